@@ -1,0 +1,37 @@
+// box.h -- box arithmetic, and copying and casting between strided arrays.
+#pragma once
+
+#include <cairn/types.h>
+
+#include <optional>
+
+namespace cairn {
+
+// The part both boxes share; nullopt if there is none (or one of them is empty). Ranks must be equal.
+std::optional<Box> intersect(const Box& a, const Box& b);
+bool contains(const Box& outer, const Box& inner);
+// Throws out_of_range, naming the dimension, unless `box` lies inside an array of `shape`.
+void check_inside(const Box& box, std::span<const std::int64_t> shape);
+// "[0:8, 4:6]".
+std::string box_text(const Box& box);
+
+// The sub-array `box` of `view` (box is in view's own coordinates); no bytes move.
+ArrayView subview(const ArrayView& view, const Box& box);
+MutableArrayView subview(const MutableArrayView& view, const Box& box);
+ArrayView as_const(const MutableArrayView& view);
+ArrayView make_view(ByteView bytes, DType dtype, Shape shape);                // C order
+MutableArrayView make_view(MutableByteView bytes, DType dtype, Shape shape);  // C order
+
+// Copies elements of the same type and shape between any strides. Collapses dimensions, moves whole runs with memcpy,
+// and transposes in cache-sized tiles.
+void copy_elements(const ArrayView& from, const MutableArrayView& to);
+// Copies with the bytes of each component reversed (complex: real and imaginary part separately).
+void copy_elements_swapped(const ArrayView& from, const MutableArrayView& to);
+// Repeats one element (element_size bytes) over `to`.
+void fill_elements(ByteView element, const MutableArrayView& to);
+// Converts between element types, as NumPy's astype with ml_dtypes does: floats round to nearest even, integers wrap,
+// float to integer truncates, bool is != 0; only the low bits of a
+// 2- or 4-bit element count. Throws invalid_argument for kOpaque. Equal types copy.
+void cast_elements(const ArrayView& from, const MutableArrayView& to);
+
+}  // namespace cairn

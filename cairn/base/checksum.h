@@ -1,0 +1,15 @@
+// checksum.h -- CRC-32C (Castagnoli): polynomial 0x1edc6f41 reflected, initial value and final xor 0xffffffff, as in
+// RFC 3720 appendix B.4; crc32c("123456789") = 0xe3069283. Plain form; TensorFlow's masked form has its own pair.
+#pragma once
+
+#include <cairn/types.h>
+
+#include <cstdint>
+
+namespace cairn {
+
+std::uint32_t crc32c(ByteView bytes);
+// The checksum of A followed by `more`, where crc = crc32c(A).
+std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more);
+
+}  // namespace cairn

@@ -1,0 +1,81 @@
+// file.h -- files of the local file system: positioned reads, mappings, atomic replacement. Errors name the path and the
+// system's reason; a missing file is Error(kNotFound), no permission and everything else Error(kIo).
+#pragma once
+
+#include <cairn/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace cairn {
+
+// A file opened for reading. Move-only; the destructor closes. Reads are positioned (pread), so many threads may share it.
+class File {
+ public:
+  static File open(const std::string& path);
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::uint64_t size() const;
+  // Fills all of `out` from `offset`; out_of_range if the file ends before.
+  void read_into(std::uint64_t offset, MutableByteView out) const;
+  // Scatters one contiguous file range over several destinations (preadv); out_of_range if the file ends before.
+  void read_scatter(std::uint64_t offset, std::span<const MutableByteView> out) const;
+  // Tells the kernel that this range will be wanted soon.
+  void will_need(std::uint64_t offset, std::uint64_t length) const;
+
+ private:
+  File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  int fd_ = -1;
+  std::string path_;
+};
+
+// A read-only mapping of a whole regular file. Beware: a file truncated while mapped kills the process on access, so map
+// only files that nobody rewrites in place.
+class MappedFile {
+ public:
+  static std::shared_ptr<const MappedFile> open(const std::string& path);
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+  [[nodiscard]] ByteView bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(ByteView bytes) : bytes_(bytes) {}
+  ByteView bytes_;
+};
+
+// Writes a file beside its final path (<path>.cairn-tmp-<random>), and makes it appear whole or not at all: write, sync,
+// rename, sync the directory. A crash before the rename leaves the old file, or none. Destroyed without commit(): the
+// temporary is removed.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::string path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+
+  void append(ByteView bytes);
+  // Writes at an absolute position: for headers known only at the end and for parallel writers.
+  void write_at(std::uint64_t offset, ByteView bytes);
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  void commit();
+
+ private:
+  std::string path_;
+  std::string temp_path_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+// The whole file. Files larger than max_size are refused with data_loss before anything is allocated.
+Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{1} << 40U);
+bool file_exists(const std::string& path);  // anything at that path
+bool directory_exists(const std::string& path);
+
+}  // namespace cairn

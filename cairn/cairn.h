@@ -1,0 +1,30 @@
+// cairn.h -- the umbrella: everything public, and one call each to open and load a checkpoint.
+#pragma once
+
+#include <cairn/error.h>
+#include <cairn/formats.h>
+#include <cairn/kvstore.h>
+#include <cairn/reader.h>
+#include <cairn/tools.h>
+#include <cairn/tree.h>
+#include <cairn/types.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace cairn {
+
+// "0.1.0"
+std::string_view version();
+
+// Opens a checkpoint of any format at a local path, found by looking: an Orbax directory (direct, composite, step root,
+// v1, with or without OCDBT), a Zarr array or OCDBT database, a safetensors file or its index, a flax msgpack file.
+// Throws not_found if nothing is there, failed_precondition for an unfinished checkpoint (see allow_uncommitted),
+// invalid_argument for something that is no checkpoint (the message says what was looked for).
+std::unique_ptr<Checkpoint> open(const std::string& path, const OpenOptions& options = {});
+
+// Opens and reads everything into memory.
+Tree load(const std::string& path, const OpenOptions& options = {});
+
+}  // namespace cairn

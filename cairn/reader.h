@@ -1,0 +1,101 @@
+// reader.h -- Checkpoint: what every format looks like once opened. Lazy: opening reads metadata only.
+#pragma once
+
+#include <cairn/error.h>
+#include <cairn/kvstore.h>
+#include <cairn/tree.h>
+#include <cairn/types.h>
+#include <cairn/verify_report.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+struct OpenOptions {
+  std::optional<std::int64_t> step;                // of a step root; none: the latest complete one
+  std::optional<std::string> item;                 // of a composite; none: the only pytree item, or all of them
+  OcdbtVersion version;                            // of the OCDBT database; none: the newest
+  bool allow_uncommitted = false;                  // open a temporary or unfinished directory all the same
+  std::size_t threads = 0;                         // 0: as many as the process may run on
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of working memory beyond what the caller asked to hold
+};
+
+// One tensor (or scalar, string) of a checkpoint.
+struct TensorInfo {
+  std::string name;  // parameter name, keys joined with '.'
+  KeyPath path;
+  std::optional<std::string> item;  // set when the checkpoint has several pytree items
+  std::string kind;                 // typestr: "jax.Array", "np.ndarray", "scalar", "string", "placeholder", "None", ...
+  DType dtype = DType::kOpaque;
+  std::string dtype_name;  // "float32"; for kOpaque as stored ("|S8"); "string" for strings; "" for empty nodes
+  std::size_t element_size = 0;
+  Shape shape;
+  std::uint64_t nbytes = 0;         // in memory, one byte per 4-bit element; of a string: its UTF-8 bytes
+  std::uint64_t stored_nbytes = 0;  // what its chunks take in the store (0 if nothing of its own)
+  Shape chunk_shape;                // of the stored chunks; inner chunks for sharded arrays; empty for none
+  std::string sharding;             // JSON text as stored; "" if there is none
+
+  // Whether it has array data: false for strings, placeholders and empty nodes.
+  [[nodiscard]] bool is_array() const { return dtype_name != "string" && !dtype_name.empty(); }
+};
+
+// What an opened checkpoint is. Facts are ordered (label, value) pairs for people; the rest is for programs.
+struct CheckpointInfo {
+  std::string format;  // "orbax", "safetensors", "msgpack", "npz", "zarr"
+  std::string layout;  // what opening found, in words: "step 12 of a manager root, item 'default', OCDBT, Zarr v2"
+  std::string path;    // what was opened in the end (the step's or item's directory)
+  std::optional<std::int64_t> step;
+  std::vector<std::string> items;                          // of a composite: every item on disk
+  std::vector<std::pair<std::string, std::string>> facts;  // versions, options, generation, commit time, ...
+  std::string custom_metadata;                             // JSON text; "" if there is none
+};
+
+// Called from worker threads with (bytes done, bytes to do).
+using ProgressFn = std::function<void(std::uint64_t, std::uint64_t)>;
+
+// Where one tensor of a bulk read goes: `out` has the tensor's dtype and the shape of `box`.
+struct ReadRequest {
+  std::size_t tensor = 0;  // index into tensors()
+  Box box;
+  MutableArrayView out;
+};
+
+// An opened checkpoint of any format. Safe to use from many threads. It may keep files open and mapped.
+class Checkpoint {
+ public:
+  virtual ~Checkpoint() = default;
+
+  [[nodiscard]] virtual const CheckpointInfo& info() const = 0;
+  // Every leaf and empty node, in the tree's order. stored_nbytes is filled.
+  [[nodiscard]] virtual const std::vector<TensorInfo>& tensors() const = 0;
+  // Reads many boxes as one plan: sorted by file and offset, coalesced, in parallel, within the memory budget. Each must
+  // be an array. The first damaged one throws, naming its tensor.
+  virtual void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const = 0;
+  // The value of a string leaf. Throws invalid_argument if tensors()[index] is none.
+  [[nodiscard]] virtual std::string read_string(std::size_t index) const = 0;
+  // The stored bytes themselves, mapped, where one raw chunk of a local file is the array. nullopt where they are not.
+  [[nodiscard]] virtual std::optional<Array> try_view(std::size_t index) const = 0;
+  // Reads every byte there is, checks everything that can be checked, goes on after damage.
+  [[nodiscard]] virtual VerifyReport verify(const ProgressFn& progress) const = 0;
+
+  // ---- conveniences on top ----
+  // Index by name, or by "item/name" where there are several items. not_found names close matches; a name that is in two
+  // items is an invalid_argument that lists them.
+  [[nodiscard]] std::size_t index(std::string_view name) const;
+  [[nodiscard]] const TensorInfo& info(std::string_view name) const { return tensors()[index(name)]; }
+  void read(std::string_view name, const Box& box, const MutableArrayView& out) const;
+  [[nodiscard]] Array read(std::string_view name) const;
+  // As try_view, but an array that cannot be mapped is failed_precondition with the reason.
+  [[nodiscard]] Array view(std::string_view name) const;
+  // Everything, in memory. Python scalars come back as scalars.
+  [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
+};
+
+}  // namespace cairn

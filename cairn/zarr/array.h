@@ -1,0 +1,98 @@
+// array.h -- one in-memory description of an array for Zarr v2 and v3; opening one and reading boxes of it.
+#pragma once
+
+#include <cairn/base/executor.h>
+#include <cairn/base/json.h>
+#include <cairn/kvstore.h>
+#include <cairn/types.h>
+#include <cairn/verify_report.h>
+#include <cairn/zarr/codec_chain.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cairn::zarr {
+
+// How a chunk's grid position becomes a key below the array's own.
+struct ChunkKeys {
+  bool c_prefix = false;  // v3 "default": c/0/1, rank 0: c
+  char separator = '.';   // v2: "0.1" or "0/1", rank 0: 0
+  [[nodiscard]] std::string key(std::span<const std::int64_t> chunk) const;
+};
+
+// Everything `.zarray` or `zarr.json` says.
+struct ArrayMetadata {
+  int zarr_format = 2;
+  Shape shape;
+  Shape chunk_shape;  // of one stored value: for sharded arrays the shard
+  DType dtype = DType::kUint8;
+  std::size_t element_size = 1;
+  std::string dtype_name;     // Cairn's name, or as stored for kOpaque
+  bool fill_is_null = false;  // v2 only: missing chunks read as zero bytes
+  Bytes fill_value;           // one element, little-endian; zero bytes if null
+  ChunkKeys keys;
+  CodecChain codecs;  // elements of one chunk to stored bytes and back
+  Json attributes;
+  std::vector<std::optional<std::string>> dimension_names;  // v3; empty if there are none
+
+  // Shape of the smallest piece that can be decoded alone: the inner chunk of a sharded array, else chunk_shape.
+  [[nodiscard]] const Shape& read_chunk_shape() const;
+};
+
+// Throw data_loss for text that is no such metadata, unimplemented for a type or codec Cairn does not know (named).
+ArrayMetadata parse_zarray(std::string_view json);
+ArrayMetadata parse_zarr_json(std::string_view json);
+
+struct ReadContext {
+  Executor* executor = nullptr;  // null: default_executor()
+  ByteBudget* budget = nullptr;  // bounds encoded and decoded bytes in flight; null: no bound
+  Progress* progress = nullptr;  // counts destination bytes
+};
+
+// What to do with a chunk that is not stored.
+enum class MissingChunk : std::uint8_t { kFill, kError };
+
+// An array in a store. Copyable, cheap: shares metadata and store.
+class ZarrArray {
+ public:
+  // Reads `<name>/.zarray` or `<name>/zarr.json` (for name "": bare keys). zarr_format 0: whichever is there.
+  // not_found if there is neither.
+  static ZarrArray open(StorePtr store, std::string name, int zarr_format = 0);
+  ZarrArray(StorePtr store, std::string name, std::shared_ptr<const ArrayMetadata> metadata);
+
+  [[nodiscard]] const ArrayMetadata& metadata() const { return *metadata_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const StorePtr& store() const { return store_; }
+  [[nodiscard]] std::string chunk_key(std::span<const std::int64_t> chunk) const;
+
+  // Reads the elements of `box` into `out` (dtype and element_size of the array, shape of the box, any strides).
+  void read(const Box& box, const MutableArrayView& out, MissingChunk missing, const ReadContext& context = {}) const;
+
+  // The whole array as a mapping, where one raw little-endian chunk of a local file (or of an OCDBT data file) is it.
+  [[nodiscard]] std::optional<Array> try_view() const;
+
+ private:
+  StorePtr store_;
+  std::string name_;
+  std::shared_ptr<const ArrayMetadata> metadata_;
+};
+
+// One box of one array, for reading many as one plan.
+struct BoxRead {
+  ZarrArray array;
+  Box box;
+  MutableArrayView out;
+  std::string label;  // put in front of errors: the parameter name
+  MissingChunk missing = MissingChunk::kError;
+};
+// Plans all chunks of all reads, sorts them by (file, offset), coalesces neighbours, and reads, decodes and scatters them
+// in parallel under the budget. Large raw chunks that land contiguously are read straight into their destination.
+void read_boxes(std::span<const BoxRead> reads, const ReadContext& context = {});
+
+// Reads and decodes every chunk of the array and adds what is wrong to `report` (tensor = label): missing chunks,
+// undecodable ones, failed checksums; and whether every chunk is covered by some checksum (else `unprotected`).
+// Counts chunks and bytes. Never throws for damage.
+void verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing, const ReadContext& context, VerifyReport& report);
+
+}  // namespace cairn::zarr

@@ -1,0 +1,10 @@
+# Finds c-blosc 1, whose Debian package ships neither a CMake nor a pkg-config file. Defines Blosc::blosc.
+find_path(Blosc_INCLUDE_DIR blosc.h)
+find_library(Blosc_LIBRARY blosc)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Blosc REQUIRED_VARS Blosc_LIBRARY Blosc_INCLUDE_DIR)
+mark_as_advanced(Blosc_INCLUDE_DIR Blosc_LIBRARY)
+if(Blosc_FOUND AND NOT TARGET Blosc::blosc)
+  add_library(Blosc::blosc UNKNOWN IMPORTED)
+  set_target_properties(Blosc::blosc PROPERTIES IMPORTED_LOCATION "${Blosc_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${Blosc_INCLUDE_DIR}")
+endif()

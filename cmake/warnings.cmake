@@ -1,0 +1,8 @@
+# The warnings every target of the project is compiled with; errors, so that none is ever lived with.
+add_library(cairn_warnings INTERFACE)
+target_compile_options(cairn_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+                       -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wnull-dereference -Wimplicit-fallthrough -Werror)
+# GCC 12 reports null dereferences and overflows inside the standard library's own inlined code.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(cairn_warnings INTERFACE -Wno-null-dereference -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+endif()
