@@ -26,14 +26,24 @@ std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const Open
 // The safetensors spelling ("F32", "BF16", "F8_E4M3"); nullopt for a type safetensors cannot hold.
 std::optional<std::string_view> safetensors_dtype(DType dtype);
 
-// One tensor to be written: what it is, and a function that produces its bytes when its turn comes.
+// One tensor to be written.
 struct TensorSource {
   std::string name;
   DType dtype = DType::kUint8;
   Shape shape;
+  // Where a large tensor is best cut into pieces: at multiples of this many bytes (its rows of stored chunks), so that no
+  // chunk is decoded twice. 0: anywhere between elements. A hint: one that does not fit the buffer may be ignored.
+  std::uint64_t cut = 0;
 };
-// Delivers bytes [offset, offset + out.size()) of the C-order, little-endian bytes of tensor `index`.
-using FetchFn = std::function<void(std::size_t index, std::uint64_t offset, MutableByteView out)>;
+// A run of the C-order, little-endian bytes of sources[tensor], as long as `out`; begins and ends between elements.
+struct TensorPiece {
+  std::size_t tensor = 0;  // index into the sources as they were passed, whatever the order of writing
+  std::uint64_t offset = 0;
+  MutableByteView out;
+};
+// Fills every piece. Called with as many consecutive pieces as fit the writer's buffer (thousands of small tensors, or
+// part of a large one), in the order of writing, each byte exactly once; never from two threads at once.
+using FetchFn = std::function<void(std::span<const TensorPiece> pieces)>;
 
 struct SafetensorsWriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata;  // __metadata__
@@ -42,8 +52,8 @@ struct SafetensorsWriteOptions {
   std::uint64_t memory = std::uint64_t{1} << 30U;             // buffer bytes in flight
   ProgressFn progress;
 };
-// Writes tensors in the reference's order (by alignment descending, then name), to a temporary and renamed; calls
-// `fetch` for consecutive pieces. Throws invalid_argument for a dtype the format cannot hold, naming the tensor.
+// Writes tensors in the reference's order (by alignment descending, then name), to a temporary and renamed.
+// Throws invalid_argument for a dtype the format cannot hold, naming the tensor.
 // Returns the files written.
 std::vector<std::string> write_safetensors(const std::string& path, std::vector<TensorSource> tensors, const FetchFn& fetch,
                                            const SafetensorsWriteOptions& options);
