@@ -1,0 +1,70 @@
+# Cairn: `make help` lists what there is. Everything lands in build/.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+VENV := build/venv
+CAIRN := build/bin/cairn
+
+.PHONY: help deps build demo test bench format lint install clean venv \
+        test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+deps:  ## install the system packages (apt) that are missing
+	@scripts/install-deps.sh
+
+venv: deps  ## the tests' Python packages, in build/venv
+	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
+
+build: deps  ## the library and build/bin/cairn, optimised
+	@scripts/configure.sh release
+	@cmake --build --preset release -j $(JOBS)
+	@mkdir -p build/bin && ln -sf ../release/bin/cairn $(CAIRN)
+
+demo: build  ## open, verify and convert a checkpoint that Orbax wrote
+	@scripts/demo.sh $(CAIRN)
+
+test: lint test-layering test-unit test-asan test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
+	@echo "All tests passed."
+
+test-unit: build  ## unit tests, examples and fuzz replays
+	@ctest --test-dir build/release --output-on-failure -j $(JOBS)
+
+test-asan: deps  ## unit tests under AddressSanitizer and UBSan
+	@scripts/sanitized.sh asan $(JOBS)
+
+test-tsan: deps  ## unit tests under ThreadSanitizer
+	@scripts/sanitized.sh tsan $(JOBS)
+
+test-fuzz: deps  ## FUZZ_SECONDS (60) of real fuzzing, shared by all targets
+	@scripts/fuzz.sh $(FUZZ_SECONDS) $(JOBS)
+
+test-layering: deps  ## includes point down; every public header compiles alone
+	@python3 tests/layering_test.py
+
+test-consumer: build  ## install, then build and run a program that uses find_package(cairn)
+	@tests/consumer/run.sh
+
+test-interop: build venv  ## against the real Orbax, TensorStore, flax, safetensors, zarr
+	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) tests/interop tests/cli
+
+bench: build  ## side by side with the real packages; writes build/bench.json and build/bench.md
+	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
+	@scripts/test-env.sh $(VENV) bench/requirements.txt
+	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python bench/compare.py
+
+format: deps  ## rewrite the sources in the project's style
+	@git ls-files '*.cc' '*.h' | grep -v golden/ | xargs clang-format -i
+
+lint: deps  ## clang-format and clang-tidy, as make test enforces them
+	@scripts/lint.sh $(JOBS)
+
+install: build  ## into PREFIX (/usr/local)
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:  ## remove build/
+	@rm -rf build

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Configures one preset, quietly: its output appears only if it fails.
+set -euo pipefail
+preset=$1
+mkdir -p build
+if ! cmake --preset "$preset" >"build/configure-$preset.log" 2>&1; then
+  cat "build/configure-$preset.log" >&2
+  exit 1
+fi

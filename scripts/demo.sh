@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Shows what Cairn does, on a checkpoint that Orbax wrote: demo.sh CAIRN.
+set -euo pipefail
+cairn=$(realpath "$1")
+checkpoint=tests/golden/orbax/demo
+out=build/demo
+rm -rf "$out"
+mkdir -p "$out"
+
+show() {
+  printf '\n\033[1m$ cairn %s\033[0m\n' "$*"
+  "$cairn" "$@"
+}
+
+show info "$checkpoint"
+show tree "$checkpoint"
+show ls "$checkpoint" -l
+show stats "$checkpoint" '*kernel*'
+show verify "$checkpoint"
+show convert "$checkpoint" "$out/model.safetensors" --skip-unsupported
+show ls "$out/model.safetensors"
+
+# A damaged copy: one byte of one file is changed, and Cairn says which tensor it hits and where.
+cp -r "$checkpoint" "$out/damaged"
+manifest=$(find "$out/damaged" -name manifest.ocdbt | sort | head -n 1)
+printf '\xff' | dd of="$manifest" bs=1 seek=40 conv=notrunc status=none
+printf '\n\033[1m$ cairn verify %s        # after one byte of it was changed\033[0m\n' "$out/damaged"
+if "$cairn" verify "$out/damaged"; then
+  echo "the damage went unnoticed" >&2
+  exit 1
+fi
+
+cat <<TEXT
+
+That was a checkpoint written by Orbax, read without Python. Now try your own:
+
+  $1 info PATH          what is it?
+  $1 verify PATH        is it whole?
+  $1 convert PATH model.safetensors
+
+The converted model is $out/model.safetensors; \`$1 --help\` and docs/cli.md have the rest.
+TEXT

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Builds one sanitizer preset and runs its tests: sanitized.sh asan|tsan JOBS.
+set -euo pipefail
+preset=$1
+jobs=$2
+scripts/configure.sh "$preset"
+cmake --build --preset "$preset" -j "$jobs"
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=0 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=second_deadlock_stack=1
+ctest --test-dir "build/$preset" --output-on-failure -j "$jobs"
