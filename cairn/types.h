@@ -102,10 +102,10 @@ struct BasicArrayView {
   std::vector<std::int64_t> strides;
 
   [[nodiscard]] bool contiguous() const {  // C order, no gaps
-    auto expect = static_cast<std::int64_t>(element_size);
+    std::uint64_t expect = element_size;  // unsigned: the extents of an empty array may have a product that wraps
     for (std::size_t d = shape.size(); d-- > 0;) {
-      if (shape[d] != 1 && strides[d] != expect) return false;
-      expect *= shape[d];
+      if (shape[d] != 1 && static_cast<std::uint64_t>(strides[d]) != expect) return false;
+      expect *= static_cast<std::uint64_t>(shape[d]);
     }
     return true;
   }
