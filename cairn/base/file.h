@@ -4,8 +4,10 @@
 
 #include <cairn/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace cairn {
@@ -14,6 +16,8 @@ namespace cairn {
 class File {
  public:
   static File open(const std::string& path);
+  // nullopt where no file can be read: nothing there, a directory, or a path that leads through a file.
+  static std::optional<File> try_open(const std::string& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   File(const File&) = delete;
@@ -22,6 +26,8 @@ class File {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const;
+  // True once the file has no name left: it was deleted or replaced since it was opened.
+  [[nodiscard]] bool unlinked() const;
   // Fills all of `out` from `offset`; out_of_range if the file ends before.
   void read_into(std::uint64_t offset, MutableByteView out) const;
   // Scatters one contiguous file range over several destinations (preadv); out_of_range if the file ends before.
@@ -30,6 +36,7 @@ class File {
   void will_need(std::uint64_t offset, std::uint64_t length) const;
 
  private:
+  friend class MappedFile;
   File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   int fd_ = -1;
   std::string path_;
@@ -61,7 +68,8 @@ class AtomicFile {
   ~AtomicFile();
 
   void append(ByteView bytes);
-  // Writes at an absolute position: for headers known only at the end and for parallel writers.
+  // Writes at an absolute position: for headers known only at the end and, from several threads at once, for parallel
+  // writers. Bytes never written read as zero.
   void write_at(std::uint64_t offset, ByteView bytes);
   [[nodiscard]] std::uint64_t size() const { return size_; }
   void commit();
@@ -70,12 +78,14 @@ class AtomicFile {
   std::string path_;
   std::string temp_path_;
   int fd_ = -1;
-  std::uint64_t size_ = 0;
+  std::atomic<std::uint64_t> size_{0};
 };
 
 // The whole file. Files larger than max_size are refused with data_loss before anything is allocated.
 Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{1} << 40U);
 bool file_exists(const std::string& path);  // anything at that path
 bool directory_exists(const std::string& path);
+// Makes the directory and the missing ones above it, each synced into its parent. Fine if it is there already.
+void make_directories(const std::string& path);
 
 }  // namespace cairn

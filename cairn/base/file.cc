@@ -1,0 +1,257 @@
+// file.cc -- files of the local file system over the kernel's calls.
+#include <cairn/base/file.h>
+#include <cairn/error.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <limits>
+#include <random>
+#include <system_error>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kMaxOffset = std::numeric_limits<off_t>::max();
+
+[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
+  throw Error(error == ENOENT ? Code::kNotFound : Code::kIo, path + ": cannot " + doing + ": " + std::generic_category().message(error));
+}
+
+// Calls f again as long as a signal interrupts it.
+template <class F>
+auto uninterrupted(F f) {
+  while (true) {
+    const auto result = f();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+struct stat status_of(int fd, const std::string& path) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) fail(path, "look at it", errno);
+  return status;
+}
+
+// O_NONBLOCK: a named pipe must not make us wait for its writer; regular files do not know the flag.
+int open_for_reading(const std::string& path) {
+  // The kernel would read only up to a NUL byte, that is, another file.
+  if (path.find('\0') != std::string::npos) throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
+  return uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+}
+
+[[noreturn]] void fail_short(const std::string& path, std::uint64_t end, std::uint64_t wanted_end) {
+  throw Error(Code::kOutOfRange,
+              path + ": the file ends at byte " + std::to_string(end) + ", byte " + std::to_string(wanted_end) + " is wanted");
+}
+
+void check_offsets(const std::string& path, std::uint64_t offset, std::uint64_t length) {
+  if (offset > kMaxOffset || length > kMaxOffset - offset)
+    throw Error(Code::kOutOfRange, path + ": bytes at " + std::to_string(offset) + " are beyond what a file can hold");
+}
+
+std::string parent_of(const std::string& path) {
+  const auto slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+void sync_directory(const std::string& path) {
+  const int fd = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY); });
+  if (fd < 0) fail(path, "open the folder", errno);
+  const int result = uninterrupted([&] { return fsync(fd); });
+  const int error = errno;
+  close(fd);
+  // Some network file systems have no sync of folders and say so; there is nothing more to be had from them.
+  if (result != 0 && error != EINVAL && error != EROFS && error != ENOTSUP) fail(path, "sync the folder", error);
+}
+
+std::string random_suffix() {
+  std::random_device device;
+  std::array<char, 16> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), std::uint64_t{device()} << 32U | device(), 16).ptr;
+  return {text.data(), end};
+}
+
+}  // namespace
+
+std::optional<File> File::try_open(const std::string& path) {
+  const int fd = open_for_reading(path);
+  if (fd < 0) {
+    // A name that is too long for the file system names nothing.
+    if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return std::nullopt;
+    fail(path, "open the file", errno);
+  }
+  File file(fd, path);
+  const auto mode = status_of(fd, path).st_mode;
+  if (S_ISDIR(mode)) return std::nullopt;
+  if (!S_ISREG(mode)) throw Error(Code::kIo, path + ": is not a regular file");
+  return file;
+}
+
+File File::open(const std::string& path) {
+  std::optional<File> file = try_open(path);
+  if (file) return *std::move(file);
+  if (directory_exists(path)) throw Error(Code::kIo, path + ": is a directory, a file is expected");
+  throw Error(Code::kNotFound, path + ": no such file");
+}
+
+File::File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+File::~File() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::uint64_t File::size() const { return static_cast<std::uint64_t>(status_of(fd_, path_).st_size); }
+
+bool File::unlinked() const { return status_of(fd_, path_).st_nlink == 0; }
+
+void File::read_into(std::uint64_t offset, MutableByteView out) const {
+  check_offsets(path_, offset, out.size());
+  const std::uint64_t end = offset + out.size();
+  while (!out.empty()) {
+    const auto n = uninterrupted([&] { return pread(fd_, out.data(), out.size(), static_cast<off_t>(offset)); });
+    if (n < 0) fail(path_, "read at byte " + std::to_string(offset), errno);
+    if (n == 0) fail_short(path_, size(), end);
+    out = out.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
+void File::read_scatter(std::uint64_t offset, std::span<const MutableByteView> out) const {
+  constexpr std::size_t kBatch = 64;  // far below the kernel's limit of 1024, and small enough for the stack
+  std::uint64_t length = 0;
+  for (const auto& part : out) length += part.size();
+  check_offsets(path_, offset, length);
+  const std::uint64_t end = offset + length;
+  std::size_t done_in_first = 0;  // bytes of out[0] that an earlier call has filled
+  while (!out.empty()) {
+    std::array<iovec, kBatch> parts;
+    const std::size_t count = std::min(out.size(), kBatch);
+    for (std::size_t i = 0; i < count; ++i) parts[i] = {out[i].data(), out[i].size()};
+    parts[0] = {out[0].data() + done_in_first, out[0].size() - done_in_first};
+    const auto n = uninterrupted([&] { return preadv(fd_, parts.data(), static_cast<int>(count), static_cast<off_t>(offset)); });
+    if (n < 0) fail(path_, "read at byte " + std::to_string(offset), errno);
+    std::size_t fresh = static_cast<std::size_t>(n);
+    offset += fresh;
+    // Step over what is full now, empty parts included; if nothing is, the file has ended.
+    const std::size_t before = out.size();
+    while (!out.empty() && fresh >= out[0].size() - done_in_first) {
+      fresh -= out[0].size() - done_in_first;
+      out = out.subspan(1);
+      done_in_first = 0;
+    }
+    done_in_first += fresh;
+    if (n == 0 && out.size() == before) fail_short(path_, size(), end);
+  }
+}
+
+void File::will_need(std::uint64_t offset, std::uint64_t length) const {
+  // Only advice: whatever it answers, reading works.
+  if (offset <= kMaxOffset && length <= kMaxOffset - offset)
+    posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
+  const File file = File::open(path);
+  const std::uint64_t size = file.size();
+  void* data = nullptr;  // the kernel refuses a mapping of nothing, so an empty file has none
+  if (size > 0) data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd_, 0);
+  if (data == MAP_FAILED) fail(path, "map the file", errno);
+  return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::byte*>(data), size}));
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  if (path_.find('\0') != std::string::npos) throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
+  do {
+    temp_path_ = path_ + ".cairn-tmp-" + random_suffix();
+    fd_ = uninterrupted([&] { return ::open(temp_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  } while (fd_ < 0 && errno == EEXIST);
+  if (fd_ < 0) fail(temp_path_, "create the file", errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) close(fd_);
+  if (!temp_path_.empty()) unlink(temp_path_.c_str());
+}
+
+void AtomicFile::append(ByteView bytes) { write_at(size_, bytes); }
+
+void AtomicFile::write_at(std::uint64_t offset, ByteView bytes) {
+  if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": written after its commit");
+  check_offsets(path_, offset, bytes.size());
+  const std::uint64_t end = offset + bytes.size();
+  while (!bytes.empty()) {
+    const auto n = uninterrupted([&] { return pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (n < 0) fail(temp_path_, "write at byte " + std::to_string(offset), errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  std::uint64_t known = size_;
+  while (known < end && !size_.compare_exchange_weak(known, end)) {
+  }
+}
+
+void AtomicFile::commit() {
+  if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": committed twice");
+  // The bytes must be on disk before the name is: a crash in between must never leave the name with half the bytes.
+  if (uninterrupted([&] { return fsync(fd_); }) != 0) fail(temp_path_, "sync the file", errno);
+  // A network file system may report a failed write only here. Never closed twice: the number may be someone else's by then.
+  if (close(std::exchange(fd_, -1)) != 0 && errno != EINTR) fail(temp_path_, "close the file", errno);
+  if (rename(temp_path_.c_str(), path_.c_str()) != 0) fail(path_, "rename the finished file to it", errno);
+  temp_path_.clear();
+  sync_directory(parent_of(path_));
+}
+
+Bytes read_file(const std::string& path, std::uint64_t max_size) {
+  const File file = File::open(path);
+  const std::uint64_t size = file.size();
+  if (size > max_size)
+    throw Error(Code::kDataLoss, path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_size) + " are expected");
+  Bytes bytes(size);
+  file.read_into(0, bytes);
+  return bytes;
+}
+
+bool file_exists(const std::string& path) {
+  struct stat status {};
+  return lstat(path.c_str(), &status) == 0;
+}
+
+bool directory_exists(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+void make_directories(const std::string& path) {
+  if (directory_exists(path)) return;
+  for (std::size_t end = 0; end < path.size();) {
+    end = std::min(path.find('/', end + 1), path.size());
+    const std::string folder = path.substr(0, end);
+    if (directory_exists(folder)) continue;
+    if (mkdir(folder.c_str(), 0777) == 0) {
+      sync_directory(parent_of(folder));
+    } else if (errno != EEXIST || !directory_exists(folder)) {  // another process may have been quicker
+      fail(folder, "make the folder", errno);
+    }
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,260 @@
+// json.cc -- the JSON value and its parser; the only file that sees the parser library.
+#include <cairn/base/json.h>
+#include <rapidjson/memorystream.h>
+#include <rapidjson/reader.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kLoneSurrogate = "a lone surrogate escape (no character, UTF-8 cannot hold it)";
+
+Error parse_error(const std::string& what, std::size_t offset) {
+  return {Code::kDataLoss, "invalid JSON: " + what + " at byte " + std::to_string(offset)};
+}
+
+// The number whose text the parser has found to be well-formed; nullopt if it has no value here.
+std::optional<Json> number(std::string_view text) {
+  if (text == "NaN") return Json(std::numeric_limits<double>::quiet_NaN());
+  if (text == "Infinity") return Json(std::numeric_limits<double>::infinity());
+  if (text == "-Infinity") return Json(-std::numeric_limits<double>::infinity());
+  const char* const end = text.data() + text.size();
+  if (text.find_first_of(".eE") == std::string_view::npos) {
+    if (text.find_first_not_of("-0123456789") != std::string_view::npos) return std::nullopt;  // "Inf", "-NaN"
+    std::int64_t i = 0;
+    if (std::from_chars(text.data(), end, i).ec == std::errc()) return Json(i);
+    std::uint64_t u = 0;
+    if (std::from_chars(text.data(), end, u).ec == std::errc()) return Json(u);
+    return Json(Json::BigInt{std::string(text)});
+  }
+  double d = 0;
+  const auto result = std::from_chars(text.data(), end, d);
+  if (result.ec == std::errc()) return Json(d);
+  // Out of range says both "too large" and "too small"; the latter is a legal way to write a zero.
+  const auto exponent = text.find_first_of("eE");
+  const bool tiny = exponent == std::string_view::npos ? text[text[0] == '-' ? 1 : 0] == '0' : text[exponent + 1] == '-';
+  if (tiny) return Json(text[0] == '-' ? -0.0 : 0.0);
+  return std::nullopt;
+}
+
+// Builds the value from the parser's events. Finished values wait on one stack until their container ends and takes
+// them, so every container is allocated once, at its final size.
+class Builder {
+ public:
+  using Size = rapidjson::SizeType;
+
+  explicit Builder(std::size_t max_depth) : max_depth_(max_depth) {}
+
+  bool Null() { return add(Json()); }
+  bool Bool(bool v) { return add(Json(v)); }
+  bool String(const char* s, Size n, bool) { return is_text({s, n}) && add(Json(std::string(s, n))); }
+  bool Key(const char* s, Size n, bool) {
+    if (!is_text({s, n})) return false;
+    keys_.emplace_back(s, n);
+    return true;
+  }
+  bool RawNumber(const char* s, Size n, bool) {
+    std::optional<Json> v = number({s, n});
+    if (!v) return refuse("the number " + std::string(s, std::min<Size>(n, 40)) + " has no value");
+    return add(*std::move(v));
+  }
+  bool StartObject() { return enter(); }
+  bool StartArray() { return enter(); }
+  bool EndArray(Size n) {
+    const auto first = values_.end() - n;
+    JsonArray array(std::make_move_iterator(first), std::make_move_iterator(values_.end()));
+    return leave(n, Json(std::move(array)));
+  }
+  bool EndObject(Size n) {
+    JsonObject object;
+    object.reserve(n);
+    auto key = keys_.end() - n;
+    for (auto value = values_.end() - n; value != values_.end(); ++value, ++key) object.emplace_back(std::move(*key), std::move(*value));
+    keys_.resize(keys_.size() - n);
+    return leave(n, Json(std::move(object)));
+  }
+  // Numbers arrive as text only; the parser wants these to exist.
+  bool Int(int) { return false; }
+  bool Uint(unsigned) { return false; }
+  bool Int64(std::int64_t) { return false; }
+  bool Uint64(std::uint64_t) { return false; }
+  bool Double(double) { return false; }
+
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  Json take() { return std::move(values_.back()); }
+
+ private:
+  bool add(Json v) {
+    values_.push_back(std::move(v));
+    return true;
+  }
+  // The parser refuses a lone high surrogate escape but lets a low one (U+DC00 to U+DFFF, bytes ed b0 80 and up) pass.
+  bool is_text(std::string_view s) {
+    for (auto at = s.find('\xed'); at != std::string_view::npos; at = s.find('\xed', at + 1))
+      if (static_cast<unsigned char>(s[at + 1]) >= 0xa0) return refuse(std::string(kLoneSurrogate));
+    return true;
+  }
+  bool enter() {
+    if (++depth_ > max_depth_) return refuse("nested deeper than " + std::to_string(max_depth_) + " levels");
+    return true;
+  }
+  bool leave(Size n, Json v) {
+    --depth_;
+    values_.resize(values_.size() - n);
+    return add(std::move(v));
+  }
+  bool refuse(std::string why) {
+    refusal_ = std::move(why);
+    return false;
+  }
+
+  std::size_t max_depth_;
+  std::size_t depth_ = 0;
+  std::vector<Json> values_;
+  std::vector<std::string> keys_;
+  std::string refusal_;
+};
+
+std::string_view reason(rapidjson::ParseErrorCode code) {
+  switch (code) {
+    case rapidjson::kParseErrorDocumentEmpty:
+      return "a value is expected";
+    case rapidjson::kParseErrorDocumentRootNotSingular:
+      return "text after the value";
+    case rapidjson::kParseErrorValueInvalid:
+      return "not a value";
+    case rapidjson::kParseErrorObjectMissName:
+      return "a member name in quotes is expected";
+    case rapidjson::kParseErrorObjectMissColon:
+      return "':' is expected after a member name";
+    case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
+      return "',' or '}' is expected";
+    case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:
+      return "',' or ']' is expected";
+    case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
+      return "\\u needs four hexadecimal digits";
+    case rapidjson::kParseErrorStringUnicodeSurrogateInvalid:
+      return kLoneSurrogate;
+    case rapidjson::kParseErrorStringEscapeInvalid:
+      return "unknown escape in a string";
+    case rapidjson::kParseErrorStringMissQuotationMark:
+      return "a string without its closing quote";
+    case rapidjson::kParseErrorStringInvalidEncoding:
+      return "a control character or invalid UTF-8 in a string";
+    case rapidjson::kParseErrorNumberTooBig:
+      return "a number too large for a double";
+    case rapidjson::kParseErrorNumberMissFraction:
+    case rapidjson::kParseErrorNumberMissExponent:
+      return "a digit is expected";
+    default:
+      return "cannot be parsed";
+  }
+}
+
+template <class T>
+std::optional<T> integral(double d) {
+  // 2^63 and 2^64 are doubles, the largest integers below them are not: compare against the powers.
+  const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  if (!(d >= static_cast<double>(std::numeric_limits<T>::min()) && d < above) || d != std::trunc(d)) return std::nullopt;
+  return static_cast<T>(d);
+}
+
+}  // namespace
+
+Json::Json(std::uint64_t v) {
+  if (v <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    value_ = static_cast<std::int64_t>(v);
+  else
+    value_ = v;
+}
+
+std::optional<std::int64_t> Json::as_int64(bool allow_integral_double) const {
+  if (const auto* i = std::get_if<std::int64_t>(&value_)) return *i;
+  if (const auto* d = std::get_if<double>(&value_); d && allow_integral_double) return integral<std::int64_t>(*d);
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> Json::as_uint64(bool allow_integral_double) const {
+  if (const auto* u = std::get_if<std::uint64_t>(&value_)) return *u;
+  if (const auto* i = std::get_if<std::int64_t>(&value_); i && *i >= 0) return static_cast<std::uint64_t>(*i);
+  if (const auto* d = std::get_if<double>(&value_); d && allow_integral_double) return integral<std::uint64_t>(*d);
+  return std::nullopt;
+}
+
+std::optional<double> Json::as_double() const {
+  if (const auto* d = std::get_if<double>(&value_)) return *d;
+  if (const auto* i = std::get_if<std::int64_t>(&value_)) return static_cast<double>(*i);
+  if (const auto* u = std::get_if<std::uint64_t>(&value_)) return static_cast<double>(*u);
+  const auto* big = std::get_if<BigInt>(&value_);
+  if (!big) return std::nullopt;
+  double d = 0;
+  const auto result = std::from_chars(big->digits.data(), big->digits.data() + big->digits.size(), d);
+  return result.ec == std::errc() ? std::optional(d) : std::nullopt;
+}
+
+bool Json::is_number() const {
+  return std::holds_alternative<std::int64_t>(value_) || std::holds_alternative<std::uint64_t>(value_) ||
+         std::holds_alternative<double>(value_) || std::holds_alternative<BigInt>(value_);
+}
+
+const Json* Json::find(std::string_view key) const {
+  const auto* object = as_object();
+  if (!object) return nullptr;
+  const auto member = std::find_if(object->rbegin(), object->rend(), [&](const auto& m) { return m.first == key; });
+  return member == object->rend() ? nullptr : &member->second;
+}
+
+void Json::set(std::string_view key, Json value) {
+  if (is_null()) value_ = JsonObject();
+  auto* object = std::get_if<JsonObject>(&value_);
+  if (!object) throw Error(Code::kInvalidArgument, "a member cannot be set in " + std::string(type_text()));
+  const auto member = std::find_if(object->rbegin(), object->rend(), [&](const auto& m) { return m.first == key; });
+  if (member == object->rend())
+    object->emplace_back(key, std::move(value));
+  else
+    member->second = std::move(value);
+}
+
+void Json::push_back(Json value) {
+  if (is_null()) value_ = JsonArray();
+  auto* array = std::get_if<JsonArray>(&value_);
+  if (!array) throw Error(Code::kInvalidArgument, "an element cannot be added to " + std::string(type_text()));
+  array->push_back(std::move(value));
+}
+
+std::string_view Json::type_text() const {
+  if (is_null()) return "null";
+  if (as_bool()) return "a boolean";
+  if (as_string()) return "a string";
+  if (as_array()) return "an array";
+  if (as_object()) return "an object";
+  return "a number";
+}
+
+Json parse_json(std::string_view text, const JsonLimits& limits) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseNanAndInfFlag |
+                              rapidjson::kParseValidateEncodingFlag;
+  // The library counts in 32 bits.
+  const std::size_t max_bytes = std::min<std::size_t>(limits.max_bytes, std::numeric_limits<std::int32_t>::max());
+  if (text.size() > max_bytes)
+    throw Error(Code::kDataLoss,
+                "JSON of " + std::to_string(text.size()) + " bytes is larger than the limit of " + std::to_string(max_bytes));
+  const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  rapidjson::MemoryStream stream(text.data() + start, text.size() - start);
+  rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>> reader;
+  Builder builder(limits.max_depth);
+  const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
+  if (!builder.refusal().empty()) throw parse_error(builder.refusal(), start + result.Offset());
+  if (result.IsError()) throw parse_error(std::string(reason(result.Code())), start + result.Offset());
+  // A NUL byte looks like the end of the text to the parser.
+  if (stream.Tell() != text.size() - start) throw parse_error("text after the value", start + stream.Tell());
+  return builder.take();
+}
+
+}  // namespace cairn

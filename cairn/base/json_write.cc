@@ -1,0 +1,154 @@
+// json_write.cc -- JSON values to text, in the spellings of TensorStore (kCompact), Python (kPython) and for people.
+#include <cairn/base/json.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace cairn {
+namespace {
+
+// A character of UTF-8 text: how many bytes it takes, and its code point. Length 0: not UTF-8.
+struct Character {
+  std::size_t length = 0;
+  std::uint32_t code = 0;
+};
+
+Character decode_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {1, lead};
+  const std::size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return {};
+  std::uint32_t code = lead & (0x7fU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return {};
+    code = code << 6U | (byte(i) & 0x3fU);
+  }
+  constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  if (code < kSmallest[length] || code > 0x10ffff || surrogate) return {};
+  return {length, code};
+}
+
+class Writer {
+ public:
+  explicit Writer(JsonStyle style) : style_(style) {}
+
+  void write(const Json& json, std::size_t indent) {
+    std::visit([&](const auto& v) { put(v, indent); }, json.value());
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  void put(std::nullptr_t, std::size_t) { out_ += "null"; }
+  void put(bool v, std::size_t) { out_ += v ? "true" : "false"; }
+  void put(const Json::BigInt& v, std::size_t) { out_ += v.digits; }
+  void put(const std::string& v, std::size_t) { string(v); }
+  void put(std::int64_t v, std::size_t) { out_ += std::to_string(v); }
+  void put(std::uint64_t v, std::size_t) { out_ += std::to_string(v); }
+  void put(double v, std::size_t);
+  void put(const JsonArray& v, std::size_t indent);
+  void put(const JsonObject& v, std::size_t indent);
+
+  void string(std::string_view v);
+  void escape(std::uint32_t code);
+  void comma(bool line_follows) { out_ += style_ == JsonStyle::kCompact || line_follows ? "," : ", "; }
+  void line(std::size_t indent) { out_.append(1, '\n').append(2 * indent, ' '); }
+
+  JsonStyle style_;
+  std::string out_;
+};
+
+void Writer::put(double v, std::size_t) {
+  if (std::isnan(v)) {
+    out_ += "NaN";
+    return;
+  }
+  if (std::isinf(v)) {
+    out_ += v < 0 ? "-Infinity" : "Infinity";
+    return;
+  }
+  // Python changes to an exponent at 1e16, TensorStore at 1e15; both below 1e-4.
+  const double exponent_from = style_ == JsonStyle::kPython ? 1e16 : 1e15;
+  const double magnitude = std::fabs(v);
+  const bool fixed = v == 0 || (magnitude >= 1e-4 && magnitude < exponent_from);
+  std::array<char, 32> text;
+  const auto format = fixed ? std::chars_format::fixed : std::chars_format::scientific;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), v, format).ptr;
+  const std::string_view digits(text.data(), static_cast<std::size_t>(end - text.data()));
+  out_ += digits;
+  if (fixed && digits.find('.') == std::string_view::npos) out_ += ".0";
+}
+
+void Writer::put(const JsonArray& v, std::size_t indent) {
+  const bool lines =
+      style_ == JsonStyle::kPretty && std::any_of(v.begin(), v.end(), [](const Json& e) { return e.as_array() || e.as_object(); });
+  out_ += '[';
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    if (i > 0) comma(lines);
+    if (lines) line(indent + 1);
+    write(v[i], indent + 1);
+  }
+  if (lines) line(indent);
+  out_ += ']';
+}
+
+void Writer::put(const JsonObject& v, std::size_t indent) {
+  const bool lines = style_ == JsonStyle::kPretty && !v.empty();
+  out_ += '{';
+  bool first = true;
+  for (const auto& [key, value] : v) {
+    if (!first) comma(lines);
+    first = false;
+    if (lines) line(indent + 1);
+    string(key);
+    out_ += style_ == JsonStyle::kCompact ? ":" : ": ";
+    write(value, indent + 1);
+  }
+  if (lines) line(indent);
+  out_ += '}';
+}
+
+void Writer::string(std::string_view v) {
+  out_ += '"';
+  for (std::size_t i = 0; i < v.size();) {
+    const Character c = decode_utf8(v.substr(i));
+    if (c.length == 0)
+      throw Error(Code::kInvalidArgument, "a text is not valid UTF-8 at its byte " + std::to_string(i) + ", so JSON cannot hold it");
+    const bool plain = c.code >= 0x20 && c.code != '"' && c.code != '\\' && (style_ != JsonStyle::kPython || c.code < 0x7f);
+    if (plain)
+      out_ += v.substr(i, c.length);
+    else
+      escape(c.code);
+    i += c.length;
+  }
+  out_ += '"';
+}
+
+void Writer::escape(std::uint32_t code) {
+  constexpr std::string_view kNamed = "\"\"\\\\\bb\ff\nn\rr\tt";  // pairs: a character, its letter after the backslash
+  for (std::size_t i = 0; i < kNamed.size(); i += 2) {
+    if (code != static_cast<unsigned char>(kNamed[i])) continue;
+    (out_ += '\\') += kNamed[i + 1];
+    return;
+  }
+  if (code > 0xffff) {  // beyond 16 bits JSON spells a pair of surrogates
+    escape(0xd7c0 + (code >> 10U));
+    code = 0xdc00 + (code & 0x3ffU);
+  }
+  constexpr std::string_view kHex = "0123456789abcdef";
+  out_ += "\\u";
+  for (unsigned shift = 16; shift > 0; shift -= 4) out_ += kHex[code >> (shift - 4) & 0xfU];
+}
+
+}  // namespace
+
+std::string to_text(const Json& json, JsonStyle style) {
+  Writer writer(style);
+  writer.write(json, 0);
+  return writer.take();
+}
+
+}  // namespace cairn

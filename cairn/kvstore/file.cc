@@ -1,0 +1,247 @@
+// file.cc -- a folder of the local file system as a store.
+#include <cairn/base/file.h>
+#include <cairn/kvstore.h>
+#include <cairn/kvstore/range.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <list>
+#include <mutex>
+#include <system_error>
+#include <unordered_map>
+
+namespace cairn {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
+  throw Error(Code::kIo, path + ": cannot " + doing + ": " + std::generic_category().message(error));
+}
+
+// True if `error` says that the path leads nowhere, so the key is absent.
+bool is_absence(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG; }
+
+// Why `path` cannot be a chain of names below a folder; nullptr if it can.
+const char* flaw_of(std::string_view path) {
+  if (path.find('\0') != std::string_view::npos) return "holds a NUL byte";
+  for (std::size_t start = 0; start <= path.size();) {
+    const std::size_t end = std::min(path.find('/', start), path.size());
+    const std::string_view name = path.substr(start, end - start);
+    if (name.empty()) return "has an empty component";
+    if (name == "." || name == "..") return "has a component \".\" or \"..\"";
+    start = end + 1;
+  }
+  return nullptr;
+}
+
+// The files opened last, so that thousands of small reads from one data file open it once.
+class OpenFiles {
+ public:
+  // nullptr: no such file.
+  std::shared_ptr<const File> get(const std::string& path) {
+    if (auto file = find(path)) return file;
+    std::optional<File> opened = File::try_open(path);
+    if (!opened) return nullptr;
+    auto file = std::make_shared<const File>(*std::move(opened));
+    const std::scoped_lock lock(mutex_);
+    drop(path);
+    files_.push_front(file);
+    index_[path] = files_.begin();
+    if (files_.size() > kMost) drop(std::string(files_.back()->path()));
+    return file;
+  }
+  void forget(const std::string& path) {
+    const std::scoped_lock lock(mutex_);
+    drop(path);
+  }
+
+ private:
+  using Files = std::list<std::shared_ptr<const File>>;
+  static constexpr std::size_t kMost = 64;
+
+  std::shared_ptr<const File> find(const std::string& path) {
+    const std::scoped_lock lock(mutex_);
+    const auto it = index_.find(path);
+    if (it == index_.end()) return nullptr;
+    std::shared_ptr<const File> file = *it->second;
+    if (file->unlinked()) {  // another process has replaced it
+      drop(path);
+      return nullptr;
+    }
+    files_.splice(files_.begin(), files_, it->second);
+    return file;
+  }
+  void drop(const std::string& path) {
+    const auto it = index_.find(path);
+    if (it == index_.end()) return;
+    files_.erase(it->second);
+    index_.erase(it);
+  }
+
+  std::mutex mutex_;
+  Files files_;  // last used first
+  std::unordered_map<std::string, Files::iterator> index_;
+};
+
+// Walks the folders in which keys with a prefix can be: it starts in the deepest one that the prefix names.
+class Lister {
+ public:
+  Lister(std::string root, std::string_view prefix) : root_(std::move(root)), prefix_(prefix) {}
+
+  std::vector<ListEntry> run() {
+    const auto slash = prefix_.rfind('/');
+    const std::string_view folder = slash == std::string_view::npos ? std::string_view() : prefix_.substr(0, slash);
+    // No key has a name that is no name, so nothing can begin with such a prefix.
+    const bool possible = slash == std::string_view::npos ? prefix_.find('\0') == std::string_view::npos : !flaw_of(folder);
+    if (possible) walk(std::string(folder));
+    std::sort(entries_.begin(), entries_.end(), [](const ListEntry& a, const ListEntry& b) { return a.key < b.key; });
+    return std::move(entries_);
+  }
+
+ private:
+  struct CloseDir {
+    void operator()(DIR* dir) const { closedir(dir); }
+  };
+  struct Identity {
+    dev_t device;
+    ino_t inode;
+    bool operator==(const Identity&) const = default;
+  };
+
+  void walk(const std::string& folder) {
+    const std::string path = folder.empty() ? root_ : root_ + "/" + folder;
+    const std::unique_ptr<DIR, CloseDir> dir(opendir(path.c_str()));
+    if (!dir) {
+      if (is_absence(errno)) return;
+      fail(path, "list the folder", errno);
+    }
+    struct stat status {};
+    if (fstat(dirfd(dir.get()), &status) != 0) fail(path, "look at the folder", errno);
+    // A symbolic link may lead back to a folder we are in: what is below it is listed already.
+    const Identity self{status.st_dev, status.st_ino};
+    if (std::find(above_.begin(), above_.end(), self) != above_.end()) return;
+    above_.push_back(self);
+    while (true) {
+      errno = 0;
+      const dirent* entry = readdir(dir.get());
+      if (!entry && errno != 0) fail(path, "list the folder", errno);
+      if (!entry) break;
+      visit(dirfd(dir.get()), folder, entry->d_name);
+    }
+    above_.pop_back();
+  }
+
+  void visit(int dir, const std::string& folder, const char* name) {
+    const std::string_view text(name);
+    if (text == "." || text == "..") return;
+    std::string key = folder.empty() ? std::string(text) : folder + "/" + name;
+    if (!key.starts_with(prefix_)) return;
+    struct stat status {};
+    if (fstatat(dir, name, &status, 0) != 0) {
+      if (is_absence(errno)) return;  // just deleted, or a link to nothing
+      fail(root_ + "/" + key, "look at it", errno);
+    }
+    if (S_ISDIR(status.st_mode))
+      walk(key);
+    else if (S_ISREG(status.st_mode))
+      entries_.push_back({std::move(key), static_cast<std::uint64_t>(status.st_size)});
+  }
+
+  std::string root_;
+  std::string_view prefix_;
+  std::vector<Identity> above_;
+  std::vector<ListEntry> entries_;
+};
+
+class FileStore : public KvStore {
+ public:
+  explicit FileStore(std::string root) : root_(std::move(root)) {}
+
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    const auto file = open_files_.get(path_of(key));
+    if (!file) return std::nullopt;
+    const std::uint64_t size = file->size();
+    Bytes bytes(in([&] { return file->path(); }, [&] { return length_in(range, size); }));
+    file->read_into(range.offset, bytes);
+    return bytes;
+  }
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    const auto file = open_files_.get(path_of(key));
+    if (!file) return false;
+    // Reading nothing would not meet the end of the file.
+    if (out.empty()) in([&] { return file->path(); }, [&] { return length_in({offset, 0}, file->size()); });
+    file->read_into(offset, out);
+    return true;
+  }
+  std::optional<SharedBytes> map(std::string_view key) const override {
+    // Below this size, making and dropping a mapping costs more than the copy.
+    constexpr std::uint64_t kWorthMapping = std::uint64_t{64} << 10U;
+    const std::string path = path_of(key);
+    const auto value_size = size(key);
+    if (!value_size) return std::nullopt;
+    if (*value_size >= kWorthMapping) {
+      auto mapped = MappedFile::open(path);
+      const ByteView bytes = mapped->bytes();
+      return SharedBytes{std::move(mapped), bytes};
+    }
+    auto value = read(key, {});
+    if (!value) return std::nullopt;
+    auto owner = std::make_shared<const Bytes>(*std::move(value));
+    const ByteView bytes = *owner;
+    return SharedBytes{std::move(owner), bytes};
+  }
+  std::optional<std::uint64_t> size(std::string_view key) const override {
+    const std::string path = path_of(key);
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) {
+      if (is_absence(errno)) return std::nullopt;
+      fail(path, "look at it", errno);
+    }
+    if (!S_ISREG(status.st_mode)) return std::nullopt;
+    return static_cast<std::uint64_t>(status.st_size);
+  }
+  std::optional<Location> locate(std::string_view key) const override {
+    const auto length = size(key);
+    return length ? std::optional<Location>({path_of(key), 0, *length}) : std::nullopt;
+  }
+  std::vector<ListEntry> list(std::string_view prefix) const override { return Lister(root_, prefix).run(); }
+  void write(std::string_view key, ByteView value) override {
+    const std::string path = path_of(key);
+    make_directories(path.substr(0, path.rfind('/')));
+    AtomicFile file(path);
+    file.append(value);
+    file.commit();
+    open_files_.forget(path);
+  }
+  void remove(std::string_view key) override {
+    const std::string path = path_of(key);
+    open_files_.forget(path);
+    if (unlink(path.c_str()) != 0 && !is_absence(errno) && errno != EISDIR) fail(path, "delete the file", errno);
+  }
+  std::string describe(std::string_view key) const override { return root_ + "/" + std::string(key); }
+
+ private:
+  [[nodiscard]] std::string path_of(std::string_view key) const {
+    check_not_empty(key);
+    if (const char* flaw = flaw_of(key))
+      throw Error(Code::kInvalidArgument, "key \"" + std::string(key) + "\" " + flaw + ", so no file can have it");
+    return root_ + "/" + std::string(key);
+  }
+
+  std::string root_;
+  mutable OpenFiles open_files_;
+};
+
+}  // namespace
+
+StorePtr open_file_store(std::string path) {
+  if (path.empty() || path.find('\0') != std::string::npos)
+    throw Error(Code::kInvalidArgument, "a folder's path is empty or holds a NUL byte");
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return std::make_shared<FileStore>(std::move(path));
+}
+
+}  // namespace cairn
