@@ -1,0 +1,52 @@
+#include <cairn/base/checksum.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+
+namespace cairn {
+namespace {
+
+// Bit by bit from the definition: polynomial 0x1edc6f41 reflected, all ones before and after.
+std::uint32_t slow_crc32c(ByteView bytes) {
+  std::uint32_t crc = ~0U;
+  for (const std::byte b : bytes) {
+    crc ^= std::to_integer<std::uint32_t>(b);
+    for (int i = 0; i < 8; ++i) crc = crc >> 1U ^ ((crc & 1U) != 0 ? 0x82f63b78U : 0U);
+  }
+  return ~crc;
+}
+
+Bytes ramp(int first, int step) {
+  Bytes bytes(32);
+  for (int i = 0; i < 32; ++i) bytes[static_cast<std::size_t>(i)] = static_cast<std::byte>(first + step * i);
+  return bytes;
+}
+
+TEST(Crc32c, VectorsOfRfc3720) {
+  EXPECT_EQ(crc32c(Bytes(32, std::byte{0x00})), 0x8a9136aaU);
+  EXPECT_EQ(crc32c(Bytes(32, std::byte{0xff})), 0x62a8ab43U);
+  EXPECT_EQ(crc32c(ramp(0, 1)), 0x46dd794eU);
+  EXPECT_EQ(crc32c(ramp(31, -1)), 0x113fdb5cU);
+  EXPECT_EQ(crc32c(as_bytes("123456789")), 0xe3069283U);
+  EXPECT_EQ(crc32c({}), 0U);
+}
+
+TEST(Crc32c, AgreesWithItsDefinitionAtEveryLengthAndAlignment) {
+  std::mt19937 random(1);
+  Bytes bytes(700);
+  for (auto& b : bytes) b = static_cast<std::byte>(random());
+  for (std::size_t offset = 0; offset < 9; ++offset)
+    for (std::size_t n = 0; n + offset < bytes.size(); n += n < 80 ? 1 : 37) {
+      const ByteView part = ByteView(bytes).subspan(offset, n);
+      ASSERT_EQ(crc32c(part), slow_crc32c(part)) << n << " bytes at " << offset;
+    }
+}
+
+TEST(Crc32c, ExtendContinuesAnywhere) {
+  const ByteView text = as_bytes("123456789");
+  for (std::size_t n = 0; n <= text.size(); ++n) EXPECT_EQ(crc32c_extend(crc32c(text.first(n)), text.subspan(n)), 0xe3069283U) << n;
+}
+
+}  // namespace
+}  // namespace cairn

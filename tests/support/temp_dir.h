@@ -1,0 +1,50 @@
+// temp_dir.h -- a fresh folder that is deleted, with everything in it, when it goes out of scope.
+#pragma once
+
+#include <cairn/base/file.h>
+#include <cairn/error.h>
+#include <stdlib.h>  // mkdtemp
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace cairn::testing {
+
+class TempDir {
+ public:
+  TempDir() : path_((std::filesystem::temp_directory_path() / "cairn-test-XXXXXX").string()) {
+    if (!mkdtemp(path_.data())) throw Error(Code::kIo, "cannot make " + path_);
+  }
+  TempDir(TempDir&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TempDir& operator=(TempDir&&) = delete;
+  ~TempDir() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+ private:
+  std::string path_;
+};
+
+// Writes a file as any program would, in place; makes the folders above it.
+inline void put_file(const std::string& path, ByteView bytes) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!out.flush()) throw Error(Code::kIo, "cannot write " + path);
+}
+inline void put_file(const std::string& path, std::string_view text) { put_file(path, as_bytes(text)); }
+
+// A copy of a golden folder or file, to be damaged.
+inline void copy_tree(const std::string& from, const std::string& to) {
+  std::filesystem::create_directories(std::filesystem::path(to).parent_path());
+  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
+}
+
+}  // namespace cairn::testing
