@@ -1,0 +1,51 @@
+// raw_checkpoint.h -- what checkpoints share whose arrays lie raw in a few files: bulk reads, views, reading every byte.
+#pragma once
+
+#include <cairn/formats/raw_read.h>
+#include <cairn/reader.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn {
+
+// A leaf: what it is and, if it has bytes, where.
+struct RawLeaf {
+  TensorInfo info;
+  RawArray array;
+  std::string unreadable;  // why its elements cannot be read; "" if they can
+};
+
+class RawCheckpoint : public Checkpoint {
+ public:
+  [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
+  [[nodiscard]] std::string read_string(std::size_t index) const override;
+  [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
+  // Neither format has checksums: every byte is read, and every array with bytes is listed as unprotected.
+  [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override;
+
+ protected:
+  RawCheckpoint(const OpenOptions& options, CheckpointInfo info, std::vector<File> files, std::vector<RawLeaf> leaves);
+  std::vector<Finding> notes_;  // of opening, repeated by verify
+
+ private:
+  [[nodiscard]] const std::byte* mapped(const RawRun& run, std::shared_ptr<const void>& owner) const;
+  [[nodiscard]] Executor& executor() const { return own_executor_ ? *own_executor_ : default_executor(); }
+
+  CheckpointInfo info_;
+  std::vector<File> files_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<RawArray> arrays_;         // beside tensors_
+  std::vector<std::string> unreadable_;  // beside tensors_
+  std::uint64_t memory_;
+  std::unique_ptr<Executor> own_executor_;
+  mutable std::mutex map_mutex_;
+  mutable std::vector<std::shared_ptr<const MappedFile>> maps_;  // beside files_, made when first wanted
+};
+
+}  // namespace cairn

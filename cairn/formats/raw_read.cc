@@ -1,0 +1,357 @@
+// raw_read.cc -- the plan: small contiguous boxes are sorted and read in scattered groups; all others are cut into pieces
+// of bounded extent in the file, read directly where that is possible and else gathered through scratch memory.
+#include <cairn/base/box.h>
+#include <cairn/formats/raw_read.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kMaxPiece = std::uint64_t{8} << 20U;
+constexpr std::uint64_t kMinPiece = std::uint64_t{64} << 10U;
+// Boxes up to this size are worth grouping with their neighbours; a larger one is worth a system call of its own.
+constexpr std::uint64_t kSmall = std::uint64_t{256} << 10U;
+constexpr std::uint64_t kMaxGroup = std::uint64_t{2} << 20U;
+constexpr std::size_t kMaxGroupBoxes = 500;  // each may need a gap before it, and the kernel takes 1024 ranges
+// What a system call costs, in bytes that could have been copied meanwhile: a smaller gap is cheaper to read than to skip.
+constexpr std::uint64_t kGapBytes = 4096;
+
+// Scratch buffers of one bulk read, handed from task to task so that their pages are touched once.
+class ScratchPool {
+ public:
+  explicit ScratchPool(std::size_t size) : size_(size) {}
+
+  Buffer take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return Buffer(size_);
+    Buffer buffer = std::move(free_.back());
+    free_.pop_back();
+    return buffer;
+  }
+  void give(Buffer buffer) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(buffer));
+  }
+
+ private:
+  std::size_t size_;
+  std::mutex mutex_;
+  std::vector<Buffer> free_;
+};
+
+// A box of an array as byte ranges of it. For packed arrays bytes are counted after unpacking.
+struct Geometry {
+  std::vector<std::int64_t> strides;  // of the whole array
+  std::uint64_t first = 0;            // byte of the box's first element
+  std::uint64_t payload = 0;          // bytes of the box
+  std::uint64_t run = 0;              // contiguous bytes within it
+  // Pieces: `step` indices of dimension `cut`, one of each dimension before it, all of each behind it.
+  std::size_t cut = 0;
+  std::int64_t step = 1;
+  std::uint64_t pieces = 1;
+  std::uint64_t piece_bytes = 0;
+};
+
+std::uint64_t extent_in_file(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides, std::size_t element) {
+  std::uint64_t extent = element;
+  for (std::size_t d = 0; d < shape.size(); ++d) extent += static_cast<std::uint64_t>((shape[d] - 1) * strides[d]);
+  return extent;
+}
+
+std::uint64_t byte_offset(std::span<const std::int64_t> origin, std::span<const std::int64_t> strides) {
+  std::uint64_t offset = 0;
+  for (std::size_t d = 0; d < origin.size(); ++d) offset += static_cast<std::uint64_t>(origin[d] * strides[d]);
+  return offset;
+}
+
+std::uint64_t contiguous_run(const Shape& box, std::span<const std::int64_t> whole, std::size_t element) {
+  std::uint64_t run = element;
+  for (std::size_t d = box.size(); d-- > 0;) {
+    run *= static_cast<std::uint64_t>(box[d]);
+    if (box[d] != whole[d]) break;
+  }
+  return run;
+}
+
+Geometry plan_box(const RawRead& read, std::uint64_t max_piece) {
+  const Shape& shape = read.box->shape;
+  const std::size_t element = read.out->element_size;
+  Geometry g;
+  g.strides = c_strides(read.shape, element);
+  g.first = byte_offset(read.box->origin, g.strides);
+  g.payload = static_cast<std::uint64_t>(element_count(shape)) * element;
+  g.run = contiguous_run(shape, read.shape, element);
+  std::size_t d = shape.size();
+  std::uint64_t extent = element;  // in the file, of the dimensions behind d
+  while (d > 0) {
+    const auto longer = extent + static_cast<std::uint64_t>((shape[d - 1] - 1) * g.strides[d - 1]);
+    if (longer > max_piece) break;
+    extent = longer;
+    --d;
+  }
+  g.piece_bytes = extent;
+  if (d == 0) return g;
+  g.cut = d - 1;
+  const auto stride = static_cast<std::uint64_t>(g.strides[g.cut]);
+  g.step = 1 + static_cast<std::int64_t>(extent < max_piece ? (max_piece - extent) / stride : 0);
+  g.piece_bytes = extent + static_cast<std::uint64_t>(g.step - 1) * stride;
+  g.pieces = static_cast<std::uint64_t>((shape[g.cut] + g.step - 1) / g.step);
+  for (std::size_t i = 0; i < g.cut; ++i) g.pieces *= static_cast<std::uint64_t>(shape[i]);
+  return g;
+}
+
+// Piece number `index`, in the box's own coordinates.
+Box piece_box(const Geometry& g, const Shape& shape, std::uint64_t index) {
+  Box piece = Box::whole(shape);
+  if (g.pieces == 1) return piece;
+  const auto steps = static_cast<std::uint64_t>((shape[g.cut] + g.step - 1) / g.step);
+  piece.origin[g.cut] = static_cast<std::int64_t>(index % steps) * g.step;
+  piece.shape[g.cut] = std::min(g.step, shape[g.cut] - piece.origin[g.cut]);
+  index /= steps;
+  for (std::size_t d = g.cut; d-- > 0;) {
+    piece.origin[d] = static_cast<std::int64_t>(index % static_cast<std::uint64_t>(shape[d]));
+    piece.shape[d] = 1;
+    index /= static_cast<std::uint64_t>(shape[d]);
+  }
+  return piece;
+}
+
+void unpack_nibbles(ByteView packed, bool skip_first, MutableByteView out) {
+  std::size_t i = 0;
+  if (skip_first && !out.empty()) {
+    out[i++] = packed[0] >> 4;
+    packed = packed.subspan(1);
+  }
+  const std::size_t pairs = (out.size() - i) / 2;
+  for (std::size_t p = 0; p < pairs; ++p) {
+    out[i + 2 * p] = packed[p] & std::byte{15};
+    out[i + 2 * p + 1] = packed[p] >> 4;
+  }
+  if (i + 2 * pairs < out.size()) out[i + 2 * pairs] = packed[pairs] & std::byte{15};
+}
+
+// Bytes of a piece: within the memory all threads may use, but at least one element.
+std::uint64_t piece_limit(const RawReadContext& context, std::span<const RawRead> reads) {
+  std::uint64_t limit = std::clamp(context.memory / (2 * context.executor->threads()), kMinPiece, kMaxPiece);
+  for (const RawRead& read : reads) limit = std::max<std::uint64_t>(limit, read.out->element_size);
+  return limit;
+}
+
+class BulkRead {
+ public:
+  BulkRead(const RawReadContext& context, std::span<const RawRead> reads, const ProgressFn& progress)
+      : context_(context),
+        reads_(reads),
+        progress_(progress),
+        max_piece_(piece_limit(context, reads)),
+        scratch_(max_piece_ + max_piece_ / 2 + 1) {}
+
+  void run() {
+    plan();
+    context_.executor->for_each(tasks_.size(), [this](std::size_t i) {
+      const Task& task = tasks_[i];
+      const std::uint64_t bytes = task.group ? read_group(task) : read_pieces(task);
+      const std::uint64_t done = done_.fetch_add(bytes) + bytes;
+      if (progress_) progress_(done, total_);
+    });
+  }
+
+ private:
+  // A small box that is contiguous on both sides.
+  struct Segment {
+    RawRun where;
+    std::uint32_t read;
+    [[nodiscard]] std::uint64_t end() const { return where.offset + where.length; }
+  };
+  // Segments [first, first + count), or pieces of one read.
+  struct Task {
+    bool group;
+    std::uint32_t read;
+    std::uint64_t first, count;
+  };
+
+  void plan() {
+    for (std::uint32_t i = 0; i < reads_.size(); ++i) {
+      if (reads_[i].box->empty()) continue;
+      in([&] { return std::string(reads_[i].name); }, [&] { plan_read(i); });
+    }
+    std::sort(segments_.begin(), segments_.end(), [](const Segment& a, const Segment& b) {
+      return std::tie(a.where.file, a.where.offset) < std::tie(b.where.file, b.where.offset);
+    });
+    for (std::size_t begin = 0, end = 0; begin < segments_.size(); begin = end) {
+      end = group_end(begin);
+      tasks_.push_back({.group = true, .read = 0, .first = begin, .count = end - begin});
+    }
+  }
+
+  void plan_read(std::uint32_t index) {
+    const RawRead& read = reads_[index];
+    const Geometry g = plan_box(read, max_piece_);
+    total_ += g.payload;
+    const bool direct = g.run == g.payload && read.out->contiguous() && !read.array->packed;
+    if (direct && g.payload <= kSmall && read.array->runs.size() == 1) {
+      const RawRun& whole = read.array->runs.front();
+      segments_.push_back({{whole.file, whole.offset + g.first, g.payload}, index});
+      return;
+    }
+    const std::uint64_t pieces_a_task = std::max<std::uint64_t>(1, max_piece_ / g.piece_bytes);
+    for (std::uint64_t at = 0; at < g.pieces; at += pieces_a_task)
+      tasks_.push_back({.group = false, .read = index, .first = at, .count = std::min(pieces_a_task, g.pieces - at)});
+  }
+
+  std::size_t group_end(std::size_t begin) const {
+    const Segment& first = segments_[begin];
+    std::size_t end = begin + 1;
+    while (end < segments_.size() && end - begin < kMaxGroupBoxes) {
+      const Segment& last = segments_[end - 1];
+      const Segment& next = segments_[end];
+      const bool near =
+          next.where.file == last.where.file && next.where.offset >= last.end() && next.where.offset - last.end() <= kGapBytes;
+      if (!near || next.end() - first.where.offset > kMaxGroup) break;
+      ++end;
+    }
+    return end;
+  }
+
+  std::uint64_t read_group(const Task& task) {
+    const std::span<const Segment> group(segments_.data() + task.first, task.count);
+    std::byte gap[kGapBytes];
+    std::vector<MutableByteView> ranges;
+    ranges.reserve(2 * group.size());
+    std::uint64_t at = group.front().where.offset, bytes = 0;
+    for (const Segment& segment : group) {
+      if (segment.where.offset > at) ranges.emplace_back(gap, segment.where.offset - at);
+      ranges.emplace_back(reads_[segment.read].out->data, segment.where.length);
+      at = segment.end();
+      bytes += segment.where.length;
+    }
+    const File& file = (*context_.files)[group.front().where.file];
+    try {
+      file.read_scatter(group.front().where.offset, ranges);
+    } catch (const Error&) {
+      for (const Segment& segment : group) read_segment(file, segment);  // so that the message names the tensor
+    }
+    return bytes;
+  }
+
+  void read_segment(const File& file, const Segment& segment) const {
+    const RawRead& read = reads_[segment.read];
+    in([&] { return std::string(read.name); }, [&] { file.read_into(segment.where.offset, {read.out->data, segment.where.length}); });
+  }
+
+  std::uint64_t read_pieces(const Task& task) {
+    const RawRead& read = reads_[task.read];
+    return in([&] { return std::string(read.name); },
+              [&] {
+                const Geometry g = plan_box(read, max_piece_);
+                std::uint64_t bytes = 0;
+                for (std::uint64_t i = task.first; i < task.first + task.count; ++i)
+                  bytes += read_piece(read, g, piece_box(g, read.box->shape, i));
+                return bytes;
+              });
+  }
+
+  std::uint64_t read_piece(const RawRead& read, const Geometry& g, const Box& piece) {
+    const MutableArrayView out = subview(*read.out, piece);
+    const std::uint64_t first = g.first + byte_offset(piece.origin, g.strides);
+    const std::uint64_t extent = extent_in_file(piece.shape, g.strides, out.element_size);
+    const std::uint64_t payload = static_cast<std::uint64_t>(element_count(piece.shape)) * out.element_size;
+    if (extent == payload && out.contiguous() && !read.array->packed) {
+      read_raw_bytes(*context_.files, *read.array, first, {out.data, payload});
+      return payload;
+    }
+    Buffer scratch = scratch_.take();
+    const std::uint64_t runs = payload / std::min(g.run, payload);
+    if (read.array->packed || extent - payload <= runs * kGapBytes)
+      read_through(*read.array, first, {scratch.data(), extent}, out, g.strides);
+    else
+      gather_runs(*read.array, first, {scratch.data(), payload}, out, g);
+    scratch_.give(std::move(scratch));
+    return payload;
+  }
+
+  // Reads everything from the first element to the last one, and picks.
+  void read_through(const RawArray& array, std::uint64_t first, MutableByteView all, const MutableArrayView& out,
+                    const std::vector<std::int64_t>& strides) {
+    if (array.packed) {
+      const MutableByteView packed(all.data() + all.size(), (first + all.size() + 1) / 2 - first / 2);
+      read_raw_bytes(*context_.files, array, first / 2, packed);
+      unpack_nibbles(packed, first % 2 == 1, all);
+    } else {
+      read_raw_bytes(*context_.files, array, first, all);
+    }
+    copy_elements(ArrayView{all.data(), out.dtype, out.element_size, out.shape, strides}, out);
+  }
+
+  // Reads only the runs that are wanted, one system call each.
+  void gather_runs(const RawArray& array, std::uint64_t first, MutableByteView packed, const MutableArrayView& out, const Geometry& g) {
+    const MutableByteView target = out.contiguous() ? MutableByteView(out.data, packed.size()) : packed;
+    const std::uint64_t run = std::min<std::uint64_t>(g.run, target.size());
+    std::vector<std::int64_t> index(out.shape.size(), 0);
+    for (std::uint64_t at = 0; at < target.size(); at += run) {
+      // The element at byte `at` of the piece: unravel, innermost dimension first.
+      std::uint64_t rest = at / out.element_size;
+      for (std::size_t d = index.size(); d-- > 0;) {
+        index[d] = static_cast<std::int64_t>(rest % static_cast<std::uint64_t>(out.shape[d]));
+        rest /= static_cast<std::uint64_t>(out.shape[d]);
+      }
+      read_raw_bytes(*context_.files, array, first + byte_offset(index, g.strides), target.subspan(at, run));
+    }
+    if (target.data() != packed.data()) return;
+    copy_elements(ArrayView{packed.data(), out.dtype, out.element_size, out.shape, c_strides(out.shape, out.element_size)}, out);
+  }
+
+  const RawReadContext& context_;
+  std::span<const RawRead> reads_;
+  const ProgressFn& progress_;
+  std::uint64_t max_piece_;
+  ScratchPool scratch_;
+  std::vector<Segment> segments_;
+  std::vector<Task> tasks_;
+  std::uint64_t total_ = 0;
+  std::atomic<std::uint64_t> done_{0};
+};
+
+}  // namespace
+
+void read_raw_bytes(const std::vector<File>& files, const RawArray& array, std::uint64_t offset, MutableByteView out) {
+  for (const RawRun& run : array.runs) {
+    if (out.empty()) return;
+    if (offset >= run.length) {
+      offset -= run.length;
+      continue;
+    }
+    const std::uint64_t n = std::min<std::uint64_t>(run.length - offset, out.size());
+    files[run.file].read_into(run.offset + offset, out.first(n));
+    out = out.subspan(n);
+    offset = 0;
+  }
+  if (!out.empty()) throw Error(Code::kOutOfRange, fmt::format("the array ends {} bytes too early", out.size()));
+}
+
+void read_raw(const RawReadContext& context, std::span<const RawRead> reads, const ProgressFn& progress) {
+  BulkRead(context, reads, progress).run();
+}
+
+void check_request(const TensorInfo& info, const ReadRequest& request) {
+  in([&] { return info.name; },
+     [&] {
+       if (!info.is_array()) throw Error(Code::kInvalidArgument, fmt::format("a leaf of kind {} has no array to read", info.kind));
+       check_inside(request.box, info.shape);
+       if (request.out.dtype != info.dtype || request.out.element_size != info.element_size)
+         throw Error(Code::kInvalidArgument, fmt::format("it holds {} elements of {} bytes, the destination {} of {}", info.dtype_name,
+                                                         info.element_size, dtype_name(request.out.dtype), request.out.element_size));
+       if (request.out.shape != request.box.shape || request.out.strides.size() != request.out.shape.size())
+         throw Error(Code::kInvalidArgument, fmt::format("a box of shape {} into a destination of shape {}", shape_text(request.box.shape),
+                                                         shape_text(request.out.shape)));
+     });
+}
+
+}  // namespace cairn

@@ -1,0 +1,55 @@
+// raw_read.h -- bulk reading of arrays whose C-order bytes lie raw in files: one plan for many boxes, in parallel, with
+// large reads straight into their destinations and neighbouring small ones as one.
+#pragma once
+
+#include <cairn/base/executor.h>
+#include <cairn/base/file.h>
+#include <cairn/reader.h>
+#include <cairn/types.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace cairn {
+
+// A run of an array's bytes in one of the reader's files.
+struct RawRun {
+  std::uint32_t file = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  bool operator==(const RawRun&) const = default;
+};
+
+// Where an array lies. The runs, one behind the other, are its bytes.
+struct RawArray {
+  std::vector<RawRun> runs;
+  bool packed = false;  // two 4-bit elements a byte, the first one in the low bits
+};
+
+// One box of one array and where it goes.
+struct RawRead {
+  const RawArray* array = nullptr;
+  std::string_view name;                // for messages; must outlive the call
+  std::span<const std::int64_t> shape;  // of the whole array; must outlive the call
+  const Box* box = nullptr;
+  const MutableArrayView* out = nullptr;  // of the array's dtype and the box's shape
+};
+
+struct RawReadContext {
+  const std::vector<File>* files = nullptr;
+  Executor* executor = nullptr;
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bound of the scratch space of all threads together
+};
+
+// Reads all of them; the first failure is thrown with the tensor's name in front.
+void read_raw(const RawReadContext& context, std::span<const RawRead> reads, const ProgressFn& progress);
+
+// The C-order bytes [offset, offset + out.size()) of an array that is not packed.
+void read_raw_bytes(const std::vector<File>& files, const RawArray& array, std::uint64_t offset, MutableByteView out);
+
+// Throws invalid_argument or out_of_range unless `request` fits a tensor of `info`: box inside, out of the same type and shape.
+void check_request(const TensorInfo& info, const ReadRequest& request);
+
+}  // namespace cairn
