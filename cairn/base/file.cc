@@ -165,12 +165,13 @@ void File::will_need(std::uint64_t offset, std::uint64_t length) const {
     posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
 }
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
-  const File file = File::open(path);
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) { return of(File::open(path)); }
+
+std::shared_ptr<const MappedFile> MappedFile::of(const File& file) {
   const std::uint64_t size = file.size();
   void* data = nullptr;  // the kernel refuses a mapping of nothing, so an empty file has none
   if (size > 0) data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd_, 0);
-  if (data == MAP_FAILED) fail(path, "map the file", errno);
+  if (data == MAP_FAILED) fail(file.path(), "map the file", errno);
   return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::byte*>(data), size}));
 }
 

@@ -47,6 +47,8 @@ class File {
 class MappedFile {
  public:
   static std::shared_ptr<const MappedFile> open(const std::string& path);
+  // Of a file that is open already: that very file, whatever its path has come to name meanwhile.
+  static std::shared_ptr<const MappedFile> of(const File& file);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();

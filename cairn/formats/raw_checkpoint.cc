@@ -74,8 +74,8 @@ std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {
 const std::byte* RawCheckpoint::mapped(const RawRun& run, std::shared_ptr<const void>& owner) const {
   const std::lock_guard lock(map_mutex_);
   auto& map = maps_[run.file];
-  if (!map) map = MappedFile::open(files_[run.file].path());
-  // Somebody may have put another file there since it was opened.
+  if (!map) map = MappedFile::of(files_[run.file]);
+  // The file may have been cut short since it was opened.
   if (map->bytes().size() < run.length || run.offset > map->bytes().size() - run.length) return nullptr;
   owner = map;
   return map->bytes().data() + run.offset;

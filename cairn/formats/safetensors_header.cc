@@ -168,41 +168,8 @@ void check_layout(const std::vector<SafetensorsEntry>& tensors, std::uint64_t da
   if (at != data_size) damaged(fmt::format("tensors end at byte {} of the data, which has {} bytes", at, data_size));
 }
 
-// As serde_json writes a text: only what JSON demands is escaped.
-void append_text(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20)
-          out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        else
-          out += c;
-    }
-  }
-  out += '"';
-}
+// Compact JSON escapes exactly what the reference's writer does.
+void append_text(std::string& out, std::string_view text) { out += to_text(Json(text)); }
 
 void append_entry(std::string& out, const SafetensorsEntry& entry) {
   append_text(out, entry.name);
