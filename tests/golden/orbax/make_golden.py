@@ -139,6 +139,41 @@ matrix_case("direct_files_zarr2_raw", use_ocdbt=False, use_compression=False)
 matrix_case("direct_files_zarr3_raw", use_ocdbt=False, use_zarr3=True, use_compression=False)
 
 
+# ---- as small as a checkpoint can be: tests damage every bit of these ----
+def tiny_tree():
+    """An array too long to be inline in a database, one that is inline, a scalar, a string and an empty node."""
+    return {"big": rng(2).integers(0, 256, 1040, dtype=np.uint8), "w": jnp.arange(6.0, dtype=jnp.float32).reshape(2, 3), "n": 3, "s": "text", "e": {}}
+
+
+def tiny_case(name, **options):
+    def write(root):
+        save_direct(root, tiny_tree(), **options)
+        return [view(tiny_tree())]
+
+    write.__name__ = f"tiny_{name}"
+    return case(write)
+
+
+tiny_case("ocdbt_zarr2")
+tiny_case("ocdbt_zarr3", use_zarr3=True)
+tiny_case("ocdbt_raw", use_compression=False)
+tiny_case("files_zarr2", use_ocdbt=False)
+tiny_case("files_zarr3", use_ocdbt=False, use_zarr3=True)
+tiny_case("files_raw", use_ocdbt=False, use_compression=False)
+
+
+@case
+def tiny_manager(root):
+    write_manager(root, [4], ocp.CheckpointManagerOptions(), lambda m, s: m.save(s, args=ocp.args.PyTreeSave(tiny_tree())))
+    return [view(tiny_tree(), step=4)]
+
+
+@case
+def tiny_v1(root):
+    v1.save(root, tiny_tree())
+    return [view(tiny_tree())]
+
+
 def dtype_tree():
     return {f"rank{len(shape)}": {dtype.name: typed(dtype, shape, seed=len(shape)) for dtype in all_dtypes()} for shape in [(6,), (3, 4)]}
 

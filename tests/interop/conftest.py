@@ -1,0 +1,34 @@
+"""Shared set-up: eight virtual CPU devices, 64-bit types, the fresh seed, and a scratch folder a test."""
+
+import os
+import pathlib
+import secrets
+import shutil
+import tempfile
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["JAX_PLATFORMS"] = "cpu"
+# Every worker process must collect the same tests, so the first process draws the seed and the others inherit it.
+os.environ.setdefault("CAIRN_FRESH_SEED", str(secrets.randbelow(2**31)))
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter):
+    seed = os.environ["CAIRN_FRESH_SEED"]
+    terminalreporter.write_line(f"fresh seed: {seed} (CAIRN_FRESH_SEED={seed} repeats this run)")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def wide_types():
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture
+def scratch():
+    """An empty folder that goes away with the test, whichever way that ends: these tests write a lot."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cairn-interop-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

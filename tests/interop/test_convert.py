@@ -1,0 +1,159 @@
+"""`cairn convert`: the real safetensors, flax and numpy read what it wrote, and memory stays bounded."""
+
+import json
+import os
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+import safetensors.flax
+import safetensors.numpy
+
+import cairn_cli
+import leaves
+
+SAFETENSORS_TYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bfloat16", "complex64",
+                     "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"]
+
+
+def save(path, tree, **options):
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**options)) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave(tree))
+    return path
+
+
+def array_tree():
+    rng = np.random.default_rng(4)
+    types = [np.dtype(getattr(ml_dtypes, name, name)) for name in SAFETENSORS_TYPES]
+    tree = {"types": {t.name: np.frombuffer(rng.bytes(24 * t.itemsize), t).reshape(4, 6) if t.kind != "b" else np.eye(4, 6, dtype=bool) for t in types}}
+    return tree | {"layers": [{"w": jnp.asarray(rng.standard_normal((30, 50)), jnp.float32), "b": jnp.ones(50, jnp.bfloat16)} for _ in range(3)], "step": 7, "lr": 0.5}
+
+
+@pytest.fixture(scope="module", params=["ocdbt_zarr2", "files_zarr3"])
+def checkpoint(request, tmp_path_factory):
+    options = {} if request.param == "ocdbt_zarr2" else {"use_ocdbt": False, "use_zarr3": True}
+    return save(tmp_path_factory.mktemp("convert") / "ckpt", array_tree(), **options)
+
+
+def flat(tree):
+    return {leaf.record["name"]: leaf for leaf in leaves.leaves(tree) if leaf.data is not None}
+
+
+def check_raw_safetensors(path, wanted):
+    """By the format's definition, since not every reader knows every type."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    assert sorted(header) == sorted(wanted)
+    for name, leaf in wanted.items():
+        begin, end = header[name]["data_offsets"]
+        assert header[name]["shape"] == leaf.record["shape"]
+        cairn_cli.same_bytes(data[8 + size + begin : 8 + size + end], leaf.data, leaf.record)
+
+
+def test_safetensors(checkpoint, scratch):
+    target = scratch / "model.safetensors"
+    cairn_cli.run("convert", checkpoint, target)
+    wanted = flat(array_tree())
+    check_raw_safetensors(target, wanted)
+    with safetensors.safe_open(target, "np") as opened:
+        assert sorted(opened.keys()) == sorted(wanted)
+    for reader in (safetensors.numpy.load_file, safetensors.flax.load_file):
+        cairn_cli.run("convert", checkpoint, target, "--replace", *(word for name in ("complex64", "float8_e8m0fnu") for word in ("--exclude", f"*{name}")))
+        for name, array in reader(target).items():
+            assert list(array.shape) == wanted[name].record["shape"]
+            assert np.asarray(array).dtype.name == wanted[name].record["dtype"]
+            cairn_cli.same_bytes(np.asarray(array).tobytes(), wanted[name].data, wanted[name].record)
+
+
+def test_safetensors_shards(checkpoint, scratch):
+    cairn_cli.run("convert", checkpoint, scratch / "model.safetensors", "--max-shard-bytes", 6000)
+    index = json.loads((scratch / "model.safetensors.index.json").read_text())
+    loaded = {}
+    for file in sorted(set(index["weight_map"].values())):
+        with safetensors.safe_open(scratch / file, "np") as opened:
+            names = list(opened.keys())
+        assert all(index["weight_map"][name] == file for name in names)
+        loaded |= dict.fromkeys(names, file)
+    assert sorted(loaded) == sorted(flat(array_tree())) == sorted(index["weight_map"])
+    assert len(set(loaded.values())) > 2
+    for name, leaf in flat(array_tree()).items():  # and Cairn reads its own set back
+        cairn_cli.same_bytes(cairn_cli.cat(scratch / "model.safetensors.index.json", name), leaf.data, leaf.record)
+
+
+def test_npz(checkpoint, scratch):
+    cairn_cli.check_npz(checkpoint, leaves.leaves(array_tree()), scratch / "model.npz")
+    with np.load(scratch / "model.npz") as stored:
+        for name, leaf in flat(array_tree()).items():
+            dtype = np.dtype(getattr(ml_dtypes, leaf.record["dtype"], leaf.record["dtype"]))
+            assert stored[name].dtype == (dtype if dtype.isbuiltin == 1 else np.dtype(f"V{dtype.itemsize}"))
+
+
+def test_npy_of_one_leaf(checkpoint, scratch):
+    cairn_cli.run("cat", "--npy", "-o", scratch / "w.npy", checkpoint, "layers.1.w")
+    assert np.load(scratch / "w.npy").tobytes() == flat(array_tree())["layers.1.w"].data
+
+
+def test_include_exclude_rename_cast(checkpoint, scratch):
+    target = scratch / "part.safetensors"
+    cairn_cli.run("convert", checkpoint, target, "--include", "layers.*", "--exclude", "*.b", "--rename", r"^layers\.(\d+)=model.layer$1", "--dtype", "bfloat16")
+    with safetensors.safe_open(target, "flax") as opened:
+        assert sorted(opened.keys()) == [f"model.layer{i}.w" for i in range(3)]
+        for i in range(3):
+            want = np.asarray(array_tree()["layers"][i]["w"]).astype(ml_dtypes.bfloat16)
+            assert np.asarray(opened.get_tensor(f"model.layer{i}.w")).tobytes() == want.tobytes()
+
+
+def test_nothing_is_lost_silently(scratch):
+    path = save(scratch / "ckpt", {"w": np.ones(3), "name": "text", "none": None, "c": np.ones(2, np.complex128)})
+    for leaf in ("name", "c", "none"):
+        others = [word for other in ("name", "c", "none") if other != leaf for word in ("--exclude", other)]
+        message = cairn_cli.run("convert", path, scratch / "a.safetensors", *others, status=cairn_cli.USAGE).stderr.decode()
+        assert leaf in message
+        assert not (scratch / "a.safetensors").exists()
+    done = cairn_cli.run("convert", path, scratch / "a.safetensors", "--skip-unsupported")
+    shown = (done.stdout + done.stderr).decode()
+    assert all(leaf in shown for leaf in ("name", "none", "c"))
+    with safetensors.safe_open(scratch / "a.safetensors", "np") as opened:
+        assert list(opened.keys()) == ["w"]
+
+
+def test_colliding_names_and_existing_targets_are_refused(scratch):
+    path = save(scratch / "ckpt", {"a": {"w": np.ones(3)}, "b": {"w": np.zeros(3)}})
+    message = cairn_cli.run("convert", path, scratch / "a.safetensors", "--rename", "^[ab]=x", status=cairn_cli.USAGE).stderr.decode()
+    assert "x.w" in message
+    (scratch / "there.safetensors").write_text("mine")
+    with pytest.raises(cairn_cli.Failed):
+        cairn_cli.run("convert", path, scratch / "there.safetensors")
+    assert (scratch / "there.safetensors").read_text() == "mine"
+    assert sorted(file.name for file in scratch.iterdir()) == ["ckpt", "there.safetensors"]
+
+
+def peak_memory(*args):
+    """Peak resident bytes of `cairn args`."""
+    child = os.fork()
+    if child == 0:
+        os.execv(cairn_cli.CAIRN, [cairn_cli.CAIRN, *map(str, args)])
+    _, status, usage = os.wait4(child, 0)
+    assert status == 0
+    return usage.ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("options", [{}, {"use_compression": False}, {"use_zarr3": True, "use_ocdbt": False}], ids=["ocdbt", "raw", "files-zarr3"])
+def test_memory_is_bounded(scratch, options):
+    """240 MB in six arrays, converted within 64 MiB: neither the checkpoint nor one of its tensors fits at once."""
+    rng = np.random.default_rng(1)
+    tree = {f"w{i}": np.resize(rng.standard_normal(100_003).astype(np.float32), (2500, 4000)) for i in range(6)}
+    args = {name: ocp.SaveArgs(chunk_byte_size=4 << 20) for name in tree}
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**options)) as checkpointer:
+        checkpointer.save(scratch / "ckpt", args=ocp.args.PyTreeSave(tree, save_args=args))
+    target = scratch / "model.safetensors"
+    peak = peak_memory("convert", scratch / "ckpt", target, "--memory", "64MiB")
+    assert target.stat().st_size > 240_000_000
+    assert peak < (64 + 64) << 20, f"{peak >> 20} MiB"
+    loaded = safetensors.numpy.load_file(target)
+    for name, array in tree.items():
+        assert loaded[name].tobytes() == array.tobytes()

@@ -1,0 +1,89 @@
+"""msgpack files by the real flax and Orbax packages, read by Cairn."""
+
+import collections
+
+import flax.serialization
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import msgpack
+import numpy as np
+import pytest
+from orbax.checkpoint import msgpack_utils
+
+import cairn_cli
+import leaves
+import random_trees
+
+Point = collections.namedtuple("Point", ["x", "y"])
+# NumPy's own name for these types is what the file holds; sub-byte ones are unpacked there, too.
+DTYPES = random_trees.DTYPES
+
+
+def array_tree():
+    rng = np.random.default_rng(8)
+    tree = {dtype.name: random_trees.random_values(rng, dtype, [(), (3,), (2, 5), (2, 1, 3)][i % 4]) for i, dtype in enumerate(DTYPES)}
+    return {"types": tree, "params": {"dense": {"kernel": jnp.arange(600.0).reshape(20, 30), "bias": jnp.ones(30, jnp.bfloat16)}}, "step": np.asarray(3), "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3))}
+
+
+def check(path, tree):
+    wanted = {leaf.record["name"]: leaf for leaf in leaves.leaves(tree)}
+    listed = {entry["name"]: entry for entry in cairn_cli.ls(path)}
+    assert sorted(listed) == sorted(wanted)
+    for name, leaf in wanted.items():
+        if leaf.data is None:
+            continue
+        assert (listed[name]["dtype"], listed[name]["shape"]) == (leaf.record["dtype"], leaf.record["shape"]), name
+        cairn_cli.same_bytes(cairn_cli.cat(path, name), leaf.data, leaf.record)
+
+
+@pytest.mark.parametrize("serialize", [flax.serialization.msgpack_serialize, flax.serialization.to_bytes, msgpack_utils.msgpack_serialize], ids=["flax", "flax-to-bytes", "orbax"])
+def test_every_type(scratch, serialize):
+    (scratch / "model.msgpack").write_bytes(serialize(array_tree()))
+    check(scratch / "model.msgpack", array_tree())
+    cairn_cli.verify(scratch / "model.msgpack")
+
+
+def test_every_value(scratch):
+    """Lists, tuples, numbers, text, None and empty containers, wherever msgpack can hold them."""
+    tree = {"list": [np.arange(3), {"x": 1}, []], "tuple": (np.float32(2.5), "text", None), "int": -5, "big": 2**63 - 1, "float": 0.1, "bool": True,
+            "none": None, "text": "ünï 漢字", "empty": {"dict": {}, "list": []}, "int8": np.int8(-3), "bf": ml_dtypes.bfloat16(1.5)}
+    (scratch / "a.msgpack").write_bytes(msgpack_utils.msgpack_serialize(tree))
+    listed = {entry["name"]: entry for entry in cairn_cli.ls(scratch / "a.msgpack")}
+    assert {"list.0", "list.1.x", "tuple.0", "int", "float", "text", "int8"} <= set(listed)
+    assert cairn_cli.cat(scratch / "a.msgpack", "list.0") == np.arange(3).tobytes()
+    assert cairn_cli.cat(scratch / "a.msgpack", "tuple.0") == np.float32(2.5).tobytes()
+    assert cairn_cli.cat(scratch / "a.msgpack", "text").decode() == tree["text"]
+    assert cairn_cli.cat(scratch / "a.msgpack", "int") == np.int64(-5).tobytes()
+    assert cairn_cli.cat(scratch / "a.msgpack", "float") == np.float64(0.1).tobytes()
+
+
+def test_chunked_arrays(scratch):
+    """Arrays over 2^30 bytes are stored in pieces; here the pieces are made by hand, small."""
+    array = np.arange(24, dtype=np.int32).reshape(4, 6)
+    pieces = [array.ravel()[:10], array.ravel()[10:20], array.ravel()[20:]]
+    tree = {"big": {"__msgpack_chunked_array__": True, "shape": {"0": 4, "1": 6}, "chunks": {str(i): piece for i, piece in enumerate(pieces)}}}
+    assert (flax.serialization.msgpack_restore(flax.serialization.msgpack_serialize(tree))["big"] == array).all()
+    (scratch / "a.msgpack").write_bytes(flax.serialization.msgpack_serialize(tree))
+    check(scratch / "a.msgpack", {"big": array})
+
+
+def test_train_state(scratch):
+    """What a flax training script writes: to_bytes of a state with an optax-like tuple of namedtuples."""
+    state = {"params": {"w": jnp.ones((3, 4))}, "opt": (Point(jnp.zeros(3), jnp.ones(2)), ()), "step": 7}
+    (scratch / "state.msgpack").write_bytes(flax.serialization.to_bytes(state))
+    plain = flax.serialization.msgpack_restore((scratch / "state.msgpack").read_bytes())
+    check(scratch / "state.msgpack", jax.tree.map(lambda leaf: leaf, plain))
+
+
+def ndarray(shape, dtype, data):
+    return msgpack.packb({"a": msgpack.ExtType(1, msgpack.packb((shape, dtype, data), use_bin_type=True))})
+
+
+@pytest.mark.parametrize("data", [
+    ndarray([4], "float32", b"\0" * 15), ndarray([4], "float32", b"\0" * 17), ndarray([2**40, 2**40], "float32", b"\0"), ndarray([-1], "float32", b""), ndarray([1], "float33", b"\0" * 4),
+    msgpack.packb({"a": msgpack.ExtType(9, b"x")}), b"\x81\xa1a", b"\xdf\xff\xff\xff\xff", b"\x91" * 100_000, msgpack.packb({1: 2}), msgpack.packb({"a": 1}) + b"\0",
+], ids=["short", "long", "overflow", "negative", "dtype", "ext", "truncated", "count", "deep", "int-key", "trailing"])
+def test_damaged_files_are_refused(scratch, data):
+    (scratch / "a.msgpack").write_bytes(data)
+    cairn_cli.run("cat", "--raw", scratch / "a.msgpack", "a", status=cairn_cli.IO)
