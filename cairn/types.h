@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn {
@@ -81,7 +82,7 @@ struct Box {
   std::vector<std::int64_t> origin;
   Shape shape;
 
-  static Box whole(Shape shape) { return {std::vector<std::int64_t>(shape.size(), 0), shape}; }
+  static Box whole(Shape shape) { return {std::vector<std::int64_t>(shape.size(), 0), std::move(shape)}; }
   [[nodiscard]] std::size_t rank() const { return shape.size(); }
   [[nodiscard]] bool empty() const {
     for (auto n : shape)
