@@ -29,9 +29,10 @@ void copy_elements(const ArrayView& from, const MutableArrayView& to);
 void copy_elements_swapped(const ArrayView& from, const MutableArrayView& to);
 // Repeats one element (element_size bytes) over `to`.
 void fill_elements(ByteView element, const MutableArrayView& to);
-// Converts between element types, as NumPy's astype with ml_dtypes does: floats round to nearest even, integers wrap,
-// float to integer truncates, bool is != 0; only the low bits of a
-// 2- or 4-bit element count. Throws invalid_argument for kOpaque. Equal types copy.
+// Converts between element types, as NumPy's astype with ml_dtypes does on x86-64: floats round to nearest even, integers
+// wrap, float to integer truncates (cast_plan.h says what becomes of NaN and of what does not fit), bool is != 0, complex
+// to real drops the imaginary part; only the low bits of a 2- or 4-bit element count. The pairs NumPy refuses follow the
+// same rules. Throws invalid_argument for kOpaque. Equal types copy.
 void cast_elements(const ArrayView& from, const MutableArrayView& to);
 
 }  // namespace cairn

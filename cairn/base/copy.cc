@@ -159,14 +159,6 @@ class Transposer {
   std::array<std::byte, 64 * (256 + 16)> buffer_;  // edge * pitch at its largest
 };
 
-// The dimension with the smallest step in `from`.
-std::size_t fastest_in_from(std::span<const WalkDim> dims) {
-  std::size_t best = dims.size() - 1;
-  for (std::size_t d = 0; d + 1 < dims.size(); ++d)
-    if (std::abs(dims[d].from) < std::abs(dims[best].from) && dims[d].from != 0) best = d;
-  return best;
-}
-
 void run_walk(Walk walk, RunFn run, std::size_t element_size) {
   if (walk.dims.empty()) walk.dims.push_back({.n = 1, .from = 0, .to = 0});
   const WalkDim last = walk.dims.back();
@@ -196,13 +188,11 @@ bool is_fixed_size(std::int64_t n) { return n == 1 || n == 2 || n == 4 || n == 8
 
 }  // namespace
 
-void copy_elements(const ArrayView& from, const MutableArrayView& to) {
-  check_same_type(from, to);
-  Walk walk = plan_walk(from, to);
-  const auto size = static_cast<std::int64_t>(to.element_size);
+void copy_walk(Walk walk, std::size_t element_size) {
+  const auto size = static_cast<std::int64_t>(element_size);
   if (walk.empty || size == 0) return;
   const bool runs = walk.dims.empty() || (walk.dims.back().from == size && walk.dims.back().to == size);
-  if (!runs) return run_walk(std::move(walk), copy_run_for(to.element_size), to.element_size);
+  if (!runs) return run_walk(std::move(walk), copy_run_for(element_size), element_size);
   // A contiguous run is one larger element.
   std::int64_t run_bytes = size;
   if (!walk.dims.empty()) {
@@ -212,6 +202,11 @@ void copy_elements(const ArrayView& from, const MutableArrayView& to) {
   const auto bytes = static_cast<std::size_t>(run_bytes);
   if (is_fixed_size(run_bytes) && !walk.dims.empty()) return run_walk(std::move(walk), copy_run_for(bytes), bytes);
   walk_over(walk, walk.dims, [bytes](const std::byte* source, std::byte* target) { std::memcpy(target, source, bytes); });
+}
+
+void copy_elements(const ArrayView& from, const MutableArrayView& to) {
+  check_same_type(from, to);
+  copy_walk(plan_walk(from, to), to.element_size);
 }
 
 void copy_elements_swapped(const ArrayView& from, const MutableArrayView& to) {

@@ -37,6 +37,13 @@ void merge_neighbours(std::vector<WalkDim>& dims) {
 
 }  // namespace
 
+std::size_t fastest_in_from(std::span<const WalkDim> dims) {
+  std::size_t best = dims.size() - 1;
+  for (std::size_t d = 0; d + 1 < dims.size(); ++d)
+    if (dims[d].from != 0 && magnitude(dims[d].from) < magnitude(dims[best].from)) best = d;
+  return best;
+}
+
 Walk plan_walk(const ArrayView& from, const MutableArrayView& to) {
   if (from.shape != to.shape)
     throw Error(Code::kInvalidArgument,

@@ -27,6 +27,12 @@ struct Walk {
 // Throws invalid_argument unless both have the same shape.
 Walk plan_walk(const ArrayView& from, const MutableArrayView& to);
 
+// Copies elements of this size along a walk.
+void copy_walk(Walk walk, std::size_t element_size);
+
+// Which dimension has the smallest step in `from` (0 does not count); there is at least one.
+std::size_t fastest_in_from(std::span<const WalkDim> dims);
+
 // Calls body(from, to) for every position in `dims`, the last dimension fastest. No recursion: ranks come from files.
 template <class Body>
 void walk_over(const Walk& walk, std::span<const WalkDim> dims, Body&& body) {
