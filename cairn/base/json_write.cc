@@ -1,5 +1,6 @@
 // json_write.cc -- JSON values to text, in the spellings of TensorStore (kCompact), Python (kPython) and for people.
 #include <cairn/base/json.h>
+#include <cairn/base/utf8.h>
 
 #include <algorithm>
 #include <array>
@@ -8,29 +9,6 @@
 
 namespace cairn {
 namespace {
-
-// A character of UTF-8 text: how many bytes it takes, and its code point. Length 0: not UTF-8.
-struct Character {
-  std::size_t length = 0;
-  std::uint32_t code = 0;
-};
-
-Character decode_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {1, lead};
-  const std::size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-  if (length == 0 || text.size() < length) return {};
-  std::uint32_t code = lead & (0x7fU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return {};
-    code = code << 6U | (byte(i) & 0x3fU);
-  }
-  constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code < 0xe000;
-  if (code < kSmallest[length] || code > 0x10ffff || surrogate) return {};
-  return {length, code};
-}
 
 class Writer {
  public:
@@ -112,13 +90,18 @@ void Writer::put(const JsonObject& v, std::size_t indent) {
 }
 
 void Writer::string(std::string_view v) {
+  const auto is_plain = [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; };
   out_ += '"';
   for (std::size_t i = 0; i < v.size();) {
-    const Character c = decode_utf8(v.substr(i));
+    const std::size_t run = static_cast<std::size_t>(std::find_if_not(v.begin() + i, v.end(), is_plain) - v.begin());
+    out_ += v.substr(i, run - i);
+    i = run;
+    if (i == v.size()) break;
+    const Utf8Character c = decode_utf8(v.substr(i));
     if (c.length == 0)
       throw Error(Code::kInvalidArgument, "a text is not valid UTF-8 at its byte " + std::to_string(i) + ", so JSON cannot hold it");
-    const bool plain = c.code >= 0x20 && c.code != '"' && c.code != '\\' && (style_ != JsonStyle::kPython || c.code < 0x7f);
-    if (plain)
+    const bool as_is = style_ != JsonStyle::kPython && c.code >= 0x7f;
+    if (as_is)
       out_ += v.substr(i, c.length);
     else
       escape(c.code);

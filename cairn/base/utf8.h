@@ -1,10 +1,55 @@
-// utf8.h -- whether bytes are UTF-8 as the Unicode standard defines it: no over-long forms, no surrogates, at most U+10FFFF.
+// utf8.h -- one character of UTF-8 text, and whether bytes are UTF-8 as the Unicode standard defines it: no over-long
+// forms, no surrogates, at most U+10FFFF.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace cairn {
 
-bool valid_utf8(std::string_view text);
+// How many bytes the character takes, and its code point. Length 0: not UTF-8.
+struct Utf8Character {
+  std::size_t length = 0;
+  std::uint32_t code = 0;
+};
+
+// The character that the text, which must not be empty, starts with.
+inline Utf8Character decode_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {1, lead};
+  const std::size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return {};
+  std::uint32_t code = lead & (0x7fU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return {};
+    code = code << 6U | (byte(i) & 0x3fU);
+  }
+  constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  if (code < kSmallest[length] || code > 0x10ffff || surrogate) return {};
+  return {length, code};
+}
+
+// Offset of the first byte that is not UTF-8; the size of the text if all is well.
+inline std::size_t find_invalid_utf8(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::uint64_t eight = 0;  // nearly all text is ASCII: eight characters at a time
+    for (; text.size() - at >= sizeof(eight); at += sizeof(eight)) {
+      std::memcpy(&eight, &text[at], sizeof(eight));
+      if ((eight & 0x8080808080808080U) != 0) break;
+    }
+    if (at == text.size()) break;
+    const std::size_t length = decode_utf8(text.substr(at)).length;
+    if (length == 0) return at;
+    at += length;
+  }
+  return at;
+}
+
+inline bool valid_utf8(std::string_view text) { return find_invalid_utf8(text) == text.size(); }
 
 }  // namespace cairn

@@ -1,0 +1,27 @@
+// compress_fuzz.cc -- any bytes under any codec decode to at most the bound or are refused; both ways to decode agree.
+// Input: one byte that chooses the codec, then the compressed bytes.
+#include <cairn/base/compress.h>
+#include <cairn/error.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  constexpr int kCodecs = 6;
+  constexpr std::uint64_t kMaxSize = 1U << 20U;
+  const auto codec = static_cast<cairn::Codec>(data[0] % kCodecs);
+  const cairn::ByteView in = cairn::ByteView(reinterpret_cast<const std::byte*>(data), size).subspan(1);
+  try {
+    const cairn::Bytes value = cairn::decompress(codec, in, kMaxSize);
+    if (value.size() > kMaxSize) std::abort();
+    cairn::Bytes again(value.size());
+    cairn::decompress_into(codec, in, again);
+    if (again != value) std::abort();
+    if (codec == cairn::Codec::kZstd) (void)cairn::zstd_has_checksum(in);
+    if (codec == cairn::Codec::kZstd) (void)cairn::decompress_one_zstd_frame(in, kMaxSize);
+  } catch (const cairn::Error&) {  // refused: fine
+  }
+  return 0;
+}
