@@ -1,10 +1,28 @@
-// checksum.cc -- crc32c on ISA-L; the only file that sees it.
+// checksum.cc -- crc32c and crc32 on ISA-L; the only file that sees it.
 #include <cairn/base/checksum.h>
 #include <isa-l/crc.h>
 
 #include <algorithm>
 
 namespace cairn {
+namespace {
+
+// Polynomials over GF(2) of degree below 32, reflected: bit 31 is the coefficient of 1.
+constexpr std::uint32_t kIeee = 0xedb88320;
+constexpr std::uint32_t kOne = std::uint32_t{1} << 31U;
+
+std::uint32_t times_x(std::uint32_t p) { return (p >> 1U) ^ ((p & 1U) != 0 ? kIeee : 0); }
+
+std::uint32_t times(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = kOne; bit != 0; bit >>= 1U) {
+    if ((a & bit) != 0) product ^= b;
+    b = times_x(b);
+  }
+  return product;
+}
+
+}  // namespace
 
 std::uint32_t crc32c(ByteView bytes) { return crc32c_extend(0, bytes); }
 
@@ -19,6 +37,28 @@ std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) {
     more = more.subspan(n);
   }
   return ~state;
+}
+
+std::uint32_t crc32(ByteView bytes) {
+  constexpr std::size_t kMaxPiece = std::size_t{1} << 30U;
+  std::uint32_t crc = 0;
+  while (!bytes.empty()) {
+    const std::size_t n = std::min(bytes.size(), kMaxPiece);
+    crc = crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()), n);
+    bytes = bytes.subspan(n);
+  }
+  return crc;
+}
+
+std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
+  // B behind A multiplies A's polynomial by x^(8 * length); powers by repeated squaring.
+  std::uint32_t power = kOne;
+  std::uint32_t square = kOne >> 8U;  // x^8
+  for (; length_b != 0; length_b >>= 1U) {
+    if ((length_b & 1U) != 0) power = times(power, square);
+    square = times(square, square);
+  }
+  return times(a, power) ^ b;
 }
 
 }  // namespace cairn

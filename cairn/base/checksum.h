@@ -1,5 +1,5 @@
-// checksum.h -- CRC-32C (Castagnoli): polynomial 0x1edc6f41 reflected, initial value and final xor 0xffffffff, as in
-// RFC 3720 appendix B.4; crc32c("123456789") = 0xe3069283. Plain form; TensorFlow's masked form has its own pair.
+// checksum.h -- two 32-bit cyclic checksums. CRC-32C (Castagnoli): polynomial 0x1edc6f41 reflected, initial value and final xor 0xffffffff,
+// as in RFC 3720 appendix B.4; crc32c("123456789") = 0xe3069283. Plain form; TensorFlow's masked form has its own pair.
 #pragma once
 
 #include <cairn/types.h>
@@ -11,5 +11,10 @@ namespace cairn {
 std::uint32_t crc32c(ByteView bytes);
 // The checksum of A followed by `more`, where crc = crc32c(A).
 std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more);
+
+// CRC-32 of IEEE 802.3, as zip and gzip carry it: polynomial 0x04c11db7 reflected; crc32("123456789") = 0xcbf43926.
+std::uint32_t crc32(ByteView bytes);
+// The checksum of A followed by B, from those of A and of B and B's length.
+std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b);
 
 }  // namespace cairn

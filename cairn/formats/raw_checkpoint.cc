@@ -19,8 +19,9 @@ std::size_t alignment(const TensorInfo& info) {
 
 }  // namespace
 
-RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, std::vector<File> files, std::vector<RawLeaf> leaves)
-    : info_(std::move(info)), files_(std::move(files)), memory_(options.memory), maps_(files_.size()) {
+RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, std::vector<File> files, std::vector<RawLeaf> leaves,
+                             std::vector<Finding> notes)
+    : info_(std::move(info)), notes_(std::move(notes)), files_(std::move(files)), memory_(options.memory), maps_(files_.size()) {
   if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
   tensors_.reserve(leaves.size());
   arrays_.reserve(leaves.size());

@@ -19,8 +19,11 @@ struct RawLeaf {
   std::string unreadable;  // why its elements cannot be read; "" if they can
 };
 
-class RawCheckpoint : public Checkpoint {
+class RawCheckpoint final : public Checkpoint {
  public:
+  // `notes` are findings of opening, repeated by verify.
+  RawCheckpoint(const OpenOptions& options, CheckpointInfo info, std::vector<File> files, std::vector<RawLeaf> leaves,
+                std::vector<Finding> notes);
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
@@ -29,15 +32,12 @@ class RawCheckpoint : public Checkpoint {
   // Neither format has checksums: every byte is read, and every array with bytes is listed as unprotected.
   [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override;
 
- protected:
-  RawCheckpoint(const OpenOptions& options, CheckpointInfo info, std::vector<File> files, std::vector<RawLeaf> leaves);
-  std::vector<Finding> notes_;  // of opening, repeated by verify
-
  private:
   [[nodiscard]] const std::byte* mapped(const RawRun& run, std::shared_ptr<const void>& owner) const;
   [[nodiscard]] Executor& executor() const { return own_executor_ ? *own_executor_ : default_executor(); }
 
   CheckpointInfo info_;
+  std::vector<Finding> notes_;
   std::vector<File> files_;
   std::vector<TensorInfo> tensors_;
   std::vector<RawArray> arrays_;         // beside tensors_

@@ -322,6 +322,10 @@ class BulkRead {
 }  // namespace
 
 void read_raw_bytes(const std::vector<File>& files, const RawArray& array, std::uint64_t offset, MutableByteView out) {
+  if (!array.own.empty() && offset <= array.own.size() && out.size() <= array.own.size() - offset) {
+    std::copy_n(array.own.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+    return;
+  }
   for (const RawRun& run : array.runs) {
     if (out.empty()) return;
     if (offset >= run.length) {

@@ -22,9 +22,10 @@ struct RawRun {
   bool operator==(const RawRun&) const = default;
 };
 
-// Where an array lies. The runs, one behind the other, are its bytes.
+// Where an array lies. The runs, one behind the other, are its bytes; or it has them here.
 struct RawArray {
   std::vector<RawRun> runs;
+  Bytes own;            // of values that no file holds as they are in memory; runs is empty then
   bool packed = false;  // two 4-bit elements a byte, the first one in the low bits
 };
 

@@ -101,15 +101,6 @@ Index parse_index(std::string_view text) {
   return index;
 }
 
-class SafetensorsCheckpoint final : public RawCheckpoint {
- public:
-  SafetensorsCheckpoint(const OpenOptions& options, CheckpointInfo info, std::vector<File> files, std::vector<RawLeaf> leaves,
-                        std::vector<Finding> notes)
-      : RawCheckpoint(options, std::move(info), std::move(files), std::move(leaves)) {
-    notes_ = std::move(notes);
-  }
-};
-
 std::uint64_t stored_bytes(const std::vector<RawLeaf>& leaves) {
   return std::accumulate(leaves.begin(), leaves.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const RawLeaf& leaf) { return sum + leaf.info.stored_nbytes; });
@@ -125,7 +116,7 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions
   for (auto& entry : shard.header.tensors) leaves.push_back(make_leaf(std::move(entry), 0, shard.data_start));
   std::vector<File> files;
   files.push_back(std::move(shard.file));
-  return std::make_unique<SafetensorsCheckpoint>(options, std::move(info), std::move(files), std::move(leaves), std::vector<Finding>{});
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(files), std::move(leaves), std::vector<Finding>{});
 }
 
 void check_listed(const Shard& shard, const std::vector<std::string>& listed) {
@@ -180,7 +171,7 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
   CheckpointInfo info{.format = "safetensors", .layout = fmt::format("safetensors set of {} files", files.size()), .path = path};
   info.custom_metadata = index.metadata;
   info.facts.emplace_back("shards", std::to_string(files.size()));
-  return std::make_unique<SafetensorsCheckpoint>(options, std::move(info), std::move(files), std::move(leaves), std::move(notes));
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(files), std::move(leaves), std::move(notes));
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+// msgpack_file.cc -- a flax or Orbax msgpack file as a checkpoint. Opening looks at names and lengths only; values are
+// read from their places in the file.
+#include <cairn/formats.h>
+#include <cairn/formats/raw_checkpoint.h>
+#include <cairn/tree/msgpack.h>
+
+#include <fmt/format.h>
+
+namespace cairn {
+namespace {
+
+std::string_view kind_name(MsgpackKind kind) {
+  switch (kind) {
+    case MsgpackKind::kArray:
+      return "np.ndarray";
+    case MsgpackKind::kNumpyScalar:
+    case MsgpackKind::kScalar:
+    case MsgpackKind::kComplex:
+      return "scalar";
+    case MsgpackKind::kString:
+      return "string";
+    case MsgpackKind::kBytes:
+      return "bytes";
+    case MsgpackKind::kNone:
+      return empty_node_name(EmptyNode::kNone);
+    case MsgpackKind::kEmptyDict:
+      return empty_node_name(EmptyNode::kDict);
+    case MsgpackKind::kEmptyList:
+      return empty_node_name(EmptyNode::kList);
+    case MsgpackKind::kEmptyTuple:
+      return empty_node_name(EmptyNode::kTuple);
+  }
+  return "";
+}
+
+RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
+  RawLeaf leaf;
+  leaf.info.nbytes = leaf.info.stored_nbytes = from.nbytes();
+  leaf.info.name = param_name(from.path);
+  leaf.info.path = std::move(from.path);
+  leaf.info.kind = kind_name(from.kind);
+  leaf.info.dtype = from.dtype;
+  leaf.info.dtype_name = std::move(from.dtype_name);
+  leaf.info.element_size = from.element_size;
+  leaf.info.shape = std::move(from.shape);
+  // msgpack's numbers are big-endian and as short as they can be.
+  if (from.kind == MsgpackKind::kScalar || from.kind == MsgpackKind::kComplex)
+    leaf.array.own.assign(from.value.begin(), from.value.begin() + static_cast<std::ptrdiff_t>(from.element_size));
+  for (const ByteView piece : from.pieces)
+    leaf.array.runs.push_back({0, static_cast<std::uint64_t>(piece.data() - file.data()), piece.size()});
+  return leaf;
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options) {
+  std::vector<File> files;
+  files.push_back(File::open(path));
+  const auto map = MappedFile::of(files.front());
+  std::vector<RawLeaf> leaves;
+  for (MsgpackLeaf& leaf : in([&] { return path; }, [&] { return decode_msgpack(map->bytes()); }))
+    leaves.push_back(make_leaf(std::move(leaf), map->bytes()));
+  CheckpointInfo info{.format = "msgpack", .layout = "flax msgpack file", .path = path};
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(files), std::move(leaves), std::vector<Finding>{});
+}
+
+}  // namespace cairn

@@ -1,0 +1,224 @@
+// npz.cc -- NumPy's files.
+//   .npy: "\x93NUMPY", version 1.0 (length u16) or 2.0 (u32), then a Python dict as text, padded with spaces and a newline to
+//         a multiple of 64, then the values in C order; byte for byte as numpy.save writes it.
+//   .npz: a zip without compression. Each member: local header, name, the .npy. At the end the central directory. Where
+//         16 or 32 bits do not suffice, zip64 fields and end records.
+#include <cairn/base/byte_io.h>
+#include <cairn/base/checksum.h>
+#include <cairn/base/file.h>
+#include <cairn/base/utf8.h>
+#include <cairn/formats.h>
+#include <cairn/formats/piece_writer.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kNpyAlign = 64;
+// What is above these is spelled in the zip64 records.
+constexpr std::uint64_t kZipLimit = 0x7fffffff;  // of what fits; some readers take 32 bits as signed
+constexpr std::size_t kZipMaxMembers = 65535;
+constexpr std::uint32_t kIn64Bits = 0xffffffff;
+constexpr std::uint16_t kZip64Tag = 1;
+constexpr std::uint16_t kVersion20 = 20, kVersion45 = 45;
+constexpr std::uint16_t kUtf8Name = 0x800;
+constexpr std::uint16_t kDate = 0x21;  // 1980-01-01, so that equal contents make equal files
+constexpr std::uint8_t kMadeOnUnix = 3;
+constexpr std::uint32_t kFileMode = 0600U << 16U;
+
+struct Member {
+  std::string name;
+  Bytes header;              // of the .npy
+  std::uint64_t offset = 0;  // of the local header
+  std::uint64_t size = 0;    // of the .npy
+  std::uint32_t crc = 0;
+  [[nodiscard]] bool large() const { return size > kZipLimit; }
+};
+
+std::uint16_t name_flags(const std::string& name) {
+  return std::all_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; }) ? 0 : kUtf8Name;
+}
+
+std::uint16_t name_length(const std::string& name) { return static_cast<std::uint16_t>(name.size()); }
+
+Bytes local_header(const Member& m) {
+  ByteWriter out;
+  const auto size = m.large() ? kIn64Bits : static_cast<std::uint32_t>(m.size);
+  out.text("PK\x03\x04").u16(m.large() ? kVersion45 : kVersion20).u16(name_flags(m.name)).u16(0).u16(0).u16(kDate);
+  out.u32(m.crc).u32(size).u32(size).u16(name_length(m.name)).u16(m.large() ? 20 : 0).text(m.name);
+  if (m.large()) out.u16(kZip64Tag).u16(16).u64(m.size).u64(m.size);
+  return std::move(out).take();
+}
+
+void append_central(ByteWriter& out, const Member& m) {
+  ByteWriter extra;
+  if (m.large()) extra.u64(m.size).u64(m.size);
+  if (m.offset > kZipLimit) extra.u64(m.offset);
+  const bool zip64 = extra.size() > 0;
+  const auto size = m.large() ? kIn64Bits : static_cast<std::uint32_t>(m.size);
+  const auto offset = m.offset > kZipLimit ? kIn64Bits : static_cast<std::uint32_t>(m.offset);
+  const std::uint16_t version = zip64 ? kVersion45 : kVersion20;
+  out.text("PK\x01\x02").u8(static_cast<std::uint8_t>(version)).u8(kMadeOnUnix).u16(version).u16(name_flags(m.name));
+  out.u16(0).u16(0).u16(kDate).u32(m.crc).u32(size).u32(size).u16(name_length(m.name));
+  out.u16(zip64 ? static_cast<std::uint16_t>(4 + extra.size()) : std::uint16_t{0})
+      .u16(0)
+      .u16(0)
+      .u16(0)
+      .u32(kFileMode)
+      .u32(offset)
+      .text(m.name);
+  if (zip64) out.u16(kZip64Tag).u16(static_cast<std::uint16_t>(extra.size())).bytes(extra.view());
+}
+
+Bytes directory(std::span<const Member> members, std::uint64_t start) {
+  ByteWriter out;
+  for (const Member& m : members) append_central(out, m);
+  const std::uint64_t size = out.size();
+  const bool zip64 = members.size() > kZipMaxMembers || start > kZipLimit || size > kZipLimit;
+  if (zip64) {
+    out.text("PK\x06\x06").u64(44).u16(kVersion45).u16(kVersion45).u32(0).u32(0);
+    out.u64(members.size()).u64(members.size()).u64(size).u64(start);
+    out.text(std::string_view("PK\x06\x07\0\0\0\0", 8)).u64(start + size).u32(1);
+  }
+  const auto count = static_cast<std::uint16_t>(std::min(members.size(), kZipMaxMembers));
+  const auto clamp = [](std::uint64_t v) { return static_cast<std::uint32_t>(std::min<std::uint64_t>(v, kIn64Bits)); };
+  out.text("PK\x05\x06").u16(0).u16(0).u16(count).u16(count).u32(clamp(size)).u32(clamp(start)).u16(0);
+  return std::move(out).take();
+}
+
+void check_name(const std::string& name) {
+  if (!valid_utf8(name) || name.find('\0') != std::string::npos)
+    throw Error(Code::kInvalidArgument, fmt::format("\"{}\": a zip member's name must be UTF-8 without NUL; rename the tensor", name));
+  if (name.size() > 65535 - 4)
+    throw Error(Code::kInvalidArgument, fmt::format("\"{}...\": the name is too long for a zip", name.substr(0, 40)));
+}
+
+// Members with their places in the file; the checksums are not known yet.
+std::vector<Member> lay_out(std::span<const TensorSource> tensors) {
+  std::vector<Member> members;
+  std::vector<std::string_view> names;
+  std::uint64_t at = 0;
+  for (const TensorSource& tensor : tensors) {
+    check_name(tensor.name);
+    names.emplace_back(tensor.name);
+    Member m{.name = tensor.name + ".npy", .header = npy_header(tensor.dtype, tensor.shape), .offset = at};
+    m.size = m.header.size() + static_cast<std::uint64_t>(element_count(tensor.shape)) * dtype_size(tensor.dtype);
+    at += local_header(m).size() + m.size;
+    members.push_back(std::move(m));
+  }
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    throw Error(Code::kInvalidArgument, fmt::format("two tensors are named \"{}\"", *twice));
+  return members;
+}
+
+// Checksums of the parts of each member's values, by offset: parts are written by several threads in any order.
+class PartChecksums {
+ public:
+  explicit PartChecksums(std::size_t members) : parts_(members) {}
+
+  void add(std::size_t member, std::uint64_t offset, ByteView bytes) {
+    const std::uint32_t crc = crc32(bytes);
+    const std::lock_guard lock(mutex_);
+    parts_[member][offset] = {crc, bytes.size()};
+  }
+  [[nodiscard]] std::uint32_t behind(std::uint32_t header_crc, std::size_t member) const {
+    for (const auto& [offset, part] : parts_[member]) header_crc = crc32_combine(header_crc, part.first, part.second);
+    return header_crc;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>>> parts_;
+};
+
+}  // namespace
+
+std::string npy_descr(DType dtype) {
+  const std::size_t size = dtype_size(dtype);
+  switch (dtype) {
+    case DType::kBool:
+      return "|b1";
+    case DType::kInt8:
+      return "|i1";
+    case DType::kUint8:
+      return "|u1";
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+      return fmt::format("<i{}", size);
+    case DType::kUint16:
+    case DType::kUint32:
+    case DType::kUint64:
+      return fmt::format("<u{}", size);
+    case DType::kFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64:
+      return fmt::format("<f{}", size);
+    case DType::kComplex64:
+    case DType::kComplex128:
+      return fmt::format("<c{}", size);
+    case DType::kOpaque:
+      throw Error(Code::kInvalidArgument, "npy files are not written for elements that Cairn does not interpret");
+    default:
+      return fmt::format("<V{}", size);  // what numpy.save writes for the types of ml_dtypes
+  }
+}
+
+Bytes npy_header(DType dtype, std::span<const std::int64_t> shape) {
+  const std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", npy_descr(dtype), shape_text(shape));
+  // NumPy leaves room for the first extent to grow to 21 digits in place.
+  const std::size_t growth = shape.empty() ? 0 : 21 - std::to_string(shape[0]).size();
+  const auto padding = [&](std::size_t prefix) { return kNpyAlign - (prefix + dict.size() + growth + 1) % kNpyAlign + growth; };
+  std::size_t length = dict.size() + padding(10) + 1;
+  const bool wide = length > 65535;
+  if (wide) length = dict.size() + padding(12) + 1;
+  ByteWriter out;
+  out.text("\x93NUMPY").u8(wide ? 2 : 1).u8(0);
+  if (wide)
+    out.u32(static_cast<std::uint32_t>(length));
+  else
+    out.u16(static_cast<std::uint16_t>(length));
+  out.text(dict).text(std::string(length - dict.size() - 1, ' ')).text("\n");
+  return std::move(out).take();
+}
+
+void write_npz(const std::string& path, const std::vector<TensorSource>& tensors, const FetchFn& fetch, const NpzWriteOptions& options) {
+  if (!options.replace && file_exists(path))
+    throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+  std::vector<Member> members = lay_out(tensors);
+  AtomicFile file(path);
+  std::vector<Placement> placements;
+  placements.reserve(members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::uint64_t data = members[i].offset + local_header(members[i]).size() + members[i].header.size();
+    placements.push_back({.tensor = i,
+                          .file = &file,
+                          .offset = data,
+                          .nbytes = members[i].size - members[i].header.size(),
+                          .element_size = dtype_size(tensors[i].dtype),
+                          .cut = tensors[i].cut});
+  }
+  PartChecksums checksums(members.size());
+  write_pieces(placements, fetch,
+               {.memory = options.memory,
+                .progress = options.progress,
+                .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) { checksums.add(i, offset, bytes); }});
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    Member& m = members[i];
+    m.crc = checksums.behind(crc32(m.header), i);
+    Bytes front = local_header(m);
+    front.insert(front.end(), m.header.begin(), m.header.end());
+    file.write_at(m.offset, front);
+  }
+  const std::uint64_t end = members.empty() ? 0 : placements.back().offset + placements.back().nbytes;
+  file.write_at(end, directory(members, end));
+  file.commit();
+}
+
+}  // namespace cairn
