@@ -6,5 +6,5 @@ target_compile_options(cairn_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshado
 target_compile_options(cairn_warnings INTERFACE -Wno-missing-field-initializers)
 # GCC 12 reports null dereferences and overflows inside the standard library's own inlined code.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(cairn_warnings INTERFACE -Wno-null-dereference -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+  target_compile_options(cairn_warnings INTERFACE -Wno-null-dereference -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 endif()
