@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@ struct TensorInfo {
   std::uint64_t stored_nbytes = 0;  // what its chunks take in the store (0 if nothing of its own)
   Shape chunk_shape;                // of the stored chunks; inner chunks for sharded arrays; empty for none
   std::string sharding;             // JSON text as stored; "" if there is none
+  std::string error;                // why the array cannot be read: missing or damaged metadata, then dtype_name is "?"; else ""
 
   // Whether it has array data: false for strings, placeholders and empty nodes.
   [[nodiscard]] bool is_array() const { return dtype_name != "string" && !dtype_name.empty(); }
@@ -96,6 +98,12 @@ class Checkpoint {
   [[nodiscard]] Array view(std::string_view name) const;
   // Everything, in memory. Python scalars come back as scalars.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
+
+ private:
+  struct NameIndex;
+  [[nodiscard]] const NameIndex& name_index() const;
+  mutable std::once_flag name_index_made_;
+  mutable std::shared_ptr<const NameIndex> name_index_;
 };
 
 }  // namespace cairn

@@ -1,0 +1,257 @@
+// json_scan.cc -- a pull scanner for JSON.
+#include <cairn/base/json_scan.h>
+
+#include <charconv>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kMaxDepth = 128;  // of values passed over; as parse_json
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Length of the UTF-8 sequence at the start of `s`; 0 if it is malformed (overlong, surrogate, beyond U+10FFFF, cut off).
+std::size_t utf8_length(std::string_view s) {
+  const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U; };
+  const auto tail = [&](std::size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return tail(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    if (!tail(1) || !tail(2) || (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f)) return 0;
+    return 3;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    if (!tail(1) || !tail(2) || !tail(3) || (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f)) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+void append_utf8(std::string& out, std::uint32_t code) {
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+  } else if (code < 0x800) {
+    out += static_cast<char>(0xc0U | (code >> 6U));
+    out += static_cast<char>(0x80U | (code & 0x3fU));
+  } else if (code < 0x10000) {
+    out += static_cast<char>(0xe0U | (code >> 12U));
+    out += static_cast<char>(0x80U | ((code >> 6U) & 0x3fU));
+    out += static_cast<char>(0x80U | (code & 0x3fU));
+  } else {
+    out += static_cast<char>(0xf0U | (code >> 18U));
+    out += static_cast<char>(0x80U | ((code >> 12U) & 0x3fU));
+    out += static_cast<char>(0x80U | ((code >> 6U) & 0x3fU));
+    out += static_cast<char>(0x80U | (code & 0x3fU));
+  }
+}
+
+}  // namespace
+
+JsonScanner::JsonScanner(std::string_view text) : text_(text) {
+  if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // a byte-order mark
+}
+
+void JsonScanner::fail(const std::string& what) const { throw Error(Code::kDataLoss, what + " at byte " + std::to_string(at_)); }
+
+void JsonScanner::skip_space() {
+  while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+}
+
+char JsonScanner::peek() {
+  skip_space();
+  if (at_ == text_.size()) fail("unexpected end of JSON");
+  return text_[at_];
+}
+
+void JsonScanner::expect(char c, const char* what) {
+  if (peek() != c) fail(std::string(what) + " expected");
+  ++at_;
+}
+
+void JsonScanner::begin_object() {
+  expect('{', "an object");
+  fresh_ = true;
+}
+
+bool JsonScanner::next_member(std::string& key) {
+  if (peek() == '}') {
+    ++at_;
+    fresh_ = false;
+    return false;
+  }
+  if (!fresh_) expect(',', "',' or '}'");
+  fresh_ = false;
+  string(key);
+  expect(':', "':'");
+  return true;
+}
+
+void JsonScanner::begin_array() {
+  expect('[', "an array");
+  fresh_ = true;
+}
+
+bool JsonScanner::next_item() {
+  if (peek() == ']') {
+    ++at_;
+    fresh_ = false;
+    return false;
+  }
+  if (!fresh_) {
+    expect(',', "',' or ']'");
+    if (peek() == ']') fail("a value expected");
+  }
+  fresh_ = false;
+  return true;
+}
+
+std::string JsonScanner::string() {
+  std::string out;
+  string(out);
+  return out;
+}
+
+void JsonScanner::string(std::string& out) {
+  out.clear();
+  expect('"', "a string");
+  for (;;) {
+    const std::size_t start = at_;
+    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' && static_cast<unsigned char>(text_[at_]) >= 0x20 &&
+           static_cast<unsigned char>(text_[at_]) < 0x80)
+      ++at_;
+    out.append(text_, start, at_ - start);
+    if (at_ == text_.size()) fail("unexpected end of a string");
+    const char c = text_[at_];
+    if (c == '"') {
+      ++at_;
+      return;
+    }
+    if (c == '\\') {
+      escape(out);
+      continue;
+    }
+    const std::size_t length = static_cast<unsigned char>(c) < 0x20 ? 0 : utf8_length(text_.substr(at_));
+    if (length == 0) fail(static_cast<unsigned char>(c) < 0x20 ? "a control character in a string" : "malformed UTF-8");
+    out.append(text_, at_, length);
+    at_ += length;
+  }
+}
+
+void JsonScanner::escape(std::string& out) {
+  ++at_;
+  if (at_ == text_.size()) fail("unexpected end of a string");
+  const char c = text_[at_++];
+  constexpr std::string_view kNames = "\"\\/bfnrt";
+  constexpr std::string_view kValues = "\"\\/\b\f\n\r\t";
+  if (const auto i = kNames.find(c); i != std::string_view::npos) {
+    out += kValues[i];
+    return;
+  }
+  if (c != 'u') fail("an unknown escape");
+  std::uint32_t code = hex4();
+  if (code >= 0xd800 && code < 0xdc00) {
+    if (!text_.substr(at_).starts_with("\\u")) fail("half a surrogate pair");
+    at_ += 2;
+    const std::uint32_t low = hex4();
+    if (low < 0xdc00 || low > 0xdfff) fail("half a surrogate pair");
+    code = 0x10000 + ((code - 0xd800) << 10U) + (low - 0xdc00);
+  } else if (code >= 0xdc00 && code <= 0xdfff) {
+    fail("half a surrogate pair");
+  }
+  append_utf8(out, code);
+}
+
+std::uint32_t JsonScanner::hex4() {
+  std::uint32_t code = 0;
+  if (text_.size() - at_ < 4) fail("unexpected end of a string");
+  const char* end = text_.data() + at_ + 4;
+  if (const auto parsed = std::from_chars(text_.data() + at_, end, code, 16); parsed.ec != std::errc() || parsed.ptr != end)
+    fail("four hexadecimal digits expected");
+  at_ += 4;
+  return code;
+}
+
+void JsonScanner::word(std::string_view expected) {
+  if (!text_.substr(at_).starts_with(expected)) fail("a value expected");
+  at_ += expected.size();
+}
+
+bool JsonScanner::boolean() {
+  const bool value = peek() == 't';
+  if (!value && text_[at_] != 'f') fail("true or false expected");
+  word(value ? "true" : "false");
+  return value;
+}
+
+bool JsonScanner::null() {
+  if (peek() != 'n') return false;
+  word("null");
+  return true;
+}
+
+std::int64_t JsonScanner::integer() {
+  if (peek() != '-' && !is_digit(text_[at_])) fail("an integer expected");
+  const std::size_t start = at_;
+  number();
+  std::int64_t value = 0;
+  const char* end = text_.data() + at_;
+  const auto parsed = std::from_chars(text_.data() + start, end, value);
+  if (parsed.ec == std::errc() && parsed.ptr == end) return value;
+  at_ = start;
+  fail("an integer of 64 bits expected");
+}
+
+void JsonScanner::number() {
+  const auto digits = [&] {
+    const std::size_t start = at_;
+    while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
+    if (at_ == start) fail("a digit expected");
+    return at_ - start;
+  };
+  if (text_[at_] == '-') ++at_;
+  const bool zero = at_ < text_.size() && text_[at_] == '0';
+  if (digits() > 1 && zero) fail("a number with a leading zero");
+  if (at_ < text_.size() && text_[at_] == '.') {
+    ++at_;
+    digits();
+  }
+  if (at_ < text_.size() && (text_[at_] == 'e' || text_[at_] == 'E')) {
+    ++at_;
+    if (at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-')) ++at_;
+    digits();
+  }
+}
+
+std::string_view JsonScanner::skip() {
+  peek();
+  const std::size_t start = at_;
+  std::vector<char> open;
+  std::string text;
+  do {
+    const char c = peek();
+    if (c == '{' || c == '[') {
+      if (open.size() == kMaxDepth) fail("JSON nested more than " + std::to_string(kMaxDepth) + " levels deep");
+      open.push_back(c);
+      c == '{' ? begin_object() : begin_array();
+    } else if (c == '"') {
+      string(text);
+    } else if (c == '-' && text_.substr(at_).starts_with("-Infinity")) {
+      word("-Infinity");
+    } else if (c == '-' || is_digit(c)) {
+      number();
+    } else {
+      word(c == 't' ? "true" : c == 'f' ? "false" : c == 'N' ? "NaN" : c == 'I' ? "Infinity" : "null");
+    }
+    while (!open.empty() && !(open.back() == '{' ? next_member(text) : next_item())) open.pop_back();
+  } while (!open.empty());
+  return text_.substr(start, at_ - start);
+}
+
+void JsonScanner::finish() {
+  skip_space();
+  if (at_ != text_.size()) fail("nothing more expected behind the JSON value");
+}
+
+}  // namespace cairn

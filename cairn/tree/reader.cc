@@ -1,0 +1,200 @@
+// reader.cc -- what every opened checkpoint can do, whatever its format: find a tensor by name, read, view, load.
+#include <cairn/base/box.h>
+#include <cairn/reader.h>
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kMaxSuggestions = 3;
+constexpr std::size_t kMaxComparedLength = 200;  // longer names are not worth an edit distance
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return lower(c); });
+  return out;
+}
+
+// Levenshtein distance, or something above `limit` as soon as it is certain to be above.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
+  if (gap > limit) return limit + 1;
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    std::size_t best = row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+      best = std::min(best, row[j + 1]);
+    }
+    if (best > limit) return limit + 1;
+  }
+  return row[b.size()];
+}
+
+// How unlike two names are, small = alike; nullopt: not alike at all. Both in lower case.
+std::optional<std::size_t> unlikeness(std::string_view wanted, std::string_view name) {
+  if (wanted == name) return 0;
+  if (wanted.empty() || wanted.size() > kMaxComparedLength || name.size() > kMaxComparedLength) return std::nullopt;
+  const std::size_t limit = std::max<std::size_t>(2, wanted.size() / 4);
+  if (const std::size_t distance = edit_distance(wanted, name, limit); distance <= limit) return distance;
+  if (name.ends_with(wanted)) return limit + 1;
+  if (name.find(wanted) != std::string_view::npos) return limit + 2;
+  if (!name.empty() && wanted.find(name) != std::string_view::npos) return limit + 3;
+  return std::nullopt;
+}
+
+std::string suggestions(std::string_view wanted, const std::vector<TensorInfo>& tensors) {
+  const std::string key = lower(wanted);
+  std::vector<std::pair<std::size_t, const std::string*>> close;
+  for (const auto& tensor : tensors)
+    if (const auto distance = unlikeness(key, lower(tensor.name))) close.emplace_back(*distance, &tensor.name);
+  std::stable_sort(close.begin(), close.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < close.size() && i < kMaxSuggestions; ++i) text += (i == 0 ? "; did you mean '" : "', '") + *close[i].second;
+  return text.empty() ? text : text + "'?";
+}
+
+std::string full_name(const TensorInfo& tensor) { return tensor.item ? *tensor.item + "/" + tensor.name : tensor.name; }
+
+template <class T>
+T cast_scalar(const Array& array, DType to) {
+  T value{};
+  cast_elements(array.view(), make_view(MutableByteView(reinterpret_cast<std::byte*>(&value), sizeof(T)), to, Shape{}));
+  return value;
+}
+
+// A stored Python scalar as one; types Python's numbers do not cover (complex, opaque) stay arrays.
+Tree scalar_value(const Array& array) {
+  switch (dtype_kind(array.dtype())) {
+    case DTypeKind::kBool:
+      return Tree(array.bytes()[0] != std::byte{0});
+    case DTypeKind::kInt:
+      return Tree(cast_scalar<std::int64_t>(array, DType::kInt64));
+    case DTypeKind::kUint: {
+      const auto value = cast_scalar<std::uint64_t>(array, DType::kUint64);
+      if (value <= static_cast<std::uint64_t>(INT64_MAX)) return Tree(static_cast<std::int64_t>(value));
+      return Tree(value);
+    }
+    case DTypeKind::kFloat:
+      return Tree(cast_scalar<double>(array, DType::kFloat64));
+    default:
+      return Tree(array);
+  }
+}
+
+Tree empty_or_placeholder(std::string_view kind) {
+  if (kind == "placeholder") return Tree(Placeholder{});
+  for (const auto node : {EmptyNode::kDict, EmptyNode::kList, EmptyNode::kTuple, EmptyNode::kNamedTuple})
+    if (kind == empty_node_name(node)) return Tree(node);
+  return Tree(EmptyNode::kNone);
+}
+
+// The array's leaf in the tree.
+Tree array_leaf(const TensorInfo& tensor, Array array) {
+  if (tensor.kind == "scalar" && tensor.shape.empty()) return scalar_value(array);
+  return Tree(std::move(array));
+}
+
+}  // namespace
+
+struct Checkpoint::NameIndex {
+  std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
+};
+
+const Checkpoint::NameIndex& Checkpoint::name_index() const {
+  std::call_once(name_index_made_, [&] {
+    auto made = std::make_shared<NameIndex>();
+    const auto& all = tensors();
+    made->by_name.reserve(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) made->by_name[all[i].name].push_back(i);
+    name_index_ = std::move(made);
+  });
+  return *name_index_;
+}
+
+std::size_t Checkpoint::index(std::string_view name) const {
+  const auto& all = tensors();
+  const auto& by_name = name_index().by_name;
+  if (const auto it = by_name.find(name); it != by_name.end()) {
+    const auto& found = it->second;
+    const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) { return all[i].item != all[found[0]].item; });
+    // Two leaves of one item may share a name ({"a.b": x} and {"a": {"b": y}}); then they share the array, too.
+    if (other == found.end()) return found[0];
+    std::string names;
+    for (const auto i : found) names += (names.empty() ? "'" : ", '") + full_name(all[i]) + "'";
+    throw Error(Code::kInvalidArgument, "'" + std::string(name) + "' is in several items: name one of " + names);
+  }
+  for (auto slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/', slash + 1)) {
+    const auto it = by_name.find(name.substr(slash + 1));
+    if (it == by_name.end()) continue;
+    for (const auto i : it->second)
+      if (all[i].item == name.substr(0, slash)) return i;
+  }
+  throw Error(Code::kNotFound, "no tensor is named '" + std::string(name) + "'" + suggestions(name, all));
+}
+
+void Checkpoint::read(std::string_view name, const Box& box, const MutableArrayView& out) const {
+  const std::vector<ReadRequest> request{{index(name), box, out}};
+  read(request, {});
+}
+
+Array Checkpoint::read(std::string_view name) const {
+  const std::size_t i = index(name);
+  const TensorInfo& tensor = tensors()[i];
+  if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
+  if (!tensor.is_array()) throw Error(Code::kInvalidArgument, "'" + tensor.name + "' is no array but a " + tensor.kind);
+  Array array = Array::allocate(tensor.dtype, tensor.element_size, tensor.shape);
+  const std::vector<ReadRequest> request{{i, Box::whole(tensor.shape), array.mutable_view()}};
+  read(request, {});
+  return array;
+}
+
+Array Checkpoint::view(std::string_view name) const {
+  const std::size_t i = index(name);
+  const TensorInfo& tensor = tensors()[i];
+  if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
+  if (!tensor.is_array()) throw Error(Code::kInvalidArgument, "'" + tensor.name + "' is no array but a " + tensor.kind);
+  if (auto mapped = try_view(i)) return *std::move(mapped);
+  throw Error(Code::kFailedPrecondition,
+              "'" + tensor.name + "' cannot be mapped: it is not stored as one uncompressed chunk in a local file" + " (chunks of " +
+                  shape_text(tensor.chunk_shape) + " for shape " + shape_text(tensor.shape) + "); read it instead");
+}
+
+Tree Checkpoint::load(const ProgressFn& progress) const {
+  const auto& all = tensors();
+  std::vector<Array> arrays(all.size());
+  std::vector<ReadRequest> requests;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].is_array()) continue;
+    if (!all[i].error.empty()) throw Error(Code::kDataLoss, full_name(all[i]) + ": " + all[i].error);
+    arrays[i] = Array::allocate(all[i].dtype, all[i].element_size, all[i].shape);
+    requests.push_back({i, Box::whole(all[i].shape), arrays[i].mutable_view()});
+  }
+  read(requests, progress);
+  std::vector<TreeEntry> entries;
+  entries.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    KeyPath path = all[i].path;
+    if (all[i].item) path.insert(path.begin(), Key{*all[i].item, KeyType::kDict});
+    Tree leaf;
+    if (all[i].is_array())
+      leaf = array_leaf(all[i], std::move(arrays[i]));
+    else if (all[i].kind == "string")
+      leaf = Tree(read_string(i));
+    else
+      leaf = empty_or_placeholder(all[i].kind);
+    entries.push_back({std::move(path), std::move(leaf)});
+  }
+  return entries.empty() ? Tree(Tree::Dict{}) : unflatten(std::move(entries));
+}
+
+}  // namespace cairn

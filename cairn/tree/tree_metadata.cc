@@ -1,0 +1,189 @@
+// tree_metadata.cc -- parses `_METADATA` in one pass: it may list a hundred thousand leaves.
+#include <cairn/base/json_scan.h>
+#include <cairn/tree/tree_metadata.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kMaxLevels = 1000;     // trees are handled recursively; Python's recursion limit is the same
+constexpr std::size_t kMaxRank = 64;         // of write_shape; NumPy's limit, jax has none that matters
+constexpr std::size_t kMaxIndexDigits = 18;  // of a sequence key: fits 64 bits
+
+// "007" and "7" are the same index; Orbax converts the text to an integer, too.
+std::string canonical_index(const JsonScanner& in, const std::string& text) {
+  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!digits || text.size() > kMaxIndexDigits) in.fail("the sequence key '" + text + "' is no index");
+  return text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
+}
+
+// One {"key": text, "key_type": 1 or 2}. Old writers may have stored an index as a number.
+Key parse_key(JsonScanner& in, std::string& member) {
+  Key key;
+  bool has_text = false;
+  std::int64_t type = 0;
+  in.begin_object();
+  while (in.next_member(member)) {
+    if (member == "key") {
+      has_text = true;
+      if (in.peek() == '"')
+        in.string(key.text);
+      else
+        key.text = std::to_string(in.integer());
+    } else if (member == "key_type") {
+      type = in.integer();
+    } else {
+      in.skip();
+    }
+  }
+  if (!has_text) in.fail("a key without 'key'");
+  if (type != 1 && type != 2) in.fail("key_type " + std::to_string(type) + " is neither 1 (sequence) nor 2 (dict)");
+  key.type = static_cast<KeyType>(type);
+  if (key.type == KeyType::kSequence) key.text = canonical_index(in, key.text);
+  return key;
+}
+
+void parse_key_metadata(JsonScanner& in, std::string& member, KeyPath& path) {
+  path.clear();
+  in.begin_array();
+  while (in.next_item()) {
+    if (path.size() == kMaxLevels) in.fail("a key path of more than " + std::to_string(kMaxLevels) + " levels");
+    if (path.empty()) path.reserve(4);
+    path.push_back(parse_key(in, member));
+  }
+}
+
+Shape parse_shape(JsonScanner& in) {
+  Shape shape;
+  in.begin_array();
+  while (in.next_item()) {
+    if (shape.size() == kMaxRank) in.fail("a shape of more than " + std::to_string(kMaxRank) + " dimensions");
+    shape.push_back(in.integer());
+    if (shape.back() < 0) in.fail("a negative extent");
+  }
+  return shape;
+}
+
+void parse_value_metadata(JsonScanner& in, std::string& member, LeafMetadata& leaf) {
+  bool has_type = false;
+  in.begin_object();
+  while (in.next_member(member)) {
+    if (member == "value_type") {
+      in.string(leaf.value_type);
+      has_type = true;
+    } else if (member == "skip_deserialize") {
+      leaf.skip_deserialize = in.boolean();
+    } else if (member == "write_shape" && !in.null()) {
+      leaf.write_shape = parse_shape(in);
+    } else if (member != "write_shape") {
+      in.skip();
+    }
+  }
+  if (!has_type) in.fail("value_metadata without 'value_type'");
+}
+
+LeafMetadata parse_leaf(JsonScanner& in, std::string& member) {
+  LeafMetadata leaf;
+  bool has_key = false;
+  bool has_value = false;
+  in.begin_object();
+  while (in.next_member(member)) {
+    if (member == "key_metadata") {
+      parse_key_metadata(in, member, leaf.path);
+      has_key = true;
+    } else if (member == "value_metadata") {
+      parse_value_metadata(in, member, leaf);
+      has_value = true;
+    } else {
+      in.skip();
+    }
+  }
+  if (!has_key) in.fail("a leaf without 'key_metadata'");
+  if (!has_value) in.fail("a leaf without 'value_metadata'");
+  return leaf;
+}
+
+std::vector<LeafMetadata> parse_leaves(JsonScanner& in, std::string& member) {
+  std::vector<LeafMetadata> leaves;
+  std::string name;
+  in.begin_object();
+  while (in.next_member(name)) {
+    try {
+      leaves.push_back(parse_leaf(in, member));
+    } catch (Error& e) {
+      e.add_context(name.substr(0, 200));
+      throw;
+    }
+  }
+  return leaves;
+}
+
+// Where `next` goes when `leaf` and `next` are neighbours in key path order: a leaf that is there twice counts once (the
+// last one, as in a Python dict), and one that others extend is a container that a partial save left as an empty node.
+bool superseded(const LeafMetadata& leaf, const LeafMetadata& next) {
+  return leaf.path.size() <= next.path.size() && std::equal(leaf.path.begin(), leaf.path.end(), next.path.begin());
+}
+
+void drop_superseded(std::vector<LeafMetadata>& leaves) {
+  std::vector<std::size_t> order(leaves.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto less = [&](std::size_t a, std::size_t b) { return key_path_less(leaves[a].path, leaves[b].path); };
+  if (!std::is_sorted(order.begin(), order.end(), less)) std::stable_sort(order.begin(), order.end(), less);
+  std::vector<bool> drop(leaves.size());
+  bool any = false;
+  for (std::size_t i = 0; i + 1 < order.size(); ++i)
+    if (superseded(leaves[order[i]], leaves[order[i + 1]])) any = drop[order[i]] = true;
+  if (!any) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (drop[i]) continue;
+    if (kept != i) leaves[kept] = std::move(leaves[i]);
+    ++kept;
+  }
+  leaves.resize(kept);
+}
+
+void parse_members(JsonScanner& in, TreeMetadata& out) {
+  std::string name;
+  std::string member;
+  bool has_tree = false;
+  in.begin_object();
+  while (in.next_member(name)) {
+    if (name == "tree_metadata") {
+      out.leaves = parse_leaves(in, member);
+      has_tree = true;
+    } else if (name == "use_ocdbt") {
+      out.use_ocdbt = in.null() ? std::nullopt : std::optional(in.boolean());
+    } else if (name == "use_zarr3") {
+      out.use_zarr3 = in.boolean();
+    } else if (name == "store_array_data_equal_to_fill_value") {
+      out.store_array_data_equal_to_fill_value = in.boolean();
+    } else if (name == "custom_metadata") {
+      out.custom_metadata = in.null() ? std::string_view() : in.skip();
+    } else {
+      out.has_rich_types = out.has_rich_types || (name == "value_metadata_tree" && in.peek() == '"');
+      in.skip();
+    }
+  }
+  if (!has_tree) in.fail("no 'tree_metadata'");
+}
+
+}  // namespace
+
+bool is_empty_node_type(std::string_view value_type) {
+  for (const auto node : {EmptyNode::kNone, EmptyNode::kDict, EmptyNode::kList, EmptyNode::kTuple, EmptyNode::kNamedTuple})
+    if (value_type == empty_node_name(node)) return true;
+  return false;
+}
+
+TreeMetadata parse_tree_metadata(std::string_view json) {
+  TreeMetadata metadata;
+  JsonScanner in(json);
+  parse_members(in, metadata);
+  in.finish();
+  drop_superseded(metadata.leaves);
+  return metadata;
+}
+
+}  // namespace cairn

@@ -1,0 +1,46 @@
+// tree_metadata.h -- `_METADATA`: the structure of a pytree and the type of each leaf, as Orbax writes it.
+//
+//   {"tree_metadata": {"('a', '0')": {"key_metadata": [{"key": "a", "key_type": 2}, {"key": "0", "key_type": 1}],
+//                                     "value_metadata": {"value_type": "jax.Array", "skip_deserialize": false,
+//                                                        "write_shape": [4]}}, ...},
+//    "use_ocdbt": true, "use_zarr3": false, "store_array_data_equal_to_fill_value": true, "custom_metadata": null,
+//    "value_metadata_tree": "..."}
+//
+// The names of the entries (Python tuples as text) are not needed: key_metadata says the same. Unknown members are
+// ignored, as Orbax does; missing ones take the values below.
+#pragma once
+
+#include <cairn/tree.h>
+#include <cairn/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn {
+
+struct LeafMetadata {
+  KeyPath path;
+  std::string value_type;            // "jax.Array", "np.ndarray", "scalar", "string", "placeholder", "None", "Dict", ...
+  bool skip_deserialize = false;     // an empty node: nothing is stored
+  std::optional<Shape> write_shape;  // of the piece that one replica writes; jax.Array only
+  bool operator==(const LeafMetadata&) const = default;
+};
+
+struct TreeMetadata {
+  std::vector<LeafMetadata> leaves;  // in the file's order, which is the tree's; no path is a prefix of another
+  std::optional<bool> use_ocdbt;     // absent before Orbax 0.11.31: whether manifest.ocdbt exists decides
+  bool use_zarr3 = false;
+  bool store_array_data_equal_to_fill_value = false;  // true: a missing chunk is damage, not fill value
+  std::string custom_metadata;                        // JSON text; "" if absent or null
+  bool has_rich_types = false;                        // value_metadata_tree, the spelling with namedtuples, is there as well
+};
+
+// Throws data_loss with the byte offset for text that is no such metadata.
+TreeMetadata parse_tree_metadata(std::string_view json);
+
+// Whether `value_type` is that of a node without children.
+bool is_empty_node_type(std::string_view value_type);
+
+}  // namespace cairn

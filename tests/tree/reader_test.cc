@@ -1,0 +1,188 @@
+// reader_test.cc -- the conveniences every checkpoint has, on one made of memory.
+#include <cairn/base/box.h>
+#include <cairn/reader.h>
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A checkpoint whose arrays hold the bytes they are given.
+class MemoryCheckpoint : public Checkpoint {
+ public:
+  using Checkpoint::info;
+  using Checkpoint::read;
+
+  void add(TensorInfo tensor, std::string bytes = {}) {
+    tensors_.push_back(std::move(tensor));
+    bytes_.push_back(std::move(bytes));
+  }
+  template <class T>
+  void add_scalar(const std::string& name, DType dtype, T value) {
+    TensorInfo tensor = leaf(name, "scalar", std::string(dtype_name(dtype)));
+    tensor.dtype = dtype;
+    tensor.element_size = dtype_size(dtype);
+    add(tensor, std::string(reinterpret_cast<const char*>(&value), sizeof(T)));
+  }
+  static TensorInfo leaf(const std::string& name, const std::string& kind, const std::string& dtype_name) {
+    TensorInfo tensor;
+    tensor.name = name;
+    tensor.path = {{name, KeyType::kDict}};
+    tensor.kind = kind;
+    tensor.dtype_name = dtype_name;
+    return tensor;
+  }
+
+  const CheckpointInfo& info() const override { return info_; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override {
+    for (const auto& r : requests) {
+      const ArrayView all = make_view(as_bytes(bytes_[r.tensor]), tensors_[r.tensor].dtype, tensors_[r.tensor].shape);
+      copy_elements(subview(all, r.box), r.out);
+    }
+    if (progress) progress(1, 1);
+  }
+  std::string read_string(std::size_t index) const override { return bytes_[index]; }
+  std::optional<Array> try_view(std::size_t) const override { return std::nullopt; }
+  VerifyReport verify(const ProgressFn&) const override { return {}; }
+
+ private:
+  CheckpointInfo info_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<std::string> bytes_;
+};
+
+TensorInfo bytes_array(const std::string& name, Shape shape, std::optional<std::string> item = {}) {
+  TensorInfo tensor = MemoryCheckpoint::leaf(name, "np.ndarray", "uint8");
+  tensor.dtype = DType::kUint8;
+  tensor.element_size = 1;
+  tensor.shape = std::move(shape);
+  tensor.item = std::move(item);
+  return tensor;
+}
+
+void expect_error(const std::function<void()>& f, Code code, const char* message) {
+  try {
+    f();
+    FAIL() << message;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.message();
+    EXPECT_THAT(e.message(), HasSubstr(message));
+  }
+}
+
+TEST(Reader, FindsByNameAndSuggests) {
+  MemoryCheckpoint c;
+  for (const char* name : {"params.dense.kernel", "params.dense.bias", "opt.mu", "step", "a/b"}) c.add(bytes_array(name, {1}), "x");
+  EXPECT_EQ(c.index("opt.mu"), 2U);
+  EXPECT_EQ(c.index("a/b"), 4U);
+  EXPECT_EQ(c.info("step").name, "step");
+  expect_error([&] { (void)c.index("params.dense.kernl"); }, Code::kNotFound, "did you mean 'params.dense.kernel'");
+  expect_error([&] { (void)c.index("KERNEL"); }, Code::kNotFound, "'params.dense.kernel'");
+  expect_error([&] { (void)c.index("Step"); }, Code::kNotFound, "did you mean 'step'");
+  expect_error([&] { (void)c.index("zzzzzzzzzzzz"); }, Code::kNotFound, "no tensor is named 'zzzzzzzzzzzz'");
+  expect_error([&] { (void)c.index(""); }, Code::kNotFound, "no tensor is named ''");
+  expect_error([&] { (void)c.index(std::string(100000, 'k')); }, Code::kNotFound, "no tensor");
+}
+
+TEST(Reader, NamesInSeveralItemsNeedTheItem) {
+  MemoryCheckpoint c;
+  c.add(bytes_array("w", {1}, "state"), "a");
+  c.add(bytes_array("w", {1}, "ema"), "b");
+  c.add(bytes_array("x/y", {1}, "ema"), "c");
+  c.add(bytes_array("only", {1}, "ema"), "d");
+  EXPECT_EQ(c.index("state/w"), 0U);
+  EXPECT_EQ(c.index("ema/w"), 1U);
+  EXPECT_EQ(c.index("ema/x/y"), 2U);
+  EXPECT_EQ(c.index("x/y"), 2U);
+  EXPECT_EQ(c.index("only"), 3U);
+  expect_error([&] { (void)c.index("w"); }, Code::kInvalidArgument, "name one of 'state/w', 'ema/w'");
+  expect_error([&] { (void)c.index("none/w"); }, Code::kNotFound, "no tensor is named 'none/w'");
+}
+
+TEST(Reader, ReadsWholeArraysAndBoxes) {
+  MemoryCheckpoint c;
+  c.add(bytes_array("m", {2, 3}), "abcdef");
+  EXPECT_EQ(as_text(c.read("m").bytes()), "abcdef");
+  std::string out(2, '?');
+  c.read("m", Box{{0, 1}, {2, 1}}, make_view(MutableByteView(reinterpret_cast<std::byte*>(out.data()), 2), DType::kUint8, {2, 1}));
+  EXPECT_EQ(out, "be");
+}
+
+TEST(Reader, WhatIsNoArrayOrBrokenIsNotRead) {
+  MemoryCheckpoint c;
+  c.add(MemoryCheckpoint::leaf("s", "string", "string"), "text");
+  c.add(MemoryCheckpoint::leaf("n", "None", ""));
+  TensorInfo broken = MemoryCheckpoint::leaf("b", "jax.Array", "?");
+  broken.error = "no array is stored under this name";
+  c.add(broken);
+  expect_error([&] { (void)c.read("s"); }, Code::kInvalidArgument, "'s' is no array but a string");
+  expect_error([&] { (void)c.read("n"); }, Code::kInvalidArgument, "'n' is no array but a None");
+  expect_error([&] { (void)c.read("b"); }, Code::kDataLoss, "b: no array is stored");
+  expect_error([&] { (void)c.view("b"); }, Code::kDataLoss, "b: no array is stored");
+  expect_error([&] { (void)c.view("s"); }, Code::kInvalidArgument, "'s' is no array");
+  expect_error([&] { (void)c.load(); }, Code::kDataLoss, "b: no array is stored");
+}
+
+TEST(Reader, ViewSaysWhyNot) {
+  MemoryCheckpoint c;
+  c.add(bytes_array("m", {2, 3}), "abcdef");
+  expect_error([&] { (void)c.view("m"); }, Code::kFailedPrecondition, "'m' cannot be mapped");
+}
+
+template <class T>
+T value_of(const Tree& tree, const char* name) {
+  return std::get<T>(tree.find(name)->value());
+}
+
+TEST(Reader, LoadGivesPythonsScalarsStringsAndNodes) {
+  MemoryCheckpoint c;
+  c.add_scalar<std::int64_t>("int", DType::kInt64, -(std::int64_t{1} << 62));
+  c.add_scalar<std::int16_t>("short", DType::kInt16, -7);
+  c.add_scalar<std::uint64_t>("small unsigned", DType::kUint64, 5);
+  c.add_scalar<std::uint64_t>("large unsigned", DType::kUint64, ~std::uint64_t{0});
+  c.add_scalar<double>("float", DType::kFloat64, 0.1);
+  c.add_scalar<float>("single", DType::kFloat32, 1.25F);
+  c.add_scalar<std::uint8_t>("true", DType::kBool, 1);
+  c.add_scalar<std::uint8_t>("false", DType::kBool, 0);
+  c.add_scalar<std::array<float, 2>>("complex", DType::kComplex64, {1, 2});
+  c.add(bytes_array("array", {3}), "abc");
+  c.add(MemoryCheckpoint::leaf("text", "string", "string"), "hello");
+  c.add(MemoryCheckpoint::leaf("none", "None", ""));
+  c.add(MemoryCheckpoint::leaf("tuple", "Tuple", ""));
+  c.add(MemoryCheckpoint::leaf("left out", "placeholder", ""));
+  int calls = 0;
+  const Tree tree = c.load([&](std::uint64_t, std::uint64_t) { ++calls; });
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(value_of<std::int64_t>(tree, "int"), -(std::int64_t{1} << 62));
+  EXPECT_EQ(value_of<std::int64_t>(tree, "short"), -7);
+  EXPECT_EQ(value_of<std::int64_t>(tree, "small unsigned"), 5);
+  EXPECT_EQ(value_of<std::uint64_t>(tree, "large unsigned"), ~std::uint64_t{0});
+  EXPECT_EQ(value_of<double>(tree, "float"), 0.1);
+  EXPECT_EQ(value_of<double>(tree, "single"), 1.25);
+  EXPECT_TRUE(value_of<bool>(tree, "true"));
+  EXPECT_FALSE(value_of<bool>(tree, "false"));
+  EXPECT_EQ(value_of<Array>(tree, "complex").dtype(), DType::kComplex64);
+  EXPECT_EQ(as_text(value_of<Array>(tree, "array").bytes()), "abc");
+  EXPECT_EQ(value_of<std::string>(tree, "text"), "hello");
+  EXPECT_EQ(value_of<EmptyNode>(tree, "none"), EmptyNode::kNone);
+  EXPECT_EQ(value_of<EmptyNode>(tree, "tuple"), EmptyNode::kTuple);
+  EXPECT_EQ(value_of<Placeholder>(tree, "left out"), Placeholder{});
+}
+
+TEST(Reader, LoadPutsItemsSideBySide) {
+  MemoryCheckpoint c;
+  EXPECT_EQ(c.load().dict()->size(), 0U);
+  MemoryCheckpoint two;
+  two.add(bytes_array("w", {1}, "state"), "a");
+  two.add(bytes_array("w", {1}, "ema"), "b");
+  const Tree tree = two.load();
+  EXPECT_EQ(as_text(tree.find("state")->find("w")->array()->bytes()), "a");
+  EXPECT_EQ(as_text(tree.find("ema")->find("w")->array()->bytes()), "b");
+}
+
+}  // namespace
+}  // namespace cairn

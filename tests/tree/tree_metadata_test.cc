@@ -1,0 +1,155 @@
+// tree_metadata_test.cc -- `_METADATA`: every spelling Orbax has used, and a table of damaged ones.
+#include <cairn/base/file.h>
+#include <cairn/base/json.h>
+#include <cairn/tree/tree_metadata.h>
+#include <gmock/gmock.h>
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kReal =
+    R"j({"tree_metadata": {"('a',)": {"key_metadata": [{"key": "a", "key_type": 2}], "value_metadata": {"value_type": "jax.Array", "skip_deserialize": false, "write_shape": [1, 4]}}, "('b', 's')": {"key_metadata": [{"key": "b", "key_type": 2}, {"key": "s", "key_type": 2}], "value_metadata": {"value_type": "scalar", "skip_deserialize": false}}, "('l', '1', '0')": {"key_metadata": [{"key": "l", "key_type": 2}, {"key": "1", "key_type": 1}, {"key": "0", "key_type": 1}], "value_metadata": {"value_type": "jax.Array", "skip_deserialize": false, "write_shape": [3]}}, "('none',)": {"key_metadata": [{"key": "none", "key_type": 2}], "value_metadata": {"value_type": "None", "skip_deserialize": true}}}, "use_ocdbt": true, "use_zarr3": false, "store_array_data_equal_to_fill_value": true, "custom_metadata": {"k": [1, 2]}})j";
+
+std::string one_leaf(const std::string& keys, const std::string& value = R"({"value_type": "scalar", "skip_deserialize": false})") {
+  return R"j({"tree_metadata": {"x": {"key_metadata": )j" + keys + R"(, "value_metadata": )" + value + "}}}";
+}
+
+TEST(TreeMetadata, ReadsWhatOrbaxWrites) {
+  const TreeMetadata metadata = parse_tree_metadata(kReal);
+  ASSERT_EQ(metadata.leaves.size(), 4U);
+  EXPECT_EQ(param_name(metadata.leaves[2].path), "l.1.0");
+  EXPECT_EQ(path_text(metadata.leaves[2].path), "['l'][1][0]");
+  EXPECT_EQ(metadata.leaves[0].write_shape, (Shape{1, 4}));
+  EXPECT_EQ(metadata.leaves[1].write_shape, std::nullopt);
+  EXPECT_EQ(metadata.leaves[1].value_type, "scalar");
+  EXPECT_TRUE(metadata.leaves[3].skip_deserialize);
+  EXPECT_EQ(metadata.use_ocdbt, true);
+  EXPECT_FALSE(metadata.use_zarr3);
+  EXPECT_TRUE(metadata.store_array_data_equal_to_fill_value);
+  EXPECT_EQ(metadata.custom_metadata, R"({"k": [1, 2]})");
+  EXPECT_FALSE(metadata.has_rich_types);
+}
+
+TEST(TreeMetadata, MissingFlagsTakeTheValuesOfOldVersions) {
+  const TreeMetadata metadata = parse_tree_metadata(R"({"tree_metadata": {}})");
+  EXPECT_EQ(metadata.use_ocdbt, std::nullopt);
+  EXPECT_FALSE(metadata.use_zarr3);
+  EXPECT_FALSE(metadata.store_array_data_equal_to_fill_value);
+  EXPECT_EQ(metadata.custom_metadata, "");
+  EXPECT_EQ(parse_tree_metadata(R"({"tree_metadata": {}, "use_ocdbt": null, "custom_metadata": null})").custom_metadata, "");
+}
+
+TEST(TreeMetadata, UnknownMembersAreIgnoredEverywhere) {
+  const TreeMetadata metadata = parse_tree_metadata(
+      R"j({"new": [{"x": 1}], "tree_metadata": {"('a',)": {"more": 1, "key_metadata": [{"also": {}, "key": "a", "key_type": 2}], "value_metadata": {"value_type": "custom", "later": null, "skip_deserialize": false, "write_shape": null}}}, "value_metadata_tree": "{}"})j");
+  ASSERT_EQ(metadata.leaves.size(), 1U);
+  EXPECT_EQ(metadata.leaves[0].value_type, "custom");
+  EXPECT_TRUE(metadata.has_rich_types);
+}
+
+TEST(TreeMetadata, KeysMayBeAnything) {
+  const auto leaf = [](const std::string& keys) { return param_name(parse_tree_metadata(one_leaf(keys)).leaves.at(0).path); };
+  EXPECT_EQ(leaf("[]"), "");
+  EXPECT_EQ(leaf(R"([{"key": "it's \"q\" /.\\ \u00fc\u6f22\t", "key_type": 2}])"), "it's \"q\" /.\\ \xc3\xbc\xe6\xbc\xa2\t");
+  EXPECT_EQ(leaf(R"([{"key": "", "key_type": 2}, {"key": "007", "key_type": 1}])"), ".7");
+  EXPECT_EQ(leaf(R"([{"key": 3, "key_type": 1}])"), "3");
+}
+
+TEST(TreeMetadata, WhatOthersExtendAndWhatIsThereTwiceCountsOnce) {
+  const auto leaf = [](const std::string& name, const std::string& keys, const std::string& type) {
+    return "\"" + name + R"(": {"key_metadata": [)" + keys + R"(], "value_metadata": {"value_type": ")" + type +
+           R"(", "skip_deserialize": false}})";
+  };
+  const std::string z = R"({"key": "z", "key_type": 2})";
+  const std::string a = R"({"key": "a", "key_type": 2})";
+  const TreeMetadata metadata = parse_tree_metadata(R"({"tree_metadata": {)" + leaf("1", z, "Dict") + "," + leaf("2", a, "scalar") + "," +
+                                                    leaf("3", z + "," + a, "string") + "," + leaf("4", a, "np.ndarray") + "}}");
+  ASSERT_EQ(metadata.leaves.size(), 2U);
+  EXPECT_EQ(param_name(metadata.leaves[0].path), "z.a");
+  EXPECT_EQ(metadata.leaves[1].value_type, "np.ndarray");
+}
+
+TEST(TreeMetadata, EmptyNodeTypes) {
+  for (const char* type : {"None", "Dict", "List", "Tuple", "NamedTuple"}) EXPECT_TRUE(is_empty_node_type(type));
+  for (const char* type : {"", "scalar", "placeholder", "none"}) EXPECT_FALSE(is_empty_node_type(type));
+}
+
+TEST(TreeMetadata, EveryTruncationIsRefused) {
+  const std::string text = kReal;
+  for (std::size_t n = 0; n < text.size(); ++n) EXPECT_THROW(parse_tree_metadata(text.substr(0, n)), Error) << n;
+}
+
+TEST(TreeMetadata, EveryBitFlipGivesAnErrorOrATree) {
+  const std::string text = kReal;
+  for (std::size_t bit = 0; bit < 8 * text.size(); ++bit) {
+    std::string bad = text;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    const auto parsed = try_call([&] { return parse_tree_metadata(bad); });
+    if (!parsed) {
+      EXPECT_EQ(parsed.error().code(), Code::kDataLoss) << bit;
+    }
+  }
+}
+
+TEST(TreeMetadata, DamageIsNamed) {
+  const std::string key = R"({"key": "a", "key_type": 2})";
+  const std::string levels = [&] {
+    std::string text = "[" + key;
+    for (int n = 0; n < 1000; ++n) text += "," + key;
+    return text + "]";
+  }();
+  const struct {
+    std::string text;
+    const char* expect;
+  } kBad[] = {
+      {"", "unexpected end"},
+      {"[]", "an object expected"},
+      {"{}", "no 'tree_metadata'"},
+      {R"({"tree_metadata": null})", "an object expected"},
+      {R"({"tree_metadata": {}} x)", "nothing more expected"},
+      {R"({"tree_metadata": {}, "use_zarr3": 1})", "true or false expected"},
+      {R"({"tree_metadata": {}, "use_ocdbt": "yes"})", "true or false expected"},
+      {R"({"tree_metadata": {}, "store_array_data_equal_to_fill_value": null})", "true or false expected"},
+      {R"j({"tree_metadata": {"('a',)": {}}})j", "('a',): a leaf without 'key_metadata'"},
+      {R"({"tree_metadata": {"x": {"key_metadata": []}}})", "x: a leaf without 'value_metadata'"},
+      {R"({"tree_metadata": {"x": 3}})", "an object expected"},
+      {one_leaf("{}"), "an array expected"},
+      {one_leaf("[3]"), "an object expected"},
+      {one_leaf(R"([{"key_type": 2}])"), "a key without 'key'"},
+      {one_leaf(R"([{"key": "a"}])"), "key_type 0 is neither"},
+      {one_leaf(R"([{"key": "a", "key_type": 3}])"), "key_type 3 is neither"},
+      {one_leaf(R"([{"key": "a", "key_type": "2"}])"), "an integer expected"},
+      {one_leaf(R"([{"key": null, "key_type": 2}])"), "an integer expected"},
+      {one_leaf(R"([{"key": "x", "key_type": 1}])"), "the sequence key 'x' is no index"},
+      {one_leaf(R"([{"key": "-1", "key_type": 1}])"), "is no index"},
+      {one_leaf(R"([{"key": "", "key_type": 1}])"), "is no index"},
+      {one_leaf(R"([{"key": "9999999999999999999", "key_type": 1}])"), "is no index"},
+      {one_leaf(levels), "more than 1000 levels"},
+      {one_leaf("[]", "{}"), "value_metadata without 'value_type'"},
+      {one_leaf("[]", R"({"value_type": 3})"), "a string expected"},
+      {one_leaf("[]", R"({"value_type": "x", "skip_deserialize": 0})"), "true or false expected"},
+      {one_leaf("[]", R"({"value_type": "x", "write_shape": [-1]})"), "a negative extent"},
+      {one_leaf("[]", R"({"value_type": "x", "write_shape": [1.5]})"), "an integer of 64 bits"},
+      {one_leaf("[]", R"({"value_type": "x", "write_shape": {}})"), "an array expected"},
+      {R"({"tree_metadata": {}, "custom_metadata": )" + std::string(5000, '[') + "}", "levels deep"},
+      {R"({"tree_metadata": {}, "custom_metadata": })", "a value expected"},
+  };
+  for (const auto& bad : kBad) {
+    const auto parsed = try_call([&] { return parse_tree_metadata(bad.text); });
+    ASSERT_FALSE(parsed.ok()) << bad.text.substr(0, 100);
+    EXPECT_EQ(parsed.error().code(), Code::kDataLoss);
+    EXPECT_THAT(parsed.error().message(), HasSubstr(bad.expect)) << bad.text.substr(0, 100);
+  }
+}
+
+TEST(TreeMetadata, AMillionLevelsAreRefused) {
+  std::string levels = "[";
+  for (int n = 0; n < 1000000; ++n) levels += R"({"key": "a", "key_type": 2},)";
+  levels.back() = ']';
+  EXPECT_THROW(parse_tree_metadata(one_leaf(levels)), Error);
+}
+
+}  // namespace
+}  // namespace cairn
