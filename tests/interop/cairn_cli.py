@@ -18,11 +18,15 @@ class Failed(Exception):
     """`cairn` did not exit with the status that was expected."""
 
 
-def run(*args, status=GOOD, timeout=TIMEOUT, **kwargs):
-    command = [CAIRN, *map(str, args)]
-    done = subprocess.run(command, capture_output=True, timeout=timeout, **kwargs)
+def call(*args):
+    """The command's exit status, stdout and stderr, whatever they are; not even a signal is an error here."""
+    return subprocess.run([CAIRN, *map(str, args)], capture_output=True, timeout=TIMEOUT)
+
+
+def run(*args, status=GOOD):
+    done = call(*args)
     if done.returncode != status:
-        raise Failed(f"{command}: exit status {done.returncode}, expected {status}\n{done.stderr.decode(errors='replace')}")
+        raise Failed(f"{done.args}: exit status {done.returncode}, expected {status}\n{done.stderr.decode(errors='replace')}")
     return done
 
 

@@ -1,6 +1,6 @@
 """What a reader of a checkpoint must see: one record a leaf, computed from the Python tree that was saved.
 
-A record has `name` (keys joined with '.'), `path` (list of key texts), `kind` (the typestr Orbax records), `dtype`,
+A record has `name` (keys joined with '.'), `path` (keys: integers for positions, else text), `kind` (the typestr Orbax records), `dtype`,
 `shape` and either `sha256` of the C-order little-endian bytes or, for strings, `value`. Scalars carry both.
 """
 
@@ -25,11 +25,17 @@ def empty_kind(node):
     return "Tuple" if type(node) is tuple else "None"  # an empty namedtuple is recorded as None
 
 
-def key_text(key):
-    for attribute in ("key", "idx", "name"):
-        if hasattr(key, attribute):
-            return str(getattr(key, attribute))
-    raise TypeError(f"unknown key {key!r}")
+def key_value(key):
+    """A position as an integer; a dict key (an integer one, too) or a field as text."""
+    if isinstance(key, jax.tree_util.SequenceKey):
+        return key.idx
+    if isinstance(key, jax.tree_util.FlattenedIndexKey):
+        return key.key
+    return str(key.key if isinstance(key, jax.tree_util.DictKey) else key.name)
+
+
+def name_of(path):
+    return ".".join(str(key_value(key)) for key in path)
 
 
 def digest(array):
@@ -59,14 +65,13 @@ def array_leaf(record, array):
 
 def describe(path, value):
     """The Leaf for `value` found at `path`, a JAX key path."""
-    texts = [key_text(key) for key in path]
-    record = {"name": ".".join(texts), "path": texts}
+    record = {"name": name_of(path), "path": [key_value(key) for key in path]}
     if is_empty(value):
         return Leaf(record | {"kind": empty_kind(value)})
     if value is ...:
         return Leaf(record | {"kind": "placeholder"})
     if isinstance(value, str):
-        return Leaf(record | {"kind": "string", "dtype": "string", "shape": [], "value": value}, value.encode())
+        return Leaf(record | {"kind": "string", "dtype": "string", "value": value}, value.encode())
     if isinstance(value, (bool, int, float, np.number)):
         array = np.asarray(value)
         return array_leaf(record | {"kind": "scalar", "value": repr(array.item())}, array)

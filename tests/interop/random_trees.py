@@ -81,8 +81,8 @@ def random_values(rng, dtype, shape):
 def random_shape(rng):
     rank = int(rng.integers(0, 5))
     if rank == 1 and rng.random() < 0.1:
-        return (int(rng.integers(5000, 40000)),)
-    sizes = [1, 2, 3, 4, 5, 6, 8, 12, 16]
+        return (int(rng.integers(5000, 20000)),)
+    sizes = [1, 2, 3, 5, 8, 16]
     return tuple(int(rng.choice(sizes)) for _ in range(rank))
 
 
@@ -162,7 +162,7 @@ def random_keys(rng, plan, count):
 def random_node(rng, plan, depth):
     if depth == 0 or rng.random() < 0.3:
         return random_leaf(rng, plan)
-    count = int(rng.integers(1, 5))
+    count = int(rng.integers(1, 4))
     children = [random_node(rng, plan, depth - 1) for _ in range(count)]
     kind = rng.random()
     if kind < 0.6:
@@ -178,9 +178,9 @@ def random_tree(plan):
     """A tree whose parameter names are distinct and which has at least one array."""
     rng = np.random.default_rng([plan.seed, 2])
     while True:
-        count = int(rng.integers(2, 6))
+        count = int(rng.integers(2, 5))
         keys = [str(key) for key in rng.choice(PLAIN_KEYS, count, replace=False)]
-        tree = {key: random_node(rng, plan, 3) for key in keys} | {"always": random_array(rng)}
+        tree = {key: random_node(rng, plan, int(rng.integers(1, 4))) for key in keys} | {"always": random_array(rng)}
         if fits(tree, plan):
             return tree
 
@@ -213,7 +213,7 @@ def chunk_byte_size(tree, plan):
     if plan.chunk_byte_size is None:
         return None
     largest = max(leaf.nbytes for leaf in jax.tree.leaves(tree) if hasattr(leaf, "nbytes") and not is_key(leaf))
-    return max(int(plan.chunk_byte_size), largest // 200)
+    return max(int(plan.chunk_byte_size), largest // 60)
 
 
 def save_args(tree, plan):

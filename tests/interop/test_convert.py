@@ -62,7 +62,7 @@ def test_safetensors(checkpoint, scratch):
     with safetensors.safe_open(target, "np") as opened:
         assert sorted(opened.keys()) == sorted(wanted)
     for reader in (safetensors.numpy.load_file, safetensors.flax.load_file):
-        cairn_cli.run("convert", checkpoint, target, "--replace", *(word for name in ("complex64", "float8_e8m0fnu") for word in ("--exclude", f"*{name}")))
+        cairn_cli.run("convert", checkpoint, target, "--force", *(word for name in ("complex64", "float8_e8m0fnu") for word in ("--exclude", f"*{name}")))
         for name, array in reader(target).items():
             assert list(array.shape) == wanted[name].record["shape"]
             assert np.asarray(array).dtype.name == wanted[name].record["dtype"]
@@ -70,7 +70,7 @@ def test_safetensors(checkpoint, scratch):
 
 
 def test_safetensors_shards(checkpoint, scratch):
-    cairn_cli.run("convert", checkpoint, scratch / "model.safetensors", "--max-shard-bytes", 6000)
+    cairn_cli.run("convert", checkpoint, scratch / "model.safetensors", "--shard-bytes", 6000)
     index = json.loads((scratch / "model.safetensors.index.json").read_text())
     loaded = {}
     for file in sorted(set(index["weight_map"].values())):

@@ -42,8 +42,7 @@ def test_converted_again_is_identical(scratch):
     """Read and written again, the file is the same byte for byte: the reference's order and padding are kept."""
     safetensors.numpy.save_file(tensors(), scratch / "a.safetensors")
     cairn_cli.run("convert", scratch / "a.safetensors", scratch / "b.safetensors")
-    a, b = (safetensors.numpy.load_file(scratch / name) for name in ("a.safetensors", "b.safetensors"))
-    assert {name: array.tobytes() for name, array in a.items()} == {name: array.tobytes() for name, array in b.items()}
+    assert (scratch / "a.safetensors").read_bytes() == (scratch / "b.safetensors").read_bytes()
 
 
 def craft(header, data=b"\0" * 16, length=None):

@@ -59,7 +59,7 @@ def expected(tree, host):
     flat, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=leaves.is_empty)
     found = []
     for path, value in flat:
-        name = ".".join(leaves.key_text(key) for key in path)
+        name = leaves.name_of(path)
         record = leaves.describe(path, host.get(name, value)).record
         if name in host:
             record["kind"] = "jax.Array"

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Makes the data sets of the benchmarks, each in every form that a peer reads; does nothing for those that are there.
+
+    python data.py FOLDER {full,quick} [DATASET ...]
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+# Divisors of the sizes below.
+SCALES = {"full": 1, "quick": 16}
+
+
+def normal(count, dtype, seed=0):
+    """Numbers as trained weights have them. A tile repeats with a period far beyond what a compressor looks back."""
+    import numpy as np
+
+    tile = (np.random.default_rng(seed).standard_normal(8 << 20, dtype=np.float32) * 0.02).astype(dtype)
+    return np.resize(np.roll(tile, 1_000_003 * seed), count)
+
+
+def large(scale):
+    """1 GiB of float32 in eight arrays."""
+    import numpy as np
+
+    rows = 8192 // scale
+    return {f"w{i}": normal(rows * 4096, np.float32, i).reshape(rows, 4096) for i in range(8)}
+
+
+def llama(scale):
+    """The tensors of a Llama of 1.24 billion parameters, bfloat16."""
+    import ml_dtypes
+
+    hidden, inner, kv, vocab = 2048, 8192, 512, 128256 // scale
+    shapes = {"embed": (vocab, hidden), "norm": (hidden,)}
+    for i in range(16 // min(scale, 8)):
+        layer = {"q": (hidden, hidden), "k": (kv, hidden), "v": (kv, hidden), "o": (hidden, hidden), "gate": (inner, hidden), "up": (inner, hidden),
+                 "down": (hidden, inner), "norm1": (hidden,), "norm2": (hidden,)}
+        shapes |= {f"layers_{i}_{name}": shape for name, shape in layer.items()}
+    return {name: normal(shape[0] * (shape[1:] or (1,))[0], ml_dtypes.bfloat16, i).reshape(shape) for i, (name, shape) in enumerate(shapes.items())}
+
+
+def many(count):
+    """Small tensors of 4 KiB."""
+    import numpy as np
+
+    values = normal(count * 1024, np.float32).reshape(count, 32, 32)
+    return {f"layer_{i // 100:03}_block_{i % 100:02}_w": values[i] for i in range(count)}
+
+
+def trees():
+    return {"large": large, "llama": llama, "many": lambda scale: many(10_000 // scale), "few": lambda scale: many(300)}
+
+
+def save_orbax(path, tree, **options):
+    import orbax.checkpoint as ocp
+
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**options)) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave(tree))
+
+
+def save_npy(path, tree):
+    import numpy as np
+
+    path.mkdir()
+    for name, array in tree.items():
+        np.save(path / f"{name}.npy", array)
+
+
+def save_torch(path, tree):
+    import torch
+
+    def tensor(array):
+        if array.dtype.name == "bfloat16":
+            return torch.from_numpy(array.view("int16").copy()).view(torch.bfloat16)
+        return torch.from_numpy(array.copy())
+
+    torch.save({name: tensor(array) for name, array in tree.items()}, path)
+
+
+def save_safetensors(path, tree):
+    import safetensors.numpy
+
+    safetensors.numpy.save_file(dict(tree), path)
+
+
+FORMS = {
+    "orbax": lambda path, tree: save_orbax(path, tree),
+    "orbax_raw": lambda path, tree: save_orbax(path, tree, use_compression=False),
+    "npy": save_npy,
+    "torch.pt": save_torch,
+    "model.safetensors": save_safetensors,
+}
+
+
+def make(folder, scale, names):
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    for name in names or trees():
+        if (folder / name / "done").exists():
+            continue
+        print(f"making {folder / name}", flush=True)
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir(parents=True)
+        tree = trees()[name](SCALES[scale])
+        for form, write in FORMS.items():
+            write(folder / name / form, tree)
+        facts = {"tensors": len(tree), "bytes": sum(array.nbytes for array in tree.values())}
+        (folder / name / "done").write_text(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    make(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3:])
