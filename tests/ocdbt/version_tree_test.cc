@@ -1,0 +1,144 @@
+// The version node codec and the arithmetic of generations.
+#include <cairn/ocdbt/envelope.h>
+#include <cairn/ocdbt/version_tree.h>
+#include <gtest/gtest.h>
+
+#include "tests/ocdbt/damaged_body.h"
+#include "tests/support/check_codec.h"
+#include "tests/support/matchers.h"
+
+namespace cairn::ocdbt {
+namespace {
+
+using cairn::testing::check_codec;
+using cairn::testing::FailsWith;
+using cairn::testing::Guard;
+using testing::BodyDamage;
+using testing::check_body_damages;
+
+const auto decode = [](ByteView bytes) { return decode_version_node(Bytes(bytes.begin(), bytes.end())); };
+const auto encode = [](const VersionNode& node) { return encode_version_node(node, std::nullopt); };
+
+VersionNode leaf() {
+  VersionNode node;
+  node.arity_log2 = 2;
+  node.files = {{"", ""}, {"", "d/x"}};
+  node.versions = {{.generation = 5, .commit_time_ns = 100},
+                   {.generation = 6, .root_height = 1, .root = {1, 10, 20}, .statistics = {3, 4, 5}, .commit_time_ns = 101},
+                   {.generation = 8, .root_height = 0, .root = {1, 30, 40}, .statistics = {6, 7, 8}, .commit_time_ns = 200}};
+  return node;
+}
+
+VersionNode interior() {
+  VersionNode node;
+  node.arity_log2 = 2;
+  node.height = 2;
+  node.files = {{"", "d/x"}};
+  node.children = {{.generation = 80, .location = {0, 10, 20}, .num_generations = 16, .commit_time_ns = 100, .height = 1},
+                   {.generation = 112, .location = {0, 30, 40}, .num_generations = 1, .commit_time_ns = 200, .height = 1}};
+  return node;
+}
+
+TEST(VersionNode, RoundTripsAndNoticesDamage) {
+  check_codec(leaf(), encode, decode, Guard::kChecksum);
+  check_codec(interior(), encode, decode, Guard::kChecksum);
+}
+
+// Nodes made wrong before they are encoded: their bytes are what a bad writer would leave.
+struct BadNode {
+  const char* name;
+  std::function<void(VersionNode&)> spoil;
+  const char* expect;
+};
+void check_bad(const VersionNode& good, std::span<const BadNode> table) {
+  for (const BadNode& bad : table) {
+    SCOPED_TRACE(bad.name);
+    VersionNode node = good;
+    bad.spoil(node);
+    const Bytes bytes = encode(node);
+    EXPECT_THAT([&] { decode(bytes); }, FailsWith(Code::kDataLoss, bad.expect));
+  }
+}
+
+TEST(VersionNode, LeavesThatAreRefused) {
+  const BadNode table[] = {
+      {"arity 1", [](VersionNode& n) { n.arity_log2 = 0; }, "expected version_tree_arity_log2 in range [1, 16] but received: 0"},
+      {"arity 2^17", [](VersionNode& n) { n.arity_log2 = 17; }, "but received: 17"},
+      {"no versions", [](VersionNode& n) { n.versions.clear(); }, "num_children=0 outside valid range [1, 4]"},
+      {"too many versions", [](VersionNode& n) { n.versions.resize(5); }, "num_children=5 outside valid range [1, 4]"},
+      {"generation 0", [](VersionNode& n) { n.versions[0].generation = 0; }, "generation_number[0] must be non-zero"},
+      {"same generation", [](VersionNode& n) { n.versions[1].generation = 5; }, "generation_number[1]=5 <= generation_number[0]=5"},
+      {"another block", [](VersionNode& n) { n.versions[0].generation = 4; }, "generation range [4, 8] exceeds maximum of [5, 8]"},
+      {"generation too high", [](VersionNode& n) { n.versions = {{.generation = (std::uint64_t{1} << 62U) + 5}}; }, "exceeds maximum of"},
+      {"same time", [](VersionNode& n) { n.versions[1].commit_time_ns = 100; }, "commit_time[1]=100 <= commit_time[0]=100"},
+      {"missing root with height", [](VersionNode& n) { n.versions[0].root_height = 1; }, "non-zero root_height=1 for empty generation 5"},
+      {"missing root with keys", [](VersionNode& n) { n.versions[0].statistics.num_keys = 1; }, "non-zero statistics for empty generation"},
+      {"half a missing root", [](VersionNode& n) { n.versions[0].root.length = 1; }, "invalid offset/length pair of entry 0"},
+      {"file id", [](VersionNode& n) { n.versions[0].root.file = 2; }, "data file id 2 of entry 0 is outside range [0, 2)"},
+      {"offset beyond 2^63", [](VersionNode& n) { n.versions[1].root.offset = std::uint64_t{1} << 63U; }, "invalid offset/length pair"},
+  };
+  check_bad(leaf(), table);
+}
+
+TEST(VersionNode, InteriorNodesThatAreRefused) {
+  const BadNode table[] = {
+      {"height", [](VersionNode& n) { n.height = 31; }, "height=31 exceeds maximum of 30 for version_tree_arity_log2=2"},
+      {"no children", [](VersionNode& n) { n.children.clear(); }, "num_children=0 outside valid range [1, 4]"},
+      {"too many children", [](VersionNode& n) { n.children.resize(5); }, "num_children=5 exceeds maximum of 4"},
+      {"no multiple", [](VersionNode& n) { n.children[0].generation = 84; }, "generation_number[0]=84 is not a multiple of 16"},
+      {"order", [](VersionNode& n) { n.children[1].generation = 80; }, "generation_number[1]=80 <= generation_number[0]=80"},
+      {"generation 0", [](VersionNode& n) { n.children[0].generation = 0; }, "generation_number[0] must be non-zero"},
+      {"another parent", [](VersionNode& n) { n.children[0].generation = 64; }, "generation_number[0]=64 cannot be in the same node as"},
+      {"time", [](VersionNode& n) { n.children[1].commit_time_ns = 99; }, "commit_time[1]=99 <= commit_time[0]=100"},
+      {"no generations", [](VersionNode& n) { n.children[0].num_generations = 0; }, "num_generations[0]=0 for generation_number[0]=80"},
+      {"too many generations", [](VersionNode& n) { n.children[0].num_generations = 17; }, "is outside valid range [1, 16]"},
+      {"missing node",
+       [](VersionNode& n) {
+         n.children[0].location = {0, DataRef::kMissing, DataRef::kMissing};
+       },
+       "invalid offset/length"},
+  };
+  check_bad(interior(), table);
+}
+
+TEST(VersionNode, BodiesThatAreRefused) {
+  const BodyDamage table[] = {
+      {"one byte too many", [](Bytes& b) { b.push_back({}); }, "end of data expected, 1 bytes are left over"},
+      {"one byte too few", [](Bytes& b) { b.pop_back(); }, "unexpected end of data"},
+      {"nothing", [](Bytes& b) { b.clear(); }, "unexpected end of data"},
+      {"height 0 although interior", [](Bytes& b) { b[1] = {}; }, ""},
+  };
+  check_body_damages(ObjectKind::kVersionNode, encode(interior()), table, decode);
+}
+
+TEST(VersionNode, MoreVersionsThanBytesAllocateNothing) {
+  Bytes body = testing::to_bytes(std::string_view("\x10\x00\x00\xff\xff\x03", 6));  // arity 2^16, height 0, no files, 65535 versions
+  EXPECT_THAT([&] { decode(testing::sealed(ObjectKind::kVersionNode, body)); },
+              FailsWith(Code::kDataLoss, "unexpected end of data: 65535 versions in 0 bytes"));
+}
+
+TEST(VersionTree, RangesOfAManifest) {
+  using Ranges = std::vector<GenerationRange>;
+  EXPECT_EQ(manifest_ranges(1, 1), Ranges{});
+  EXPECT_EQ(manifest_ranges(2, 1), Ranges{});
+  EXPECT_EQ(manifest_ranges(24, 1), (Ranges{{21, 22, 1}, {17, 20, 2}, {1, 16, 3}}));
+  EXPECT_EQ(manifest_ranges(16, 4), Ranges{});
+  EXPECT_EQ(manifest_ranges(17, 4), (Ranges{{1, 16, 1}}));
+  EXPECT_EQ(manifest_ranges(300, 4), (Ranges{{257, 288, 1}, {1, 256, 2}}));
+}
+
+TEST(VersionTree, RangesCoverEverythingBeforeTheInlineBlock) {
+  for (unsigned arity_log2 = 1; arity_log2 <= 16; ++arity_log2)
+    for (const std::uint64_t g : {std::uint64_t{1}, std::uint64_t{77}, std::uint64_t{65537}, (std::uint64_t{1} << 48U) + 3}) {
+      std::uint64_t end = ((g - 1) >> arity_log2) << arity_log2;
+      for (const auto& range : manifest_ranges(g, arity_log2)) {
+        EXPECT_EQ(range.last, end);
+        EXPECT_LE(range.first, range.last);
+        end = range.first - 1;
+      }
+      EXPECT_EQ(end, 0U) << g;
+    }
+}
+
+}  // namespace
+}  // namespace cairn::ocdbt
