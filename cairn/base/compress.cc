@@ -106,17 +106,20 @@ void decode_zstd_into(ByteView in, MutableByteView out) {
   check_size(Codec::kZstd, written, expected);
 }
 
-// The most that a frame of undeclared size can decode to, from its blocks:
+// The most that a frame can decode to, whatever it declares, from its blocks:
 //   magic 4 | descriptor 1 | window 0-1 | dictionary id 0-4 | content size 0-8 | blocks ... | checksum 0-4
 //   block: u24 = size << 3 | type << 1 | last; type 0 raw: size bytes follow, 1 run: one byte follows, it counts size
 //   times, 2 compressed: size bytes follow
 // The frame's extent is known to be sound: ZSTD_findFrameCompressedSize has walked the same way.
 std::uint64_t zstd_block_bound(ByteView frame) {
-  constexpr std::size_t kDictionaryIdSize[] = {0, 1, 2, 4};
   const auto byte = [&](std::size_t i) { return i < frame.size() ? std::to_integer<std::size_t>(frame[i]) : 0; };
   const std::size_t descriptor = byte(4);
+  const std::size_t single_segment = descriptor >> 5U & 1U;  // then there is no window byte, and always a content size
+  constexpr std::size_t kDictionaryIdSize[] = {0, 1, 2, 4};
+  const std::size_t content_sizes[] = {single_segment, 2, 4, 8};
   std::uint64_t bound = 0;
-  for (std::size_t at = 6 + kDictionaryIdSize[descriptor & 3U]; at + 3 <= frame.size();) {
+  for (std::size_t at = 6 - single_segment + kDictionaryIdSize[descriptor & 3U] + content_sizes[descriptor >> 6U];
+       at + 3 <= frame.size();) {
     const std::size_t header = byte(at) | byte(at + 1) << 8U | byte(at + 2) << 16U;
     const std::size_t type = header >> 1U & 3U;
     const std::size_t size = header >> 3U;
@@ -127,24 +130,22 @@ std::uint64_t zstd_block_bound(ByteView frame) {
   return bound;
 }
 
-// Appends what the frame decodes to behind out[0, written). The size a frame declares is believed only as far as the
-// frame's length makes it likely; decoding again into more memory beats streaming, which needs a window beside the output.
+// Appends what the frame decodes to behind out[0, written). Memory grows only after the decoder has filled what there
+// was; decoding again into more beats streaming, which needs a window beside the output.
 std::size_t append_zstd_frame(ByteView frame, Bytes& out, std::size_t written, std::uint64_t max_size) {
   const std::uint64_t declared = ZSTD_getFrameContentSize(frame.data(), frame.size());
   if (declared == ZSTD_CONTENTSIZE_ERROR) fail(Codec::kZstd, "frame header is damaged");
   const std::uint64_t left = max_size - written;
   if (declared != ZSTD_CONTENTSIZE_UNKNOWN && declared > left) fail_long(Codec::kZstd, max_size);
-  const std::uint64_t ceiling = std::min(left, declared == ZSTD_CONTENTSIZE_UNKNOWN ? zstd_block_bound(frame) : declared);
+  const std::uint64_t ceiling = std::min({left, declared, zstd_block_bound(frame)});  // undeclared is the largest number
   std::uint64_t room = std::min(ceiling, std::max<std::uint64_t>(kFirstGuess, kGuessRatio * frame.size()));
   while (true) {
     if (out.size() < written + room) out.resize(written + room);
-    const std::size_t n =
-        ZSTD_decompressDCtx(zstd_decoder(), out.data() + written, std::min(out.size() - written, left), frame.data(), frame.size());
+    const std::size_t n = ZSTD_decompressDCtx(zstd_decoder(), out.data() + written, room, frame.data(), frame.size());
     if (!ZSTD_isError(n)) return written + n;
-    if (room == ceiling) {
-      if (ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall) fail_long(Codec::kZstd, max_size);
-      fail(Codec::kZstd, ZSTD_getErrorName(n));
-    }
+    if (ZSTD_getErrorCode(n) != ZSTD_error_dstSize_tooSmall) fail(Codec::kZstd, ZSTD_getErrorName(n));
+    if (room == left) fail_long(Codec::kZstd, max_size);
+    if (room == ceiling) fail(Codec::kZstd, "decodes to more than it declares");
     room = std::min(ceiling, 4 * room);
   }
 }
