@@ -1,6 +1,7 @@
 // cairn.h -- the umbrella: everything public, and one call each to open and load a checkpoint.
 #pragma once
 
+#include <cairn/checkpoint.h>
 #include <cairn/error.h>
 #include <cairn/formats.h>
 #include <cairn/kvstore.h>

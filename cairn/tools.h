@@ -1,11 +1,13 @@
-// tools.h -- the work behind the command line, as functions: inspect, stats, verify, convert.
+// tools.h -- the work behind the command line, as functions: inspect, stats, verify, convert, dump.
 #pragma once
 
 #include <cairn/reader.h>
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,39 +15,94 @@
 
 namespace cairn {
 
+// ---- choosing ----
+
 // Shell-style matching of parameter names: '*' any run, '?' one character, [abc] and [!abc]; '.' is not special.
 bool glob_match(std::string_view pattern, std::string_view text);
 
-// "0:8, :, 3": NumPy basic slicing without steps; negative indices count from the end; missing dimensions are whole.
-// An integer keeps its dimension out of `shape`. Throws invalid_argument or out_of_range naming the dimension.
+// Indices of the tensors that match one of `include` (empty: all) and none of `exclude`, in the checkpoint's order. Where
+// there are several items, "item/name" is matched as well as the name.
+std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint, std::span<const std::string> include,
+                                        std::span<const std::string> exclude = {});
+
+// "0:8, :, 3" or "..., 0": NumPy basic slicing without steps; negative indices count from the end; missing dimensions are
+// whole. An integer keeps its dimension out of `shape`. Throws invalid_argument or out_of_range naming the dimension.
 struct SliceSpec {
   Box box;
   Shape shape;  // of the result, integer-indexed dimensions dropped
 };
 SliceSpec parse_slice(std::string_view text, std::span<const std::int64_t> shape);
 
+// ---- showing to people ----
+
+// Text from a file made safe to show: control characters (which could drive a terminal) and broken UTF-8 as \xNN.
+std::string printable(std::string_view text);
+
+enum class Paint : std::uint8_t { kPlain, kAnsi };  // kAnsi: with colour escapes
+
 // The pytree, drawn with box characters: one line a node.
-std::string draw_tree(const Checkpoint& checkpoint);
+std::string draw_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlain);
+
+// A sharding as JAX users write it: "P('x', None) on (x: 2, y: 4)"; "cpu:0"; "" for none; the text itself if it is neither.
+std::string sharding_text(std::string_view json);
 
 // A readable preview of an array, as NumPy prints one; long ones are summarised.
 std::string preview(const ArrayView& array, std::size_t max_items = 1000);
+// The same for a slice of a stored tensor; of a long one only the elements shown are read.
+std::string preview(const Checkpoint& checkpoint, std::size_t index, const SliceSpec& slice, std::size_t max_items = 1000);
+
+// ---- showing to programs: JSON texts, documented in docs/cli.md, ending in a newline ----
+
+std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices);
+std::string info_json(const Checkpoint& checkpoint);
+std::string verify_json(const VerifyReport& report);
+
+// ---- bytes of one leaf ----
+
+using SinkFn = std::function<void(ByteView)>;
+
+// The elements of `box` as C-order, little-endian bytes, in consecutive pieces of whole elements, about `memory` at most.
+void stream_box(const Checkpoint& checkpoint, std::size_t index, const Box& box, std::uint64_t memory, const SinkFn& sink);
+
+enum class LeafEncoding : std::uint8_t { kRaw, kNpy };
+struct ExportOptions {
+  LeafEncoding encoding = LeafEncoding::kRaw;
+  std::optional<std::string> slice;                // as parse_slice takes it
+  std::uint64_t memory = std::uint64_t{1} << 28U;  // bytes of a piece
+};
+// One leaf, sliced: raw bytes or a .npy file. A string is its UTF-8 bytes and cannot be npy.
+void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options, const SinkFn& sink);
+// To a file, which appears whole or not at all; an existing one is replaced. Returns its size.
+std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options, const std::string& path);
+
+// ---- statistics ----
 
 struct TensorStats {
   std::string name;
+  std::optional<std::string> item;
   std::string dtype_name;
   Shape shape;
   std::uint64_t count = 0, zeros = 0, nans = 0, infs = 0;
   std::optional<double> min, max, mean, stddev;  // over the finite values; none if there are none
   std::vector<std::uint64_t> histogram;          // 16 equal bins from min to max, of the finite values
 };
-// Streams over one tensor in bounded memory. Complex numbers count by absolute value.
+// Streams over one tensor in bounded memory. Complex numbers count by absolute value; everything is computed in float64.
 TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index, std::uint64_t memory);
+std::string stats_json(std::span<const TensorStats> stats);
+
+// ---- verifying ----
+
+// Opens and verifies. Damage that keeps the checkpoint from being opened at all is a finding too; everything else that
+// open throws passes through.
+VerifyReport verify(const std::string& path, const OpenOptions& options = {}, const ProgressFn& progress = {});
+
+// ---- converting ----
 
 struct ConvertOptions {
   std::string format;                                       // "safetensors" or "npz"; "" = by the target's extension
   std::vector<std::string> include, exclude;                // globs over names; include empty = all
   std::vector<std::pair<std::string, std::string>> rename;  // regex (ECMAScript) and its replacement, in order
-  std::optional<DType> dtype;                               // cast every floating array to this
+  std::optional<DType> dtype;                               // cast every floating array, but no scalar, to this
   bool skip_unsupported = false;                            // leave out what the target cannot hold, and list it
   bool replace = false;
   std::optional<std::uint64_t> max_shard_bytes;
@@ -53,13 +110,32 @@ struct ConvertOptions {
   ProgressFn progress;
 };
 struct ConvertReport {
+  std::string format;
   std::vector<std::string> files;  // written
   std::uint64_t tensors = 0, bytes = 0;
   std::vector<std::pair<std::string, std::string>> skipped;  // name, why
   std::vector<std::pair<std::string, std::string>> renamed;  // from, to
+  std::vector<std::string> scalars;                          // written as 0-d arrays
+  std::uint64_t cast = 0;                                    // tensors whose dtype was changed
 };
 // Never loses a leaf silently: one the target cannot hold is invalid_argument naming it, unless skip_unsupported; two
 // leaves with one name after renaming likewise.
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options);
+std::string convert_json(const ConvertReport& report);
+
+// ---- raw structures ----
+
+// Which bytes of which file; no length = the whole file.
+struct DumpRange {
+  std::string file;
+  std::uint64_t offset = 0;
+  std::optional<std::uint64_t> length;
+};
+// What the bytes are, as pretty JSON, recognised by looking: an OCDBT manifest, B+tree node or version-tree node, a
+// safetensors or .npy header, a msgpack document, a JSON file; of a directory, its manifest.ocdbt. For debugging: the
+// fields are those of the format pages and may change.
+std::string dump(const DumpRange& range);
+// The index of a Zarr v3 shard of `chunks` inner chunks, at the end of the bytes.
+std::string dump_shard_index(const DumpRange& range, std::uint64_t chunks);
 
 }  // namespace cairn

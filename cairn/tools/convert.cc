@@ -1,0 +1,135 @@
+// convert.cc -- one checkpoint into another format, streaming: the writer asks for pieces, the reader fills a batch of
+// them as one plan, and nothing larger than the memory budget ever exists.
+#include <cairn/tools.h>
+
+#include <cairn/base/box.h>
+#include <cairn/base/executor.h>
+#include <cairn/tools/convert_plan.h>
+#include <cairn/tools/json_text.h>
+#include <cairn/tools/stream.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+// A piece whose elements change their type on the way: read into `from`, a part of the scratch memory, then cast.
+struct Cast {
+  ByteView from;
+  DType from_type;
+  MutableByteView to;
+  DType to_type;
+};
+
+class Fetcher {
+ public:
+  Fetcher(const Checkpoint& source, const ConvertPlan& plan) : source_(source), plan_(plan) {}
+
+  void fetch(std::span<const TensorPiece> pieces) {
+    std::vector<ReadRequest> requests;
+    std::vector<Cast> casts;
+    reserve_scratch(pieces);
+    std::size_t used = 0;
+    for (const TensorPiece& piece : pieces) {
+      const std::size_t index = plan_.indices[piece.tensor];
+      const TensorInfo& tensor = source_.tensors()[index];
+      const DType to = plan_.targets[piece.tensor].dtype;
+      const auto begin = static_cast<std::int64_t>(piece.offset / dtype_size(to));
+      MutableByteView out = piece.out;
+      if (to != tensor.dtype) {
+        out = MutableByteView(scratch_.data() + used, source_bytes(piece));
+        add_casts({out, tensor.dtype, piece.out, to}, casts);
+        used += padded(out.size());
+      }
+      add_run_requests(index, tensor, Box::whole(tensor.shape), begin, out, requests);
+    }
+    source_.read(requests, {});
+    default_executor().for_each(casts.size(), [&](std::size_t i) {
+      const Cast& c = casts[i];
+      const auto n = static_cast<std::int64_t>(c.to.size() / dtype_size(c.to_type));
+      cast_elements(make_view(c.from, c.from_type, {n}), make_view(c.to, c.to_type, {n}));
+    });
+  }
+
+  // Bytes of scratch memory for each byte of the writer's buffer, at worst.
+  [[nodiscard]] std::uint64_t scratch_ratio() const {
+    std::uint64_t ratio = 0;
+    for (std::size_t i = 0; i < plan_.indices.size(); ++i) {
+      const TensorInfo& tensor = source_.tensors()[plan_.indices[i]];
+      if (plan_.targets[i].dtype == tensor.dtype) continue;
+      const std::size_t to = dtype_size(plan_.targets[i].dtype);
+      ratio = std::max<std::uint64_t>(ratio, (tensor.element_size + to - 1) / to);
+    }
+    return ratio;
+  }
+
+ private:
+  static std::size_t padded(std::size_t size) { return (size + 15) / 16 * 16; }  // keeps every element aligned
+
+  // In blocks small enough to keep every worker busy.
+  static void add_casts(const Cast& whole, std::vector<Cast>& casts) {
+    constexpr std::size_t kBlock = std::size_t{1} << 20U;  // elements
+    const std::size_t from_size = dtype_size(whole.from_type);
+    const std::size_t to_size = dtype_size(whole.to_type);
+    const std::size_t count = whole.to.size() / to_size;
+    for (std::size_t begin = 0; begin < count; begin += kBlock) {
+      const std::size_t n = std::min(kBlock, count - begin);
+      casts.push_back({whole.from.subspan(begin * from_size, n * from_size), whole.from_type,
+                       whole.to.subspan(begin * to_size, n * to_size), whole.to_type});
+    }
+  }
+
+  [[nodiscard]] std::size_t source_bytes(const TensorPiece& piece) const {
+    return piece.out.size() / dtype_size(plan_.targets[piece.tensor].dtype) * source_.tensors()[plan_.indices[piece.tensor]].element_size;
+  }
+
+  void reserve_scratch(std::span<const TensorPiece> pieces) {
+    std::size_t size = 0;
+    for (const TensorPiece& piece : pieces)
+      if (plan_.targets[piece.tensor].dtype != source_.tensors()[plan_.indices[piece.tensor]].dtype) size += padded(source_bytes(piece));
+    if (size > scratch_.size()) scratch_ = Buffer(size);
+  }
+
+  const Checkpoint& source_;
+  const ConvertPlan& plan_;
+  Buffer scratch_;
+};
+
+}  // namespace
+
+ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options) {
+  ConvertPlan plan = plan_conversion(source, target, options);
+  Fetcher fetcher(source, plan);
+  const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
+  const std::uint64_t memory = options.memory / (1 + fetcher.scratch_ratio());
+  if (plan.report.format == "npz") {
+    NpzWriteOptions write;
+    write.replace = options.replace;
+    write.memory = memory;
+    write.progress = options.progress;
+    write_npz(target, plan.targets, fetch, write);
+    plan.report.files = {target};
+  } else {
+    SafetensorsWriteOptions write;
+    write.replace = options.replace;
+    write.max_shard_bytes = options.max_shard_bytes;
+    write.memory = memory;
+    write.progress = options.progress;
+    plan.report.files = write_safetensors(target, plan.targets, fetch, write);
+  }
+  return std::move(plan.report);
+}
+
+std::string convert_json(const ConvertReport& report) {
+  JsonArray skipped;
+  for (const auto& [name, why] : report.skipped) skipped.push_back(JsonObject{{"name", name}, {"why", why}});
+  JsonArray renamed;
+  for (const auto& [from, to] : report.renamed) renamed.push_back(JsonObject{{"from", from}, {"to", to}});
+  const Json out = JsonObject{{"format", report.format},       {"files", strings_json(report.files)},
+                              {"tensors", report.tensors},     {"bytes", report.bytes},
+                              {"cast", report.cast},           {"scalars", strings_json(report.scalars)},
+                              {"renamed", std::move(renamed)}, {"skipped", std::move(skipped)}};
+  return to_text(out, JsonStyle::kPretty) + "\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,125 @@
+// convert_plan.cc -- choosing, renaming and checking the leaves of a conversion.
+#include <cairn/tools/convert_plan.h>
+
+#include <cairn/tools/stream.h>
+
+#include <map>
+#include <regex>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kMaxNamed = 20;        // leaves spelled out in one error
+constexpr std::size_t kMaxRenamable = 4096;  // bytes of a name: the regex engine's stack grows with the text
+constexpr std::uint64_t kLeastPieces = 4;    // a cut this close to the whole memory would leave no room for reading ahead
+
+std::string choose_format(const std::string& target, const std::string& format) {
+  if (format == "safetensors" || format == "npz") return format;
+  if (!format.empty()) throw Error(Code::kInvalidArgument, "unknown target format '" + format + "': expected safetensors or npz");
+  if (target.ends_with(".safetensors")) return "safetensors";
+  if (target.ends_with(".npz")) return "npz";
+  throw Error(Code::kInvalidArgument, target + ": the extension names no format: expected .safetensors or .npz, or --to FORMAT");
+}
+
+class Renamer {
+ public:
+  explicit Renamer(const std::vector<std::pair<std::string, std::string>>& rules) {
+    for (const auto& [pattern, text] : rules) {
+      try {
+        rules_.emplace_back(std::regex(pattern, std::regex::ECMAScript), text);
+      } catch (const std::regex_error& e) {
+        throw Error(Code::kInvalidArgument, "regular expression '" + pattern + "': " + e.what());
+      }
+    }
+  }
+
+  [[nodiscard]] std::string apply(std::string name) const {
+    if (!rules_.empty() && name.size() > kMaxRenamable)
+      throw Error(Code::kInvalidArgument,
+                  "a name of " + std::to_string(name.size()) + " bytes is too long to be renamed: " + name.substr(0, 60) + "...");
+    for (const auto& [pattern, text] : rules_) name = std::regex_replace(name, pattern, text);
+    return name;
+  }
+
+ private:
+  std::vector<std::pair<std::regex, std::string>> rules_;
+};
+
+std::string full_name(const TensorInfo& t) { return t.item ? *t.item + "/" + t.name : t.name; }
+
+// Why the target cannot hold this leaf; "" if it can.
+std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format) {
+  if (t.dtype_name == "string") return "a string";
+  if (t.kind == "placeholder") return "a placeholder without data";
+  if (!t.is_array()) return "an empty node (" + t.kind + ")";
+  if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
+  if (format == "safetensors" && !safetensors_dtype(dtype)) return "elements of type " + t.dtype_name;
+  return "";
+}
+
+// "a (why), b (why) and 7 more"
+std::string list_text(const std::vector<std::pair<std::string, std::string>>& leaves) {
+  std::string out;
+  for (std::size_t i = 0; i < leaves.size() && i < kMaxNamed; ++i)
+    out.append(i > 0 ? ", " : "").append(printable(leaves[i].first)).append(" (").append(leaves[i].second).append(")");
+  if (leaves.size() > kMaxNamed) out.append(" and ").append(std::to_string(leaves.size() - kMaxNamed)).append(" more");
+  return out;
+}
+
+DType target_dtype(const TensorInfo& t, const ConvertOptions& options) {
+  const bool castable = dtype_kind(t.dtype) == DTypeKind::kFloat && t.kind != "scalar";
+  return options.dtype && castable ? *options.dtype : t.dtype;
+}
+
+TensorSource make_source(const TensorInfo& t, std::string name, DType dtype, std::uint64_t memory) {
+  TensorSource source;
+  source.name = std::move(name);
+  source.dtype = dtype;
+  source.shape = t.shape;
+  const auto row = static_cast<std::uint64_t>(chunk_row_elements(t, Box::whole(t.shape))) * dtype_size(dtype);
+  if (row <= memory / kLeastPieces) source.cut = row;
+  return source;
+}
+
+}  // namespace
+
+ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target, const ConvertOptions& options) {
+  ConvertPlan plan;
+  plan.report.format = choose_format(target, options.format);
+  if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
+    throw Error(Code::kInvalidArgument,
+                "floating arrays can be cast to a floating type only, not to " + std::string(dtype_name(*options.dtype)));
+  if (options.max_shard_bytes && plan.report.format != "safetensors")
+    throw Error(Code::kInvalidArgument, plan.report.format + " files cannot be split into shards");
+  const Renamer renamer(options.rename);
+  std::map<std::string, std::string> taken;  // new name -> old
+  std::vector<std::pair<std::string, std::string>> unsupported;
+  for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
+    const TensorInfo& t = source.tensors()[index];
+    const DType dtype = target_dtype(t, options);
+    if (std::string why = obstacle(t, dtype, plan.report.format); !why.empty()) {
+      unsupported.emplace_back(full_name(t), std::move(why));
+      continue;
+    }
+    std::string name = renamer.apply(t.name);
+    const auto [other, added] = taken.try_emplace(name, full_name(t));
+    if (!added)
+      throw Error(Code::kInvalidArgument, "two leaves would both be named '" + printable(name) + "': " + printable(other->second) +
+                                              " and " + printable(full_name(t)) + "; choose with --item or --exclude, or --rename one");
+    if (name != t.name) plan.report.renamed.emplace_back(t.name, name);
+    if (t.kind == "scalar") plan.report.scalars.push_back(name);
+    if (dtype != t.dtype) ++plan.report.cast;
+    plan.indices.push_back(index);
+    plan.targets.push_back(make_source(t, std::move(name), dtype, options.memory));
+    plan.report.bytes += static_cast<std::uint64_t>(element_count(t.shape)) * dtype_size(dtype);
+  }
+  if (!unsupported.empty() && !options.skip_unsupported)
+    throw Error(Code::kInvalidArgument, plan.report.format + " cannot hold " + std::to_string(unsupported.size()) +
+                                            (unsupported.size() == 1 ? " leaf: " : " leaves: ") + list_text(unsupported) +
+                                            "; leave them out with --skip-unsupported, or name them with --exclude");
+  plan.report.skipped = std::move(unsupported);
+  plan.report.tensors = plan.targets.size();
+  return plan;
+}
+
+}  // namespace cairn

@@ -1,0 +1,23 @@
+// convert_plan.h -- what a conversion will write, decided and checked before the first byte moves.
+#pragma once
+
+#include <cairn/formats.h>
+#include <cairn/tools.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace cairn {
+
+struct ConvertPlan {
+  ConvertReport report;               // format, skipped, renamed, scalars, cast, tensors and bytes are filled
+  std::vector<std::size_t> indices;   // into the source's tensors
+  std::vector<TensorSource> targets;  // the same leaves as they will be written
+};
+
+// Throws invalid_argument for an unknown format, a bad regular expression, leaves the target cannot hold (all of them
+// named, unless skip_unsupported) and names that collide.
+ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target, const ConvertOptions& options);
+
+}  // namespace cairn

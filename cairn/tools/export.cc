@@ -1,0 +1,36 @@
+// export.cc -- the bytes of one leaf, raw or as a .npy file.
+#include <cairn/tools.h>
+
+#include <cairn/base/file.h>
+#include <cairn/formats.h>
+
+namespace cairn {
+
+void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options, const SinkFn& sink) {
+  const TensorInfo& tensor = checkpoint.tensors()[index];
+  const bool npy = options.encoding == LeafEncoding::kNpy;
+  if (tensor.dtype_name == "string") {
+    if (npy) throw Error(Code::kInvalidArgument, tensor.name + ": a string cannot be a .npy file; its UTF-8 bytes can be had raw");
+    if (options.slice) throw Error(Code::kInvalidArgument, tensor.name + ": a string has no slices");
+    sink(as_bytes(checkpoint.read_string(index)));
+    return;
+  }
+  if (!tensor.is_array()) throw Error(Code::kInvalidArgument, tensor.name + ": holds no data, it is a node of kind " + tensor.kind);
+  const SliceSpec slice = options.slice ? parse_slice(*options.slice, tensor.shape) : SliceSpec{Box::whole(tensor.shape), tensor.shape};
+  if (npy) {
+    if (tensor.dtype == DType::kOpaque)
+      throw Error(Code::kUnimplemented,
+                  tensor.name + ": elements of type " + tensor.dtype_name + " cannot be a .npy file; raw bytes can be had");
+    sink(npy_header(tensor.dtype, slice.shape));
+  }
+  stream_box(checkpoint, index, slice.box, options.memory, sink);
+}
+
+std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options, const std::string& path) {
+  AtomicFile file(path);
+  export_leaf(checkpoint, index, options, [&](ByteView bytes) { file.append(bytes); });
+  file.commit();
+  return file.size();
+}
+
+}  // namespace cairn

@@ -1,0 +1,132 @@
+// inspect_json.cc -- what a checkpoint holds, as the JSON documents of docs/cli.md.
+#include <cairn/tools.h>
+
+#include <cairn/tools/json_text.h>
+
+#include <charconv>
+#include <cmath>
+#include <map>
+
+namespace cairn {
+namespace {
+
+// Sequence keys are integers, so that a program can tell {"0": ...} from [...].
+Json path_json(const KeyPath& path) {
+  JsonArray out;
+  out.reserve(path.size());
+  for (const Key& key : path) {
+    std::int64_t index = 0;
+    const char* end = key.text.data() + key.text.size();
+    const auto parsed = std::from_chars(key.text.data(), end, index);
+    const bool integer = key.type == KeyType::kSequence && parsed.ec == std::errc() && parsed.ptr == end;
+    out.push_back(integer ? Json(index) : Json(key.text));
+  }
+  return out;
+}
+
+// JSON that was stored as text: the value, or the text itself if it is not JSON after all.
+Json stored_json(const std::string& text) {
+  if (text.empty()) return nullptr;
+  auto parsed = try_call([&] { return parse_json(text); });
+  return parsed.ok() ? std::move(parsed).value() : Json(text);
+}
+
+Json dtype_json(const TensorInfo& t) { return t.dtype_name.empty() ? Json() : Json(t.dtype_name); }
+
+Json tensor_json(const TensorInfo& t) {
+  JsonObject out;
+  out.reserve(10);
+  if (t.item) out.emplace_back("item", *t.item);
+  out.emplace_back("name", t.name);
+  out.emplace_back("path", path_json(t.path));
+  out.emplace_back("dtype", dtype_json(t));
+  out.emplace_back("shape", t.is_array() ? shape_json(t.shape) : Json());
+  out.emplace_back("kind", t.kind);
+  out.emplace_back("nbytes", t.nbytes);
+  out.emplace_back("stored_nbytes", t.stored_nbytes);
+  const bool chunked = t.is_array() && t.chunk_shape.size() == t.shape.size();
+  out.emplace_back("chunk_shape", chunked ? shape_json(t.chunk_shape) : Json());
+  out.emplace_back("sharding", stored_json(t.sharding));
+  return out;
+}
+
+}  // namespace
+
+Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json strings_json(const std::vector<std::string>& texts) {
+  JsonArray out;
+  for (const auto& t : texts) out.emplace_back(t);
+  return out;
+}
+
+std::string lines_json(const JsonArray& entries) {
+  std::string out = "[";
+  for (const auto& entry : entries) out.append(out.size() > 1 ? ",\n" : "\n").append(to_text(entry));
+  return out + (entries.empty() ? "]\n" : "\n]\n");
+}
+
+std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
+  JsonArray entries;
+  entries.reserve(indices.size());
+  for (const std::size_t i : indices) entries.push_back(tensor_json(checkpoint.tensors()[i]));
+  return lines_json(entries);
+}
+
+std::string info_json(const Checkpoint& checkpoint) {
+  const CheckpointInfo& info = checkpoint.info();
+  std::uint64_t arrays = 0;
+  std::uint64_t strings = 0;
+  std::uint64_t empty = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t nbytes = 0;
+  std::uint64_t stored = 0;
+  std::map<std::string, std::uint64_t> dtypes;
+  for (const auto& t : checkpoint.tensors()) {
+    ++(t.is_array() ? arrays : t.dtype_name.empty() ? empty : strings);
+    if (t.is_array()) {
+      ++dtypes[t.dtype_name];
+      elements += static_cast<std::uint64_t>(element_count(t.shape));
+    }
+    nbytes += t.nbytes;
+    stored += t.stored_nbytes;
+  }
+  JsonObject dtype_counts;
+  for (const auto& [name, count] : dtypes) dtype_counts.emplace_back(name, count);
+  JsonObject facts;
+  for (const auto& [label, value] : info.facts) facts.emplace_back(label, value);
+  const Json out = JsonObject{{"path", info.path},
+                              {"format", info.format},
+                              {"layout", info.layout},
+                              {"step", info.step ? Json(*info.step) : Json()},
+                              {"items", strings_json(info.items)},
+                              {"leaves", static_cast<std::uint64_t>(checkpoint.tensors().size())},
+                              {"arrays", arrays},
+                              {"strings", strings},
+                              {"empty", empty},
+                              {"elements", elements},
+                              {"nbytes", nbytes},
+                              {"stored_nbytes", stored},
+                              {"dtypes", std::move(dtype_counts)},
+                              {"facts", std::move(facts)},
+                              {"custom_metadata", stored_json(info.custom_metadata)}};
+  return to_text(out, JsonStyle::kPretty) + "\n";
+}
+
+std::string verify_json(const VerifyReport& report) {
+  JsonArray findings;
+  for (const auto& f : report.findings) {
+    const bool damage = f.severity == Severity::kDamage;
+    findings.push_back(JsonObject{{"severity", damage ? "damage" : "note"},
+                                  {"tensor", f.tensor.empty() ? Json() : Json(f.tensor)},
+                                  {"file", f.file.empty() ? Json() : Json(f.file)},
+                                  {"offset", f.file.empty() ? Json() : Json(f.offset)},
+                                  {"message", f.message}});
+  }
+  const Json out =
+      JsonObject{{"ok", !report.damaged()}, {"tensors", report.tensors},       {"chunks", report.chunks},
+                 {"bytes", report.bytes},   {"findings", std::move(findings)}, {"unprotected", strings_json(report.unprotected)}};
+  return to_text(out, JsonStyle::kPretty) + "\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,56 @@
+// open.cc -- one way in: finds out what lies at a path and opens it.
+#include <cairn/cairn.h>
+
+#include <cairn/base/file.h>
+#include <cairn/checkpoint.h>
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kFilePrefix = "file://";
+
+[[noreturn]] void refuse(const std::string& path) {
+  throw Error(Code::kInvalidArgument,
+              path +
+                  ": no checkpoint: expected an Orbax checkpoint or step root (a directory with _METADATA, manifest.ocdbt, "
+                  "_CHECKPOINT_METADATA or step directories), a .safetensors file or its .index.json, or a flax msgpack file");
+}
+
+std::string local_path(const std::string& path) {
+  if (path.starts_with(kFilePrefix)) return path.substr(kFilePrefix.size());
+  const std::size_t scheme = path.find("://");
+  if (scheme != std::string::npos && path.find('/') > scheme)
+    throw Error(Code::kUnimplemented, path + ": URLs of scheme '" + path.substr(0, scheme) + "' are not supported, only local paths");
+  return path;
+}
+
+}  // namespace
+
+std::string_view version() { return CAIRN_VERSION; }
+
+std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& options) {
+  const std::string path = local_path(where);
+  if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
+  if (directory_exists(path)) {
+    if (is_orbax(path)) return open_orbax(path, options);
+    // A model folder as Hugging Face publishes them.
+    for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
+      if (file_exists(path + "/" + std::string(name))) return open_safetensors(path + "/" + std::string(name), options);
+    refuse(path);
+  }
+  const auto format = detect_file(path);
+  if (!format) refuse(path);
+  switch (*format) {
+    case Format::kSafetensors:
+      return open_safetensors(path, options);
+    case Format::kMsgpack:
+      return open_msgpack(path, options);
+    case Format::kOrbax:
+      return open_orbax(path, options);
+  }
+  refuse(path);
+}
+
+Tree load(const std::string& path, const OpenOptions& options) { return open(path, options)->load(); }
+
+}  // namespace cairn

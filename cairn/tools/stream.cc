@@ -1,0 +1,89 @@
+// stream.cc -- cutting arrays into runs of bytes, and streaming them.
+#include <cairn/tools/stream.h>
+
+#include <cairn/base/box.h>
+#include <cairn/tools.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+// Appends the box that begins at element `begin` and covers as many whole sub-arrays of one dimension as fit before `end`;
+// returns how many elements it has.
+std::int64_t add_box(std::span<const std::int64_t> shape, std::int64_t begin, std::int64_t end, std::vector<Box>& boxes) {
+  const std::size_t rank = shape.size();
+  Box box{std::vector<std::int64_t>(rank, 0), Shape(rank, 1)};
+  std::int64_t rest = begin;
+  for (std::size_t d = rank; d-- > 0;) {
+    box.origin[d] = rest % shape[d];
+    rest /= shape[d];
+  }
+  // Grow from the innermost dimension outwards while the run starts at its beginning and covers all of it.
+  std::int64_t stride = 1;  // elements of one step along d
+  for (std::size_t d = rank; d-- > 0;) {
+    box.shape[d] = std::min(shape[d] - box.origin[d], (end - begin) / stride);
+    if (box.origin[d] != 0 || box.shape[d] != shape[d] || d == 0) {
+      stride *= box.shape[d];
+      break;
+    }
+    stride *= shape[d];
+  }
+  boxes.push_back(std::move(box));
+  return stride;
+}
+
+}  // namespace
+
+std::vector<Box> boxes_of_run(std::span<const std::int64_t> shape, std::int64_t begin, std::int64_t end) {
+  std::vector<Box> boxes;
+  while (begin < end) begin += add_box(shape, begin, end, boxes);
+  return boxes;
+}
+
+std::int64_t chunk_row_elements(const TensorInfo& tensor, const Box& box) {
+  const std::size_t rank = box.rank();
+  std::size_t first = 0;
+  while (first < rank && box.shape[first] <= 1) ++first;
+  if (first == rank) return 1;
+  std::int64_t row = 1;
+  for (std::size_t d = first + 1; d < rank; ++d) row *= std::max<std::int64_t>(box.shape[d], 1);
+  if (tensor.chunk_shape.size() != rank) return row;
+  return row * std::clamp<std::int64_t>(tensor.chunk_shape[first], 1, box.shape[first]);
+}
+
+void add_run_requests(std::size_t index, const TensorInfo& tensor, const Box& box, std::int64_t begin, MutableByteView out,
+                      std::vector<ReadRequest>& requests) {
+  const auto size = static_cast<std::int64_t>(tensor.element_size);
+  const std::int64_t end = begin + static_cast<std::int64_t>(out.size()) / size;
+  std::byte* to = out.data();
+  for (Box& part : boxes_of_run(box.shape, begin, end)) {
+    for (std::size_t d = 0; d < part.rank(); ++d) part.origin[d] += box.origin[d];
+    MutableArrayView view{to, tensor.dtype, tensor.element_size, part.shape, c_strides(part.shape, tensor.element_size)};
+    to += element_count(part.shape) * size;
+    requests.push_back({index, std::move(part), std::move(view)});
+  }
+}
+
+void stream_box(const Checkpoint& checkpoint, std::size_t index, const Box& box, std::uint64_t memory, const SinkFn& sink) {
+  const TensorInfo& tensor = checkpoint.tensors()[index];
+  const std::int64_t count = element_count(box.shape);
+  const auto size = static_cast<std::int64_t>(std::max<std::size_t>(tensor.element_size, 1));
+  const std::int64_t row = chunk_row_elements(tensor, box);
+  std::int64_t piece = std::max<std::int64_t>(static_cast<std::int64_t>(memory) / size, 1);
+  if (piece > row) piece -= piece % row;
+  piece = std::min(piece, count);
+  if (piece == 0) return;
+  Buffer buffer(static_cast<std::size_t>(piece * size));
+  std::vector<ReadRequest> requests;
+  for (std::int64_t begin = 0; begin < count; begin += piece) {
+    const std::int64_t n = std::min(piece, count - begin);
+    const MutableByteView out(buffer.data(), static_cast<std::size_t>(n * size));
+    requests.clear();
+    add_run_requests(index, tensor, box, begin, out, requests);
+    checkpoint.read(requests, {});
+    sink(out);
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,144 @@
+// Conversions: what is chosen, renamed, cast, refused; and that the bytes arrive.
+#include <cairn/base/file.h>
+#include <cairn/formats.h>
+#include <cairn/tools.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/support/matchers.h"
+#include "tests/support/temp_dir.h"
+#include "tests/tools/memory_checkpoint.h"
+
+namespace cairn {
+namespace {
+
+using testing::FailsWith;
+using testing::make_array;
+using testing::MemoryCheckpoint;
+
+std::vector<float> counting(std::size_t n) {
+  std::vector<float> values(n);
+  std::iota(values.begin(), values.end(), 0.0F);
+  return values;
+}
+
+class Convert : public ::testing::Test {
+ protected:
+  Convert() {
+    checkpoint_.add("params.0.w", make_array(DType::kFloat32, {100, 33}, counting(3300))).chunk_shape = {8, 33};
+    checkpoint_.add("params.1.w", make_array(DType::kFloat32, {2, 3}, counting(6)));
+    checkpoint_.add("step", make_array<std::int64_t>(DType::kInt64, {}, {42}), "scalar");
+    checkpoint_.add("lr", make_array<double>(DType::kFloat64, {}, {0.5}), "scalar");
+  }
+  [[nodiscard]] std::string target(const std::string& name = "out.safetensors") const { return dir_.path() + "/" + name; }
+  // Every tensor of a safetensors file.
+  static std::vector<std::pair<std::string, Bytes>> contents(const std::string& path) {
+    const auto opened = open_safetensors(path);
+    std::vector<std::pair<std::string, Bytes>> all;
+    for (std::size_t i = 0; i < opened->tensors().size(); ++i) {
+      const TensorInfo& t = opened->tensors()[i];
+      Array array = Array::allocate(t.dtype, t.shape);
+      const ReadRequest request{i, Box::whole(t.shape), array.mutable_view()};
+      opened->read(std::span(&request, 1), {});
+      all.emplace_back(t.name, Bytes(array.bytes().begin(), array.bytes().end()));
+    }
+    return all;
+  }
+
+  testing::TempDir dir_;
+  MemoryCheckpoint checkpoint_;
+};
+
+TEST_F(Convert, CopiesEveryByteWhateverTheMemory) {
+  for (const std::uint64_t memory : {std::uint64_t{100}, std::uint64_t{1000}, std::uint64_t{5000}, std::uint64_t{1} << 30U}) {
+    ConvertOptions options;
+    options.memory = memory;
+    options.replace = true;
+    const ConvertReport report = convert(checkpoint_, target(), options);
+    EXPECT_EQ(report.format, "safetensors");
+    EXPECT_EQ(report.tensors, 4U);
+    EXPECT_EQ(report.bytes, 4 * 3300 + 4 * 6 + 8 + 8U);
+    EXPECT_EQ(report.scalars, (std::vector<std::string>{"step", "lr"}));
+    EXPECT_EQ(report.files, std::vector<std::string>{target()});
+    for (const auto& [name, bytes] : contents(target())) {
+      const TensorInfo& t = checkpoint_.info(name);
+      Array want = Array::allocate(t.dtype, t.shape);
+      checkpoint_.read(name, Box::whole(t.shape), want.mutable_view());
+      EXPECT_EQ(bytes, Bytes(want.bytes().begin(), want.bytes().end())) << name << " with " << memory;
+    }
+  }
+}
+
+TEST_F(Convert, CastsFloatingArraysButNoScalars) {
+  ConvertOptions options;
+  options.dtype = DType::kBfloat16;
+  options.memory = 1000;  // casts happen in pieces
+  EXPECT_EQ(convert(checkpoint_, target(), options).cast, 2U);
+  const auto opened = open_safetensors(target());
+  EXPECT_EQ(opened->info("params.0.w").dtype, DType::kBfloat16);
+  EXPECT_EQ(opened->info("lr").dtype, DType::kFloat64);
+  EXPECT_EQ(opened->info("step").dtype, DType::kInt64);
+  Array got = Array::allocate(DType::kBfloat16, {100, 33});
+  opened->read("params.0.w", Box::whole({100, 33}), got.mutable_view());
+  Array want = Array::allocate(DType::kBfloat16, {100, 33});
+  const Array from = make_array(DType::kFloat32, {100, 33}, counting(3300));
+  cast_elements(from.view(), want.mutable_view());
+  EXPECT_TRUE(std::equal(got.bytes().begin(), got.bytes().end(), want.bytes().begin()));
+  options.dtype = DType::kInt8;
+  EXPECT_THAT([&] { convert(checkpoint_, target("b.safetensors"), options); }, FailsWith(Code::kInvalidArgument, "int8"));
+}
+
+TEST_F(Convert, ChoosesAndRenames) {
+  ConvertOptions options;
+  options.include = {"params.*"};
+  options.exclude = {"*.1.*"};
+  options.rename = {{"^params\\.(\\d+)", "layer$1"}, {"w$", "weight"}};
+  const ConvertReport report = convert(checkpoint_, target(), options);
+  ASSERT_EQ(report.renamed.size(), 1U);
+  EXPECT_EQ(report.renamed[0].second, "layer0.weight");
+  ASSERT_EQ(contents(target()).size(), 1U);
+  EXPECT_EQ(contents(target())[0].first, "layer0.weight");
+}
+
+TEST_F(Convert, RefusesToLoseALeaf) {
+  checkpoint_.add_string("title", "x");
+  checkpoint_.add_node("empty", "Dict");
+  checkpoint_.add("fours", make_array<std::int8_t>(DType::kInt4, {2}, {1, 2}));
+  checkpoint_.add_node("later", "placeholder");
+  ConvertOptions options;
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
+              FailsWith(Code::kInvalidArgument,
+                        "safetensors cannot hold 4 leaves: title (a string), empty (an empty node (Dict)), fours (elements of type int4), "
+                        "later (a placeholder without data)"));
+  EXPECT_FALSE(file_exists(target()));
+  options.skip_unsupported = true;
+  EXPECT_EQ(convert(checkpoint_, target(), options).skipped.size(), 4U);
+  EXPECT_EQ(contents(target()).size(), 4U);
+}
+
+TEST_F(Convert, RefusesCollisionsAndBadOptions) {
+  ConvertOptions options;
+  options.rename = {{"[01]", "x"}};
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
+              FailsWith(Code::kInvalidArgument, "both be named 'params.x.w': params.0.w and params.1.w"));
+  options.rename = {{"(", ""}};
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kInvalidArgument, "regular expression '('"));
+  options = {};
+  EXPECT_THAT([&] { convert(checkpoint_, target("out.bin"), options); }, FailsWith(Code::kInvalidArgument, "extension"));
+  options.format = "hdf5";
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kInvalidArgument, "unknown target format 'hdf5'"));
+  options = {};
+  convert(checkpoint_, target(), options);
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kAlreadyExists, target()));
+}
+
+TEST_F(Convert, AVeryLongNameIsNotFedToTheRegexEngine) {
+  checkpoint_.add(std::string(100'000, 'a'), make_array<float>(DType::kFloat32, {1}, {0}));
+  ConvertOptions options;
+  options.rename = {{"(a|b)*c", ""}};
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kInvalidArgument, "too long"));
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,141 @@
+// What people see: safe text, drawings, shardings, previews.
+#include <cairn/tools.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tests/support/matchers.h"
+#include "tests/tools/memory_checkpoint.h"
+
+namespace cairn {
+namespace {
+
+using testing::make_array;
+using testing::MemoryCheckpoint;
+
+TEST(Printable, KeepsTextAndEscapesWhatDrivesTerminals) {
+  EXPECT_EQ(printable("params.é.日本"), "params.é.日本");
+  EXPECT_EQ(printable("a\x1b[31mb\n"), "a\\x1b[31mb\\x0a");
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");             // CSI as one character
+  EXPECT_EQ(printable("a\xe2\x80\xae"), "a\\xe2\\x80\\xae");  // right-to-left override
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");    // surrogate
+  EXPECT_EQ(printable(""), "");
+}
+
+TEST(ShardingText, NamesAxesAndDevices) {
+  EXPECT_EQ(sharding_text(""), "");
+  EXPECT_EQ(sharding_text(R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})"), "cpu:0");
+  EXPECT_EQ(sharding_text(R"({"sharding_type": "NamedSharding", "shape": [2, 4], "axis_names": ["x", "y"],
+                              "partition_spec": [["x", "y"], null, "x"]})"),
+            "P(('x', 'y'), None, 'x') on (x: 2, y: 4)");
+  EXPECT_EQ(sharding_text(R"({"sharding_type": "NamedSharding", "shape": [1], "axis_names": ["x"], "partition_spec": []})"),
+            "P() on (x: 1)");
+  EXPECT_EQ(sharding_text("not json"), "not json");
+  EXPECT_EQ(sharding_text(R"({"sharding_type": "Other"})"), R"({"sharding_type": "Other"})");
+}
+
+TEST(DrawTree, ShowsEveryNodeOnce) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("a.0.w", make_array<float>(DType::kFloat32, {2, 3}, {}));
+  checkpoint.add("a.1.w", make_array<float>(DType::kFloat32, {3}, {}));
+  checkpoint.add("lr", make_array<double>(DType::kFloat64, {}, {0.5}), "scalar");
+  checkpoint.add_string("name", "x");
+  checkpoint.add_node("none", "None");
+  EXPECT_EQ(draw_tree(checkpoint),
+            "/memory\n"
+            "├── a\n"
+            "│   ├── [0]\n"
+            "│   │   └── w  float32 (2, 3)\n"
+            "│   └── [1]\n"
+            "│       └── w  float32 (3,)\n"
+            "├── lr  float64 () scalar\n"
+            "├── name  string\n"
+            "└── none  None\n");
+  EXPECT_NE(draw_tree(checkpoint, Paint::kAnsi).find("\x1b["), std::string::npos);
+}
+
+TEST(DrawTree, KeepsItemsApartAndSurvivesOddPaths) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add_node("x", "None").item = "a";
+  checkpoint.add_node("x", "None").item = "b";
+  checkpoint.add_node("", "None");
+  checkpoint.add_node("", "Dict");
+  std::string deep;
+  for (int i = 0; i < 5000; ++i) deep += "k.";
+  checkpoint.add_node(deep + "end", "None");
+  const std::string text = draw_tree(checkpoint);
+  EXPECT_NE(text.find("├── a\n│   └── x  None\n├── b\n│   └── x  None\n"), std::string::npos) << text.substr(0, 400);
+  EXPECT_NE(text.find("(again)  Dict"), std::string::npos);
+  EXPECT_LT(text.size(), 100'000U);
+}
+
+std::string show(const Array& array, std::size_t max_items = 1000) { return preview(array.view(), max_items); }
+
+TEST(Preview, PrintsEveryKindOfElementAsNumpyDoes) {
+  EXPECT_EQ(show(make_array<float>(DType::kFloat32, {}, {0.1F})), "0.1");
+  EXPECT_EQ(show(make_array<std::int32_t>(DType::kInt32, {2, 3}, {1, -20, 3, 4, 5, 600})), "[[  1 -20   3]\n [  4   5 600]]");
+  EXPECT_EQ(show(make_array<float>(DType::kFloat32, {4}, {1, 2.5F, -0.125F, 1.0F / 3})),
+            "[ 1.          2.5        -0.125       0.33333334]");
+  EXPECT_EQ(show(make_array<double>(DType::kFloat64, {3}, {1e-10, 1, -2.5e20})), "[ 1.0e-10  1.0e+00 -2.5e+20]");
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(show(make_array<float>(DType::kFloat32, {4}, {1.5F, NAN, inf, -inf})), "[ 1.5  nan  inf -inf]");
+  EXPECT_EQ(show(make_array<std::uint8_t>(DType::kBool, {3}, {1, 0, 1})), "[ True False  True]");
+  EXPECT_EQ(show(make_array<std::uint64_t>(DType::kUint64, {2}, {0, ~std::uint64_t{0}})), "[                   0 18446744073709551615]");
+  EXPECT_EQ(show(make_array<float>(DType::kComplex64, {2}, {1, 2, -0.5F, -3})), "[ 1. +2.j -0.5-3.j]");
+  EXPECT_EQ(show(make_array<std::int8_t>(DType::kInt4, {2}, {7, -8})), "[ 7 -8]");
+  EXPECT_EQ(show(make_array<float>(DType::kFloat32, {0}, {})), "[]");
+  EXPECT_EQ(show(make_array<float>(DType::kFloat32, {3, 0}, {})), "[]");
+}
+
+TEST(Preview, ShowsTheFewestDigitsThatNameASmallFloat) {
+  // 0x3eaa is 0.33203125, its neighbours 0.330078125 and 0.333984375: three digits are enough.
+  EXPECT_EQ(show(make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0x3eaa})), "[1.    0.332]");
+  EXPECT_EQ(show(make_array<std::uint16_t>(DType::kFloat16, {1}, {0x3555})), "[0.3333]");
+  EXPECT_EQ(show(make_array<std::uint8_t>(DType::kFloat8E4m3fn, {2}, {0x38, 0x7e})), "[  1. 448.]");
+}
+
+TEST(Preview, WrapsLongRowsAndSummarisesLongArrays) {
+  std::vector<std::int32_t> values(2000);
+  std::iota(values.begin(), values.end(), 0);
+  EXPECT_EQ(show(make_array(DType::kInt32, {2000}, values)), "[   0    1    2 ... 1997 1998 1999]");
+  EXPECT_EQ(show(make_array(DType::kInt32, {40, 50}, values)),
+            "[[   0    1    2 ...   47   48   49]\n"
+            " [  50   51   52 ...   97   98   99]\n"
+            " [ 100  101  102 ...  147  148  149]\n"
+            " ...\n"
+            " [1850 1851 1852 ... 1897 1898 1899]\n"
+            " [1900 1901 1902 ... 1947 1948 1949]\n"
+            " [1950 1951 1952 ... 1997 1998 1999]]");
+  EXPECT_EQ(show(make_array(DType::kInt32, {2, 500, 2}, values)).substr(0, 76),
+            "[[[   0    1]\n  [   2    3]\n  [   4    5]\n  ...\n  [ 994  995]\n  [ 996  997]\n");
+  values.resize(30);
+  EXPECT_EQ(show(make_array(DType::kInt32, {30}, values)),
+            "[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
+            " 24 25 26 27 28 29]");
+}
+
+TEST(Preview, ReadsOnlyTheCornersOfAStoredTensor) {
+  MemoryCheckpoint checkpoint;
+  std::vector<std::int32_t> values(300 * 400);
+  std::iota(values.begin(), values.end(), 0);
+  const Array array = make_array(DType::kInt32, {300, 400}, values);
+  checkpoint.add("a", array);
+  EXPECT_EQ(preview(checkpoint, 0, parse_slice("", array.shape())), preview(array.view()));
+  EXPECT_EQ(checkpoint.elements_read, 36U);
+  EXPECT_EQ(preview(checkpoint, 0, parse_slice("299,-2:", array.shape())), "[119998 119999]");
+  EXPECT_EQ(preview(checkpoint, 0, parse_slice("1,2", array.shape())), "402");
+}
+
+TEST(Preview, ManyDimensionsStaySmall) {
+  const Array many = Array::allocate(DType::kInt8, Shape(8, 7));
+  EXPECT_LT(show(many).size(), 20'000U);
+  const Array array = Array::allocate(DType::kInt8, Shape(20, 2));  // 2^20 elements: no corner is smaller
+  EXPECT_EQ(show(array), "[...]");
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,104 @@
+// Cutting arrays into runs, and getting the bytes of one leaf out.
+#include <cairn/tools.h>
+#include <cairn/tools/stream.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/support/matchers.h"
+#include "tests/tools/memory_checkpoint.h"
+
+namespace cairn {
+namespace {
+
+using testing::FailsWith;
+using testing::make_array;
+using testing::MemoryCheckpoint;
+
+// The flat index of each element of a box, in C order.
+std::vector<std::int64_t> elements_of(const Box& box, const Shape& shape) {
+  std::vector<std::int64_t> elements;
+  const std::int64_t n = element_count(box.shape);
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int64_t rest = i;
+    std::int64_t stride = 1;
+    std::int64_t flat = 0;
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      flat += (box.origin[d] + rest % box.shape[d]) * stride;
+      rest /= box.shape[d];
+      stride *= shape[d];
+    }
+    elements.push_back(flat);
+  }
+  return elements;
+}
+
+TEST(BoxesOfRun, CoverEveryRunOnceInOrderWithFewBoxes) {
+  for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 4}, Shape{2, 3, 4}, Shape{1, 5, 1}, Shape{4, 1, 3, 2}, Shape{2, 2, 2, 2}}) {
+    const std::int64_t n = element_count(shape);
+    for (std::int64_t begin = 0; begin < n; ++begin) {
+      for (std::int64_t end = begin; end <= n; ++end) {
+        const auto boxes = boxes_of_run(shape, begin, end);
+        EXPECT_LE(boxes.size(), 2 * shape.size() + 1);
+        std::vector<std::int64_t> seen;
+        for (const Box& box : boxes) {
+          const auto elements = elements_of(box, shape);
+          seen.insert(seen.end(), elements.begin(), elements.end());
+        }
+        std::vector<std::int64_t> wanted(static_cast<std::size_t>(end - begin));
+        std::iota(wanted.begin(), wanted.end(), begin);
+        ASSERT_EQ(seen, wanted) << shape_text(shape) << " " << begin << ":" << end;
+      }
+    }
+  }
+}
+
+TEST(BoxesOfRun, NothingOfAnEmptyArray) { EXPECT_TRUE(boxes_of_run(Shape{3, 0}, 0, 0).empty()); }
+
+TEST(ChunkRow, IsWhatOneRowOfChunksHolds) {
+  TensorInfo t;
+  t.shape = {1, 100, 8};
+  t.chunk_shape = {1, 16, 4};
+  EXPECT_EQ(chunk_row_elements(t, Box::whole(t.shape)), 16 * 8);
+  t.chunk_shape = {};
+  EXPECT_EQ(chunk_row_elements(t, Box::whole(t.shape)), 8);
+  t.shape = {};
+  EXPECT_EQ(chunk_row_elements(t, Box::whole(t.shape)), 1);
+}
+
+Bytes collect(const Checkpoint& checkpoint, const ExportOptions& options, std::size_t index = 0) {
+  Bytes bytes;
+  export_leaf(checkpoint, index, options, [&](ByteView piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+  return bytes;
+}
+
+TEST(Export, GivesTheSameBytesInPiecesOfAnySize) {
+  MemoryCheckpoint checkpoint;
+  std::vector<std::int16_t> values(5 * 7 * 3);
+  std::iota(values.begin(), values.end(), std::int16_t{0});
+  const Array array = make_array(DType::kInt16, {5, 7, 3}, values);
+  checkpoint.add("a", array).chunk_shape = {2, 7, 3};
+  const Bytes whole(array.bytes().begin(), array.bytes().end());
+  for (std::uint64_t memory = 1; memory < 300; ++memory) EXPECT_EQ(collect(checkpoint, {.slice = {}, .memory = memory}), whole) << memory;
+  Bytes part;
+  const Array slice = Array::allocate(DType::kInt16, {2, 3, 1});
+  for (std::size_t i : {1U, 2U})
+    for (std::size_t j : {3U, 4U, 5U}) {
+      const ByteView element = array.bytes().subspan(2 * (i * 21 + j * 3 + 2), 2);
+      part.insert(part.end(), element.begin(), element.end());
+    }
+  for (std::uint64_t memory = 1; memory < 20; ++memory) EXPECT_EQ(collect(checkpoint, {.slice = "1:3, 3:6, 2", .memory = memory}), part);
+}
+
+TEST(Export, StringsAreTheirBytesAndNodesAreRefused) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add_string("s", "grüße");
+  checkpoint.add_node("n", "Dict");
+  EXPECT_EQ(as_text(collect(checkpoint, {.slice = {}})), "grüße");
+  EXPECT_THAT([&] { collect(checkpoint, {.encoding = LeafEncoding::kNpy, .slice = {}}); }, FailsWith(Code::kInvalidArgument, "string"));
+  EXPECT_THAT([&] { collect(checkpoint, {.slice = "0"}); }, FailsWith(Code::kInvalidArgument, "no slices"));
+  EXPECT_THAT([&] { collect(checkpoint, {.slice = {}}, 1); }, FailsWith(Code::kInvalidArgument, "Dict"));
+}
+
+}  // namespace
+}  // namespace cairn
