@@ -1,0 +1,26 @@
+// commands.h -- the subcommands. Each file defines one: its options, what --help says, and how it runs.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace cairn::cli {
+
+enum ExitStatus : int {
+  kGood = 0,
+  kNo = 1,       // the answer is "no": damaged, nothing matches
+  kUsage = 2,    // wrong usage
+  kFailure = 3,  // could not read or write
+};
+
+// Adds a subcommand to `app`; when it has run, `status` says how the process should end.
+void setup_ls(CLI::App& app, int& status);
+void setup_info(CLI::App& app, int& status);
+void setup_tree(CLI::App& app, int& status);
+void setup_cat(CLI::App& app, int& status);
+void setup_stats(CLI::App& app, int& status);
+void setup_verify(CLI::App& app, int& status);
+void setup_convert(CLI::App& app, int& status);
+void setup_dump(CLI::App& app, int& status);
+void setup_completion(CLI::App& app, int& status);
+
+}  // namespace cairn::cli

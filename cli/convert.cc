@@ -1,0 +1,112 @@
+// convert.cc -- cairn convert: one checkpoint into another format.
+#include "commands.h"
+#include "source.h"
+#include "terminal.h"
+#include "text.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace cairn::cli {
+namespace {
+
+struct ConvertArguments {
+  Source source;
+  std::string target;
+  std::vector<std::string> rename;
+  std::string dtype;
+  std::string shard_bytes;
+  bool json = false;
+  ConvertOptions options;
+};
+
+// REGEX=TEXT, cut at the first '='.
+std::pair<std::string, std::string> parse_rename(const std::string& text) {
+  const std::size_t at = text.find('=');
+  if (at == std::string::npos) throw UsageError("--rename '" + text + "': expected REGEX=TEXT");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+void finish_arguments(ConvertArguments& arguments) {
+  ConvertOptions& options = arguments.options;
+  for (const auto& text : arguments.rename) options.rename.push_back(parse_rename(text));
+  if (!arguments.dtype.empty()) {
+    options.dtype = dtype_from_name(arguments.dtype);
+    if (!options.dtype)
+      throw UsageError("--dtype: unknown element type '" + arguments.dtype + "'; expected a name such as bfloat16 or float32");
+  }
+  if (!arguments.shard_bytes.empty()) options.max_shard_bytes = parse_size(arguments.shard_bytes);
+  options.memory = buffer_memory(arguments.source);
+}
+
+std::string list_text(std::string_view label, const std::vector<std::pair<std::string, std::string>>& entries, std::string_view arrow) {
+  constexpr std::size_t kShown = 10;
+  std::string text;
+  for (std::size_t i = 0; i < entries.size() && i < kShown; ++i)
+    text += fmt::format("{} {} {} {}\n", label, printable(entries[i].first), arrow, printable(entries[i].second));
+  if (entries.size() > kShown) text += fmt::format("{} {} more (--json lists all)\n", label, entries.size() - kShown);
+  return text;
+}
+
+std::string report_text(const ConvertReport& report, double seconds) {
+  std::string text = list_text("renamed ", report.renamed, "->");
+  text += list_text("left out", report.skipped, "--");
+  if (!report.scalars.empty()) text += fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "Python scalar"));
+  if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
+  for (const auto& file : report.files) text += "wrote    " + printable(file) + "\n";
+  text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"), bytes_text(report.bytes), duration_text(seconds));
+  constexpr double kWorthARate = 0.1;  // seconds
+  if (seconds > kWorthARate)
+    text += fmt::format(" ({}/s)", bytes_text(static_cast<std::uint64_t>(static_cast<double>(report.bytes) / seconds)));
+  return text + "\n";
+}
+
+int run_convert(ConvertArguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  finish_arguments(arguments);
+  const auto checkpoint = open_source(arguments.source);
+  ConvertReport report;
+  {
+    ProgressBar bar("converting");
+    arguments.options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    report = convert(*checkpoint, arguments.target, arguments.options);
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out().write(arguments.json ? convert_json(report) : report_text(report, seconds));
+  return kGood;
+}
+
+}  // namespace
+
+void setup_convert(CLI::App& app, int& status) {
+  const auto arguments = std::make_shared<ConvertArguments>();
+  ConvertOptions& options = arguments->options;
+  CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
+  add_source(*command, arguments->source);
+  command->add_option("DST", arguments->target, "File to write: NAME.safetensors or NAME.npz")->required();
+  command->add_option("--to", options.format, "safetensors or npz (default: by the extension of DST)")->type_name("FORMAT");
+  command->add_option("--include", options.include, "Only names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
+  command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
+  command
+      ->add_option("--rename", arguments->rename,
+                   "Replace what REGEX (ECMAScript) matches in names;\n$1 is its first group; may be repeated")
+      ->type_name("REGEX=TEXT")
+      ->allow_extra_args(false);
+  command->add_option("--dtype", arguments->dtype, "Cast floating arrays, but no scalars, to this type")->type_name("TYPE");
+  command->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes, "Split into safetensors files of at most this size")
+      ->type_name("SIZE");
+  command->add_flag("--skip-unsupported", options.skip_unsupported, "Leave out, and list, what the format cannot hold");
+  command->add_flag("--force,--replace", options.replace, "Replace an existing target");
+  command->add_flag("--json", arguments->json, "Report as one object for programs (docs/cli.md)");
+  command->footer(
+      "Streams: peak memory stays under --memory whatever the size. The target appears whole or not at all.\n"
+      "Strings, empty nodes and types the format lacks are an error that names them, never dropped silently.\n\n"
+      "Examples:\n"
+      "  cairn convert ckpt model.safetensors --include 'params.*' --rename '^params\\.='\n"
+      "  cairn convert ckpt model.safetensors --dtype bfloat16 --shard-bytes 5GB --skip-unsupported\n"
+      "  cairn convert ckpt arrays.npz --exclude 'opt_state.*'");
+  command->callback([arguments, &status] { status = run_convert(*arguments); });
+}
+
+}  // namespace cairn::cli

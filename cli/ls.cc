@@ -1,0 +1,95 @@
+// ls.cc -- cairn ls: the tensors of a checkpoint.
+#include "commands.h"
+#include "source.h"
+#include "terminal.h"
+#include "text.h"
+
+#include <fmt/format.h>
+
+namespace cairn::cli {
+namespace {
+
+struct LsOptions {
+  Source source;
+  std::string glob;
+  bool long_form = false;
+  bool names = false;
+  bool json = false;
+};
+
+std::string full_name(const TensorInfo& t) { return printable(t.item ? *t.item + "/" + t.name : t.name); }
+
+std::string type_text(const TensorInfo& t) { return t.dtype_name.empty() ? t.kind : printable(t.dtype_name); }
+
+std::string short_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
+  const Style& style = stdout_style();
+  Table table({{"name", Align::kLeft, {}}, {"dtype", Align::kLeft, style.cyan}, {"shape", Align::kLeft, {}}});
+  for (const std::size_t i : indices) {
+    const TensorInfo& t = checkpoint.tensors()[i];
+    table.add({full_name(t), type_text(t), t.is_array() ? shape_text(t.shape) : ""});
+  }
+  return table.text(false);
+}
+
+std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
+  const Style& style = stdout_style();
+  Table table({{"name", Align::kLeft, {}},
+               {"dtype", Align::kLeft, style.cyan},
+               {"shape", Align::kLeft, {}},
+               {"size", Align::kRight, {}},
+               {"stored", Align::kRight, {}},
+               {"kind", Align::kLeft, {}},
+               {"chunks", Align::kLeft, {}},
+               {"sharding", Align::kLeft, style.dim}});
+  std::uint64_t nbytes = 0;
+  std::uint64_t stored = 0;
+  for (const std::size_t i : indices) {
+    const TensorInfo& t = checkpoint.tensors()[i];
+    const bool chunked = t.is_array() && !t.chunk_shape.empty();
+    table.add({full_name(t), type_text(t), t.is_array() ? shape_text(t.shape) : "", bytes_text(t.nbytes), bytes_text(t.stored_nbytes),
+               printable(t.kind), chunked ? shape_text(t.chunk_shape) : "", sharding_text(t.sharding)});
+    nbytes += t.nbytes;
+    stored += t.stored_nbytes;
+  }
+  std::string hidden;
+  for (const auto& title : table.fit(terminal_width())) hidden.append(hidden.empty() ? "; too narrow for: " : ", ").append(title);
+  return table.text(true) + fmt::format("{}{}, {}, {} stored{}{}\n", style.dim, plural(indices.size(), "leaf"), bytes_text(nbytes),
+                                        bytes_text(stored), hidden, style.reset);
+}
+
+int run_ls(LsOptions& options) {
+  const auto checkpoint = open_source(options.source);
+  std::vector<std::string> include;
+  if (!options.glob.empty()) include.push_back(options.glob);
+  const auto indices = select_tensors(*checkpoint, include);
+  if (options.json) {
+    out().write(tensors_json(*checkpoint, indices));
+  } else if (options.names) {
+    for (const std::size_t i : indices) out().write(full_name(checkpoint->tensors()[i]) + "\n");
+  } else {
+    out().write(options.long_form ? long_text(*checkpoint, indices) : short_text(*checkpoint, indices));
+  }
+  if (!indices.empty() || include.empty()) return kGood;
+  complain("no tensor matches '" + options.glob + "'");
+  return kNo;
+}
+
+}  // namespace
+
+void setup_ls(CLI::App& app, int& status) {
+  const auto options = std::make_shared<LsOptions>();
+  CLI::App* command = app.add_subcommand("ls", "List the tensors");
+  add_source(*command, options->source);
+  command->add_option("GLOB", options->glob, "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z]");
+  command->add_flag("-l,--long", options->long_form, "Sizes, kinds, chunks and shardings too");
+  command->add_flag("--names", options->names, "Names only, one a line");
+  command->add_flag("--json", options->json, "A list of objects for programs (docs/cli.md)");
+  command->footer(
+      "Examples:\n"
+      "  cairn ls ckpt\n"
+      "  cairn ls -l ckpt 'params.*.kernel'\n"
+      "  cairn ls --json ckpt | jq '.[] | select(.dtype == \"float32\") | .name'");
+  command->callback([options, &status] { status = run_ls(*options); });
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,108 @@
+// source.cc -- naming and opening a checkpoint.
+#include "source.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <ctime>
+#include <limits>
+
+namespace cairn::cli {
+namespace {
+
+constexpr std::uint64_t kLeastMemory = std::uint64_t{64} << 20U;
+constexpr const char* kReading = "Reading";
+
+bool parse_digits(std::string_view text, std::uint64_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// The digits behind a point as nanoseconds; false if they are none.
+bool parse_fraction(std::string_view digits, std::uint64_t& nanoseconds) {
+  if (digits.empty() || digits.size() > 9) return false;
+  if (!parse_digits(digits, nanoseconds)) return false;
+  for (std::size_t i = digits.size(); i < 9; ++i) nanoseconds *= 10;
+  return true;
+}
+
+}  // namespace
+
+std::uint64_t parse_size(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size());
+  while (!unit.empty() && unit.front() == ' ') unit.erase(0, 1);
+  constexpr std::string_view kPrefixes = "KMGT";
+  double scale = 1;
+  bool known = unit.empty() || unit == "B";
+  if (!known) {
+    const auto power = kPrefixes.find(static_cast<char>(unit[0] & ~0x20));
+    const std::string rest = unit.substr(1);
+    known = power != std::string_view::npos && (rest.empty() || rest == "iB" || rest == "B");
+    if (known) scale = std::pow(rest == "B" ? 1000 : 1024, static_cast<double>(power + 1));
+  }
+  const double bytes = number * scale;
+  if (error != std::errc() || !known || !(bytes >= 1) || bytes > 9e18)
+    throw UsageError("'" + text + "' is no size: expected a number with an optional unit, as 1GiB, 512M or 2GB");
+  return static_cast<std::uint64_t>(bytes);
+}
+
+std::uint64_t parse_time(const std::string& text) {
+  std::uint64_t nanoseconds = 0;
+  if (parse_digits(text, nanoseconds) && text.size() > 10) return nanoseconds;
+  nanoseconds = 0;
+  std::string rest = text;
+  if (!rest.empty() && (rest.back() == 'Z' || rest.back() == 'z')) rest.pop_back();
+  bool good = true;
+  if (const auto point = rest.find('.'); point != std::string::npos) {
+    good = parse_fraction(std::string_view(rest).substr(point + 1), nanoseconds);
+    rest.resize(point);
+  }
+  std::tm parts{};
+  bool matched = false;
+  for (const char* pattern : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"}) {
+    parts = {};
+    const char* end = ::strptime(rest.c_str(), pattern, &parts);
+    matched = end != nullptr && *end == '\0';
+    if (matched) break;
+  }
+  const std::time_t seconds = ::timegm(&parts);
+  if (!good || !matched || seconds < 0)
+    throw UsageError("'" + text + "' is no time: expected UTC as 2026-07-01T12:00:00Z, or nanoseconds since 1970");
+  return static_cast<std::uint64_t>(seconds) * 1'000'000'000U + nanoseconds;
+}
+
+void add_source(CLI::App& command, Source& source) {
+  command.add_option("CKPT", source.path, "Checkpoint: a directory or file of any format")->required();
+  command.add_option("--step", source.options.step, "Step of a step root (default: the latest complete one)")
+      ->type_name("N")
+      ->group(kReading);
+  command.add_option("--item", source.options.item, "Item of a composite checkpoint")->type_name("NAME")->group(kReading);
+  command.add_flag("--allow-uncommitted", source.options.allow_uncommitted, "Open an unfinished checkpoint all the same")->group(kReading);
+  command.add_option("--generation", source.options.version.generation, "Version of the OCDBT database")->type_name("N")->group(kReading);
+  command.add_option("--at-time", source.at_time, "Newest OCDBT version committed by then, as 2026-07-01T12:00:00Z")
+      ->type_name("TIME")
+      ->group(kReading);
+  command.add_option("--threads", source.options.threads, "Worker threads (default: one a core)")->type_name("N")->group(kReading);
+  command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")->type_name("SIZE")->group(kReading);
+}
+
+std::uint64_t buffer_memory(const Source& source) { return std::max(parse_size(source.memory), kLeastMemory) / 2; }
+
+void finish_options(Source& source) {
+  // A quarter for the readers, half for the command's buffers, the rest for the process itself.
+  source.options.memory = std::max(parse_size(source.memory), kLeastMemory) / 4;
+  if (!source.at_time.empty()) source.options.version.commit_time_ns = parse_time(source.at_time);
+}
+
+std::unique_ptr<Checkpoint> open_source(Source& source) {
+  finish_options(source);
+  try {
+    return open(source.path, source.options);
+  } catch (const Error& e) {
+    throw Failure(e.message());
+  }
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,114 @@
+// stats.cc -- cairn stats: what numbers the tensors hold.
+#include "commands.h"
+#include "source.h"
+#include "terminal.h"
+#include "text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace cairn::cli {
+namespace {
+
+struct StatsOptions {
+  Source source;
+  std::string glob;
+  bool json = false;
+};
+
+constexpr std::size_t kWidestName = 48;
+
+// Eight heights a character: the histogram at a glance.
+std::string sparkline(const std::vector<std::uint64_t>& bins) {
+  constexpr std::array kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const std::uint64_t most = bins.empty() ? 0 : *std::max_element(bins.begin(), bins.end());
+  std::string text;
+  for (const std::uint64_t n : bins) {
+    if (n == 0)
+      text += ' ';
+    else
+      text += kBars[static_cast<std::size_t>(static_cast<double>(n) / static_cast<double>(most) * 7.0)];
+  }
+  return text;
+}
+
+std::string number(const std::optional<double>& v) { return v ? fmt::format("{:.4g}", *v) : "-"; }
+
+std::string count(std::uint64_t n, std::string_view paint) {
+  const std::string text = fmt::format("{:>9}", n == 0 ? "-" : std::to_string(n));
+  return n == 0 || paint.empty() ? text : std::string(paint) + text + std::string(stdout_style().reset);
+}
+
+std::string title_line(std::size_t name_width) {
+  const Style& style = stdout_style();
+  return fmt::format("{}{:<{}}  {:<9} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}  {}{}\n", style.dim, "name", name_width, "dtype", "min",
+                     "max", "mean", "std", "zeros", "NaN", "Inf", "histogram", style.reset);
+}
+
+// Rows are printed as they are ready, so the columns have fixed widths.
+std::string row_text(const TensorStats& s, std::size_t name_width) {
+  const Style& style = stdout_style();
+  std::string name = printable(s.item ? *s.item + "/" + s.name : s.name);
+  name.append(name_width > display_width(name) ? name_width - display_width(name) : 0, ' ');
+  return fmt::format("{}  {}{:<9}{} {:>10} {:>10} {:>10} {:>10} {} {} {}  {}{}{}\n", name, style.cyan, s.dtype_name, style.reset,
+                     number(s.min), number(s.max), number(s.mean), number(s.stddev), count(s.zeros, {}), count(s.nans, style.red),
+                     count(s.infs, style.red), style.green, sparkline(s.histogram), style.reset);
+}
+
+int run_stats(StatsOptions& options) {
+  const auto checkpoint = open_source(options.source);
+  const auto& tensors = checkpoint->tensors();
+  std::vector<std::string> include;
+  if (!options.glob.empty()) include.push_back(options.glob);
+  auto indices = select_tensors(*checkpoint, include);
+  std::erase_if(indices, [&](std::size_t i) { return !tensors[i].is_array() || tensors[i].dtype == DType::kOpaque; });
+  std::uint64_t total = 0;
+  std::size_t name_width = 4;
+  for (const std::size_t i : indices) {
+    total += tensors[i].nbytes;
+    const std::size_t width = display_width(printable(tensors[i].name)) + (tensors[i].item ? tensors[i].item->size() + 1 : 0);
+    name_width = std::max(name_width, std::min(width, kWidestName));
+  }
+  ProgressBar bar("reading");
+  std::uint64_t done = 0;
+  std::vector<TensorStats> all;
+  if (!options.json && !indices.empty()) out().write(title_line(name_width));
+  for (const std::size_t i : indices) {
+    TensorStats stats = tensor_stats(*checkpoint, i, buffer_memory(options.source));
+    done += tensors[i].nbytes;
+    if (options.json) {
+      all.push_back(std::move(stats));
+    } else {
+      bar.erase();
+      out().write(row_text(stats, name_width));
+      if (stdout_is_terminal()) out().flush();
+    }
+    bar.update(done, total);
+  }
+  bar.erase();
+  if (options.json) out().write(stats_json(all));
+  if (!indices.empty() || include.empty()) return kGood;
+  complain("no array matches '" + options.glob + "'");
+  return kNo;
+}
+
+}  // namespace
+
+void setup_stats(CLI::App& app, int& status) {
+  const auto options = std::make_shared<StatsOptions>();
+  CLI::App* command = app.add_subcommand("stats", "Show min, max, mean, std, zeros, NaN, Inf and a histogram of each tensor");
+  add_source(*command, options->source);
+  command->add_option("GLOB", options->glob, "Only names that match");
+  command->add_flag("--json", options->json, "A list of objects for programs (docs/cli.md)");
+  command->footer(
+      "Min, max, mean, std and the histogram (16 equal bins from min to max) are of the finite values,\n"
+      "in float64; complex numbers count by absolute value.\n\n"
+      "Examples:\n"
+      "  cairn stats ckpt 'params.*'\n"
+      "  cairn stats ckpt --json | jq '.[] | select(.nans > 0) | .name'");
+  command->callback([options, &status] { status = run_stats(*options); });
+}
+
+}  // namespace cairn::cli
