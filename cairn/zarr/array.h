@@ -8,8 +8,12 @@
 #include <cairn/verify_report.h>
 #include <cairn/zarr/codec_chain.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn::zarr {
@@ -36,18 +40,34 @@ struct ArrayMetadata {
   Json attributes;
   std::vector<std::optional<std::string>> dimension_names;  // v3; empty if there are none
 
-  // Shape of the smallest piece that can be decoded alone: the inner chunk of a sharded array, else chunk_shape.
-  [[nodiscard]] const Shape& read_chunk_shape() const;
+  Shape inner_chunk_shape;  // of the innermost chunks of shards; empty if not sharded
+
+  // Shape of the smallest piece that can be decoded alone.
+  [[nodiscard]] const Shape& read_chunk_shape() const { return codecs.shard ? inner_chunk_shape : chunk_shape; }
 };
 
 // Throw data_loss for text that is no such metadata, unimplemented for a type or codec Cairn does not know (named).
 ArrayMetadata parse_zarray(std::string_view json);
 ArrayMetadata parse_zarr_json(std::string_view json);
 
+// Parsed metadata by its text: the arrays of a checkpoint often differ in nothing but their names. Thread-safe.
+class MetadataCache {
+ public:
+  // As parse_zarray (zarr_format 2) or parse_zarr_json (3).
+  std::shared_ptr<const ArrayMetadata> parse(int zarr_format, std::string_view text);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const ArrayMetadata>, std::less<>> parsed_[2];  // v2, v3
+};
+
 struct ReadContext {
   Executor* executor = nullptr;  // null: default_executor()
   ByteBudget* budget = nullptr;  // bounds encoded and decoded bytes in flight; null: no bound
-  Progress* progress = nullptr;  // counts destination bytes
+  Progress* progress = nullptr;  // `done` grows by destination bytes; `total` is the caller's to set
+  // For verify_array: values that the store cannot locate in a file are covered by a checksum of the store's own, as those
+  // inside OCDBT's B+tree nodes are.
+  bool inline_values_protected = false;
 };
 
 // What to do with a chunk that is not stored.
@@ -58,7 +78,7 @@ class ZarrArray {
  public:
   // Reads `<name>/.zarray` or `<name>/zarr.json` (for name "": bare keys). zarr_format 0: whichever is there.
   // not_found if there is neither.
-  static ZarrArray open(StorePtr store, std::string name, int zarr_format = 0);
+  static ZarrArray open(StorePtr store, std::string name, int zarr_format = 0, MetadataCache* cache = nullptr);
   ZarrArray(StorePtr store, std::string name, std::shared_ptr<const ArrayMetadata> metadata);
 
   [[nodiscard]] const ArrayMetadata& metadata() const { return *metadata_; }
@@ -66,10 +86,14 @@ class ZarrArray {
   [[nodiscard]] const StorePtr& store() const { return store_; }
   [[nodiscard]] std::string chunk_key(std::span<const std::int64_t> chunk) const;
 
+  // Where the metadata lies below a name: "a/.zarray", "a/zarr.json"; for name "" the bare key.
+  [[nodiscard]] static std::string metadata_key(std::string_view name, int zarr_format);
+
   // Reads the elements of `box` into `out` (dtype and element_size of the array, shape of the box, any strides).
   void read(const Box& box, const MutableArrayView& out, MissingChunk missing, const ReadContext& context = {}) const;
 
-  // The whole array as a mapping, where one raw little-endian chunk of a local file (or of an OCDBT data file) is it.
+  // The whole array without a copy, where one raw little-endian chunk of a local file (or of an OCDBT data file) is it, or
+  // a shard of one such inner chunk. Its data may be unaligned: chunks lie wherever the file has them.
   [[nodiscard]] std::optional<Array> try_view() const;
 
  private:
@@ -92,7 +116,7 @@ void read_boxes(std::span<const BoxRead> reads, const ReadContext& context = {})
 
 // Reads and decodes every chunk of the array and adds what is wrong to `report` (tensor = label): missing chunks,
 // undecodable ones, failed checksums; and whether every chunk is covered by some checksum (else `unprotected`).
-// Counts chunks and bytes. Never throws for damage.
+// Counts chunks and stored bytes; tensors are the caller's to count. Never throws for damage.
 void verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing, const ReadContext& context, VerifyReport& report);
 
 }  // namespace cairn::zarr

@@ -1,10 +1,92 @@
 // codec_chain.h -- the closed set of Zarr codecs and the chain that turns stored bytes into the elements of a chunk.
+//
+//   elements --transpose--> --bytes (byte order) or sharding_indexed--> --step--> ... --step--> stored value
+//
+// Both formats are one chain: v2's order F is a transpose, its filters and compressor are steps.
 #pragma once
 
+#include <cairn/base/compress.h>
 #include <cairn/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
 
 namespace cairn::zarr {
 
-struct CodecChain {};
+// A general compressor; all of them describe their own encoding.
+struct CompressStep {
+  Codec codec = Codec::kZstd;
+  bool operator==(const CompressStep&) const = default;
+};
+// Four bytes behind (or, numcodecs only, before) the others: their CRC-32C, little-endian.
+struct Crc32cStep {
+  bool at_start = false;
+  bool operator==(const Crc32cStep&) const = default;
+};
+// numcodecs.shuffle: the first byte of every element, then every second byte, ...; a rest that fills no element as it is.
+struct ShuffleStep {
+  std::size_t element_size = 1;
+  bool operator==(const ShuffleStep&) const = default;
+};
+// numcodecs.delta on integers: each element but the first is the difference to the one before, wrapping around.
+struct DeltaStep {
+  std::size_t element_size = 1;
+  bool big_endian = false;
+  bool operator==(const DeltaStep&) const = default;
+};
+using ByteStep = std::variant<CompressStep, Crc32cStep, ShuffleStep, DeltaStep>;
+
+struct ShardCodec;
+
+struct CodecChain {
+  // Transpose: dimension i of the encoded chunk is dimension order[i] of the decoded one. Empty: none.
+  std::vector<std::size_t> order;
+  Shape shape;                              // of the encoded chunk, that is after the transpose
+  std::uint64_t nbytes = 0;                 // of its elements
+  bool swap_bytes = false;                  // elements are stored big-endian
+  std::shared_ptr<const ShardCodec> shard;  // set: sharding_indexed instead of bytes
+  std::vector<ByteStep> steps;              // in writing order
+
+  // Stored bytes are the elements of the encoded chunk in C order, as the machine has them.
+  [[nodiscard]] bool raw() const { return !shard && steps.empty() && !swap_bytes; }
+};
+
+// sharding_indexed: a chunk stored as a grid of smaller chunks and an index (shard.h).
+struct ShardCodec {
+  Shape chunk_shape;  // of an inner chunk; divides the shape of the encoded shard
+  Shape grid;         // how many there are in each dimension
+  CodecChain codecs;  // of each inner chunk
+  bool index_at_start = false;
+  bool index_big_endian = false;
+  bool index_crc32c = true;
+};
+
+// Undoes `steps` on `stored`, which must give exactly out.size() bytes; otherwise, or for damage, data_loss.
+// Returns whether a checksum covered all of `stored`: crc32c, gzip's, zlib's or bzip2's own, or zstd's optional one.
+bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteView out);
+
+// Memory that is used again from chunk to chunk.
+class Scratch {
+ public:
+  // At least `size` uninitialised bytes, valid until the next call.
+  MutableByteView bytes(std::size_t size);
+  // Lets go of memory beyond `keep` bytes.
+  void trim(std::size_t keep);
+
+ private:
+  Buffer buffer_;
+};
+
+struct DecodedBytes {
+  ByteView bytes;  // borrowed from `stored` or from the scratch
+  bool checksummed = false;
+};
+// The same without a destination: borrows `stored` where nothing has to be undone. A small hostile value cannot make it
+// allocate `nbytes`: memory grows with what really decodes.
+DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes, Scratch& scratch);
 
 }  // namespace cairn::zarr

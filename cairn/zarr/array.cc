@@ -1,0 +1,118 @@
+// array.cc -- opening arrays, naming their chunks, and views of arrays that are stored as they are.
+#include <cairn/base/box.h>
+#include <cairn/error.h>
+#include <cairn/zarr/array.h>
+#include <cairn/zarr/decode.h>
+#include <cairn/zarr/shard.h>
+
+#include <charconv>
+#include <utility>
+
+namespace cairn::zarr {
+namespace {
+
+void append_number(std::string& text, std::int64_t number) {
+  char digits[20];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  text.append(digits, end);
+}
+
+// The bytes of `value` that are the elements, if they are there raw. Throws data_loss for a damaged value.
+std::optional<ByteView> raw_elements(const CodecChain& chain, ByteView value) {
+  if (!chain.order.empty()) return std::nullopt;
+  if (chain.raw()) {
+    if (value.size() == chain.nbytes) return value;
+    throw Error(Code::kDataLoss, "chunk has " + std::to_string(value.size()) + " bytes, expected " + std::to_string(chain.nbytes));
+  }
+  if (!chain.shard || chain.shard->chunk_shape != chain.shape) return std::nullopt;
+  const ShardIndexRange range = shard_index_range(*chain.shard, value.size());
+  const auto index = decode_shard_index(*chain.shard, value.subspan(range.offset, range.length), value.size());
+  if (index[0].absent()) return std::nullopt;
+  return raw_elements(chain.shard->codecs, value.subspan(index[0].offset, index[0].nbytes));
+}
+
+// Whether a value of this chain may hold its elements raw; cheap, and true only for what raw_elements accepts.
+bool may_be_raw(const CodecChain& chain) {
+  if (!chain.order.empty()) return false;
+  if (!chain.shard) return chain.raw();
+  return chain.shard->chunk_shape == chain.shape && may_be_raw(chain.shard->codecs);
+}
+
+}  // namespace
+
+std::string ChunkKeys::key(std::span<const std::int64_t> chunk) const {
+  std::string key = c_prefix ? "c" : chunk.empty() ? "0" : "";
+  for (const std::int64_t index : chunk) {
+    if (!key.empty()) key += separator;
+    append_number(key, index);
+  }
+  return key;
+}
+
+std::shared_ptr<const ArrayMetadata> MetadataCache::parse(int zarr_format, std::string_view text) {
+  auto& parsed = parsed_[zarr_format == 3 ? 1 : 0];
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = parsed.find(text); found != parsed.end()) return found->second;
+  }
+  auto metadata = std::make_shared<const ArrayMetadata>(zarr_format == 3 ? parse_zarr_json(text) : parse_zarray(text));
+  const std::lock_guard lock(mutex_);
+  return parsed.emplace(std::string(text), std::move(metadata)).first->second;
+}
+
+std::string ZarrArray::metadata_key(std::string_view name, int zarr_format) {
+  std::string key(name);
+  if (!key.empty()) key += '/';
+  return key += zarr_format == 3 ? "zarr.json" : ".zarray";
+}
+
+ZarrArray ZarrArray::open(StorePtr store, std::string name, int zarr_format, MetadataCache* cache) {
+  for (const int format : {2, 3}) {
+    if (zarr_format != 0 && zarr_format != format) continue;
+    const std::string key = metadata_key(name, format);
+    const auto value = store->map(key);
+    if (!value) continue;
+    auto metadata = in([&] { return store->describe(key); },
+                       [&]() -> std::shared_ptr<const ArrayMetadata> {
+                         const std::string_view text = as_text(value->bytes);
+                         if (cache) return cache->parse(format, text);
+                         return std::make_shared<const ArrayMetadata>(format == 3 ? parse_zarr_json(text) : parse_zarray(text));
+                       });
+    return {std::move(store), std::move(name), std::move(metadata)};
+  }
+  throw Error(Code::kNotFound, "no Zarr array at " + store->describe(metadata_key(name, zarr_format == 3 ? 3 : 2)) +
+                                   (zarr_format == 0 ? " (nor a zarr.json)" : ""));
+}
+
+ZarrArray::ZarrArray(StorePtr store, std::string name, std::shared_ptr<const ArrayMetadata> metadata)
+    : store_(std::move(store)), name_(std::move(name)), metadata_(std::move(metadata)) {}
+
+std::string ZarrArray::chunk_key(std::span<const std::int64_t> chunk) const {
+  if (name_.empty()) return metadata_->keys.key(chunk);
+  std::string key = name_;
+  key += '/';
+  return key += metadata_->keys.key(chunk);
+}
+
+void ZarrArray::read(const Box& box, const MutableArrayView& out, MissingChunk missing, const ReadContext& context) const {
+  const BoxRead read{.array = *this, .box = box, .out = out, .label = name_, .missing = missing};
+  read_boxes(std::span(&read, 1), context);
+}
+
+std::optional<Array> ZarrArray::try_view() const {
+  const ArrayMetadata& metadata = *metadata_;
+  if (Box::whole(metadata.shape).empty()) return Array::allocate(metadata.dtype, metadata.element_size, metadata.shape);
+  if (metadata.chunk_shape != metadata.shape || !may_be_raw(metadata.codecs)) return std::nullopt;
+  const std::string key = chunk_key(std::vector<std::int64_t>(metadata.shape.size(), 0));
+  const auto value = store_->map(key);
+  if (!value) return std::nullopt;
+  return in([&] { return store_->describe(key); },
+            [&]() -> std::optional<Array> {
+              const auto elements = raw_elements(metadata.codecs, value->bytes);
+              if (!elements) return std::nullopt;
+              check_bools(metadata.dtype, *elements);
+              return Array(metadata.dtype, metadata.element_size, metadata.shape, value->owner, elements->data());
+            });
+}
+
+}  // namespace cairn::zarr

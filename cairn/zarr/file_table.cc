@@ -1,0 +1,55 @@
+// file_table.cc -- opens files of a plan when they are needed and closes those opened first.
+#include <cairn/error.h>
+#include <cairn/zarr/file_table.h>
+
+#include <utility>
+
+namespace cairn::zarr {
+namespace {
+
+constexpr std::size_t kMaxOpen = 64;
+
+}  // namespace
+
+FileId FileTable::id(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  if (last_ != kNoFile && slots_[last_].path == path) return last_;
+  const auto [found, added] = ids_.emplace(path, static_cast<FileId>(slots_.size()));
+  if (added) slots_.push_back({.path = path, .handle = nullptr});
+  return last_ = found->second;
+}
+
+std::string FileTable::path(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return slots_[file].path;
+}
+
+std::shared_ptr<const File> FileTable::open(FileId file) {
+  std::string path;
+  {
+    const std::lock_guard lock(mutex_);
+    if (slots_[file].handle) return slots_[file].handle;
+    path = slots_[file].path;
+  }
+  // Outside the lock: on a network file system opening takes a while. Two threads may both open; one handle stays.
+  auto handle = std::make_shared<const File>(File::open(path));
+  const std::lock_guard lock(mutex_);
+  if (slots_[file].handle) return slots_[file].handle;
+  if (open_.size() == kMaxOpen) {
+    slots_[open_.front()].handle.reset();
+    open_.pop_front();
+  }
+  open_.push_back(file);
+  return slots_[file].handle = std::move(handle);
+}
+
+void FileTable::read_into(FileId file, std::uint64_t offset, MutableByteView out) {
+  try {
+    open(file)->read_into(offset, out);
+  } catch (const Error& error) {
+    if (error.code() != Code::kNotFound && error.code() != Code::kOutOfRange) throw;
+    throw Error(Code::kDataLoss, error.message());
+  }
+}
+
+}  // namespace cairn::zarr

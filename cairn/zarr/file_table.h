@@ -1,0 +1,45 @@
+// file_table.h -- numbers for the files of a plan, and their handles, of which only a few are open at a time.
+#pragma once
+
+#include <cairn/base/file.h>
+#include <cairn/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace cairn::zarr {
+
+using FileId = std::uint32_t;
+inline constexpr FileId kNoFile = ~FileId{0};
+
+// Safe to use from many threads.
+class FileTable {
+ public:
+  // The number of `path`, the same for the same path.
+  FileId id(const std::string& path);
+  [[nodiscard]] std::string path(FileId file);
+
+  // Reads from the file, opened if need be. data_loss for a file that is gone or ends before the range: it was
+  // there, with a value in it, when the store was asked.
+  void read_into(FileId file, std::uint64_t offset, MutableByteView out);
+
+ private:
+  struct Slot {
+    std::string path;
+    std::shared_ptr<const File> handle;
+  };
+  std::shared_ptr<const File> open(FileId file);
+
+  std::mutex mutex_;  // guards everything
+  std::unordered_map<std::string, FileId> ids_;
+  std::vector<Slot> slots_;
+  FileId last_ = kNoFile;    // what id() returned last; most values lie in the same file as the one before
+  std::deque<FileId> open_;  // in the order of opening
+};
+
+}  // namespace cairn::zarr

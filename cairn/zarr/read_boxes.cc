@@ -1,0 +1,354 @@
+// read_boxes.cc -- carries out a read plan: sorted by file and offset, neighbours in one read, everything in parallel and
+// within the byte budget.
+#include <cairn/base/box.h>
+#include <cairn/error.h>
+#include <cairn/zarr/read_plan.h>
+
+#include <algorithm>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+namespace cairn::zarr {
+namespace {
+
+constexpr std::size_t kBatch = std::size_t{1} << 16U;           // units planned at a time
+constexpr std::uint64_t kRunGap = std::uint64_t{16} << 10U;     // bytes between neighbours that are read and thrown away
+constexpr std::uint64_t kRunBytes = std::uint64_t{1} << 20U;    // of a run of neighbours: fits a second-level cache
+constexpr std::uint64_t kRunDecoded = std::uint64_t{4} << 20U;  // destination bytes of a run: so that all threads get some
+constexpr std::uint64_t kDirectPiece = std::uint64_t{8} << 20U;
+constexpr std::uint64_t kSmallDirect = std::uint64_t{128} << 10U;  // below, a direct range is better read with its neighbours
+constexpr std::size_t kKeptScratch = std::size_t{2} << 20U;        // of each worker from task to task, outside the budget
+constexpr std::size_t kRunUnits = 256;
+
+// What one worker does without interruption.
+enum class TaskKind : std::uint8_t {
+  kRun,    // units [first, first + count): one read of [offset, offset + length), then each is decoded
+  kPiece,  // [offset, offset + length) of the destination of the direct unit `first`
+  kApart,  // units [first, first + count), each on its own
+};
+struct Task {
+  TaskKind kind = TaskKind::kRun;
+  std::size_t first = 0;
+  std::size_t count = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint64_t nbytes = 0;  // destination bytes
+};
+
+struct Workspace {
+  Scratch encoded;
+  Scratch decoded;
+};
+
+// Workspaces that tasks hand on to each other, so that their memory is touched for the first time only once.
+class Workspaces {
+ public:
+  class Loan {
+   public:
+    explicit Loan(Workspaces& owner) : owner_(&owner), space_(owner.take()) {}
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() { owner_->give_back(std::move(space_)); }
+    Workspace& operator*() const { return *space_; }
+    Workspace* operator->() const { return space_.get(); }
+
+   private:
+    Workspaces* owner_;
+    std::unique_ptr<Workspace> space_;
+  };
+
+ private:
+  std::unique_ptr<Workspace> take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<Workspace>();
+    auto space = std::move(idle_.back());
+    idle_.pop_back();
+    return space;
+  }
+  void give_back(std::unique_ptr<Workspace> space) {
+    space->encoded.trim(kKeptScratch);
+    space->decoded.trim(kKeptScratch);
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(space));
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Workspace>> idle_;
+};
+
+class Runner {
+ public:
+  Runner(std::span<const BoxRead> reads, const ReadContext& context)
+      : reads_(reads), context_(context), executor_(context.executor ? *context.executor : default_executor()) {}
+
+  void run() {
+    Planner planner(reads_, files_);
+    for (bool more = true; more;) {
+      ReadPlan plan;
+      more = planner.plan_some(kBatch, plan);
+      while (!plan.shards.empty()) open_shards(plan);
+      units_ = std::move(plan.units);
+      run_units();
+    }
+  }
+
+ private:
+  void open_shards(ReadPlan& plan);
+  void open_shard(const Unit& shard, ReadPlan& plan);
+  void run_units();
+  std::vector<Task> make_tasks() const;
+  void run_task(const Task& task);
+  void run_neighbours(const Task& task);
+  void run_apart(const Unit& unit);
+  void run_rows(const Unit& unit);
+  void run_by_key(const Unit& unit);
+  void read_piece(const Task& task);
+  bool try_read(FileId file, std::uint64_t offset, MutableByteView out);
+  void land(const Unit& unit, ByteView stored, Workspace& space);
+
+  [[nodiscard]] DecodeContext decode_context(const Unit& unit) const {
+    const BoxRead& read = reads_[unit.place.read];
+    return {.metadata = read.array.metadata(), .missing = read.missing};
+  }
+  [[nodiscard]] ByteBudget::Lease lease(std::uint64_t bytes) const {
+    return context_.budget && bytes > 0 ? context_.budget->acquire(bytes) : ByteBudget::Lease();
+  }
+  [[nodiscard]] std::uint64_t scratch_for(const Unit& unit) const;
+  void count(std::uint64_t nbytes) const {
+    if (context_.progress) context_.progress->done.fetch_add(nbytes, std::memory_order_relaxed);
+  }
+
+  std::span<const BoxRead> reads_;
+  const ReadContext& context_;
+  Executor& executor_;
+  FileTable files_;
+  Workspaces workspaces_;
+  std::vector<Unit> units_;  // of the batch
+};
+
+// ---- shards: their indexes first, all at once ----
+
+void Runner::open_shards(ReadPlan& plan) {
+  const std::vector<Unit> shards = std::exchange(plan.shards, {});
+  std::vector<ReadPlan> inner(shards.size());
+  executor_.for_each(shards.size(),
+                     [&](std::size_t i) { in([&] { return where(reads_, shards[i].place); }, [&] { open_shard(shards[i], inner[i]); }); });
+  for (ReadPlan& part : inner) {
+    std::move(part.units.begin(), part.units.end(), std::back_inserter(plan.units));
+    std::move(part.shards.begin(), part.shards.end(), std::back_inserter(plan.shards));
+  }
+}
+
+void Runner::open_shard(const Unit& shard, ReadPlan& plan) {
+  const ShardCodec& codec = *shard.chain->shard;
+  const ShardIndexRange range = shard_index_range(codec, shard.length);
+  std::vector<ShardEntry> index;
+  {
+    const auto held = lease(range.length);
+    const Workspaces::Loan space(workspaces_);
+    const MutableByteView encoded = space->encoded.bytes(range.length).first(range.length);
+    files_.read_into(shard.file, shard.offset + range.offset, encoded);
+    index = decode_shard_index(codec, encoded, shard.length);
+  }
+  plan_shard(reads_, shard, index, plan);
+}
+
+// ---- units to tasks ----
+
+std::uint64_t Runner::scratch_for(const Unit& unit) const {
+  switch (unit.kind) {
+    case UnitKind::kValue:
+    case UnitKind::kByKey:
+      return scratch_bytes(*unit.chain, unit.direct != nullptr);
+    case UnitKind::kDirect:
+    case UnitKind::kSpan:
+    case UnitKind::kRows:
+    case UnitKind::kMissing:
+      return 0;
+  }
+  return 0;
+}
+
+// Whether `unit`, sorted behind the units of `task`, is better read together with them.
+bool joins(const Task& task, const Unit& last, const Unit& unit) {
+  if (task.kind == TaskKind::kPiece || task.count >= kRunUnits || task.nbytes + unit.nbytes > kRunDecoded) return false;
+  const bool apart = unit.kind == UnitKind::kByKey || unit.kind == UnitKind::kMissing;
+  if (task.kind == TaskKind::kApart) return apart && last.kind == unit.kind;
+  if (apart || unit.kind == UnitKind::kRows || unit.file != last.file) return false;
+  return unit.offset <= task.offset + task.length + kRunGap && unit.offset + unit.length <= task.offset + kRunBytes;
+}
+
+Task task_of(const Unit& unit, std::size_t number) {
+  const bool in_file = unit.kind == UnitKind::kDirect || unit.kind == UnitKind::kValue || unit.kind == UnitKind::kSpan;
+  return {.kind = in_file ? TaskKind::kRun : TaskKind::kApart,
+          .first = number,
+          .count = 1,
+          .offset = unit.offset,
+          .length = unit.length,
+          .nbytes = unit.nbytes};
+}
+
+std::vector<Task> Runner::make_tasks() const {
+  std::vector<Task> tasks;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    const Unit& unit = units_[i];
+    if (unit.kind == UnitKind::kDirect && unit.length >= kSmallDirect) {
+      for (std::uint64_t at = 0; at < unit.length; at += kDirectPiece)
+        tasks.push_back(
+            {.kind = TaskKind::kPiece, .first = i, .count = 1, .offset = at, .length = std::min(kDirectPiece, unit.length - at)});
+    } else if (!tasks.empty() && joins(tasks.back(), units_[i - 1], unit)) {
+      Task& task = tasks.back();
+      ++task.count;
+      task.nbytes += unit.nbytes;
+      task.length = std::max(task.length, unit.offset + unit.length - task.offset);
+    } else {
+      tasks.push_back(task_of(unit, i));
+    }
+  }
+  return tasks;
+}
+
+void Runner::run_units() {
+  const auto position = [](const Unit& unit) { return std::tuple(unit.file, unit.offset); };
+  const auto before = [&](const Unit& a, const Unit& b) { return position(a) < position(b); };
+  if (!std::is_sorted(units_.begin(), units_.end(), before)) std::sort(units_.begin(), units_.end(), before);
+  const std::vector<Task> tasks = make_tasks();
+  executor_.for_each(tasks.size(), [&](std::size_t i) { run_task(tasks[i]); });
+}
+
+// ---- tasks ----
+
+void Runner::run_task(const Task& task) {
+  switch (task.kind) {
+    case TaskKind::kRun:
+      return run_neighbours(task);
+    case TaskKind::kPiece:
+      return read_piece(task);
+    case TaskKind::kApart:
+      for (std::size_t i = task.first; i < task.first + task.count; ++i) {
+        const Unit& unit = units_[i];
+        in([&] { return where(reads_, unit.place); }, [&] { run_apart(unit); });
+        count(unit.nbytes);
+      }
+  }
+}
+
+void Runner::read_piece(const Task& task) {
+  const Unit& unit = units_[task.first];
+  const MutableByteView out(unit.direct + task.offset, task.length);
+  in([&] { return where(reads_, unit.place); },
+     [&] {
+       files_.read_into(unit.file, unit.offset + task.offset, out);
+       check_bools(decode_context(unit).metadata.dtype, out);
+     });
+  count(task.length);
+}
+
+void Runner::run_neighbours(const Task& task) {
+  std::uint64_t scratch = 0;
+  for (std::size_t i = task.first; i < task.first + task.count; ++i) scratch = std::max(scratch, scratch_for(units_[i]));
+  const auto held = lease(task.length + scratch);
+  const Workspaces::Loan space(workspaces_);
+  const MutableByteView stored = space->encoded.bytes(task.length).first(task.length);
+  const bool together = task.count > 1 && try_read(units_[task.first].file, task.offset, stored);
+  for (std::size_t i = task.first; i < task.first + task.count; ++i) {
+    const Unit& unit = units_[i];
+    const MutableByteView own = stored.subspan(unit.offset - task.offset, unit.length);
+    in([&] { return where(reads_, unit.place); },
+       [&] {
+         // A run that cannot be read is read one by one, so that the error names the right chunk.
+         if (!together) files_.read_into(unit.file, unit.offset, own);
+         land(unit, own, *space);
+       });
+    count(unit.nbytes);
+  }
+}
+
+bool Runner::try_read(FileId file, std::uint64_t offset, MutableByteView out) {
+  try {
+    files_.read_into(file, offset, out);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// From the stored range of a unit to its destination.
+void Runner::land(const Unit& unit, ByteView stored, Workspace& space) {
+  const DecodeContext context = decode_context(unit);
+  if (unit.kind == UnitKind::kSpan) {
+    const ArrayView elements{.data = stored.data(),
+                             .dtype = context.metadata.dtype,
+                             .element_size = context.metadata.element_size,
+                             .shape = unit.wanted->part.shape,
+                             .strides = c_strides(unit.chain->shape, context.metadata.element_size)};
+    return land_elements(context, *unit.chain, elements, unit.wanted->out);
+  }
+  if (unit.direct) {
+    const MutableByteView out(unit.direct, unit.nbytes);
+    if (unit.kind != UnitKind::kDirect) return decode_whole(context, *unit.chain, stored, out);
+    std::copy(stored.begin(), stored.end(), out.begin());
+    return check_bools(context.metadata.dtype, out);
+  }
+  decode_value(context, *unit.chain, stored, *unit.wanted, space.decoded);
+}
+
+void Runner::run_apart(const Unit& unit) {
+  switch (unit.kind) {
+    case UnitKind::kMissing:
+      return land_missing(decode_context(unit), unit.wanted->out);
+    case UnitKind::kRows:
+      return run_rows(unit);
+    default:
+      return run_by_key(unit);
+  }
+}
+
+// Rows that lie far apart: a read each, straight into the destination where a row is whole there too.
+void Runner::run_rows(const Unit& unit) {
+  const DecodeContext context = decode_context(unit);
+  const Wanted& wanted = *unit.wanted;
+  const std::size_t element_size = context.metadata.element_size;
+  const RawExtent extent = raw_extent(unit.chain->shape, element_size, wanted.part);
+  const auto strides = c_strides(unit.chain->shape, element_size);
+  Box rows{.origin = std::vector<std::int64_t>(wanted.part.rank(), 0), .shape = wanted.part.shape};
+  Shape row_shape = wanted.part.shape;
+  for (std::size_t d = 0; d < extent.row_dims; ++d) row_shape[d] = 1;
+  const auto held = lease(extent.row_span);
+  const Workspaces::Loan space(workspaces_);
+  const MutableByteView stored = space->encoded.bytes(extent.row_span).first(extent.row_span);
+  for (ChunkCursor row(rows, row_shape); !row.done(); row.next()) {
+    std::uint64_t offset = unit.offset;
+    for (std::size_t d = 0; d < extent.row_dims; ++d) offset += static_cast<std::uint64_t>(row.part().position[d] * strides[d]);
+    const MutableArrayView out = subview(wanted.out, row.part().in_box);
+    const bool whole = out.contiguous() && static_cast<std::uint64_t>(element_count(row_shape)) * element_size == extent.row_span;
+    const MutableByteView to = whole && !unit.chain->swap_bytes ? MutableByteView(out.data, extent.row_span) : stored;
+    files_.read_into(unit.file, offset, to);
+    const ArrayView elements{
+        .data = to.data(), .dtype = context.metadata.dtype, .element_size = element_size, .shape = row_shape, .strides = strides};
+    if (to.data() == out.data) {
+      check_bools(context.metadata.dtype, to);
+    } else {
+      land_elements(context, *unit.chain, elements, out);
+    }
+  }
+}
+
+void Runner::run_by_key(const Unit& unit) {
+  const BoxRead& read = reads_[unit.place.read];
+  const auto value = read.array.store()->map(chunk_key(reads_, unit.place));
+  if (!value) {
+    if (!unit.direct) return land_missing(decode_context(unit), unit.wanted->out);
+    return land_missing(decode_context(unit), read.out);  // the only chunk, all of it
+  }
+  const auto held = lease(scratch_for(unit));
+  const Workspaces::Loan space(workspaces_);
+  land(unit, value->bytes, *space);
+}
+
+}  // namespace
+
+void read_boxes(std::span<const BoxRead> reads, const ReadContext& context) { Runner(reads, context).run(); }
+
+}  // namespace cairn::zarr

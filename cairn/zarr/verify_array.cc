@@ -1,0 +1,235 @@
+// verify_array.cc -- reads and decodes every chunk of an array, and goes on after damage.
+#include <cairn/base/box.h>
+#include <cairn/error.h>
+#include <cairn/zarr/array.h>
+#include <cairn/zarr/chunk_grid.h>
+#include <cairn/zarr/decode.h>
+#include <cairn/zarr/file_table.h>
+#include <cairn/zarr/shard.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace cairn::zarr {
+namespace {
+
+constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;  // raw chunks are looked at in pieces of this
+
+// An array with this much damage is lost; listing more helps nobody.
+constexpr std::size_t kMaxFindings = 1000;
+// More chunks than any checkpoint has; a hostile shape must not keep us busy for years.
+constexpr std::int64_t kMaxChunks = std::int64_t{1} << 28U;
+
+// One stored value, in a file or in memory.
+struct StoredValue {
+  FileId file = kNoFile;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  ByteView memory;  // without a file
+
+  [[nodiscard]] StoredValue part(std::uint64_t at, std::uint64_t n) const {
+    return {.file = file, .offset = offset + at, .length = n, .memory = file == kNoFile ? memory.subspan(at, n) : memory};
+  }
+};
+
+// A chunk, shard or inner chunk on its way through the check.
+struct Piece {
+  StoredValue value;
+  Box inside;          // what of it lies inside the array, in its own coordinates
+  std::int64_t chunk;  // number in the array's grid
+  std::string name;    // "chunk 0.3", "chunk 0.3, shard entry 2"
+};
+
+class Verifier {
+ public:
+  Verifier(const ZarrArray& array, MissingChunk missing, const ReadContext& context)
+      : array_(array), metadata_(array.metadata()), missing_(missing), context_(context) {}
+
+  void run();
+  void add_to(VerifyReport& report, const std::string& label);
+
+ private:
+  void check_chunk(std::int64_t number, const std::vector<std::int64_t>& position);
+  void check_value(const CodecChain& chain, Piece piece);
+  void check_shard(const ShardCodec& shard, const Piece& piece);
+  void check_raw(const CodecChain& chain, const Piece& piece);
+  void check_encoded(const CodecChain& chain, const Piece& piece);
+  void check_missing(const Piece& piece);
+  ByteView read(const StoredValue& value, Scratch& scratch);
+  void damage(const Piece& piece, const std::string& message);
+  void checked(const Piece& piece);
+
+  [[nodiscard]] Box inside_array(const std::vector<std::int64_t>& position) const;
+  [[nodiscard]] ByteBudget::Lease lease(std::uint64_t bytes) const {
+    return context_.budget && bytes > 0 ? context_.budget->acquire(bytes) : ByteBudget::Lease();
+  }
+
+  const ZarrArray& array_;
+  const ArrayMetadata& metadata_;
+  MissingChunk missing_;
+  const ReadContext& context_;
+  FileTable files_;
+  std::atomic<bool> unprotected_ = false;
+  std::atomic<std::uint64_t> chunks_ = 0;
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::mutex mutex_;                                     // guards found_
+  std::vector<std::pair<std::int64_t, Finding>> found_;  // with the number of the chunk
+};
+
+void Verifier::run() {
+  const Shape grid = grid_shape(metadata_.shape, metadata_.chunk_shape);
+  const std::int64_t chunks = element_count(grid);
+  if (chunks > kMaxChunks) {
+    found_.push_back({0,
+                      {.severity = Severity::kNote,
+                       .tensor = {},
+                       .file = {},
+                       .message = "has " + std::to_string(chunks) + " chunks, too many to check"}});
+    unprotected_ = true;
+    return;
+  }
+  Executor& executor = context_.executor ? *context_.executor : default_executor();
+  executor.for_each(static_cast<std::size_t>(chunks), [&](std::size_t i) {
+    const auto number = static_cast<std::int64_t>(i);
+    check_chunk(number, grid_position(grid, number));
+  });
+}
+
+void Verifier::add_to(VerifyReport& report, const std::string& label) {
+  std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [number, finding] : found_) {
+    finding.tensor = label;
+    report.findings.push_back(std::move(finding));
+  }
+  report.chunks += chunks_;
+  report.bytes += bytes_;
+  if (unprotected_) report.unprotected.push_back(label);
+}
+
+Box Verifier::inside_array(const std::vector<std::int64_t>& position) const {
+  Box inside{.origin = std::vector<std::int64_t>(position.size(), 0), .shape = metadata_.chunk_shape};
+  for (std::size_t d = 0; d < position.size(); ++d)
+    inside.shape[d] = std::min(inside.shape[d], metadata_.shape[d] - position[d] * metadata_.chunk_shape[d]);
+  return inside;
+}
+
+void Verifier::check_chunk(std::int64_t number, const std::vector<std::int64_t>& position) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (found_.size() >= kMaxFindings) return;
+  }
+  const std::string key = array_.chunk_key(position);
+  Piece piece{.value = {}, .inside = inside_array(position), .chunk = number, .name = "chunk " + metadata_.keys.key(position)};
+  try {
+    if (const auto location = array_.store()->locate(key)) {
+      piece.value = {.file = files_.id(location->file), .offset = location->offset, .length = location->length, .memory = {}};
+      return check_value(metadata_.codecs, std::move(piece));
+    }
+    const auto value = array_.store()->map(key);
+    if (!value) return check_missing(piece);
+    piece.value = {.file = kNoFile, .offset = 0, .length = value->bytes.size(), .memory = value->bytes};
+    check_value(metadata_.codecs, std::move(piece));
+  } catch (const Error& error) {  // of the store itself; everything below reports its own
+    damage({.value = {}, .inside = {}, .chunk = number, .name = "chunk " + metadata_.keys.key(position)}, error.message());
+  }
+}
+
+void Verifier::check_value(const CodecChain& chain, Piece piece) {
+  if (!chain.order.empty())
+    piece.inside = transposed(chain, {.part = piece.inside, .out = {.shape = piece.inside.shape, .strides = piece.inside.origin}}).part;
+  try {
+    if (chain.shard) return check_shard(*chain.shard, piece);
+    chain.steps.empty() ? check_raw(chain, piece) : check_encoded(chain, piece);
+    ++chunks_;
+  } catch (const Error& error) {
+    damage(piece, error.message());
+  }
+  checked(piece);
+}
+
+void Verifier::check_shard(const ShardCodec& shard, const Piece& piece) {
+  std::vector<ShardEntry> index;
+  {
+    const ShardIndexRange range = shard_index_range(shard, piece.value.length);
+    const auto held = lease(range.length);
+    Scratch scratch;
+    index = decode_shard_index(shard, read(piece.value.part(range.offset, range.length), scratch), piece.value.length);
+  }
+  for (ChunkCursor chunk(piece.inside, shard.chunk_shape); !chunk.done(); chunk.next()) {
+    const std::int64_t number = grid_number(shard.grid, chunk.part().position);
+    const ShardEntry& entry = index[static_cast<std::size_t>(number)];
+    Piece inner{.value = piece.value,
+                .inside = chunk.part().in_chunk,
+                .chunk = piece.chunk,
+                .name = piece.name + ", shard entry " + std::to_string(number)};
+    if (entry.absent()) {
+      check_missing(inner);
+      continue;
+    }
+    inner.value = piece.value.part(entry.offset, entry.nbytes);
+    check_value(shard.codecs, std::move(inner));
+  }
+}
+
+// Raw chunks may be large and need no decoding: they pass in pieces.
+void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
+  if (piece.value.length != chain.nbytes)
+    throw Error(Code::kDataLoss, "chunk has " + std::to_string(piece.value.length) + " bytes, expected " + std::to_string(chain.nbytes));
+  if (piece.value.file != kNoFile || !context_.inline_values_protected) unprotected_ = true;
+  const auto held = lease(std::min(kPiece, chain.nbytes));
+  Scratch scratch;
+  for (std::uint64_t at = 0; at < chain.nbytes; at += kPiece)
+    check_bools(metadata_.dtype, read(piece.value.part(at, std::min(kPiece, chain.nbytes - at)), scratch));
+}
+
+void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
+  const auto held = lease(piece.value.length + scratch_bytes(chain, false));
+  Scratch encoded;
+  Scratch decoded;
+  const DecodedBytes elements = decode_steps(chain.steps, read(piece.value, encoded), chain.nbytes, decoded);
+  check_bools(metadata_.dtype, elements.bytes);
+  const bool covered = elements.checksummed || (piece.value.file == kNoFile && context_.inline_values_protected);
+  if (!covered) unprotected_ = true;
+}
+
+void Verifier::check_missing(const Piece& piece) {
+  if (missing_ == MissingChunk::kError) damage(piece, "the chunk is missing");
+  checked(piece);
+}
+
+ByteView Verifier::read(const StoredValue& value, Scratch& scratch) {
+  bytes_ += value.length;
+  if (value.file == kNoFile) return value.memory;
+  const MutableByteView bytes = scratch.bytes(value.length).first(value.length);
+  files_.read_into(value.file, value.offset, bytes);
+  return bytes;
+}
+
+void Verifier::damage(const Piece& piece, const std::string& message) {
+  const bool in_file = piece.value.file != kNoFile;
+  Finding finding{.severity = Severity::kDamage,
+                  .tensor = {},
+                  .file = in_file ? files_.path(piece.value.file) : "",
+                  .offset = in_file ? piece.value.offset : 0,
+                  .message = piece.name + ": " + message};
+  const std::lock_guard lock(mutex_);
+  if (found_.size() < kMaxFindings) found_.emplace_back(piece.chunk, std::move(finding));
+}
+
+void Verifier::checked(const Piece& piece) {
+  if (context_.progress) context_.progress->done += static_cast<std::uint64_t>(element_count(piece.inside.shape)) * metadata_.element_size;
+}
+
+}  // namespace
+
+void verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing, const ReadContext& context,
+                  VerifyReport& report) {
+  Verifier verifier(array, missing, context);
+  verifier.run();
+  verifier.add_to(report, label);
+}
+
+}  // namespace cairn::zarr
