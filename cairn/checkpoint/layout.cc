@@ -1,0 +1,346 @@
+// layout.cc -- decides what kind of checkpoint a directory is.
+#include <cairn/base/file.h>
+#include <cairn/base/json.h>
+#include <cairn/checkpoint/layout.h>
+#include <cairn/checkpoint/metadata.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+
+namespace cairn::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxListedSteps = 20;        // in messages
+constexpr std::size_t kMaxFoldersLookedAt = 2000;  // when searching for arrays below a directory without metadata
+
+bool is_temporary(std::string_view name) { return name.find(kTemporaryMark) != std::string_view::npos; }
+
+bool is_partial(std::string_view name) { return name.ends_with(kPartialMark) || name.find(kPendingMark) != std::string_view::npos; }
+
+bool is_process_folder(std::string_view name) { return name.starts_with(kProcessPrefix); }
+
+bool any_folder(const Listing& listing, bool (*wanted)(std::string_view)) {
+  return std::any_of(listing.folders.begin(), listing.folders.end(), [&](const auto& name) { return wanted(name); });
+}
+
+bool has_array_metadata(const Listing& listing) { return listing.has_file(".zarray") || listing.has_file("zarr.json"); }
+
+// The aggregate file is a msgpack map. TensorFlow keeps a text file of the same name.
+bool has_aggregate(const Listing& listing) {
+  if (!listing.has_file(kAggregateFile)) return false;
+  const auto first = try_call([&] {
+    std::byte byte{};
+    File::open(join(listing.path, kAggregateFile)).read_into(0, MutableByteView(&byte, 1));
+    return std::to_integer<unsigned>(byte);
+  });
+  return first && ((first.value() & 0xf0U) == 0x80U || first.value() == 0xdeU || first.value() == 0xdfU);
+}
+
+// A folder that says of itself to be a pytree.
+bool is_marked_item(const Listing& listing) {
+  return listing.has_file(kTreeMetadataFile) || listing.has_file(kManifestFile) || has_aggregate(listing) ||
+         any_folder(listing, is_process_folder);
+}
+
+bool is_marked_checkpoint(const Listing& listing) { return listing.has_file(kCheckpointMetadataFile) || listing.has_file(kV1Marker); }
+
+// Whether arrays are in some folder below, breadth first. Parameter names may contain '/', so they can lie deeper.
+bool has_arrays_below(const Listing& listing) {
+  std::vector<std::string> queue;
+  for (const auto& name : listing.folders) queue.push_back(join(listing.path, name));
+  for (std::size_t i = 0; i < queue.size() && i < kMaxFoldersLookedAt; ++i) {
+    const Listing below = list_directory(queue[i]);
+    if (has_array_metadata(below)) return true;
+    for (const auto& name : below.folders) queue.push_back(join(queue[i], name));
+  }
+  return false;
+}
+
+std::string without_temporary_mark(std::string_view name) { return std::string(name.substr(0, name.find(kTemporaryMark))); }
+
+// A random key item keeps its array one folder further down.
+std::optional<Item> random_key_item(const Item& item, const Listing& listing) {
+  for (const auto& [folder, note] : {std::pair{"jax_random_key", "JAX random key"}, std::pair{"np_random_key", "NumPy random state"}})
+    for (const auto& name : listing.folders)
+      if (without_temporary_mark(name) == folder) return Item{item.name, join(item.path, name), ItemKind::kPytree, note};
+  return std::nullopt;
+}
+
+Item look_at_item(const std::string& folder, const std::string& name) {
+  Item item{without_temporary_mark(name), join(folder, name), ItemKind::kOther, ""};
+  const Listing listing = list_directory(item.path);
+  if (is_marked_item(listing)) {
+    item.kind = ItemKind::kPytree;
+  } else if (auto key = random_key_item(item, listing)) {
+    return *std::move(key);
+  } else if (listing.files.empty() && has_arrays_below(listing)) {
+    item.kind = ItemKind::kPytree;  // an item of the oldest kind: only a folder for each parameter
+  }
+  return item;
+}
+
+std::vector<Item> look_at_items(const Listing& listing) {
+  std::vector<Item> items;
+  for (const auto& name : listing.folders) items.push_back(look_at_item(listing.path, name));
+  return items;
+}
+
+bool is_pytree(const Item& item) { return item.kind == ItemKind::kPytree; }
+
+// Why what lies at `path` is still being written; "" if it is not.
+std::string unfinished_name(const fs::path& path) {
+  for (const auto& part : path) {
+    const std::string name = part.string();
+    if (is_temporary(name)) return "its name has the mark of a temporary directory, '" + std::string(kTemporaryMark) + "'";
+    if (is_partial(name)) return "it is a partial save that was not finalized";
+  }
+  return "";
+}
+
+std::string unfinished_content(const Listing& listing) {
+  if (listing.has_file(kCommitFile)) return "";
+  if (listing.has_file(kCheckpointMetadataFile)) {
+    const auto metadata = try_call([&] { return read_checkpoint_metadata(join(listing.path, kCheckpointMetadataFile)); });
+    if (metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns)
+      return "it was begun but never committed: no " + std::string(kCommitFile) + ", and " + std::string(kCheckpointMetadataFile) +
+             " has no commit time";
+  }
+  if (any_folder(listing, is_process_folder) && !listing.has_file(kManifestFile))
+    return "the databases of its processes were not merged: there is no " + std::string(kManifestFile);
+  return "";
+}
+
+// Fills the layout of a directory that says what it is; false if it does not.
+bool look_at_marked(const Listing& listing, Layout& layout) {
+  const std::string& path = listing.path;
+  layout.path = path;
+  layout.v1 = listing.has_file(kV1Marker);
+  if (is_marked_item(listing)) {
+    layout.kind = LayoutKind::kDirect;
+    layout.items = {Item{"", path, ItemKind::kPytree, ""}};
+    return true;
+  }
+  if (has_array_metadata(listing)) {
+    layout.kind = LayoutKind::kZarr;
+    layout.items = {Item{"", path, ItemKind::kPytree, ""}};
+    return true;
+  }
+  if (!is_marked_checkpoint(listing)) return false;
+  layout.kind = LayoutKind::kComposite;
+  layout.items = look_at_items(listing);
+  const bool parameters = std::any_of(listing.folders.begin(), listing.folders.end(),
+                                      [&](const auto& name) { return has_array_metadata(list_directory(join(path, name))); });
+  if (parameters && std::none_of(layout.items.begin(), layout.items.end(), is_pytree)) {
+    layout.kind = LayoutKind::kDirect;  // of the oldest kind: only a folder for each parameter
+    layout.items = {Item{"", path, ItemKind::kPytree, ""}};
+  }
+  return true;
+}
+
+// A composite from before _CHECKPOINT_METADATA: only its items say what they are.
+bool look_at_unmarked(const Listing& listing, Layout& layout) {
+  const std::string& path = listing.path;
+  const auto marked = [&](const std::string& name) { return is_marked_item(list_directory(join(path, name))); };
+  if (std::none_of(listing.folders.begin(), listing.folders.end(), marked)) return false;
+  layout.path = path;
+  layout.kind = LayoutKind::kComposite;
+  layout.items = look_at_items(listing);
+  return true;
+}
+
+// Fills the layout of a checkpoint (not a root) at `path`; false if it is none.
+bool look_at_checkpoint(const Listing& listing, Layout& layout) {
+  return look_at_marked(listing, layout) || look_at_unmarked(listing, layout);
+}
+
+std::string refuse_text(const std::string& path, const std::string& why) {
+  return path + " is not a finished checkpoint: " + why +
+         ". Open it all the same with --allow-uncommitted (allow_uncommitted), at your own risk";
+}
+
+// One folder of a root that has a step's name.
+struct Step {
+  std::int64_t number = 0;
+  std::string folder;
+};
+
+std::vector<Step> step_folders(const Listing& listing) {
+  std::vector<Step> steps;
+  for (const auto& name : listing.folders)
+    if (const auto number = parse_step(name)) steps.push_back({*number, name});
+  std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.number < b.number; });
+  return steps;
+}
+
+bool is_complete(const std::string& path) {
+  const Listing listing = list_directory(path);
+  Layout ignored;
+  return unfinished_content(listing).empty() && look_at_checkpoint(listing, ignored) && ignored.kind != LayoutKind::kZarr;
+}
+
+// "complete steps are 1, 2, 3"
+std::string steps_text(const std::string& root, const std::vector<Step>& steps) {
+  std::vector<std::string> complete;
+  for (auto it = steps.rbegin(); it != steps.rend() && complete.size() <= kMaxListedSteps; ++it)
+    if (is_complete(join(root, it->folder))) complete.push_back(std::to_string(it->number));
+  if (complete.empty()) return "it has no complete step";
+  std::string text = complete.size() > kMaxListedSteps ? "..." : "";
+  for (std::size_t i = std::min(complete.size(), kMaxListedSteps); i-- > 0;) text += (text.empty() ? "" : ", ") + complete[i];
+  return "complete steps are " + text;
+}
+
+Step choose_named_step(const std::string& root, const std::vector<Step>& steps, std::int64_t wanted) {
+  const Step* chosen = nullptr;
+  for (const auto& step : steps) {
+    if (step.number != wanted) continue;
+    if (chosen != nullptr)
+      throw Error(Code::kInvalidArgument, "step " + std::to_string(wanted) + " of " + root + " is in two folders, '" + chosen->folder +
+                                              "' and '" + step.folder + "': open one of them directly");
+    chosen = &step;
+  }
+  if (chosen == nullptr)
+    throw Error(Code::kNotFound, "step " + std::to_string(wanted) + " is not in " + root + "; " + steps_text(root, steps));
+  return *chosen;
+}
+
+Step choose_latest_step(const std::string& root, const std::vector<Step>& steps, Layout& layout) {
+  for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
+    if (is_complete(join(root, it->folder))) return *it;
+    layout.passed_over.push_back(it->folder);
+  }
+  throw Error(Code::kFailedPrecondition, "none of the " + std::to_string(steps.size()) + " steps of " + root +
+                                             " is complete. Open one with --step N --allow-uncommitted, at your own risk");
+}
+
+// A root has folders with steps' names, of which one at least is a checkpoint.
+bool is_root(const std::string& path, const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [&](const Step& step) {
+    Layout ignored;
+    return look_at_checkpoint(list_directory(join(path, step.folder)), ignored) && ignored.kind != LayoutKind::kZarr;
+  });
+}
+
+void require_committed(Layout& layout, const Listing& listing, const OpenOptions& options) {
+  layout.uncommitted = unfinished_name(fs::path(layout.path));
+  if (layout.uncommitted.empty()) layout.uncommitted = unfinished_content(listing);
+  for (const auto& item : layout.items) {
+    if (!layout.uncommitted.empty()) break;
+    if (is_temporary(fs::path(item.path).filename().string()))
+      layout.uncommitted = "its item '" + item.name + "' has the mark of a temporary directory";
+    else if (is_pytree(item) && !listing.has_file(kCommitFile))
+      layout.uncommitted = unfinished_content(list_directory(item.path));
+  }
+  if (!layout.uncommitted.empty() && !options.allow_uncommitted)
+    throw Error(Code::kFailedPrecondition, refuse_text(layout.path, layout.uncommitted));
+}
+
+Layout find_step(const std::string& root, const std::vector<Step>& steps, const OpenOptions& options) {
+  Layout layout;
+  const Step step = options.step ? choose_named_step(root, steps, *options.step) : choose_latest_step(root, steps, layout);
+  const std::string folder = join(root, step.folder);
+  const Listing listing = list_directory(folder);
+  if (!look_at_checkpoint(listing, layout))
+    throw Error(Code::kFailedPrecondition, "step " + std::to_string(step.number) + " in " + folder + " is no checkpoint: it has no item");
+  layout.root = root;
+  layout.step = step.number;
+  layout.step_count = steps.size();
+  require_committed(layout, listing, options);
+  return layout;
+}
+
+// Without "." and "..", and without a slash at the end.
+std::string absolute_path(const std::string& path) {
+  std::error_code ignored;
+  std::string absolute = fs::absolute(path, ignored).lexically_normal().string();
+  if (absolute.size() > 1 && absolute.ends_with('/')) absolute.pop_back();
+  return absolute;
+}
+
+[[noreturn]] void fail_unrecognised(const std::string& path, const Listing& listing) {
+  std::vector<std::string> unfinished;
+  for (const auto& name : listing.folders)
+    if (is_temporary(name) || is_partial(name)) unfinished.push_back(name);
+  if (!unfinished.empty())
+    throw Error(Code::kFailedPrecondition, path + " has only unfinished checkpoints: '" + unfinished.front() + "'" +
+                                               (unfinished.size() > 1 ? " and " + std::to_string(unfinished.size() - 1) + " more" : "") +
+                                               ". Open one of them with --allow-uncommitted (allow_uncommitted), at your own risk");
+  throw Error(Code::kInvalidArgument,
+              path +
+                  " is no checkpoint: looked for _METADATA, manifest.ocdbt, a msgpack file named 'checkpoint', _CHECKPOINT_METADATA, "
+                  "orbax.checkpoint, folders of steps or items with these, and Zarr arrays (.zarray, zarr.json)");
+}
+
+// The one pending folder of a partial save; several cannot be chosen between.
+std::string pending_folder(const Listing& listing) {
+  const std::string& path = listing.path;
+  std::vector<std::string> pending;
+  for (const auto& name : listing.folders)
+    if (name.find(kPendingMark) != std::string::npos) pending.push_back(name);
+  if (pending.size() == 1) return join(path, pending[0]);
+  if (pending.empty()) return "";
+  throw Error(Code::kFailedPrecondition, path + " holds " + std::to_string(pending.size()) +
+                                             " partial saves that were not finalized; open one of them: '" + pending.front() + "' ...");
+}
+
+}  // namespace
+
+bool Listing::has_file(std::string_view name) const { return std::binary_search(files.begin(), files.end(), name); }
+bool Listing::has_folder(std::string_view name) const { return std::binary_search(folders.begin(), folders.end(), name); }
+
+Listing list_directory(const std::string& path) {
+  Listing listing{path, {}, {}};
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    auto& names = it->is_directory(ignored) ? listing.folders : listing.files;
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(listing.files.begin(), listing.files.end());
+  std::sort(listing.folders.begin(), listing.folders.end());
+  return listing;
+}
+
+std::string join(std::string_view folder, std::string_view name) {
+  std::string path(folder);
+  if (!path.ends_with('/')) path += '/';
+  return path += name;
+}
+
+std::optional<std::int64_t> parse_step(std::string_view name) {
+  const std::size_t last_other = name.find_last_not_of("0123456789");
+  const std::string_view digits = last_other == std::string_view::npos ? name : name.substr(last_other + 1);
+  if (digits.empty() || (last_other != std::string_view::npos && (name[last_other] != '_' || last_other == 0))) return std::nullopt;
+  if (is_temporary(name) || is_partial(name)) return std::nullopt;
+  std::int64_t step = 0;
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  return status == std::errc() && end == digits.data() + digits.size() ? std::optional(step) : std::nullopt;
+}
+
+Layout find_layout(const std::string& path, const OpenOptions& options) {
+  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
+  if (!directory_exists(path)) throw Error(Code::kInvalidArgument, path + " is a file; an Orbax checkpoint is a directory");
+  const std::string folder = absolute_path(path);
+  const Listing listing = list_directory(folder);
+  Layout layout;
+  const bool marked = look_at_marked(listing, layout);
+  if (const auto steps = step_folders(listing); !marked && is_root(folder, steps)) return find_step(folder, steps, options);
+  if (marked || look_at_unmarked(listing, layout)) {
+    if (options.step && parse_step(fs::path(folder).filename().string()) != options.step)
+      throw Error(Code::kInvalidArgument,
+                  "step " + std::to_string(*options.step) + " was asked for, but " + path + " is one checkpoint, not a root of steps");
+    require_committed(layout, listing, options);
+    return layout;
+  }
+  if (const std::string pending = pending_folder(listing); !pending.empty()) return find_layout(pending, options);
+  if (!has_arrays_below(listing)) fail_unrecognised(path, listing);
+  layout.kind = LayoutKind::kZarr;
+  layout.path = folder;
+  layout.items = {Item{"", folder, ItemKind::kPytree, ""}};
+  return layout;
+}
+
+}  // namespace cairn::checkpoint

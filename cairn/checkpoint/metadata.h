@@ -1,0 +1,57 @@
+// metadata.h -- the small JSON files beside the arrays of an Orbax checkpoint.
+//
+//   _CHECKPOINT_METADATA        {"item_handlers": null | "..." | {"item": "..."}, "init_timestamp_nsecs": n,
+//                                "commit_timestamp_nsecs": n | null, "custom_metadata": {}, "metrics": {}, ...}
+//   metadata/_ROOT_METADATA     {"internal_metadata": {}, "custom_metadata": {}}
+//   array_metadatas/process_<i> {"array_metadatas": [{"array_metadata": {"param_name": "a", "write_shape": [4],
+//                                "chunk_shape": [4], "ext_metadata": null | {"random_key_impl": "threefry2x32"}}}]}
+//   _sharding                   {"<URL-safe base64 of the parameter name>": "<JSON text>"}
+//   _strings.json               {"<parameter name>": "<text>"}, stored at the JSON pointer "/" + name: a '/' in the name nests
+#pragma once
+
+#include <cairn/base/json.h>
+#include <cairn/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace cairn::checkpoint {
+
+// All parse functions throw data_loss for text that is not what it should be.
+
+struct CheckpointMetadata {
+  std::vector<std::pair<std::string, std::string>> item_handlers;  // of a direct checkpoint: one, for item ""
+  std::optional<std::int64_t> init_time_ns;
+  std::optional<std::int64_t> commit_time_ns;
+  Json metrics;
+  Json custom_metadata;
+};
+CheckpointMetadata parse_checkpoint_metadata(std::string_view json);
+CheckpointMetadata read_checkpoint_metadata(const std::string& file);  // not_found if it is not there
+
+// The custom_metadata of a root, null if there is none. Also for the legacy spelling, where the whole object is it.
+Json parse_root_metadata(std::string_view json);
+
+struct StoredArrayMetadata {
+  std::string name;
+  Shape write_shape;
+  Shape chunk_shape;
+  std::string random_key_impl;  // of a typed PRNG key; else ""
+  bool operator==(const StoredArrayMetadata&) const = default;
+};
+std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json);
+
+// Parameter name to the JSON text of its sharding.
+std::unordered_map<std::string, std::string> parse_shardings(std::string_view json);
+// Parameter name to its string. Values that are no strings come as Python's str() of them.
+std::unordered_map<std::string, std::string> parse_strings(std::string_view json);
+
+// "2026-08-30 17:04:05.123 UTC"
+std::string time_text(std::int64_t nanoseconds_since_1970);
+
+}  // namespace cairn::checkpoint

@@ -1,0 +1,151 @@
+// orbax_reader.cc -- opens an Orbax checkpoint of any layout and reads from it.
+#include <cairn/base/box.h>
+#include <cairn/base/file.h>
+#include <cairn/checkpoint.h>
+#include <cairn/checkpoint/facts.h>
+#include <cairn/checkpoint/orbax_reader.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+namespace cairn::checkpoint {
+namespace {
+
+std::string names_of(const std::vector<Item>& items, bool pytrees_only) {
+  std::string text;
+  for (const auto& item : items)
+    if (!pytrees_only || item.kind == ItemKind::kPytree) text += (text.empty() ? "'" : ", '") + item.name + "'";
+  return text.empty() ? "none" : text;
+}
+
+// The pytree items that the options ask for.
+std::vector<Item> choose_items(const Layout& layout, const OpenOptions& options) {
+  std::vector<Item> chosen;
+  if (!options.item) {
+    std::copy_if(layout.items.begin(), layout.items.end(), std::back_inserter(chosen),
+                 [](const Item& item) { return item.kind == ItemKind::kPytree; });
+    return chosen;
+  }
+  if (layout.kind != LayoutKind::kComposite)
+    throw Error(Code::kInvalidArgument,
+                "item '" + *options.item + "' was asked for, but " + layout.path + " is a single tree without items");
+  const auto it = std::find_if(layout.items.begin(), layout.items.end(), [&](const Item& item) { return item.name == *options.item; });
+  if (it == layout.items.end())
+    throw Error(Code::kNotFound, "no item '" + *options.item + "' in " + layout.path + "; its items are " + names_of(layout.items, false));
+  if (it->kind != ItemKind::kPytree)
+    throw Error(Code::kInvalidArgument,
+                "item '" + *options.item + "' of " + layout.path + " holds no arrays; items with arrays: " + names_of(layout.items, true));
+  return {*it};
+}
+
+// The bytes of a value in the aggregate file as one run that arrays may be made of.
+Array gather(const InsideValue& value, const TensorInfo& tensor) {
+  Array array = Array::allocate(tensor.dtype, tensor.element_size, tensor.shape);
+  std::byte* to = array.mutable_view().data;
+  for (const auto piece : value.pieces) {
+    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+  return array;
+}
+
+void check_destination(const TensorInfo& tensor, const ReadRequest& request) {
+  const auto& out = request.out;
+  if (out.dtype != tensor.dtype || out.element_size != tensor.element_size)
+    throw Error(Code::kInvalidArgument,
+                "the destination is of " + std::string(dtype_name(out.dtype)) + ", the array of " + tensor.dtype_name);
+  if (out.shape != request.box.shape || out.strides.size() != out.shape.size())
+    throw Error(Code::kInvalidArgument,
+                "the destination has shape " + shape_text(out.shape) + ", the box " + shape_text(request.box.shape));
+  check_inside(request.box, tensor.shape);
+}
+
+}  // namespace
+
+OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options)
+    : layout_(std::move(layout)), items_(std::move(items)), memory_(options.memory) {
+  if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
+  info_ = describe_checkpoint(layout_, items_);
+  for (auto& item : items_) {
+    if (items_.size() > 1)
+      for (auto& tensor : item.tensors) tensor.item = item.item.name;
+    leaf_counts_.push_back(item.tensors.size());
+    missing_.insert(missing_.end(), item.tensors.size(), item.missing);
+    std::move(item.tensors.begin(), item.tensors.end(), std::back_inserter(tensors_));
+    std::move(item.sources.begin(), item.sources.end(), std::back_inserter(sources_));
+    item.tensors.clear();
+    item.sources.clear();
+  }
+}
+
+const TensorInfo& OrbaxCheckpoint::tensor(std::size_t index) const {
+  if (index < tensors_.size()) return tensors_[index];
+  throw Error(Code::kOutOfRange, "tensor " + std::to_string(index) + " of " + std::to_string(tensors_.size()));
+}
+
+std::string OrbaxCheckpoint::label(std::size_t index) const {
+  const TensorInfo& t = tensors_[index];
+  return t.item ? *t.item + "/" + t.name : t.name;
+}
+
+handlers::WorkLimits OrbaxCheckpoint::limits() const { return {own_executor_.get(), memory_}; }
+
+void OrbaxCheckpoint::read_inside(const ReadRequest& request) const {
+  const Array array = gather(*sources_[request.tensor].inside, tensors_[request.tensor]);
+  copy_elements(subview(array.view(), request.box), request.out);
+}
+
+void OrbaxCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
+  std::vector<zarr::BoxRead> reads;
+  reads.reserve(requests.size());
+  for (const auto& request : requests) {
+    const TensorInfo& t = tensor(request.tensor);
+    if (!t.error.empty()) throw Error(Code::kDataLoss, label(request.tensor) + ": " + t.error);
+    if (!t.is_array()) throw Error(Code::kInvalidArgument, "'" + label(request.tensor) + "' is no array but a " + t.kind);
+    in([&] { return label(request.tensor); }, [&] { check_destination(t, request); });
+    const LeafSource& source = sources_[request.tensor];
+    if (source.inside)
+      read_inside(request);
+    else
+      reads.push_back({*source.array, request.box, request.out, label(request.tensor), missing_[request.tensor]});
+  }
+  handlers::read_arrays(reads, limits(), progress);
+}
+
+std::string OrbaxCheckpoint::read_string(std::size_t index) const {
+  const TensorInfo& t = tensor(index);
+  if (!t.error.empty() && t.kind == "string") throw Error(Code::kDataLoss, label(index) + ": " + t.error);
+  if (!sources_[index].text) throw Error(Code::kInvalidArgument, "'" + label(index) + "' is no string but a " + t.kind);
+  return *sources_[index].text;
+}
+
+std::optional<Array> OrbaxCheckpoint::try_view(std::size_t index) const {
+  const TensorInfo& t = tensor(index);
+  if (!t.error.empty()) throw Error(Code::kDataLoss, label(index) + ": " + t.error);
+  if (!sources_[index].array) return std::nullopt;
+  return in([&] { return label(index); }, [&] { return sources_[index].array->try_view(); });
+}
+
+}  // namespace cairn::checkpoint
+
+namespace cairn {
+
+bool is_orbax(const std::string& path) {
+  if (!directory_exists(path)) return false;
+  OpenOptions options;
+  options.allow_uncommitted = true;
+  const auto layout = try_call([&] { return checkpoint::find_layout(path, options); });
+  // Steps that are all incomplete, or of which none can be chosen, are Orbax's as well.
+  return layout.ok() || layout.error().code() == Code::kFailedPrecondition;
+}
+
+std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options) {
+  checkpoint::Layout layout = checkpoint::find_layout(path, options);
+  std::vector<checkpoint::PytreeItem> items;
+  for (const auto& item : checkpoint::choose_items(layout, options))
+    items.push_back(checkpoint::open_pytree_item(item, layout.kind, options));
+  return std::make_unique<checkpoint::OrbaxCheckpoint>(std::move(layout), std::move(items), options);
+}
+
+}  // namespace cairn

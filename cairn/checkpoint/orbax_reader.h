@@ -1,0 +1,45 @@
+// orbax_reader.h -- an opened Orbax checkpoint (or bare OCDBT database, or bare Zarr arrays).
+#pragma once
+
+#include <cairn/base/executor.h>
+#include <cairn/checkpoint/layout.h>
+#include <cairn/checkpoint/pytree_item.h>
+#include <cairn/reader.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cairn::checkpoint {
+
+class OrbaxCheckpoint : public Checkpoint {
+ public:
+  OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options);
+  using Checkpoint::info;
+  using Checkpoint::read;
+
+  [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
+  [[nodiscard]] std::string read_string(std::size_t index) const override;
+  [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
+  [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override;
+
+ private:
+  [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
+  [[nodiscard]] std::string label(std::size_t index) const;
+  [[nodiscard]] handlers::WorkLimits limits() const;
+  void read_inside(const ReadRequest& request) const;
+
+  Layout layout_;
+  std::vector<PytreeItem> items_;         // their tensors have moved to tensors_
+  std::vector<TensorInfo> tensors_;       // of all items
+  std::vector<LeafSource> sources_;       // beside tensors_
+  std::vector<std::size_t> leaf_counts_;  // beside items_
+  std::vector<zarr::MissingChunk> missing_;
+  CheckpointInfo info_;
+  std::unique_ptr<Executor> own_executor_;  // null: the process's
+  std::uint64_t memory_;
+};
+
+}  // namespace cairn::checkpoint

@@ -1,0 +1,305 @@
+// pytree_item.cc -- opens one pytree: structure, arrays, strings and shardings, each from where this version keeps it.
+#include <cairn/base/file.h>
+#include <cairn/base/json.h>
+#include <cairn/checkpoint/metadata.h>
+#include <cairn/checkpoint/pytree_item.h>
+#include <cairn/checkpoint/union_store.h>
+#include <cairn/tree/msgpack.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace cairn::checkpoint {
+namespace {
+
+constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
+
+// Runs f; what it throws is noted as the reason why `file` could not be used.
+template <class F>
+void try_file(PytreeItem& out, const std::string& file, F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    out.broken.emplace_back(file, e.message());
+  }
+}
+
+std::optional<std::string> read_text(const std::string& path) {
+  if (!file_exists(path)) return std::nullopt;
+  const Bytes bytes = read_file(path, kMaxMetadataFile);
+  return std::string(as_text(bytes));
+}
+
+// ---- which store the arrays are in ----
+
+void open_database(PytreeItem& out, const OpenOptions& options) {
+  if (!file_exists(join(out.item.path, kManifestFile))) {
+    if (options.allow_uncommitted && !out.process_folders.empty()) {
+      out.storage = ArrayStorage::kUnmerged;
+      std::vector<StorePtr> parts;
+      for (const auto& folder : out.process_folders) parts.push_back(open_ocdbt(open_file_store(join(out.item.path, folder))));
+      out.arrays = union_store(std::move(parts));
+      return;
+    }
+    throw Error(Code::kNotFound, "the database's manifest is missing");
+  }
+  out.arrays = open_ocdbt(out.files, options.version);
+}
+
+bool uses_ocdbt(const PytreeItem& out, const Listing& listing) {
+  if (out.metadata.use_ocdbt) return *out.metadata.use_ocdbt;
+  return listing.has_file(kManifestFile) || (!out.process_folders.empty() && !listing.has_folder(kArrayMetadataFolder));
+}
+
+void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& options) {
+  for (const auto& name : listing.folders)
+    if (name.starts_with(kProcessPrefix)) out.process_folders.push_back(name);
+  if (!uses_ocdbt(out, listing)) {
+    out.arrays = out.files;
+    return;
+  }
+  out.storage = ArrayStorage::kOcdbt;
+  // A tree of texts and empty nodes has no database.
+  if (!out.has_arrays && !listing.has_file(kManifestFile)) return;
+  try_file(out, join(out.item.path, kManifestFile), [&] { open_database(out, options); });
+}
+
+// ---- leaves ----
+
+TensorInfo make_tensor(KeyPath path, std::string kind) {
+  TensorInfo tensor;
+  tensor.name = param_name(path);
+  tensor.path = std::move(path);
+  tensor.kind = std::move(kind);
+  return tensor;
+}
+
+void add_leaf(PytreeItem& out, TensorInfo tensor, LeafSource source = {}) {
+  out.tensors.push_back(std::move(tensor));
+  out.sources.push_back(std::move(source));
+}
+
+void add_recorded_leaves(PytreeItem& out, std::vector<LeafMetadata> leaves) {
+  out.tensors.reserve(leaves.size());
+  out.sources.reserve(leaves.size());
+  for (auto& leaf : leaves) {
+    TensorInfo tensor = make_tensor(std::move(leaf.path), std::move(leaf.value_type));
+    if (tensor.kind == "string")
+      tensor.dtype_name = "string";
+    else if (!leaf.skip_deserialize && tensor.kind != "placeholder" && !is_empty_node_type(tensor.kind))
+      tensor.dtype_name = handlers::kUnknownDtype;
+    add_leaf(out, std::move(tensor));
+  }
+}
+
+std::string kind_of(MsgpackKind kind) {
+  switch (kind) {
+    case MsgpackKind::kString:
+      return "string";
+    case MsgpackKind::kNone:
+      return "None";
+    case MsgpackKind::kEmptyDict:
+      return "Dict";
+    case MsgpackKind::kEmptyList:
+      return "List";
+    case MsgpackKind::kEmptyTuple:
+      return "Tuple";
+    case MsgpackKind::kArray:
+    case MsgpackKind::kBytes:
+      return "np.ndarray";
+    case MsgpackKind::kNumpyScalar:
+    case MsgpackKind::kScalar:
+    case MsgpackKind::kComplex:
+      return "scalar";
+  }
+  return "np.ndarray";
+}
+
+std::string text_of(const MsgpackLeaf& leaf) {
+  std::string text;
+  for (const auto piece : leaf.pieces) text += as_text(piece);
+  return text;
+}
+
+// A leaf whose value stands in the aggregate file.
+void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf, const std::shared_ptr<const Bytes>& file) {
+  TensorInfo tensor = make_tensor(leaf.path, kind_of(leaf.kind));
+  LeafSource source;
+  tensor.nbytes = leaf.nbytes();
+  if (tensor.kind == "string") {
+    tensor.dtype_name = "string";
+    source.text = text_of(leaf);
+  } else if (tensor.kind == "np.ndarray" || tensor.kind == "scalar") {
+    tensor.dtype = leaf.dtype;
+    tensor.dtype_name = leaf.dtype_name;
+    tensor.element_size = leaf.element_size;
+    tensor.shape = leaf.shape;
+    source.inside = InsideValue{file, leaf.pieces};
+    if (leaf.pieces.empty() && tensor.nbytes > 0) {  // a number of msgpack's own
+      const auto value = std::make_shared<const Bytes>(leaf.value.begin(), leaf.value.begin() + static_cast<std::ptrdiff_t>(tensor.nbytes));
+      source.inside = InsideValue{value, {*value}};
+    }
+  }
+  add_leaf(out, std::move(tensor), std::move(source));
+}
+
+bool is_stored_elsewhere(const MsgpackLeaf& leaf) {
+  if (leaf.kind != MsgpackKind::kString) return false;
+  const std::string text = text_of(leaf);
+  return text.starts_with("PLACEHOLDER://") || text.starts_with("AGGREGATED://");
+}
+
+// Values in the aggregate file win over stored arrays; its placeholders only say that there is an array.
+void add_aggregate_leaves(PytreeItem& out, const std::shared_ptr<const Bytes>& file) {
+  std::unordered_map<std::string, std::size_t> recorded;
+  for (std::size_t i = 0; i < out.tensors.size(); ++i) recorded.emplace(out.tensors[i].name, i);
+  for (const auto& leaf : decode_msgpack(*file)) {
+    const auto known = recorded.find(param_name(leaf.path));
+    if (is_stored_elsewhere(leaf)) {
+      if (known != recorded.end()) continue;
+      // What was saved is not recorded; arrays can always be read as host arrays.
+      TensorInfo tensor = make_tensor(leaf.path, "np.ndarray");
+      tensor.dtype_name = handlers::kUnknownDtype;
+      add_leaf(out, std::move(tensor));
+      continue;
+    }
+    add_inside_leaf(out, leaf, file);
+    if (known == recorded.end()) continue;
+    std::swap(out.tensors[known->second], out.tensors.back());
+    std::swap(out.sources[known->second], out.sources.back());
+    out.tensors.pop_back();
+    out.sources.pop_back();
+  }
+}
+
+KeyPath split_name(const std::string& name, char separator) {
+  KeyPath path;
+  if (name.empty()) return path;
+  for (std::size_t start = 0; start <= name.size();) {
+    const std::size_t end = std::min(name.find(separator, start), name.size());
+    path.push_back({name.substr(start, end - start), KeyType::kDict});
+    start = end + 1;
+  }
+  return path;
+}
+
+// Whether the name's parts could not be a tree: "a" a leaf and "a.b" below it.
+bool any_inside_another(const std::vector<std::string>& names, char separator) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    for (std::size_t at = name.find(separator); at != std::string::npos; at = name.find(separator, at + 1))
+      if (std::binary_search(names.begin(), names.end(), name.substr(0, at))) return true;
+    return !name.empty() && std::binary_search(names.begin(), names.end(), "");
+  });
+}
+
+// No structure is recorded: the arrays' names, split where their writer joined them.
+void add_named_leaves(PytreeItem& out, char separator) {
+  const auto names = handlers::find_array_names(out.arrays, out.keys);
+  const bool flat = any_inside_another(names, separator);
+  for (const auto& name : names) {
+    TensorInfo tensor = make_tensor(flat ? KeyPath{{name, KeyType::kDict}} : split_name(name, separator), "np.ndarray");
+    tensor.name = name;
+    tensor.dtype_name = handlers::kUnknownDtype;
+    add_leaf(out, std::move(tensor));
+  }
+}
+
+// ---- what stands beside the arrays ----
+
+void attach_shardings(PytreeItem& out) {
+  const std::string file = join(out.item.path, kShardingFile);
+  try_file(out, file, [&] {
+    const auto text = read_text(file);
+    if (!text) return;
+    auto shardings = parse_shardings(*text);
+    for (auto& tensor : out.tensors)
+      if (const auto it = shardings.find(tensor.name); it != shardings.end() && tensor.is_array()) tensor.sharding = std::move(it->second);
+  });
+}
+
+void attach_strings(PytreeItem& out) {
+  const auto is_missing = [&](std::size_t i) { return out.tensors[i].kind == "string" && !out.sources[i].text; };
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = 0; i < out.tensors.size(); ++i)
+    if (is_missing(i)) wanted.push_back(i);
+  if (wanted.empty()) return;
+  const std::string file = join(out.item.path, kStringsFile);
+  std::unordered_map<std::string, std::string> strings;
+  std::string error = "it is not in " + std::string(kStringsFile);
+  try_file(out, file, [&] {
+    const auto text = read_text(file);
+    if (text)
+      strings = parse_strings(*text);
+    else
+      error = std::string(kStringsFile) + " is missing";
+  });
+  if (!out.broken.empty() && out.broken.back().first == file) error = out.broken.back().first + ": " + out.broken.back().second;
+  for (const auto i : wanted) {
+    const auto it = strings.find(out.tensors[i].name);
+    if (it == strings.end()) {
+      out.tensors[i].error = error;
+      continue;
+    }
+    out.sources[i].text = it->second;
+    out.tensors[i].nbytes = it->second.size();
+  }
+}
+
+void attach_arrays(PytreeItem& out) {
+  if (out.arrays == nullptr && out.has_arrays) {
+    const std::string why =
+        out.broken.empty() ? "the arrays' database is missing" : out.broken.back().first + ": " + out.broken.back().second;
+    for (auto& tensor : out.tensors)
+      if (tensor.dtype_name == handlers::kUnknownDtype) tensor.error = why;
+    return;
+  }
+  if (!out.has_arrays) return;
+  auto arrays = handlers::open_arrays(out.arrays, out.zarr_format, out.tensors);
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    if (arrays[i]) out.sources[i].array = std::move(arrays[i]);
+  handlers::fill_stored_sizes(out.keys, out.tensors);
+}
+
+bool wants_arrays(const PytreeItem& out) {
+  return out.structure == Structure::kNames || std::any_of(out.tensors.begin(), out.tensors.end(),
+                                                           [](const auto& tensor) { return tensor.dtype_name == handlers::kUnknownDtype; });
+}
+
+}  // namespace
+
+PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options) {
+  PytreeItem out;
+  out.item = item;
+  out.version = options.version;
+  out.files = open_file_store(item.path);
+  const Listing listing = list_directory(item.path);
+  const std::string metadata_file = join(item.path, kTreeMetadataFile);
+  if (listing.has_file(kTreeMetadataFile) && kind != LayoutKind::kZarr) {
+    out.metadata = in([&] { return metadata_file; }, [&] { return parse_tree_metadata(*read_text(metadata_file)); });
+    out.structure = Structure::kTreeMetadata;
+    out.zarr_format = out.metadata.use_zarr3 ? 3 : 2;
+    if (out.metadata.store_array_data_equal_to_fill_value) out.missing = zarr::MissingChunk::kError;
+    add_recorded_leaves(out, std::exchange(out.metadata.leaves, {}));
+  }
+  if (listing.has_file(kAggregateFile) && kind != LayoutKind::kZarr) {
+    const std::string file = join(item.path, kAggregateFile);
+    if (out.structure != Structure::kTreeMetadata) out.structure = Structure::kAggregate;
+    in([&] { return file; }, [&] { add_aggregate_leaves(out, std::make_shared<const Bytes>(read_file(file))); });
+  }
+  out.has_arrays = wants_arrays(out);
+  open_store(out, listing, options);
+  if (out.has_arrays && out.arrays != nullptr) {
+    try_file(out, out.arrays->describe(""), [&] { out.keys = out.arrays->list(""); });
+  }
+  if (out.structure == Structure::kNames) {
+    if (out.arrays == nullptr || (out.keys.empty() && !out.broken.empty()))
+      throw Error(Code::kDataLoss, out.broken.back().first + ": " + out.broken.back().second);
+    add_named_leaves(out, kind == LayoutKind::kZarr ? '/' : '.');
+  }
+  attach_arrays(out);
+  attach_shardings(out);
+  attach_strings(out);
+  return out;
+}
+
+}  // namespace cairn::checkpoint

@@ -1,0 +1,66 @@
+// pytree_item.h -- one pytree of a checkpoint, opened: its leaves, and where the value of each is.
+#pragma once
+
+#include <cairn/checkpoint/layout.h>
+#include <cairn/handlers/array_reader.h>
+#include <cairn/kvstore.h>
+#include <cairn/reader.h>
+#include <cairn/tree/tree_metadata.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::checkpoint {
+
+// Where the structure of a tree is known from.
+enum class Structure : std::uint8_t {
+  kTreeMetadata,  // `_METADATA`
+  kAggregate,     // the legacy msgpack file
+  kNames,         // nothing but the names of the arrays: Orbax checkpoints without either, and bare Zarr arrays
+};
+
+enum class ArrayStorage : std::uint8_t {
+  kFolders,   // one folder per parameter
+  kOcdbt,     // a database
+  kUnmerged,  // the databases of the processes, not merged yet
+};
+
+// The C-order bytes of an array that stands in the aggregate file, in pieces one behind the other.
+struct InsideValue {
+  std::shared_ptr<const Bytes> file;
+  std::vector<ByteView> pieces;
+};
+
+// Where the value of one leaf is: in a stored array, in the aggregate file, in a file of strings, or nowhere (empty nodes).
+struct LeafSource {
+  std::optional<zarr::ZarrArray> array;
+  std::optional<InsideValue> inside;
+  std::optional<std::string> text;
+};
+
+struct PytreeItem {
+  Item item;
+  StorePtr files;   // the item's folder
+  StorePtr arrays;  // where the arrays' keys are; null if the database cannot be opened
+  Structure structure = Structure::kNames;
+  ArrayStorage storage = ArrayStorage::kFolders;
+  OcdbtVersion version;                      // which one of the database
+  std::vector<std::string> process_folders;  // ocdbt.process_*
+  TreeMetadata metadata;                     // without leaves: those are `tensors`
+  zarr::MissingChunk missing = zarr::MissingChunk::kFill;
+  int zarr_format = 0;      // 0: not recorded
+  bool has_arrays = false;  // whether any leaf is to be found in `arrays`
+  std::vector<TensorInfo> tensors;
+  std::vector<LeafSource> sources;                          // beside tensors
+  std::vector<ListEntry> keys;                              // everything in `arrays`
+  std::vector<std::pair<std::string, std::string>> broken;  // file, why it could not be used
+};
+
+// Opens what can be opened: an array that is missing or damaged is a tensor with an error. Throws only if the structure
+// itself cannot be read.
+PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
+
+}  // namespace cairn::checkpoint

@@ -1,0 +1,314 @@
+// verify.cc -- reads everything of a checkpoint and says what is wrong with it.
+#include <cairn/base/file.h>
+#include <cairn/base/json.h>
+#include <cairn/checkpoint/metadata.h>
+#include <cairn/checkpoint/orbax_reader.h>
+#include <cairn/checkpoint/verify.h>
+#include <cairn/ocdbt/check.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace cairn::checkpoint {
+namespace {
+
+constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
+
+using Names = std::unordered_map<std::string_view, std::size_t>;  // of leaves, to their place
+
+std::string text_of_file(const std::string& path) { return std::string(as_text(read_file(path, kMaxMetadataFile))); }
+
+// One item, being checked.
+class ItemCheck {
+ public:
+  ItemCheck(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report) : item_(item), leaves_(leaves), report_(report) {
+    for (std::size_t i = 0; i < leaves.tensors.size(); ++i) names_.emplace(leaves.tensors[i].name, i);
+  }
+
+  void run() {
+    check_leaves();
+    check_databases();
+    check_unnamed_arrays();
+    check_shardings();
+    check_strings();
+    check_array_metadatas();
+    check_orphans();
+  }
+
+ private:
+  void add(Severity severity, const std::string& tensor, const std::string& file, const std::string& message) {
+    Finding finding;
+    finding.severity = severity;
+    finding.tensor = tensor;
+    finding.file = file;
+    finding.message = message;
+    report_.findings.push_back(std::move(finding));
+  }
+  void damage(const std::string& tensor, const std::string& file, const std::string& message) {
+    add(Severity::kDamage, tensor, file, message);
+  }
+  void note(const std::string& tensor, const std::string& file, const std::string& message) { add(Severity::kNote, tensor, file, message); }
+
+  [[nodiscard]] std::string path(std::string_view name) const { return join(item_.item.path, name); }
+  [[nodiscard]] std::string label(std::size_t i) const {
+    const TensorInfo& t = leaves_.tensors[i];
+    return t.item ? *t.item + "/" + t.name : t.name;
+  }
+
+  // The text of a metadata file, if it is there and can be read.
+  std::optional<std::string> read_if_there(const std::string& file) {
+    if (!file_exists(file)) return std::nullopt;
+    auto text = try_call([&] { return text_of_file(file); });
+    if (!text) {
+      damage("", file, text.error().message());
+      return std::nullopt;
+    }
+    report_.bytes += text.value().size();
+    return std::move(text).value();
+  }
+
+  void check_leaves();
+  void check_databases();
+  void check_process_database(const std::string& folder);
+  void check_unnamed_arrays();
+  [[nodiscard]] bool is_named(std::string_view key) const;
+  void check_shardings();
+  void check_strings();
+  void check_array_metadatas();
+  void check_array_metadata(const StoredArrayMetadata& stored, const std::string& file);
+  void check_orphans();
+  [[nodiscard]] bool belongs(std::string_view key) const;
+
+  const PytreeItem& item_;
+  const ItemLeaves& leaves_;
+  VerifyReport& report_;
+  Names names_;
+  std::set<std::string> files_;  // below the item's folder, that the databases are made of
+};
+
+void ItemCheck::check_leaves() {
+  for (std::size_t i = 0; i < leaves_.tensors.size(); ++i) {
+    const TensorInfo& tensor = leaves_.tensors[i];
+    const bool stored_array = leaves_.sources[i].array.has_value();  // those are counted when their chunks are checked
+    if (!stored_array && !tensor.dtype_name.empty()) ++report_.tensors;
+    if (!tensor.error.empty()) damage(label(i), "", tensor.error);
+    if (leaves_.sources[i].inside) {
+      report_.bytes += tensor.nbytes;
+      report_.unprotected.push_back(label(i));
+    }
+  }
+}
+
+void ItemCheck::check_databases() {
+  for (const auto& [file, why] : item_.broken)
+    if (item_.storage == ArrayStorage::kFolders || file_exists(file)) damage("", file, why);
+  if (item_.storage == ArrayStorage::kFolders) return;
+  if (item_.storage == ArrayStorage::kOcdbt) {
+    if (file_exists(path(kManifestFile)))
+      ocdbt::check_database(item_.files, report_, files_);
+    else if (item_.has_arrays)
+      damage("", path(kManifestFile), "the database's manifest is missing");
+  }
+  for (const auto& folder : item_.process_folders) check_process_database(folder);
+}
+
+// The merged database has copied what these say, and refers to the values in their data files.
+void ItemCheck::check_process_database(const std::string& folder) {
+  if (!file_exists(join(path(folder), kManifestFile))) {
+    if (item_.storage == ArrayStorage::kUnmerged) damage("", join(path(folder), kManifestFile), "the database's manifest is missing");
+    return;
+  }
+  std::set<std::string> files;
+  ocdbt::check_database(open_file_store(path(folder)), report_, files);
+  for (const auto& file : files) files_.insert(join(folder, file));
+}
+
+// Whether some leaf has a name that the key may lie below. Names may hold '/', so every part of the key is tried.
+bool ItemCheck::is_named(std::string_view key) const {
+  if (names_.contains("")) return true;
+  for (auto slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1))
+    if (names_.contains(key.substr(0, slash))) return true;
+  return false;
+}
+
+void ItemCheck::check_unnamed_arrays() {
+  std::set<std::string> unnamed;
+  for (const auto& entry : item_.keys) {
+    if (item_.storage == ArrayStorage::kFolders && belongs(entry.key)) continue;
+    if (const auto name = handlers::array_of_key(entry.key); name && !is_named(entry.key)) unnamed.insert(std::string(*name));
+  }
+  for (const auto& name : unnamed) {
+    if (item_.structure == Structure::kNames)
+      damage(name, "", "chunks are stored under this name, but no .zarray or zarr.json");
+    else
+      note(name, "", "this array is stored, but no leaf of the tree has its name");
+  }
+}
+
+void ItemCheck::check_shardings() {
+  const std::string file = path(kShardingFile);
+  const auto text = read_if_there(file);
+  if (!text) return;
+  const auto shardings = try_call([&] { return parse_shardings(*text); });
+  if (!shardings) return damage("", file, shardings.error().message());
+  for (const auto& [name, json] : shardings.value()) {
+    if (!names_.contains(name)) note(name, file, "a sharding is recorded for a name that no leaf has");
+    const auto parsed = try_call([&] { return parse_json(json); });
+    if (!parsed)
+      damage(name, file, "the recorded sharding is no JSON: " + parsed.error().message());
+    else if (parsed.value().find("sharding_type") == nullptr)
+      damage(name, file, "the recorded sharding has no 'sharding_type'");
+  }
+}
+
+void ItemCheck::check_strings() {
+  const std::string file = path(kStringsFile);
+  const auto text = read_if_there(file);
+  if (!text) return;
+  const auto strings = try_call([&] { return parse_strings(*text); });
+  if (!strings) return damage("", file, strings.error().message());
+  for (const auto& [name, value] : strings.value()) {
+    const auto it = names_.find(name);
+    if (it == names_.end() || leaves_.tensors[it->second].kind != "string")
+      note(name, file, "a text is stored that no string leaf has the name of");
+  }
+}
+
+void ItemCheck::check_array_metadatas() {
+  const std::string folder = path(kArrayMetadataFolder);
+  std::optional<std::vector<StoredArrayMetadata>> first;
+  std::string first_file;
+  for (const auto& name : list_directory(folder).files) {
+    const std::string file = join(folder, name);
+    const auto text = read_if_there(file);
+    if (!text) continue;
+    auto arrays = try_call([&] { return parse_array_metadatas(*text); });
+    if (!arrays) {
+      damage("", file, arrays.error().message());
+      continue;
+    }
+    for (const auto& array : arrays.value()) check_array_metadata(array, file);
+    auto sorted = std::move(arrays).value();
+    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    if (first && *first != sorted) damage("", file, "differs from " + first_file + "; all processes must agree");
+    if (!first) {
+      first = std::move(sorted);
+      first_file = file;
+    }
+  }
+}
+
+void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const std::string& file) {
+  const auto it = names_.find(stored.name);
+  if (it == names_.end()) return note(stored.name, file, "describes an array that no leaf of the tree has the name of");
+  const auto& array = leaves_.sources[it->second].array;
+  if (!array) return;
+  const Shape& chunk = array->metadata().chunk_shape;
+  if (stored.chunk_shape != chunk && stored.chunk_shape != array->metadata().read_chunk_shape())
+    damage(label(it->second), file,
+           "says that chunks have shape " + shape_text(stored.chunk_shape) + "; the array's have " + shape_text(chunk));
+  if (stored.write_shape.size() != array->metadata().shape.size())
+    damage(label(it->second), file,
+           "gives a write shape " + shape_text(stored.write_shape) + " for an array of shape " + shape_text(array->metadata().shape));
+}
+
+bool is_known_file(std::string_view name) {
+  for (const auto known : {kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile, kAggregateFile, kCommitFile, kV1Marker,
+                           std::string_view("_CHECKPOINT_DELETION")})
+    if (name == known) return true;
+  return false;
+}
+
+// 32 hexadecimal digits, perhaps behind a prefix.
+bool is_data_file_name(std::string_view name) {
+  constexpr std::size_t kDigits = 32;
+  return name.size() >= kDigits && name.substr(name.size() - kDigits).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Whether a file of the item's folder is metadata or made of a database.
+bool ItemCheck::belongs(std::string_view key) const {
+  return is_known_file(key) || key.starts_with(std::string(kArrayMetadataFolder) + "/") || key.starts_with("descriptor/") ||
+         files_.contains(std::string(key));
+}
+
+void ItemCheck::check_orphans() {
+  const auto files = try_call([&] { return item_.files->list(""); });
+  if (!files) return damage("", item_.item.path, files.error().message());
+  std::map<std::string, std::pair<std::size_t, std::uint64_t>> leftovers;  // by folder: files and their bytes
+  for (const auto& entry : files.value()) {
+    if (belongs(entry.key)) continue;
+    // Keys of arrays have been looked at; here are files that cannot even be one.
+    const std::size_t name = entry.key.rfind('/') + 1;
+    const std::string_view last = std::string_view(entry.key).substr(name);
+    const bool of_zarr = handlers::array_of_key(entry.key).has_value() || last == ".zgroup" || last == ".zmetadata" || last == "zarr.json";
+    if (item_.storage == ArrayStorage::kFolders && of_zarr) continue;
+    if (item_.storage != ArrayStorage::kFolders && is_data_file_name(last)) {
+      auto& [count, bytes] = leftovers[entry.key.substr(0, name)];
+      ++count;
+      bytes += entry.size;
+    } else {
+      note("", path(entry.key), last.ends_with(".__lock") ? "a lock file was left behind" : "nothing refers to this file");
+    }
+  }
+  // Each later commit to a database may leave some behind: usual in the folders of processes.
+  for (const auto& [folder, sum] : leftovers)
+    note("", path(folder),
+         std::to_string(sum.first) + " data file" + (sum.first == 1 ? "" : "s") + " that nothing refers to any more (" +
+             std::to_string(sum.second) + " bytes)");
+}
+
+void add_finding(VerifyReport& report, Severity severity, std::string file, std::string message) {
+  Finding finding;
+  finding.severity = severity;
+  finding.file = std::move(file);
+  finding.message = std::move(message);
+  report.findings.push_back(std::move(finding));
+}
+
+void verify_other_item(const Item& item, VerifyReport& report) {
+  for (const auto& name : list_directory(item.path).files) {
+    if (name != "metadata" && name != item.name && !name.ends_with(".json")) continue;
+    const std::string file = join(item.path, name);
+    const auto parsed = try_call([&] { return parse_json(text_of_file(file)); });
+    if (!parsed) add_finding(report, Severity::kDamage, file, parsed.error().message());
+  }
+}
+
+}  // namespace
+
+void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report) { ItemCheck(item, leaves, report).run(); }
+
+void verify_surroundings(const Layout& layout, VerifyReport& report) {
+  if (!layout.uncommitted.empty()) add_finding(report, Severity::kNote, layout.path, "not committed: " + layout.uncommitted);
+  const std::string file = join(layout.path, kCheckpointMetadataFile);
+  if (layout.kind != LayoutKind::kZarr && file_exists(file)) {
+    const auto metadata = try_call([&] { return read_checkpoint_metadata(file); });
+    if (!metadata) add_finding(report, Severity::kDamage, file, metadata.error().message());
+    if (metadata && layout.kind == LayoutKind::kComposite)
+      for (const auto& [name, handler] : metadata.value().item_handlers)
+        if (!name.empty() &&
+            std::none_of(layout.items.begin(), layout.items.end(), [&, &n = name](const Item& item) { return item.name == n; }))
+          add_finding(report, Severity::kNote, file, "item '" + name + "' is recorded, but there is no folder of that name");
+  }
+  for (const auto& item : layout.items)
+    if (item.kind == ItemKind::kOther) verify_other_item(item, report);
+}
+
+VerifyReport OrbaxCheckpoint::verify(const ProgressFn& progress) const {
+  VerifyReport report;
+  verify_surroundings(layout_, report);
+  std::vector<handlers::ArrayCheck> checks;
+  for (std::size_t first = 0, i = 0; i < items_.size(); ++i) {
+    const std::size_t count = leaf_counts_[i];
+    verify_item(items_[i], {std::span(tensors_).subspan(first, count), std::span(sources_).subspan(first, count)}, report);
+    for (std::size_t t = first; t < first + count; ++t)
+      if (sources_[t].array) checks.push_back({&*sources_[t].array, label(t), missing_[t], items_[i].storage != ArrayStorage::kFolders});
+    first += count;
+  }
+  handlers::verify_arrays(checks, limits(), progress, report);
+  return report;
+}
+
+}  // namespace cairn::checkpoint

@@ -1,0 +1,25 @@
+// verify.h -- checks of one pytree item beyond its arrays' chunks: database, metadata files, and what belongs to nothing.
+#pragma once
+
+#include <cairn/checkpoint/layout.h>
+#include <cairn/checkpoint/pytree_item.h>
+#include <cairn/reader.h>
+#include <cairn/verify_report.h>
+
+#include <span>
+
+namespace cairn::checkpoint {
+
+// The leaves of one item.
+struct ItemLeaves {
+  std::span<const TensorInfo> tensors;
+  std::span<const LeafSource> sources;
+};
+
+// Everything about `item` but the chunks. Goes on after damage; never throws for it.
+void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report);
+
+// _CHECKPOINT_METADATA and the items that are no pytrees.
+void verify_surroundings(const Layout& layout, VerifyReport& report);
+
+}  // namespace cairn::checkpoint

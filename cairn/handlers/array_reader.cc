@@ -1,0 +1,199 @@
+// array_reader.cc -- opens, describes, reads and checks the stored arrays of a pytree.
+#include <cairn/base/box.h>
+#include <cairn/base/json.h>
+#include <cairn/handlers/array_reader.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <thread>
+#include <unordered_map>
+
+namespace cairn::handlers {
+namespace {
+
+constexpr auto kProgressInterval = std::chrono::milliseconds(100);
+
+zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, int zarr_format, zarr::MetadataCache& cache) {
+  if (zarr_format == 0) return zarr::ZarrArray::open(store, name, 0, &cache);
+  try {
+    return zarr::ZarrArray::open(store, name, zarr_format, &cache);
+  } catch (const Error& e) {
+    if (e.code() != Code::kNotFound) throw;
+    return zarr::ZarrArray::open(store, name, 0, &cache);
+  }
+}
+
+void describe(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
+  tensor.dtype = metadata.dtype;
+  tensor.element_size = metadata.element_size;
+  tensor.dtype_name = metadata.dtype_name;
+  tensor.shape = metadata.shape;
+  tensor.chunk_shape = metadata.read_chunk_shape();
+  tensor.nbytes = 0;
+  const auto count = static_cast<std::uint64_t>(element_count(metadata.shape));
+  if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.element_size), &tensor.nbytes))
+    throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " + metadata.dtype_name + " takes more than 2^64 bytes");
+}
+
+// "0", "1.2", "1/2", "c", "c/1/2", "c.1": what both Zarr versions call chunks.
+bool is_chunk_key(std::string_view rest) {
+  if (rest == "c") return true;
+  if (rest.starts_with("c/") || rest.starts_with("c.")) rest.remove_prefix(2);
+  return !rest.empty() && std::all_of(rest.begin(), rest.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '/'; });
+}
+
+bool is_metadata_key(std::string_view rest) { return rest == ".zarray" || rest == "zarr.json" || rest == ".zattrs"; }
+
+using NameIndex = std::unordered_map<std::string_view, std::size_t>;
+
+// The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits is taken.
+std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameIndex& index) {
+  for (auto slash = key.rfind('/'); slash != std::string_view::npos;
+       slash = slash == 0 ? std::string_view::npos : key.rfind('/', slash - 1)) {
+    const auto it = index.find(key.substr(0, slash));
+    if (it != index.end() && is_chunk_key(key.substr(slash + 1))) return it->second;
+  }
+  const auto bare = index.find("");
+  return bare != index.end() && is_chunk_key(key) ? std::optional(bare->second) : std::nullopt;
+}
+
+bool is_group(const StorePtr& store, const std::string& key) {
+  const auto text = store->read(key, {});
+  if (!text) return false;
+  const auto json = try_call([&] { return parse_json(as_text(*text)); });
+  if (!json) return false;
+  const Json* type = json.value().find("node_type");
+  return type != nullptr && type->as_string() != nullptr && *type->as_string() == "group";
+}
+
+// Calls a ProgressFn now and then from a thread of its own, while it lives.
+class ProgressPump {
+ public:
+  ProgressPump(const Progress& progress, const ProgressFn& call) : progress_(progress), call_(call) {
+    if (call_) thread_ = std::thread([this] { run(); });
+  }
+  ProgressPump(const ProgressPump&) = delete;
+  ProgressPump& operator=(const ProgressPump&) = delete;
+  ~ProgressPump() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, kProgressInterval, [this] { return stop_; })) call_(progress_.done, progress_.total);
+  }
+
+  const Progress& progress_;
+  const ProgressFn& call_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+std::uint64_t view_bytes(const MutableArrayView& view) { return static_cast<std::uint64_t>(element_count(view.shape)) * view.element_size; }
+
+void append(VerifyReport&& from, VerifyReport& to) {
+  std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
+  std::move(from.unprotected.begin(), from.unprotected.end(), std::back_inserter(to.unprotected));
+  to.tensors += from.tensors;
+  to.chunks += from.chunks;
+  to.bytes += from.bytes;
+}
+
+}  // namespace
+
+StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors) {
+  StoredArrays arrays(tensors.size());
+  zarr::MetadataCache cache;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].dtype_name != kUnknownDtype) continue;
+    try {
+      arrays[i] = open_array(store, tensors[i].name, zarr_format, cache);
+      describe(arrays[i]->metadata(), tensors[i]);
+    } catch (const Error& e) {
+      arrays[i].reset();
+      tensors[i].dtype_name = kUnknownDtype;
+      tensors[i].error = e.code() == Code::kNotFound ? "no array is stored under this name" : e.message();
+    }
+  }
+  return arrays;
+}
+
+void fill_stored_sizes(std::span<const ListEntry> keys, std::span<TensorInfo> tensors) {
+  NameIndex index;
+  index.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].is_array()) index.emplace(tensors[i].name, i);
+  for (const auto& entry : keys) {
+    const std::size_t slash = entry.key.rfind('/');
+    if (is_metadata_key(std::string_view(entry.key).substr(slash == std::string::npos ? 0 : slash + 1))) continue;
+    if (const auto tensor = tensor_of_chunk(entry.key, index)) tensors[*tensor].stored_nbytes += entry.size;
+  }
+  // Leaves that share a name share the array.
+  for (auto& tensor : tensors)
+    if (tensor.is_array()) tensor.stored_nbytes = tensors[index.at(tensor.name)].stored_nbytes;
+}
+
+std::vector<std::string> find_array_names(const StorePtr& store, std::span<const ListEntry> keys) {
+  std::vector<std::string> names;
+  for (const auto& entry : keys) {
+    const std::size_t slash = entry.key.rfind('/');
+    const std::string_view last = std::string_view(entry.key).substr(slash == std::string::npos ? 0 : slash + 1);
+    if (last != ".zarray" && (last != "zarr.json" || is_group(store, entry.key))) continue;
+    names.push_back(entry.key.substr(0, slash == std::string::npos ? 0 : slash));
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::optional<std::string_view> array_of_key(std::string_view key) {
+  for (std::size_t slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1)) {
+    const std::string_view rest = key.substr(slash + 1);
+    if (is_chunk_key(rest) || is_metadata_key(rest)) return key.substr(0, slash);
+  }
+  return is_chunk_key(key) || is_metadata_key(key) ? std::optional(std::string_view()) : std::nullopt;
+}
+
+void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits, const ProgressFn& progress) {
+  Progress counter;
+  for (const auto& read : reads) counter.total += view_bytes(read.out);
+  {
+    const ProgressPump pump(counter, progress);
+    ByteBudget budget(limits.memory);
+    zarr::read_boxes(reads, {limits.executor, &budget, &counter, false});
+  }
+  if (progress) progress(counter.total, counter.total);
+}
+
+void verify_arrays(std::span<const ArrayCheck> checks, const WorkLimits& limits, const ProgressFn& progress, VerifyReport& report) {
+  Progress counter;
+  for (const auto& check : checks) {
+    const auto& metadata = check.array->metadata();
+    counter.total += static_cast<std::uint64_t>(element_count(metadata.shape)) * metadata.element_size;
+  }
+  std::vector<VerifyReport> parts(checks.size());
+  {
+    const ProgressPump pump(counter, progress);
+    ByteBudget budget(limits.memory);
+    Executor& executor = limits.executor != nullptr ? *limits.executor : default_executor();
+    executor.for_each(checks.size(), [&](std::size_t i) {
+      const zarr::ReadContext context{limits.executor, &budget, &counter, checks[i].in_database};
+      zarr::verify_array(*checks[i].array, checks[i].label, checks[i].missing, context, parts[i]);
+    });
+  }
+  for (auto& part : parts) append(std::move(part), report);
+  report.tensors += checks.size();
+  if (progress) progress(counter.total, counter.total);
+}
+
+}  // namespace cairn::handlers

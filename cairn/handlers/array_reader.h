@@ -1,0 +1,56 @@
+// array_reader.h -- the stored arrays of one pytree: which there are, what they are like, reading and checking them. The
+// bridge between leaves, which have parameter names, and Zarr arrays, which are keys below those names.
+#pragma once
+
+#include <cairn/base/executor.h>
+#include <cairn/kvstore.h>
+#include <cairn/reader.h>
+#include <cairn/verify_report.h>
+#include <cairn/zarr/array.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cairn::handlers {
+
+// What a leaf whose array is still to be looked up has as dtype_name; it keeps it where that fails.
+inline constexpr std::string_view kUnknownDtype = "?";
+
+// The arrays of some tensors, by position; nullopt where there is none (or it cannot be opened).
+using StoredArrays = std::vector<std::optional<zarr::ZarrArray>>;
+
+// Opens the array of every tensor whose dtype_name is "?" and fills in what its metadata says. One that is missing or
+// damaged gets an `error` and keeps "?"; the others go on. zarr_format: 2, 3 (the other is tried if there is none), or 0.
+StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors);
+
+// Adds up, for each tensor, the sizes of its chunks. `keys`: everything in the store.
+void fill_stored_sizes(std::span<const ListEntry> keys, std::span<TensorInfo> tensors);
+
+// Names of the arrays whose metadata is among `keys`, sorted; Zarr v3 groups, which look alike, are left out.
+std::vector<std::string> find_array_names(const StorePtr& store, std::span<const ListEntry> keys);
+
+// The parameter that `key` belongs to if it has the form of a chunk or of metadata: "a/.zarray", "a/0.1", "a/c/0" -> "a".
+std::optional<std::string_view> array_of_key(std::string_view key);
+
+// How much work may be done at once, and who wants to know.
+struct WorkLimits {
+  Executor* executor = nullptr;
+  std::uint64_t memory = std::uint64_t{1} << 30U;
+};
+
+// Reads all as one plan; progress is called about ten times a second, and at the end.
+void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits, const ProgressFn& progress);
+
+// One array to be checked.
+struct ArrayCheck {
+  const zarr::ZarrArray* array = nullptr;
+  std::string label;
+  zarr::MissingChunk missing = zarr::MissingChunk::kError;
+  bool in_database = false;  // whose nodes have checksums, and so have values inside them
+};
+// Decodes every chunk of every array, in parallel; findings keep the order of `checks`.
+void verify_arrays(std::span<const ArrayCheck> checks, const WorkLimits& limits, const ProgressFn& progress, VerifyReport& report);
+
+}  // namespace cairn::handlers
