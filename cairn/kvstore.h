@@ -74,7 +74,7 @@ using StorePtr = std::shared_ptr<KvStore>;
 // An empty store in memory.
 StorePtr make_memory_store();
 // The folder at `path` (it need not exist for reading nothing); keys are relative paths inside it. Keys with empty, "."
-// or ".." components, NUL, or ending in "/" are refused with invalid_argument.
+// or ".." components, NUL, or ending in "/" are refused with invalid_argument. Listings leave out files that are being written.
 StorePtr open_file_store(std::string path);
 // "file:///path", a plain path, or "memory://". Throws unimplemented for other schemes.
 StorePtr open_store(std::string_view url);

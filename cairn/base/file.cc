@@ -19,6 +19,7 @@
 namespace cairn {
 namespace {
 
+constexpr std::string_view kTemporary = ".cairn-tmp-";
 constexpr std::uint64_t kMaxOffset = std::numeric_limits<off_t>::max();
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
@@ -179,10 +180,17 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+bool is_temporary_name(std::string_view name) {
+  const auto at = name.rfind(kTemporary);
+  if (at == std::string_view::npos || at == 0) return false;
+  const std::string_view suffix = name.substr(at + kTemporary.size());
+  return !suffix.empty() && suffix.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (path_.find('\0') != std::string::npos) throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
   do {
-    temp_path_ = path_ + ".cairn-tmp-" + random_suffix();
+    temp_path_ = path_ + std::string(kTemporary) + random_suffix();
     fd_ = uninterrupted([&] { return ::open(temp_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
   } while (fd_ < 0 && errno == EEXIST);
   if (fd_ < 0) fail(temp_path_, "create the file", errno);

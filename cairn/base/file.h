@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace cairn {
 
@@ -58,6 +59,9 @@ class MappedFile {
   explicit MappedFile(ByteView bytes) : bytes_(bytes) {}
   ByteView bytes_;
 };
+
+// True for the name of a file that an AtomicFile is writing, or has left behind in a crash.
+bool is_temporary_name(std::string_view name);
 
 // Writes a file beside its final path (<path>.cairn-tmp-<random>), and makes it appear whole or not at all: write, sync,
 // rename, sync the directory. A crash before the rename leaves the old file, or none. Destroyed without commit(): the

@@ -15,6 +15,7 @@
 namespace cairn {
 namespace {
 
+constexpr std::size_t kMostDepth = 1000;  // parsing, writing and destroying a value recurse
 constexpr std::string_view kLoneSurrogate = "a lone surrogate escape (no character, UTF-8 cannot hold it)";
 
 Error parse_error(const std::string& what, std::size_t offset) {
@@ -239,8 +240,7 @@ std::string_view Json::type_text() const {
 
 Json parse_json(std::string_view text, const JsonLimits& limits) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  constexpr unsigned kFlags =
-      rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseNanAndInfFlag;
+  constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseNanAndInfFlag;
   // The library counts in 32 bits.
   const std::size_t max_bytes = std::min<std::size_t>(limits.max_bytes, std::numeric_limits<std::int32_t>::max());
   if (text.size() > max_bytes)
@@ -255,7 +255,7 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   copy.append(text, start).append(kPadding, '\0');
   rapidjson::InsituStringStream stream(copy.data());
   rapidjson::Reader reader;
-  Builder builder(limits.max_depth);
+  Builder builder(std::min(limits.max_depth, kMostDepth));
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
   if (!builder.refusal().empty()) throw parse_error(builder.refusal(), start + result.Offset());
   if (result.IsError()) throw parse_error(std::string(reason(result.Code())), start + result.Offset());

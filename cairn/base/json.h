@@ -71,12 +71,12 @@ class Json {
 };
 
 struct JsonLimits {
-  std::size_t max_depth = 128;
+  std::size_t max_depth = 128;  // never more than 1000
   std::size_t max_bytes = std::size_t{1} << 30U;
 };
 
 // Throws data_loss with the byte offset for anything that is not exactly one JSON value (white space and a UTF-8
-// byte-order mark around it are fine); strings must be valid UTF-8. Not recursive.
+// byte-order mark around it are fine); the text must be valid UTF-8.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 enum class JsonStyle {

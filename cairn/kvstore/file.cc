@@ -136,7 +136,8 @@ class Lister {
 
   void visit(int dir, const std::string& folder, const char* name) {
     const std::string_view text(name);
-    if (text == "." || text == "..") return;
+    // A file being written is no value yet.
+    if (text == "." || text == ".." || is_temporary_name(text)) return;
     std::string key = folder.empty() ? std::string(text) : folder + "/" + name;
     if (!key.starts_with(prefix_)) return;
     struct stat status {};

@@ -150,11 +150,18 @@ TEST(AtomicFile, AppearsOnlyAtItsCommit) {
   EXPECT_EQ(text_of(dir / "f"), "old");
   EXPECT_EQ(names_in(dir.path()).size(), 2U);
   EXPECT_THAT(names_in(dir.path()).at(1), ::testing::StartsWith("f.cairn-tmp-"));
+  EXPECT_TRUE(is_temporary_name(names_in(dir.path()).at(1)));
   file.commit();
   EXPECT_EQ(text_of(dir / "f"), "new content");
   EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"f"});
   EXPECT_THAT([&] { file.commit(); }, FailsWith(Code::kFailedPrecondition, "committed twice"));
   EXPECT_THAT([&] { file.append(as_bytes("x")); }, FailsWith(Code::kFailedPrecondition, "written after its commit"));
+}
+
+TEST(AtomicFile, OnlyItsOwnNamesAreTemporary) {
+  for (const char* name : {"f", "", "f.cairn-tmp-", ".cairn-tmp-12", "f.cairn-tmp-12.txt", "f.cairn-tmp-xyz", "f.tmp-12"})
+    EXPECT_FALSE(is_temporary_name(name)) << name;
+  EXPECT_TRUE(is_temporary_name("f.cairn-tmp-0123456789abcdef"));
 }
 
 TEST(AtomicFile, LeavesNothingWithoutACommit) {

@@ -1,0 +1,211 @@
+// file_test.cc -- what is particular to folders, URLs and prefixes; the rest is in contract_test.cc.
+#include <cairn/kvstore.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FailsWith;
+using testing::put_file;
+using testing::TempDir;
+
+std::string text_of(const KvStore& store, std::string_view key) {
+  const auto bytes = store.read(key, {});
+  return bytes ? std::string(as_text(*bytes)) : "(absent)";
+}
+
+TEST(FileStore, RefusesKeysThatAreNoRelativePaths) {
+  const TempDir dir;
+  const StorePtr store = open_file_store(dir.path());
+  Bytes out(1);
+  for (const std::string& key :
+       {std::string("/a"), std::string("a/"), std::string("a//b"), std::string("."), std::string(".."), std::string("a/../b"),
+        std::string("a/./b"), std::string("../x"), std::string("a\0b", 3), std::string("/")}) {
+    EXPECT_THAT([&] { (void)store->read(key, {}); }, FailsWith(Code::kInvalidArgument, "no file can have it")) << key;
+    EXPECT_THAT([&] { store->read_into(key, 0, out); }, FailsWith(Code::kInvalidArgument)) << key;
+    EXPECT_THAT([&] { (void)store->map(key); }, FailsWith(Code::kInvalidArgument)) << key;
+    EXPECT_THAT([&] { (void)store->size(key); }, FailsWith(Code::kInvalidArgument)) << key;
+    EXPECT_THAT([&] { (void)store->locate(key); }, FailsWith(Code::kInvalidArgument)) << key;
+    EXPECT_THAT([&] { store->write(key, {}); }, FailsWith(Code::kInvalidArgument)) << key;
+    EXPECT_THAT([&] { store->remove(key); }, FailsWith(Code::kInvalidArgument)) << key;
+  }
+  EXPECT_NO_THROW(store->write("...", {})) << "three dots are a name like any other";
+}
+
+TEST(FileStore, KeysAreRelativePaths) {
+  const TempDir dir;
+  put_file(dir / "root/a/b", "content");
+  const StorePtr store = open_file_store(dir / "root//");
+  EXPECT_EQ(store->describe("a/b"), dir / "root/a/b");
+  EXPECT_EQ(store->locate("a/b"), (Location{dir / "root/a/b", 0, 7}));
+  store->write("c/d/e", as_bytes("new"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(dir / "root/c/d/e"));
+}
+
+TEST(FileStore, AMissingFolderIsEmptyUntilWritten) {
+  const TempDir dir;
+  const StorePtr store = open_file_store(dir / "not/yet");
+  EXPECT_TRUE(store->list("").empty());
+  EXPECT_EQ(text_of(*store, "x"), "(absent)");
+  store->remove("x");
+  store->write("x", as_bytes("here"));
+  EXPECT_EQ(text_of(*store, "x"), "here");
+}
+
+TEST(FileStore, AFolderIsNoValue) {
+  const TempDir dir;
+  put_file(dir / "a/b", "x");
+  std::filesystem::create_directories(dir / "empty");
+  const StorePtr store = open_file_store(dir.path());
+  EXPECT_EQ(text_of(*store, "a"), "(absent)");
+  EXPECT_FALSE(store->size("a"));
+  EXPECT_FALSE(store->map("empty"));
+  EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"a/b", 1}));
+  EXPECT_THAT([&] { store->write("a", as_bytes("x")); }, FailsWith(Code::kIo, "/a: cannot rename"));
+  EXPECT_THAT([&] { store->write("a/b/c", as_bytes("x")); }, FailsWith(Code::kIo, "/a/b: cannot make the folder"));
+  EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"a/b", 1})) << "and nothing is left behind";
+}
+
+TEST(FileStore, ListSortsByTheWholeKeyNotFolderByFolder) {
+  const TempDir dir;
+  for (const char* name : {"a/x", "a-b", "a.b/y", "a0"}) put_file(dir / name, "");
+  EXPECT_THAT(open_file_store(dir.path())->list(""),
+              ElementsAre(ListEntry{"a-b", 0}, ListEntry{"a.b/y", 0}, ListEntry{"a/x", 0}, ListEntry{"a0", 0}));
+}
+
+TEST(FileStore, ListLooksOnlyWhereThePrefixCanBe) {
+  if (geteuid() == 0) {
+    // The superuser may look everywhere, so count instead: a folder that was looked into has a younger access time.
+    const TempDir dir;
+    put_file(dir / "other/deep/x", "");
+    put_file(dir / "wanted/y", "");
+    const auto mark = [&](const std::string& path) {
+      const timespec times[] = {{1, 0}, {2, 0}};
+      ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+    };
+    mark(dir / "other");
+    mark(dir / "other/deep");
+    EXPECT_THAT(open_file_store(dir.path())->list("wanted/"), ElementsAre(ListEntry{"wanted/y", 0}));
+    EXPECT_THAT(open_file_store(dir.path())->list("want"), ElementsAre(ListEntry{"wanted/y", 0}));
+    struct stat status {};
+    ASSERT_EQ(stat((dir / "other").c_str(), &status), 0);
+    EXPECT_EQ(status.st_atim.tv_sec, 1);
+  } else {
+    const TempDir dir;
+    put_file(dir / "other/x", "");
+    put_file(dir / "wanted/y", "");
+    ASSERT_EQ(chmod((dir / "other").c_str(), 0), 0);
+    const StorePtr store = open_file_store(dir.path());
+    EXPECT_THAT(store->list("wanted/"), ElementsAre(ListEntry{"wanted/y", 0}));
+    EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kIo, "other: cannot list the folder"));
+    ASSERT_EQ(chmod((dir / "other").c_str(), 0700), 0);
+  }
+}
+
+TEST(FileStore, FollowsLinksButNotInCircles) {
+  const TempDir dir;
+  put_file(dir / "elsewhere/f", "linked");
+  put_file(dir / "root/a/own", "own");
+  std::filesystem::create_symlink(dir / "elsewhere", dir / "root/folder");
+  std::filesystem::create_symlink(dir / "elsewhere/f", dir / "root/file");
+  std::filesystem::create_symlink("..", dir / "root/a/up");
+  std::filesystem::create_symlink("nowhere", dir / "root/dangling");
+  std::filesystem::create_symlink("self", dir / "root/a/self");
+  const StorePtr store = open_file_store(dir / "root");
+  EXPECT_EQ(text_of(*store, "folder/f"), "linked");
+  EXPECT_EQ(text_of(*store, "file"), "linked");
+  EXPECT_EQ(text_of(*store, "dangling"), "(absent)");
+  std::filesystem::remove(dir / "root/a/self");
+  EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"a/own", 3}, ListEntry{"file", 6}, ListEntry{"folder/f", 6}));
+}
+
+TEST(FileStore, ALinkToItselfIsAnError) {
+  const TempDir dir;
+  std::filesystem::create_symlink("self", dir / "self");
+  const StorePtr store = open_file_store(dir.path());
+  EXPECT_THAT([&] { (void)store->read("self", {}); }, FailsWith(Code::kIo, "self: cannot open the file"));
+  EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kIo, "self: cannot look at it"));
+}
+
+TEST(FileStore, SeesWhatOthersReplaceOrDelete) {
+  const TempDir dir;
+  put_file(dir / "f", "first");
+  const StorePtr store = open_file_store(dir.path());
+  EXPECT_EQ(text_of(*store, "f"), "first");
+  put_file(dir / "g", "second");
+  std::filesystem::rename(dir / "g", dir / "f");
+  EXPECT_EQ(text_of(*store, "f"), "second");
+  put_file(dir / "f", "in place");
+  EXPECT_EQ(text_of(*store, "f"), "in place");
+  std::filesystem::remove(dir / "f");
+  EXPECT_EQ(text_of(*store, "f"), "(absent)");
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+TEST(FileStore, KeepsABoundedNumberOfFilesOpen) {
+  const TempDir dir;
+  const StorePtr store = open_file_store(dir.path());
+  for (int i = 0; i < 200; ++i) put_file(dir / ("f" + std::to_string(i)), std::to_string(i));
+  const std::size_t before = open_descriptors();
+  for (int round = 0; round < 2; ++round)
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(text_of(*store, "f" + std::to_string(i)), std::to_string(i));
+  EXPECT_GT(open_descriptors(), before) << "files stay open for the next read";
+  EXPECT_LE(open_descriptors(), before + 64);
+}
+
+TEST(OpenStore, PathsAndUrls) {
+  const TempDir dir;
+  put_file(dir / "a b%#?/f", "x");
+  EXPECT_EQ(text_of(*open_store(dir / "a b%#?"), "f"), "x");
+  EXPECT_EQ(text_of(*open_store("file://" + (dir / "a%20b%25%23%3f")), "f"), "x");
+  EXPECT_EQ(text_of(*open_store("FILE://localhost" + (dir / "a%20b%25%23%3F/")), "f"), "x");
+  const StorePtr memory = open_store("memory://");
+  memory->write("k", as_bytes("v"));
+  EXPECT_EQ(text_of(*memory, "k"), "v");
+  EXPECT_EQ(text_of(*open_store("memory://"), "k"), "(absent)") << "each is a new one";
+}
+
+TEST(OpenStore, Refuses) {
+  EXPECT_THAT([] { open_store("s3://bucket/x"); }, FailsWith(Code::kUnimplemented, "no store for s3://"));
+  EXPECT_THAT([] { open_store("gs://bucket/x"); }, FailsWith(Code::kUnimplemented, "gs://"));
+  EXPECT_THAT([] { open_store(""); }, FailsWith(Code::kInvalidArgument, "empty"));
+  EXPECT_THAT([] { open_store("file://"); }, FailsWith(Code::kInvalidArgument, "absolute path"));
+  EXPECT_THAT([] { open_store("file://host/x"); }, FailsWith(Code::kInvalidArgument, "absolute path"));
+  EXPECT_THAT([] { open_store("file:///a?b"); }, FailsWith(Code::kInvalidArgument, "%3F"));
+  EXPECT_THAT([] { open_store("file:///a%2"); }, FailsWith(Code::kInvalidArgument, "hexadecimal"));
+  EXPECT_THAT([] { open_store("file:///a%zz"); }, FailsWith(Code::kInvalidArgument, "hexadecimal"));
+  EXPECT_THAT([] { open_store("file:///a%00"); }, FailsWith(Code::kInvalidArgument, "NUL"));
+  EXPECT_THAT([] { open_store("memory://x"); }, FailsWith(Code::kInvalidArgument, "takes no path"));
+}
+
+TEST(PrefixStore, IsAViewOfItsBase) {
+  const StorePtr base = make_memory_store();
+  base->write("p/a", as_bytes("1"));
+  base->write("q", as_bytes("2"));
+  const StorePtr view = prefix_store(base, "p/");
+  EXPECT_EQ(text_of(*view, "a"), "1");
+  EXPECT_EQ(text_of(*view, "q"), "(absent)");
+  EXPECT_EQ(view->describe("a"), "memory://p/a");
+  view->write("b", as_bytes("3"));
+  EXPECT_EQ(text_of(*base, "p/b"), "3");
+  view->remove("a");
+  EXPECT_THAT(base->list(""), ElementsAre(ListEntry{"p/b", 1}, ListEntry{"q", 1}));
+}
+
+}  // namespace
+}  // namespace cairn
