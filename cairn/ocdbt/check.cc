@@ -176,9 +176,10 @@ void DatabaseCheck::visit_new(const NodeExpectation& expected, Visited& outcome)
 }
 
 std::optional<std::uint64_t> DatabaseCheck::size_of(const std::string& file) {
-  const auto [at, is_new] = file_sizes_.try_emplace(file);
-  if (is_new) guarded(file, 0, [&] { at->second = base_.size(file); });
-  return at->second;
+  if (const auto known = file_sizes_.find(file); known != file_sizes_.end()) return known->second;
+  std::optional<std::uint64_t>& size = file_sizes_[file];
+  guarded(file, 0, [&] { size = base_.size(file); });
+  return size;
 }
 
 void DatabaseCheck::check_values(const LoadedNode& leaf, const NodeExpectation& expected) {

@@ -78,8 +78,11 @@ void write_data_files(ByteWriter& out, const DataFileTable& files) {
 }
 
 ResolvedFile resolve_file(const DataFile& file, std::string_view base_path) {
-  ResolvedFile resolved{.path = fmt::format("{}{}{}", base_path, file.base_path, file.relative_path),
-                        .base_length = base_path.size() + file.base_path.size()};
+  ResolvedFile resolved;
+  resolved.path.reserve(base_path.size() + file.base_path.size() + file.relative_path.size());
+  resolved.path.append(base_path).append(file.base_path);
+  resolved.base_length = resolved.path.size();
+  resolved.path += file.relative_path;
   check_file_path(resolved.path);
   return resolved;
 }

@@ -5,6 +5,8 @@
 #include <cairn/ocdbt/envelope.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace cairn::ocdbt {
 namespace {
 
@@ -55,7 +57,8 @@ Envelope open_envelope(ObjectKind kind, Bytes encoded) {
   Envelope result;
   if (compression == kZstd) {
     result.compressed = true;
-    result.storage = decompress_one_zstd_frame(sealed.subspan(in.offset()), kMaxBodySize);
+    const std::uint64_t likely = std::max<std::uint64_t>(kAlwaysAllowedBody, encoded.size() * std::uint64_t{1000});
+    result.storage = decompress_one_zstd_frame(sealed.subspan(in.offset()), std::min(likely, kMaxBodySize));
     result.end = result.storage.size();
   } else {
     result.begin = in.offset();

@@ -25,9 +25,10 @@ enum class ObjectKind : std::uint32_t {  // the magic numbers: DO NOT CHANGE
 std::string_view object_name(ObjectKind kind);
 
 inline constexpr std::size_t kMinEncodedSize = 16;
-// No decoded body is larger: a frame of zeros a few kilobytes long must not fill the memory. TensorStore's own limit for
-// a node is a hint of 8 MB (Orbax: 100 MB).
+// Decoded bodies are refused beyond this, and beyond kAlwaysAllowedBody if they are a thousand times their encoding: a few
+// kilobytes of a hostile frame must not fill the memory. TensorStore's own target for a node is 8 MB, Orbax's 100 MB.
 inline constexpr std::uint64_t kMaxBodySize = std::uint64_t{1} << 31U;
+inline constexpr std::uint64_t kAlwaysAllowedBody = std::uint64_t{1} << 28U;
 
 // An opened object: bytes [begin, end) of `storage` are its decompressed body.
 struct Envelope {

@@ -47,7 +47,8 @@ NodeExpectation expect_child(const LoadedNode& parent, const NodeExpectation& pa
   NodeExpectation expected;
   expected.place = resolve_ref(child.location, node.files, parent.base_path);
   expected.height = static_cast<std::uint8_t>(node.height - 1);
-  expected.prefix = fmt::format("{}{}", parent_expectation.prefix, shared);
+  expected.prefix.reserve(parent_expectation.prefix.size() + shared.size());
+  expected.prefix.append(parent_expectation.prefix).append(shared);
   expected.inclusive_min = key.substr(shared.size());
   // The next sibling's key bounds this child, or for the last one what bounds the parent. A bound that does not start
   // with the child's prefix is greater than all keys that do.

@@ -5,6 +5,7 @@
 
 #include "tests/ocdbt/support.h"
 #include "tests/support/damage.h"
+#include "tests/support/matchers.h"
 
 namespace cairn::ocdbt {
 namespace {
@@ -93,6 +94,12 @@ TEST(Envelope, CompressedDamages) {
           "the frame's own header", [](Bytes& b) { b[14] ^= std::byte{1}; }, "zstd"),
   };
   check_damages(good, table, open_manifest);
+}
+
+TEST(Envelope, AFewKilobytesThatDecodeToVeryMuchAreRefused) {
+  const Bytes bomb = seal_envelope(ObjectKind::kManifest, Bytes(kAlwaysAllowedBody + 1), 1);
+  ASSERT_LT(bomb.size(), 100'000U);
+  EXPECT_THAT([&] { open_manifest(bomb); }, cairn::testing::FailsWith(Code::kDataLoss, "zstd"));
 }
 
 TEST(Envelope, AFrameWithItsOwnChecksumIsAccepted) {

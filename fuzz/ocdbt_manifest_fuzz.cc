@@ -1,0 +1,27 @@
+// Manifests from untrusted bytes, both as they are and as a body inside a sound envelope. What decodes must encode to
+// something that decodes to the same.
+#include <cairn/error.h>
+#include <cairn/ocdbt/envelope.h>
+#include <cairn/ocdbt/manifest.h>
+
+#include <cstdlib>
+
+namespace {
+
+void check(cairn::Bytes encoded) {
+  using namespace cairn::ocdbt;
+  try {
+    const Manifest manifest = decode_manifest(std::move(encoded));
+    if (decode_manifest(encode_manifest(manifest)) != manifest) std::abort();
+  } catch (const cairn::Error&) {  // refused, as most inputs should be
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const cairn::ByteView input(reinterpret_cast<const std::byte*>(data), size);
+  check({input.begin(), input.end()});
+  check(cairn::ocdbt::seal_envelope(cairn::ocdbt::ObjectKind::kManifest, input, std::nullopt));
+  return 0;
+}

@@ -1,0 +1,27 @@
+// Version nodes from untrusted bytes, both as they are and as a body inside a sound envelope. What decodes must encode
+// to something that decodes to the same.
+#include <cairn/error.h>
+#include <cairn/ocdbt/envelope.h>
+#include <cairn/ocdbt/version_tree.h>
+
+#include <cstdlib>
+
+namespace {
+
+void check(cairn::Bytes encoded) {
+  using namespace cairn::ocdbt;
+  try {
+    const VersionNode node = decode_version_node(std::move(encoded));
+    if (decode_version_node(encode_version_node(node, std::nullopt)) != node) std::abort();
+  } catch (const cairn::Error&) {  // refused, as most inputs should be
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const cairn::ByteView input(reinterpret_cast<const std::byte*>(data), size);
+  check({input.begin(), input.end()});
+  check(cairn::ocdbt::seal_envelope(cairn::ocdbt::ObjectKind::kVersionNode, input, std::nullopt));
+  return 0;
+}
