@@ -1,6 +1,7 @@
 // json_scan.cc -- a pull scanner for JSON.
 #include <cairn/base/json_scan.h>
 
+#include <array>
 #include <charconv>
 #include <vector>
 
@@ -8,6 +9,15 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kMaxDepth = 128;  // of values passed over; as parse_json
+
+// Stands for itself in a string and is a character alone.
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (std::size_t c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
+  return plain;
+}();
+
+bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -75,7 +85,7 @@ void JsonScanner::begin_object() {
   fresh_ = true;
 }
 
-bool JsonScanner::next_member(std::string& key) {
+bool JsonScanner::next_member(std::string_view& key) {
   if (peek() == '}') {
     ++at_;
     fresh_ = false;
@@ -83,7 +93,7 @@ bool JsonScanner::next_member(std::string& key) {
   }
   if (!fresh_) expect(',', "',' or '}'");
   fresh_ = false;
-  string(key);
+  key = string_view(scratch_);
   expect(':', "':'");
   return true;
 }
@@ -114,13 +124,24 @@ std::string JsonScanner::string() {
 }
 
 void JsonScanner::string(std::string& out) {
-  out.clear();
+  const std::string_view value = string_view(out);
+  if (value.data() != out.data()) out.assign(value);
+}
+
+std::string_view JsonScanner::string_view(std::string& scratch) {
   expect('"', "a string");
+  const std::size_t start = at_;
+  while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
+  if (at_ < text_.size() && text_[at_] == '"') return text_.substr(start, at_++ - start);
+  decode_from(start, scratch);
+  return scratch;
+}
+
+// The general case of a string whose first byte that is not plain has been reached.
+void JsonScanner::decode_from(std::size_t start, std::string& out) {
+  out.clear();
   for (;;) {
-    const std::size_t start = at_;
-    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' && static_cast<unsigned char>(text_[at_]) >= 0x20 &&
-           static_cast<unsigned char>(text_[at_]) < 0x80)
-      ++at_;
+    while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
     out.append(text_, start, at_ - start);
     if (at_ == text_.size()) fail("unexpected end of a string");
     const char c = text_[at_];
@@ -128,13 +149,14 @@ void JsonScanner::string(std::string& out) {
       ++at_;
       return;
     }
+    start = at_;
     if (c == '\\') {
       escape(out);
+      start = at_;
       continue;
     }
     const std::size_t length = static_cast<unsigned char>(c) < 0x20 ? 0 : utf8_length(text_.substr(at_));
     if (length == 0) fail(static_cast<unsigned char>(c) < 0x20 ? "a control character in a string" : "malformed UTF-8");
-    out.append(text_, at_, length);
     at_ += length;
   }
 }
@@ -228,7 +250,8 @@ std::string_view JsonScanner::skip() {
   peek();
   const std::size_t start = at_;
   std::vector<char> open;
-  std::string text;
+  std::string_view name;
+  std::string scratch;
   do {
     const char c = peek();
     if (c == '{' || c == '[') {
@@ -236,7 +259,7 @@ std::string_view JsonScanner::skip() {
       open.push_back(c);
       c == '{' ? begin_object() : begin_array();
     } else if (c == '"') {
-      string(text);
+      string_view(scratch);
     } else if (c == '-' && text_.substr(at_).starts_with("-Infinity")) {
       word("-Infinity");
     } else if (c == '-' || is_digit(c)) {
@@ -244,7 +267,7 @@ std::string_view JsonScanner::skip() {
     } else {
       word(c == 't' ? "true" : c == 'f' ? "false" : c == 'N' ? "NaN" : c == 'I' ? "Infinity" : "null");
     }
-    while (!open.empty() && !(open.back() == '{' ? next_member(text) : next_item())) open.pop_back();
+    while (!open.empty() && !(open.back() == '{' ? next_member(name) : next_item())) open.pop_back();
   } while (!open.empty());
   return text_.substr(start, at_ - start);
 }

@@ -12,7 +12,7 @@ namespace cairn {
 
 // The caller knows what it expects:
 //     in.begin_object();
-//     while (in.next_member(key)) key == "name" ? name = in.string() : in.skip();
+//     while (in.next_member(key)) key == "name" ? in.string(name) : in.skip();
 class JsonScanner {
  public:
   explicit JsonScanner(std::string_view text);  // borrowed
@@ -20,8 +20,8 @@ class JsonScanner {
   // First character of the next value: { [ " t f n, a digit or '-'. Throws if there is none.
   char peek();
   void begin_object();
-  // The next member's name, up to its value; false at the end of the object.
-  bool next_member(std::string& key);
+  // The next member's name, up to its value; false at the end of the object. The name is valid until the next one.
+  bool next_member(std::string_view& key);
   void begin_array();
   // Whether an item follows; false at the end of the array.
   bool next_item();
@@ -45,12 +45,16 @@ class JsonScanner {
   void expect(char c, const char* what);
   void word(std::string_view expected);
   void number();
+  // The next string: a piece of the text where it has no escapes, else `scratch`.
+  std::string_view string_view(std::string& scratch);
+  void decode_from(std::size_t start, std::string& out);
   void escape(std::string& out);
   std::uint32_t hex4();
 
   std::string_view text_;
   std::size_t at_ = 0;
-  bool fresh_ = false;  // directly behind a { or [
+  bool fresh_ = false;   // directly behind a { or [
+  std::string scratch_;  // of member names with escapes
 };
 
 }  // namespace cairn

@@ -35,11 +35,8 @@ bool is_something(const Json& json) {
 
 std::string version_words(const PytreeItem& item) {
   int format = item.zarr_format;
-  for (const auto& source : item.sources)
-    if (source.array) {
-      format = source.array->metadata().zarr_format;
-      break;
-    }
+  const auto any = std::find_if(item.stored.begin(), item.stored.end(), [](const auto& array) { return array.has_value(); });
+  if (any != item.stored.end()) format = (*any)->metadata().zarr_format;
   return format == 0 ? "" : fmt::format("Zarr v{}", format);
 }
 

@@ -62,7 +62,7 @@ Shape scan_shape(JsonScanner& in) {
 std::string scan_random_key_impl(JsonScanner& in) {
   std::string impl;
   if (in.null()) return impl;
-  std::string member;
+  std::string_view member;
   in.begin_object();
   while (in.next_member(member)) {
     if (member == "random_key_impl" && !in.null())
@@ -76,7 +76,7 @@ std::string scan_random_key_impl(JsonScanner& in) {
 StoredArrayMetadata scan_array_metadata(JsonScanner& in) {
   StoredArrayMetadata out;
   bool has_name = false;
-  std::string member;
+  std::string_view member;
   in.begin_object();
   while (in.next_member(member)) {
     if (member == "param_name") {
@@ -145,7 +145,7 @@ using Strings = std::unordered_map<std::string, std::string>;
 
 void scan_strings(JsonScanner& in, const std::string& pointer, int depth, Strings& out) {
   if (depth > kMaxNesting) in.fail("nested more than " + std::to_string(kMaxNesting) + " levels deep");
-  std::string member;
+  std::string_view member;
   in.begin_object();
   while (in.next_member(member)) {
     // The pointer of a name is the name itself: Orbax does not escape it, and refuses what would not come back.
@@ -188,7 +188,7 @@ Json parse_root_metadata(std::string_view json) {
 std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json) {
   std::vector<StoredArrayMetadata> out;
   JsonScanner in(json);
-  std::string member;
+  std::string_view member;
   bool has_list = false;
   in.begin_object();
   while (in.next_member(member)) {
@@ -213,12 +213,15 @@ std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json) {
   return out;
 }
 
-std::unordered_map<std::string, std::string> parse_shardings(std::string_view json) {
-  std::unordered_map<std::string, std::string> out;
+std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_view json) {
+  std::vector<std::pair<std::string, std::string>> out;
   JsonScanner in(json);
-  std::string name;
+  std::string_view name;
   in.begin_object();
-  while (in.next_member(name)) out.insert_or_assign(decode_base64(name), in.string());
+  while (in.next_member(name)) {
+    auto& [parameter, sharding] = out.emplace_back(decode_base64(name), std::string());
+    in.string(sharding);
+  }
   in.finish();
   return out;
 }

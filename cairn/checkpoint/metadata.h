@@ -46,8 +46,8 @@ struct StoredArrayMetadata {
 };
 std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json);
 
-// Parameter name to the JSON text of its sharding.
-std::unordered_map<std::string, std::string> parse_shardings(std::string_view json);
+// Parameter names and the JSON texts of their shardings, in the order of the file.
+std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_view json);
 // Parameter name to its string. Values that are no strings come as Python's str() of them.
 std::unordered_map<std::string, std::string> parse_strings(std::string_view json);
 

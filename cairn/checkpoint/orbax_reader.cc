@@ -50,6 +50,15 @@ Array gather(const InsideValue& value, const TensorInfo& tensor) {
   return array;
 }
 
+template <class T>
+void append(std::vector<T>&& from, std::vector<T>& to) {
+  if (to.empty())
+    to.swap(from);
+  else
+    std::move(from.begin(), from.end(), std::back_inserter(to));
+  from.clear();
+}
+
 void check_destination(const TensorInfo& tensor, const ReadRequest& request) {
   const auto& out = request.out;
   if (out.dtype != tensor.dtype || out.element_size != tensor.element_size)
@@ -72,10 +81,9 @@ OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, c
       for (auto& tensor : item.tensors) tensor.item = item.item.name;
     leaf_counts_.push_back(item.tensors.size());
     missing_.insert(missing_.end(), item.tensors.size(), item.missing);
-    std::move(item.tensors.begin(), item.tensors.end(), std::back_inserter(tensors_));
-    std::move(item.sources.begin(), item.sources.end(), std::back_inserter(sources_));
-    item.tensors.clear();
-    item.sources.clear();
+    append(std::move(item.tensors), tensors_);
+    append(std::move(item.stored), stored_);
+    append(std::move(item.values), values_);
   }
 }
 
@@ -92,7 +100,7 @@ std::string OrbaxCheckpoint::label(std::size_t index) const {
 handlers::WorkLimits OrbaxCheckpoint::limits() const { return {own_executor_.get(), memory_}; }
 
 void OrbaxCheckpoint::read_inside(const ReadRequest& request) const {
-  const Array array = gather(*sources_[request.tensor].inside, tensors_[request.tensor]);
+  const Array array = gather(*values_[request.tensor].inside, tensors_[request.tensor]);
   copy_elements(subview(array.view(), request.box), request.out);
 }
 
@@ -104,11 +112,10 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests, const Progress
     if (!t.error.empty()) throw Error(Code::kDataLoss, label(request.tensor) + ": " + t.error);
     if (!t.is_array()) throw Error(Code::kInvalidArgument, "'" + label(request.tensor) + "' is no array but a " + t.kind);
     in([&] { return label(request.tensor); }, [&] { check_destination(t, request); });
-    const LeafSource& source = sources_[request.tensor];
-    if (source.inside)
+    if (values_[request.tensor].inside)
       read_inside(request);
     else
-      reads.push_back({*source.array, request.box, request.out, label(request.tensor), missing_[request.tensor]});
+      reads.push_back({*stored_[request.tensor], request.box, request.out, label(request.tensor), missing_[request.tensor]});
   }
   handlers::read_arrays(reads, limits(), progress);
 }
@@ -116,15 +123,15 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests, const Progress
 std::string OrbaxCheckpoint::read_string(std::size_t index) const {
   const TensorInfo& t = tensor(index);
   if (!t.error.empty() && t.kind == "string") throw Error(Code::kDataLoss, label(index) + ": " + t.error);
-  if (!sources_[index].text) throw Error(Code::kInvalidArgument, "'" + label(index) + "' is no string but a " + t.kind);
-  return *sources_[index].text;
+  if (!values_[index].text) throw Error(Code::kInvalidArgument, "'" + label(index) + "' is no string but a " + t.kind);
+  return *values_[index].text;
 }
 
 std::optional<Array> OrbaxCheckpoint::try_view(std::size_t index) const {
   const TensorInfo& t = tensor(index);
   if (!t.error.empty()) throw Error(Code::kDataLoss, label(index) + ": " + t.error);
-  if (!sources_[index].array) return std::nullopt;
-  return in([&] { return label(index); }, [&] { return sources_[index].array->try_view(); });
+  if (!stored_[index]) return std::nullopt;
+  return in([&] { return label(index); }, [&] { return stored_[index]->try_view(); });
 }
 
 }  // namespace cairn::checkpoint

@@ -34,7 +34,8 @@ class OrbaxCheckpoint : public Checkpoint {
   Layout layout_;
   std::vector<PytreeItem> items_;         // their tensors have moved to tensors_
   std::vector<TensorInfo> tensors_;       // of all items
-  std::vector<LeafSource> sources_;       // beside tensors_
+  handlers::StoredArrays stored_;         // beside tensors_
+  std::vector<LeafValue> values_;         // beside tensors_
   std::vector<std::size_t> leaf_counts_;  // beside items_
   std::vector<zarr::MissingChunk> missing_;
   CheckpointInfo info_;

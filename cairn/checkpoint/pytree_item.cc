@@ -24,10 +24,9 @@ void try_file(PytreeItem& out, const std::string& file, F f) {
   }
 }
 
-std::optional<std::string> read_text(const std::string& path) {
+std::optional<Bytes> read_if_there(const std::string& path) {
   if (!file_exists(path)) return std::nullopt;
-  const Bytes bytes = read_file(path, kMaxMetadataFile);
-  return std::string(as_text(bytes));
+  return read_file(path, kMaxMetadataFile);
 }
 
 // ---- which store the arrays are in ----
@@ -74,14 +73,14 @@ TensorInfo make_tensor(KeyPath path, std::string kind) {
   return tensor;
 }
 
-void add_leaf(PytreeItem& out, TensorInfo tensor, LeafSource source = {}) {
+void add_leaf(PytreeItem& out, TensorInfo tensor, LeafValue value = {}) {
   out.tensors.push_back(std::move(tensor));
-  out.sources.push_back(std::move(source));
+  out.values.push_back(std::move(value));
 }
 
 void add_recorded_leaves(PytreeItem& out, std::vector<LeafMetadata> leaves) {
   out.tensors.reserve(leaves.size());
-  out.sources.reserve(leaves.size());
+  out.values.reserve(leaves.size());
   for (auto& leaf : leaves) {
     TensorInfo tensor = make_tensor(std::move(leaf.path), std::move(leaf.value_type));
     if (tensor.kind == "string")
@@ -124,23 +123,24 @@ std::string text_of(const MsgpackLeaf& leaf) {
 // A leaf whose value stands in the aggregate file.
 void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf, const std::shared_ptr<const Bytes>& file) {
   TensorInfo tensor = make_tensor(leaf.path, kind_of(leaf.kind));
-  LeafSource source;
+  LeafValue value;
   tensor.nbytes = leaf.nbytes();
   if (tensor.kind == "string") {
     tensor.dtype_name = "string";
-    source.text = text_of(leaf);
+    value.text = std::make_shared<const std::string>(text_of(leaf));
   } else if (tensor.kind == "np.ndarray" || tensor.kind == "scalar") {
     tensor.dtype = leaf.dtype;
     tensor.dtype_name = leaf.dtype_name;
     tensor.element_size = leaf.element_size;
     tensor.shape = leaf.shape;
-    source.inside = InsideValue{file, leaf.pieces};
+    value.inside = std::make_shared<const InsideValue>(InsideValue{file, leaf.pieces});
     if (leaf.pieces.empty() && tensor.nbytes > 0) {  // a number of msgpack's own
-      const auto value = std::make_shared<const Bytes>(leaf.value.begin(), leaf.value.begin() + static_cast<std::ptrdiff_t>(tensor.nbytes));
-      source.inside = InsideValue{value, {*value}};
+      const auto number =
+          std::make_shared<const Bytes>(leaf.value.begin(), leaf.value.begin() + static_cast<std::ptrdiff_t>(tensor.nbytes));
+      value.inside = std::make_shared<const InsideValue>(InsideValue{number, {*number}});
     }
   }
-  add_leaf(out, std::move(tensor), std::move(source));
+  add_leaf(out, std::move(tensor), std::move(value));
 }
 
 bool is_stored_elsewhere(const MsgpackLeaf& leaf) {
@@ -166,9 +166,9 @@ void add_aggregate_leaves(PytreeItem& out, const std::shared_ptr<const Bytes>& f
     add_inside_leaf(out, leaf, file);
     if (known == recorded.end()) continue;
     std::swap(out.tensors[known->second], out.tensors.back());
-    std::swap(out.sources[known->second], out.sources.back());
+    std::swap(out.values[known->second], out.values.back());
     out.tensors.pop_back();
-    out.sources.pop_back();
+    out.values.pop_back();
   }
 }
 
@@ -206,19 +206,20 @@ void add_named_leaves(PytreeItem& out, char separator) {
 
 // ---- what stands beside the arrays ----
 
-void attach_shardings(PytreeItem& out) {
+void attach_shardings(PytreeItem& out, const NameTable& names) {
   const std::string file = join(out.item.path, kShardingFile);
   try_file(out, file, [&] {
-    const auto text = read_text(file);
+    const auto text = read_if_there(file);
     if (!text) return;
-    auto shardings = parse_shardings(*text);
-    for (auto& tensor : out.tensors)
-      if (const auto it = shardings.find(tensor.name); it != shardings.end() && tensor.is_array()) tensor.sharding = std::move(it->second);
+    for (auto& [name, sharding] : parse_shardings(as_text(*text)))
+      if (const auto i = names.find(name); i && out.tensors[*i].is_array()) out.tensors[*i].sharding = std::move(sharding);
+    for (const auto& [later, first] : names.repeated())
+      if (out.tensors[later].is_array()) out.tensors[later].sharding = out.tensors[first].sharding;
   });
 }
 
 void attach_strings(PytreeItem& out) {
-  const auto is_missing = [&](std::size_t i) { return out.tensors[i].kind == "string" && !out.sources[i].text; };
+  const auto is_missing = [&](std::size_t i) { return out.tensors[i].kind == "string" && !out.values[i].text; };
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < out.tensors.size(); ++i)
     if (is_missing(i)) wanted.push_back(i);
@@ -227,9 +228,9 @@ void attach_strings(PytreeItem& out) {
   std::unordered_map<std::string, std::string> strings;
   std::string error = "it is not in " + std::string(kStringsFile);
   try_file(out, file, [&] {
-    const auto text = read_text(file);
+    const auto text = read_if_there(file);
     if (text)
-      strings = parse_strings(*text);
+      strings = parse_strings(as_text(*text));
     else
       error = std::string(kStringsFile) + " is missing";
   });
@@ -240,12 +241,13 @@ void attach_strings(PytreeItem& out) {
       out.tensors[i].error = error;
       continue;
     }
-    out.sources[i].text = it->second;
+    out.values[i].text = std::make_shared<const std::string>(it->second);
     out.tensors[i].nbytes = it->second.size();
   }
 }
 
-void attach_arrays(PytreeItem& out) {
+void attach_arrays(PytreeItem& out, const NameTable& names) {
+  out.stored.resize(out.tensors.size());
   if (out.arrays == nullptr && out.has_arrays) {
     const std::string why =
         out.broken.empty() ? "the arrays' database is missing" : out.broken.back().first + ": " + out.broken.back().second;
@@ -254,10 +256,8 @@ void attach_arrays(PytreeItem& out) {
     return;
   }
   if (!out.has_arrays) return;
-  auto arrays = handlers::open_arrays(out.arrays, out.zarr_format, out.tensors);
-  for (std::size_t i = 0; i < arrays.size(); ++i)
-    if (arrays[i]) out.sources[i].array = std::move(arrays[i]);
-  handlers::fill_stored_sizes(out.keys, out.tensors);
+  out.stored = handlers::open_arrays(out.arrays, out.zarr_format, out.tensors);
+  handlers::fill_stored_sizes(out.keys, names, out.tensors);
 }
 
 bool wants_arrays(const PytreeItem& out) {
@@ -275,7 +275,8 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   const Listing listing = list_directory(item.path);
   const std::string metadata_file = join(item.path, kTreeMetadataFile);
   if (listing.has_file(kTreeMetadataFile) && kind != LayoutKind::kZarr) {
-    out.metadata = in([&] { return metadata_file; }, [&] { return parse_tree_metadata(*read_text(metadata_file)); });
+    out.metadata =
+        in([&] { return metadata_file; }, [&] { return parse_tree_metadata(as_text(read_file(metadata_file, kMaxMetadataFile))); });
     out.structure = Structure::kTreeMetadata;
     out.zarr_format = out.metadata.use_zarr3 ? 3 : 2;
     if (out.metadata.store_array_data_equal_to_fill_value) out.missing = zarr::MissingChunk::kError;
@@ -296,8 +297,9 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
       throw Error(Code::kDataLoss, out.broken.back().first + ": " + out.broken.back().second);
     add_named_leaves(out, kind == LayoutKind::kZarr ? '/' : '.');
   }
-  attach_arrays(out);
-  attach_shardings(out);
+  const NameTable names(out.tensors);
+  attach_arrays(out, names);
+  attach_shardings(out, names);
   attach_strings(out);
   return out;
 }

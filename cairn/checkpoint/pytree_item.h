@@ -34,11 +34,10 @@ struct InsideValue {
   std::vector<ByteView> pieces;
 };
 
-// Where the value of one leaf is: in a stored array, in the aggregate file, in a file of strings, or nowhere (empty nodes).
-struct LeafSource {
-  std::optional<zarr::ZarrArray> array;
-  std::optional<InsideValue> inside;
-  std::optional<std::string> text;
+// The value of a leaf that is in no stored array, if there is one: from the aggregate file, or from a file of strings.
+struct LeafValue {
+  std::shared_ptr<const InsideValue> inside;
+  std::shared_ptr<const std::string> text;
 };
 
 struct PytreeItem {
@@ -54,7 +53,8 @@ struct PytreeItem {
   int zarr_format = 0;      // 0: not recorded
   bool has_arrays = false;  // whether any leaf is to be found in `arrays`
   std::vector<TensorInfo> tensors;
-  std::vector<LeafSource> sources;                          // beside tensors
+  handlers::StoredArrays stored;                            // beside tensors
+  std::vector<LeafValue> values;                            // beside tensors
   std::vector<ListEntry> keys;                              // everything in `arrays`
   std::vector<std::pair<std::string, std::string>> broken;  // file, why it could not be used
 };

@@ -5,27 +5,24 @@
 #include <cairn/checkpoint/orbax_reader.h>
 #include <cairn/checkpoint/verify.h>
 #include <cairn/ocdbt/check.h>
+#include <cairn/tree/name_table.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 namespace cairn::checkpoint {
 namespace {
 
 constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
 
-using Names = std::unordered_map<std::string_view, std::size_t>;  // of leaves, to their place
-
 std::string text_of_file(const std::string& path) { return std::string(as_text(read_file(path, kMaxMetadataFile))); }
 
 // One item, being checked.
 class ItemCheck {
  public:
-  ItemCheck(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report) : item_(item), leaves_(leaves), report_(report) {
-    for (std::size_t i = 0; i < leaves.tensors.size(); ++i) names_.emplace(leaves.tensors[i].name, i);
-  }
+  ItemCheck(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report)
+      : item_(item), leaves_(leaves), report_(report), names_(leaves.tensors) {}
 
   void run() {
     check_leaves();
@@ -84,17 +81,17 @@ class ItemCheck {
   const PytreeItem& item_;
   const ItemLeaves& leaves_;
   VerifyReport& report_;
-  Names names_;
+  NameTable names_;
   std::set<std::string> files_;  // below the item's folder, that the databases are made of
 };
 
 void ItemCheck::check_leaves() {
   for (std::size_t i = 0; i < leaves_.tensors.size(); ++i) {
     const TensorInfo& tensor = leaves_.tensors[i];
-    const bool stored_array = leaves_.sources[i].array.has_value();  // those are counted when their chunks are checked
+    const bool stored_array = leaves_.stored[i].has_value();  // those are counted when their chunks are checked
     if (!stored_array && !tensor.dtype_name.empty()) ++report_.tensors;
     if (!tensor.error.empty()) damage(label(i), "", tensor.error);
-    if (leaves_.sources[i].inside) {
+    if (leaves_.values[i].inside) {
       report_.bytes += tensor.nbytes;
       report_.unprotected.push_back(label(i));
     }
@@ -170,9 +167,8 @@ void ItemCheck::check_strings() {
   const auto strings = try_call([&] { return parse_strings(*text); });
   if (!strings) return damage("", file, strings.error().message());
   for (const auto& [name, value] : strings.value()) {
-    const auto it = names_.find(name);
-    if (it == names_.end() || leaves_.tensors[it->second].kind != "string")
-      note(name, file, "a text is stored that no string leaf has the name of");
+    const auto leaf = names_.find(name);
+    if (!leaf || leaves_.tensors[*leaf].kind != "string") note(name, file, "a text is stored that no string leaf has the name of");
   }
 }
 
@@ -201,16 +197,15 @@ void ItemCheck::check_array_metadatas() {
 }
 
 void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const std::string& file) {
-  const auto it = names_.find(stored.name);
-  if (it == names_.end()) return note(stored.name, file, "describes an array that no leaf of the tree has the name of");
-  const auto& array = leaves_.sources[it->second].array;
+  const auto leaf = names_.find(stored.name);
+  if (!leaf) return note(stored.name, file, "describes an array that no leaf of the tree has the name of");
+  const auto& array = leaves_.stored[*leaf];
   if (!array) return;
   const Shape& chunk = array->metadata().chunk_shape;
   if (stored.chunk_shape != chunk && stored.chunk_shape != array->metadata().read_chunk_shape())
-    damage(label(it->second), file,
-           "says that chunks have shape " + shape_text(stored.chunk_shape) + "; the array's have " + shape_text(chunk));
+    damage(label(*leaf), file, "says that chunks have shape " + shape_text(stored.chunk_shape) + "; the array's have " + shape_text(chunk));
   if (stored.write_shape.size() != array->metadata().shape.size())
-    damage(label(it->second), file,
+    damage(label(*leaf), file,
            "gives a write shape " + shape_text(stored.write_shape) + " for an array of shape " + shape_text(array->metadata().shape));
 }
 
@@ -302,9 +297,12 @@ VerifyReport OrbaxCheckpoint::verify(const ProgressFn& progress) const {
   std::vector<handlers::ArrayCheck> checks;
   for (std::size_t first = 0, i = 0; i < items_.size(); ++i) {
     const std::size_t count = leaf_counts_[i];
-    verify_item(items_[i], {std::span(tensors_).subspan(first, count), std::span(sources_).subspan(first, count)}, report);
+    verify_item(
+        items_[i],
+        {std::span(tensors_).subspan(first, count), std::span(stored_).subspan(first, count), std::span(values_).subspan(first, count)},
+        report);
     for (std::size_t t = first; t < first + count; ++t)
-      if (sources_[t].array) checks.push_back({&*sources_[t].array, label(t), missing_[t], items_[i].storage != ArrayStorage::kFolders});
+      if (stored_[t]) checks.push_back({&*stored_[t], label(t), missing_[t], items_[i].storage != ArrayStorage::kFolders});
     first += count;
   }
   handlers::verify_arrays(checks, limits(), progress, report);

@@ -13,7 +13,8 @@ namespace cairn::checkpoint {
 // The leaves of one item.
 struct ItemLeaves {
   std::span<const TensorInfo> tensors;
-  std::span<const LeafSource> sources;
+  std::span<const std::optional<zarr::ZarrArray>> stored;
+  std::span<const LeafValue> values;
 };
 
 // Everything about `item` but the chunks. Goes on after damage; never throws for it.

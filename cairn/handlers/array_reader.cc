@@ -7,7 +7,6 @@
 #include <chrono>
 #include <iterator>
 #include <thread>
-#include <unordered_map>
 
 namespace cairn::handlers {
 namespace {
@@ -45,17 +44,14 @@ bool is_chunk_key(std::string_view rest) {
 
 bool is_metadata_key(std::string_view rest) { return rest == ".zarray" || rest == "zarr.json" || rest == ".zattrs"; }
 
-using NameIndex = std::unordered_map<std::string_view, std::size_t>;
-
 // The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits is taken.
-std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameIndex& index) {
+std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable& names) {
   for (auto slash = key.rfind('/'); slash != std::string_view::npos;
        slash = slash == 0 ? std::string_view::npos : key.rfind('/', slash - 1)) {
-    const auto it = index.find(key.substr(0, slash));
-    if (it != index.end() && is_chunk_key(key.substr(slash + 1))) return it->second;
+    if (!is_chunk_key(key.substr(slash + 1))) return std::nullopt;
+    if (const auto tensor = names.find(key.substr(0, slash))) return tensor;
   }
-  const auto bare = index.find("");
-  return bare != index.end() && is_chunk_key(key) ? std::optional(bare->second) : std::nullopt;
+  return is_chunk_key(key) ? names.find("") : std::nullopt;
 }
 
 bool is_group(const StorePtr& store, const std::string& key) {
@@ -128,19 +124,14 @@ StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<Tenso
   return arrays;
 }
 
-void fill_stored_sizes(std::span<const ListEntry> keys, std::span<TensorInfo> tensors) {
-  NameIndex index;
-  index.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].is_array()) index.emplace(tensors[i].name, i);
+void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names, std::span<TensorInfo> tensors) {
   for (const auto& entry : keys) {
-    const std::size_t slash = entry.key.rfind('/');
-    if (is_metadata_key(std::string_view(entry.key).substr(slash == std::string::npos ? 0 : slash + 1))) continue;
-    if (const auto tensor = tensor_of_chunk(entry.key, index)) tensors[*tensor].stored_nbytes += entry.size;
+    const auto tensor = tensor_of_chunk(entry.key, names);
+    if (tensor && tensors[*tensor].is_array()) tensors[*tensor].stored_nbytes += entry.size;
   }
   // Leaves that share a name share the array.
-  for (auto& tensor : tensors)
-    if (tensor.is_array()) tensor.stored_nbytes = tensors[index.at(tensor.name)].stored_nbytes;
+  for (const auto& [later, first] : names.repeated())
+    if (tensors[later].is_array()) tensors[later].stored_nbytes = tensors[first].stored_nbytes;
 }
 
 std::vector<std::string> find_array_names(const StorePtr& store, std::span<const ListEntry> keys) {

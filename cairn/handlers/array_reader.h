@@ -5,6 +5,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/kvstore.h>
 #include <cairn/reader.h>
+#include <cairn/tree/name_table.h>
 #include <cairn/verify_report.h>
 #include <cairn/zarr/array.h>
 
@@ -25,8 +26,8 @@ using StoredArrays = std::vector<std::optional<zarr::ZarrArray>>;
 // damaged gets an `error` and keeps "?"; the others go on. zarr_format: 2, 3 (the other is tried if there is none), or 0.
 StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors);
 
-// Adds up, for each tensor, the sizes of its chunks. `keys`: everything in the store.
-void fill_stored_sizes(std::span<const ListEntry> keys, std::span<TensorInfo> tensors);
+// Adds up, for each tensor, the sizes of its chunks. `keys`: everything in the store. `names` is made of `tensors`.
+void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names, std::span<TensorInfo> tensors);
 
 // Names of the arrays whose metadata is among `keys`, sorted; Zarr v3 groups, which look alike, are left out.
 std::vector<std::string> find_array_names(const StorePtr& store, std::span<const ListEntry> keys);

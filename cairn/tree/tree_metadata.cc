@@ -7,8 +7,9 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMaxLevels = 1000;     // trees are handled recursively; Python's recursion limit is the same
-constexpr std::size_t kMaxRank = 64;         // of write_shape; NumPy's limit, jax has none that matters
+constexpr std::size_t kMaxLevels = 1000;  // trees are handled recursively; Python's recursion limit is the same
+constexpr std::size_t kMaxRank = 64;      // of write_shape; NumPy's limit, jax has none that matters
+constexpr std::size_t kMaxShownName = 200;
 constexpr std::size_t kMaxIndexDigits = 18;  // of a sequence key: fits 64 bits
 
 // "007" and "7" are the same index; Orbax converts the text to an integer, too.
@@ -19,8 +20,8 @@ std::string canonical_index(const JsonScanner& in, const std::string& text) {
 }
 
 // One {"key": text, "key_type": 1 or 2}. Old writers may have stored an index as a number.
-Key parse_key(JsonScanner& in, std::string& member) {
-  Key key;
+void parse_key(JsonScanner& in, Key& key) {
+  std::string_view member;
   bool has_text = false;
   std::int64_t type = 0;
   in.begin_object();
@@ -41,16 +42,15 @@ Key parse_key(JsonScanner& in, std::string& member) {
   if (type != 1 && type != 2) in.fail("key_type " + std::to_string(type) + " is neither 1 (sequence) nor 2 (dict)");
   key.type = static_cast<KeyType>(type);
   if (key.type == KeyType::kSequence) key.text = canonical_index(in, key.text);
-  return key;
 }
 
-void parse_key_metadata(JsonScanner& in, std::string& member, KeyPath& path) {
+void parse_key_metadata(JsonScanner& in, KeyPath& path) {
   path.clear();
   in.begin_array();
   while (in.next_item()) {
     if (path.size() == kMaxLevels) in.fail("a key path of more than " + std::to_string(kMaxLevels) + " levels");
     if (path.empty()) path.reserve(4);
-    path.push_back(parse_key(in, member));
+    parse_key(in, path.emplace_back());
   }
 }
 
@@ -65,7 +65,8 @@ Shape parse_shape(JsonScanner& in) {
   return shape;
 }
 
-void parse_value_metadata(JsonScanner& in, std::string& member, LeafMetadata& leaf) {
+void parse_value_metadata(JsonScanner& in, LeafMetadata& leaf) {
+  std::string_view member;
   bool has_type = false;
   in.begin_object();
   while (in.next_member(member)) {
@@ -83,17 +84,17 @@ void parse_value_metadata(JsonScanner& in, std::string& member, LeafMetadata& le
   if (!has_type) in.fail("value_metadata without 'value_type'");
 }
 
-LeafMetadata parse_leaf(JsonScanner& in, std::string& member) {
-  LeafMetadata leaf;
+void parse_leaf(JsonScanner& in, LeafMetadata& leaf) {
+  std::string_view member;
   bool has_key = false;
   bool has_value = false;
   in.begin_object();
   while (in.next_member(member)) {
     if (member == "key_metadata") {
-      parse_key_metadata(in, member, leaf.path);
+      parse_key_metadata(in, leaf.path);
       has_key = true;
     } else if (member == "value_metadata") {
-      parse_value_metadata(in, member, leaf);
+      parse_value_metadata(in, leaf);
       has_value = true;
     } else {
       in.skip();
@@ -101,18 +102,19 @@ LeafMetadata parse_leaf(JsonScanner& in, std::string& member) {
   }
   if (!has_key) in.fail("a leaf without 'key_metadata'");
   if (!has_value) in.fail("a leaf without 'value_metadata'");
-  return leaf;
 }
 
-std::vector<LeafMetadata> parse_leaves(JsonScanner& in, std::string& member) {
+std::vector<LeafMetadata> parse_leaves(JsonScanner& in) {
   std::vector<LeafMetadata> leaves;
-  std::string name;
+  std::string_view member;
+  std::string name;  // outlives the members below
   in.begin_object();
-  while (in.next_member(name)) {
+  while (in.next_member(member)) {
+    name.assign(member.substr(0, kMaxShownName));
     try {
-      leaves.push_back(parse_leaf(in, member));
+      parse_leaf(in, leaves.emplace_back());
     } catch (Error& e) {
-      e.add_context(name.substr(0, 200));
+      e.add_context(name);
       throw;
     }
   }
@@ -145,13 +147,12 @@ void drop_superseded(std::vector<LeafMetadata>& leaves) {
 }
 
 void parse_members(JsonScanner& in, TreeMetadata& out) {
-  std::string name;
-  std::string member;
+  std::string_view name;
   bool has_tree = false;
   in.begin_object();
   while (in.next_member(name)) {
     if (name == "tree_metadata") {
-      out.leaves = parse_leaves(in, member);
+      out.leaves = parse_leaves(in);
       has_tree = true;
     } else if (name == "use_ocdbt") {
       out.use_ocdbt = in.null() ? std::nullopt : std::optional(in.boolean());
