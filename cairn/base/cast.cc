@@ -11,8 +11,9 @@
 namespace cairn {
 namespace {
 
-// Small enough for the stack and the first cache, large enough to hide the bookkeeping.
-constexpr std::int64_t kTile = 1024;
+// Small enough for the stack and the second cache, large enough for each row to be whole cache lines.
+constexpr std::int64_t kEdge = 64;
+constexpr std::int64_t kTile = kEdge * kEdge;
 
 struct Tile {
   const std::byte* from;
@@ -53,7 +54,7 @@ void cast_tiled(const CastPlan& cast, const Walk& walk) {
     outer.erase(outer.begin() + static_cast<std::ptrdiff_t>(fast));
   }
   outer.pop_back();
-  const std::int64_t width = disagree ? 32 : kTile;
+  const std::int64_t width = disagree ? kEdge : kTile;
   const std::int64_t height = kTile / width;
   walk_over(walk, outer, [&](const std::byte* from, std::byte* to) {
     for (std::int64_t r = 0; r < rows.n; r += height)

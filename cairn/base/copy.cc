@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace cairn {
 namespace {
@@ -38,6 +39,10 @@ Element<kSize> load(const std::byte* p) {
 template <std::size_t kSize>
 void copy_run(const Run& run) {
   constexpr auto kStep = static_cast<std::int64_t>(kSize);
+  if (run.from_stride == kStep && run.to_stride == kStep) {
+    std::memcpy(run.to, run.from, static_cast<std::size_t>(run.n) * kSize);
+    return;
+  }
   if (run.from_stride == 0) {
     const auto e = load<kSize>(run.from);
     if (run.to_stride == kStep)
@@ -60,7 +65,7 @@ void copy_run_any(const Run& run) {
 template <class Word>
 Word reversed(Word w) {
   if constexpr (sizeof(Word) == 2)
-    return __builtin_bswap16(w);
+    return static_cast<Word>(w << 8U | w >> 8U);  // vectorises, unlike the built-in
   else if constexpr (sizeof(Word) == 4)
     return __builtin_bswap32(w);
   else
@@ -68,20 +73,25 @@ Word reversed(Word w) {
 }
 
 // Elements of kWords components; the bytes of each component change order.
-template <class Word, std::size_t kWords>
+template <class Word, std::int64_t kWords>
 void swap_run(const Run& run) {
-  constexpr auto kStep = static_cast<std::int64_t>(sizeof(Word) * kWords);
+  constexpr auto kStep = static_cast<std::int64_t>(sizeof(Word));
   const auto one = [](const std::byte* from, std::byte* to) {
-    std::array<Word, kWords> words;
-    std::memcpy(&words, from, sizeof(words));
-    for (Word& w : words) w = reversed(w);
-    std::memcpy(to, &words, sizeof(words));
+    Word w;
+    std::memcpy(&w, from, sizeof(w));
+    w = reversed(w);
+    std::memcpy(to, &w, sizeof(w));
   };
-  if (run.from_stride == kStep && run.to_stride == kStep)
-    for (std::int64_t i = 0; i < run.n; ++i) one(run.from + i * kStep, run.to + i * kStep);
-  else
-    for (std::int64_t i = 0; i < run.n; ++i) one(run.from + i * run.from_stride, run.to + i * run.to_stride);
+  if (run.from_stride == kStep * kWords && run.to_stride == kStep * kWords) {
+    for (std::int64_t i = 0; i < run.n * kWords; ++i) one(run.from + i * kStep, run.to + i * kStep);
+    return;
+  }
+  for (std::int64_t i = 0; i < run.n; ++i)
+    for (std::int64_t word = 0; word < kWords; ++word)
+      one(run.from + i * run.from_stride + word * kStep, run.to + i * run.to_stride + word * kStep);
 }
+
+bool is_fixed_size(std::size_t n) { return n == 1 || n == 2 || n == 4 || n == 8 || n == 16; }
 
 RunFn copy_run_for(std::size_t element_size) {
   switch (element_size) {
@@ -123,40 +133,115 @@ RunFn swap_run_for(DType dtype) {
   }
 }
 
-// The last dimension is contiguous in `to`, another one (rows) in `from`. A tile is read along the rows of `from` into a
-// buffer and written along `to`, so that both sides see whole cache lines one after the other, whatever the strides:
-// strides of large powers of two put every row of a column into the same few cache sets.
+// A vector register of kSize-byte lanes.
+template <std::size_t kSize>
+struct Lanes;
+template <>
+struct Lanes<1> {
+  using Type [[gnu::vector_size(16)]] = std::uint8_t;
+};
+template <>
+struct Lanes<2> {
+  using Type [[gnu::vector_size(16)]] = std::uint16_t;
+};
+template <>
+struct Lanes<4> {
+  using Type [[gnu::vector_size(16)]] = std::uint32_t;
+};
+template <>
+struct Lanes<8> {
+  using Type [[gnu::vector_size(16)]] = std::uint64_t;
+};
+template <>
+struct Lanes<16> : Lanes<8> {};
+
+// a[first], b[first], a[first + 1], b[first + 1], ...
+template <std::size_t kFirst, class V, std::size_t... kLane>
+V interleave(V a, V b, std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(a, b, (kFirst + kLane / 2 + kLane % 2 * sizeof...(kLane))...);
+}
+
+// N x N elements of kSize bytes, N = 16 / kSize: N rows of 16 bytes become N columns, in log2(N) rounds that each interleave
+// the first half of the rows with the second.
+template <std::size_t kSize>
+void transpose_block(const std::byte* from, std::byte* to, std::int64_t pitch) {
+  constexpr std::size_t kRows = 16 / kSize;
+  using V = typename Lanes<kSize>::Type;
+  constexpr std::make_index_sequence<std::max<std::size_t>(kRows, 2)> lanes;
+  std::array<V, kRows> rows;
+  for (std::size_t r = 0; r < kRows; ++r) std::memcpy(&rows[r], from + static_cast<std::int64_t>(r) * pitch, 16);
+  for (std::size_t round = 1; round < kRows; round *= 2) {
+    std::array<V, kRows> mixed;
+    for (std::size_t r = 0; r < kRows / 2; ++r) {
+      mixed[2 * r] = interleave<0>(rows[r], rows[r + kRows / 2], lanes);
+      mixed[2 * r + 1] = interleave<kRows / 2>(rows[r], rows[r + kRows / 2], lanes);
+    }
+    rows = mixed;
+  }
+  for (std::size_t r = 0; r < kRows; ++r) std::memcpy(to + static_cast<std::int64_t>(r) * pitch, &rows[r], 16);
+}
+using BlockFn = void (*)(const std::byte* from, std::byte* to, std::int64_t pitch);
+
+BlockFn transpose_block_for(std::size_t element_size) {
+  switch (element_size) {
+    case 1:
+      return transpose_block<1>;
+    case 2:
+      return transpose_block<2>;
+    case 4:
+      return transpose_block<4>;
+    case 8:
+      return transpose_block<8>;
+    default:
+      return transpose_block<16>;
+  }
+}
+
+// The last dimension is contiguous in `to`, another one in `from`. A tile is read along `from`, turned over and written
+// along `to`, so that both sides see whole cache lines one after the other, whatever the strides: strides of large powers
+// of two put every row of a column into the same few cache sets.
 class Transposer {
  public:
-  Transposer(RunFn final_run, std::size_t element_size) : final_run_(final_run), size_(static_cast<std::int64_t>(element_size)) {
-    edge_ = std::clamp<std::int64_t>(256 / size_, 16, 64);
-    pitch_ = edge_ * size_ + 16;  // not a power of two: the second pass walks down the columns of the buffer
-  }
-  static bool suits(std::size_t element_size) { return element_size <= 16; }
+  Transposer(RunFn last_run, std::size_t element_size)
+      : read_(copy_run_for(element_size)),
+        turn_(transpose_block_for(element_size)),
+        write_(last_run),
+        size_(static_cast<std::int64_t>(element_size)),
+        edge_(std::clamp<std::int64_t>(256 / size_, 16, 128)),
+        block_(16 / size_),
+        pitch_(edge_ * size_ + 16) {}  // not a power of two: the blocks walk down the columns
+  static bool suits(std::size_t element_size) { return is_fixed_size(element_size); }
 
-  void operator()(const std::byte* from, std::byte* to, const WalkDim& along_from, const WalkDim& along_to) {
-    for (std::int64_t c = 0; c < along_to.n; c += edge_)
-      for (std::int64_t r = 0; r < along_from.n; r += edge_)
-        tile(from + r * along_from.from + c * along_to.from, to + r * along_from.to + c * along_to.to,
-             {std::min(edge_, along_from.n - r), along_from.from, along_from.to},
-             {std::min(edge_, along_to.n - c), along_to.from, along_to.to});
+  void operator()(const std::byte* from, std::byte* to, const WalkDim& rows, const WalkDim& columns) {
+    for (std::int64_t r = 0; r < rows.n; r += edge_)
+      for (std::int64_t c = 0; c < columns.n; c += edge_)
+        tile(from + r * rows.from + c * columns.from, to + r * rows.to + c * columns.to, {std::min(edge_, rows.n - r), rows.from, rows.to},
+             {std::min(edge_, columns.n - c), columns.from, columns.to});
   }
 
  private:
+  // Rows are contiguous in `from` when taken element by element, columns in `to`.
   void tile(const std::byte* from, std::byte* to, const WalkDim& rows, const WalkDim& columns) {
-    const RunFn read = copy_run_for(static_cast<std::size_t>(size_));
     const auto size = static_cast<std::size_t>(size_);
-    for (std::int64_t c = 0; c < columns.n; ++c)
-      read({from + c * columns.from, buffer_.data() + c * pitch_, rows.from, size_, rows.n, size});
-    for (std::int64_t r = 0; r < rows.n; ++r)
-      final_run_({buffer_.data() + r * size_, to + r * rows.to, pitch_, columns.to, columns.n, size});
+    for (std::int64_t c = 0; c < columns.n; ++c) read_({from + c * columns.from, in_.data() + c * pitch_, rows.from, size_, rows.n, size});
+    // Whole blocks, also at the edge: what lies beyond is turned over and never written.
+    for (std::int64_t c = 0; c < columns.n; c += block_)
+      for (std::int64_t r = 0; r < rows.n; r += block_)
+        turn_(in_.data() + c * pitch_ + r * size_, out_.data() + r * pitch_ + c * size_, pitch_);
+    for (std::int64_t r = 0; r < rows.n; ++r) write_({out_.data() + r * pitch_, to + r * rows.to, size_, columns.to, columns.n, size});
   }
 
-  RunFn final_run_;
+  static constexpr std::size_t kCapacity = 128 * (256 + 16);  // edge * pitch at its largest
+
+  RunFn read_;
+  BlockFn turn_;
+  RunFn write_;
   std::int64_t size_;
   std::int64_t edge_;
+  std::int64_t block_;
   std::int64_t pitch_;
-  std::array<std::byte, 64 * (256 + 16)> buffer_;  // edge * pitch at its largest
+  alignas(64) std::array<std::byte, kCapacity> in_;
+  alignas(64) std::array<std::byte, kCapacity> out_;
 };
 
 void run_walk(Walk walk, RunFn run, std::size_t element_size) {
@@ -184,8 +269,6 @@ void check_same_type(const ArrayView& from, const MutableArrayView& to) {
                                             std::to_string(to.element_size) + " bytes)");
 }
 
-bool is_fixed_size(std::int64_t n) { return n == 1 || n == 2 || n == 4 || n == 8 || n == 16; }
-
 }  // namespace
 
 void copy_walk(Walk walk, std::size_t element_size) {
@@ -200,7 +283,7 @@ void copy_walk(Walk walk, std::size_t element_size) {
     walk.dims.pop_back();
   }
   const auto bytes = static_cast<std::size_t>(run_bytes);
-  if (is_fixed_size(run_bytes) && !walk.dims.empty()) return run_walk(std::move(walk), copy_run_for(bytes), bytes);
+  if (is_fixed_size(bytes) && !walk.dims.empty()) return run_walk(std::move(walk), copy_run_for(bytes), bytes);
   walk_over(walk, walk.dims, [bytes](const std::byte* source, std::byte* target) { std::memcpy(target, source, bytes); });
 }
 

@@ -16,6 +16,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace cairn::small_float {
 
@@ -38,6 +39,19 @@ inline constexpr Spec kE5m2{5, 2, 15, 0x7b, 0x7c, 0x7e, true};
 inline constexpr Spec kE5m2fnuz{5, 2, 16, 0x7f, 0x80, 0x80, false};
 inline constexpr Spec kE2m1fn{2, 1, 1, 0x07, 0x07, 0x00, true};
 inline constexpr Spec kFloat16{5, 10, 15, 0x7bff, 0x7c00, 0x7e00, true};
+
+// c ? a : b in arithmetic: given a choice compilers make a branch of it, and a loop with a branch does not vectorise.
+template <class Bits>
+[[gnu::always_inline]] constexpr Bits select(bool c, Bits a, Bits b) {
+  const Bits mask = Bits{0} - static_cast<Bits>(c);
+  return (a & mask) | (b & ~mask);
+}
+
+// a < b for numbers without the top bit: most vector units compare only signed ones.
+template <class Bits>
+[[gnu::always_inline]] constexpr bool less(Bits a, Bits b) {
+  return static_cast<std::make_signed_t<Bits>>(a) < static_cast<std::make_signed_t<Bits>>(b);
+}
 
 template <class Float>
 struct Wide;  // the type rounded from
@@ -67,8 +81,8 @@ template <class Float>
   // Subnormal: adding a number whose last bit weighs as much as the target's last bit lets the adder do the rounding.
   const Bits anchor = static_cast<Bits>(W::kBias + 1 - spec.bias + drop) << W::kMantissa;
   const Bits subnormal = std::bit_cast<Bits>(std::bit_cast<Float>(magnitude) + std::bit_cast<Float>(anchor)) - anchor;
-  const Bits bits = magnitude < least_normal ? subnormal : normal;
-  return bits > spec.largest ? spec.overflow : static_cast<std::uint32_t>(bits);
+  const Bits bits = select<Bits>(less(magnitude, least_normal), subnormal, normal);
+  return static_cast<std::uint32_t>(select<Bits>(less<Bits>(spec.largest, bits), spec.overflow, bits));
 }
 
 // The 8-bit types and e2m1fn.
@@ -76,12 +90,12 @@ template <Spec kSpec>
 [[gnu::always_inline]] constexpr std::uint8_t encode8(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  const bool is_nan = magnitude > 0x7f800000U;
+  const bool is_nan = less(0x7f800000U, magnitude);
   std::uint32_t sign = bits >> 31U << (kSpec.exponent_bits + kSpec.mantissa_bits);
   // Without NaN, ml_dtypes makes it a zero of the opposite sign.
-  if constexpr (kSpec.nan == 0) sign ^= is_nan ? 1U << (kSpec.exponent_bits + kSpec.mantissa_bits) : 0U;
-  const std::uint32_t code = is_nan ? kSpec.nan : round_magnitude<float>(magnitude, kSpec);
-  if constexpr (!kSpec.negative_zero) sign = code == 0 ? 0 : sign;
+  if constexpr (kSpec.nan == 0) sign ^= static_cast<std::uint32_t>(is_nan) << (kSpec.exponent_bits + kSpec.mantissa_bits);
+  const std::uint32_t code = select(is_nan, kSpec.nan, round_magnitude<float>(magnitude, kSpec));
+  if constexpr (!kSpec.negative_zero) sign = select(code == 0, 0U, sign);
   return static_cast<std::uint8_t>(code | sign);
 }
 
@@ -123,7 +137,7 @@ constexpr float decode_e8m0(std::uint8_t code) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U;
   const std::uint32_t nan = (bits >> 16U & 0x8000U) | 0x7fc0U;
-  return static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? nan : rounded);
+  return static_cast<std::uint16_t>(select(less(0x7f800000U, bits & 0x7fffffffU), nan, rounded));
 }
 
 [[gnu::always_inline]] constexpr float decode_bfloat16(std::uint16_t code) {
@@ -142,7 +156,7 @@ template <class Float>
   const auto sign = static_cast<std::uint32_t>(bits >> (8 * sizeof(Bits) - 1)) << 15U;
   const auto payload = static_cast<std::uint32_t>(magnitude >> (W::kMantissa - 10) & 0x3ffU);
   const std::uint32_t nan = 0x7c00U | payload | static_cast<std::uint32_t>(payload == 0);
-  const std::uint32_t code = magnitude > kInfinity ? nan : round_magnitude<Float>(magnitude, kFloat16);
+  const std::uint32_t code = select(less(kInfinity, magnitude), nan, round_magnitude<Float>(magnitude, kFloat16));
   return static_cast<std::uint16_t>(code | sign);
 }
 
@@ -152,7 +166,7 @@ template <class Float>
   // Read as a float the number is too small by 2^112; multiplying serves normals and subnormals alike.
   const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * std::bit_cast<float>((127U + 112U) << 23U));
   const std::uint32_t special = magnitude | 0x7f800000U;
-  const std::uint32_t bits = magnitude >= 0x7c00U << 13U ? special : scaled;
+  const std::uint32_t bits = select(less((0x7c00U << 13U) - 1, magnitude), special, scaled);
   return std::bit_cast<float>(bits | static_cast<std::uint32_t>(code & 0x8000U) << 16U);
 }
 
@@ -160,7 +174,7 @@ template <class Float>
   const auto number = std::bit_cast<std::uint64_t>(static_cast<double>(decode_float16(code)));
   const std::uint64_t special =
       static_cast<std::uint64_t>(code & 0x8000U) << 48U | 0x7ff0000000000000U | static_cast<std::uint64_t>(code & 0x3ffU) << 42U;
-  return std::bit_cast<double>((code & 0x7c00U) == 0x7c00U ? special : number);
+  return std::bit_cast<double>(select((code & 0x7c00U) == 0x7c00U, special, number));
 }
 
 // All 256 values of an 8-bit type: one load is faster than any arithmetic.
