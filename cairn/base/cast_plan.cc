@@ -265,7 +265,7 @@ CastPlan::CastPlan(DType from, DType to) : from_size_(dtype_size(from)), to_size
   const Load load = load_for(from, to);
   load_ = load.run;
   store_ = store_for(load.hub, to);
-  if (dtype_kind(from) == DTypeKind::kFloat && from_size_ == 1 && is_integer(to)) tabulate(to);
+  if (load_ != nullptr && dtype_kind(from) == DTypeKind::kFloat && from_size_ == 1 && is_integer(to)) tabulate(to);
 }
 
 void CastPlan::run(const std::byte* from, std::byte* to, std::size_t n) const {

@@ -37,7 +37,8 @@ Element<kSize> load(const std::byte* p) {
 
 // Elements of a size known when compiling. The common steps are spelled out as constants for the vectoriser's sake.
 template <std::size_t kSize>
-void copy_run(const Run& run) {
+void copy_run(const Run& borrowed) {
+  const Run run = borrowed;  // a copy that the bytes written cannot be part of, or every turn would reload it
   constexpr auto kStep = static_cast<std::int64_t>(kSize);
   if (run.from_stride == kStep && run.to_stride == kStep) {
     std::memcpy(run.to, run.from, static_cast<std::size_t>(run.n) * kSize);
@@ -58,7 +59,8 @@ void copy_run(const Run& run) {
   for (std::int64_t i = 0; i < run.n; ++i) std::memcpy(run.to + i * run.to_stride, run.from + i * run.from_stride, kSize);
 }
 
-void copy_run_any(const Run& run) {
+void copy_run_any(const Run& borrowed) {
+  const Run run = borrowed;
   for (std::int64_t i = 0; i < run.n; ++i) std::memcpy(run.to + i * run.to_stride, run.from + i * run.from_stride, run.element_size);
 }
 
@@ -74,7 +76,8 @@ Word reversed(Word w) {
 
 // Elements of kWords components; the bytes of each component change order.
 template <class Word, std::int64_t kWords>
-void swap_run(const Run& run) {
+void swap_run(const Run& borrowed) {
+  const Run run = borrowed;
   constexpr auto kStep = static_cast<std::int64_t>(sizeof(Word));
   const auto one = [](const std::byte* from, std::byte* to) {
     Word w;
@@ -231,7 +234,7 @@ class Transposer {
     for (std::int64_t r = 0; r < rows.n; ++r) write_({out_.data() + r * pitch_, to + r * rows.to, size_, columns.to, columns.n, size});
   }
 
-  static constexpr std::size_t kCapacity = 128 * (256 + 16);  // edge * pitch at its largest
+  static constexpr std::size_t kCapacity = std::size_t{128} * (256 + 16);  // edge * pitch at its largest
 
   RunFn read_;
   BlockFn turn_;
