@@ -23,7 +23,7 @@ std::string type_text(const TensorInfo& t) { return t.dtype_name.empty() ? t.kin
 
 std::string short_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
   const Style& style = stdout_style();
-  Table table({{"name", Align::kLeft, {}}, {"dtype", Align::kLeft, style.cyan}, {"shape", Align::kLeft, {}}});
+  Table table({{"", Align::kLeft, {}}, {"", Align::kLeft, style.cyan}, {"", Align::kLeft, {}}});
   for (const std::size_t i : indices) {
     const TensorInfo& t = checkpoint.tensors()[i];
     table.add({full_name(t), type_text(t), t.is_array() ? shape_text(t.shape) : ""});
@@ -51,6 +51,7 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
     nbytes += t.nbytes;
     stored += t.stored_nbytes;
   }
+  if (!indices.empty()) table.drop_empty();
   std::string hidden;
   for (const auto& title : table.fit(terminal_width())) hidden.append(hidden.empty() ? "; too narrow for: " : ", ").append(title);
   return table.text(true) + fmt::format("{}{}, {}, {} stored{}{}\n", style.dim, plural(indices.size(), "leaf"), bytes_text(nbytes),

@@ -63,6 +63,14 @@ std::vector<std::size_t> Table::widths() const {
   return widths;
 }
 
+void Table::drop_empty() {
+  for (std::size_t c = columns_.size(); c-- > 0;) {
+    if (!std::all_of(rows_.begin(), rows_.end(), [&](const auto& row) { return row[c].empty(); })) continue;
+    columns_.erase(columns_.begin() + static_cast<std::ptrdiff_t>(c));
+    for (auto& row : rows_) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
+  }
+}
+
 std::vector<std::string> Table::fit(std::size_t width) {
   std::vector<std::string> dropped;
   auto columns = widths();

@@ -71,7 +71,10 @@ Digits digits_of(const std::string& text) {
   return d;
 }
 
-bool wants_scientific(const std::vector<double>& values) {
+// From here on NumPy changes to scientific notation: a power of ten beyond which the type has no exact integers to show.
+double fixed_limit(DType dtype) { return dtype == DType::kFloat64 ? 1e8 : dtype == DType::kFloat32 ? 1e6 : 1e3; }
+
+bool wants_scientific(const std::vector<double>& values, DType dtype) {
   double least = std::numeric_limits<double>::infinity();
   double most = 0;
   for (const double v : values) {
@@ -79,7 +82,7 @@ bool wants_scientific(const std::vector<double>& values) {
     least = std::min(least, std::abs(v));
     most = std::max(most, std::abs(v));
   }
-  return most > 0 && (most >= 1e8 || least < 1e-4 || most / least > 1000);
+  return most > 0 && (most >= fixed_limit(dtype) || least < 1e-4 || most / least > 1000);
 }
 
 std::string special_text(double v) { return std::isnan(v) ? "nan" : v < 0 ? "-inf" : "inf"; }
@@ -135,7 +138,7 @@ void align(std::vector<std::string>& texts, bool at_point) {
 }
 
 std::vector<std::string> float_texts(const std::vector<double>& values, const FloatStyle& style) {
-  const bool scientific = wants_scientific(values);
+  const bool scientific = wants_scientific(values, style.dtype);
   int decimals = 0;
   if (scientific)
     for (const double v : values)
@@ -211,7 +214,8 @@ std::vector<std::string> opaque_texts(const ArrayView& array) {
 std::vector<std::string> bool_texts(const ArrayView& array) {
   std::vector<std::string> texts;
   for (const std::uint64_t v : cast_all<std::uint64_t>(array, DType::kUint64)) texts.emplace_back(v != 0 ? "True" : "False");
-  align(texts, false);
+  if (!array.shape.empty())
+    for (auto& text : texts) pad(text, 5 - text.size(), 0);  // as wide as "False", even if all are true
   return texts;
 }
 

@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kLineWidth = 75;
+constexpr std::size_t kLineWidth = 75;         // with the brackets that may close behind
 constexpr std::int64_t kMostCorners = 10'000;  // elements shown of an array of many dimensions
 
 // Which elements are shown: all of a dimension, or `edge` at each of its ends.
@@ -93,7 +93,7 @@ class Printer {
   void append_row(std::size_t at, std::size_t columns) {
     std::size_t width = rank_;
     const auto add = [&](std::string_view word, bool first) {
-      if (!first && width + 1 + word.size() >= kLineWidth) {
+      if (!first && width + 1 + word.size() + rank_ > kLineWidth) {
         while (out_.back() == ' ') out_.pop_back();
         out_.append("\n").append(rank_, ' ');
         width = rank_;

@@ -1,0 +1,351 @@
+"""The `cairn` binary as a user meets it: statuses, streams, terminals, JSON, completion. CAIRN_BIN names the binary."""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import signal
+import struct
+import subprocess
+import time
+
+import flax.serialization
+import numpy as np
+import pytest
+import safetensors.numpy
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
+COMMANDS = ["ls", "info", "tree", "cat", "stats", "verify", "convert", "dump", "completion"]
+GOOD, NO, USAGE, FAILURE = 0, 1, 2, 3
+
+
+def run(*args, **kwargs):
+    kwargs.setdefault("timeout", 60)
+    return subprocess.run([CAIRN, *map(str, args)], capture_output=True, **kwargs)
+
+
+def good(*args):
+    done = run(*args)
+    assert (done.returncode, done.stderr) == (GOOD, b""), done
+    return done.stdout.decode()
+
+
+def bad(status, *args):
+    """The message of a command that must fail: one line on standard error, nothing on standard output."""
+    done = run(*args)
+    assert done.returncode == status, done
+    assert done.stdout == b""
+    lines = done.stderr.decode().splitlines()
+    assert lines[0].startswith("cairn: "), lines
+    assert len(lines) == 1 or lines[1].startswith("Try: cairn"), lines
+    return lines[0]
+
+
+def on_terminal(*args, columns=100, **env):
+    """What `cairn args` shows on a terminal so many columns wide."""
+    import fcntl
+    import termios
+
+    pid, fd = pty.fork()
+    if pid == 0:
+        environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"} | env
+        os.execve(CAIRN, [CAIRN, *map(str, args)], environment)
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    shown = b""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if not select.select([fd], [], [], 1)[0]:
+            continue
+        try:
+            piece = os.read(fd, 65536)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(fd)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode()
+
+
+@pytest.fixture(scope="module")
+def tensors():
+    rng = np.random.default_rng(7)
+    return {
+        "params.embed": rng.standard_normal((64, 32)).astype(np.float32),
+        "params.layers.0.w": rng.standard_normal((8, 4)).astype(np.float16),
+        "params.layers.1.w": rng.standard_normal((8, 4)).astype(np.float16),
+        "step": np.array(17, np.int64),
+        "mask": np.array([True, False, True]),
+        "odd": np.array([np.nan, np.inf, -np.inf, 0.0, 1.5], np.float32),
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tensors):
+    folder = tmp_path_factory.mktemp("cli")
+    safetensors.numpy.save_file(tensors, folder / "a.safetensors", metadata={"format": "np"})
+    tree = {"layers": [{"w": np.ones((2, 3), np.float32)}], "name": "grüße", "n": 3, "none": None, "empty": {}}
+    (folder / "a.msgpack").write_bytes(flax.serialization.msgpack_serialize(flax.serialization.to_state_dict(tree)))
+    safetensors.numpy.save_file({"big": np.arange(1 << 22, dtype=np.float32)}, folder / "big.safetensors")
+    (folder / "note.txt").write_text("hello\n")
+    return folder
+
+
+# ---- statuses and messages ----
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(command):
+    text = good(command, "--help")
+    assert f"cairn {command}" in text.split("Example")[1]
+    assert command in good("--help")
+
+
+def test_version_and_nothing():
+    assert good("--version").startswith("cairn 0.")
+    done = run()
+    assert done.returncode == USAGE and b"Usage" in done.stderr and done.stdout == b""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["frobnicate"],
+        ["ls"],
+        ["ls", "CKPT", "--frob"],
+        ["ls", "CKPT", "--step", "x"],
+        ["ls", "CKPT", "--memory", "lots"],
+        ["ls", "CKPT", "--at-time", "yesterday"],
+        ["cat", "CKPT"],
+        ["cat", "CKPT", "odd", "--slice", "0:2:2"],
+        ["cat", "CKPT", "odd", "--slice", "5"],
+        ["cat", "CKPT", "odd", "--slice", "0,0"],
+        ["cat", "CKPT", "odd", "--raw", "--npy"],
+        ["cat", "CKPT", "odd", "-o", "x"],
+        ["convert", "CKPT", "x.unknown"],
+        ["convert", "CKPT", "x.npz", "--dtype", "float"],
+        ["convert", "CKPT", "x.npz", "--dtype", "int8"],
+        ["convert", "CKPT", "x.npz", "--rename", "nothing"],
+        ["convert", "CKPT", "x.npz", "--rename", "(=x"],
+        ["convert", "CKPT", "x.npz", "--rename", ".*=same"],
+        ["convert", "CKPT", "x.npz", "--shard-bytes", "1MB"],
+        ["dump"],
+        ["dump", "--node", "a:b:c"],
+        ["completion", "tcsh"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(folder, args, tmp_path):
+    args = [folder / "a.safetensors" if a == "CKPT" else tmp_path / a if a.startswith("x.") else a for a in args]
+    bad(USAGE, *args)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        (["ls", "missing"], "missing"),
+        (["ls", "note.txt"], "no checkpoint"),
+        (["ls", "."], "no checkpoint"),
+        (["ls", "s3://bucket/x"], "s3"),
+        (["cat", "a.safetensors", "odf"], "odd"),
+        (["cat", "a.safetensors", "odd", "--raw", "-o", "no/such/folder/x"], "no/such/folder"),
+        (["convert", "a.safetensors", "a.safetensors"], "a.safetensors"),
+        (["dump", "note.txt"], "note.txt"),
+        (["dump", "--node", "note.txt:0:100"], "note.txt"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, list) else "",
+)
+def test_cannot_read_or_write(folder, args, says, monkeypatch):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    assert says in bad(FAILURE, *args)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_nothing_matches(folder):
+    done = run("ls", folder / "a.safetensors", "nothing*", "--json")
+    assert done.returncode == NO and json.loads(done.stdout) == [] and b"nothing*" in done.stderr
+
+
+def test_a_full_disk_is_an_error(folder):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([CAIRN, "cat", str(folder / "big.safetensors"), "big", "--raw"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == FAILURE and b"standard output" in done.stderr
+
+
+@pytest.mark.parametrize("args", [["ls", "a.safetensors"], ["cat", "big.safetensors", "big", "--raw"], ["tree", "a.safetensors"], ["--help"]], ids=" ".join)
+def test_a_closed_pipe_ends_it_quietly(folder, args):
+    args = [str(folder / a) if "." in a else a for a in args]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([CAIRN, *args], stdout=write, stderr=subprocess.PIPE, timeout=60, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+    os.close(write)
+    assert (done.returncode, done.stderr) == (GOOD, b"")
+
+
+# ---- terminals ----
+
+
+def test_colour_only_on_terminals(folder):
+    path = folder / "a.safetensors"
+    for command in (["ls", path], ["ls", "-l", path], ["info", path], ["tree", path], ["stats", path], ["verify", path], ["ls", "--help"]):
+        assert "\x1b" not in good(*command)
+        assert "\x1b[" in on_terminal(*command)[1], command
+        assert "\x1b" not in on_terminal(*command, NO_COLOR="1")[1], command
+        assert "\x1b" not in on_terminal(*command, TERM="dumb")[1], command
+    status, shown = on_terminal("ls", "missing")
+    assert status == FAILURE and "\x1b[31mcairn:\x1b[0m missing" in shown
+
+
+def test_bytes_are_not_written_to_a_terminal(folder):
+    status, shown = on_terminal("cat", folder / "a.safetensors", "odd", "--raw")
+    assert status == USAGE and "terminal" in shown
+
+
+def test_a_narrow_terminal_is_respected(folder):
+    for columns in (40, 60, 80, 200):
+        status, shown = on_terminal("ls", "-l", folder / "a.safetensors", columns=columns, NO_COLOR="1")
+        assert status == GOOD
+        rows = shown.splitlines()[:-1]
+        assert max(map(len, rows)) <= max(columns, len("params.layers.0.w  float16")), rows
+        assert ("too narrow for" in shown.splitlines()[-1]) == (columns < 80)
+
+
+def test_names_cannot_drive_the_terminal(tmp_path):
+    safetensors.numpy.save_file({"a\x1b]0;owned\x07b\n": np.zeros(1, np.float32)}, tmp_path / "a.safetensors")
+    for command in ("ls", "tree", "stats", "verify"):
+        assert "a\\x1b]0;owned\\x07b\\x0a" in good(command, tmp_path / "a.safetensors"), command
+    assert json.loads(good("ls", "--json", tmp_path / "a.safetensors"))[0]["name"] == "a\x1b]0;owned\x07b\n"
+
+
+# ---- what they print ----
+
+
+def test_ls(folder, tensors):
+    listed = json.loads(good("ls", "--json", folder / "a.safetensors"))
+    assert {e["name"]: (e["dtype"], e["shape"], e["nbytes"]) for e in listed} == {k: (v.dtype.name, list(v.shape), v.nbytes) for k, v in tensors.items()}
+    assert list(listed[0]) == ["name", "path", "dtype", "shape", "kind", "nbytes", "stored_nbytes", "chunk_shape", "sharding"]
+    assert good("ls", "--names", folder / "a.safetensors", "*.w") == "params.layers.0.w\nparams.layers.1.w\n"
+    assert good("ls", folder / "a.safetensors", "mask") == "mask  bool  (3,)\n"
+
+
+def test_ls_of_leaves_without_data(folder):
+    listed = {e["name"]: e for e in json.loads(good("ls", "--json", folder / "a.msgpack"))}
+    assert (listed["name"]["dtype"], listed["name"]["shape"], listed["name"]["nbytes"]) == ("string", None, len("grüße".encode()))
+    assert (listed["none"]["dtype"], listed["none"]["shape"], listed["none"]["kind"]) == (None, None, "None")
+    assert listed["n"]["shape"] == [] and listed["n"]["kind"] == "scalar"
+
+
+def test_info(folder):
+    info = json.loads(good("info", "--json", folder / "a.safetensors"))
+    assert info["format"] == "safetensors" and info["arrays"] == 6 and info["custom_metadata"] == {"format": "np"}
+    assert info["dtypes"] == {"bool": 1, "float16": 2, "float32": 2, "int64": 1}
+    assert info["nbytes"] == 64 * 32 * 4 + 2 * 64 + 8 + 3 + 20
+    assert "safetensors" in good("info", folder / "a.safetensors")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_previews_are_numpys(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 14, rng.integers(0, 4)))
+    kinds = ["<f4", "<f8", "<f2", "<i4", "<u1", "?", "<c8"]
+    kind = kinds[seed % len(kinds)]
+    values = rng.standard_normal(shape) * 10.0 ** rng.integers(-6, 6)
+    values = np.round(values, rng.integers(0, 5)) if seed % 3 == 0 else values
+    array = np.asarray(values + (1j * rng.standard_normal(shape) if kind == "<c8" else 0)).astype(kind)
+    array = array > 0 if kind == "?" else array
+    (tmp_path / "a.msgpack").write_bytes(flax.serialization.msgpack_serialize({"a": array}))
+    want = str(array) if shape else str(array[()]).strip("()")
+    assert good("cat", tmp_path / "a.msgpack", "a").rstrip("\n") == want
+
+
+def test_long_previews_are_numpys(folder, tensors):
+    assert good("cat", folder / "a.safetensors", "params.embed") == f"{tensors['params.embed']}\n"
+    assert good("cat", folder / "big.safetensors") == f"{np.arange(1 << 22, dtype=np.float32)}\n"
+
+
+def test_cat_bytes(folder, tensors, tmp_path):
+    path, w = folder / "a.safetensors", tensors["params.embed"]
+    assert run("cat", path, "params.embed", "--raw").stdout == w.tobytes()
+    assert run("cat", path, "params.embed", "--raw", "--slice", "3:9, -1").stdout == w[3:9, -1].tobytes()
+    good("cat", path, "params.embed", "--npy", "--slice", "...,2:4", "-o", tmp_path / "w.npy")
+    assert (np.load(tmp_path / "w.npy") == w[..., 2:4]).all()
+    good("cat", path, "step", "--npy", "-o", tmp_path / "w.npy")  # an existing file is replaced
+    assert np.load(tmp_path / "w.npy") == 17
+    assert run("cat", folder / "a.msgpack", "name", "--raw").stdout.decode() == "grüße"
+    assert good("cat", folder / "a.msgpack", "name") == "grüße\n"
+    assert good("cat", folder / "a.msgpack", "none") == "None\n"
+    bad(USAGE, "cat", folder / "a.msgpack", "none", "--raw")
+
+
+def test_stats(folder, tensors):
+    stats = {e["name"]: e for e in json.loads(good("stats", "--json", folder / "a.safetensors"))}
+    for name in ("params.embed", "params.layers.0.w", "mask"):
+        w = tensors[name].astype(np.float64)
+        have = stats[name]
+        assert (have["min"], have["max"], have["count"]) == (w.min(), w.max(), w.size)
+        assert have["mean"] == pytest.approx(w.mean(), rel=1e-12) and have["std"] == pytest.approx(w.std(), rel=1e-12)
+        assert have["histogram"] == np.histogram(w, 16)[0].tolist()
+    assert (stats["odd"]["nans"], stats["odd"]["infs"], stats["odd"]["zeros"], stats["odd"]["max"]) == (1, 2, 1, 1.5)
+    assert len(good("stats", folder / "a.safetensors", "odd").splitlines()) == 2
+
+
+def test_convert_reports(folder, tmp_path):
+    bad(USAGE, "convert", folder / "a.msgpack", tmp_path / "a.npz")
+    text = good("convert", folder / "a.msgpack", tmp_path / "a.npz", "--skip-unsupported", "--rename", "^layers=l")
+    for part in ("layers.0.w -> l.0.w", "name", "none", "empty", "1 Python scalar", str(tmp_path / "a.npz")):
+        assert part in text
+    assert sorted(np.load(tmp_path / "a.npz").files) == ["l.0.w", "n"]
+    bad(FAILURE, "convert", folder / "a.msgpack", tmp_path / "a.npz", "--skip-unsupported")
+    report = json.loads(good("convert", folder / "a.msgpack", tmp_path / "a.npz", "--skip-unsupported", "--force", "--json"))
+    assert sorted(e["name"] for e in report["skipped"]) == ["empty", "name", "none"] and report["scalars"] == ["n"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz"]
+
+
+def test_dump(folder, tmp_path):
+    assert json.loads(good("dump", folder / "a.safetensors"))["mask"]["dtype"] == "BOOL"
+    np.save(tmp_path / "a.npy", np.zeros((2, 3)))
+    assert "(2, 3)" in json.loads(good("dump", tmp_path / "a.npy"))["header"]
+    (tmp_path / "a.json").write_text('{"a": [1, 2]}')
+    assert json.loads(good("dump", tmp_path / "a.json")) == {"a": [1, 2]}
+    assert json.loads(good("dump", folder / "a.msgpack"))
+    index = struct.pack("<QQQQ", 0, 5, 2**64 - 1, 2**64 - 1)
+    (tmp_path / "shard").write_bytes(b"chunk" + index + b"\0\0\0\0")
+    assert json.loads(good("dump", tmp_path / "shard", "--shard-index", 2)) == {"crc32c": "wrong", "chunks": [{"offset": 0, "nbytes": 5}, None]}
+    bad(FAILURE, "dump", tmp_path / "shard", "--shard-index", 2**60)
+
+
+# ---- completion ----
+
+
+def complete(folder, *words):
+    """What bash offers for the last word."""
+    script = """
+        PATH="$1:$PATH"; shift
+        source <(cairn completion bash)
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cairn; printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    bin = folder / "bin"
+    bin.mkdir(exist_ok=True)
+    if not (bin / "cairn").exists():
+        (bin / "cairn").symlink_to(pathlib.Path(CAIRN).resolve())
+    done = subprocess.run(["bash", "-c", script, "bash", str(bin), "cairn", *map(str, words)], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_completion(folder):
+    assert complete(folder, "c") == ["cat", "convert", "completion"]
+    assert "--skip-unsupported" in complete(folder, "convert", "--s")
+    assert complete(folder, "cat", folder / "a.safetensors", "params.l") == ["params.layers.0.w", "params.layers.1.w"]
+    assert complete(folder, "ls", folder / "note") == [str(folder / "note.txt")]
+    assert complete(folder, "completion", "z") == ["zsh"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_completions_name_every_command(shell):
+    text = good("completion", shell)
+    assert all(command in text for command in COMMANDS)
