@@ -79,8 +79,8 @@ struct LeafValue {
 };
 
 struct ChildNode {
-  DataRef location;
-  Statistics statistics;
+  DataRef location{};
+  Statistics statistics{};
   std::uint16_t subtree_common_prefix_length = 0;
   bool operator==(const ChildNode&) const = default;
 };

@@ -122,7 +122,7 @@ void check_data_ref(const DataRef& ref, AllowMissing allow, std::size_t i) {
 
 void check_expansion(std::uint64_t decoded, std::uint64_t encoded, std::string_view what) {
   // Real keys and paths expand tenfold, because neighbours share prefixes. A thousandfold is an attack on memory.
-  constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{64} << 20U;
+  constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{16} << 20U;
   constexpr std::uint64_t kMaxDecoded = 0xffffffffU;
   if (decoded > kMaxDecoded || (decoded > kAlwaysAllowed && decoded / 1024 > encoded))
     damaged(fmt::format("{}: {} bytes would decode to {}, which is refused", what, encoded, decoded));

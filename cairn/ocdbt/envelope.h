@@ -28,7 +28,7 @@ inline constexpr std::size_t kMinEncodedSize = 16;
 // Decoded bodies are refused beyond this, and beyond kAlwaysAllowedBody if they are a thousand times their encoding: a few
 // kilobytes of a hostile frame must not fill the memory. TensorStore's own target for a node is 8 MB, Orbax's 100 MB.
 inline constexpr std::uint64_t kMaxBodySize = std::uint64_t{1} << 31U;
-inline constexpr std::uint64_t kAlwaysAllowedBody = std::uint64_t{1} << 28U;
+inline constexpr std::uint64_t kAlwaysAllowedBody = std::uint64_t{1} << 27U;
 
 // An opened object: bytes [begin, end) of `storage` are its decompressed body.
 struct Envelope {

@@ -193,7 +193,10 @@ std::optional<Location> OcdbtStore::locate(std::string_view key) const {
 
 std::vector<ListEntry> OcdbtStore::list(std::string_view prefix) const {
   if (!root_) return {};
-  return list_keys(reader_, *root_, prefix);
+  auto entries = list_keys(reader_, *root_, prefix);
+  // A database may have an empty key; to users of a KvStore it is none.
+  if (!entries.empty() && entries.front().key.empty()) entries.erase(entries.begin());
+  return entries;
 }
 
 void OcdbtStore::write(std::string_view key, ByteView /*value*/) {

@@ -132,10 +132,8 @@ TEST(BtreeNode, LimitsOfLengths) {
 
 TEST(BtreeNode, KeysThatShareFarTooMuchAreRefused) {
   BtreeNode node;
-  const std::string most(65532, 'k');
-  for (char c = 'a'; c < 'z'; ++c)
-    for (char d = 'a'; d < 'z'; ++d)
-      for (char e = 'a'; e < 'f'; ++e) node.add_inline(most + c + d + e, {});
+  const std::string most(16000, 'k');
+  for (int i = 1000; i < 3300; ++i) node.add_inline(most + std::to_string(i), {});
   EXPECT_THAT([&] { decode(encode_btree_node(node, 1)); }, FailsWith(Code::kDataLoss, "which is refused"));
 }
 

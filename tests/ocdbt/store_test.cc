@@ -88,6 +88,8 @@ TEST_F(OcdbtStoreTest, IsReadOnlyAndHasNoEmptyKey) {
   EXPECT_THAT([&] { store->remove("a"); }, FailsWith(Code::kUnimplemented, "read-only"));
   EXPECT_THAT([&] { (void)store->read("", {}); }, FailsWith(Code::kInvalidArgument, "empty"));
   EXPECT_EQ(store->describe("a/0"), "'a/0' of memory://manifest.ocdbt");
+  publish(leaf({"", "a"}));
+  EXPECT_EQ(open_ocdbt(base_)->list(""), (std::vector<ListEntry>{{"a", 1}}));
 }
 
 TEST_F(OcdbtStoreTest, DescendsBySeparatorsAndPrefixes) {
