@@ -1,6 +1,7 @@
 // safetensors_header.cc -- parsing with every check of the reference, and writing byte for byte as it does.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/json.h>
+#include <cairn/base/json_scan.h>
 #include <cairn/formats.h>
 #include <cairn/formats/safetensors_header.h>
 
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 namespace cairn {
 namespace {
@@ -52,39 +54,42 @@ std::optional<std::uint64_t> bit_count(const SafetensorsType& type, std::span<co
   return bits;
 }
 
-std::size_t parse_type(const Json& json) {
-  const auto* name = json.as_string();
-  if (name == nullptr) damaged(fmt::format("dtype is {}, not a string", json.type_text()));
-  const auto it = std::find_if(kTypes.begin(), kTypes.end(), [&](const SafetensorsType& t) { return t.name == *name; });
-  if (it == kTypes.end()) damaged(fmt::format("unknown dtype \"{}\"", *name));
+std::size_t parse_type(JsonScanner& in) {
+  const std::string name = in.string();
+  const auto it = std::find_if(kTypes.begin(), kTypes.end(), [&](const SafetensorsType& t) { return t.name == name; });
+  if (it == kTypes.end()) damaged(fmt::format("unknown dtype \"{}\"", name));
   return static_cast<std::size_t>(it - kTypes.begin());
 }
 
-Shape parse_shape(const Json& json) {
-  const auto* extents = json.as_array();
-  if (extents == nullptr) damaged(fmt::format("shape is {}, not an array", json.type_text()));
+// The reference takes "-0" for a floating-point number, and floats for no sizes.
+std::int64_t parse_size(JsonScanner& in) {
+  if (in.peek() == '-') in.fail("an integer that is not negative expected");
+  return in.integer();
+}
+
+Shape parse_shape(JsonScanner& in) {
   Shape shape;
-  shape.reserve(extents->size());
-  for (const auto& extent : *extents) {
-    const auto n = extent.as_int64();
-    if (!n || *n < 0) damaged(fmt::format("extent {} of the shape is not an integer from 0 to 2^63 - 1", shape.size()));
-    shape.push_back(*n);
-  }
+  in.begin_array();
+  while (in.next_item()) shape.push_back(parse_size(in));
   return shape;
 }
 
-std::pair<std::uint64_t, std::uint64_t> parse_offsets(const Json& json) {
-  const auto* pair = json.as_array();
-  if (pair == nullptr || pair->size() != 2) damaged("data_offsets is not an array of two integers");
-  const auto begin = (*pair)[0].as_uint64();
-  const auto end = (*pair)[1].as_uint64();
-  if (!begin || !end) damaged("data_offsets is not an array of two unsigned 64-bit integers");
-  return {*begin, *end};
+std::pair<std::uint64_t, std::uint64_t> parse_offsets(JsonScanner& in) {
+  std::int64_t offsets[2];
+  std::size_t n = 0;
+  in.begin_array();
+  while (in.next_item()) {
+    if (n == 2) in.fail("data_offsets has more than two integers");
+    offsets[n++] = parse_size(in);
+  }
+  if (n != 2) in.fail("data_offsets has fewer than two integers");
+  return {offsets[0], offsets[1]};
 }
 
-// Members that no version defines are skipped, but numbers in them must still be JSON.
-void check_ignored(const Json& json) {
-  std::vector<const Json*> todo{&json};
+// Members that no version defines are passed over, but must be JSON without Python's extensions to it.
+void check_ignored(std::string_view text) {
+  const Json root = parse_json(text, {.max_depth = kMaxDepth - 2});
+  std::vector<const Json*> todo{&root};
   while (!todo.empty()) {
     const Json& value = *todo.back();
     todo.pop_back();
@@ -97,39 +102,40 @@ void check_ignored(const Json& json) {
   }
 }
 
-SafetensorsEntry parse_entry(std::string name, const Json& json) {
-  const auto* members = json.as_object();
-  if (members == nullptr) damaged(fmt::format("{} instead of an object with dtype, shape and data_offsets", json.type_text()));
-  const Json *dtype = nullptr, *shape = nullptr, *offsets = nullptr;
-  for (const auto& member : *members) {
-    const Json** slot = member.first == "dtype"          ? &dtype
-                        : member.first == "shape"        ? &shape
-                        : member.first == "data_offsets" ? &offsets
-                                                         : nullptr;
-    if (slot == nullptr) {
-      check_ignored(member.second);
-      continue;
+void parse_entry(JsonScanner& in, SafetensorsEntry& entry) {
+  bool has_type = false, has_shape = false, has_offsets = false;
+  const auto once = [&](bool& has, std::string_view what) {
+    if (std::exchange(has, true)) in.fail(fmt::format("\"{}\" appears twice", what));
+  };
+  std::string key;
+  in.begin_object();
+  while (in.next_member(key)) {
+    if (key == "dtype") {
+      once(has_type, key);
+      entry.type = parse_type(in);
+    } else if (key == "shape") {
+      once(has_shape, key);
+      entry.shape = parse_shape(in);
+    } else if (key == "data_offsets") {
+      once(has_offsets, key);
+      std::tie(entry.begin, entry.end) = parse_offsets(in);
+    } else {
+      check_ignored(in.skip());
     }
-    if (*slot != nullptr) damaged(fmt::format("\"{}\" appears twice", member.first));
-    *slot = &member.second;
   }
-  if (dtype == nullptr) damaged("dtype is missing");
-  if (shape == nullptr) damaged("shape is missing");
-  if (offsets == nullptr) damaged("data_offsets is missing");
-  SafetensorsEntry entry{.name = std::move(name), .type = parse_type(*dtype), .shape = parse_shape(*shape)};
-  std::tie(entry.begin, entry.end) = parse_offsets(*offsets);
-  return entry;
+  if (!has_type) damaged("dtype is missing");
+  if (!has_shape) damaged("shape is missing");
+  if (!has_offsets) damaged("data_offsets is missing");
 }
 
-std::vector<std::pair<std::string, std::string>> parse_metadata(const Json& json) {
+std::vector<std::pair<std::string, std::string>> parse_metadata(JsonScanner& in) {
   std::vector<std::pair<std::string, std::string>> metadata;
-  if (json.is_null()) return metadata;
-  const auto* members = json.as_object();
-  if (members == nullptr) damaged(fmt::format("{} instead of an object of strings", json.type_text()));
-  for (const auto& member : *members) {
-    const auto* text = member.second.as_string();
-    if (text == nullptr) damaged(fmt::format("\"{}\" is {}, not a string", member.first, member.second.type_text()));
-    metadata.emplace_back(member.first, *text);
+  if (in.null()) return metadata;
+  std::string key;
+  in.begin_object();
+  while (in.next_member(key)) {
+    std::string value = in.string();
+    metadata.emplace_back(key, std::move(value));
   }
   std::vector<std::string_view> keys;
   for (const auto& pair : metadata) keys.emplace_back(pair.first);
@@ -137,6 +143,26 @@ std::vector<std::pair<std::string, std::string>> parse_metadata(const Json& json
   if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
     damaged(fmt::format("\"{}\" appears twice", *twice));
   return metadata;
+}
+
+// Everything but how the tensors lie to each other.
+SafetensorsHeader parse_header(JsonScanner& scan) {
+  SafetensorsHeader header;
+  bool has_metadata = false;
+  std::string name;
+  scan.begin_object();
+  while (scan.next_member(name)) {
+    if (name != kMetadataKey) {
+      SafetensorsEntry& entry = header.tensors.emplace_back();
+      entry.name = name;
+      in([&] { return fmt::format("tensor \"{}\"", entry.name); }, [&] { parse_entry(scan, entry); });
+      continue;
+    }
+    if (std::exchange(has_metadata, true)) scan.fail("\"__metadata__\" appears twice");
+    header.metadata = in([] { return kMetadataKey; }, [&] { return parse_metadata(scan); });
+  }
+  scan.finish();
+  return header;
 }
 
 void check_size(const SafetensorsEntry& entry) {
@@ -208,26 +234,20 @@ std::uint64_t decode_safetensors_prefix(ByteView prefix, std::uint64_t file_size
 }
 
 SafetensorsHeader decode_safetensors_header(ByteView json, std::uint64_t data_size) {
-  if (json.empty() || json.front() != std::byte{'{'}) damaged("header does not begin with '{'");
-  const Json root = in([] { return "header"; }, [&] { return parse_json(as_text(json), {.max_depth = kMaxDepth}); });
-  SafetensorsHeader header;
-  bool has_metadata = false;
-  header.tensors.reserve(root.as_object()->size());
-  for (const auto& member : *root.as_object()) {
-    if (member.first != kMetadataKey) {
-      header.tensors.push_back(
-          in([&] { return fmt::format("tensor \"{}\"", member.first); }, [&] { return parse_entry(member.first, member.second); }));
-      continue;
-    }
-    if (std::exchange(has_metadata, true)) damaged("\"__metadata__\" appears twice in the header");
-    header.metadata = in([] { return kMetadataKey; }, [&] { return parse_metadata(member.second); });
-  }
-  std::sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  const auto twice =
-      std::adjacent_find(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
-  if (twice != header.tensors.end()) damaged(fmt::format("tensor \"{}\" appears twice in the header", twice->name));
-  check_layout(header.tensors, data_size);
-  return header;
+  return in([] { return "header"; },
+            [&] {
+              if (json.empty() || json.front() != std::byte{'{'}) damaged("does not begin with '{'");
+              JsonScanner scan(as_text(json));
+              SafetensorsHeader header = parse_header(scan);
+              const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+              if (!std::is_sorted(header.tensors.begin(), header.tensors.end(), by_name))
+                std::sort(header.tensors.begin(), header.tensors.end(), by_name);
+              const auto twice = std::adjacent_find(header.tensors.begin(), header.tensors.end(),
+                                                    [](const auto& a, const auto& b) { return a.name == b.name; });
+              if (twice != header.tensors.end()) damaged(fmt::format("tensor \"{}\" appears twice", twice->name));
+              check_layout(header.tensors, data_size);
+              return header;
+            });
 }
 
 std::optional<std::uint64_t> safetensors_nbytes(const SafetensorsType& type, std::span<const std::int64_t> shape) {
