@@ -85,7 +85,8 @@ inline MemorySource safetensors_golden() {
   MemorySource source;
   const Bytes values = read_file(golden(kSafetensorsGolden + "all.values"));
   std::size_t at = 0;
-  for (const Json& tensor : *golden_json(kSafetensorsGolden + "all.json").as_array()) {
+  const Json tensors = golden_json(kSafetensorsGolden + "all.json");
+  for (const Json& tensor : *tensors.as_array()) {
     const DType dtype = *dtype_from_name(text_of(tensor, "dtype"));
     const Shape shape = shape_of(tensor);
     const std::size_t nbytes = static_cast<std::size_t>(element_count(shape)) * dtype_size(dtype);

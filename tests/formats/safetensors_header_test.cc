@@ -33,7 +33,9 @@ TEST(SafetensorsHeader, AgreesWithTheReferenceAboutDamagedFiles) {
     const Bytes file = testing::from_hex(testing::text_of(verdict, "file"));
     const auto ours = try_call([&] { return decode_file(file); });
     const std::string message = ours.ok() ? "accepted" : ours.error().message();
-    if (!ours.ok()) EXPECT_EQ(ours.error().code(), Code::kDataLoss) << name << ": " << message;
+    if (!ours.ok()) {
+      EXPECT_EQ(ours.error().code(), Code::kDataLoss) << name << ": " << message;
+    }
     EXPECT_EQ(ours.ok(), *verdict.find("ok")->as_bool() && !kStricter.contains(name)) << name << ": " << message;
     if (ours.ok()) ++accepted;
   }
@@ -80,7 +82,9 @@ TEST(SafetensorsHeader, SurvivesEveryTruncationAndFlippedBit) {
   // No checksum: a flipped bit may name another tensor or type of the same size, but the data must stay covered exactly.
   testing::for_each_bit_flip(file, [&](ByteView bad, const std::string& what) {
     const auto header = try_call([&] { return decode_file(bad); });
-    if (header.ok()) EXPECT_EQ(data_bytes(header.value()), good) << what;
+    if (header.ok()) {
+      EXPECT_EQ(data_bytes(header.value()), good) << what;
+    }
   });
 }
 

@@ -31,7 +31,9 @@ void expect_tensors(const Checkpoint& checkpoint, const MemorySource& expected) 
     EXPECT_EQ(info.nbytes, expected.values[i].size()) << info.name;
     EXPECT_EQ(read_whole(checkpoint, i), expected.values[i]) << info.name;
     const auto view = checkpoint.try_view(i);
-    if (view) EXPECT_EQ(testing::to_bytes(view->bytes()), expected.values[i]) << info.name;
+    if (view) {
+      EXPECT_EQ(testing::to_bytes(view->bytes()), expected.values[i]) << info.name;
+    }
   }
 }
 

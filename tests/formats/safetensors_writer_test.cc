@@ -62,7 +62,8 @@ TEST(SafetensorsWriter, SplitsInOrderAndGivesGiantsAFileOfTheirOwn) {
   const auto files = write_safetensors(dir / "m.safetensors", source.tensors, source.fetch(), {.max_shard_bytes = 8});
   std::string holds;
   for (std::size_t i = 0; i + 1 < files.size(); ++i) {
-    for (const auto& info : open_safetensors(files[i])->tensors()) holds += info.name + " ";
+    const auto shard = open_safetensors(files[i]);
+    for (const auto& info : shard->tensors()) holds += info.name + " ";
     holds += "| ";
   }
   EXPECT_EQ(holds, "big | a b | c d | ");
@@ -154,7 +155,9 @@ TEST(SafetensorsWriter, FetchesInOrderOnceAndAtCuts) {
       EXPECT_EQ(piece.offset, next[piece.tensor]);
       next[piece.tensor] += piece.out.size();
       batch += piece.out.size();
-      if (piece.tensor == 0 && next[0] != 200'000) EXPECT_EQ(next[0] % 30'000, 0U);
+      if (piece.tensor == 0 && next[0] != 200'000) {
+        EXPECT_EQ(next[0] % 30'000, 0U);
+      }
     }
     EXPECT_LE(batch, 50'000U);  // half the memory: the other half is being written
     source.fetch()(pieces);
