@@ -32,7 +32,8 @@ bool looks_like_msgpack(ByteView first, std::uint64_t file_size) {
 
 bool is_index(const std::string& path) {
   const auto probe = try_call([&] {
-    const Json* map = parse_json(as_text(read_file(path, kMaxIndex))).find("weight_map");
+    const Json root = parse_json(as_text(read_file(path, kMaxIndex)));
+    const Json* map = root.find("weight_map");
     return map != nullptr && map->as_object() != nullptr;
   });
   return probe.ok() && probe.value();
