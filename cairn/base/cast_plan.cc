@@ -255,6 +255,12 @@ void look_up_elements(const Bytes& table, const std::byte* from, std::byte* to, 
   for (std::size_t i = 0; i < n; ++i) std::memcpy(to + i * kSize, table.data() + std::to_integer<std::size_t>(from[i]) * kSize, kSize);
 }
 
+// Without a hint the loop that rounds float32 to float16 takes three times as long from memory as from the cache (seen with
+// GCC 12 on an AVX-512 Xeon: the hardware's own prefetcher does not follow it). The other loops only lose by hints.
+void prefetch(const std::byte* bytes, std::size_t size) {
+  for (std::size_t i = 0; i < size; i += 64) __builtin_prefetch(bytes + i);
+}
+
 }  // namespace
 
 CastPlan::CastPlan(DType from, DType to) : from_size_(dtype_size(from)), to_size_(dtype_size(to)) {
@@ -264,20 +270,29 @@ CastPlan::CastPlan(DType from, DType to) : from_size_(dtype_size(from)), to_size
   }
   const Load load = load_for(from, to);
   load_ = load.run;
+  hints_ = to == DType::kFloat16;
   store_ = store_for(load.hub, to);
   if (load_ != nullptr && dtype_kind(from) == DTypeKind::kFloat && from_size_ == 1 && is_integer(to)) tabulate(to);
 }
 
 void CastPlan::run(const std::byte* from, std::byte* to, std::size_t n) const {
-  if (!table_.empty()) return look_up(from, to, n);
-  if (load_ == nullptr) return store_(from, to, n);
-  if (store_ == nullptr) return load_(from, to, n);
   constexpr std::size_t kBlock = 1024;
   alignas(64) std::array<std::byte, kBlock * 8> middle;
   for (std::size_t done = 0; done < n; done += kBlock) {
     const std::size_t count = std::min(kBlock, n - done);
-    load_(from + done * from_size_, middle.data(), count);
-    store_(middle.data(), to + done * to_size_, count);
+    const std::byte* source = from + done * from_size_;
+    std::byte* target = to + done * to_size_;
+    if (hints_ && n - done - count >= kBlock) prefetch(source + kBlock * from_size_, kBlock * from_size_);
+    if (!table_.empty()) {
+      look_up(source, target, count);
+    } else if (load_ == nullptr) {
+      store_(source, target, count);
+    } else if (store_ == nullptr) {
+      load_(source, target, count);
+    } else {
+      load_(source, middle.data(), count);
+      store_(middle.data(), target, count);
+    }
   }
 }
 

@@ -36,6 +36,7 @@ class CastPlan {
   std::size_t to_size_;
   Loop load_ = nullptr;   // nullptr: the elements already are of the middle type
   Loop store_ = nullptr;  // nullptr: the middle type is what is wanted
+  bool hints_ = false;    // tell the processor which bytes come next
   Bytes table_;           // if there, the 256 results
 };
 
