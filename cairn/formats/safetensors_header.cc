@@ -107,7 +107,7 @@ void parse_entry(JsonScanner& in, SafetensorsEntry& entry) {
   const auto once = [&](bool& has, std::string_view what) {
     if (std::exchange(has, true)) in.fail(fmt::format("\"{}\" appears twice", what));
   };
-  std::string key;
+  std::string_view key;
   in.begin_object();
   while (in.next_member(key)) {
     if (key == "dtype") {
@@ -131,11 +131,11 @@ void parse_entry(JsonScanner& in, SafetensorsEntry& entry) {
 std::vector<std::pair<std::string, std::string>> parse_metadata(JsonScanner& in) {
   std::vector<std::pair<std::string, std::string>> metadata;
   if (in.null()) return metadata;
-  std::string key;
+  std::string_view key;
   in.begin_object();
   while (in.next_member(key)) {
-    std::string value = in.string();
-    metadata.emplace_back(key, std::move(value));
+    metadata.emplace_back(key, std::string());
+    in.string(metadata.back().second);
   }
   std::vector<std::string_view> keys;
   for (const auto& pair : metadata) keys.emplace_back(pair.first);
@@ -149,7 +149,7 @@ std::vector<std::pair<std::string, std::string>> parse_metadata(JsonScanner& in)
 SafetensorsHeader parse_header(JsonScanner& scan) {
   SafetensorsHeader header;
   bool has_metadata = false;
-  std::string name;
+  std::string_view name;
   scan.begin_object();
   while (scan.next_member(name)) {
     if (name != kMetadataKey) {
