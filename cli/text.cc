@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 namespace cairn::cli {
@@ -35,7 +36,7 @@ std::string count_text(std::uint64_t count) {
 std::string duration_text(double seconds) {
   if (seconds < 0.9995) return fmt::format("{:.0f} ms", 1000 * seconds);
   if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
-  const auto s = static_cast<std::uint64_t>(seconds + 0.5);
+  const auto s = static_cast<std::uint64_t>(std::llround(seconds));
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
