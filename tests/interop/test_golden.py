@@ -69,7 +69,8 @@ def test_several_items_are_told_apart(path, view):
     twice = {entry["name"] for entry in listed if sum(e["name"] == entry["name"] for e in listed) > 1}
     for name in twice:
         message = cairn_cli.run("cat", path, name, status=cairn_cli.USAGE).stderr.decode()
-        assert view["item"] in message
+        assert f"/{name}" in message
+    assert any(f"{view['item']}/{name}" in cairn_cli.call("cat", path, name).stderr.decode() for name in twice)
 
 
 def test_missing_step_and_name_are_errors():
