@@ -1,7 +1,8 @@
 """`cairn convert`: the real safetensors, flax and numpy read what it wrote, and memory stays bounded."""
 
 import json
-import os
+import subprocess
+import sys
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -61,9 +62,11 @@ def test_safetensors(checkpoint, scratch):
     check_raw_safetensors(target, wanted)
     with safetensors.safe_open(target, "np") as opened:
         assert sorted(opened.keys()) == sorted(wanted)
-    for reader in (safetensors.numpy.load_file, safetensors.flax.load_file):
-        cairn_cli.run("convert", checkpoint, target, "--force", *(word for name in ("complex64", "float8_e8m0fnu") for word in ("--exclude", f"*{name}")))
-        for name, array in reader(target).items():
+    for reader, unknown in ((safetensors.numpy.load_file, ["complex64", "float8*"]), (safetensors.flax.load_file, ["complex64", "float8*"])):
+        cairn_cli.run("convert", checkpoint, target, "--force", *(word for name in unknown for word in ("--exclude", f"types.{name}")))
+        loaded = reader(target)
+        assert len(loaded) >= len(wanted) - 4
+        for name, array in loaded.items():
             assert list(array.shape) == wanted[name].record["shape"]
             assert np.asarray(array).dtype.name == wanted[name].record["dtype"]
             cairn_cli.same_bytes(np.asarray(array).tobytes(), wanted[name].data, wanted[name].record)
@@ -133,13 +136,10 @@ def test_colliding_names_and_existing_targets_are_refused(scratch):
 
 
 def peak_memory(*args):
-    """Peak resident bytes of `cairn args`."""
-    child = os.fork()
-    if child == 0:
-        os.execv(cairn_cli.CAIRN, [cairn_cli.CAIRN, *map(str, args)])
-    _, status, usage = os.wait4(child, 0)
-    assert status == 0
-    return usage.ru_maxrss * 1024
+    """Peak resident bytes of `cairn args`. A small process starts it: a child is also charged with what its parent had."""
+    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-S", "-c", code, cairn_cli.CAIRN, *map(str, args)], check=True, stdout=subprocess.PIPE)
+    return int(done.stdout.split()[-1]) * 1024
 
 
 @pytest.mark.parametrize("options", [{}, {"use_compression": False}, {"use_zarr3": True, "use_ocdbt": False}], ids=["ocdbt", "raw", "files-zarr3"])
