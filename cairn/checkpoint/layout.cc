@@ -29,15 +29,16 @@ bool any_folder(const Listing& listing, bool (*wanted)(std::string_view)) {
 
 bool has_array_metadata(const Listing& listing) { return listing.has_file(".zarray") || listing.has_file("zarr.json"); }
 
-// The aggregate file is a msgpack map. TensorFlow keeps a text file of the same name.
+// The aggregate file is a msgpack map. TensorFlow keeps a text file of the same name, which starts with a letter. Anything
+// else is taken for a damaged map: to pass over it would be to lose the values in it without a word.
 bool has_aggregate(const Listing& listing) {
   if (!listing.has_file(kAggregateFile)) return false;
   const auto first = try_call([&] {
     std::byte byte{};
     File::open(join(listing.path, kAggregateFile)).read_into(0, MutableByteView(&byte, 1));
-    return std::to_integer<unsigned>(byte);
+    return std::to_integer<char>(byte);
   });
-  return first && ((first.value() & 0xf0U) == 0x80U || first.value() == 0xdeU || first.value() == 0xdfU);
+  return !first || first.value() < 'a' || first.value() > 'z';
 }
 
 // A folder that says of itself to be a pytree.
