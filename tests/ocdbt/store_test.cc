@@ -270,6 +270,26 @@ TEST_F(OcdbtStoreTest, AListThatWouldNotEndIsRefused) {
   EXPECT_EQ(store->list(std::string(59, 'b')).size(), 2U);
 }
 
+TEST_F(OcdbtStoreTest, OnlyTheNodesNeededAreReadAndOnce) {
+  const auto base = std::make_shared<testing::CountingStore>(open_file_store(testing::golden_path("deep_raw")));
+  const auto height = read_database_info(*base)->newest()->root_height;
+  ASSERT_GE(height, 2);
+  EXPECT_EQ(base->reads(), 1U);
+  const auto store = open_ocdbt(base);
+  EXPECT_EQ(base->reads(), 1U);  // the manifest
+  const std::string key = "params.layer_09.bias/0.1";
+  EXPECT_TRUE(store->size(key));
+  EXPECT_EQ(base->reads(), height + 1U);
+  EXPECT_TRUE(store->size(key));
+  EXPECT_EQ(base->reads(), 0U);
+  EXPECT_EQ(store->list(key).size(), 1U);
+  EXPECT_LE(base->reads(), height);  // at most the neighbour on each level
+  EXPECT_EQ(store->list("").size(), 70U);
+  EXPECT_GT(base->reads(), 10U);
+  EXPECT_EQ(store->list("").size(), 70U);
+  EXPECT_EQ(base->reads(), 0U);
+}
+
 TEST_F(OcdbtStoreTest, ManyThreadsReadOneStore) {
   BtreeNode root;
   root.height = 1;

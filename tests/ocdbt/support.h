@@ -8,6 +8,7 @@
 #include <cairn/ocdbt/manifest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <string>
 #include <vector>
@@ -123,6 +124,42 @@ class Builder {
  private:
   StorePtr store_;
   std::map<std::string, Bytes> files_;
+};
+
+// ---- stores that watch, or interfere ----
+
+class ForwardingStore : public KvStore {
+ public:
+  explicit ForwardingStore(StorePtr base) : base_(std::move(base)) {}
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return base_->read(key, range); }
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    return base_->read_into(key, offset, out);
+  }
+  std::optional<SharedBytes> map(std::string_view key) const override { return base_->map(key); }
+  std::optional<std::uint64_t> size(std::string_view key) const override { return base_->size(key); }
+  std::optional<Location> locate(std::string_view key) const override { return base_->locate(key); }
+  std::vector<ListEntry> list(std::string_view prefix) const override { return base_->list(prefix); }
+  void write(std::string_view key, ByteView value) override { base_->write(key, value); }
+  void remove(std::string_view key) override { base_->remove(key); }
+  std::string describe(std::string_view key) const override { return base_->describe(key); }
+
+ private:
+  StorePtr base_;
+};
+
+// Counts reads.
+class CountingStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    ++reads_;
+    return ForwardingStore::read(key, range);
+  }
+  // Since it was last asked.
+  [[nodiscard]] std::size_t reads() { return reads_.exchange(0); }
+
+ private:
+  mutable std::atomic<std::size_t> reads_ = 0;
 };
 
 }  // namespace cairn::ocdbt::testing

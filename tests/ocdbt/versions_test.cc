@@ -98,6 +98,18 @@ TEST_F(VersionTreeTest, NodeMissing) {
   EXPECT_NO_THROW(open_ocdbt(base_));
 }
 
+TEST_F(VersionTreeTest, OnlyTheWayToAVersionIsRead) {
+  const auto base = std::make_shared<testing::CountingStore>(open_file_store(testing::golden_path("many_versions")));
+  (void)open_ocdbt(base);
+  EXPECT_EQ(base->reads(), 1U);
+  (void)open_ocdbt(base, {.generation = 38, .commit_time_ns = {}});
+  EXPECT_EQ(base->reads(), 1U);
+  (void)open_ocdbt(base, {.generation = 36, .commit_time_ns = {}});  // in a leaf below a node of height 1
+  EXPECT_EQ(base->reads(), 3U);
+  (void)open_ocdbt(base, {.generation = 1, .commit_time_ns = {}});  // in a leaf below nodes of heights 5 .. 1
+  EXPECT_LE(base->reads(), 7U);
+}
+
 // ---- numbered manifests ----
 
 class NumberedTest : public ::testing::Test {
@@ -164,29 +176,16 @@ TEST_F(NumberedTest, MismatchesAreRefused) {
 }
 
 // A store in which the newest manifest is deleted between being listed and being read, `times` times over.
-class VanishingStore final : public KvStore {
+class VanishingStore final : public testing::ForwardingStore {
  public:
-  VanishingStore(StorePtr base, int times) : base_(std::move(base)), times_(times) {}
+  VanishingStore(StorePtr base, int times) : ForwardingStore(std::move(base)), times_(times) {}
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
-    if (numbered_manifest_generation(key) && times_ > 0) {
-      --times_;
-      return std::nullopt;
-    }
-    return base_->read(key, range);
+    if (!numbered_manifest_generation(key) || times_ == 0) return ForwardingStore::read(key, range);
+    --times_;
+    return std::nullopt;
   }
-  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
-    return base_->read_into(key, offset, out);
-  }
-  std::optional<SharedBytes> map(std::string_view key) const override { return base_->map(key); }
-  std::optional<std::uint64_t> size(std::string_view key) const override { return base_->size(key); }
-  std::optional<Location> locate(std::string_view key) const override { return base_->locate(key); }
-  std::vector<ListEntry> list(std::string_view prefix) const override { return base_->list(prefix); }
-  void write(std::string_view key, ByteView value) override { base_->write(key, value); }
-  void remove(std::string_view key) override { base_->remove(key); }
-  std::string describe(std::string_view key) const override { return base_->describe(key); }
 
  private:
-  StorePtr base_;
   mutable int times_;
 };
 
