@@ -126,11 +126,14 @@ void ItemCheck::check_process_database(const std::string& folder) {
 bool ItemCheck::is_named(std::string_view key) const {
   if (names_.contains("")) return true;
   for (auto slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1))
-    if (names_.contains(key.substr(0, slash))) return true;
+    if (names_.contains(key.substr(0, slash)) || names_.contains(key.substr(0, slash + 1))) return true;
   return false;
 }
 
 void ItemCheck::check_unnamed_arrays() {
+  for (const auto& [tensor, key] : handlers::find_stray_chunks(item_.keys, names_, leaves_.stored))
+    note(label(tensor), item_.storage == ArrayStorage::kFolders ? path(key) : "",
+         "chunk " + key + " lies outside the array: nothing reads it");
   std::set<std::string> unnamed;
   for (const auto& entry : item_.keys) {
     if (item_.storage == ArrayStorage::kFolders && belongs(entry.key)) continue;

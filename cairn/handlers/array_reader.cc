@@ -4,6 +4,7 @@
 #include <cairn/handlers/array_reader.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <iterator>
 #include <thread>
@@ -50,8 +51,36 @@ std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable
        slash = slash == 0 ? std::string_view::npos : key.rfind('/', slash - 1)) {
     if (!is_chunk_key(key.substr(slash + 1))) return std::nullopt;
     if (const auto tensor = names.find(key.substr(0, slash))) return tensor;
+    if (const auto tensor = names.find(key.substr(0, slash + 1))) return tensor;  // a name that ends in '/' is not given another
   }
   return is_chunk_key(key) ? names.find("") : std::nullopt;
+}
+
+// The numbers in the part of a key behind the array's name; nullopt if one of them is no grid position.
+std::optional<std::vector<std::int64_t>> chunk_position(std::string_view rest) {
+  std::vector<std::int64_t> position;
+  while (!rest.empty()) {
+    const auto digit = rest.find_first_of("0123456789");
+    if (digit == std::string_view::npos) break;
+    rest.remove_prefix(digit);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (error != std::errc()) return std::nullopt;
+    position.push_back(number);
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  }
+  return position;
+}
+
+bool is_chunk_of(const zarr::ZarrArray& array, std::string_view key) {
+  const auto& metadata = array.metadata();
+  const std::size_t rank = metadata.shape.size();
+  if (rank == 0) return key == array.chunk_key({});
+  const auto position = chunk_position(key.substr(array.name().size()));
+  if (!position || position->size() != rank) return false;
+  for (std::size_t d = 0; d < rank; ++d)
+    if ((*position)[d] > (metadata.shape[d] - 1) / metadata.chunk_shape[d]) return false;
+  return key == array.chunk_key(*position);
 }
 
 bool is_group(const StorePtr& store, const std::string& key) {
@@ -132,6 +161,16 @@ void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names, 
   // Leaves that share a name share the array.
   for (const auto& [later, first] : names.repeated())
     if (tensors[later].is_array()) tensors[later].stored_nbytes = tensors[first].stored_nbytes;
+}
+
+std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(std::span<const ListEntry> keys, const NameTable& names,
+                                                                   std::span<const std::optional<zarr::ZarrArray>> arrays) {
+  std::vector<std::pair<std::size_t, std::string>> strays;
+  for (const auto& entry : keys) {
+    const auto tensor = tensor_of_chunk(entry.key, names);
+    if (tensor && arrays[*tensor] && !is_chunk_of(*arrays[*tensor], entry.key)) strays.emplace_back(*tensor, entry.key);
+  }
+  return strays;
 }
 
 std::vector<std::string> find_array_names(const StorePtr& store, std::span<const ListEntry> keys) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cairn::handlers {
@@ -31,6 +32,11 @@ void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names, 
 
 // Names of the arrays whose metadata is among `keys`, sorted; Zarr v3 groups, which look alike, are left out.
 std::vector<std::string> find_array_names(const StorePtr& store, std::span<const ListEntry> keys);
+
+// Keys of the form of a chunk that are none of the array whose name they have (outside its grid, or spelled otherwise),
+// each with the position of that array.
+std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(std::span<const ListEntry> keys, const NameTable& names,
+                                                                   std::span<const std::optional<zarr::ZarrArray>> arrays);
 
 // The parameter that `key` belongs to if it has the form of a chunk or of metadata: "a/.zarray", "a/0.1", "a/c/0" -> "a".
 std::optional<std::string_view> array_of_key(std::string_view key);

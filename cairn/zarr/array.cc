@@ -60,10 +60,20 @@ std::shared_ptr<const ArrayMetadata> MetadataCache::parse(int zarr_format, std::
   return parsed.emplace(std::string(text), std::move(metadata)).first->second;
 }
 
-std::string ZarrArray::metadata_key(std::string_view name, int zarr_format) {
+namespace {
+
+// What the keys of an array start with. TensorStore adds '/' to a path only where there is none, also for names that
+// end in one.
+std::string key_prefix(std::string_view name) {
   std::string key(name);
-  if (!key.empty()) key += '/';
-  return key += zarr_format == 3 ? "zarr.json" : ".zarray";
+  if (!key.empty() && key.back() != '/') key += '/';
+  return key;
+}
+
+}  // namespace
+
+std::string ZarrArray::metadata_key(std::string_view name, int zarr_format) {
+  return key_prefix(name) += zarr_format == 3 ? "zarr.json" : ".zarray";
 }
 
 ZarrArray ZarrArray::open(StorePtr store, std::string name, int zarr_format, MetadataCache* cache) {
@@ -87,12 +97,7 @@ ZarrArray ZarrArray::open(StorePtr store, std::string name, int zarr_format, Met
 ZarrArray::ZarrArray(StorePtr store, std::string name, std::shared_ptr<const ArrayMetadata> metadata)
     : store_(std::move(store)), name_(std::move(name)), metadata_(std::move(metadata)) {}
 
-std::string ZarrArray::chunk_key(std::span<const std::int64_t> chunk) const {
-  if (name_.empty()) return metadata_->keys.key(chunk);
-  std::string key = name_;
-  key += '/';
-  return key += metadata_->keys.key(chunk);
-}
+std::string ZarrArray::chunk_key(std::span<const std::int64_t> chunk) const { return key_prefix(name_) += metadata_->keys.key(chunk); }
 
 void ZarrArray::read(const Box& box, const MutableArrayView& out, MissingChunk missing, const ReadContext& context) const {
   const BoxRead read{.array = *this, .box = box, .out = out, .label = name_, .missing = missing};
