@@ -1,4 +1,5 @@
 // compress.cc -- the byte codecs; the only file that sees their libraries.
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_d_stableOutBuffer
 #include <blosc.h>
 #include <bzlib.h>
 #include <cairn/base/compress.h>
@@ -348,6 +349,33 @@ Bytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size) {
   const std::size_t size = first_zstd_frame(in).size();
   if (size != in.size()) fail(Codec::kZstd, std::to_string(in.size() - size) + " bytes follow its only frame");
   return decode_zstd(in, max_size);
+}
+
+bool decompress_zstd_stream(const ByteSource& source, std::uint64_t encoded_size, MutableByteView out) {
+  constexpr std::size_t kPiece = std::size_t{512} << 10U;  // what a second-level cache has room for beside the output
+  const std::unique_ptr<ZSTD_DCtx, ZstdFree> decoder(ZSTD_createDCtx());
+  // Straight into `out`, without a window of the decoder's own in between.
+  if (!decoder) throw std::bad_alloc();
+  ZSTD_DCtx_setParameter(decoder.get(), ZSTD_d_stableOutBuffer, 1);
+  ZSTD_DCtx_setParameter(decoder.get(), ZSTD_d_windowLogMax, ZSTD_WINDOWLOG_MAX);  // the window is in `out`: no memory of its own
+  Bytes piece(static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, encoded_size)));
+  ZSTD_outBuffer decoded{out.data(), out.size(), 0};
+  std::size_t more = 1;  // 0: the frame has ended
+  for (std::uint64_t at = 0; at < encoded_size;) {
+    const ByteView fresh = ByteView(piece).first(source(MutableByteView(piece).first(std::min<std::uint64_t>(kPiece, encoded_size - at))));
+    if (fresh.empty()) fail(Codec::kZstd, "frame is truncated");
+    if (at == 0 && (!is_zstd_frame(fresh) || ZSTD_getFrameContentSize(fresh.data(), fresh.size()) != out.size())) return false;
+    at += fresh.size();
+    ZSTD_inBuffer in{fresh.data(), fresh.size(), 0};
+    while (in.pos < in.size) {
+      if (more == 0) return false;  // something follows the frame
+      more = ZSTD_decompressStream(decoder.get(), &decoded, &in);
+      if (ZSTD_isError(more)) fail(Codec::kZstd, ZSTD_getErrorName(more));
+    }
+  }
+  if (more != 0) fail(Codec::kZstd, "frame is truncated");
+  check_size(Codec::kZstd, decoded.pos, out.size());
+  return true;
 }
 
 bool zstd_has_checksum(ByteView in) {

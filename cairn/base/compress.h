@@ -5,6 +5,7 @@
 #include <cairn/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,13 @@ void decompress_into(Codec codec, ByteView in, MutableByteView out);
 Bytes decompress(Codec codec, ByteView in, std::uint64_t max_size);
 // The same for exactly one zstd frame with nothing behind it: what an OCDBT node body must be.
 Bytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size);
+
+// Fills its argument with the next bytes of an encoded value; all of it, unless the value ends. Returns how many.
+using ByteSource = std::function<std::size_t(MutableByteView)>;
+// As decompress_into for a value that is one zstd frame, `encoded_size` bytes that `source` hands out piece by piece, so
+// that they need not be in memory at once. False, with `out` in any state, if it is not one frame that says it decodes to
+// out.size() bytes: decode it whole then.
+bool decompress_zstd_stream(const ByteSource& source, std::uint64_t encoded_size, MutableByteView out);
 
 // True if `in` is made of zstd frames that all carry a content checksum (so that a flipped bit of the value is noticed).
 bool zstd_has_checksum(ByteView in);

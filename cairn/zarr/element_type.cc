@@ -95,10 +95,8 @@ ElementType parse_typestr(const std::string& text) {
   if (const auto dtype = extension_type(text)) return known(*dtype);
   const std::string_view view = text;
   const char order = text.empty() ? '\0' : text[0];
-  if (text.size() < 3 || (order != '<' && order != '>' && order != '|')) {
-    if (text == "O" || text == "object") unknown_type("dtype", text, ": its elements have no fixed size");
-    unknown_type("dtype", text, "");
-  }
+  if (text == "O" || text == "|O" || text == "object") unknown_type("dtype", text, ": its elements have no fixed size");
+  if (text.size() < 3 || (order != '<' && order != '>' && order != '|')) unknown_type("dtype", text, "");
   const char kind = text[1];
   const auto size = parse_size(view.substr(2));
   if (size) {
@@ -110,7 +108,7 @@ ElementType parse_typestr(const std::string& text) {
     }
   }
   if (const auto type = opaque_typestr(view, kind, size)) return *type;
-  unknown_type("dtype", text, kind == 'O' ? ": its elements have no fixed size" : "");
+  unknown_type("dtype", text, "");
 }
 
 std::size_t checked_product(std::size_t a, std::size_t b, std::string_view member) {

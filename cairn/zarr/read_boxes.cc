@@ -20,6 +20,7 @@ constexpr std::uint64_t kDirectPiece = std::uint64_t{8} << 20U;
 constexpr std::uint64_t kSmallDirect = std::uint64_t{128} << 10U;  // below, a direct range is better read with its neighbours
 constexpr std::size_t kKeptScratch = std::size_t{2} << 20U;        // of each worker from task to task, outside the budget
 constexpr std::size_t kRunUnits = 256;
+constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;  // encoded values from here on are decoded as they are read
 
 // What one worker does without interruption.
 enum class TaskKind : std::uint8_t {
@@ -100,6 +101,7 @@ class Runner {
   std::vector<Task> make_tasks() const;
   void run_task(const Task& task);
   void run_neighbours(const Task& task);
+  bool run_stream(const Unit& unit);
   void run_apart(const Unit& unit);
   void run_rows(const Unit& unit);
   void run_by_key(const Unit& unit);
@@ -246,6 +248,7 @@ void Runner::read_piece(const Task& task) {
 }
 
 void Runner::run_neighbours(const Task& task) {
+  if (task.count == 1 && run_stream(units_[task.first])) return;
   std::uint64_t scratch = 0;
   for (std::size_t i = task.first; i < task.first + task.count; ++i) scratch = std::max(scratch, scratch_for(units_[i]));
   const auto held = lease(task.length + scratch);
@@ -263,6 +266,29 @@ void Runner::run_neighbours(const Task& task) {
        });
     count(unit.nbytes);
   }
+}
+
+// Large zstd values that land whole: decoded while they are read, so that they are never in memory beside their elements.
+// False: another case.
+bool Runner::run_stream(const Unit& unit) {
+  const auto& steps = unit.chain->steps;
+  const bool zstd = steps.size() == 1 && steps[0] == ByteStep(CompressStep{Codec::kZstd});
+  if (unit.kind != UnitKind::kValue || !unit.direct || !zstd || unit.length < kStream) return false;
+  std::uint64_t at = unit.offset;
+  const auto source = [&](MutableByteView piece) {
+    files_.read_into(unit.file, at, piece);
+    at += piece.size();
+    return piece.size();
+  };
+  const MutableByteView out(unit.direct, unit.nbytes);
+  const bool done = in([&] { return where(reads_, unit.place); },
+                       [&] {
+                         if (!decompress_zstd_stream(source, unit.length, out)) return false;
+                         check_bools(decode_context(unit).metadata.dtype, out);
+                         return true;
+                       });
+  if (done) count(unit.nbytes);
+  return done;
 }
 
 bool Runner::try_read(FileId file, std::uint64_t offset, MutableByteView out) {

@@ -20,6 +20,7 @@ constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;  // raw chunks are loo
 
 // An array with this much damage is lost; listing more helps nobody.
 constexpr std::size_t kMaxFindings = 1000;
+constexpr std::int64_t kBatch = std::int64_t{1} << 14U;  // chunks between two looks at how much damage there is
 // More chunks than any checkpoint has; a hostile shape must not keep us busy for years.
 constexpr std::int64_t kMaxChunks = std::int64_t{1} << 28U;
 
@@ -92,10 +93,11 @@ void Verifier::run() {
     return;
   }
   Executor& executor = context_.executor ? *context_.executor : default_executor();
-  executor.for_each(static_cast<std::size_t>(chunks), [&](std::size_t i) {
-    const auto number = static_cast<std::int64_t>(i);
-    check_chunk(number, grid_position(grid, number));
-  });
+  for (std::int64_t first = 0; first < chunks && found_.size() < kMaxFindings; first += kBatch)
+    executor.for_each(static_cast<std::size_t>(std::min(kBatch, chunks - first)), [&](std::size_t i) {
+      const std::int64_t number = first + static_cast<std::int64_t>(i);
+      check_chunk(number, grid_position(grid, number));
+    });
 }
 
 void Verifier::add_to(VerifyReport& report, const std::string& label) {
@@ -117,10 +119,6 @@ Box Verifier::inside_array(const std::vector<std::int64_t>& position) const {
 }
 
 void Verifier::check_chunk(std::int64_t number, const std::vector<std::int64_t>& position) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (found_.size() >= kMaxFindings) return;
-  }
   const std::string key = array_.chunk_key(position);
   Piece piece{.value = {}, .inside = inside_array(position), .chunk = number, .name = "chunk " + metadata_.keys.key(position)};
   try {
