@@ -52,6 +52,7 @@ int run_cat(CatOptions& options) {
   const auto checkpoint = open_source(options.source);
   const std::size_t index = find_leaf(*checkpoint, options.name);
   const TensorInfo& t = checkpoint->tensors()[index];
+  if (!t.error.empty()) throw Failure(t.name + ": " + t.error);
   std::optional<SliceSpec> slice;
   if (options.slice) {
     if (!t.is_array()) throw UsageError(t.name + " is no array: it has no slices");

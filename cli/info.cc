@@ -26,10 +26,15 @@ void add_counts(const Checkpoint& checkpoint, Rows& rows) {
   std::uint64_t nbytes = 0;
   std::uint64_t stored = 0;
   std::uint64_t arrays = 0;
+  std::uint64_t unreadable = 0;
   std::map<std::string, std::uint64_t> dtypes;
   for (const auto& t : checkpoint.tensors()) {
     nbytes += t.nbytes;
     stored += t.stored_nbytes;
+    if (!t.error.empty()) {
+      ++unreadable;
+      continue;
+    }
     if (!t.is_array()) {
       ++(t.dtype_name.empty() ? empty : strings);
       continue;
@@ -41,6 +46,7 @@ void add_counts(const Checkpoint& checkpoint, Rows& rows) {
   std::string leaves = plural(arrays, "array");
   if (strings > 0) leaves += ", " + plural(strings, "string");
   if (empty > 0) leaves += ", " + plural(empty, "empty node");
+  if (unreadable > 0) leaves += ", " + plural(unreadable, "unreadable array");
   rows.emplace_back("leaves", leaves);
   rows.emplace_back("elements", count_text(elements));
   rows.emplace_back("size", bytes_text(nbytes) + " in memory, " + bytes_text(stored) + " stored");
@@ -87,7 +93,7 @@ void setup_info(CLI::App& app, int& status) {
   command->callback([options, &status] {
     const auto checkpoint = open_source(options->source);
     out().write(options->json ? info_json(*checkpoint) : info_text(*checkpoint));
-    status = kGood;
+    status = status_of(*checkpoint);
   });
 }
 

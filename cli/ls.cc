@@ -19,14 +19,19 @@ struct LsOptions {
 
 std::string full_name(const TensorInfo& t) { return printable(t.item ? *t.item + "/" + t.name : t.name); }
 
-std::string type_text(const TensorInfo& t) { return t.dtype_name.empty() ? t.kind : printable(t.dtype_name); }
+std::string type_text(const TensorInfo& t) {
+  if (!t.error.empty()) return "unreadable";
+  return t.dtype_name.empty() ? t.kind : printable(t.dtype_name);
+}
+
+std::string shape_of(const TensorInfo& t) { return t.is_array() && t.error.empty() ? shape_text(t.shape) : ""; }
 
 std::string short_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
   const Style& style = stdout_style();
   Table table({{"", Align::kLeft, {}}, {"", Align::kLeft, style.cyan}, {"", Align::kLeft, {}}});
   for (const std::size_t i : indices) {
     const TensorInfo& t = checkpoint.tensors()[i];
-    table.add({full_name(t), type_text(t), t.is_array() ? shape_text(t.shape) : ""});
+    table.add({full_name(t), type_text(t), shape_of(t)});
   }
   return table.text(false);
 }
@@ -46,8 +51,8 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
   for (const std::size_t i : indices) {
     const TensorInfo& t = checkpoint.tensors()[i];
     const bool chunked = t.is_array() && !t.chunk_shape.empty();
-    table.add({full_name(t), type_text(t), t.is_array() ? shape_text(t.shape) : "", bytes_text(t.nbytes), bytes_text(t.stored_nbytes),
-               printable(t.kind), chunked ? shape_text(t.chunk_shape) : "", sharding_text(t.sharding)});
+    table.add({full_name(t), type_text(t), shape_of(t), bytes_text(t.nbytes), bytes_text(t.stored_nbytes), printable(t.kind),
+               chunked ? shape_text(t.chunk_shape) : "", sharding_text(t.sharding)});
     nbytes += t.nbytes;
     stored += t.stored_nbytes;
   }
@@ -70,7 +75,7 @@ int run_ls(LsOptions& options) {
   } else {
     out().write(options.long_form ? long_text(*checkpoint, indices) : short_text(*checkpoint, indices));
   }
-  if (!indices.empty() || include.empty()) return kGood;
+  if (!indices.empty() || include.empty()) return status_of(*checkpoint);
   complain("no tensor matches '" + options.glob + "'");
   return kNo;
 }

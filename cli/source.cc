@@ -1,6 +1,10 @@
 // source.cc -- naming and opening a checkpoint.
 #include "source.h"
 
+#include "commands.h"
+#include "terminal.h"
+#include "text.h"
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -94,6 +98,21 @@ void finish_options(Source& source) {
   // A quarter for the readers, half for the command's buffers, the rest for the process itself.
   source.options.memory = std::max(parse_size(source.memory), kLeastMemory) / 4;
   if (!source.at_time.empty()) source.options.version.commit_time_ns = parse_time(source.at_time);
+}
+
+int status_of(const Checkpoint& checkpoint) {
+  std::size_t unreadable = 0;
+  const TensorInfo* first = nullptr;
+  for (const auto& t : checkpoint.tensors()) {
+    if (t.error.empty()) continue;
+    ++unreadable;
+    if (first == nullptr) first = &t;
+  }
+  if (first == nullptr) return kGood;
+  out().flush();
+  complain(plural(unreadable, "tensor") + " cannot be read, the first: " + printable(first->name) + ": " + first->error +
+           "; cairn verify tells all");
+  return kFailure;
 }
 
 std::unique_ptr<Checkpoint> open_source(Source& source) {

@@ -44,6 +44,8 @@ void add_source(CLI::App& command, Source& source);
 void finish_options(Source& source);
 // Opens it. Whatever stands in the way is a Failure.
 std::unique_ptr<Checkpoint> open_source(Source& source);
+// How a command that shows metadata ends: kGood, or kFailure with a complaint if tensors cannot be read.
+int status_of(const Checkpoint& checkpoint);
 // The budget of --memory that is left for a command's own buffers.
 std::uint64_t buffer_memory(const Source& source);
 

@@ -74,9 +74,19 @@ int run_stats(StatsOptions& options) {
   ProgressBar bar("reading");
   std::uint64_t done = 0;
   std::vector<TensorStats> all;
+  int status = kGood;
   if (!options.json && !indices.empty()) out().write(title_line(name_width));
   for (const std::size_t i : indices) {
-    TensorStats stats = tensor_stats(*checkpoint, i, buffer_memory(options.source));
+    TensorStats stats;
+    try {
+      stats = tensor_stats(*checkpoint, i, buffer_memory(options.source));
+    } catch (const Error& e) {  // the others are worth seeing all the same
+      bar.erase();
+      out().flush();
+      complain(e.message());
+      status = kFailure;
+      continue;
+    }
     done += tensors[i].nbytes;
     if (options.json) {
       all.push_back(std::move(stats));
@@ -89,7 +99,7 @@ int run_stats(StatsOptions& options) {
   }
   bar.erase();
   if (options.json) out().write(stats_json(all));
-  if (!indices.empty() || include.empty()) return kGood;
+  if (!indices.empty() || include.empty()) return status;
   complain("no array matches '" + options.glob + "'");
   return kNo;
 }

@@ -13,7 +13,7 @@ void setup_tree(CLI::App& app, int& status) {
   command->callback([source, &status] {
     const auto checkpoint = open_source(*source);
     out().write(draw_tree(*checkpoint, stdout_style().reset.empty() ? Paint::kPlain : Paint::kAnsi));
-    status = kGood;
+    status = status_of(*checkpoint);
   });
 }
 

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <map>
+#include <tuple>
 
 namespace cairn::cli {
 namespace {
@@ -19,11 +21,37 @@ struct VerifyOptions {
 
 constexpr std::size_t kNamesShown = 5;
 
-std::string finding_text(const Finding& f) {
+// Findings that say the same about several tensors: a damaged manifest takes all of them with it.
+struct Group {
+  const Finding* finding;
+  std::vector<std::string> tensors;
+};
+
+std::vector<Group> grouped(const VerifyReport& report, Severity severity) {
+  std::vector<Group> groups;
+  std::map<std::tuple<std::string_view, std::uint64_t, std::string_view>, std::size_t> places;
+  for (const auto& f : report.findings) {
+    if (f.severity != severity) continue;
+    const auto [place, added] = places.try_emplace({f.file, f.offset, f.message}, groups.size());
+    if (added) groups.push_back({&f, {}});
+    if (!f.tensor.empty()) groups[place->second].tensors.push_back(f.tensor);
+  }
+  return groups;
+}
+
+std::string list_text(const std::vector<std::string>& names, std::string_view more) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) text.append(i > 0 ? ", " : "").append(printable(names[i]));
+  if (names.size() > kNamesShown) text += fmt::format(" and {} more{}", names.size() - kNamesShown, more);
+  return text;
+}
+
+std::string group_text(const Group& group) {
   const Style& style = stdout_style();
+  const Finding& f = *group.finding;
   const bool damage = f.severity == Severity::kDamage;
   std::string text = fmt::format("{}{}{}  ", damage ? style.red : style.yellow, damage ? "DAMAGED" : "note   ", style.reset);
-  if (!f.tensor.empty()) text += printable(f.tensor) + ": ";
+  if (!group.tensors.empty()) text += list_text(group.tensors, "") + ": ";
   text += printable(f.message) + "\n";
   if (!f.file.empty()) text += fmt::format("         {}{} at byte {}{}\n", style.dim, printable(f.file), f.offset, style.reset);
   return text;
@@ -40,15 +68,11 @@ std::string unprotected_text(const VerifyReport& report, bool all) {
     for (const auto& name : names) text += "         " + printable(name) + "\n";
     return text;
   }
-  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) text.append(i > 0 ? ", " : "\n         ").append(printable(names[i]));
-  if (names.size() > kNamesShown) text += fmt::format(" and {} more (--unprotected lists them)", names.size() - kNamesShown);
-  return text + "\n";
+  return text + "\n         " + list_text(names, " (--unprotected lists them)") + "\n";
 }
 
-std::string summary_text(const VerifyReport& report, double seconds) {
+std::string summary_text(const VerifyReport& report, std::size_t damaged, double seconds) {
   const Style& style = stdout_style();
-  std::uint64_t damaged = 0;
-  for (const auto& f : report.findings) damaged += f.severity == Severity::kDamage ? 1U : 0U;
   const std::string verdict = damaged == 0 ? fmt::format("{}good{}     no damage", style.green, style.reset)
                                            : fmt::format("{}bad{}      {} of damage", style.red, style.reset, plural(damaged, "place"));
   return fmt::format("{} in {}, {} ({}) read in {}\n", verdict, plural(report.tensors, "tensor"), plural(report.chunks, "chunk"),
@@ -70,11 +94,12 @@ int run_verify(VerifyOptions& options, int& status) {
     out().write(verify_json(report));
     return status;
   }
-  for (const Severity severity : {Severity::kDamage, Severity::kNote})
-    for (const auto& f : report.findings)
-      if (f.severity == severity) out().write(finding_text(f));
+  const auto damages = grouped(report, Severity::kDamage);
+  for (const auto& group : damages) out().write(group_text(group));
+  for (const auto& group : grouped(report, Severity::kNote)) out().write(group_text(group));
   out().write(unprotected_text(report, options.list_unprotected));
-  out().write(summary_text(report, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out().write(summary_text(report, damages.size(), seconds));
   return status;
 }
 

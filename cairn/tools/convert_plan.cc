@@ -96,6 +96,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   std::vector<std::pair<std::string, std::string>> unsupported;
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
     const TensorInfo& t = source.tensors()[index];
+    if (!t.error.empty()) throw Error(Code::kDataLoss, full_name(t) + ": " + t.error);
     const DType dtype = target_dtype(t, options);
     if (std::string why = obstacle(t, dtype, plan.report.format); !why.empty()) {
       unsupported.emplace_back(full_name(t), std::move(why));

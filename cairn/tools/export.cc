@@ -8,6 +8,7 @@ namespace cairn {
 
 void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options, const SinkFn& sink) {
   const TensorInfo& tensor = checkpoint.tensors()[index];
+  if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
   const bool npy = options.encoding == LeafEncoding::kNpy;
   if (tensor.dtype_name == "string") {
     if (npy) throw Error(Code::kInvalidArgument, tensor.name + ": a string cannot be a .npy file; its UTF-8 bytes can be had raw");

@@ -31,22 +31,24 @@ Json stored_json(const std::string& text) {
   return parsed.ok() ? std::move(parsed).value() : Json(text);
 }
 
-Json dtype_json(const TensorInfo& t) { return t.dtype_name.empty() ? Json() : Json(t.dtype_name); }
+Json dtype_json(const TensorInfo& t) { return t.dtype_name.empty() || !t.error.empty() ? Json() : Json(t.dtype_name); }
 
 Json tensor_json(const TensorInfo& t) {
   JsonObject out;
-  out.reserve(10);
+  out.reserve(11);
+  const bool array = t.is_array() && t.error.empty();
   if (t.item) out.emplace_back("item", *t.item);
   out.emplace_back("name", t.name);
   out.emplace_back("path", path_json(t.path));
   out.emplace_back("dtype", dtype_json(t));
-  out.emplace_back("shape", t.is_array() ? shape_json(t.shape) : Json());
+  out.emplace_back("shape", array ? shape_json(t.shape) : Json());
   out.emplace_back("kind", t.kind);
   out.emplace_back("nbytes", t.nbytes);
   out.emplace_back("stored_nbytes", t.stored_nbytes);
-  const bool chunked = t.is_array() && t.chunk_shape.size() == t.shape.size();
+  const bool chunked = array && t.chunk_shape.size() == t.shape.size();
   out.emplace_back("chunk_shape", chunked ? shape_json(t.chunk_shape) : Json());
   out.emplace_back("sharding", stored_json(t.sharding));
+  if (!t.error.empty()) out.emplace_back("error", t.error);
   return out;
 }
 
@@ -78,13 +80,16 @@ std::string info_json(const Checkpoint& checkpoint) {
   std::uint64_t arrays = 0;
   std::uint64_t strings = 0;
   std::uint64_t empty = 0;
+  std::uint64_t unreadable = 0;
   std::uint64_t elements = 0;
   std::uint64_t nbytes = 0;
   std::uint64_t stored = 0;
   std::map<std::string, std::uint64_t> dtypes;
   for (const auto& t : checkpoint.tensors()) {
     ++(t.is_array() ? arrays : t.dtype_name.empty() ? empty : strings);
-    if (t.is_array()) {
+    if (!t.error.empty()) {
+      ++unreadable;
+    } else if (t.is_array()) {
       ++dtypes[t.dtype_name];
       elements += static_cast<std::uint64_t>(element_count(t.shape));
     }
@@ -104,6 +109,7 @@ std::string info_json(const Checkpoint& checkpoint) {
                               {"arrays", arrays},
                               {"strings", strings},
                               {"empty", empty},
+                              {"unreadable", unreadable},
                               {"elements", elements},
                               {"nbytes", nbytes},
                               {"stored_nbytes", stored},

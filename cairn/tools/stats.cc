@@ -115,6 +115,7 @@ void add_histogram(ByteView piece, DType dtype, const Moments& moments, std::vec
 
 TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index, std::uint64_t memory) {
   const TensorInfo& tensor = checkpoint.tensors()[index];
+  if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
   if (!tensor.is_array() || tensor.dtype == DType::kOpaque)
     throw Error(Code::kInvalidArgument,
                 tensor.name + ": no statistics of " + (tensor.dtype_name.empty() ? tensor.kind : tensor.dtype_name));
