@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <tuple>
 
 namespace cairn::ocdbt {
 namespace {
@@ -36,12 +37,7 @@ class DatabaseCheck {
   }
 
  private:
-  struct Place {  // of an object; also what tells visited ones apart
-    std::string file;
-    std::size_t base_length;
-    std::uint64_t offset, length;
-    auto operator<=>(const Place&) const = default;
-  };
+  using Place = std::tuple<std::string, std::size_t, std::uint64_t, std::uint64_t>;  // tells visited objects apart
   static Place key_of(const ObjectPlace& p) { return {p.file.path, p.file.base_length, p.offset, p.length}; }
 
   void damage(const std::string& file, std::uint64_t offset, std::string message) {

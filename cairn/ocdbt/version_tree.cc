@@ -56,7 +56,7 @@ void check_versions(const std::vector<Version>& versions, unsigned arity_log2) {
 
 // The last generation of a full block of A^levels, and no more generations than a node of ref.height has room for.
 void check_ref(const VersionNodeRef& ref, std::size_t i, unsigned arity_log2, unsigned levels) {
-  if (const std::uint64_t size = power(arity_log2, levels); ref.generation % size != 0)
+  if (const std::uint64_t size = power(arity_log2, levels); size == 0 || ref.generation % size != 0)
     damaged(fmt::format("generation_number[{}]={} is not a multiple of {}", i, ref.generation, size));
   const std::uint64_t room = ref.generation - end_before(ref.generation, power(arity_log2, ref.height + 1U));
   if (ref.num_generations == 0 || ref.num_generations > room)
