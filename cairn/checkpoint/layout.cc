@@ -142,12 +142,15 @@ bool look_at_marked(const Listing& listing, Layout& layout) {
   return true;
 }
 
-// A composite from before _CHECKPOINT_METADATA: only its items say what they are.
+// A composite from before _CHECKPOINT_METADATA: only its items say what they are. Items being written count only in a
+// folder that is itself being written; else they are checkpoints of their own.
 bool look_at_unmarked(const Listing& listing, Layout& layout) {
-  const std::string& path = listing.path;
-  const auto marked = [&](const std::string& name) { return is_marked_item(list_directory(join(path, name))); };
+  const bool temporary = is_temporary(fs::path(listing.path).filename().string());
+  const auto marked = [&](const std::string& name) {
+    return (temporary || !is_temporary(name)) && is_marked_item(list_directory(join(listing.path, name)));
+  };
   if (std::none_of(listing.folders.begin(), listing.folders.end(), marked)) return false;
-  layout.path = path;
+  layout.path = listing.path;
   layout.kind = LayoutKind::kComposite;
   layout.items = look_at_items(listing);
   return true;

@@ -192,9 +192,18 @@ bool any_inside_another(const std::vector<std::string>& names, char separator) {
   });
 }
 
+// Zarr's groups nest with '/', Orbax joins the keys of a tree with '.'.
+char separator_of(const PytreeItem& out, const std::vector<std::string>& names) {
+  const bool nested = std::any_of(names.begin(), names.end(), [](const auto& name) { return name.find('/') != std::string::npos; });
+  const bool grouped =
+      std::any_of(out.keys.begin(), out.keys.end(), [](const auto& entry) { return entry.key == ".zgroup" || entry.key == "zarr.json"; });
+  return out.storage == ArrayStorage::kFolders && (nested || grouped) ? '/' : '.';
+}
+
 // No structure is recorded: the arrays' names, split where their writer joined them.
-void add_named_leaves(PytreeItem& out, char separator) {
+void add_named_leaves(PytreeItem& out) {
   const auto names = handlers::find_array_names(out.arrays, out.keys);
+  const char separator = separator_of(out, names);
   const bool flat = any_inside_another(names, separator);
   for (const auto& name : names) {
     TensorInfo tensor = make_tensor(flat ? KeyPath{{name, KeyType::kDict}} : split_name(name, separator), "np.ndarray");
@@ -295,7 +304,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   if (out.structure == Structure::kNames) {
     if (out.arrays == nullptr || (out.keys.empty() && !out.broken.empty()))
       throw Error(Code::kDataLoss, out.broken.back().first + ": " + out.broken.back().second);
-    add_named_leaves(out, kind == LayoutKind::kZarr ? '/' : '.');
+    add_named_leaves(out);
   }
   const NameTable names(out.tensors);
   attach_arrays(out, names);

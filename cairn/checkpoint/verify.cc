@@ -137,6 +137,8 @@ void ItemCheck::check_unnamed_arrays() {
   std::set<std::string> unnamed;
   for (const auto& entry : item_.keys) {
     if (item_.storage == ArrayStorage::kFolders && belongs(entry.key)) continue;
+    // Where names come from the metadata keys, those without a name are groups.
+    if (item_.structure == Structure::kNames && handlers::is_metadata_key(entry.key)) continue;
     if (const auto name = handlers::array_of_key(entry.key); name && !is_named(entry.key)) unnamed.insert(std::string(*name));
   }
   for (const auto& name : unnamed) {

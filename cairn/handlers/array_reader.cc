@@ -43,7 +43,7 @@ bool is_chunk_key(std::string_view rest) {
   return !rest.empty() && std::all_of(rest.begin(), rest.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '/'; });
 }
 
-bool is_metadata_key(std::string_view rest) { return rest == ".zarray" || rest == "zarr.json" || rest == ".zattrs"; }
+bool is_metadata_name(std::string_view rest) { return rest == ".zarray" || rest == "zarr.json" || rest == ".zattrs"; }
 
 // The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits is taken.
 std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable& names) {
@@ -189,9 +189,14 @@ std::vector<std::string> find_array_names(const StorePtr& store, std::span<const
 std::optional<std::string_view> array_of_key(std::string_view key) {
   for (std::size_t slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1)) {
     const std::string_view rest = key.substr(slash + 1);
-    if (is_chunk_key(rest) || is_metadata_key(rest)) return key.substr(0, slash);
+    if (is_chunk_key(rest) || is_metadata_name(rest)) return key.substr(0, slash);
   }
-  return is_chunk_key(key) || is_metadata_key(key) ? std::optional(std::string_view()) : std::nullopt;
+  return is_chunk_key(key) || is_metadata_name(key) ? std::optional(std::string_view()) : std::nullopt;
+}
+
+bool is_metadata_key(std::string_view key) {
+  const std::size_t slash = key.rfind('/');
+  return is_metadata_name(slash == std::string_view::npos ? key : key.substr(slash + 1));
 }
 
 void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits, const ProgressFn& progress) {

@@ -41,6 +41,9 @@ std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(std::span<con
 // The parameter that `key` belongs to if it has the form of a chunk or of metadata: "a/.zarray", "a/0.1", "a/c/0" -> "a".
 std::optional<std::string_view> array_of_key(std::string_view key);
 
+// Whether `key` is that of an array's (or group's) metadata: "a/.zarray", "zarr.json".
+bool is_metadata_key(std::string_view key);
+
 // How much work may be done at once, and who wants to know.
 struct WorkLimits {
   Executor* executor = nullptr;

@@ -1,0 +1,47 @@
+// tree_metadata_fuzz.cc -- `_METADATA` and the small JSON files beside it, from any bytes. The first byte chooses the
+// parser, so that one corpus serves all.
+#include <cairn/checkpoint/metadata.h>
+#include <cairn/error.h>
+#include <cairn/tree.h>
+#include <cairn/tree/tree_metadata.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace {
+
+void build_tree(const cairn::TreeMetadata& metadata) {
+  std::vector<cairn::TreeEntry> entries;
+  for (const auto& leaf : metadata.leaves) entries.push_back({leaf.path, cairn::Tree(leaf.value_type)});
+  if (!entries.empty()) (void)cairn::flatten(cairn::unflatten(std::move(entries)));
+}
+
+void parse(char which, std::string_view text) {
+  switch (which) {
+    case 'c':
+      (void)cairn::checkpoint::parse_checkpoint_metadata(text);
+      break;
+    case 'a':
+      (void)cairn::checkpoint::parse_array_metadatas(text);
+      break;
+    case 's':
+      (void)cairn::checkpoint::parse_shardings(text);
+      break;
+    case 't':
+      (void)cairn::checkpoint::parse_strings(text);
+      break;
+    default:
+      build_tree(cairn::parse_tree_metadata(text));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  try {
+    parse(static_cast<char>(data[0]), {reinterpret_cast<const char*>(data) + 1, size - 1});
+  } catch (const cairn::Error&) {  // what most inputs end with
+  }
+  return 0;
+}

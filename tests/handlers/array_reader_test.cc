@@ -1,0 +1,155 @@
+// array_reader_test.cc -- from parameter names to Zarr arrays: names, keys, sizes, and what is missing.
+#include <cairn/handlers/array_reader.h>
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "tests/support/matchers.h"
+
+namespace cairn::handlers {
+namespace {
+
+using cairn::testing::FailsWith;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::string kZarray =
+    R"({"chunks":[2],"compressor":null,"dimension_separator":".","dtype":"|u1","fill_value":null,"filters":null,"order":"C","shape":[4],"zarr_format":2})";
+const std::string kZarrJson =
+    R"({"chunk_grid":{"configuration":{"chunk_shape":[2]},"name":"regular"},"chunk_key_encoding":{"name":"default"},"codecs":[{"name":"bytes"}],"data_type":"uint8","fill_value":0,"node_type":"array","shape":[4],"zarr_format":3})";
+
+TensorInfo wanted(const std::string& name) {
+  TensorInfo tensor;
+  tensor.name = name;
+  tensor.kind = "np.ndarray";
+  tensor.dtype_name = kUnknownDtype;
+  return tensor;
+}
+
+StorePtr store_of(const std::vector<std::pair<std::string, std::string>>& keys) {
+  const StorePtr store = make_memory_store();
+  for (const auto& [key, value] : keys) store->write(key, as_bytes(value));
+  return store;
+}
+
+TEST(ArrayReader, ArrayOfKey) {
+  const std::vector<std::pair<std::string, std::optional<std::string>>> table = {{"a/.zarray", "a"},     {"a/0", "a"},
+                                                                                 {"a/0.12.3", "a"},      {"a/c/0/1", "a"},
+                                                                                 {"a/c", "a"},           {"a/c.0", "a"},
+                                                                                 {"a/b/0", "a/b"},       {"a.b/zarr.json", "a.b"},
+                                                                                 {".zarray", ""},        {"0", ""},
+                                                                                 {"c/0", "c"},           {"zarr.json", ""},
+                                                                                 {"a/.zattrs", "a"},     {"_METADATA", std::nullopt},
+                                                                                 {"a/x0", std::nullopt}, {"a/", std::nullopt},
+                                                                                 {"", std::nullopt},     {"d/12ab", std::nullopt},
+                                                                                 {"a/0/1", "a"}};
+  for (const auto& [key, name] : table) {
+    const auto found = array_of_key(key);
+    EXPECT_EQ(found ? std::optional(std::string(*found)) : std::nullopt, name) << key;
+  }
+}
+
+TEST(ArrayReader, OpensWhatIsThereAndSaysWhyNot) {
+  const StorePtr store = store_of({{"two/.zarray", kZarray}, {"three/zarr.json", kZarrJson}, {"bad/.zarray", "{"}, {".zarray", kZarray}});
+  std::vector<TensorInfo> tensors = {wanted("two"), wanted("three"), wanted("bad"), wanted("none"), wanted("")};
+  tensors.push_back(wanted("string"));
+  tensors.back().dtype_name = "string";
+  const StoredArrays arrays = open_arrays(store, 2, tensors);
+  EXPECT_TRUE(arrays[0] && arrays[1] && arrays[4]);
+  EXPECT_FALSE(arrays[2] || arrays[3] || arrays[5]);
+  EXPECT_EQ(tensors[0].dtype_name, "uint8");
+  EXPECT_EQ(tensors[0].shape, (Shape{4}));
+  EXPECT_EQ(tensors[0].chunk_shape, (Shape{2}));
+  EXPECT_EQ(tensors[0].nbytes, 4U);
+  EXPECT_EQ(tensors[1].dtype_name, "uint8");
+  EXPECT_EQ(tensors[2].dtype_name, "?");
+  EXPECT_THAT(tensors[2].error, HasSubstr("bad/.zarray"));
+  EXPECT_EQ(tensors[3].error, "no array is stored under this name");
+  EXPECT_EQ(tensors[5].error, "");
+}
+
+TEST(ArrayReader, TheRecordedZarrVersionWins) {
+  std::string larger = kZarrJson;
+  larger.replace(larger.find("\"shape\":[4]"), 11, "\"shape\":[6]");
+  const StorePtr store = store_of({{"a/.zarray", kZarray}, {"a/zarr.json", larger}});
+  for (const auto& [format, extent] : {std::pair{2, 4}, std::pair{3, 6}}) {
+    std::vector<TensorInfo> tensors = {wanted("a")};
+    open_arrays(store, format, tensors);
+    EXPECT_EQ(tensors[0].shape, (Shape{extent}));
+  }
+}
+
+TEST(ArrayReader, ShapesThatOverflowAreDamage) {
+  std::string huge = kZarray;
+  huge.replace(huge.find("\"shape\":[4]"), 11, "\"shape\":[9223372036854775807]");
+  huge.replace(huge.find("|u1"), 3, "<f8");
+  const StorePtr store = store_of({{"a/.zarray", huge}});
+  std::vector<TensorInfo> tensors = {wanted("a")};
+  open_arrays(store, 2, tensors);
+  EXPECT_EQ(tensors[0].dtype_name, "?");
+  EXPECT_NE(tensors[0].error, "");
+}
+
+TEST(ArrayReader, StoredSizesGoToTheLongestName) {
+  std::vector<TensorInfo> tensors = {wanted("a"), wanted("a/b"), wanted(""), wanted("a"), wanted("z")};
+  const NameTable names(tensors);
+  const std::vector<ListEntry> keys = {{".zarray", 7},  {"0", 1},       {"a/.zarray", 100}, {"a/0.0", 10}, {"a/0.1", 20},
+                                       {"a/b/0", 1000}, {"a/c/0/0", 5}, {"c/0", 2},         {"d/ab", 99},  {"x/0", 9}};
+  fill_stored_sizes(keys, names, tensors);
+  EXPECT_EQ(tensors[0].stored_nbytes, 35U);
+  EXPECT_EQ(tensors[1].stored_nbytes, 1000U);
+  EXPECT_EQ(tensors[2].stored_nbytes, 3U);
+  EXPECT_EQ(tensors[3].stored_nbytes, 35U);  // shares the name, so the array
+  EXPECT_EQ(tensors[4].stored_nbytes, 0U);
+}
+
+TEST(ArrayReader, FindsArraysButNotGroups) {
+  const StorePtr store = store_of({{"zarr.json", R"({"node_type":"group","zarr_format":3})"},
+                                   {"g/zarr.json", R"({"zarr_format":3,"node_type":"group"})"},
+                                   {"g/a/zarr.json", kZarrJson},
+                                   {"g/a/c/0", "xx"},
+                                   {"b/.zarray", kZarray},
+                                   {"b/zarr.json", kZarrJson},
+                                   {"broken/zarr.json", "{"},
+                                   {"orphan/0", "xx"}});
+  EXPECT_THAT(find_array_names(store, store->list("")), ElementsAre("b", "broken", "g/a"));
+}
+
+TEST(ArrayReader, ReadsManyAsOnePlan) {
+  const StorePtr store = store_of({{"a/.zarray", kZarray}, {"a/0", "ab"}, {"a/1", "cd"}, {"b/.zarray", kZarray}, {"b/1", "yz"}});
+  std::vector<TensorInfo> tensors = {wanted("a"), wanted("b")};
+  const StoredArrays arrays = open_arrays(store, 2, tensors);
+  std::string a(4, '?'), b(4, '?');
+  const auto view = [](std::string& text) {
+    return MutableArrayView{reinterpret_cast<std::byte*>(text.data()), DType::kUint8, 1, {4}, {1}};
+  };
+  std::vector<zarr::BoxRead> reads = {{*arrays[0], Box::whole({4}), view(a), "a", zarr::MissingChunk::kError},
+                                      {*arrays[1], Box::whole({4}), view(b), "b", zarr::MissingChunk::kFill}};
+  std::uint64_t last = 0;
+  read_arrays(reads, {}, [&](std::uint64_t done, std::uint64_t total) {
+    EXPECT_LE(done, total);
+    last = done;
+  });
+  EXPECT_EQ(a, "abcd");
+  EXPECT_EQ(b, std::string("\0\0yz", 4));
+  EXPECT_EQ(last, 8U);
+  reads[1].missing = zarr::MissingChunk::kError;
+  EXPECT_THAT([&] { read_arrays(reads, {}, {}); }, FailsWith(Code::kDataLoss, "b"));
+}
+
+TEST(ArrayReader, VerifiesAllAndKeepsTheirOrder) {
+  const StorePtr store = store_of({{"a/.zarray", kZarray}, {"a/0", "ab"}, {"b/.zarray", kZarray}, {"b/0", "abc"}, {"b/1", "yz"}});
+  std::vector<TensorInfo> tensors = {wanted("a"), wanted("b")};
+  const StoredArrays arrays = open_arrays(store, 2, tensors);
+  const std::vector<ArrayCheck> checks = {{&*arrays[0], "a", zarr::MissingChunk::kError, false},
+                                          {&*arrays[1], "b", zarr::MissingChunk::kError, false}};
+  VerifyReport report;
+  verify_arrays(checks, {}, {}, report);
+  ASSERT_EQ(report.findings.size(), 2U);
+  EXPECT_EQ(report.findings[0].tensor, "a");  // its second chunk is missing
+  EXPECT_EQ(report.findings[1].tensor, "b");  // its first one is too long
+  EXPECT_EQ(report.tensors, 2U);
+}
+
+}  // namespace
+}  // namespace cairn::handlers
