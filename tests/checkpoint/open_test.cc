@@ -305,7 +305,7 @@ TEST(Open, DamagedSideFilesAreFacts) {
 TEST(Open, NamesCannotLeaveTheCheckpoint) {
   const GoldenCopy copy("tiny_files_zarr2", "inner/ckpt");
   testing::copy_tree(golden("tiny_files_zarr2/w"), copy.outside("inner/secret"));
-  for (const char* name : {"../secret", "..", ".", "x/../../secret", "/etc", "w/", ""}) {
+  for (const char* name : {"../secret", "..", ".", "x/../../secret", "/etc", ""}) {
     const GoldenCopy fresh("tiny_files_zarr2", "ckpt");
     testing::copy_tree(golden("tiny_files_zarr2/w"), fresh.outside("secret"));
     fresh.edit("_METADATA", R"("key": "w")", std::string(R"("key": ")") + name + "\"");
