@@ -3,9 +3,32 @@
 #include <cairn/base/compress.h>
 #include <cairn/error.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+
+namespace {
+
+// A frame decoded in parts is the same value.
+void check_stream(cairn::ByteView in, const cairn::Bytes& value) {
+  std::size_t at = 0;
+  const auto source = [&](cairn::MutableByteView out) {
+    const std::size_t n = std::min(out.size(), in.size() - at);
+    std::copy_n(in.begin() + static_cast<std::ptrdiff_t>(at), n, out.begin());
+    at += n;
+    return n;
+  };
+  const auto stream = cairn::ZstdStream::open(source, in.size(), value.size());
+  if (!stream) return;
+  cairn::Bytes again(value.size());
+  const std::size_t half = again.size() / 2;
+  stream->read(cairn::MutableByteView(again).first(half));
+  stream->read(cairn::MutableByteView(again).subspan(half));
+  if (again != value) std::abort();
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
@@ -21,6 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (again != value) std::abort();
     if (codec == cairn::Codec::kZstd) (void)cairn::zstd_has_checksum(in);
     if (codec == cairn::Codec::kZstd) (void)cairn::decompress_one_zstd_frame(in, kMaxSize);
+    if (codec == cairn::Codec::kZstd) check_stream(in, value);
   } catch (const cairn::Error&) {  // refused: fine
   }
   return 0;

@@ -378,6 +378,95 @@ bool decompress_zstd_stream(const ByteSource& source, std::uint64_t encoded_size
   return true;
 }
 
+struct ZstdStream::State {
+  static constexpr std::size_t kPiece = std::size_t{256} << 10U;
+
+  ByteSource source;
+  std::uint64_t encoded_left = 0;
+  std::uint64_t decoded_size = 0;
+  std::uint64_t position = 0;
+  bool checksum = false;
+  bool ended = false;  // the frame
+  std::unique_ptr<ZSTD_DCtx, ZstdFree> decoder{ZSTD_createDCtx()};
+  Bytes piece;
+  ZSTD_inBuffer in{nullptr, 0, 0};
+
+  // Whether there is any more input; fetches it if need be.
+  bool refill() {
+    if (in.pos < in.size) return true;
+    if (encoded_left == 0) return false;
+    const std::size_t n = source(MutableByteView(piece).first(std::min<std::uint64_t>(piece.size(), encoded_left)));
+    if (n == 0) fail(Codec::kZstd, "frame is truncated");
+    encoded_left -= n;
+    in = {piece.data(), n, 0};
+    return true;
+  }
+
+  // One step of the decoder. Without input it may still have output to give.
+  void step(ZSTD_outBuffer& out) {
+    const bool more_input = refill();
+    const std::size_t before = out.pos;
+    const std::size_t more = ZSTD_decompressStream(decoder.get(), &out, &in);
+    if (ZSTD_isError(more)) fail(Codec::kZstd, ZSTD_getErrorName(more));
+    ended = more == 0;
+    if (!ended && !more_input && out.pos == before) fail(Codec::kZstd, "frame is truncated");
+  }
+
+  // The last byte has been decoded: the checksum, and nothing else, may follow.
+  void finish() {
+    std::byte spare{};
+    while (!ended) {
+      ZSTD_outBuffer out{&spare, 1, 0};
+      step(out);
+      if (out.pos != 0) fail_long(Codec::kZstd, decoded_size);
+    }
+    if (in.pos < in.size || encoded_left > 0) fail(Codec::kZstd, "something follows its only frame");
+  }
+};
+
+ZstdStream::ZstdStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ZstdStream::~ZstdStream() = default;
+
+std::unique_ptr<ZstdStream> ZstdStream::open(ByteSource source, std::uint64_t encoded_size, std::uint64_t decoded_size) {
+  constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << ZSTD_WINDOWLOG_LIMIT_DEFAULT;
+  auto state = std::make_unique<State>();
+  if (!state->decoder) throw std::bad_alloc();
+  state->source = std::move(source);
+  state->encoded_left = encoded_size;
+  state->decoded_size = decoded_size;
+  state->piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(State::kPiece, encoded_size)));
+  if (decoded_size == 0 || !state->refill()) return nullptr;
+  ZSTD_frameHeader header;
+  if (ZSTD_getFrameHeader(&header, state->in.src, state->in.size) != 0 || header.frameType != ZSTD_frame) return nullptr;
+  if (header.frameContentSize != decoded_size || header.windowSize > kMaxWindow) return nullptr;
+  state->checksum = header.checksumFlag != 0;
+  return std::unique_ptr<ZstdStream>(new ZstdStream(std::move(state)));
+}
+
+bool ZstdStream::has_checksum() const { return state_->checksum; }
+std::uint64_t ZstdStream::position() const { return state_->position; }
+
+void ZstdStream::read(MutableByteView out) {
+  State& s = *state_;
+  if (out.empty()) return;
+  if (out.size() > s.decoded_size - s.position)
+    throw Error(Code::kOutOfRange, std::to_string(out.size()) + " bytes at " + std::to_string(s.position) + " of a zstd frame of " +
+                                       std::to_string(s.decoded_size));
+  ZSTD_outBuffer decoded{out.data(), out.size(), 0};
+  while (decoded.pos < decoded.size && !s.ended) s.step(decoded);
+  s.position += decoded.pos;
+  check_size(Codec::kZstd, decoded.pos, out.size());
+  if (s.position == s.decoded_size) s.finish();
+}
+
+void ZstdStream::skip(std::uint64_t n) {
+  Bytes scratch(static_cast<std::size_t>(std::min<std::uint64_t>(State::kPiece, n)));
+  for (; n > 0; n -= scratch.size()) {
+    scratch.resize(static_cast<std::size_t>(std::min<std::uint64_t>(scratch.size(), n)));
+    read(scratch);
+  }
+}
+
 bool zstd_has_checksum(ByteView in) {
   constexpr std::byte kChecksumFlag{4};
   do {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,31 @@ using ByteSource = std::function<std::size_t(MutableByteView)>;
 // that they need not be in memory at once. False, with `out` in any state, if it is not one frame that says it decodes to
 // out.size() bytes: decode it whole then.
 bool decompress_zstd_stream(const ByteSource& source, std::uint64_t encoded_size, MutableByteView out);
+
+// A zstd frame decoded from front to back, a part at a time: neither its encoded nor its decoded bytes must fit into memory,
+// only its window (a few megabytes; frames that want more than 128 MiB are not opened).
+class ZstdStream {
+ public:
+  // nullptr if the value, `encoded_size` bytes that `source` hands out in order, does not begin with a frame that says it
+  // decodes to `decoded_size` bytes, or its window is too large.
+  static std::unique_ptr<ZstdStream> open(ByteSource source, std::uint64_t encoded_size, std::uint64_t decoded_size);
+  ~ZstdStream();
+  ZstdStream(const ZstdStream&) = delete;
+  ZstdStream& operator=(const ZstdStream&) = delete;
+
+  // Whether the frame carries a checksum, which only reading to its end checks.
+  [[nodiscard]] bool has_checksum() const;
+  // Of the next decoded byte.
+  [[nodiscard]] std::uint64_t position() const;
+  // The next bytes; data_loss for damage, and with the last byte also if the frame does not end there, and the value with it.
+  void read(MutableByteView out);
+  void skip(std::uint64_t n);
+
+ private:
+  struct State;
+  explicit ZstdStream(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 // True if `in` is made of zstd frames that all carry a content checksum (so that a flipped bit of the value is noticed).
 bool zstd_has_checksum(ByteView in);

@@ -97,7 +97,7 @@ std::string OrbaxCheckpoint::label(std::size_t index) const {
   return t.item ? *t.item + "/" + t.name : t.name;
 }
 
-handlers::WorkLimits OrbaxCheckpoint::limits() const { return {own_executor_.get(), memory_}; }
+handlers::WorkLimits OrbaxCheckpoint::limits() const { return {own_executor_.get(), memory_, &streams_}; }
 
 void OrbaxCheckpoint::read_inside(const ReadRequest& request) const {
   const Array array = gather(*values_[request.tensor].inside, tensors_[request.tensor]);

@@ -41,6 +41,7 @@ class OrbaxCheckpoint : public Checkpoint {
   CheckpointInfo info_;
   std::unique_ptr<Executor> own_executor_;  // null: the process's
   std::uint64_t memory_;
+  mutable handlers::ValueStreams streams_;
 };
 
 }  // namespace cairn::checkpoint

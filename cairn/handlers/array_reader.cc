@@ -205,7 +205,7 @@ void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits,
   {
     const ProgressPump pump(counter, progress);
     ByteBudget budget(limits.memory);
-    zarr::read_boxes(reads, {limits.executor, &budget, &counter, false});
+    zarr::read_boxes(reads, {limits.executor, &budget, &counter, false, limits.streams});
   }
   if (progress) progress(counter.total, counter.total);
 }
@@ -222,7 +222,7 @@ void verify_arrays(std::span<const ArrayCheck> checks, const WorkLimits& limits,
     ByteBudget budget(limits.memory);
     Executor& executor = limits.executor != nullptr ? *limits.executor : default_executor();
     executor.for_each(checks.size(), [&](std::size_t i) {
-      const zarr::ReadContext context{limits.executor, &budget, &counter, checks[i].in_database};
+      const zarr::ReadContext context{limits.executor, &budget, &counter, checks[i].in_database, nullptr};
       zarr::verify_array(*checks[i].array, checks[i].label, checks[i].missing, context, parts[i]);
     });
   }

@@ -8,6 +8,7 @@
 #include <cairn/tree/name_table.h>
 #include <cairn/verify_report.h>
 #include <cairn/zarr/array.h>
+#include <cairn/zarr/value_streams.h>
 
 #include <optional>
 #include <span>
@@ -44,10 +45,14 @@ std::optional<std::string_view> array_of_key(std::string_view key);
 // Whether `key` is that of an array's (or group's) metadata: "a/.zarray", "zarr.json".
 bool is_metadata_key(std::string_view key);
 
-// How much work may be done at once, and who wants to know.
+// Decoders of values too large for the memory, kept between reads of their parts.
+using ValueStreams = zarr::ValueStreams;
+
+// How much work may be done at once, and with what.
 struct WorkLimits {
   Executor* executor = nullptr;
   std::uint64_t memory = std::uint64_t{1} << 30U;
+  ValueStreams* streams = nullptr;
 };
 
 // Reads all as one plan; progress is called about ten times a second, and at the end.

@@ -61,6 +61,8 @@ class MetadataCache {
   std::map<std::string, std::shared_ptr<const ArrayMetadata>, std::less<>> parsed_[2];  // v2, v3
 };
 
+class ValueStreams;
+
 struct ReadContext {
   Executor* executor = nullptr;  // null: default_executor()
   ByteBudget* budget = nullptr;  // bounds encoded and decoded bytes in flight; null: no bound
@@ -68,6 +70,8 @@ struct ReadContext {
   // For verify_array: values that the store cannot locate in a file are covered by a checksum of the store's own, as those
   // inside OCDBT's B+tree nodes are.
   bool inline_values_protected = false;
+  // Where to keep decoders of values too large for the budget between reads of their parts; null: nowhere.
+  ValueStreams* streams = nullptr;
 };
 
 // What to do with a chunk that is not stored.

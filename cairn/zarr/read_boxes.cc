@@ -3,6 +3,7 @@
 #include <cairn/base/box.h>
 #include <cairn/error.h>
 #include <cairn/zarr/read_plan.h>
+#include <cairn/zarr/value_streams.h>
 
 #include <algorithm>
 #include <mutex>
@@ -20,7 +21,8 @@ constexpr std::uint64_t kDirectPiece = std::uint64_t{8} << 20U;
 constexpr std::uint64_t kSmallDirect = std::uint64_t{128} << 10U;  // below, a direct range is better read with its neighbours
 constexpr std::size_t kKeptScratch = std::size_t{2} << 20U;        // of each worker from task to task, outside the budget
 constexpr std::size_t kRunUnits = 256;
-constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;  // encoded values from here on are decoded as they are read
+constexpr std::uint64_t kPartial = std::uint64_t{4} << 20U;  // values from here on are decoded only as far as they are wanted
+constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;   // encoded values from here on are decoded as they are read
 
 // What one worker does without interruption.
 enum class TaskKind : std::uint8_t {
@@ -102,6 +104,8 @@ class Runner {
   void run_task(const Task& task);
   void run_neighbours(const Task& task);
   bool run_stream(const Unit& unit);
+  bool run_part(const Unit& unit);
+  void stream_part(const DecodeContext& context, const CodecChain& chain, const Wanted& wanted, ZstdStream& stream);
   void run_apart(const Unit& unit);
   void run_rows(const Unit& unit);
   void run_by_key(const Unit& unit);
@@ -248,7 +252,7 @@ void Runner::read_piece(const Task& task) {
 }
 
 void Runner::run_neighbours(const Task& task) {
-  if (task.count == 1 && run_stream(units_[task.first])) return;
+  if (task.count == 1 && (run_stream(units_[task.first]) || run_part(units_[task.first]))) return;
   std::uint64_t scratch = 0;
   for (std::size_t i = task.first; i < task.first + task.count; ++i) scratch = std::max(scratch, scratch_for(units_[i]));
   const auto held = lease(task.length + scratch);
@@ -289,6 +293,71 @@ bool Runner::run_stream(const Unit& unit) {
                        });
   if (done) count(unit.nbytes);
   return done;
+}
+
+// Part of a value that is too large to be decoded whole, or of which little is wanted: its decoder walks on from where the
+// part before ended. False: another case.
+bool Runner::run_part(const Unit& unit) {
+  const CodecChain& chain = *unit.chain;
+  const bool needed = too_large(chain, context_.budget);
+  const bool worthwhile = chain.nbytes >= kPartial && unit.nbytes <= chain.nbytes / 2;
+  if (unit.kind != UnitKind::kValue || unit.direct || !can_stream(chain) || !(needed || worthwhile)) return false;
+  const DecodeContext context = decode_context(unit);
+  const Wanted wanted = transposed(chain, *unit.wanted);
+  const RawExtent extent = raw_extent(chain.shape, context.metadata.element_size, wanted.part);
+  const bool done = in([&] { return where(reads_, unit.place); },
+                       [&] {
+                         const StreamedValue value{files_.path(unit.file), unit.offset, unit.length, chain.nbytes};
+                         ValueStreams own;
+                         ValueStreams& streams = context_.streams != nullptr ? *context_.streams : own;
+                         auto stream = streams.take(value, extent.offset, needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse);
+                         if (!stream) return false;
+                         stream_part(context, chain, wanted, *stream);
+                         streams.keep(value, std::move(stream));
+                         return true;
+                       });
+  if (done) count(unit.nbytes);
+  return done;
+}
+
+// The elements wanted in the order in which they are stored, a run of them at a time: some rows of the dimension behind
+// which everything is wanted.
+void Runner::stream_part(const DecodeContext& context, const CodecChain& chain, const Wanted& wanted, ZstdStream& stream) {
+  const std::size_t element_size = context.metadata.element_size;
+  const auto strides = c_strides(chain.shape, element_size);
+  const Box& part = wanted.part;
+  const Box rows = Box::whole(part.shape);
+  Shape run_shape = part.shape;
+  if (std::size_t d = part.rank(); d > 0) {
+    --d;
+    while (d > 0 && part.shape[d] == chain.shape[d]) --d;
+    run_shape[d] = std::min(part.shape[d], static_cast<std::int64_t>(kRunBytes) / strides[d] + 1);
+    std::fill(run_shape.begin(), run_shape.begin() + static_cast<std::ptrdiff_t>(d), 1);
+  }
+  const auto run_bytes = static_cast<std::uint64_t>(element_count(run_shape)) * element_size;
+  const auto held = lease(run_bytes);
+  const Workspaces::Loan space(workspaces_);
+  for (ChunkCursor run(rows, run_shape); !run.done(); run.next()) {
+    const Box& box = run.part().in_box;
+    std::uint64_t offset = 0;
+    for (std::size_t d = 0; d < box.rank(); ++d) offset += static_cast<std::uint64_t>((part.origin[d] + box.origin[d]) * strides[d]);
+    stream.skip(offset - stream.position());
+    const auto size = static_cast<std::size_t>(element_count(box.shape)) * element_size;
+    const MutableArrayView out = subview(wanted.out, box);
+    const bool straight = out.contiguous() && !chain.swap_bytes;
+    const MutableByteView bytes = straight ? MutableByteView(out.data, size) : space->decoded.bytes(size).first(size);
+    stream.read(bytes);
+    if (straight) {
+      check_bools(context.metadata.dtype, bytes);
+    } else {
+      const ArrayView elements{.data = bytes.data(),
+                               .dtype = context.metadata.dtype,
+                               .element_size = element_size,
+                               .shape = box.shape,
+                               .strides = c_strides(box.shape, element_size)};
+      land_elements(context, chain, elements, out);
+    }
+  }
 }
 
 bool Runner::try_read(FileId file, std::uint64_t offset, MutableByteView out) {

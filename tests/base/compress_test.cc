@@ -3,6 +3,8 @@
 #include <cairn/base/file.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -257,6 +259,83 @@ TEST(Compress, WhetherAllFramesCarryAChecksum) {
 }
 
 // Sizes around zstd's block of 128 KiB and beyond the first guess of the growing decoder; text that compresses well, and not.
+// A stream over bytes in memory, which must outlive it; at most `piece` of them are handed out at a time.
+std::unique_ptr<ZstdStream> stream_of(ByteView encoded, std::uint64_t decoded_size, std::size_t piece = 1000) {
+  auto at = std::make_shared<std::size_t>(0);
+  return ZstdStream::open(
+      [encoded, at, piece](MutableByteView out) {
+        const std::size_t n = std::min({out.size(), piece, encoded.size() - *at});
+        std::copy_n(encoded.begin() + static_cast<std::ptrdiff_t>(*at), n, out.begin());
+        *at += n;
+        return n;
+      },
+      encoded.size(), decoded_size);
+}
+
+Bytes wavy_bytes(std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>((i * i / 7 + i / 1000) & 0x3fU);
+  return bytes;
+}
+
+TEST(ZstdStream, PartsOfAnySizeAreTheValue) {
+  const Bytes value = wavy_bytes(700'000);
+  for (const bool checksum : {false, true}) {
+    const Bytes encoded = compress_zstd(value, 1, checksum);
+    for (const std::size_t part : {1000U, 99'991U, 350'000U, 700'000U}) {
+      const auto stream = stream_of(encoded, value.size());
+      ASSERT_TRUE(stream);
+      EXPECT_EQ(stream->has_checksum(), checksum);
+      Bytes out(value.size());
+      for (std::size_t at = 0; at < out.size(); at += part) stream->read(MutableByteView(out).subspan(at, std::min(part, out.size() - at)));
+      EXPECT_TRUE(out == value) << part;
+      EXPECT_EQ(stream->position(), value.size());
+    }
+    const auto stream = stream_of(encoded, value.size());
+    stream->skip(500'000);
+    Bytes out(10);
+    stream->read(out);
+    EXPECT_TRUE(std::equal(out.begin(), out.end(), value.begin() + 500'000));
+    Bytes rest(value.size());
+    EXPECT_THROW(stream->read(rest), Error);
+  }
+}
+
+TEST(ZstdStream, DamageIsSeenAtTheEndAtTheLatest) {
+  const Bytes value = wavy_bytes(5000);
+  const Bytes encoded = compress_zstd(value, 1, true);
+  const auto walk = [&](ByteView bytes) {
+    const auto stream = stream_of(bytes, value.size(), 100);
+    if (!stream) throw Error(Code::kDataLoss, "not opened");
+    stream->skip(value.size());
+  };
+  EXPECT_NO_THROW(walk(encoded));
+  testing::for_each_truncation(encoded, [&](ByteView bad, const std::string& what) { EXPECT_THROW(walk(bad), Error) << what; });
+  testing::for_each_bit_flip(encoded, [&](ByteView bad, const std::string& what) {
+    Bytes out(value.size());
+    try {
+      const auto stream = stream_of(bad, value.size(), 100);
+      if (!stream) return;
+      stream->read(out);
+      EXPECT_TRUE(out == value) << what;  // the flipped bit has no meaning
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::kDataLoss) << e.message();
+    }
+  });
+  Bytes longer = encoded;
+  longer.push_back(std::byte{0});
+  EXPECT_THROW(walk(longer), Error);
+  EXPECT_FALSE(stream_of(encoded, value.size() + 1));
+}
+
+TEST(ZstdStream, AHugeWindowIsNotAllocated) {
+  // Magic; a descriptor with an eight-byte size and a window byte; the largest window there is; a size of 2^40.
+  const Bytes header{std::byte{0x28}, std::byte{0xb5}, std::byte{0x2f}, std::byte{0xfd}, std::byte{0xc0}, std::byte{0xa8},
+                     std::byte{0},    std::byte{0},    std::byte{0},    std::byte{0},    std::byte{0},    std::byte{1},
+                     std::byte{0},    std::byte{0},    std::byte{1},    std::byte{0}};
+  EXPECT_FALSE(stream_of(header, std::uint64_t{1} << 40U));
+}
+
 TEST(Compress, ZstdRoundTrips) {
   std::mt19937_64 random(5);
   for (const std::size_t size : {0U, 1U, 100U, 131072U, 131073U, 5000000U}) {
