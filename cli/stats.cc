@@ -41,20 +41,31 @@ std::string count(std::uint64_t n, std::string_view paint) {
   return n == 0 || paint.empty() ? text : std::string(paint) + text + std::string(stdout_style().reset);
 }
 
-std::string title_line(std::size_t name_width) {
+// Rows are printed as they are ready, so the columns have fixed widths. On a narrow terminal the name has a line of its own
+// and the histogram is left out.
+struct RowStyle {
+  std::size_t name_width = 0;
+  bool narrow = false;
+};
+constexpr std::size_t kRowWidth = 105;  // of all columns behind the name
+
+std::string title_line(const RowStyle& row) {
   const Style& style = stdout_style();
-  return fmt::format("{}{:<{}}  {:<9} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}  {}{}\n", style.dim, "name", name_width, "dtype", "min",
-                     "max", "mean", "std", "zeros", "NaN", "Inf", "histogram", style.reset);
+  const std::string numbers =
+      fmt::format("{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}", "min", "max", "mean", "std", "zeros", "NaN", "Inf");
+  if (row.narrow) return fmt::format("{}name  dtype\n{}{}\n", style.dim, numbers, style.reset);
+  return fmt::format("{}{:<{}}  {:<9} {}  {}{}\n", style.dim, "name", row.name_width, "dtype", numbers, "histogram", style.reset);
 }
 
-// Rows are printed as they are ready, so the columns have fixed widths.
-std::string row_text(const TensorStats& s, std::size_t name_width) {
+std::string row_text(const TensorStats& s, const RowStyle& row) {
   const Style& style = stdout_style();
   std::string name = printable(s.item ? *s.item + "/" + s.name : s.name);
-  name.append(name_width > display_width(name) ? name_width - display_width(name) : 0, ' ');
-  return fmt::format("{}  {}{:<9}{} {:>10} {:>10} {:>10} {:>10} {} {} {}  {}{}{}\n", name, style.cyan, s.dtype_name, style.reset,
-                     number(s.min), number(s.max), number(s.mean), number(s.stddev), count(s.zeros, {}), count(s.nans, style.red),
-                     count(s.infs, style.red), style.green, sparkline(s.histogram), style.reset);
+  const std::string numbers = fmt::format("{:>10} {:>10} {:>10} {:>10} {} {} {}", number(s.min), number(s.max), number(s.mean),
+                                          number(s.stddev), count(s.zeros, {}), count(s.nans, style.red), count(s.infs, style.red));
+  if (row.narrow) return fmt::format("{}  {}{}{}\n{}\n", name, style.cyan, s.dtype_name, style.reset, numbers);
+  name.append(row.name_width > display_width(name) ? row.name_width - display_width(name) : 0, ' ');
+  return fmt::format("{}  {}{:<9}{} {}  {}{}{}\n", name, style.cyan, s.dtype_name, style.reset, numbers, style.green,
+                     sparkline(s.histogram), style.reset);
 }
 
 int run_stats(StatsOptions& options) {
@@ -65,17 +76,18 @@ int run_stats(StatsOptions& options) {
   auto indices = select_tensors(*checkpoint, include);
   std::erase_if(indices, [&](std::size_t i) { return !tensors[i].is_array() || tensors[i].dtype == DType::kOpaque; });
   std::uint64_t total = 0;
-  std::size_t name_width = 4;
+  RowStyle row{4, false};
   for (const std::size_t i : indices) {
     total += tensors[i].nbytes;
     const std::size_t width = display_width(printable(tensors[i].name)) + (tensors[i].item ? tensors[i].item->size() + 1 : 0);
-    name_width = std::max(name_width, std::min(width, kWidestName));
+    row.name_width = std::max(row.name_width, std::min(width, kWidestName));
   }
+  row.narrow = terminal_width() < row.name_width + kRowWidth;
   ProgressBar bar("reading");
   std::uint64_t done = 0;
   std::vector<TensorStats> all;
   int status = kGood;
-  if (!options.json && !indices.empty()) out().write(title_line(name_width));
+  if (!options.json && !indices.empty()) out().write(title_line(row));
   for (const std::size_t i : indices) {
     TensorStats stats;
     try {
@@ -92,7 +104,7 @@ int run_stats(StatsOptions& options) {
       all.push_back(std::move(stats));
     } else {
       bar.erase();
-      out().write(row_text(stats, name_width));
+      out().write(row_text(stats, row));
       if (stdout_is_terminal()) out().flush();
     }
     bar.update(done, total);

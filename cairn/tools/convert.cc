@@ -26,7 +26,7 @@ class Fetcher {
   Fetcher(const Checkpoint& source, const ConvertPlan& plan) : source_(source), plan_(plan) {}
 
   void fetch(std::span<const TensorPiece> pieces) {
-    std::vector<ReadRequest> requests;
+    RunReader reader(source_);
     std::vector<Cast> casts;
     reserve_scratch(pieces);
     std::size_t used = 0;
@@ -41,26 +41,14 @@ class Fetcher {
         add_casts({out, tensor.dtype, piece.out, to}, casts);
         used += padded(out.size());
       }
-      add_run_requests(index, tensor, Box::whole(tensor.shape), begin, out, requests);
+      reader.add(index, Box::whole(tensor.shape), begin, out);
     }
-    source_.read(requests, {});
+    reader.read();
     default_executor().for_each(casts.size(), [&](std::size_t i) {
       const Cast& c = casts[i];
       const auto n = static_cast<std::int64_t>(c.to.size() / dtype_size(c.to_type));
       cast_elements(make_view(c.from, c.from_type, {n}), make_view(c.to, c.to_type, {n}));
     });
-  }
-
-  // Bytes of scratch memory for each byte of the writer's buffer, at worst.
-  [[nodiscard]] std::uint64_t scratch_ratio() const {
-    std::uint64_t ratio = 0;
-    for (std::size_t i = 0; i < plan_.indices.size(); ++i) {
-      const TensorInfo& tensor = source_.tensors()[plan_.indices[i]];
-      if (plan_.targets[i].dtype == tensor.dtype) continue;
-      const std::size_t to = dtype_size(plan_.targets[i].dtype);
-      ratio = std::max<std::uint64_t>(ratio, (tensor.element_size + to - 1) / to);
-    }
-    return ratio;
   }
 
  private:
@@ -101,11 +89,10 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
   ConvertPlan plan = plan_conversion(source, target, options);
   Fetcher fetcher(source, plan);
   const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
-  const std::uint64_t memory = options.memory / (1 + fetcher.scratch_ratio());
   if (plan.report.format == "npz") {
     NpzWriteOptions write;
     write.replace = options.replace;
-    write.memory = memory;
+    write.memory = plan.memory;
     write.progress = options.progress;
     write_npz(target, plan.targets, fetch, write);
     plan.report.files = {target};
@@ -113,7 +100,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
     SafetensorsWriteOptions write;
     write.replace = options.replace;
     write.max_shard_bytes = options.max_shard_bytes;
-    write.memory = memory;
+    write.memory = plan.memory;
     write.progress = options.progress;
     plan.report.files = write_safetensors(target, plan.targets, fetch, write);
   }

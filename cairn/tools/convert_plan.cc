@@ -3,6 +3,7 @@
 
 #include <cairn/tools/stream.h>
 
+#include <algorithm>
 #include <map>
 #include <regex>
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxNamed = 20;        // leaves spelled out in one error
 constexpr std::size_t kMaxRenamable = 4096;  // bytes of a name: the regex engine's stack grows with the text
-constexpr std::uint64_t kLeastPieces = 4;    // a cut this close to the whole memory would leave no room for reading ahead
+constexpr std::uint64_t kBuffers = 2;        // that the writer makes of its memory: one is read into while the other is written
 
 std::string choose_format(const std::string& target, const std::string& format) {
   if (format == "safetensors" || format == "npz") return format;
@@ -71,14 +72,21 @@ DType target_dtype(const TensorInfo& t, const ConvertOptions& options) {
   return options.dtype && castable ? *options.dtype : t.dtype;
 }
 
-TensorSource make_source(const TensorInfo& t, std::string name, DType dtype, std::uint64_t memory) {
-  TensorSource source;
-  source.name = std::move(name);
-  source.dtype = dtype;
-  source.shape = t.shape;
-  const auto row = static_cast<std::uint64_t>(chunk_row_elements(t, Box::whole(t.shape))) * dtype_size(dtype);
-  if (row <= memory / kLeastPieces) source.cut = row;
-  return source;
+// Divides the memory between the writer's buffers and the scratch memory of casts, and says where to cut large tensors.
+void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& plan) {
+  std::uint64_t scratch = 0;  // bytes for each byte of a buffer, at worst
+  for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+    const TensorInfo& t = source.tensors()[plan.indices[i]];
+    const std::size_t to = dtype_size(plan.targets[i].dtype);
+    if (plan.targets[i].dtype != t.dtype) scratch = std::max<std::uint64_t>(scratch, (t.element_size + to - 1) / to);
+  }
+  plan.memory = memory / (1 + scratch);
+  for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+    const TensorInfo& t = source.tensors()[plan.indices[i]];
+    const std::size_t size = dtype_size(plan.targets[i].dtype);
+    const auto most = static_cast<std::int64_t>(plan.memory / kBuffers / size);
+    plan.targets[i].cut = static_cast<std::uint64_t>(cut_elements(t, Box::whole(t.shape), most)) * size;
+  }
 }
 
 }  // namespace
@@ -111,7 +119,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     if (t.kind == "scalar") plan.report.scalars.push_back(name);
     if (dtype != t.dtype) ++plan.report.cast;
     plan.indices.push_back(index);
-    plan.targets.push_back(make_source(t, std::move(name), dtype, options.memory));
+    plan.targets.push_back({std::move(name), dtype, t.shape, 0});
     plan.report.bytes += static_cast<std::uint64_t>(element_count(t.shape)) * dtype_size(dtype);
   }
   if (!unsupported.empty() && !options.skip_unsupported)
@@ -120,6 +128,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                                             "; leave them out with --skip-unsupported, or name them with --exclude");
   plan.report.skipped = std::move(unsupported);
   plan.report.tensors = plan.targets.size();
+  plan_memory(source, options.memory, plan);
   return plan;
 }
 

@@ -14,6 +14,7 @@ struct ConvertPlan {
   ConvertReport report;               // format, skipped, renamed, scalars, cast, tensors and bytes are filled
   std::vector<std::size_t> indices;   // into the source's tensors
   std::vector<TensorSource> targets;  // the same leaves as they will be written
+  std::uint64_t memory = 0;           // for the writer; the rest of what was given is for casts
 };
 
 // Throws invalid_argument for an unknown format, a bad regular expression, leaves the target cannot hold (all of them

@@ -12,12 +12,25 @@ namespace cairn {
 // Elements [begin, end) of an array in C order as boxes that follow each other: at most 2 * rank - 1 of them.
 std::vector<Box> boxes_of_run(std::span<const std::int64_t> shape, std::int64_t begin, std::int64_t end);
 
-// How many elements of `box` one row of stored chunks holds along the first dimension that has more than one element
-// inside: cutting there decodes no chunk twice. At least 1.
-std::int64_t chunk_row_elements(const TensorInfo& tensor, const Box& box);
+// Where to cut the elements of `box` into runs of at most about `most`: at multiples of this many. A row of stored chunks
+// along the first dimension that has more than one element if that is not too much (no chunk is decoded twice then), else
+// the longest row of elements that is not. At least 1.
+std::int64_t cut_elements(const TensorInfo& tensor, const Box& box, std::int64_t most);
 
-// Requests that read elements [begin, end) of `box` into the contiguous `out`.
-void add_run_requests(std::size_t index, const TensorInfo& tensor, const Box& box, std::int64_t begin, MutableByteView out,
-                      std::vector<ReadRequest>& requests);
+// Reads runs of tensors: most of them together as one plan; but the boxes of a run inside one large chunk one after the
+// other, because its decoder walks forwards only.
+class RunReader {
+ public:
+  explicit RunReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  // Elements of `box` from `begin` on, into the contiguous `out`.
+  void add(std::size_t index, const Box& box, std::int64_t begin, MutableByteView out);
+  // Reads all that was added.
+  void read();
+
+ private:
+  const Checkpoint& checkpoint_;
+  std::vector<ReadRequest> together_;
+  std::vector<ReadRequest> in_order_;
+};
 
 }  // namespace cairn

@@ -55,15 +55,20 @@ TEST(BoxesOfRun, CoverEveryRunOnceInOrderWithFewBoxes) {
 
 TEST(BoxesOfRun, NothingOfAnEmptyArray) { EXPECT_TRUE(boxes_of_run(Shape{3, 0}, 0, 0).empty()); }
 
-TEST(ChunkRow, IsWhatOneRowOfChunksHolds) {
+TEST(CutElements, KeepsChunksWholeWhereTheyFit) {
   TensorInfo t;
   t.shape = {1, 100, 8};
   t.chunk_shape = {1, 16, 4};
-  EXPECT_EQ(chunk_row_elements(t, Box::whole(t.shape)), 16 * 8);
+  const Box whole = Box::whole(t.shape);
+  EXPECT_EQ(cut_elements(t, whole, 1000), 16 * 8);
+  EXPECT_EQ(cut_elements(t, whole, 16 * 8), 16 * 8);
+  EXPECT_EQ(cut_elements(t, whole, 16 * 8 - 1), 8);
+  EXPECT_EQ(cut_elements(t, whole, 7), 1);
+  EXPECT_EQ(cut_elements(t, whole, 0), 1);
   t.chunk_shape = {};
-  EXPECT_EQ(chunk_row_elements(t, Box::whole(t.shape)), 8);
+  EXPECT_EQ(cut_elements(t, whole, 1000), 8);
   t.shape = {};
-  EXPECT_EQ(chunk_row_elements(t, Box::whole(t.shape)), 1);
+  EXPECT_EQ(cut_elements(t, Box::whole(t.shape), 1000), 1);
 }
 
 Bytes collect(const Checkpoint& checkpoint, const ExportOptions& options, std::size_t index = 0) {
