@@ -22,7 +22,7 @@ show ls "$out/model.safetensors"
 
 # A damaged copy: one byte of one file is changed, and Cairn says which tensor it hits and where.
 cp -r "$checkpoint" "$out/damaged"
-manifest=$(find "$out/damaged" -name manifest.ocdbt | sort | head -n 1)
+manifest=$(find "$out/damaged" -path '*/default/manifest.ocdbt' | sort | tail -n 1)  # of the latest step
 printf '\xff' | dd of="$manifest" bs=1 seek=40 conv=notrunc status=none
 printf '\n\033[1m$ cairn verify %s        # after one byte of it was changed\033[0m\n' "$out/damaged"
 if "$cairn" verify "$out/damaged"; then
