@@ -103,7 +103,7 @@ struct BasicArrayView {
   std::vector<std::int64_t> strides;
 
   [[nodiscard]] bool contiguous() const {  // C order, no gaps
-    std::uint64_t expect = element_size;  // unsigned: the extents of an empty array may have a product that wraps
+    std::uint64_t expect = element_size;   // unsigned: the extents of an empty array may have a product that wraps
     for (std::size_t d = shape.size(); d-- > 0;) {
       if (shape[d] != 1 && static_cast<std::uint64_t>(strides[d]) != expect) return false;
       expect *= static_cast<std::uint64_t>(shape[d]);

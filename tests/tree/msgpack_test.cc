@@ -129,7 +129,8 @@ TEST(Msgpack, KeepsPythonsScalars) {
       "b\xff\xa1"
       "c\xcf\xff\xff\xff\xff\xff\xff\xff\xff\xa1"
       "d\xcb\x3f\xf8\0\0\0\0\0\0\xa1"
-      "e\xa2hi", 34);
+      "e\xa2hi",
+      34);
   const Tree tree = msgpack_tree(as_bytes(text), nullptr);
   EXPECT_EQ(std::get<bool>(tree.find("a")->value()), true);
   EXPECT_EQ(std::get<std::int64_t>(tree.find("b")->value()), -1);
