@@ -256,12 +256,15 @@ Layout find_step(const std::string& root, const std::vector<Step>& steps, const 
   return layout;
 }
 
-// Without "." and "..", and without a slash at the end.
+// Without "." and "..", and without a slash at the end. Behind a symbolic link ".." is not what it looks like, so the
+// system resolves it.
 std::string absolute_path(const std::string& path) {
   std::error_code ignored;
-  std::string absolute = fs::absolute(path, ignored).lexically_normal().string();
-  if (absolute.size() > 1 && absolute.ends_with('/')) absolute.pop_back();
-  return absolute;
+  fs::path absolute = fs::absolute(path, ignored);
+  if (std::find(absolute.begin(), absolute.end(), "..") != absolute.end()) absolute = fs::weakly_canonical(absolute, ignored);
+  std::string normal = absolute.lexically_normal().string();
+  if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal;
 }
 
 [[noreturn]] void fail_unrecognised(const std::string& path, const Listing& listing) {

@@ -47,7 +47,7 @@ void open_database(PytreeItem& out, const OpenOptions& options) {
 
 bool uses_ocdbt(const PytreeItem& out, const Listing& listing) {
   if (out.metadata.use_ocdbt) return *out.metadata.use_ocdbt;
-  return listing.has_file(kManifestFile) || (!out.process_folders.empty() && !listing.has_folder(kArrayMetadataFolder));
+  return listing.has_file(kManifestFile) || !out.process_folders.empty();
 }
 
 void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& options) {

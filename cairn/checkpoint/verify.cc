@@ -155,9 +155,10 @@ void ItemCheck::check_shardings() {
   if (!text) return;
   const auto shardings = try_call([&] { return parse_shardings(*text); });
   if (!shardings) return damage("", file, shardings.error().message());
-  for (const auto& [name, json] : shardings.value()) {
+  for (const auto& sharding : shardings.value()) {
+    const auto& name = sharding.first;
     if (!names_.contains(name)) note(name, file, "a sharding is recorded for a name that no leaf has");
-    const auto parsed = try_call([&] { return parse_json(json); });
+    const auto parsed = try_call([&] { return parse_json(sharding.second); });
     if (!parsed)
       damage(name, file, "the recorded sharding is no JSON: " + parsed.error().message());
     else if (parsed.value().find("sharding_type") == nullptr)

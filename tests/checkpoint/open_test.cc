@@ -57,6 +57,20 @@ TEST(Open, ADirectCheckpointHasNoStepsAndNoItems) {
   EXPECT_THAT([] { open_item(golden("tiny_ocdbt_zarr2"), "x"); }, FailsWith(Code::kInvalidArgument, "a single tree without items"));
 }
 
+TEST(Open, PathsThroughSymbolicLinks) {
+  const TempDir dir;
+  fs::create_directories(dir / "far/away");
+  testing::copy_tree(golden("tiny_ocdbt_zarr2"), dir / "far/ckpt");
+  fs::create_directory_symlink(dir / "far/away", dir / "link");
+  EXPECT_EQ(open_orbax(dir / "link/../ckpt")->tensors().size(), 5U);
+  fs::create_directory_symlink(dir / "far/ckpt", dir / "latest");
+  EXPECT_EQ(open_orbax(dir / "latest")->info().path, dir / "latest");
+  // A link that leads back to its own folder ends the search.
+  fs::create_directories(dir / "loop/a");
+  fs::create_directory_symlink(dir / "loop", dir / "loop/a/again");
+  EXPECT_THAT([&] { open_orbax(dir / "loop"); }, FailsWith(Code::kInvalidArgument, "is no checkpoint"));
+}
+
 TEST(Open, ARootOpensAtItsLatestStep) {
   const auto latest = open_orbax(golden("manager"));
   EXPECT_EQ(latest->info().step, 10);
@@ -390,6 +404,21 @@ TEST(Read, AggregatedValues) {
   const VerifyReport report = checkpoint->verify({});
   EXPECT_FALSE(report.damaged());
   EXPECT_THAT(report.unprotected, ::testing::Contains("small"));
+}
+
+TEST(Read, AggregatedValuesWinOverStoredOnes) {
+  const GoldenCopy copy("tiny_files_zarr2");
+  // {"n": 7, "w": "PLACEHOLDER://w", "new": [1.5, None]}
+  copy.put("checkpoint", std::string("\x83\xa1n\x07\xa1w\xafPLACEHOLDER://w\xa3new\x92\xcb\x3f\xf8\0\0\0\0\0\0\xc0", 42));
+  const auto checkpoint = open_orbax(copy.path());
+  EXPECT_THAT(names(*checkpoint), ElementsAre("big", "e", "n", "s", "w", "new.0", "new.1"));
+  EXPECT_EQ(scalar<std::int64_t>(*checkpoint, "n"), 7);
+  EXPECT_EQ(checkpoint->info("n").kind, "scalar");
+  EXPECT_EQ(checkpoint->info("w").kind, "jax.Array");
+  EXPECT_EQ(checkpoint->read("w").shape(), (Shape{2, 3}));
+  EXPECT_EQ(scalar<double>(*checkpoint, "new.0"), 1.5);
+  EXPECT_EQ(checkpoint->info("new.1").kind, "None");
+  EXPECT_THAT(checkpoint->load().find("new")->list()->size(), 2U);
 }
 
 TEST(Read, RawChunksAreMapped) {

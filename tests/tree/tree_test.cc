@@ -68,6 +68,11 @@ TEST(Tree, FindLooksIntoDictsAndLists) {
   EXPECT_EQ(i(1).find("0"), nullptr);
 }
 
+TEST(Tree, AThousandLevelsAreEnough) {
+  const Tree tree = unflatten({{KeyPath(1000, d("x")), i(1)}});
+  EXPECT_EQ(flatten(tree).at(0).path.size(), 1000U);
+}
+
 void expect_error(std::vector<TreeEntry> entries, Code code, const char* message) {
   try {
     unflatten(std::move(entries));
