@@ -409,7 +409,7 @@ TEST(Read, AggregatedValues) {
 TEST(Read, AggregatedValuesWinOverStoredOnes) {
   const GoldenCopy copy("tiny_files_zarr2");
   // {"n": 7, "w": "PLACEHOLDER://w", "new": [1.5, None]}
-  copy.put("checkpoint", std::string("\x83\xa1n\x07\xa1w\xafPLACEHOLDER://w\xa3new\x92\xcb\x3f\xf8\0\0\0\0\0\0\xc0", 42));
+  copy.put("checkpoint", std::string("\x83\xa1n\x07\xa1w\xafPLACEHOLDER://w\xa3new\x92\xcb\x3f\xf8\0\0\0\0\0\0\xc0", 37));
   const auto checkpoint = open_orbax(copy.path());
   EXPECT_THAT(names(*checkpoint), ElementsAre("big", "e", "n", "s", "w", "new.0", "new.1"));
   EXPECT_EQ(scalar<std::int64_t>(*checkpoint, "n"), 7);
