@@ -138,6 +138,7 @@ std::vector<std::pair<std::string, std::string>> parse_metadata(JsonScanner& in)
     in.string(metadata.back().second);
   }
   std::vector<std::string_view> keys;
+  keys.reserve(metadata.size());
   for (const auto& pair : metadata) keys.emplace_back(pair.first);
   std::sort(keys.begin(), keys.end());
   if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
