@@ -23,6 +23,7 @@ struct OpenOptions {
   std::optional<std::int64_t> step;                // of a step root; none: the latest complete one
   std::optional<std::string> item;                 // of a composite; none: the only pytree item, or all of them
   OcdbtVersion version;                            // of the OCDBT database; none: the newest
+  std::string metadata_key;                        // name of array metadata that is neither .zarray nor zarr.json; "": look for it
   bool allow_uncommitted = false;                  // open a temporary or unfinished directory all the same
   std::size_t threads = 0;                         // 0: as many as the process may run on
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of working memory beyond what the caller asked to hold

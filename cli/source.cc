@@ -88,6 +88,9 @@ void add_source(CLI::App& command, Source& source) {
   command.add_option("--at-time", source.at_time, "Newest OCDBT version committed by then, as 2026-07-01T12:00:00Z")
       ->type_name("TIME")
       ->group(kReading);
+  command.add_option("--metadata-key", source.options.metadata_key, "Name of array metadata other than .zarray and zarr.json")
+      ->type_name("NAME")
+      ->group(kReading);
   command.add_option("--threads", source.options.threads, "Worker threads (default: one a core)")->type_name("N")->group(kReading);
   command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")->type_name("SIZE")->group(kReading);
 }

@@ -47,7 +47,7 @@ std::string storage_words(const PytreeItem& item) {
     case ArrayStorage::kOcdbt:
       return "OCDBT";
     case ArrayStorage::kUnmerged:
-      return fmt::format("{} unmerged OCDBT databases", item.process_folders.size());
+      return fmt::format("{} unmerged OCDBT database{}", item.process_folders.size(), item.process_folders.size() == 1 ? "" : "s");
   }
   return "";
 }
@@ -207,6 +207,9 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
   if (!item.item.note.empty()) facts.emplace_back(prefix + "item", item.item.note);
   facts.emplace_back(prefix + "leaves", count_words(item));
   facts.emplace_back(prefix + "arrays", storage_words(item) + (version_words(item).empty() ? "" : ", " + version_words(item)));
+  for (const auto& [key, names] : item.custom_keys)
+    facts.emplace_back(prefix + "array metadata key",
+                       fmt::format("'{}' instead of .zarray, of {} array{}", key, names.size(), names.size() == 1 ? "" : "s"));
   if (!structure_words(item).empty()) facts.emplace_back(prefix + "structure", structure_words(item));
   if (item.structure == Structure::kTreeMetadata) {
     facts.emplace_back(prefix + "use_ocdbt", item.metadata.use_ocdbt ? (*item.metadata.use_ocdbt ? "true" : "false") : "not recorded");

@@ -50,12 +50,12 @@ bool is_marked_item(const Listing& listing) {
 bool is_marked_checkpoint(const Listing& listing) { return listing.has_file(kCheckpointMetadataFile) || listing.has_file(kV1Marker); }
 
 // Whether arrays are in some folder below, breadth first. Parameter names may contain '/', so they can lie deeper.
-bool has_arrays_below(const Listing& listing) {
+bool has_arrays_below(const Listing& listing, const std::string& metadata_key = "") {
   std::vector<std::string> queue;
   for (const auto& name : listing.folders) queue.push_back(join(listing.path, name));
   for (std::size_t i = 0; i < queue.size() && i < kMaxFoldersLookedAt; ++i) {
     const Listing below = list_directory(queue[i]);
-    if (has_array_metadata(below)) return true;
+    if (has_array_metadata(below) || (!metadata_key.empty() && file_exists(join(below.path, metadata_key)))) return true;
     for (const auto& name : below.folders) queue.push_back(join(queue[i], name));
   }
   return false;
@@ -343,7 +343,9 @@ Layout find_layout(const std::string& path, const OpenOptions& options) {
     return layout;
   }
   if (const std::string pending = pending_folder(listing); !pending.empty()) return find_layout(pending, options);
-  if (!has_arrays_below(listing)) fail_unrecognised(path, listing);
+  const std::string& key = options.metadata_key;
+  const bool is_array = !key.empty() && file_exists(join(folder, key));
+  if (!is_array && !has_arrays_below(listing, key)) fail_unrecognised(path, listing);
   layout.kind = LayoutKind::kZarr;
   layout.path = folder;
   layout.items = {Item{"", folder, ItemKind::kPytree, ""}};

@@ -1,12 +1,14 @@
 // pytree_item.cc -- opens one pytree: structure, arrays, strings and shardings, each from where this version keeps it.
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/checkpoint/custom_metadata.h>
 #include <cairn/checkpoint/metadata.h>
 #include <cairn/checkpoint/pytree_item.h>
 #include <cairn/checkpoint/union_store.h>
 #include <cairn/tree/msgpack.h>
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 namespace cairn::checkpoint {
@@ -201,8 +203,14 @@ char separator_of(const PytreeItem& out, const std::vector<std::string>& names) 
 }
 
 // No structure is recorded: the arrays' names, split where their writer joined them.
-void add_named_leaves(PytreeItem& out) {
-  const auto names = handlers::find_array_names(out.arrays, out.keys);
+void add_named_leaves(PytreeItem& out, const std::string& metadata_key) {
+  auto names = handlers::find_array_names(out.arrays, out.keys);
+  if (!metadata_key.empty()) {
+    std::vector<std::string> all;
+    const auto more = find_custom_names(out, metadata_key);
+    std::set_union(names.begin(), names.end(), more.begin(), more.end(), std::back_inserter(all));
+    names = std::move(all);
+  }
   const char separator = separator_of(out, names);
   const bool flat = any_inside_another(names, separator);
   for (const auto& name : names) {
@@ -255,7 +263,7 @@ void attach_strings(PytreeItem& out) {
   }
 }
 
-void attach_arrays(PytreeItem& out, const NameTable& names) {
+void attach_arrays(PytreeItem& out, const NameTable& names, const std::string& metadata_key) {
   out.stored.resize(out.tensors.size());
   if (out.arrays == nullptr && out.has_arrays) {
     const std::string why =
@@ -266,6 +274,7 @@ void attach_arrays(PytreeItem& out, const NameTable& names) {
   }
   if (!out.has_arrays) return;
   out.stored = handlers::open_arrays(out.arrays, out.zarr_format, out.tensors);
+  open_custom_arrays(out, names, metadata_key);
   handlers::fill_stored_sizes(out.keys, names, out.tensors);
 }
 
@@ -304,10 +313,10 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   if (out.structure == Structure::kNames) {
     if (out.arrays == nullptr || (out.keys.empty() && !out.broken.empty()))
       throw Error(Code::kDataLoss, out.broken.back().first + ": " + out.broken.back().second);
-    add_named_leaves(out);
+    add_named_leaves(out, options.metadata_key);
   }
   const NameTable names(out.tensors);
-  attach_arrays(out, names);
+  attach_arrays(out, names, options.metadata_key);
   attach_shardings(out, names);
   attach_strings(out);
   return out;

@@ -7,6 +7,7 @@
 #include <cairn/reader.h>
 #include <cairn/tree/tree_metadata.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,10 +54,11 @@ struct PytreeItem {
   int zarr_format = 0;      // 0: not recorded
   bool has_arrays = false;  // whether any leaf is to be found in `arrays`
   std::vector<TensorInfo> tensors;
-  handlers::StoredArrays stored;                            // beside tensors
-  std::vector<LeafValue> values;                            // beside tensors
-  std::vector<ListEntry> keys;                              // everything in `arrays`
-  std::vector<std::pair<std::string, std::string>> broken;  // file, why it could not be used
+  handlers::StoredArrays stored;                                // beside tensors
+  std::vector<LeafValue> values;                                // beside tensors
+  std::vector<ListEntry> keys;                                  // everything in `arrays`
+  std::map<std::string, std::vector<std::string>> custom_keys;  // names of array metadata that are not the usual ones; arrays
+  std::vector<std::pair<std::string, std::string>> broken;      // file, why it could not be used
 };
 
 // Opens what can be opened: an array that is missing or damaged is a tensor with an error. Throws only if the structure

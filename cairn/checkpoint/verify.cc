@@ -25,6 +25,8 @@ class ItemCheck {
       : item_(item), leaves_(leaves), report_(report), names_(leaves.tensors) {}
 
   void run() {
+    for (const auto& [key, names] : item_.custom_keys)
+      for (const auto& name : names) files_.insert(name.empty() ? key : join(name, key));
     check_leaves();
     check_databases();
     check_unnamed_arrays();
@@ -82,7 +84,7 @@ class ItemCheck {
   const ItemLeaves& leaves_;
   VerifyReport& report_;
   NameTable names_;
-  std::set<std::string> files_;  // below the item's folder, that the databases are made of
+  std::set<std::string> files_;  // below the item's folder, that the databases are made of or that have a name of their own
 };
 
 void ItemCheck::check_leaves() {

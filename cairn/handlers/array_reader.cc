@@ -24,18 +24,6 @@ zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, int z
   }
 }
 
-void describe(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
-  tensor.dtype = metadata.dtype;
-  tensor.element_size = metadata.element_size;
-  tensor.dtype_name = metadata.dtype_name;
-  tensor.shape = metadata.shape;
-  tensor.chunk_shape = metadata.read_chunk_shape();
-  tensor.nbytes = 0;
-  const auto count = static_cast<std::uint64_t>(element_count(metadata.shape));
-  if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.element_size), &tensor.nbytes))
-    throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " + metadata.dtype_name + " takes more than 2^64 bytes");
-}
-
 // "0", "1.2", "1/2", "c", "c/1/2", "c.1": what both Zarr versions call chunks.
 bool is_chunk_key(std::string_view rest) {
   if (rest == "c") return true;
@@ -136,6 +124,18 @@ void append(VerifyReport&& from, VerifyReport& to) {
 
 }  // namespace
 
+void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
+  tensor.dtype = metadata.dtype;
+  tensor.element_size = metadata.element_size;
+  tensor.dtype_name = metadata.dtype_name;
+  tensor.shape = metadata.shape;
+  tensor.chunk_shape = metadata.read_chunk_shape();
+  tensor.nbytes = 0;
+  const auto count = static_cast<std::uint64_t>(element_count(metadata.shape));
+  if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.element_size), &tensor.nbytes))
+    throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " + metadata.dtype_name + " takes more than 2^64 bytes");
+}
+
 StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors) {
   StoredArrays arrays(tensors.size());
   zarr::MetadataCache cache;
@@ -143,7 +143,7 @@ StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<Tenso
     if (tensors[i].dtype_name != kUnknownDtype) continue;
     try {
       arrays[i] = open_array(store, tensors[i].name, zarr_format, cache);
-      describe(arrays[i]->metadata(), tensors[i]);
+      describe_array(arrays[i]->metadata(), tensors[i]);
     } catch (const Error& e) {
       arrays[i].reset();
       tensors[i].dtype_name = kUnknownDtype;

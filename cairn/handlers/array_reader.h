@@ -28,6 +28,9 @@ using StoredArrays = std::vector<std::optional<zarr::ZarrArray>>;
 // damaged gets an `error` and keeps "?"; the others go on. zarr_format: 2, 3 (the other is tried if there is none), or 0.
 StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors);
 
+// Fills in what an array's metadata says of a tensor. data_loss if it would take 2^64 bytes.
+void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor);
+
 // Adds up, for each tensor, the sizes of its chunks. `keys`: everything in the store. `names` is made of `tensors`.
 void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names, std::span<TensorInfo> tensors);
 

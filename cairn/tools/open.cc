@@ -32,7 +32,8 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
   const std::string path = local_path(where);
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
   if (directory_exists(path)) {
-    if (is_orbax(path)) return open_orbax(path, options);
+    // Only Zarr arrays have a metadata key; without it they may not be recognised.
+    if (is_orbax(path) || !options.metadata_key.empty()) return open_orbax(path, options);
     // A model folder as Hugging Face publishes them.
     for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
       if (file_exists(path + "/" + std::string(name))) return open_safetensors(path + "/" + std::string(name), options);
