@@ -97,7 +97,8 @@ class Checkpoint {
   [[nodiscard]] Array read(std::string_view name) const;
   // As try_view, but an array that cannot be mapped is failed_precondition with the reason.
   [[nodiscard]] Array view(std::string_view name) const;
-  // Everything, in memory. Python scalars come back as scalars.
+  // Everything, in memory. Python scalars come back as scalars. Arrays of at most 256 KiB share blocks of 16 MiB: one that
+  // is kept keeps its block. All are read-only, as arrays that have been handed out are.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
 
  private:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <iterator>
 
 namespace cairn::checkpoint {
@@ -107,6 +108,7 @@ void OrbaxCheckpoint::read_inside(const ReadRequest& request) const {
 void OrbaxCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
   std::vector<zarr::BoxRead> reads;
   reads.reserve(requests.size());
+  std::deque<std::string> labels;  // where a name alone does not say which tensor it is
   for (const auto& request : requests) {
     const TensorInfo& t = tensor(request.tensor);
     if (!t.error.empty()) throw Error(Code::kDataLoss, label(request.tensor) + ": " + t.error);
@@ -115,7 +117,8 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests, const Progress
     if (values_[request.tensor].inside)
       read_inside(request);
     else
-      reads.push_back({*stored_[request.tensor], request.box, request.out, label(request.tensor), missing_[request.tensor]});
+      reads.push_back({&*stored_[request.tensor], &request.box, &request.out, t.item ? labels.emplace_back(label(request.tensor)) : t.name,
+                       missing_[request.tensor]});
   }
   handlers::read_arrays(reads, limits(), progress);
 }

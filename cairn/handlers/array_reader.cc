@@ -201,7 +201,7 @@ bool is_metadata_key(std::string_view key) {
 
 void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits, const ProgressFn& progress) {
   Progress counter;
-  for (const auto& read : reads) counter.total += view_bytes(read.out);
+  for (const auto& read : reads) counter.total += view_bytes(*read.out);
   {
     const ProgressPump pump(counter, progress);
     ByteBudget budget(limits.memory);

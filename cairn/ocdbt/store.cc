@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 
 namespace cairn {
 namespace ocdbt {
@@ -45,6 +46,7 @@ class OcdbtStore final : public KvStore {
   template <class F>
   void read_value(std::string_view key, const FoundValue& found, F f) const;
   [[nodiscard]] SharedBytes mapped_file(const std::string& file) const;
+  [[nodiscard]] std::optional<Location> located_file(const std::string& file) const;
 
   StorePtr base_;
   mutable NodeReader reader_;
@@ -52,6 +54,7 @@ class OcdbtStore final : public KvStore {
   mutable std::mutex mutex_;             // of everything below
   mutable NodePtr loaded_root_;          // every lookup begins here
   mutable std::map<std::string, SharedBytes, std::less<>> mapped_files_;
+  mutable std::unordered_map<std::string, Location> located_files_;
 };
 
 NodePtr OcdbtStore::root() const {
@@ -147,6 +150,15 @@ SharedBytes OcdbtStore::mapped_file(const std::string& file) const {
   return mapped_files_.emplace(file, *std::move(mapped)).first->second;
 }
 
+// Asked of the base store once: thousands of values share a data file, and one that is referenced never changes.
+std::optional<Location> OcdbtStore::located_file(const std::string& file) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = located_files_.find(file); at != located_files_.end()) return at->second;
+  auto location = base_->locate(file);
+  if (location) located_files_.emplace(file, *location);
+  return location;
+}
+
 std::optional<SharedBytes> OcdbtStore::map(std::string_view key) const {
   const auto found = find(key);
   if (!found) return std::nullopt;
@@ -181,7 +193,7 @@ std::optional<Location> OcdbtStore::locate(std::string_view key) const {
   std::optional<Location> result;
   read_value(key, *found, [&](const std::string& file, std::uint64_t begin) {
     const std::uint64_t length = found->value.length;
-    if (const auto whole = base_->locate(file)) {
+    if (const auto whole = located_file(file)) {
       if (begin > whole->length || length > whole->length - begin)
         throw Error(Code::kOutOfRange, fmt::format("it has {} bytes", whole->length));
       result = {.file = whole->file, .offset = whole->offset + begin, .length = length};

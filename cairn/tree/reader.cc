@@ -1,8 +1,10 @@
 // reader.cc -- what every opened checkpoint can do, whatever its format: find a tensor by name, read, view, load.
+#include <cairn/base/array_arena.h>
 #include <cairn/base/box.h>
 #include <cairn/reader.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <unordered_map>
 
@@ -173,11 +175,16 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
   const auto& all = tensors();
   std::vector<Array> arrays(all.size());
   std::vector<ReadRequest> requests;
+  requests.reserve(all.size());
+  ArrayArena arena(std::accumulate(all.begin(), all.end(), std::uint64_t{0}, [](std::uint64_t sum, const TensorInfo& tensor) {
+    return tensor.is_array() ? sum + ArrayArena::shared_bytes(tensor.nbytes) : sum;
+  }));
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].is_array()) continue;
     if (!all[i].error.empty()) throw Error(Code::kDataLoss, full_name(all[i]) + ": " + all[i].error);
-    arrays[i] = Array::allocate(all[i].dtype, all[i].element_size, all[i].shape);
-    requests.push_back({i, Box::whole(all[i].shape), arrays[i].mutable_view()});
+    auto [array, out] = arena.allocate(all[i].dtype, all[i].element_size, all[i].shape);
+    arrays[i] = std::move(array);
+    requests.push_back({i, Box::whole(all[i].shape), std::move(out)});
   }
   read(requests, progress);
   std::vector<TreeEntry> entries;

@@ -40,7 +40,9 @@ bool is_prefix(const KeyPath& shorter, const KeyPath& longer) {
 
 // Sorted entries without those that another one extends.
 std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
-  std::stable_sort(entries.begin(), entries.end(), [](const TreeEntry& a, const TreeEntry& b) { return key_path_less(a.path, b.path); });
+  const auto before = [](const TreeEntry& a, const TreeEntry& b) { return key_path_less(a.path, b.path); };
+  // Checkpoints list their leaves in this order.
+  if (!std::is_sorted(entries.begin(), entries.end(), before)) std::stable_sort(entries.begin(), entries.end(), before);
   std::vector<TreeEntry> kept;
   kept.reserve(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -64,7 +66,7 @@ Tree build(std::span<TreeEntry> entries, std::size_t depth) {
   Tree::Dict dict;
   Tree::List list;
   for (std::size_t first = 0; first < entries.size();) {
-    const Key key = entries[first].path[depth];
+    const Key& key = entries[first].path[depth];
     if (key.type != type) {
       const KeyPath above(entries[first].path.begin(), entries[first].path.begin() + static_cast<std::ptrdiff_t>(depth));
       throw Error(Code::kDataLoss, "the node at '" + path_text(above) + "' has both sequence and dict keys");
@@ -73,7 +75,7 @@ Tree build(std::span<TreeEntry> entries, std::size_t depth) {
     while (last < entries.size() && entries[last].path[depth] == key) ++last;
     Tree child = build(entries.subspan(first, last - first), depth + 1);
     if (type == KeyType::kDict)
-      dict.emplace_back(key.text, std::move(child));
+      dict.emplace_back(std::move(entries[first].path[depth].text), std::move(child));
     else
       list.push_back(std::move(child));
     first = last;

@@ -100,7 +100,7 @@ ZarrArray::ZarrArray(StorePtr store, std::string name, std::shared_ptr<const Arr
 std::string ZarrArray::chunk_key(std::span<const std::int64_t> chunk) const { return key_prefix(name_) += metadata_->keys.key(chunk); }
 
 void ZarrArray::read(const Box& box, const MutableArrayView& out, MissingChunk missing, const ReadContext& context) const {
-  const BoxRead read{.array = *this, .box = box, .out = out, .label = name_, .missing = missing};
+  const BoxRead read{.array = this, .box = &box, .out = &out, .label = name_, .missing = missing};
   read_boxes(std::span(&read, 1), context);
 }
 

@@ -106,12 +106,12 @@ class ZarrArray {
   std::shared_ptr<const ArrayMetadata> metadata_;
 };
 
-// One box of one array, for reading many as one plan.
+// One box of one array, for reading many as one plan. Refers to what it names, all of which outlives the read.
 struct BoxRead {
-  ZarrArray array;
-  Box box;
-  MutableArrayView out;
-  std::string label;  // put in front of errors: the parameter name
+  const ZarrArray* array = nullptr;
+  const Box* box = nullptr;
+  const MutableArrayView* out = nullptr;
+  std::string_view label;  // put in front of errors: the parameter name
   MissingChunk missing = MissingChunk::kError;
 };
 // Plans all chunks of all reads, sorts them by (file, offset), coalesces neighbours, and reads, decodes and scatters them

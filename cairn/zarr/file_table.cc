@@ -9,6 +9,17 @@ namespace {
 
 constexpr std::size_t kMaxOpen = 64;
 
+// Runs f, which reads: that there is no file, or not enough of it, is damage.
+template <class F>
+void as_damage(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    if (error.code() != Code::kNotFound && error.code() != Code::kOutOfRange) throw;
+    throw Error(Code::kDataLoss, error.message());
+  }
+}
+
 }  // namespace
 
 FileId FileTable::id(const std::string& path) {
@@ -44,12 +55,11 @@ std::shared_ptr<const File> FileTable::open(FileId file) {
 }
 
 void FileTable::read_into(FileId file, std::uint64_t offset, MutableByteView out) {
-  try {
-    open(file)->read_into(offset, out);
-  } catch (const Error& error) {
-    if (error.code() != Code::kNotFound && error.code() != Code::kOutOfRange) throw;
-    throw Error(Code::kDataLoss, error.message());
-  }
+  as_damage([&] { open(file)->read_into(offset, out); });
+}
+
+void FileTable::read_scatter(FileId file, std::uint64_t offset, std::span<const MutableByteView> out) {
+  as_damage([&] { open(file)->read_scatter(offset, out); });
 }
 
 }  // namespace cairn::zarr

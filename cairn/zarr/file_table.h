@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -27,6 +28,8 @@ class FileTable {
   // Reads from the file, opened if need be. data_loss for a file that is gone or ends before the range: it was
   // there, with a value in it, when the store was asked.
   void read_into(FileId file, std::uint64_t offset, MutableByteView out);
+  // The same for a range that several destinations share, one after the other.
+  void read_scatter(FileId file, std::uint64_t offset, std::span<const MutableByteView> out);
 
  private:
   struct Slot {

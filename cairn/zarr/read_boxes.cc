@@ -103,6 +103,7 @@ class Runner {
   std::vector<Task> make_tasks() const;
   void run_task(const Task& task);
   void run_neighbours(const Task& task);
+  bool run_scatter(const Task& task);
   bool run_stream(const Unit& unit);
   bool run_part(const Unit& unit);
   void stream_part(const DecodeContext& context, const CodecChain& chain, const Wanted& wanted, ZstdStream& stream);
@@ -110,12 +111,11 @@ class Runner {
   void run_rows(const Unit& unit);
   void run_by_key(const Unit& unit);
   void read_piece(const Task& task);
-  bool try_read(FileId file, std::uint64_t offset, MutableByteView out);
   void land(const Unit& unit, ByteView stored, Workspace& space);
 
   [[nodiscard]] DecodeContext decode_context(const Unit& unit) const {
     const BoxRead& read = reads_[unit.place.read];
-    return {.metadata = read.array.metadata(), .missing = read.missing};
+    return {.metadata = read.array->metadata(), .missing = read.missing};
   }
   [[nodiscard]] ByteBudget::Lease lease(std::uint64_t bytes) const {
     return context_.budget && bytes > 0 ? context_.budget->acquire(bytes) : ByteBudget::Lease();
@@ -219,7 +219,10 @@ void Runner::run_units() {
   const auto position = [](const Unit& unit) { return std::tuple(unit.file, unit.offset); };
   const auto before = [&](const Unit& a, const Unit& b) { return position(a) < position(b); };
   if (!std::is_sorted(units_.begin(), units_.end(), before)) std::sort(units_.begin(), units_.end(), before);
-  const std::vector<Task> tasks = make_tasks();
+  std::vector<Task> tasks = make_tasks();
+  // Values that take long are begun first, so that no thread is still at one when the others have nothing left.
+  const auto large = std::stable_partition(tasks.begin(), tasks.end(), [](const Task& task) { return task.nbytes > kRunDecoded; });
+  std::stable_sort(tasks.begin(), large, [](const Task& a, const Task& b) { return a.nbytes > b.nbytes; });
   executor_.for_each(tasks.size(), [&](std::size_t i) { run_task(tasks[i]); });
 }
 
@@ -251,14 +254,53 @@ void Runner::read_piece(const Task& task) {
   count(task.length);
 }
 
+// Runs f; whether it did not throw.
+template <class F>
+bool can(F f) {
+  try {
+    f();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Raw neighbours: the kernel puts each where it belongs. False: another case, or the range cannot be read as one.
+bool Runner::run_scatter(const Task& task) {
+  const std::span<const Unit> units = std::span(units_).subspan(task.first, task.count);
+  std::uint64_t end = task.offset;
+  for (const Unit& unit : units) {
+    if (unit.kind != UnitKind::kDirect || unit.offset < end) return false;
+    end = unit.offset + unit.length;
+  }
+  const Workspaces::Loan space(workspaces_);
+  const MutableByteView unwanted = space->encoded.bytes(kRunGap);  // what lies between them
+  std::vector<MutableByteView> parts;
+  parts.reserve(2 * units.size());
+  end = task.offset;
+  for (const Unit& unit : units) {
+    if (unit.offset > end) parts.push_back(unwanted.first(unit.offset - end));
+    parts.emplace_back(unit.direct, unit.length);
+    end = unit.offset + unit.length;
+  }
+  if (!can([&] { files_.read_scatter(units[0].file, task.offset, parts); })) return false;
+  for (const Unit& unit : units) {
+    in([&] { return where(reads_, unit.place); },
+       [&] { check_bools(decode_context(unit).metadata.dtype, MutableByteView(unit.direct, unit.length)); });
+    count(unit.nbytes);
+  }
+  return true;
+}
+
 void Runner::run_neighbours(const Task& task) {
   if (task.count == 1 && (run_stream(units_[task.first]) || run_part(units_[task.first]))) return;
+  if (run_scatter(task)) return;
   std::uint64_t scratch = 0;
   for (std::size_t i = task.first; i < task.first + task.count; ++i) scratch = std::max(scratch, scratch_for(units_[i]));
   const auto held = lease(task.length + scratch);
   const Workspaces::Loan space(workspaces_);
   const MutableByteView stored = space->encoded.bytes(task.length).first(task.length);
-  const bool together = task.count > 1 && try_read(units_[task.first].file, task.offset, stored);
+  const bool together = task.count > 1 && can([&] { files_.read_into(units_[task.first].file, task.offset, stored); });
   for (std::size_t i = task.first; i < task.first + task.count; ++i) {
     const Unit& unit = units_[i];
     const MutableByteView own = stored.subspan(unit.offset - task.offset, unit.length);
@@ -360,15 +402,6 @@ void Runner::stream_part(const DecodeContext& context, const CodecChain& chain, 
   }
 }
 
-bool Runner::try_read(FileId file, std::uint64_t offset, MutableByteView out) {
-  try {
-    files_.read_into(file, offset, out);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 // From the stored range of a unit to its destination.
 void Runner::land(const Unit& unit, ByteView stored, Workspace& space) {
   const DecodeContext context = decode_context(unit);
@@ -432,10 +465,10 @@ void Runner::run_rows(const Unit& unit) {
 
 void Runner::run_by_key(const Unit& unit) {
   const BoxRead& read = reads_[unit.place.read];
-  const auto value = read.array.store()->map(chunk_key(reads_, unit.place));
+  const auto value = read.array->store()->map(chunk_key(reads_, unit.place));
   if (!value) {
     if (!unit.direct) return land_missing(decode_context(unit), unit.wanted->out);
-    return land_missing(decode_context(unit), read.out);  // the only chunk, all of it
+    return land_missing(decode_context(unit), *read.out);  // the only chunk, all of it
   }
   const auto held = lease(scratch_for(unit));
   const Workspaces::Loan space(workspaces_);

@@ -18,20 +18,20 @@ constexpr std::int64_t kRowGap = std::int64_t{16} << 10U;
 constexpr std::uint64_t kStridedPiece = std::uint64_t{4} << 20U;
 
 void check_read(const BoxRead& read) {
-  const ArrayMetadata& metadata = read.array.metadata();
-  if (read.box.rank() != metadata.shape.size() || read.box.origin.size() != read.box.rank())
+  const ArrayMetadata& metadata = read.array->metadata();
+  if (read.box->rank() != metadata.shape.size() || read.box->origin.size() != read.box->rank())
     throw Error(Code::kInvalidArgument,
-                "the box " + box_text(read.box) + " has not the array's rank " + std::to_string(metadata.shape.size()));
-  check_inside(read.box, metadata.shape);
-  if (read.out.dtype != metadata.dtype || read.out.element_size != metadata.element_size)
+                "the box " + box_text(*read.box) + " has not the array's rank " + std::to_string(metadata.shape.size()));
+  check_inside(*read.box, metadata.shape);
+  if (read.out->dtype != metadata.dtype || read.out->element_size != metadata.element_size)
     throw Error(Code::kInvalidArgument, "the destination has not the array's element type " + metadata.dtype_name);
-  if (read.out.shape != read.box.shape || read.out.strides.size() != read.box.rank())
+  if (read.out->shape != read.box->shape || read.out->strides.size() != read.box->rank())
     throw Error(Code::kInvalidArgument,
-                "the destination has shape " + shape_text(read.out.shape) + ", the box " + shape_text(read.box.shape));
+                "the destination has shape " + shape_text(read.out->shape) + ", the box " + shape_text(read.box->shape));
 }
 
 std::uint64_t part_bytes(const BoxRead& read, const Shape& shape) {
-  return static_cast<std::uint64_t>(element_count(shape)) * read.array.metadata().element_size;
+  return static_cast<std::uint64_t>(element_count(shape)) * read.array->metadata().element_size;
 }
 
 void halve(std::size_t d, const Wanted& wanted, Wanted& first, Wanted& second) {
@@ -52,7 +52,7 @@ std::uint64_t count_rows(const RawExtent& extent, const Box& part) {
 // `value` is a whole stored value without steps; `wanted` is in encoded order.
 void plan_raw(const BoxRead& read, const Unit& value, Wanted wanted, ReadPlan& plan) {
   const CodecChain& chain = *value.chain;
-  const RawExtent extent = raw_extent(chain.shape, read.array.metadata().element_size, wanted.part);
+  const RawExtent extent = raw_extent(chain.shape, read.array->metadata().element_size, wanted.part);
   const bool direct = extent.gapless && !chain.swap_bytes && wanted.out.contiguous();
   const std::uint64_t rows = count_rows(extent, wanted.part);
   if (!direct && rows * extent.row_span > kStridedPiece) {
@@ -135,16 +135,16 @@ std::vector<std::int64_t> chunk_position(const ArrayMetadata& metadata, const Pl
 }  // namespace
 
 std::string chunk_key(std::span<const BoxRead> reads, const Place& place) {
-  const ZarrArray& array = reads[place.read].array;
+  const ZarrArray& array = *reads[place.read].array;
   return array.chunk_key(chunk_position(array.metadata(), place));
 }
 
 std::string where(std::span<const BoxRead> reads, const Place& place) {
   const BoxRead& read = reads[place.read];
-  const ArrayMetadata& metadata = read.array.metadata();
-  std::string text = read.label.empty() ? "" : read.label + ": ";
+  const ArrayMetadata& metadata = read.array->metadata();
+  std::string text = read.label.empty() ? "" : std::string(read.label) + ": ";
   text +=
-      "chunk " + metadata.keys.key(chunk_position(metadata, place)) + " (" + read.array.store()->describe(chunk_key(reads, place)) + ")";
+      "chunk " + metadata.keys.key(chunk_position(metadata, place)) + " (" + read.array->store()->describe(chunk_key(reads, place)) + ")";
   if (place.entry >= 0) text += ", shard entry " + std::to_string(place.entry);
   return text;
 }
@@ -158,12 +158,12 @@ bool Planner::plan_some(std::size_t limit, ReadPlan& plan) {
     const BoxRead& read = reads_[read_];
     if (!cursor_) {
       if (plan.units.size() + plan.shards.size() >= limit) return true;
-      if (read.box.empty() || plan_only_chunk(plan)) {
+      if (read.box->empty() || plan_only_chunk(plan)) {
         ++read_;
         continue;
       }
-      grid_ = grid_shape(read.array.metadata().shape, read.array.metadata().chunk_shape);
-      cursor_.emplace(read.box, read.array.metadata().chunk_shape);
+      grid_ = grid_shape(read.array->metadata().shape, read.array->metadata().chunk_shape);
+      cursor_.emplace(*read.box, read.array->metadata().chunk_shape);
     }
     for (; !cursor_->done(); cursor_->next()) {
       if (plan.units.size() + plan.shards.size() >= limit) return true;
@@ -180,13 +180,13 @@ bool Planner::plan_some(std::size_t limit, ReadPlan& plan) {
 bool Planner::plan_only_chunk(ReadPlan& plan) {
   static constexpr std::array<std::int64_t, 64> kZeros{};
   const BoxRead& read = reads_[read_];
-  const ArrayMetadata& metadata = read.array.metadata();
+  const ArrayMetadata& metadata = read.array->metadata();
   const CodecChain& chain = metadata.codecs;
-  const bool simple = read.box.shape == metadata.chunk_shape && metadata.shape == metadata.chunk_shape && chain.order.empty() &&
-                      !chain.shard && !chain.swap_bytes && metadata.shape.size() <= kZeros.size() && read.out.contiguous();
+  const bool simple = read.box->shape == metadata.chunk_shape && metadata.shape == metadata.chunk_shape && chain.order.empty() &&
+                      !chain.shard && !chain.swap_bytes && metadata.shape.size() <= kZeros.size() && read.out->contiguous();
   if (!simple) return false;
   Unit unit = locate(std::span(kZeros).first(metadata.shape.size()));
-  unit.direct = read.out.data;
+  unit.direct = read.out->data;
   unit.nbytes = chain.nbytes;
   if (chain.steps.empty() && unit.kind == UnitKind::kValue) {
     unit.kind = UnitKind::kDirect;
@@ -198,7 +198,7 @@ bool Planner::plan_only_chunk(ReadPlan& plan) {
 
 // A unit for the whole stored value: kValue where the store knows its place, else kByKey.
 Unit Planner::locate(std::span<const std::int64_t> position) const {
-  const ZarrArray& array = reads_[read_].array;
+  const ZarrArray& array = *reads_[read_].array;
   Unit unit{.kind = UnitKind::kByKey,
             .file = kNoFile,
             .place = {.read = read_, .chunk = 0, .entry = -1},
@@ -219,7 +219,7 @@ void Planner::plan_chunk(const ChunkPart& part, ReadPlan& plan) {
   const Place place{.read = read_, .chunk = grid_number(grid_, part.position), .entry = -1};
   unit.place = place;
   unit.nbytes = part_bytes(read, part.in_chunk.shape);
-  Wanted wanted{.part = part.in_chunk, .out = subview(read.out, part.in_box)};
+  Wanted wanted{.part = part.in_chunk, .out = subview(*read.out, part.in_box)};
   if (unit.kind == UnitKind::kByKey) {
     unit.wanted = std::make_unique<const Wanted>(std::move(wanted));
     plan.units.push_back(std::move(unit));

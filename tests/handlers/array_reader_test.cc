@@ -123,8 +123,10 @@ TEST(ArrayReader, ReadsManyAsOnePlan) {
   const auto view = [](std::string& text) {
     return MutableArrayView{reinterpret_cast<std::byte*>(text.data()), DType::kUint8, 1, {4}, {1}};
   };
-  std::vector<zarr::BoxRead> reads = {{*arrays[0], Box::whole({4}), view(a), "a", zarr::MissingChunk::kError},
-                                      {*arrays[1], Box::whole({4}), view(b), "b", zarr::MissingChunk::kFill}};
+  const Box whole = Box::whole({4});
+  const MutableArrayView to_a = view(a), to_b = view(b);
+  std::vector<zarr::BoxRead> reads = {{&*arrays[0], &whole, &to_a, "a", zarr::MissingChunk::kError},
+                                      {&*arrays[1], &whole, &to_b, "b", zarr::MissingChunk::kFill}};
   std::uint64_t last = 0;
   read_arrays(reads, {}, [&](std::uint64_t done, std::uint64_t total) {
     EXPECT_LE(done, total);
