@@ -34,7 +34,6 @@ struct Source {
   std::string path;
   std::string at_time;
   std::string memory = "1GiB";
-  std::uint64_t generation = 0;
   OpenOptions options;
 };
 

@@ -222,7 +222,7 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
   const auto sharded = std::count_if(item.tensors.begin(), item.tensors.end(), [](const auto& tensor) { return !tensor.sharding.empty(); });
   if (sharded > 0) facts.emplace_back(prefix + "shardings", fmt::format("recorded for {} arrays", sharded));
   add_random_keys(item, prefix, facts);
-  for (const auto& [file, why] : item.broken) facts.emplace_back(prefix + "UNREADABLE", why.starts_with(file) ? why : file + ": " + why);
+  for (const auto& [file, why] : item.broken) facts.emplace_back(prefix + "UNREADABLE", file + ": " + why);
   if (item.metadata.custom_metadata.empty()) return;
   const auto custom = try_call([&] { return parse_json(item.metadata.custom_metadata); });
   const std::string text = custom ? to_text(custom.value()) : item.metadata.custom_metadata;

@@ -71,6 +71,13 @@ void check_destination(const TensorInfo& tensor, const ReadRequest& request) {
   check_inside(request.box, tensor.shape);
 }
 
+// A version that is silently not looked at would be another one than was asked for.
+void require_versions(const std::string& path, const std::vector<PytreeItem>& items) {
+  const auto has = [](const PytreeItem& item) { return item.storage == ArrayStorage::kOcdbt; };
+  if (std::any_of(items.begin(), items.end(), has)) return;
+  throw Error(Code::kInvalidArgument, "a version was asked for, but " + path + " has no OCDBT database, which alone has versions");
+}
+
 }  // namespace
 
 OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options)
@@ -155,6 +162,7 @@ std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOption
   std::vector<checkpoint::PytreeItem> items;
   for (const auto& item : checkpoint::choose_items(layout, options))
     items.push_back(checkpoint::open_pytree_item(item, layout.kind, options));
+  if (checkpoint::is_version(options.version)) checkpoint::require_versions(layout.path, items);
   return std::make_unique<checkpoint::OrbaxCheckpoint>(std::move(layout), std::move(items), options);
 }
 

@@ -16,13 +16,19 @@ namespace {
 
 constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
 
+// The file is named beside the reason, so not in it.
+void note_broken(PytreeItem& out, const std::string& file, const Error& e) {
+  const std::string& why = e.message();
+  out.broken.emplace_back(file, why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why);
+}
+
 // Runs f; what it throws is noted as the reason why `file` could not be used.
 template <class F>
 void try_file(PytreeItem& out, const std::string& file, F f) {
   try {
     f();
   } catch (const Error& e) {
-    out.broken.emplace_back(file, e.message());
+    note_broken(out, file, e);
   }
 }
 
@@ -62,7 +68,13 @@ void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& opti
   out.storage = ArrayStorage::kOcdbt;
   // A tree of texts and empty nodes has no database.
   if (!out.has_arrays && !listing.has_file(kManifestFile)) return;
-  try_file(out, join(out.item.path, kManifestFile), [&] { open_database(out, options); });
+  try {
+    open_database(out, options);
+  } catch (const Error& e) {
+    // A version that is not there is a question wrongly put, not damage.
+    if (is_version(options.version) && (e.code() == Code::kNotFound || e.code() == Code::kInvalidArgument)) throw;
+    note_broken(out, join(out.item.path, kManifestFile), e);
+  }
 }
 
 // ---- leaves ----

@@ -61,8 +61,11 @@ struct PytreeItem {
   std::vector<std::pair<std::string, std::string>> broken;      // file, why it could not be used
 };
 
+// Whether a version is asked for at all.
+inline bool is_version(const OcdbtVersion& version) { return version.generation || version.commit_time_ns; }
+
 // Opens what can be opened: an array that is missing or damaged is a tensor with an error. Throws only if the structure
-// itself cannot be read.
+// itself cannot be read, or if the database has no such version as the options ask for.
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
 
 }  // namespace cairn::checkpoint

@@ -22,7 +22,7 @@ std::string text_of_file(const std::string& path) { return std::string(as_text(r
 class ItemCheck {
  public:
   ItemCheck(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report)
-      : item_(item), leaves_(leaves), report_(report), names_(leaves.tensors) {}
+      : item_(item), leaves_(leaves), report_(report), names_(leaves.tensors), first_finding_(report.findings.size()) {}
 
   void run() {
     for (const auto& [key, names] : item_.custom_keys)
@@ -70,6 +70,8 @@ class ItemCheck {
 
   void check_leaves();
   void check_databases();
+  void check_broken();
+  [[nodiscard]] bool is_lost(std::size_t i) const;
   void check_process_database(const std::string& folder);
   void check_unnamed_arrays();
   [[nodiscard]] bool is_named(std::string_view key) const;
@@ -84,6 +86,7 @@ class ItemCheck {
   const ItemLeaves& leaves_;
   VerifyReport& report_;
   NameTable names_;
+  std::size_t first_finding_;    // of this item
   std::set<std::string> files_;  // below the item's folder, that the databases are made of or that have a name of their own
 };
 
@@ -92,7 +95,7 @@ void ItemCheck::check_leaves() {
     const TensorInfo& tensor = leaves_.tensors[i];
     const bool stored_array = leaves_.stored[i].has_value();  // those are counted when their chunks are checked
     if (!stored_array && !tensor.dtype_name.empty()) ++report_.tensors;
-    if (!tensor.error.empty()) damage(label(i), "", tensor.error);
+    if (!tensor.error.empty() && !is_lost(i)) damage(label(i), "", tensor.error);
     if (leaves_.values[i].inside) {
       report_.bytes += tensor.nbytes;
       report_.unprotected.push_back(label(i));
@@ -100,17 +103,33 @@ void ItemCheck::check_leaves() {
   }
 }
 
+// Whether the array cannot be read because its whole database cannot: that is one finding, not one for each.
+bool ItemCheck::is_lost(std::size_t i) const {
+  return item_.arrays == nullptr && item_.has_arrays && leaves_.tensors[i].dtype_name == handlers::kUnknownDtype;
+}
+
 void ItemCheck::check_databases() {
-  for (const auto& [file, why] : item_.broken)
-    if (item_.storage == ArrayStorage::kFolders || file_exists(file)) damage("", file, why);
-  if (item_.storage == ArrayStorage::kFolders) return;
-  if (item_.storage == ArrayStorage::kOcdbt) {
-    if (file_exists(path(kManifestFile)))
-      ocdbt::check_database(item_.files, report_, files_);
-    else if (item_.has_arrays)
-      damage("", path(kManifestFile), "the database's manifest is missing");
+  if (item_.storage == ArrayStorage::kOcdbt && file_exists(path(kManifestFile))) ocdbt::check_database(item_.files, report_, files_);
+  if (item_.storage != ArrayStorage::kFolders)
+    for (const auto& folder : item_.process_folders) check_process_database(folder);
+  check_broken();
+}
+
+// What stood in the way of opening, unless the checks have found it in its place.
+void ItemCheck::check_broken() {
+  std::size_t lost = 0;
+  for (std::size_t i = 0; i < leaves_.tensors.size(); ++i) lost += is_lost(i) ? 1 : 0;
+  const std::string so = lost == 0 ? "" : "; so " + std::to_string(lost) + (lost == 1 ? " array" : " arrays") + " cannot be read";
+  for (const auto& [file, why] : item_.broken) {
+    const auto begin = report_.findings.begin() + static_cast<std::ptrdiff_t>(first_finding_);
+    const auto found = std::find_if(begin, report_.findings.end(), [&, &f = file, &w = why](const Finding& finding) {
+      return !finding.file.empty() && (finding.file == f || w.find(finding.file) != std::string::npos);
+    });
+    if (found == report_.findings.end())
+      damage("", file, why + so);
+    else
+      found->message += so;
   }
-  for (const auto& folder : item_.process_folders) check_process_database(folder);
 }
 
 // The merged database has copied what these say, and refers to the values in their data files.

@@ -16,6 +16,18 @@ constexpr std::string_view kFilePrefix = "file://";
                   "_CHECKPOINT_METADATA or step directories), a .safetensors file or its .index.json, or a flax msgpack file");
 }
 
+// These formats are one tree in one version. A choice that nothing looks at would be a question answered wrongly.
+void refuse_choices(const std::string& path, const OpenOptions& options) {
+  const char* choice = options.step                     ? "a step"
+                       : options.item                   ? "an item"
+                       : !options.metadata_key.empty()  ? "a metadata key"
+                       : options.version.generation     ? "a generation"
+                       : options.version.commit_time_ns ? "a commit time"
+                                                        : nullptr;
+  if (choice != nullptr)
+    throw Error(Code::kInvalidArgument, std::string(choice) + " was asked for, but " + path + " is no Orbax checkpoint or Zarr array");
+}
+
 std::string local_path(const std::string& path) {
   if (path.starts_with(kFilePrefix)) return path.substr(kFilePrefix.size());
   const std::size_t scheme = path.find("://");
@@ -34,6 +46,7 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
   if (directory_exists(path)) {
     // Only Zarr arrays have a metadata key; without it they may not be recognised.
     if (is_orbax(path) || !options.metadata_key.empty()) return open_orbax(path, options);
+    refuse_choices(path, options);
     // A model folder as Hugging Face publishes them.
     for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
       if (file_exists(path + "/" + std::string(name))) return open_safetensors(path + "/" + std::string(name), options);
@@ -41,6 +54,7 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
   }
   const auto format = detect_file(path);
   if (!format) refuse(path);
+  if (*format != Format::kOrbax) refuse_choices(path, options);
   switch (*format) {
     case Format::kSafetensors:
       return open_safetensors(path, options);

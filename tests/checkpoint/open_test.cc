@@ -343,8 +343,22 @@ TEST(Open, AnOlderVersionOfTheDatabaseMayBeChosen) {
   options.version.generation = 1;
   EXPECT_EQ(scalar<std::int64_t>(*open_orbax(golden("tiny_ocdbt_zarr2"), options), "n"), 3);
   options.version.generation = 99;
-  const auto none = open_orbax(golden("tiny_ocdbt_zarr2"), options);
-  EXPECT_THAT([&] { (void)none->read("n"); }, FailsWith(Code::kDataLoss, "99"));
+  const std::string manifest = "tiny_ocdbt_zarr2/manifest.ocdbt: there is no ";
+  EXPECT_THAT([&] { open_orbax(golden("tiny_ocdbt_zarr2"), options); }, FailsWith(Code::kNotFound, manifest + "generation 99"));
+  options.version = {.generation = std::nullopt, .commit_time_ns = 1};
+  EXPECT_THAT([&] { open_orbax(golden("tiny_ocdbt_zarr2"), options); }, FailsWith(Code::kNotFound, manifest));
+  // Of several items those with a database are meant.
+  options.version = {.generation = 1, .commit_time_ns = std::nullopt};
+  EXPECT_EQ(open_orbax(golden("composite"), options)->info("array/checkpoint").error, "");
+  EXPECT_THAT([&] { open_orbax(golden("tiny_files_zarr2"), options); }, FailsWith(Code::kInvalidArgument, "has no OCDBT database"));
+}
+
+TEST(Open, AVersionOfADamagedDatabaseIsDamage) {
+  const GoldenCopy copy("tiny_ocdbt_zarr2");
+  copy.put("manifest.ocdbt", "x");
+  OpenOptions options;
+  options.version.generation = 1;
+  EXPECT_THAT(open_orbax(copy.path(), options)->info("n").error, HasSubstr("manifest.ocdbt: "));
 }
 
 // ---- reading ----

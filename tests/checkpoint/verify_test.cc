@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using testing::fact;
 using testing::golden;
 using testing::GoldenCopy;
 using ::testing::HasSubstr;
@@ -75,10 +76,28 @@ TEST(Verify, DamagedDatabases) {
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   copy.put(node, bytes);
   EXPECT_THAT(damages(copy.path()), Contains(HasSubstr(copy / node)));
-  copy.put("manifest.ocdbt", "x");
-  EXPECT_THAT(damages(copy.path()), Contains(HasSubstr(copy / "manifest.ocdbt")));
+}
+
+TEST(Verify, AManifestIsFoundDamagedOnce) {
+  const GoldenCopy copy("tiny_ocdbt_zarr2");
+  const std::string manifest = copy / "manifest.ocdbt";
+  std::string bytes = copy.text("manifest.ocdbt");
+  bytes[40] = static_cast<char>(bytes[40] ^ 1);
+  copy.put("manifest.ocdbt", bytes);
+  EXPECT_THAT(damages(copy.path()),
+              ElementsAre(::testing::AllOf(::testing::StartsWith(" | " + manifest + " | CRC-32C checksum mismatch: stored "),
+                                           ::testing::EndsWith("; so 3 arrays cannot be read"))));
+  EXPECT_THAT(open_orbax(copy.path())->info("w").error, ::testing::StartsWith(manifest + ": CRC-32C"));
+  EXPECT_THAT(fact(*open_orbax(copy.path()), "UNREADABLE"), ::testing::StartsWith(manifest + ": CRC-32C"));
   copy.remove("manifest.ocdbt");
-  EXPECT_THAT(damages(copy.path()), Contains(" | " + copy / "manifest.ocdbt" + " | the database's manifest is missing"));
+  EXPECT_THAT(damages(copy.path()), ElementsAre(" | " + manifest + " | the database's manifest is missing; so 3 arrays cannot be read"));
+}
+
+TEST(Verify, EachItemsManifestIsFoundDamaged) {
+  const GoldenCopy copy("composite");
+  copy.put("params/manifest.ocdbt", "x");
+  copy.put("state/manifest.ocdbt", "x");
+  EXPECT_THAT(damages(copy.path()), ElementsAre(HasSubstr(copy / "params/manifest.ocdbt"), HasSubstr(copy / "state/manifest.ocdbt")));
 }
 
 TEST(Verify, DamagedDatabaseOfAProcess) {
