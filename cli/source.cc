@@ -5,6 +5,8 @@
 #include "terminal.h"
 #include "text.h"
 
+#include <CLI/Validators.hpp>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -85,7 +87,7 @@ void add_source(CLI::App& command, Source& source) {
   command.add_option("--item", source.options.item, "Item of a composite checkpoint")->type_name("NAME")->group(kReading);
   command.add_flag("--allow-uncommitted", source.options.allow_uncommitted, "Open an unfinished checkpoint all the same")->group(kReading);
   auto* generation = command.add_option("--generation", source.options.version.generation, "Version of the OCDBT database");
-  generation->type_name("N")->group(kReading);
+  generation->check(CLI::NonNegativeNumber)->type_name("N")->group(kReading);
   command.add_option("--at-time", source.at_time, "Newest OCDBT version committed by then, as 2026-07-01T12:00:00Z")
       ->type_name("TIME")
       ->excludes(generation)
@@ -93,7 +95,10 @@ void add_source(CLI::App& command, Source& source) {
   command.add_option("--metadata-key", source.options.metadata_key, "Name of array metadata other than .zarray and zarr.json")
       ->type_name("NAME")
       ->group(kReading);
-  command.add_option("--threads", source.options.threads, "Worker threads (default: one a core)")->type_name("N")->group(kReading);
+  command.add_option("--threads", source.options.threads, "Worker threads (default: one a core)")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N")
+      ->group(kReading);
   command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")->type_name("SIZE")->group(kReading);
 }
 

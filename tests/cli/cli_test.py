@@ -1,13 +1,14 @@
 """The `cairn` binary as a user meets it: statuses, streams, terminals, JSON, completion. CAIRN_BIN names the binary."""
 
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import select
-import signal
 import struct
 import subprocess
+import termios
 import time
 
 import flax.serialization
@@ -44,29 +45,26 @@ def bad(status, *args):
 
 
 def on_terminal(*args, columns=100, **env):
-    """What `cairn args` shows on a terminal so many columns wide."""
-    import fcntl
-    import termios
-
-    pid, fd = pty.fork()
-    if pid == 0:
-        environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"} | env
-        os.execve(CAIRN, [CAIRN, *map(str, args)], environment)
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    """The status of `cairn args` and what it shows on a terminal so many columns wide."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"} | env
+    process = subprocess.Popen([CAIRN, *map(str, args)], stdin=its, stdout=its, stderr=its, env=environment, start_new_session=True)
+    os.close(its)
     shown = b""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if not select.select([fd], [], [], 1)[0]:
+        if not select.select([ours], [], [], 1)[0]:
             continue
         try:
-            piece = os.read(fd, 65536)
+            piece = os.read(ours, 65536)
         except OSError:  # Linux says so when the other end is closed
             break
         if not piece:
             break
         shown += piece
-    os.close(fd)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode()
+    os.close(ours)
+    return process.wait(timeout=60), shown.decode()
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +115,7 @@ def test_version_and_nothing():
         ["ls", "CKPT", "--frob"],
         ["ls", "CKPT", "--step", "x"],
         ["ls", "CKPT", "--memory", "lots"],
+        ["ls", "CKPT", "--threads", "-1"],
         ["ls", "CKPT", "--at-time", "yesterday"],
         ["cat", "CKPT"],
         ["cat", "CKPT", "odd", "--slice", "0:2:2"],
@@ -178,10 +177,11 @@ def test_a_full_disk_is_an_error(folder):
 
 @pytest.mark.parametrize("args", [["ls", "a.safetensors"], ["cat", "big.safetensors", "big", "--raw"], ["tree", "a.safetensors"], ["--help"]], ids=" ".join)
 def test_a_closed_pipe_ends_it_quietly(folder, args):
+    # Python ignores SIGPIPE, and a child inherits that; subprocess restores it.
     args = [str(folder / a) if "." in a else a for a in args]
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([CAIRN, *args], stdout=write, stderr=subprocess.PIPE, timeout=60, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+    done = subprocess.run([CAIRN, *args], stdout=write, stderr=subprocess.PIPE, timeout=60, restore_signals=True)
     os.close(write)
     assert (done.returncode, done.stderr) == (GOOD, b"")
 
