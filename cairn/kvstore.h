@@ -42,6 +42,34 @@ struct SharedBytes {
   ByteView bytes;
 };
 
+// Keys that are not less than `first` and less than `last`; no last = all up to the end.
+struct KeyRange {
+  std::string first;
+  std::optional<std::string> last;
+  bool operator==(const KeyRange&) const = default;
+
+  // The keys that start with `prefix`.
+  static KeyRange with_prefix(std::string_view prefix);
+  [[nodiscard]] bool contains(std::string_view key) const { return key >= first && (!last || key < *last); }
+};
+
+// A value that is written from front to back, because it is too large or too slow in coming to be in memory at once. For
+// one thread at a time. Destroyed without commit(): as if it had never been.
+class Appender {
+ public:
+  Appender() = default;
+  Appender(const Appender&) = delete;
+  Appender& operator=(const Appender&) = delete;
+  virtual ~Appender() = default;
+
+  // All parts, one behind the other; they need not live on.
+  virtual void append(std::span<const ByteView> parts) = 0;
+  // Bytes appended so far.
+  [[nodiscard]] virtual std::uint64_t size() const = 0;
+  // Makes the value appear under its key, whole; a value that was there is replaced. Nothing can be appended after it.
+  virtual void commit() = 0;
+};
+
 // Safe to call from many threads. Keys are non-empty byte strings, '/' has no meaning but in file stores, where a key is
 // a relative path. All reads throw out_of_range if the range does not lie in the value, io if the system refuses, and
 // data_loss if the store knows its bytes to be damaged.
@@ -65,6 +93,12 @@ class KvStore {
   virtual void write(std::string_view key, ByteView value) = 0;
   // Absent key: nothing to do. Throws unimplemented if read-only.
   virtual void remove(std::string_view key) = 0;
+  // Writes `value` only if what is stored now is exactly `expected` (nullopt: nothing), with no other writer in between;
+  // false: it is not, and nothing has changed. In a local folder this agrees with TensorStore's lock files, so that both
+  // may write one key. Throws unimplemented if the store has no such power.
+  virtual bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value);
+  // A value to be appended to. Throws unimplemented, here or at its commit, if read-only.
+  [[nodiscard]] virtual std::unique_ptr<Appender> append(std::string_view key);
   // The key as a person would look for it, for messages: a path, or "key of database".
   [[nodiscard]] virtual std::string describe(std::string_view key) const = 0;
 };
@@ -75,11 +109,13 @@ using StorePtr = std::shared_ptr<KvStore>;
 StorePtr make_memory_store();
 // The folder at `path` (it need not exist for reading nothing); keys are relative paths inside it. Keys with empty, "."
 // or ".." components, NUL, or ending in "/" are refused with invalid_argument. Listings leave out files that are being written.
-StorePtr open_file_store(std::string path);
+StorePtr open_file_store(std::string path, Durability durability = Durability::kSynced);
 // "file:///path", a plain path, or "memory://". Throws unimplemented for other schemes.
 StorePtr open_store(std::string_view url);
 // The part of `base` below `prefix`; keys lose the prefix.
 StorePtr prefix_store(StorePtr base, std::string prefix);
+// Removes the keys of a range, one after the other.
+void remove_range(KvStore& store, const KeyRange& range);
 
 // Which version of an OCDBT database: the newest unless one is named.
 struct OcdbtVersion {

@@ -21,6 +21,12 @@ using MutableByteView = std::span<std::byte>;
 inline ByteView as_bytes(std::string_view text) { return {reinterpret_cast<const std::byte*>(text.data()), text.size()}; }
 inline std::string_view as_text(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
+// When a write counts as done.
+enum class Durability : std::uint8_t {
+  kSynced,   // when it would survive a loss of power
+  kUnsynced  // when other processes see it; a loss of power may take it, or leave anything in its place
+};
+
 // Element types. In memory every element of a 2- or 4-bit type takes one byte, of which only the low bits count: reading
 // keeps the high bits as they are stored (as TensorStore does), casting writes them as zero (as ml_dtypes does). All
 // others take their natural size, in the machine's byte order (little-endian).

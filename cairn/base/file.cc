@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>  // clock_gettime
 #include <unistd.h>
 
 #include <algorithm>
@@ -218,15 +219,51 @@ void AtomicFile::write_at(std::uint64_t offset, ByteView bytes) {
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::append(std::span<const ByteView> parts) {
+  constexpr std::size_t kBatch = 64;
+  if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": written after its commit");
+  while (!parts.empty()) {
+    std::array<iovec, kBatch> batch;
+    std::size_t count = 0, length = 0;
+    for (; count < std::min(parts.size(), kBatch); ++count) {
+      // The kernel only reads from here; its struct serves reading calls, too.
+      batch[count] = {const_cast<std::byte*>(parts[count].data()), parts[count].size()};
+      length += parts[count].size();
+    }
+    const std::uint64_t offset = size_;
+    check_offsets(path_, offset, length);
+    const auto n = uninterrupted([&] { return pwritev(fd_, batch.data(), static_cast<int>(count), static_cast<off_t>(offset)); });
+    if (n < 0) fail(temp_path_, "write at byte " + std::to_string(offset), errno);
+    size_ += static_cast<std::uint64_t>(n);
+    // What a short write has left of its parts goes one by one; it is rare.
+    std::size_t done = static_cast<std::size_t>(n);
+    for (const ByteView part : parts.first(count)) {
+      const std::size_t skip = std::min(done, part.size());
+      done -= skip;
+      if (skip < part.size()) write_at(size_, part.subspan(skip));
+    }
+    parts = parts.subspan(count);
+  }
+}
+
+void AtomicFile::stamp() {
+  if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": stamped after its commit");
+  std::array<timespec, 2> times{};
+  clock_gettime(CLOCK_REALTIME, &times[1]);
+  times[0] = times[1];
+  if (futimens(fd_, times.data()) != 0) fail(temp_path_, "set the time of the file", errno);
+}
+
+void AtomicFile::commit(Durability durability) {
   if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": committed twice");
   // The bytes must be on disk before the name is: a crash in between must never leave the name with half the bytes.
-  if (uninterrupted([&] { return fsync(fd_); }) != 0) fail(temp_path_, "sync the file", errno);
+  const bool synced = durability == Durability::kSynced;
+  if (synced && uninterrupted([&] { return fsync(fd_); }) != 0) fail(temp_path_, "sync the file", errno);
   // A network file system may report a failed write only here. Never closed twice: the number may be someone else's by then.
   if (close(std::exchange(fd_, -1)) != 0 && errno != EINTR) fail(temp_path_, "close the file", errno);
   if (rename(temp_path_.c_str(), path_.c_str()) != 0) fail(path_, "rename the finished file to it", errno);
   temp_path_.clear();
-  sync_directory(parent_of(path_));
+  if (synced) sync_directory(parent_of(path_));
 }
 
 Bytes read_file(const std::string& path, std::uint64_t max_size) {

@@ -74,11 +74,15 @@ class AtomicFile {
   ~AtomicFile();
 
   void append(ByteView bytes);
+  void append(std::span<const ByteView> parts);  // one behind the other, as few calls as the kernel allows
   // Writes at an absolute position: for headers known only at the end and, from several threads at once, for parallel
   // writers. Bytes never written read as zero.
   void write_at(std::uint64_t offset, ByteView bytes);
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  void commit();
+  // Sets the modification time to the very nanosecond. The kernel's own clock for files ticks a few times in a hundredth
+  // of a second: a file that got the inode of the one before last could pass for it.
+  void stamp();
+  void commit(Durability durability = Durability::kSynced);
 
  private:
   std::string path_;

@@ -1,6 +1,7 @@
 // file.cc -- a folder of the local file system as a store.
 #include <cairn/base/file.h>
 #include <cairn/kvstore.h>
+#include <cairn/kvstore/file_lock.h>
 #include <cairn/kvstore/range.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -157,9 +158,31 @@ class Lister {
   std::vector<ListEntry> entries_;
 };
 
+class FileAppender : public Appender {
+ public:
+  FileAppender(const std::string& path, Durability durability) : file_(path), durability_(durability) {}
+  void append(std::span<const ByteView> parts) override { file_.append(parts); }
+  std::uint64_t size() const override { return file_.size(); }
+  void commit() override { file_.commit(durability_); }
+
+ private:
+  AtomicFile file_;
+  Durability durability_;
+};
+
+// Whether the file holds exactly `expected`; nullopt: whether there is none.
+bool holds(const std::string& path, const std::optional<ByteView>& expected) {
+  const std::optional<File> file = File::try_open(path);
+  if (!file || !expected) return !file && !expected;
+  if (file->size() != expected->size()) return false;
+  Bytes bytes(expected->size());
+  file->read_into(0, bytes);
+  return std::equal(bytes.begin(), bytes.end(), expected->begin());
+}
+
 class FileStore : public KvStore {
  public:
-  explicit FileStore(std::string root) : root_(std::move(root)) {}
+  FileStore(std::string root, Durability durability) : root_(std::move(root)), durability_(durability) {}
 
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
     const auto file = open_files_.get(path_of(key));
@@ -210,12 +233,25 @@ class FileStore : public KvStore {
   }
   std::vector<ListEntry> list(std::string_view prefix) const override { return Lister(root_, prefix).run(); }
   void write(std::string_view key, ByteView value) override {
-    const std::string path = path_of(key);
-    make_directories(path.substr(0, path.rfind('/')));
+    const std::string path = path_to_write(key);
     AtomicFile file(path);
     file.append(value);
-    file.commit();
+    file.commit(durability_);
     open_files_.forget(path);
+  }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    const std::string path = path_to_write(key);
+    const FileLock lock(path);
+    if (!holds(path, expected)) return false;
+    AtomicFile file(path);
+    file.append(value);
+    file.stamp();  // TensorStore tells values apart by inode and modification time
+    file.commit(durability_);
+    open_files_.forget(path);
+    return true;
+  }
+  std::unique_ptr<Appender> append(std::string_view key) override {
+    return std::make_unique<FileAppender>(path_to_write(key), durability_);
   }
   void remove(std::string_view key) override {
     const std::string path = path_of(key);
@@ -231,18 +267,25 @@ class FileStore : public KvStore {
       throw Error(Code::kInvalidArgument, "key \"" + std::string(key) + "\" " + flaw + ", so no file can have it");
     return root_ + "/" + std::string(key);
   }
+  // The folders above it exist.
+  [[nodiscard]] std::string path_to_write(std::string_view key) const {
+    std::string path = path_of(key);
+    make_directories(path.substr(0, path.rfind('/')));
+    return path;
+  }
 
   std::string root_;
+  Durability durability_;
   mutable OpenFiles open_files_;
 };
 
 }  // namespace
 
-StorePtr open_file_store(std::string path) {
+StorePtr open_file_store(std::string path, Durability durability) {
   if (path.empty() || path.find('\0') != std::string::npos)
     throw Error(Code::kInvalidArgument, "a folder's path is empty or holds a NUL byte");
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return std::make_shared<FileStore>(std::move(path));
+  return std::make_shared<FileStore>(std::move(path), durability);
 }
 
 }  // namespace cairn

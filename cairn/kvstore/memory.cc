@@ -58,6 +58,16 @@ class MemoryStore : public KvStore {
     const std::scoped_lock lock(mutex_);
     if (const auto it = values_.find(key); it != values_.end()) values_.erase(it);
   }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    check_not_empty(key);
+    auto bytes = std::make_shared<const Bytes>(value.begin(), value.end());
+    const std::scoped_lock lock(mutex_);
+    const auto it = values_.find(key);
+    const bool present = it != values_.end();
+    if (present != expected.has_value() || (present && !std::ranges::equal(*it->second, *expected))) return false;
+    values_.insert_or_assign(std::string(key), std::move(bytes));
+    return true;
+  }
   std::string describe(std::string_view key) const override { return "memory://" + std::string(key); }
 
  private:

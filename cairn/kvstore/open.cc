@@ -29,6 +29,10 @@ class PrefixStore : public KvStore {
   }
   void write(std::string_view key, ByteView value) override { base_->write(full(key), value); }
   void remove(std::string_view key) override { base_->remove(full(key)); }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    return base_->replace_if(full(key), expected, value);
+  }
+  std::unique_ptr<Appender> append(std::string_view key) override { return base_->append(full(key)); }
   std::string describe(std::string_view key) const override { return base_->describe(prefix_ + std::string(key)); }
 
  private:

@@ -281,6 +281,104 @@ TEST_P(KvWriteContract, AReaderSeesTheOldValueOrTheNewOne) {
   writer.join();
 }
 
+TEST_P(KvWriteContract, ReplacesOnlyWhatIsExpected) {
+  EXPECT_FALSE(store_.replace_if("a/b", std::nullopt, as_bytes("x"))) << "there is a value";
+  EXPECT_FALSE(store_.replace_if("a/b", as_bytes("012345678x"), as_bytes("x")));
+  EXPECT_FALSE(store_.replace_if("a/b", as_bytes("012345678"), as_bytes("x")));
+  EXPECT_FALSE(store_.replace_if("none/at/all", as_bytes(""), as_bytes("x"))) << "nothing is not the empty value";
+  EXPECT_EQ(read("a/b"), "0123456789");
+  EXPECT_EQ(read("none/at/all"), std::nullopt);
+  EXPECT_TRUE(store_.replace_if("a/b", as_bytes("0123456789"), as_bytes("new")));
+  EXPECT_EQ(read("a/b"), "new");
+  EXPECT_TRUE(store_.replace_if("e/f", std::nullopt, {}));
+  EXPECT_EQ(read("e/f"), "");
+  EXPECT_TRUE(store_.replace_if("e/f", ByteView(), as_bytes("y")));
+  EXPECT_EQ(read("e/f"), "y");
+  EXPECT_THAT(store_.list("e"), ElementsAre(ListEntry{"e/f", 1})) << "no lock file stays";
+  EXPECT_THAT([&] { store_.replace_if("", std::nullopt, {}); }, FailsWith(Code::kInvalidArgument));
+}
+
+TEST_P(KvWriteContract, ConditionalWritersLoseNothing) {
+  constexpr int kThreads = 4, kRounds = 25;
+  const auto count_up = [&] {
+    for (int done = 0; done < kRounds;) {
+      const auto before = store_.read("count", {});
+      const std::string after = std::to_string(before ? std::stoi(std::string(as_text(*before))) + 1 : 1);
+      const auto expected = before ? std::optional<ByteView>(*before) : std::nullopt;
+      if (store_.replace_if("count", expected, as_bytes(after))) ++done;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(count_up);
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(read("count"), std::to_string(kThreads * kRounds));
+}
+
+TEST_P(KvWriteContract, AppendedValuesAppearWhole) {
+  const auto appender = store_.append("new/large");
+  EXPECT_EQ(appender->size(), 0U);
+  std::vector<ByteView> parts(150, as_bytes("ab"));  // more than one call takes
+  parts[70] = {};
+  appender->append(parts);
+  EXPECT_EQ(appender->size(), 298U);
+  const ByteView last[] = {as_bytes(kLarge)};
+  appender->append(last);
+  appender->append({});
+  EXPECT_EQ(read("new/large"), std::nullopt) << "before its commit";
+  EXPECT_TRUE(store_.list("new").empty());
+  appender->commit();
+  std::string expected;
+  for (int i = 0; i < 149; ++i) expected += "ab";
+  EXPECT_EQ(read("new/large"), expected + kLarge);
+  EXPECT_EQ(appender->size(), 298 + kLarge.size());
+  EXPECT_THAT([&] { appender->append(last); }, FailsWith(Code::kFailedPrecondition));
+  EXPECT_THAT([&] { appender->commit(); }, FailsWith(Code::kFailedPrecondition));
+  const auto again = store_.append("new/large");
+  EXPECT_EQ(read("new/large"), expected + kLarge) << "the old value stays until the commit";
+  again->commit();
+  EXPECT_EQ(read("new/large"), "");
+  EXPECT_THAT([&] { (void)store_.append(""); }, FailsWith(Code::kInvalidArgument));
+}
+
+TEST_P(KvWriteContract, WhatIsNotCommittedNeverWas) {
+  {
+    const auto appender = store_.append("a/b");
+    const ByteView part[] = {as_bytes("half")};
+    appender->append(part);
+  }
+  EXPECT_EQ(read("a/b"), "0123456789");
+  EXPECT_EQ(store_.list("a/b").size(), 1U);
+}
+
+TEST_P(KvWriteContract, RemovesRanges) {
+  remove_range(store_, {"a/c", "ab"});
+  EXPECT_EQ(store_.list("").size(), 4U);
+  EXPECT_EQ(read("a/c"), std::nullopt);
+  EXPECT_EQ(read("a/d/e"), std::nullopt);
+  remove_range(store_, KeyRange::with_prefix("a/"));
+  EXPECT_EQ(store_.list("").size(), 3U);
+  remove_range(store_, {"b", std::nullopt});
+  EXPECT_THAT(store_.list(""), ElementsAre(ListEntry{"ab", 200000}));
+  remove_range(store_, {"x", "a"});
+  EXPECT_EQ(store_.list("").size(), 1U);
+  remove_range(store_, {});
+  EXPECT_TRUE(store_.list("").empty());
+}
+
+TEST(KeyRange, WithPrefixEndsBehindAllItsKeys) {
+  EXPECT_EQ(KeyRange::with_prefix("ab"), (KeyRange{"ab", "ac"}));
+  EXPECT_EQ(KeyRange::with_prefix("a\xff"), (KeyRange{"a\xff", "b"}));
+  EXPECT_EQ(KeyRange::with_prefix("\xff\xff"), (KeyRange{"\xff\xff", std::nullopt}));
+  EXPECT_EQ(KeyRange::with_prefix("\x7f"), (KeyRange{"\x7f", "\x80"}));
+  EXPECT_EQ(KeyRange::with_prefix(""), KeyRange{});
+}
+
+TEST(ReadOnlyStores, SayThatTheyAre) {
+  const Opened database = make_ocdbt_in_memory({{"k", "v"}});
+  EXPECT_THAT([&] { database.store->replace_if("k", std::nullopt, {}); }, FailsWith(Code::kUnimplemented));
+  EXPECT_THAT([&] { database.store->append("k")->commit(); }, FailsWith(Code::kUnimplemented));
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, KvWriteContract, ::testing::ValuesIn(writable_backends()),
                          [](const auto& test) { return test.param.name; });
 

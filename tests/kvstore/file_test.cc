@@ -5,8 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <thread>
 
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
@@ -149,6 +153,72 @@ TEST(FileStore, SeesWhatOthersReplaceOrDelete) {
   EXPECT_EQ(text_of(*store, "f"), "in place");
   std::filesystem::remove(dir / "f");
   EXPECT_EQ(text_of(*store, "f"), "(absent)");
+}
+
+TEST(FileStore, AStaleLockFileDoesNoHarm) {
+  const TempDir dir;
+  put_file(dir / "k", "old");
+  put_file(dir / "k.__lock", std::string(10000, 'x'));
+  const StorePtr store = open_file_store(dir.path());
+  EXPECT_TRUE(store->replace_if("k", as_bytes("old"), as_bytes("new")));
+  EXPECT_EQ(text_of(*store, "k"), "new");
+  EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"k", 3}));
+}
+
+// As another program would hold it.
+class HeldLock {
+ public:
+  explicit HeldLock(std::string path) : path_(std::move(path)), fd_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    EXPECT_EQ(fcntl(fd_, F_OFD_SETLK, &whole), 0);
+  }
+  HeldLock(const HeldLock&) = delete;
+  HeldLock& operator=(const HeldLock&) = delete;
+  ~HeldLock() { close(fd_); }
+  // What TensorStore does: the lock file becomes the value.
+  void become(const std::string& target, std::string_view value) {
+    EXPECT_EQ(pwrite(fd_, value.data(), value.size(), 0), static_cast<ssize_t>(value.size()));
+    EXPECT_EQ(rename(path_.c_str(), target.c_str()), 0);
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+TEST(FileStore, AConditionalWriteWaitsForTheLockAndSeesWhatItsHolderWrote) {
+  const TempDir dir;
+  put_file(dir / "k", "old");
+  const StorePtr store = open_file_store(dir.path());
+  auto held = std::make_unique<HeldLock>(dir / "k.__lock");
+  std::atomic<bool> done = false;
+  bool replaced = true;
+  std::thread writer([&] {
+    replaced = store->replace_if("k", as_bytes("old"), as_bytes("new"));
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(done);
+  held->become(dir / "k", "theirs");
+  held.reset();
+  writer.join();
+  EXPECT_FALSE(replaced);
+  EXPECT_EQ(text_of(*store, "k"), "theirs");
+  EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"k", 6}));
+}
+
+TEST(FileStore, UnsyncedWritesAreWritesToo) {
+  const TempDir dir;
+  const StorePtr store = open_file_store(dir.path(), Durability::kUnsynced);
+  store->write("a", as_bytes("1"));
+  EXPECT_TRUE(store->replace_if("a", as_bytes("1"), as_bytes("2")));
+  const auto appender = store->append("b");
+  const ByteView part[] = {as_bytes("3")};
+  appender->append(part);
+  appender->commit();
+  EXPECT_EQ(text_of(*open_file_store(dir.path()), "a"), "2");
+  EXPECT_EQ(text_of(*open_file_store(dir.path()), "b"), "3");
 }
 
 std::size_t open_descriptors() {

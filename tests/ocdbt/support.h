@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -141,6 +142,10 @@ class ForwardingStore : public KvStore {
   std::vector<ListEntry> list(std::string_view prefix) const override { return base_->list(prefix); }
   void write(std::string_view key, ByteView value) override { base_->write(key, value); }
   void remove(std::string_view key) override { base_->remove(key); }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    return base_->replace_if(key, expected, value);
+  }
+  std::unique_ptr<Appender> append(std::string_view key) override { return base_->append(key); }
   std::string describe(std::string_view key) const override { return base_->describe(key); }
 
  private:

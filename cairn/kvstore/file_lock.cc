@@ -1,0 +1,72 @@
+// file_lock.cc -- lock files as TensorStore uses them.
+#include <cairn/error.h>
+#include <cairn/kvstore/file_lock.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& doing) {
+  throw Error(Code::kIo, path + ": cannot " + doing + ": " + std::generic_category().message(errno));
+}
+
+template <class F>
+int uninterrupted(F f) {
+  while (true) {
+    const int result = f();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+struct Descriptor {
+  int fd = -1;
+  explicit Descriptor(int number) : fd(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+// Whether `path` still names the open file.
+bool names(const std::string& path, int fd) {
+  struct stat named {};
+  struct stat open {};
+  if (fstat(fd, &open) != 0) fail(path, "look at the lock file");
+  if (stat(path.c_str(), &named) != 0) {
+    if (errno == ENOENT) return false;
+    fail(path, "look at the lock file");
+  }
+  return named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+}  // namespace
+
+FileLock::FileLock(const std::string& path) : lock_path_(path + ".__lock") {
+  while (true) {
+    Descriptor file(uninterrupted([&] { return open(lock_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); }));
+    if (file.fd < 0) fail(lock_path_, "open the lock file");
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    if (uninterrupted([&] { return fcntl(file.fd, F_OFD_SETLKW, &whole); }) != 0) fail(lock_path_, "lock it");
+    // While we waited, the one before us has removed the file, or renamed it to be the value.
+    if (!names(lock_path_, file.fd)) continue;
+    if (uninterrupted([&] { return ftruncate(file.fd, 0); }) != 0) fail(lock_path_, "empty the lock file");
+    fd_ = std::exchange(file.fd, -1);
+    return;
+  }
+}
+
+FileLock::~FileLock() {
+  unlink(lock_path_.c_str());  // first: whoever gets the lock next must see that this file is no longer it
+  close(fd_);
+}
+
+}  // namespace cairn
