@@ -1,12 +1,13 @@
 // restore_bench.cc -- one restore, or one floor, timed inside a fresh process; compare.py runs it between its peers.
 //
-//   restore_bench MODE CHECKPOINT [NAME LO HI | COUNT]
+//   restore_bench MODE CHECKPOINT [NAME LO HI | COUNT]     (touch: BYTES in place of CHECKPOINT)
 //
 //   load          open and read everything into memory of this process
 //   slice         open and read rows [LO, HI) of one tensor; its second figure is the read alone
 //   some          open and read every COUNT-th tensor; likewise
 //   floor-pread   all cores pread the checkpoint's data files into huge pages: no reader can be faster
 //   floor-memcpy  all cores copy as many bytes from touched memory into huge pages
+//   touch BYTES   touches fresh memory on all cores and ends, see compare.py
 //   floor-zstd    all cores run libzstd over the stored chunks, which are in memory already, into huge pages
 //
 // Prints one line of JSON: {"seconds", "read_seconds", "bytes", "peak_rss"}.
@@ -160,6 +161,14 @@ Figures floor_memcpy(const std::string& path) {
   return {seconds_since(start), 0, total};
 }
 
+Figures touch(std::size_t total) {
+  const auto start = Clock::now();
+  constexpr std::size_t kPiece = std::size_t{4} << 20U;
+  std::byte* target = fresh(total);
+  on_all_cores(total / kPiece, [&](std::size_t i) { std::memset(target + i * kPiece, 1, kPiece); });
+  return {seconds_since(start), 0, total};
+}
+
 // The item's database below a direct checkpoint.
 Figures floor_zstd(const std::string& path) {
   const auto store = cairn::open_ocdbt(cairn::open_file_store(path));
@@ -190,6 +199,7 @@ Figures run(const std::vector<std::string>& words) {
   if (mode == "load") return load(path);
   if (mode == "slice") return slice(path, words.at(2), std::stoll(words.at(3)), std::stoll(words.at(4)));
   if (mode == "some") return some(path, std::stoul(words.at(2)));
+  if (mode == "touch") return touch(std::stoull(path));
   if (mode == "floor-pread") return floor_pread(path);
   if (mode == "floor-memcpy") return floor_memcpy(path);
   if (mode == "floor-zstd") return floor_zstd(path);

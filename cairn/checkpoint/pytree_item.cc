@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <unordered_map>
 
 namespace cairn::checkpoint {
@@ -275,7 +276,7 @@ void attach_strings(PytreeItem& out) {
   }
 }
 
-void attach_arrays(PytreeItem& out, const NameTable& names, const std::string& metadata_key) {
+void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& options) {
   out.stored.resize(out.tensors.size());
   if (out.arrays == nullptr && out.has_arrays) {
     const std::string why =
@@ -285,8 +286,10 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const std::string& m
     return;
   }
   if (!out.has_arrays) return;
-  out.stored = handlers::open_arrays(out.arrays, out.zarr_format, out.tensors);
-  open_custom_arrays(out, names, metadata_key);
+  std::optional<Executor> own;
+  if (options.threads != 0) own.emplace(options.threads);
+  out.stored = handlers::open_arrays(out.arrays, out.zarr_format, out.tensors, own ? &*own : nullptr);
+  open_custom_arrays(out, names, options.metadata_key);
   handlers::fill_stored_sizes(out.keys, names, out.tensors);
 }
 
@@ -328,7 +331,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
     add_named_leaves(out, options.metadata_key);
   }
   const NameTable names(out.tensors);
-  attach_arrays(out, names, options.metadata_key);
+  attach_arrays(out, names, options);
   attach_shardings(out, names);
   attach_strings(out);
   return out;

@@ -12,6 +12,7 @@
 namespace cairn::handlers {
 namespace {
 
+constexpr std::size_t kOpenedTogether = 128;  // arrays; in a database each is opened in half a microsecond
 constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 
 zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, int zarr_format, zarr::MetadataCache& cache) {
@@ -136,11 +137,11 @@ void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
     throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " + metadata.dtype_name + " takes more than 2^64 bytes");
 }
 
-StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors) {
+StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors, Executor* executor) {
   StoredArrays arrays(tensors.size());
   zarr::MetadataCache cache;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].dtype_name != kUnknownDtype) continue;
+  const auto open_one = [&](std::size_t i) {
+    if (tensors[i].dtype_name != kUnknownDtype) return;
     try {
       arrays[i] = open_array(store, tensors[i].name, zarr_format, cache);
       describe_array(arrays[i]->metadata(), tensors[i]);
@@ -149,7 +150,12 @@ StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<Tenso
       tensors[i].dtype_name = kUnknownDtype;
       tensors[i].error = e.code() == Code::kNotFound ? "no array is stored under this name" : e.message();
     }
-  }
+  };
+  Executor& workers = executor != nullptr ? *executor : default_executor();
+  workers.for_each((tensors.size() + kOpenedTogether - 1) / kOpenedTogether, [&](std::size_t part) {
+    const std::size_t end = std::min(tensors.size(), (part + 1) * kOpenedTogether);
+    for (std::size_t i = part * kOpenedTogether; i < end; ++i) open_one(i);
+  });
   return arrays;
 }
 

@@ -26,7 +26,8 @@ using StoredArrays = std::vector<std::optional<zarr::ZarrArray>>;
 
 // Opens the array of every tensor whose dtype_name is "?" and fills in what its metadata says. One that is missing or
 // damaged gets an `error` and keeps "?"; the others go on. zarr_format: 2, 3 (the other is tried if there is none), or 0.
-StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors);
+// In parallel where there are many: each may be a file of its own. executor null: the process's.
+StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors, Executor* executor = nullptr);
 
 // Fills in what an array's metadata says of a tensor. data_loss if it would take 2^64 bytes.
 void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor);

@@ -46,7 +46,7 @@ class OcdbtStore final : public KvStore {
   template <class F>
   void read_value(std::string_view key, const FoundValue& found, F f) const;
   [[nodiscard]] SharedBytes mapped_file(const std::string& file) const;
-  [[nodiscard]] std::optional<Location> located_file(const std::string& file) const;
+  [[nodiscard]] const Location* located_file(const std::string& file) const;
 
   StorePtr base_;
   mutable NodeReader reader_;
@@ -54,7 +54,7 @@ class OcdbtStore final : public KvStore {
   mutable std::mutex mutex_;             // of everything below
   mutable NodePtr loaded_root_;          // every lookup begins here
   mutable std::map<std::string, SharedBytes, std::less<>> mapped_files_;
-  mutable std::unordered_map<std::string, Location> located_files_;
+  mutable std::unordered_map<std::string, Location> located_files_;  // entries are never removed
 };
 
 NodePtr OcdbtStore::root() const {
@@ -151,12 +151,11 @@ SharedBytes OcdbtStore::mapped_file(const std::string& file) const {
 }
 
 // Asked of the base store once: thousands of values share a data file, and one that is referenced never changes.
-std::optional<Location> OcdbtStore::located_file(const std::string& file) const {
+const Location* OcdbtStore::located_file(const std::string& file) const {
   const std::lock_guard lock(mutex_);
-  if (const auto at = located_files_.find(file); at != located_files_.end()) return at->second;
+  if (const auto at = located_files_.find(file); at != located_files_.end()) return &at->second;
   auto location = base_->locate(file);
-  if (location) located_files_.emplace(file, *location);
-  return location;
+  return location ? &located_files_.emplace(file, *std::move(location)).first->second : nullptr;
 }
 
 std::optional<SharedBytes> OcdbtStore::map(std::string_view key) const {
@@ -193,7 +192,7 @@ std::optional<Location> OcdbtStore::locate(std::string_view key) const {
   std::optional<Location> result;
   read_value(key, *found, [&](const std::string& file, std::uint64_t begin) {
     const std::uint64_t length = found->value.length;
-    if (const auto whole = located_file(file)) {
+    if (const Location* whole = located_file(file)) {
       if (begin > whole->length || length > whole->length - begin)
         throw Error(Code::kOutOfRange, fmt::format("it has {} bytes", whole->length));
       result = {.file = whole->file, .offset = whole->offset + begin, .length = length};
