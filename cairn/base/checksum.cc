@@ -1,6 +1,7 @@
-// checksum.cc -- crc32c and crc32 on ISA-L; the only file that sees it.
+// checksum.cc -- crc32c, crc32 and Adler-32 on ISA-L; the only file that sees it.
 #include <cairn/base/checksum.h>
 #include <isa-l/crc.h>
+#include <isa-l/igzip_lib.h>
 
 #include <algorithm>
 
@@ -49,6 +50,8 @@ std::uint32_t crc32(ByteView bytes) {
   }
   return crc;
 }
+
+std::uint32_t adler32(ByteView bytes) { return isal_adler32(1, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()); }
 
 std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
   // B behind A multiplies A's polynomial by x^(8 * length); powers by repeated squaring.

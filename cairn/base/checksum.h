@@ -1,4 +1,4 @@
-// checksum.h -- two 32-bit cyclic checksums. CRC-32C (Castagnoli): polynomial 0x1edc6f41 reflected, initial value and final xor 0xffffffff,
+// checksum.h -- 32-bit checksums. CRC-32C (Castagnoli): polynomial 0x1edc6f41 reflected, initial value and final xor 0xffffffff,
 // as in RFC 3720 appendix B.4; crc32c("123456789") = 0xe3069283. Plain form; TensorFlow's masked form has its own pair.
 #pragma once
 
@@ -16,5 +16,8 @@ std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more);
 std::uint32_t crc32(ByteView bytes);
 // The checksum of A followed by B, from those of A and of B and B's length.
 std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b);
+
+// Adler-32 as in RFC 1950, which zlib's streams carry; adler32("123456789") = 0x091e01de.
+std::uint32_t adler32(ByteView bytes);
 
 }  // namespace cairn

@@ -2,11 +2,14 @@
 #include <cairn/base/checksum.h>
 #include <cairn/error.h>
 #include <cairn/zarr/codec_chain.h>
+#include <cairn/zarr/filters.h>
+#include <cairn/zarr/hdf5_checksum.h>
 
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <type_traits>
+#include <string_view>
+#include <vector>
 
 namespace cairn::zarr {
 namespace {
@@ -14,66 +17,51 @@ namespace {
 // Decoded sizes up to this are allocated as the metadata says; beyond, only if the stored bytes are in proportion.
 constexpr std::uint64_t kTrustedSize = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kTrustedRatio = 256;
+constexpr std::size_t kChecksumSize = 4;
 
 [[noreturn]] void wrong_size(std::uint64_t expected, std::uint64_t found) {
   throw Error(Code::kDataLoss, "chunk decodes to " + std::to_string(found) + " bytes, expected " + std::to_string(expected));
 }
 
-// What an encoder can make of n bytes at most: the worst of the supported ones (bzip2, 1 % and some) with room to spare.
-std::uint64_t encoded_bound(std::uint64_t n) { return n + n / 8 + 65536; }
+constexpr std::string_view checksum_name(Checksum kind) {
+  constexpr std::string_view kNames[] = {"crc32", "adler32", "fletcher32", "jenkins_lookup3"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
-ByteView strip_crc32c(const Crc32cStep& step, ByteView in) {
-  if (in.size() < 4) throw Error(Code::kDataLoss, "crc32c: " + std::to_string(in.size()) + " bytes have no room for the checksum");
-  const ByteView body = step.at_start ? in.subspan(4) : in.first(in.size() - 4);
+std::uint32_t checksum_of(const ChecksumStep& step, ByteView bytes) {
+  switch (step.kind) {
+    case Checksum::kCrc32:
+      return crc32(bytes);
+    case Checksum::kAdler32:
+      return adler32(bytes);
+    case Checksum::kFletcher32:
+      return fletcher32(bytes);
+    case Checksum::kLookup3:
+      return lookup3(bytes, step.seed);
+  }
+  return 0;
+}
+
+// `in` without the checksum, which `compute` says what it must be.
+template <class Compute>
+ByteView strip_checksum(std::string_view name, bool at_start, ByteView in, Compute compute) {
+  if (in.size() < kChecksumSize)
+    throw Error(Code::kDataLoss, std::string(name) + ": " + std::to_string(in.size()) + " bytes have no room for the checksum");
+  const ByteView body = at_start ? in.subspan(kChecksumSize) : in.first(in.size() - kChecksumSize);
   std::uint32_t stored = 0;
-  std::memcpy(&stored, step.at_start ? in.data() : in.data() + body.size(), 4);
-  const std::uint32_t computed = crc32c(body);
-  if (stored != computed)
-    throw Error(Code::kDataLoss, "crc32c mismatch: stored " + std::to_string(stored) + ", computed " + std::to_string(computed));
-  return body;
+  std::memcpy(&stored, at_start ? in.data() : in.data() + body.size(), kChecksumSize);
+  const std::uint32_t computed = compute(body);
+  if (stored == computed) return body;
+  throw Error(Code::kDataLoss,
+              std::string(name) + " mismatch: stored " + std::to_string(stored) + ", computed " + std::to_string(computed));
 }
 
-void unshuffle(const ShuffleStep& step, ByteView in, MutableByteView out) {
-  const std::size_t count = in.size() / step.element_size;
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t j = 0; j < step.element_size; ++j) out[i * step.element_size + j] = in[j * count + i];
-  const std::size_t rest = count * step.element_size;
-  std::copy(in.begin() + static_cast<std::ptrdiff_t>(rest), in.end(), out.begin() + static_cast<std::ptrdiff_t>(rest));
-}
+bool is_checksum(const ByteStep& step) { return std::holds_alternative<Crc32cStep>(step) || std::holds_alternative<ChecksumStep>(step); }
 
-template <class T>
-T reversed(T value) {
-  if constexpr (sizeof(T) == 1) return value;
-  if constexpr (sizeof(T) == 2) return static_cast<T>(__builtin_bswap16(value));
-  if constexpr (sizeof(T) == 4) return static_cast<T>(__builtin_bswap32(value));
-  if constexpr (sizeof(T) == 8) return static_cast<T>(__builtin_bswap64(value));
-}
-
-template <class T>
-void running_sum(ByteView in, MutableByteView out, bool big_endian) {
-  T sum = 0;
-  for (std::size_t at = 0; at < in.size(); at += sizeof(T)) {
-    T value;
-    std::memcpy(&value, in.data() + at, sizeof(T));
-    sum = static_cast<T>(sum + (big_endian ? reversed(value) : value));
-    const T stored = big_endian ? reversed(sum) : sum;
-    std::memcpy(out.data() + at, &stored, sizeof(T));
-  }
-}
-
-void undo_delta(const DeltaStep& step, ByteView in, MutableByteView out) {
-  if (in.size() % step.element_size != 0)
-    throw Error(Code::kDataLoss, "delta: " + std::to_string(in.size()) + " bytes are no whole number of elements");
-  switch (step.element_size) {
-    case 1:
-      return running_sum<std::uint8_t>(in, out, false);
-    case 2:
-      return running_sum<std::uint16_t>(in, out, step.big_endian);
-    case 4:
-      return running_sum<std::uint32_t>(in, out, step.big_endian);
-    default:
-      return running_sum<std::uint64_t>(in, out, step.big_endian);
-  }
+ByteView strip_checksum(const ByteStep& step, ByteView in) {
+  if (const auto* crc = std::get_if<Crc32cStep>(&step)) return strip_checksum("crc32c", crc->at_start, in, crc32c);
+  const auto& other = std::get<ChecksumStep>(step);
+  return strip_checksum(checksum_name(other.kind), other.at_start, in, [&](ByteView body) { return checksum_of(other, body); });
 }
 
 bool compression_has_checksum(Codec codec, ByteView in) {
@@ -105,10 +93,10 @@ struct Walk {
   }
 };
 
-// Undoes one step whose output size is not known exactly, but is at most `bound`.
+// Undoes one step whose output is at most `bound` bytes.
 void undo_inner(const ByteStep& step, std::uint64_t bound, Walk& walk) {
-  if (const auto* crc = std::get_if<Crc32cStep>(&step)) {
-    walk.current = strip_crc32c(*crc, walk.current);
+  if (is_checksum(step)) {
+    walk.current = strip_checksum(step, walk.current);
     walk.checksummed = true;
     return;
   }
@@ -116,9 +104,11 @@ void undo_inner(const ByteStep& step, std::uint64_t bound, Walk& walk) {
     walk.checksummed = walk.checksummed || compression_has_checksum(compress->codec, walk.current);
     return walk.replace(decompress(compress->codec, walk.current, bound));
   }
-  Bytes next(walk.current.size());
-  if (const auto* shuffle = std::get_if<ShuffleStep>(&step)) unshuffle(*shuffle, walk.current, next);
-  if (const auto* delta = std::get_if<DeltaStep>(&step)) undo_delta(*delta, walk.current, next);
+  const FilterStep filter = *as_filter(step);
+  const std::uint64_t size = unfiltered_size(filter, walk.current);
+  if (size > bound) wrong_size(bound, size);
+  Bytes next(size);
+  undo_filter(filter, walk.current, next);
   walk.replace(std::move(next));
 }
 
@@ -128,25 +118,32 @@ void undo_last(const ByteStep& step, MutableByteView out, Walk& walk) {
     walk.checksummed = walk.checksummed || compression_has_checksum(compress->codec, walk.current);
     return decompress_into(compress->codec, walk.current, out);
   }
-  if (const auto* crc = std::get_if<Crc32cStep>(&step)) {
-    walk.current = strip_crc32c(*crc, walk.current);
-    walk.checksummed = true;
+  if (const auto filter = as_filter(step)) {
+    const std::uint64_t size = unfiltered_size(*filter, walk.current);
+    if (size != out.size()) wrong_size(out.size(), size);
+    return undo_filter(*filter, walk.current, out);
   }
+  undo_inner(step, 0, walk);
   if (walk.current.size() != out.size()) wrong_size(out.size(), walk.current.size());
-  if (const auto* shuffle = std::get_if<ShuffleStep>(&step)) return unshuffle(*shuffle, walk.current, out);
-  if (const auto* delta = std::get_if<DeltaStep>(&step)) return undo_delta(*delta, walk.current, out);
   if (!out.empty()) std::memcpy(out.data(), walk.current.data(), out.size());
 }
 
 // Undoes all checksums at the end of the chain; they cost no copy. Returns how many steps are left.
 std::size_t undo_trailing_checksums(std::span<const ByteStep> steps, Walk& walk) {
   std::size_t left = steps.size();
-  while (left > 0 && std::holds_alternative<Crc32cStep>(steps[left - 1])) undo_inner(steps[--left], 0, walk);
+  while (left > 0 && is_checksum(steps[left - 1])) undo_inner(steps[--left], 0, walk);
   return left;
 }
 
+// Undoes all steps but the first.
+void undo_to_first(std::span<const ByteStep> steps, std::uint64_t nbytes, Walk& walk) {
+  std::vector<std::uint64_t> bounds(steps.size(), nbytes);  // of what each step was given
+  for (std::size_t i = 1; i < steps.size(); ++i) bounds[i] = encoded_bound(steps[i - 1], bounds[i - 1]);
+  for (std::size_t i = steps.size(); i-- > 1;) undo_inner(steps[i], bounds[i], walk);
+}
+
 bool finish_into(std::span<const ByteStep> steps, Walk& walk, MutableByteView out) {
-  for (std::size_t i = steps.size(); i-- > 1;) undo_inner(steps[i], encoded_bound(out.size()), walk);
+  undo_to_first(steps, out.size(), walk);
   if (!steps.empty()) {
     undo_last(steps[0], out, walk);
   } else {
@@ -157,6 +154,29 @@ bool finish_into(std::span<const ByteStep> steps, Walk& walk, MutableByteView ou
 }
 
 }  // namespace
+
+std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 58U;  // far more than there is, and no sum or product wraps
+  n = std::min(n, kMost);
+  if (is_checksum(step)) return n + kChecksumSize;
+  if (const auto filter = as_filter(step)) return std::min(kMost, filtered_size(*filter, n));
+  return n + n / 8 + 65536;  // the worst of the supported compressors (bzip2, 1 % and some) with room to spare
+}
+
+std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbytes) {
+  while (!steps.empty() && is_checksum(steps.back())) steps = steps.first(steps.size() - 1);
+  // While a step is undone, both what it made and what it was given are there; the outermost and the elements have other homes.
+  std::uint64_t most = 0;
+  std::uint64_t given = 0;
+  std::uint64_t size = nbytes;
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    size = encoded_bound(steps[i - 1], size);
+    if (is_checksum(steps[i])) continue;  // what is inside it is a part of what is around it
+    most = std::max(most, given + size);
+    given = size;
+  }
+  return most;
+}
 
 bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteView out) {
   Walk walk{.current = stored, .owned = {}};
@@ -175,7 +195,8 @@ DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std:
     finish_into(steps, walk, out);
     return {out, walk.checksummed};
   }
-  for (std::size_t i = steps.size(); i-- > 0;) undo_inner(steps[i], i == 0 ? nbytes : encoded_bound(nbytes), walk);
+  undo_to_first(steps, nbytes, walk);
+  undo_inner(steps[0], nbytes, walk);
   if (walk.current.size() != nbytes) wrong_size(nbytes, walk.current.size());
   const MutableByteView out = scratch.bytes(nbytes).first(nbytes);
   std::memcpy(out.data(), walk.current.data(), nbytes);

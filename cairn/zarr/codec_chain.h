@@ -27,18 +27,51 @@ struct Crc32cStep {
   bool at_start = false;
   bool operator==(const Crc32cStep&) const = default;
 };
+// numcodecs' other checksums: four bytes, little-endian, behind or before the others.
+enum class Checksum : std::uint8_t { kCrc32, kAdler32, kFletcher32, kLookup3 };
+struct ChecksumStep {
+  Checksum kind = Checksum::kCrc32;
+  bool at_start = false;
+  std::uint32_t seed = 0;  // lookup3's
+  bool operator==(const ChecksumStep&) const = default;
+};
+
+// A type of numbers, as a filter says how it reads its bytes.
+struct NumberType {
+  DType dtype = DType::kUint8;
+  bool big_endian = false;
+  bool operator==(const NumberType&) const = default;
+};
 // numcodecs.shuffle: the first byte of every element, then every second byte, ...; a rest that fills no element as it is.
 struct ShuffleStep {
   std::size_t element_size = 1;
   bool operator==(const ShuffleStep&) const = default;
 };
-// numcodecs.delta on integers: each element but the first is the difference to the one before, wrapping around.
+// numcodecs.delta: each element but the first is the difference to the one before; integers wrap around.
 struct DeltaStep {
-  std::size_t element_size = 1;
-  bool big_endian = false;
+  NumberType decoded;
+  NumberType stored;
   bool operator==(const DeltaStep&) const = default;
 };
-using ByteStep = std::variant<CompressStep, Crc32cStep, ShuffleStep, DeltaStep>;
+// numcodecs.astype and quantize: elements were cast.
+struct CastStep {
+  NumberType decoded;
+  NumberType stored;
+  bool operator==(const CastStep&) const = default;
+};
+// numcodecs.fixedscaleoffset: stored = round((x - offset) * scale).
+struct ScaleStep {
+  NumberType decoded;
+  NumberType stored;
+  double scale = 1;
+  double offset = 0;
+  bool operator==(const ScaleStep&) const = default;
+};
+// numcodecs.packbits: how many bits of the last byte are padding (one byte), then 8 bools in each byte, the first one highest.
+struct PackBitsStep {
+  bool operator==(const PackBitsStep&) const = default;
+};
+using ByteStep = std::variant<CompressStep, Crc32cStep, ChecksumStep, ShuffleStep, DeltaStep, CastStep, ScaleStep, PackBitsStep>;
 
 struct ShardCodec;
 
@@ -65,8 +98,13 @@ struct ShardCodec {
   bool index_crc32c = true;
 };
 
+// What `step` makes of n bytes at most; exact for all but compressors.
+std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n);
+// The memory that undoing `steps` takes beside the stored bytes and the `nbytes` decoded ones, at most.
+std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbytes);
+
 // Undoes `steps` on `stored`, which must give exactly out.size() bytes; otherwise, or for damage, data_loss.
-// Returns whether a checksum covered all of `stored`: crc32c, gzip's, zlib's or bzip2's own, or zstd's optional one.
+// Returns whether a checksum covered all of `stored`: a checksum step, gzip's, zlib's or bzip2's own, or zstd's optional one.
 bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteView out);
 
 // Memory that is used again from chunk to chunk.

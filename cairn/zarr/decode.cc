@@ -65,8 +65,7 @@ std::uint64_t scratch_bytes(const CodecChain& chain, bool lands_whole) {
   // The elements of a shard's inner chunk may land whole where the shard does not, but that is not worth knowing here.
   if (chain.shard) return scratch_bytes(chain.shard->codecs, false);
   const std::uint64_t elements = lands_whole && !chain.swap_bytes ? 0 : chain.nbytes;
-  // Between two compressors lies a buffer of about the decoded size; only one step of the usual chains needs none.
-  return chain.steps.size() > 1 ? elements + chain.nbytes : elements;
+  return elements + memory_between(chain.steps, chain.nbytes);
 }
 
 void decode_value(const DecodeContext& context, const CodecChain& chain, ByteView stored, Wanted wanted, Scratch& scratch) {

@@ -1,12 +1,10 @@
-// metadata_json.h -- what `.zarray` and `zarr.json` have in common: members, extents, sizes, numcodecs' codecs.
+// metadata_json.h -- what `.zarray` and `zarr.json` have in common: members, extents, sizes.
 #pragma once
 
 #include <cairn/base/json.h>
 #include <cairn/types.h>
-#include <cairn/zarr/codec_chain.h>
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace cairn::zarr {
@@ -22,8 +20,5 @@ Shape parse_extents(const Json& value, std::string_view member, std::int64_t min
 std::uint64_t chunk_bytes(const Shape& chunk_shape, std::size_t element_size);
 // Data_loss for an array whose offsets do not fit into 64 bits (extents of 0 left out, so that strides fit as well).
 void check_array_size(const Shape& shape, std::size_t element_size);
-
-// The codec that numcodecs knows by `id`, with its configuration; nullopt for ids that Cairn does not decode.
-std::optional<ByteStep> parse_numcodecs(std::string_view id, const Json& config);
 
 }  // namespace cairn::zarr

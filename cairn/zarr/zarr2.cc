@@ -10,7 +10,9 @@
 #include <cairn/zarr/element_type.h>
 #include <cairn/zarr/fill_value.h>
 #include <cairn/zarr/metadata_json.h>
+#include <cairn/zarr/numcodecs.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -34,11 +36,13 @@ bool is_fortran_order(const Json& root) {
   return *text == "F";
 }
 
-ByteStep parse_step(const Json& codec, std::string_view member) {
-  if (!codec.as_object()) throw Error(Code::kDataLoss, std::string(member) + ": " + to_text(codec) + " is no codec");
-  const std::string& id = in([&] { return std::string(member); }, [&]() -> decltype(auto) { return required_text(codec, "id"); });
-  if (auto step = parse_numcodecs(id, codec)) return *step;
-  throw Error(Code::kUnimplemented, std::string(member) + " '" + id + "' is not supported");
+void parse_step(const Json& codec, std::string_view member, std::vector<ByteStep>& steps) {
+  in([&] { return std::string(member); },
+     [&] {
+       if (!codec.as_object()) throw Error(Code::kDataLoss, to_text(codec) + " is no codec");
+       const auto more = parse_numcodecs(required_text(codec, "id"), codec, std::nullopt);
+       steps.insert(steps.end(), more.begin(), more.end());
+     });
 }
 
 std::vector<ByteStep> parse_steps(const Json& root) {
@@ -46,10 +50,10 @@ std::vector<ByteStep> parse_steps(const Json& root) {
   if (const Json* filters = root.find("filters"); filters && !filters->is_null()) {
     const JsonArray* list = filters->as_array();
     if (!list) throw Error(Code::kDataLoss, "filters: " + to_text(*filters) + " is neither null nor a list");
-    for (const Json& filter : *list) steps.push_back(parse_step(filter, "filter"));
+    for (const Json& filter : *list) parse_step(filter, "filter", steps);
   }
   const Json& compressor = required_member(root, "compressor");
-  if (!compressor.is_null()) steps.push_back(parse_step(compressor, "compressor"));
+  if (!compressor.is_null()) parse_step(compressor, "compressor", steps);
   return steps;
 }
 

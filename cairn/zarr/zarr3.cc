@@ -11,6 +11,7 @@
 #include <cairn/zarr/element_type.h>
 #include <cairn/zarr/fill_value.h>
 #include <cairn/zarr/metadata_json.h>
+#include <cairn/zarr/numcodecs.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -153,49 +154,89 @@ void parse_sharding(const Extension& codec, const ElementType& type, int depth, 
   chain.shard = std::move(shard);
 }
 
-ByteStep parse_step(const Extension& codec) {
-  constexpr std::string_view kNumcodecs = "numcodecs.";
+constexpr std::string_view kNumcodecs = "numcodecs.";
+
+// The id that numcodecs knows the codec by; empty for what it does not.
+std::string_view numcodecs_id(const Extension& codec) {
+  if (codec.name.starts_with(kNumcodecs)) return codec.name.substr(kNumcodecs.size());
+  const bool own = codec.name == "zstd" || codec.name == "gzip" || codec.name == "blosc";
+  return own ? codec.name : std::string_view();
+}
+
+void add_steps(const Extension& codec, DType element, CodecChain& chain) {
   if (codec.name == "crc32c") {
     allow_only(codec, {});
-    return Crc32cStep{};
+    chain.steps.emplace_back(Crc32cStep{});
+    return;
   }
-  const bool numcodecs = codec.name.starts_with(kNumcodecs);
-  const std::string_view id = numcodecs ? codec.name.substr(kNumcodecs.size()) : codec.name;
-  const bool own = id == "zstd" || id == "gzip" || id == "blosc";
-  // numcodecs.delta works on arrays before `bytes`, not on bytes.
-  if ((numcodecs && id != "delta") || own)
-    if (auto step = parse_numcodecs(id, codec.configuration ? *codec.configuration : Json())) return *step;
-  throw Error(Code::kUnimplemented, "codec '" + std::string(codec.name) + "' is not supported");
+  const std::string_view id = numcodecs_id(codec);
+  if (id.empty()) throw Error(Code::kUnimplemented, "codec '" + std::string(codec.name) + "' is not supported");
+  const bool has_default = element != DType::kOpaque;
+  const auto steps =
+      parse_numcodecs(id, codec.configuration ? *codec.configuration : Json(), has_default ? std::optional(element) : std::nullopt);
+  chain.steps.insert(chain.steps.end(), steps.begin(), steps.end());
+}
+
+// A chain on its way: which kinds of codecs are behind us.
+struct ChainParser {
+  const ElementType& type;
+  int depth;
+  CodecChain chain;
+  bool in_bytes = false;    // behind the array-to-bytes codec
+  bool transposed = false;  // behind a transpose
+  bool filtered = false;    // behind an array filter
+  bool flattened = false;   // behind one that loses the shape
+
+  void add(const Extension& codec);
+
+ private:
+  void check_order(const Extension& codec) const;
+  void add_to_bytes(const Extension& codec);
+};
+
+void ChainParser::check_order(const Extension& codec) const {
+  const std::string name = "codec '" + std::string(codec.name) + "'";
+  const std::string_view id = numcodecs_id(codec);
+  const bool to_bytes = codec.name == "bytes" || codec.name == "sharding_indexed";
+  const bool of_arrays = codec.name == "transpose" || is_array_filter(id);
+  if (in_bytes && (to_bytes || of_arrays)) throw Error(Code::kDataLoss, name + " cannot follow a codec that makes bytes");
+  if (!in_bytes && !to_bytes && !of_arrays) throw Error(Code::kDataLoss, name + " comes before 'bytes' or 'sharding_indexed'");
+  if (in_bytes && chain.shard) throw Error(Code::kUnimplemented, name + " around 'sharding_indexed' is not supported");
+  // What zarr-python writes then is not what it reads: nobody can say what the array holds.
+  if ((transposed && flattens(id)) || (flattened && codec.name == "transpose"))
+    throw Error(Code::kUnimplemented, name + " is not supported: a transpose and a filter that loses the shape");
+  if (filtered && codec.name == "sharding_indexed") throw Error(Code::kUnimplemented, "shards behind a filter are not supported");
+}
+
+void ChainParser::add_to_bytes(const Extension& codec) {
+  in_bytes = true;
+  if (codec.name == "sharding_indexed") return parse_sharding(codec, type, depth, chain);
+  if (!filtered) return parse_bytes(codec, type, chain);
+  // Behind a filter elements may have another type, whose size is not the array's.
+  if (parse_endian(codec, false)) throw Error(Code::kUnimplemented, "big-endian elements behind a filter are not supported");
+}
+
+void ChainParser::add(const Extension& codec) {
+  check_order(codec);
+  if (codec.name == "transpose") {
+    transposed = true;
+    return parse_transpose(codec, chain);
+  }
+  if (codec.name == "bytes" || codec.name == "sharding_indexed") return add_to_bytes(codec);
+  filtered = filtered || !in_bytes;
+  flattened = flattened || flattens(numcodecs_id(codec));
+  add_steps(codec, type.dtype, chain);
 }
 
 CodecChain parse_codecs(const Json& list, Shape chunk_shape, const ElementType& type, int depth) {
   const JsonArray* codecs = list.as_array();
   if (!codecs) throw Error(Code::kDataLoss, "codecs: " + to_text(list) + " is no list of codecs");
-  CodecChain chain;
-  chain.nbytes = chunk_bytes(chunk_shape, type.size);
-  chain.shape = std::move(chunk_shape);
-  bool in_bytes = false;  // whether the array-to-bytes codec is behind us
-  for (const Json& item : *codecs) {
-    const Extension codec = parse_extension(item, "codec");
-    const bool to_bytes = codec.name == "bytes" || codec.name == "sharding_indexed";
-    if (in_bytes && (to_bytes || codec.name == "transpose"))
-      throw Error(Code::kDataLoss, "codec '" + std::string(codec.name) + "' cannot follow a codec that makes bytes");
-    if (codec.name == "transpose") {
-      parse_transpose(codec, chain);
-    } else if (codec.name == "bytes") {
-      parse_bytes(codec, type, chain);
-    } else if (codec.name == "sharding_indexed") {
-      parse_sharding(codec, type, depth, chain);
-    } else {
-      chain.steps.push_back(parse_step(codec));
-      if (!in_bytes) throw Error(Code::kDataLoss, "codec '" + std::string(codec.name) + "' comes before 'bytes' or 'sharding_indexed'");
-      if (chain.shard)
-        throw Error(Code::kUnimplemented, "codec '" + std::string(codec.name) + "' around 'sharding_indexed' is not supported");
-    }
-    in_bytes = in_bytes || to_bytes;
-  }
-  if (!in_bytes) throw Error(Code::kDataLoss, "codecs: neither 'bytes' nor 'sharding_indexed' among them");
-  return chain;
+  ChainParser parser{.type = type, .depth = depth, .chain = {}};
+  parser.chain.nbytes = chunk_bytes(chunk_shape, type.size);
+  parser.chain.shape = std::move(chunk_shape);
+  for (const Json& codec : *codecs) parser.add(parse_extension(codec, "codec"));
+  if (!parser.in_bytes) throw Error(Code::kDataLoss, "codecs: neither 'bytes' nor 'sharding_indexed' among them");
+  return std::move(parser.chain);
 }
 
 // The shape of the innermost chunks, in the array's order of dimensions.

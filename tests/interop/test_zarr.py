@@ -229,6 +229,87 @@ def test_zarr_python_v3_codecs(scratch, name, options):
     check_slice(scratch / "a", array, "7:17,29", np.s_[7:17, 29])
 
 
+def filters_v2():
+    """Filters, the element type they are made for, and how the data is made to fit."""
+    import numcodecs
+
+    for decoded, stored in [("<i4", "<i2"), (">i8", "|i1"), ("<u2", ">u4"), ("<f8", "<f4"), ("<f4", "<f4"), ("<f2", "<f2"), (">f8", "<i2")]:
+        yield f"delta {decoded} {stored}", decoded, [numcodecs.Delta(decoded, stored)]
+        yield f"astype {decoded} {stored}", decoded, [numcodecs.AsType(stored, decoded)]
+    for decoded, stored, scale, offset in [("<f8", "|u1", 0.1, -1000), ("<f8", "<i2", 10, 1000), ("<f4", "<i4", 100, -1.5), (">f4", ">f4", 3, 0.1), ("<f4", "<f8", 0.3, 1e-3), ("<i4", "|i1", 0.05, 7)]:
+        yield f"scale {decoded} {stored}", decoded, [numcodecs.FixedScaleOffset(offset, scale, decoded, stored)]
+    yield "quantize", "<f8", [numcodecs.Quantize(2, "<f8", "<f4")]
+    yield "bitround", "<f4", [numcodecs.BitRound(7)]
+    yield "packbits", "|b1", [numcodecs.PackBits()]
+    for checksum in (numcodecs.CRC32(), numcodecs.CRC32("end"), numcodecs.Adler32(), numcodecs.Fletcher32(), numcodecs.JenkinsLookup3(), numcodecs.JenkinsLookup3(initval=5), numcodecs.CRC32C()):
+        yield f"{checksum.codec_id} {getattr(checksum, 'location', checksum.get_config().get('initval'))}", "<i8", [checksum]
+    for compressor in (numcodecs.Zlib(), numcodecs.GZip(), numcodecs.BZ2(), numcodecs.LZ4(), numcodecs.Zstd(checksum=True), numcodecs.Blosc("lz4hc", 3, numcodecs.Blosc.BITSHUFFLE)):
+        yield f"all and {compressor.codec_id}", "<f8", [numcodecs.FixedScaleOffset(0, 8, "<f8", "<i4"), numcodecs.Delta("<i4", ">i8"), numcodecs.Shuffle(8), compressor, numcodecs.Adler32()]
+
+
+@pytest.mark.parametrize("name, dtype, filters", [pytest.param(*f, id=f[0]) for f in filters_v2()])
+def test_zarr_python_v2_filters(scratch, name, dtype, filters):
+    """What zarr-python reads back, which is not what was written where a filter loses something."""
+    rng = np.random.default_rng(11)
+    for order in "CF":
+        data = np.sort(rng.integers(0, 100, (21, 34)).ravel()).reshape(21, 34).astype(dtype)
+        zarr.create_array(scratch / order, data=data, chunks=(8, 16), zarr_format=2, filters=filters, order=order)
+        check(scratch / order, zarr.open_array(scratch / order)[...])
+        check_slice(scratch / order, zarr.open_array(scratch / order)[...], "7:17,29", np.s_[7:17, 29])
+
+
+def filters_v3():
+    from zarr.codecs import numcodecs as zn
+
+    yield "delta", "i4", [zn.Delta(dtype="int32")]
+    yield "delta-astype", "i4", [zn.Delta(dtype="int32", astype="int8")]
+    yield "scale", "f8", [zn.FixedScaleOffset(offset=0, scale=2, dtype="float64", astype="uint8")]
+    yield "scale-defaults", "f4", [zn.FixedScaleOffset(offset=0, scale=3)]
+    yield "quantize", "f4", [zn.Quantize(digits=1)]
+    yield "bitround", "f8", [zarr.codecs.TransposeCodec(order=(1, 0)), zn.BitRound(keepbits=3)]
+    yield "astype", "f8", [zn.AsType(encode_dtype="int16"), zarr.codecs.TransposeCodec(order=(1, 0))]
+    yield "packbits", "bool", [zn.PackBits()]
+
+
+@pytest.mark.parametrize("name, dtype, filters", [pytest.param(*f, id=f[0]) for f in filters_v3()])
+def test_zarr_python_v3_filters(scratch, name, dtype, filters):
+    data = np.sort(np.random.default_rng(12).integers(0, 100, (20, 32)).ravel()).reshape(20, 32).astype(dtype)
+    for shards in (None, (16, 32)):
+        path = scratch / str(shards is not None)
+        zarr.create_array(path, data=data, chunks=(8, 16), shards=shards, filters=filters)
+        check(path, zarr.open_array(path)[...])
+
+
+@pytest.mark.parametrize("codec", ["zlib", "gzip", "bz2", "lz4", "zstd", "blosc", "shuffle", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"])
+def test_zarr_python_v3_numcodecs(scratch, codec):
+    classes = {"zlib": "Zlib", "gzip": "GZip", "bz2": "BZ2", "lz4": "LZ4", "zstd": "Zstd", "blosc": "Blosc", "shuffle": "Shuffle", "crc32": "CRC32", "crc32c": "CRC32C", "adler32": "Adler32",
+               "fletcher32": "Fletcher32", "jenkins_lookup3": "JenkinsLookup3"}
+    array = np.resize(values(np.float32, (37,)), (20, 30))
+    zarr.create_array(scratch / "a", data=array, chunks=(8, 16), compressors=[getattr(zarr.codecs.numcodecs, classes[codec])(), zarr.codecs.numcodecs.Adler32()])
+    check(scratch / "a", array)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("codec", ["crc32", "adler32", "fletcher32", "jenkins_lookup3"])
+def test_zarr_python_checksums_are_checked(scratch, zarr_format, codec):
+    import numcodecs
+
+    config = {"id": codec}
+    if zarr_format == 2:
+        options = dict(filters=[numcodecs.get_codec(config)], compressors=None)
+    else:
+        options = dict(compressors=[{"name": f"numcodecs.{codec}", "configuration": {}}])
+    zarr.create_array(scratch / "a", data=values(np.int32), chunks=SHAPE, zarr_format=zarr_format, **options)
+    assert cairn_cli.verify(scratch / "a")["unprotected"] == []
+    chunk = scratch / "a" / ("0.0" if zarr_format == 2 else "c/0/0")
+    good = chunk.read_bytes()
+    chunk.write_bytes(good[:9] + bytes([good[9] ^ 16]) + good[10:])
+    report = cairn_cli.verify(scratch / "a", status=cairn_cli.NO)
+    assert f"{codec} mismatch" in json.dumps(report)
+    with pytest.raises(cairn_cli.Failed, match=f"{codec} mismatch"):
+        cairn_cli.cat(scratch / "a", cairn_cli.ls(scratch / "a")[0]["name"])
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("array", [np.array(["ab", "", "déf"], "<U4"), np.array([b"ab", b"", b"xyz"], "|S3"), np.array([0, 10**18, -1], "M8[ns]"), np.array([1, -5], "m8[s]")], ids=lambda a: a.dtype.str)
 def test_zarr_python_opaque_types(scratch, array, zarr_format):

@@ -56,15 +56,19 @@ TEST(Steps, ShuffleLeavesARestAsItIs) {
             (Bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{9}}));
 }
 
+ByteStep delta(DType dtype, bool big_endian = false) {
+  const NumberType type{.dtype = dtype, .big_endian = big_endian};
+  return DeltaStep{.decoded = type, .stored = type};
+}
+
 TEST(Steps, DeltaWrapsAround) {
   const Bytes stored = {std::byte{250}, std::byte{10}, std::byte{251}};
-  EXPECT_EQ(decode({DeltaStep{.element_size = 1}}, stored, 3), (Bytes{std::byte{250}, std::byte{4}, std::byte{255}}));
+  EXPECT_EQ(decode({delta(DType::kUint8)}, stored, 3), (Bytes{std::byte{250}, std::byte{4}, std::byte{255}}));
   const Bytes big = {std::byte{0}, std::byte{255}, std::byte{0}, std::byte{2}};
-  EXPECT_EQ(decode({DeltaStep{.element_size = 2, .big_endian = true}}, big, 4),
-            (Bytes{std::byte{0}, std::byte{255}, std::byte{1}, std::byte{1}}));
+  EXPECT_EQ(decode({delta(DType::kUint16, true)}, big, 4), (Bytes{std::byte{0}, std::byte{255}, std::byte{1}, std::byte{1}}));
   Bytes out(3);
-  EXPECT_THAT([&] { decode_steps(std::vector<ByteStep>{DeltaStep{.element_size = 2}}, numbers(3), out); },
-              FailsWith(Code::kDataLoss, "delta"));
+  EXPECT_THAT([&] { decode_steps(std::vector<ByteStep>{delta(DType::kInt16)}, numbers(3), out); },
+              FailsWith(Code::kDataLoss, "no whole number of int16 elements"));
 }
 
 TEST(Steps, SaysWhetherAChecksumCoversTheValue) {

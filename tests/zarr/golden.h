@@ -63,6 +63,10 @@ inline const std::vector<GoldenArray>& zarr_python_arrays() {
   static const auto arrays = load_golden("zarr-python-3.1.6");
   return arrays;
 }
+inline const std::vector<GoldenArray>& filtered_arrays() {
+  static const auto arrays = load_golden("zarr-python-3.1.6-filters");
+  return arrays;
+}
 inline const GoldenArray& golden(const std::vector<GoldenArray>& arrays, const std::string& name) {
   for (const GoldenArray& array : arrays)
     if (array.name == name) return array;

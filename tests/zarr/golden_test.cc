@@ -149,7 +149,8 @@ TEST_P(Golden, FromFiles) {
 
 INSTANTIATE_TEST_SUITE_P(Producers, Golden,
                          ::testing::Values(
-                             +[] { return &testing::tensorstore_arrays(); }, +[] { return &testing::zarr_python_arrays(); }));
+                             +[] { return &testing::tensorstore_arrays(); }, +[] { return &testing::zarr_python_arrays(); },
+                             +[] { return &testing::filtered_arrays(); }));
 
 TEST(GoldenSet, HasEveryTypeInBothFormats) {
   std::set<std::string> seen;
