@@ -33,6 +33,17 @@ struct SliceSpec {
 };
 SliceSpec parse_slice(std::string_view text, std::span<const std::int64_t> shape);
 
+// ---- counting ----
+
+// What all leaves come to. Of those that cannot be read the size is not known.
+struct Summary {
+  std::uint64_t leaves = 0, arrays = 0, strings = 0, empty = 0;  // empty: nodes without children, and placeholders
+  std::uint64_t unreadable = 0;                                  // of the arrays and strings
+  std::uint64_t elements = 0, nbytes = 0, stored_nbytes = 0;
+  std::vector<std::pair<std::string, std::uint64_t>> dtypes;  // name and number of arrays, sorted by name
+};
+Summary summarize(const Checkpoint& checkpoint);
+
 // ---- showing to people ----
 
 // Text from a file made safe to show: control characters (which could drive a terminal) and broken UTF-8 as \xNN.

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace cairn::cli {
 namespace {
@@ -19,39 +18,16 @@ struct InfoOptions {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
-void add_counts(const Checkpoint& checkpoint, Rows& rows) {
-  std::uint64_t strings = 0;
-  std::uint64_t empty = 0;
-  std::uint64_t elements = 0;
-  std::uint64_t nbytes = 0;
-  std::uint64_t stored = 0;
-  std::uint64_t arrays = 0;
-  std::uint64_t unreadable = 0;
-  std::map<std::string, std::uint64_t> dtypes;
-  for (const auto& t : checkpoint.tensors()) {
-    nbytes += t.nbytes;
-    stored += t.stored_nbytes;
-    if (!t.error.empty()) {
-      ++unreadable;
-      continue;
-    }
-    if (!t.is_array()) {
-      ++(t.dtype_name.empty() ? empty : strings);
-      continue;
-    }
-    ++arrays;
-    ++dtypes[t.dtype_name];
-    elements += static_cast<std::uint64_t>(element_count(t.shape));
-  }
-  std::string leaves = plural(arrays, "array");
-  if (strings > 0) leaves += ", " + plural(strings, "string");
-  if (empty > 0) leaves += ", " + plural(empty, "empty node");
-  if (unreadable > 0) leaves += ", " + plural(unreadable, "unreadable array");
+void add_counts(const Summary& sum, Rows& rows) {
+  std::string leaves = plural(sum.arrays, "array");
+  if (sum.strings > 0) leaves += ", " + plural(sum.strings, "string");
+  if (sum.empty > 0) leaves += ", " + plural(sum.empty, "empty node");
+  if (sum.unreadable > 0) leaves += "; " + count_text(sum.unreadable) + " of them unreadable";
   rows.emplace_back("leaves", leaves);
-  rows.emplace_back("elements", count_text(elements));
-  rows.emplace_back("size", bytes_text(nbytes) + " in memory, " + bytes_text(stored) + " stored");
+  rows.emplace_back("elements", count_text(sum.elements));
+  rows.emplace_back("size", bytes_text(sum.nbytes) + " in memory, " + bytes_text(sum.stored_nbytes) + " stored");
   std::string types;
-  for (const auto& [name, count] : dtypes) types += fmt::format("{}{} {}", types.empty() ? "" : ", ", name, count_text(count));
+  for (const auto& [name, count] : sum.dtypes) types += fmt::format("{}{} {}", types.empty() ? "" : ", ", name, count_text(count));
   if (!types.empty()) rows.emplace_back("dtypes", types);
 }
 
@@ -62,7 +38,7 @@ std::string info_text(const Checkpoint& checkpoint) {
   std::string items;
   for (const auto& item : info.items) items.append(items.empty() ? "" : ", ").append(item);
   if (!items.empty()) rows.emplace_back("items", items);
-  add_counts(checkpoint, rows);
+  add_counts(summarize(checkpoint), rows);
   const auto said = [&](const std::string& label) {
     return std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.first == label; });
   };

@@ -2,6 +2,7 @@
 #include <cairn/base/file.h>
 #include <cairn/base/json_scan.h>
 #include <cairn/checkpoint/metadata.h>
+#include <cairn/tree/tree_metadata.h>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,6 @@ namespace cairn::checkpoint {
 namespace {
 
 constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 30U;
-constexpr std::size_t kMaxRank = 64;
 constexpr int kMaxNesting = 128;  // of _strings.json
 
 [[noreturn]] void fail(const std::string& what) { throw Error(Code::kDataLoss, what); }
@@ -47,17 +47,8 @@ Json object_or_null(const Json& parent, std::string_view name) {
   return *value;
 }
 
-Shape scan_shape(JsonScanner& in) {
-  Shape shape;
-  if (in.null()) return shape;
-  in.begin_array();
-  while (in.next_item()) {
-    if (shape.size() == kMaxRank) in.fail("a shape of more than " + std::to_string(kMaxRank) + " dimensions");
-    shape.push_back(in.integer());
-    if (shape.back() < 0) in.fail("a negative extent");
-  }
-  return shape;
-}
+// What an array without a recorded shape has is null.
+Shape scan_shape_or_null(JsonScanner& in) { return in.null() ? Shape() : scan_shape(in); }
 
 std::string scan_random_key_impl(JsonScanner& in) {
   std::string impl;
@@ -83,9 +74,9 @@ StoredArrayMetadata scan_array_metadata(JsonScanner& in) {
       in.string(out.name);
       has_name = true;
     } else if (member == "write_shape") {
-      out.write_shape = scan_shape(in);
+      out.write_shape = scan_shape_or_null(in);
     } else if (member == "chunk_shape") {
-      out.chunk_shape = scan_shape(in);
+      out.chunk_shape = scan_shape_or_null(in);
     } else if (member == "ext_metadata") {
       out.random_key_impl = scan_random_key_impl(in);
     } else {

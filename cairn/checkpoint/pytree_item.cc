@@ -106,29 +106,6 @@ void add_recorded_leaves(PytreeItem& out, std::vector<LeafMetadata> leaves) {
   }
 }
 
-std::string kind_of(MsgpackKind kind) {
-  switch (kind) {
-    case MsgpackKind::kString:
-      return "string";
-    case MsgpackKind::kNone:
-      return "None";
-    case MsgpackKind::kEmptyDict:
-      return "Dict";
-    case MsgpackKind::kEmptyList:
-      return "List";
-    case MsgpackKind::kEmptyTuple:
-      return "Tuple";
-    case MsgpackKind::kArray:
-    case MsgpackKind::kBytes:
-      return "np.ndarray";
-    case MsgpackKind::kNumpyScalar:
-    case MsgpackKind::kScalar:
-    case MsgpackKind::kComplex:
-      return "scalar";
-  }
-  return "np.ndarray";
-}
-
 std::string text_of(const MsgpackLeaf& leaf) {
   std::string text;
   for (const auto piece : leaf.pieces) text += as_text(piece);
@@ -137,13 +114,13 @@ std::string text_of(const MsgpackLeaf& leaf) {
 
 // A leaf whose value stands in the aggregate file.
 void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf, const std::shared_ptr<const Bytes>& file) {
-  TensorInfo tensor = make_tensor(leaf.path, kind_of(leaf.kind));
+  TensorInfo tensor = make_tensor(leaf.path, std::string(kind_name(leaf.kind)));
   LeafValue value;
   tensor.nbytes = leaf.nbytes();
-  if (tensor.kind == "string") {
+  if (leaf.kind == MsgpackKind::kString) {
     tensor.dtype_name = "string";
     value.text = std::make_shared<const std::string>(text_of(leaf));
-  } else if (tensor.kind == "np.ndarray" || tensor.kind == "scalar") {
+  } else if (!leaf.dtype_name.empty()) {
     tensor.dtype = leaf.dtype;
     tensor.dtype_name = leaf.dtype_name;
     tensor.element_size = leaf.element_size;

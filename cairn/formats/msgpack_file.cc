@@ -9,30 +9,6 @@
 namespace cairn {
 namespace {
 
-std::string_view kind_name(MsgpackKind kind) {
-  switch (kind) {
-    case MsgpackKind::kArray:
-      return "np.ndarray";
-    case MsgpackKind::kNumpyScalar:
-    case MsgpackKind::kScalar:
-    case MsgpackKind::kComplex:
-      return "scalar";
-    case MsgpackKind::kString:
-      return "string";
-    case MsgpackKind::kBytes:
-      return "bytes";
-    case MsgpackKind::kNone:
-      return empty_node_name(EmptyNode::kNone);
-    case MsgpackKind::kEmptyDict:
-      return empty_node_name(EmptyNode::kDict);
-    case MsgpackKind::kEmptyList:
-      return empty_node_name(EmptyNode::kList);
-    case MsgpackKind::kEmptyTuple:
-      return empty_node_name(EmptyNode::kTuple);
-  }
-  return "";
-}
-
 RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
   RawLeaf leaf;
   leaf.info.nbytes = leaf.info.stored_nbytes = from.nbytes();

@@ -1,4 +1,4 @@
-// inspect_json.cc -- what a checkpoint holds, as the JSON documents of docs/cli.md.
+// inspect_json.cc -- what a checkpoint holds: counted, and as the JSON documents of docs/cli.md.
 #include <cairn/tools.h>
 
 #include <cairn/tools/json_text.h>
@@ -75,29 +75,30 @@ std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size
   return lines_json(entries);
 }
 
-std::string info_json(const Checkpoint& checkpoint) {
-  const CheckpointInfo& info = checkpoint.info();
-  std::uint64_t arrays = 0;
-  std::uint64_t strings = 0;
-  std::uint64_t empty = 0;
-  std::uint64_t unreadable = 0;
-  std::uint64_t elements = 0;
-  std::uint64_t nbytes = 0;
-  std::uint64_t stored = 0;
+Summary summarize(const Checkpoint& checkpoint) {
+  Summary sum;
   std::map<std::string, std::uint64_t> dtypes;
   for (const auto& t : checkpoint.tensors()) {
-    ++(t.is_array() ? arrays : t.dtype_name.empty() ? empty : strings);
+    ++sum.leaves;
+    ++(t.is_array() ? sum.arrays : t.dtype_name.empty() ? sum.empty : sum.strings);
     if (!t.error.empty()) {
-      ++unreadable;
+      ++sum.unreadable;
     } else if (t.is_array()) {
       ++dtypes[t.dtype_name];
-      elements += static_cast<std::uint64_t>(element_count(t.shape));
+      sum.elements += static_cast<std::uint64_t>(element_count(t.shape));
     }
-    nbytes += t.nbytes;
-    stored += t.stored_nbytes;
+    sum.nbytes += t.nbytes;
+    sum.stored_nbytes += t.stored_nbytes;
   }
+  sum.dtypes.assign(dtypes.begin(), dtypes.end());
+  return sum;
+}
+
+std::string info_json(const Checkpoint& checkpoint) {
+  const CheckpointInfo& info = checkpoint.info();
+  const Summary sum = summarize(checkpoint);
   JsonObject dtype_counts;
-  for (const auto& [name, count] : dtypes) dtype_counts.emplace_back(name, count);
+  for (const auto& [name, count] : sum.dtypes) dtype_counts.emplace_back(name, count);
   JsonObject facts;
   for (const auto& [label, value] : info.facts) facts.emplace_back(label, value);
   const Json out = JsonObject{{"path", info.path},
@@ -105,14 +106,14 @@ std::string info_json(const Checkpoint& checkpoint) {
                               {"layout", info.layout},
                               {"step", info.step ? Json(*info.step) : Json()},
                               {"items", strings_json(info.items)},
-                              {"leaves", static_cast<std::uint64_t>(checkpoint.tensors().size())},
-                              {"arrays", arrays},
-                              {"strings", strings},
-                              {"empty", empty},
-                              {"unreadable", unreadable},
-                              {"elements", elements},
-                              {"nbytes", nbytes},
-                              {"stored_nbytes", stored},
+                              {"leaves", sum.leaves},
+                              {"arrays", sum.arrays},
+                              {"strings", sum.strings},
+                              {"empty", sum.empty},
+                              {"unreadable", sum.unreadable},
+                              {"elements", sum.elements},
+                              {"nbytes", sum.nbytes},
+                              {"stored_nbytes", sum.stored_nbytes},
                               {"dtypes", std::move(dtype_counts)},
                               {"facts", std::move(facts)},
                               {"custom_metadata", stored_json(info.custom_metadata)}};

@@ -360,6 +360,12 @@ Tree::Value to_value(const MsgpackLeaf& leaf, const std::shared_ptr<const void>&
 
 }  // namespace
 
+std::string_view kind_name(MsgpackKind kind) {
+  constexpr std::array<std::string_view, 10> kNames = {"np.ndarray", "scalar", "scalar", "scalar", "string",
+                                                       "bytes",      "None",   "Dict",   "List",   "Tuple"};  // in the enum's order
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
 std::uint64_t MsgpackLeaf::nbytes() const {
   if (kind == MsgpackKind::kScalar || kind == MsgpackKind::kComplex) return element_size;
   return std::accumulate(pieces.begin(), pieces.end(), std::uint64_t{0},

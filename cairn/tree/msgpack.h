@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cairn {
@@ -33,6 +34,10 @@ enum class MsgpackKind : std::uint8_t {
   kEmptyList,
   kEmptyTuple
 };
+
+// What TensorInfo::kind says of such a leaf: Orbax's typestr for what was saved. For bins it has none, since arrays alone are
+// stored outside the msgpack file: they are "bytes", which is what Orbax and flax restore.
+std::string_view kind_name(MsgpackKind kind);
 
 // A leaf or an empty container. Its bytes stay where they are: `pieces` point into the input, one behind the other.
 struct MsgpackLeaf {

@@ -8,7 +8,7 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kMaxLevels = 1000;  // trees are handled recursively; Python's recursion limit is the same
-constexpr std::size_t kMaxRank = 64;      // of write_shape; NumPy's limit, jax has none that matters
+constexpr std::size_t kMaxRank = 64;      // of shapes in metadata; NumPy's limit, jax has none that matters
 constexpr std::size_t kMaxShownName = 200;
 constexpr std::size_t kMaxIndexDigits = 18;  // of a sequence key: fits 64 bits
 
@@ -54,17 +54,6 @@ void parse_key_metadata(JsonScanner& in, KeyPath& path) {
   }
 }
 
-Shape parse_shape(JsonScanner& in) {
-  Shape shape;
-  in.begin_array();
-  while (in.next_item()) {
-    if (shape.size() == kMaxRank) in.fail("a shape of more than " + std::to_string(kMaxRank) + " dimensions");
-    shape.push_back(in.integer());
-    if (shape.back() < 0) in.fail("a negative extent");
-  }
-  return shape;
-}
-
 void parse_value_metadata(JsonScanner& in, LeafMetadata& leaf) {
   std::string_view member;
   bool has_type = false;
@@ -76,7 +65,7 @@ void parse_value_metadata(JsonScanner& in, LeafMetadata& leaf) {
     } else if (member == "skip_deserialize") {
       leaf.skip_deserialize = in.boolean();
     } else if (member == "write_shape" && !in.null()) {
-      leaf.write_shape = parse_shape(in);
+      leaf.write_shape = scan_shape(in);
     } else if (member != "write_shape") {
       in.skip();
     }
@@ -171,6 +160,17 @@ void parse_members(JsonScanner& in, TreeMetadata& out) {
 }
 
 }  // namespace
+
+Shape scan_shape(JsonScanner& in) {
+  Shape shape;
+  in.begin_array();
+  while (in.next_item()) {
+    if (shape.size() == kMaxRank) in.fail("a shape of more than " + std::to_string(kMaxRank) + " dimensions");
+    shape.push_back(in.integer());
+    if (shape.back() < 0) in.fail("a negative extent");
+  }
+  return shape;
+}
 
 bool is_empty_node_type(std::string_view value_type) {
   for (const auto node : {EmptyNode::kNone, EmptyNode::kDict, EmptyNode::kList, EmptyNode::kTuple, EmptyNode::kNamedTuple})

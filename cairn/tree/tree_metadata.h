@@ -10,6 +10,7 @@
 // ignored, as Orbax does; missing ones take the values below.
 #pragma once
 
+#include <cairn/base/json_scan.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
 
@@ -39,6 +40,9 @@ struct TreeMetadata {
 
 // Throws data_loss with the byte offset for text that is no such metadata.
 TreeMetadata parse_tree_metadata(std::string_view json);
+
+// A JSON list of extents, in this file and in array_metadatas. Fails for a negative one, and for more than 64 dimensions.
+Shape scan_shape(JsonScanner& in);
 
 // Whether `value_type` is that of a node without children.
 bool is_empty_node_type(std::string_view value_type);

@@ -338,6 +338,17 @@ TEST(Open, AMissingChunkIsAnErrorUnlessFillIsRecorded) {
   EXPECT_EQ(as_text(filled.bytes()), std::string(24, '\0'));
 }
 
+TEST(Open, BytesInTheAggregateAreBytes) {
+  const TempDir dir;
+  put_file(dir / "ckpt/checkpoint", std::string_view("\x81\xa1"
+                                                     "b\xc4\x02\x00\xff",
+                                                     7));
+  const auto checkpoint = open_orbax(dir / "ckpt");
+  EXPECT_EQ(checkpoint->info("b").kind, "bytes");
+  EXPECT_EQ(checkpoint->info("b").shape, Shape{2});
+  EXPECT_EQ(std::to_integer<int>(checkpoint->read("b").bytes()[1]), 0xff);
+}
+
 TEST(Open, AnOlderVersionOfTheDatabaseMayBeChosen) {
   OpenOptions options;
   options.version.generation = 1;

@@ -26,6 +26,30 @@ TEST(Printable, KeepsTextAndEscapesWhatDrivesTerminals) {
   EXPECT_EQ(printable(""), "");
 }
 
+TEST(Summarize, CountsWhatThereIs) {
+  MemoryCheckpoint c;
+  c.add("a", make_array<float>(DType::kFloat32, {2, 3}, {}));
+  c.add("b", make_array<float>(DType::kFloat32, {5}, {}));
+  c.add("n", make_array<std::int64_t>(DType::kInt64, {}, {}), "scalar");
+  c.add_string("s", "text");
+  c.add_node("e", "Dict");
+  c.add_node("p", "placeholder");
+  TensorInfo& lost = c.add_node("x", "jax.Array");
+  lost.dtype_name = "?";
+  lost.error = "gone";
+  c.add_string("t", "").error = "gone";
+  const Summary sum = summarize(c);
+  EXPECT_EQ(sum.leaves, 8U);
+  EXPECT_EQ(sum.arrays, 4U);
+  EXPECT_EQ(sum.strings, 2U);
+  EXPECT_EQ(sum.empty, 2U);
+  EXPECT_EQ(sum.unreadable, 2U);
+  EXPECT_EQ(sum.elements, 12U);
+  EXPECT_EQ(sum.nbytes, 24U + 20 + 8 + 4);
+  EXPECT_EQ(sum.stored_nbytes, 24U + 20 + 8);
+  EXPECT_EQ(sum.dtypes, (std::vector<std::pair<std::string, std::uint64_t>>{{"float32", 2}, {"int64", 1}}));
+}
+
 TEST(ShardingText, NamesAxesAndDevices) {
   EXPECT_EQ(sharding_text(""), "");
   EXPECT_EQ(sharding_text(R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})"), "cpu:0");

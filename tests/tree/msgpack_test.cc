@@ -17,30 +17,6 @@ using testing::FailsWith;
 
 const std::string kGolden = std::string(CAIRN_GOLDEN_DIR) + "/msgpack/flax-0.12.8_orbax-0.12.8/";
 
-std::string kind_name(MsgpackKind kind) {
-  switch (kind) {
-    case MsgpackKind::kArray:
-      return "np.ndarray";
-    case MsgpackKind::kNumpyScalar:
-    case MsgpackKind::kScalar:
-    case MsgpackKind::kComplex:
-      return "scalar";
-    case MsgpackKind::kString:
-      return "string";
-    case MsgpackKind::kBytes:
-      return "bytes";
-    case MsgpackKind::kNone:
-      return "None";
-    case MsgpackKind::kEmptyDict:
-      return "Dict";
-    case MsgpackKind::kEmptyList:
-      return "List";
-    case MsgpackKind::kEmptyTuple:
-      return "Tuple";
-  }
-  return "?";
-}
-
 Bytes value_of(const MsgpackLeaf& leaf) {
   Bytes bytes;
   if (leaf.kind == MsgpackKind::kScalar || leaf.kind == MsgpackKind::kComplex)

@@ -498,12 +498,13 @@ def uncommitted_direct(root):
     """A direct checkpoint whose writer died before the per-process database was merged."""
     root.mkdir()
     temporary = root / "ckpt.orbax-checkpoint-tmp"
-    save_direct(root / "ckpt", {"w": np.arange(4.0)})
+    tree = {"w": np.arange(4.0)}
+    save_direct(root / "ckpt", tree)
     (root / "ckpt").rename(temporary)
     shutil.rmtree(temporary / "d")
     (temporary / "manifest.ocdbt").unlink()
     (temporary / "commit_success.txt").unlink()
-    return [{"path": temporary.name, "refused": True, "leaves": []}]
+    return [view(tree, path=temporary.name, refused=True)]
 
 
 def demo_tree(step):
