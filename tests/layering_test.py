@@ -28,8 +28,8 @@ OWNER = {
 # Third-party header prefix -> the only library files that see it.
 THIRD_PARTY = {
     "rapidjson/": ["base/json.cc"],
-    "zstd": ["base/compress.cc"], "zlib.h": ["base/compress.cc"], "blosc.h": ["base/compress.cc"],
-    "bzlib.h": ["base/compress.cc"], "lz4": ["base/compress.cc"], "isa-l": ["base/checksum.cc"],
+    "zstd": ["base/codec_zstd.cc"], "zlib.h": ["base/codec_zlib.cc"], "bzlib.h": ["base/codec_zlib.cc"],
+    "blosc.h": ["base/codec_blosc.cc"], "lz4": ["base/codec_blosc.cc"], "isa-l": ["base/checksum.cc"],
 }
 # Outside the library only these files look below the public headers.
 MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"]}

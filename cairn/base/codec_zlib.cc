@@ -1,0 +1,102 @@
+// codec_zlib.cc -- gzip, zlib and bzip2, decoded by stream decoders that work alike.
+#include <bzlib.h>
+#include <cairn/base/codecs.h>
+#include <zlib.h>
+
+#include <memory>
+#include <new>
+
+namespace cairn {
+namespace {
+
+using codecs::fail;
+using codecs::Output;
+
+// ---- gzip, zlib ----
+
+std::string_view zlib_reason(int result, const z_stream& stream) {
+  if (result == Z_BUF_ERROR) return "is truncated";
+  if (result == Z_NEED_DICT) return "needs a preset dictionary";
+  return stream.msg ? stream.msg : "is damaged";
+}
+
+// zlib counts in 32 bits.
+uInt zlib_count(std::size_t n) { return static_cast<uInt>(std::min<std::size_t>(n, std::size_t{1} << 30U)); }
+
+// Runs to the end of one member or stream; gives back the input behind it.
+ByteView inflate_one(Codec codec, z_stream& stream, ByteView in, Output& out) {
+  for (int result = Z_OK; result != Z_STREAM_END;) {
+    const MutableByteView room = out.room();
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    stream.avail_in = zlib_count(in.size());
+    stream.next_out = reinterpret_cast<Bytef*>(room.data());
+    stream.avail_out = zlib_count(room.size());
+    const uInt given = stream.avail_in;
+    const uInt offered = stream.avail_out;
+    result = inflate(&stream, Z_NO_FLUSH);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (result != Z_OK && result != Z_STREAM_END) fail(codec, std::string(zlib_reason(result, stream)));
+    out.wrote(codec, offered - stream.avail_out);
+    in = in.subspan(given - stream.avail_in);
+  }
+  return in;
+}
+
+struct InflateEnd {
+  void operator()(z_stream* stream) const { inflateEnd(stream); }
+};
+
+// ---- bz2 ----
+
+struct Bz2End {
+  void operator()(bz_stream* stream) const { BZ2_bzDecompressEnd(stream); }
+};
+
+// Runs to the end of one stream; gives back the input behind it.
+ByteView decode_bz2_stream(ByteView in, Output& out) {
+  bz_stream stream{};
+  if (BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) throw std::bad_alloc();
+  const std::unique_ptr<bz_stream, Bz2End> guard(&stream);
+  for (int result = BZ_OK; result != BZ_STREAM_END;) {
+    const MutableByteView room = out.room();
+    stream.next_in = reinterpret_cast<char*>(const_cast<std::byte*>(in.data()));
+    stream.avail_in = zlib_count(in.size());
+    stream.next_out = reinterpret_cast<char*>(room.data());
+    stream.avail_out = zlib_count(room.size());
+    const unsigned given = stream.avail_in;
+    const unsigned offered = stream.avail_out;
+    result = BZ2_bzDecompress(&stream);
+    if (result == BZ_MEM_ERROR) throw std::bad_alloc();
+    if (result != BZ_OK && result != BZ_STREAM_END) fail(Codec::kBz2, "is damaged");
+    const bool stuck = result == BZ_OK && stream.avail_in == given && stream.avail_out == offered;
+    if (stuck) fail(Codec::kBz2, "is truncated");
+    out.wrote(Codec::kBz2, offered - stream.avail_out);
+    in = in.subspan(given - stream.avail_in);
+  }
+  return in;
+}
+
+}  // namespace
+
+void codecs::decode_zlib(Codec codec, ByteView in, Output& out) {
+  if (in.empty()) fail(codec, "is empty");
+  constexpr int kLargestWindow = 15;
+  constexpr int kGzipWrapper = 16;
+  z_stream stream{};
+  if (inflateInit2(&stream, kLargestWindow + (codec == Codec::kGzip ? kGzipWrapper : 0)) != Z_OK) throw std::bad_alloc();
+  const std::unique_ptr<z_stream, InflateEnd> guard(&stream);
+  in = inflate_one(codec, stream, in, out);
+  while (codec == Codec::kGzip && !in.empty()) {
+    inflateReset(&stream);
+    in = inflate_one(codec, stream, in, out);
+  }
+  if (!in.empty()) fail(codec, std::to_string(in.size()) + " bytes follow its end");
+}
+
+void codecs::decode_bz2(ByteView in, Output& out) {
+  do {
+    in = decode_bz2_stream(in, out);
+  } while (!in.empty());
+}
+
+}  // namespace cairn
