@@ -71,5 +71,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // write says EPIPE instead, and we end quietly
+  std::signal(SIGXFSZ, SIG_IGN);  // write says EFBIG beyond a file size limit, and we clean up
   return cairn::cli::run(argc, argv);
 }
