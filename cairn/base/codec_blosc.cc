@@ -51,4 +51,45 @@ void decode_blosc(ByteView in, MutableByteView out) {
   if (n < 0 || static_cast<std::size_t>(n) != out.size()) fail(Codec::kBlosc, "is damaged, or its inner codec is not in this build");
 }
 
+std::size_t encode_lz4(const CompressOptions& options, ByteView in, MutableByteView out) {
+  if (in.size() > LZ4_MAX_INPUT_SIZE) refuse(Codec::kLz4, std::to_string(in.size()) + " bytes are more than a block can hold");
+  const auto size = static_cast<std::uint32_t>(in.size());
+  std::memcpy(out.data(), &size, sizeof(size));
+  const MutableByteView block = out.subspan(sizeof(size));
+  const int n =
+      LZ4_compress_fast(reinterpret_cast<const char*>(in.data()), reinterpret_cast<char*>(block.data()), static_cast<int>(in.size()),
+                        static_cast<int>(std::min<std::size_t>(block.size(), LZ4_MAX_INPUT_SIZE)), std::max(options.level, 1));
+  if (n <= 0) refuse(Codec::kLz4, "lz4 failed");
+  return sizeof(size) + static_cast<std::size_t>(n);
+}
+
+namespace {
+
+int blosc_shuffle(const BloscOptions& options) {
+  switch (options.shuffle) {
+    case BloscShuffle::kAuto:
+      return options.type_size <= 1 ? BLOSC_BITSHUFFLE : BLOSC_SHUFFLE;
+    case BloscShuffle::kNone:
+      return BLOSC_NOSHUFFLE;
+    case BloscShuffle::kBytes:
+      return BLOSC_SHUFFLE;
+    case BloscShuffle::kBits:
+      return BLOSC_BITSHUFFLE;
+  }
+  return BLOSC_NOSHUFFLE;
+}
+
+}  // namespace
+
+std::size_t encode_blosc(const CompressOptions& options, ByteView in, MutableByteView out) {
+  check_level(Codec::kBlosc, options.level, 0, 9);
+  if (in.size() > BLOSC_MAX_BUFFERSIZE) refuse(Codec::kBlosc, std::to_string(in.size()) + " bytes are more than a buffer can hold");
+  const BloscOptions& blosc = options.blosc;
+  const std::string inner(blosc_inner_name(blosc.inner));
+  const int n = blosc_compress_ctx(options.level, blosc_shuffle(blosc), std::max<std::size_t>(blosc.type_size, 1), in.size(), in.data(),
+                                   out.data(), out.size(), inner.c_str(), blosc.block_size, 1);
+  if (n > 0) return static_cast<std::size_t>(n);
+  throw Error(Code::kUnimplemented, "blosc cannot compress with '" + inner + "': it is not in this build");
+}
+
 }  // namespace cairn::codecs

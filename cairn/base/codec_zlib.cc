@@ -1,4 +1,4 @@
-// codec_zlib.cc -- gzip, zlib and bzip2, decoded by stream decoders that work alike.
+// codec_zlib.cc -- gzip, zlib and bzip2, fed piece by piece, since their libraries count in 32 bits.
 #include <bzlib.h>
 #include <cairn/base/codecs.h>
 #include <zlib.h>
@@ -20,7 +20,10 @@ std::string_view zlib_reason(int result, const z_stream& stream) {
   return stream.msg ? stream.msg : "is damaged";
 }
 
-// zlib counts in 32 bits.
+constexpr int kLargestWindow = 15;
+constexpr int kGzipWrapper = 16;
+
+// What a library that counts in 32 bits is given at once.
 uInt zlib_count(std::size_t n) { return static_cast<uInt>(std::min<std::size_t>(n, std::size_t{1} << 30U)); }
 
 // Runs to the end of one member or stream; gives back the input behind it.
@@ -76,12 +79,18 @@ ByteView decode_bz2_stream(ByteView in, Output& out) {
   return in;
 }
 
+struct DeflateEnd {
+  void operator()(z_stream* stream) const { deflateEnd(stream); }
+};
+
+struct Bz2CompressEnd {
+  void operator()(bz_stream* stream) const { BZ2_bzCompressEnd(stream); }
+};
+
 }  // namespace
 
 void codecs::decode_zlib(Codec codec, ByteView in, Output& out) {
   if (in.empty()) fail(codec, "is empty");
-  constexpr int kLargestWindow = 15;
-  constexpr int kGzipWrapper = 16;
   z_stream stream{};
   if (inflateInit2(&stream, kLargestWindow + (codec == Codec::kGzip ? kGzipWrapper : 0)) != Z_OK) throw std::bad_alloc();
   const std::unique_ptr<z_stream, InflateEnd> guard(&stream);
@@ -97,6 +106,51 @@ void codecs::decode_bz2(ByteView in, Output& out) {
   do {
     in = decode_bz2_stream(in, out);
   } while (!in.empty());
+}
+
+std::size_t codecs::encode_zlib(Codec codec, const CompressOptions& options, ByteView in, MutableByteView out) {
+  codecs::check_level(codec, options.level, 0, 9);
+  constexpr int kDefaultMemory = 8;
+  z_stream stream{};
+  const int window = kLargestWindow + (codec == Codec::kGzip ? kGzipWrapper : 0);
+  if (deflateInit2(&stream, options.level, Z_DEFLATED, window, kDefaultMemory, Z_DEFAULT_STRATEGY) != Z_OK) throw std::bad_alloc();
+  const std::unique_ptr<z_stream, DeflateEnd> guard(&stream);
+  MutableByteView room = out;
+  for (int result = Z_OK; result != Z_STREAM_END;) {
+    const unsigned given = zlib_count(in.size());
+    const unsigned offered = zlib_count(room.size());
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    stream.avail_in = given;
+    stream.next_out = reinterpret_cast<Bytef*>(room.data());
+    stream.avail_out = offered;
+    result = deflate(&stream, given == in.size() ? Z_FINISH : Z_NO_FLUSH);
+    if (result == Z_STREAM_ERROR || (result == Z_BUF_ERROR && stream.avail_out == offered)) codecs::refuse(codec, "zlib failed");
+    in = in.subspan(given - stream.avail_in);
+    room = room.subspan(offered - stream.avail_out);
+  }
+  return out.size() - room.size();
+}
+
+std::size_t codecs::encode_bz2(const CompressOptions& options, ByteView in, MutableByteView out) {
+  codecs::check_level(Codec::kBz2, options.level, 1, 9);
+  bz_stream stream{};
+  if (BZ2_bzCompressInit(&stream, options.level, 0, 0) != BZ_OK) throw std::bad_alloc();
+  const std::unique_ptr<bz_stream, Bz2CompressEnd> guard(&stream);
+  MutableByteView room = out;
+  for (int result = BZ_RUN_OK; result != BZ_STREAM_END;) {
+    const unsigned given = zlib_count(in.size());
+    const unsigned offered = zlib_count(room.size());
+    stream.next_in = reinterpret_cast<char*>(const_cast<std::byte*>(in.data()));
+    stream.avail_in = given;
+    stream.next_out = reinterpret_cast<char*>(room.data());
+    stream.avail_out = offered;
+    // Once all that is left has been given, the library insists on being told so, and on the same count from then on.
+    result = BZ2_bzCompress(&stream, given == in.size() ? BZ_FINISH : BZ_RUN);
+    in = in.subspan(given - stream.avail_in);
+    room = room.subspan(offered - stream.avail_out);
+    if (result < 0 || (room.empty() && result != BZ_STREAM_END)) codecs::refuse(Codec::kBz2, "bzip2 failed");
+  }
+  return out.size() - room.size();
 }
 
 }  // namespace cairn

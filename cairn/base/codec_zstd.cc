@@ -248,16 +248,23 @@ bool zstd_has_checksum(ByteView in) {
   return true;
 }
 
-Bytes compress_zstd(ByteView in, int level, bool checksum) {
+std::size_t codecs::encode_zstd(const CompressOptions& options, ByteView in, MutableByteView out) {
+  check_level(Codec::kZstd, options.level, ZSTD_minCLevel(), ZSTD_maxCLevel());
   thread_local const std::unique_ptr<ZSTD_CCtx, ZstdFree> context(ZSTD_createCCtx());
   if (!context) throw std::bad_alloc();
   ZSTD_CCtx_reset(context.get(), ZSTD_reset_session_and_parameters);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, checksum ? 1 : 0);
-  Bytes out(ZSTD_compressBound(in.size()));
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, options.level);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, options.checksum ? 1 : 0);
   const std::size_t n = ZSTD_compress2(context.get(), out.data(), out.size(), in.data(), in.size());
-  if (ZSTD_isError(n)) throw Error(Code::kInvalidArgument, std::string("zstd cannot compress: ") + ZSTD_getErrorName(n));
-  out.resize(n);
+  if (ZSTD_isError(n)) refuse(Codec::kZstd, ZSTD_getErrorName(n));
+  return n;
+}
+
+std::size_t codecs::zstd_bound(std::size_t n) { return ZSTD_compressBound(n); }
+
+Bytes compress_zstd(ByteView in, int level, bool checksum) {
+  Bytes out(ZSTD_compressBound(in.size()));
+  out.resize(codecs::encode_zstd({.level = std::clamp(level, ZSTD_minCLevel(), ZSTD_maxCLevel()), .checksum = checksum}, in, out));
   return out;
 }
 

@@ -1,8 +1,9 @@
-// codecs.h -- what the byte codecs share, and their decoders for compress.cc, which chooses between them. Each library's header
-// is seen by one file only: codec_zstd.cc, codec_zlib.cc (with bzip2, which works alike), codec_blosc.cc (with lz4).
+// codecs.h -- what the byte codecs share, and each of them for compress.cc and compressors.cc, which choose between them. Each
+// library's header is seen by one file only: codec_zstd.cc, codec_zlib.cc (with bzip2, which works alike), codec_blosc.cc (with lz4).
 #pragma once
 
 #include <cairn/base/compress.h>
+#include <cairn/base/compressors.h>
 #include <cairn/error.h>
 
 #include <algorithm>
@@ -23,6 +24,15 @@ inline constexpr std::size_t kFirstGuess = std::size_t{1} << 20U;  // what any i
 inline void check_size(Codec codec, std::uint64_t decoded, std::uint64_t expected) {
   if (decoded > expected) fail_long(codec, expected);
   if (decoded < expected) fail(codec, "decodes to " + std::to_string(decoded) + " bytes, " + std::to_string(expected) + " are expected");
+}
+
+[[noreturn]] inline void refuse(Codec codec, const std::string& why) {
+  throw Error(Code::kInvalidArgument, std::string(codec_name(codec)) + " cannot compress: " + why);
+}
+
+inline void check_level(Codec codec, int level, int least, int greatest) {
+  if (level >= least && level <= greatest) return;
+  refuse(codec, "level " + std::to_string(level) + " is not from " + std::to_string(least) + " to " + std::to_string(greatest));
 }
 
 // Where a decoder puts its bytes: memory of fixed size, or bytes that grow up to a bound.
@@ -70,5 +80,13 @@ void decode_bz2(ByteView in, Output& out);
 // The decoded size that the header gives, so far as it can be believed. Not yet compared with the size of `in` for blosc.
 std::size_t lz4_size(ByteView in);
 std::size_t blosc_size(ByteView in);
+
+// All of `in` into `out`, which has room for the bound; how many bytes that took.
+std::size_t encode_zstd(const CompressOptions& options, ByteView in, MutableByteView out);
+std::size_t encode_zlib(Codec codec, const CompressOptions& options, ByteView in, MutableByteView out);  // kGzip or kZlib
+std::size_t encode_bz2(const CompressOptions& options, ByteView in, MutableByteView out);
+std::size_t encode_lz4(const CompressOptions& options, ByteView in, MutableByteView out);
+std::size_t encode_blosc(const CompressOptions& options, ByteView in, MutableByteView out);
+std::size_t zstd_bound(std::size_t n);
 
 }  // namespace cairn::codecs

@@ -1,8 +1,9 @@
-// array.h -- one in-memory description of an array for Zarr v2 and v3; opening one and reading boxes of it.
+// array.h -- one in-memory description of an array for Zarr v2 and v3; making and opening one, reading and writing boxes of it.
 #pragma once
 
 #include <cairn/base/executor.h>
 #include <cairn/base/json.h>
+#include <cairn/compression.h>
 #include <cairn/kvstore.h>
 #include <cairn/types.h>
 #include <cairn/verify_report.h>
@@ -49,6 +50,25 @@ struct ArrayMetadata {
 // Throw data_loss for text that is no such metadata, unimplemented for a type or codec Cairn does not know (named).
 ArrayMetadata parse_zarray(std::string_view json);
 ArrayMetadata parse_zarr_json(std::string_view json);
+// The text of `.zarray` or `zarr.json`, byte for byte as TensorStore writes it. Throws unimplemented for what TensorStore does
+// not read: filters, lz4, types of zarr-python's own.
+std::string metadata_text(const ArrayMetadata& metadata);
+
+// An array to be made.
+struct NewArray {
+  int zarr_format = 2;
+  Shape shape;
+  Shape chunk_shape;  // of one stored value; extents of at least 1
+  DType dtype = DType::kFloat32;
+  Compression compression = {};
+  // v3: shape of the inner chunks; empty: as the chunk, so that each value is a shard of one, as Orbax writes them.
+  Shape inner_chunk_shape = {};
+  // v3: a crc32c behind every inner chunk, which costs less than one in a zstd frame and protects uncompressed chunks, too.
+  bool crc32c = false;
+};
+// Its metadata, as Orbax has it: zstd level 1 in v2, 3 in v3, unless the compression says otherwise. Throws invalid_argument
+// for shapes that do not fit together, unimplemented for a type that no deployed reader of the format takes.
+ArrayMetadata make_metadata(const NewArray& array);
 
 // Parsed metadata by its text: the arrays of a checkpoint often differ in nothing but their names. Thread-safe.
 class MetadataCache {

@@ -5,7 +5,7 @@
 // Both formats are one chain: v2's order F is a transpose, its filters and compressor are steps.
 #pragma once
 
-#include <cairn/base/compress.h>
+#include <cairn/base/compressors.h>
 #include <cairn/types.h>
 
 #include <cstddef>
@@ -17,9 +17,10 @@
 
 namespace cairn::zarr {
 
-// A general compressor; all of them describe their own encoding.
+// A general compressor. What it made describes itself, so `options` matter to writers only.
 struct CompressStep {
   Codec codec = Codec::kZstd;
+  CompressOptions options = {};
   bool operator==(const CompressStep&) const = default;
 };
 // Four bytes behind (or, numcodecs only, before) the others: their CRC-32C, little-endian.
@@ -72,6 +73,11 @@ struct PackBitsStep {
   bool operator==(const PackBitsStep&) const = default;
 };
 using ByteStep = std::variant<CompressStep, Crc32cStep, ChecksumStep, ShuffleStep, DeltaStep, CastStep, ScaleStep, PackBitsStep>;
+
+inline bool is_zstd(const ByteStep& step) {
+  const auto* compress = std::get_if<CompressStep>(&step);
+  return compress != nullptr && compress->codec == Codec::kZstd;
+}
 
 struct ShardCodec;
 

@@ -1,5 +1,6 @@
 // numcodecs.cc -- configurations of numcodecs' codecs to steps of a chain.
 #include <cairn/error.h>
+#include <cairn/zarr/compressor_config.h>
 #include <cairn/zarr/numcodecs.h>
 
 #include <algorithm>
@@ -160,13 +161,7 @@ bool is_object_codec(std::string_view id) {
 
 std::vector<ByteStep> parse_numcodecs(std::string_view id, const Json& config, const std::optional<DType>& element) {
   const NumcodecsCodec codec{.id = id, .config = config, .element = element};
-  // Levels and the like matter to the writer only: the encoded bytes describe themselves.
-  if (id == "zstd") return {CompressStep{Codec::kZstd}};
-  if (id == "blosc") return {CompressStep{Codec::kBlosc}};
-  if (id == "gzip") return {CompressStep{Codec::kGzip}};
-  if (id == "zlib") return {CompressStep{Codec::kZlib}};
-  if (id == "bz2") return {CompressStep{Codec::kBz2}};
-  if (id == "lz4") return {CompressStep{Codec::kLz4}};
+  if (const auto compressor = parse_compressor(id, config)) return {*compressor};
   if (id == "crc32c") return {Crc32cStep{.at_start = at_start(codec, false)}};
   if (id == "crc32") return {ChecksumStep{.kind = Checksum::kCrc32, .at_start = at_start(codec, true)}};
   if (id == "adler32") return {ChecksumStep{.kind = Checksum::kAdler32, .at_start = at_start(codec, true)}};

@@ -4,9 +4,9 @@
 #include <cairn/error.h>
 #include <cairn/zarr/read_plan.h>
 #include <cairn/zarr/value_streams.h>
+#include <cairn/zarr/workspaces.h>
 
 #include <algorithm>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -19,7 +19,6 @@ constexpr std::uint64_t kRunBytes = std::uint64_t{1} << 20U;    // of a run of n
 constexpr std::uint64_t kRunDecoded = std::uint64_t{4} << 20U;  // destination bytes of a run: so that all threads get some
 constexpr std::uint64_t kDirectPiece = std::uint64_t{8} << 20U;
 constexpr std::uint64_t kSmallDirect = std::uint64_t{128} << 10U;  // below, a direct range is better read with its neighbours
-constexpr std::size_t kKeptScratch = std::size_t{2} << 20U;        // of each worker from task to task, outside the budget
 constexpr std::size_t kRunUnits = 256;
 constexpr std::uint64_t kPartial = std::uint64_t{4} << 20U;  // values from here on are decoded only as far as they are wanted
 constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;   // encoded values from here on are decoded as they are read
@@ -37,47 +36,6 @@ struct Task {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   std::uint64_t nbytes = 0;  // destination bytes
-};
-
-struct Workspace {
-  Scratch encoded;
-  Scratch decoded;
-};
-
-// Workspaces that tasks hand on to each other, so that their memory is touched for the first time only once.
-class Workspaces {
- public:
-  class Loan {
-   public:
-    explicit Loan(Workspaces& owner) : owner_(&owner), space_(owner.take()) {}
-    Loan(const Loan&) = delete;
-    Loan& operator=(const Loan&) = delete;
-    ~Loan() { owner_->give_back(std::move(space_)); }
-    Workspace& operator*() const { return *space_; }
-    Workspace* operator->() const { return space_.get(); }
-
-   private:
-    Workspaces* owner_;
-    std::unique_ptr<Workspace> space_;
-  };
-
- private:
-  std::unique_ptr<Workspace> take() {
-    const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return std::make_unique<Workspace>();
-    auto space = std::move(idle_.back());
-    idle_.pop_back();
-    return space;
-  }
-  void give_back(std::unique_ptr<Workspace> space) {
-    space->encoded.trim(kKeptScratch);
-    space->decoded.trim(kKeptScratch);
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(space));
-  }
-
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Workspace>> idle_;
 };
 
 class Runner {
@@ -318,7 +276,7 @@ void Runner::run_neighbours(const Task& task) {
 // False: another case.
 bool Runner::run_stream(const Unit& unit) {
   const auto& steps = unit.chain->steps;
-  const bool zstd = steps.size() == 1 && steps[0] == ByteStep(CompressStep{Codec::kZstd});
+  const bool zstd = steps.size() == 1 && is_zstd(steps[0]);
   if (unit.kind != UnitKind::kValue || !unit.direct || !zstd || unit.length < kStream) return false;
   std::uint64_t at = unit.offset;
   const auto source = [&](MutableByteView piece) {

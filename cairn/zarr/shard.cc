@@ -5,6 +5,7 @@
 #include <cairn/zarr/shard.h>
 
 #include <string>
+#include <utility>
 
 namespace cairn::zarr {
 namespace {
@@ -54,6 +55,21 @@ std::vector<ShardEntry> decode_shard_index(const ShardCodec& codec, ByteView enc
   }
   in.finish();
   return index;
+}
+
+Bytes encode_shard_index(const ShardCodec& codec, std::span<const ShardEntry> index) {
+  ByteWriter out;
+  const auto put = [&](std::uint64_t number) { out.u64(codec.index_big_endian ? __builtin_bswap64(number) : number); };
+  for (const ShardEntry& entry : index) {
+    put(entry.offset);
+    put(entry.nbytes);
+  }
+  if (codec.index_crc32c) out.u32(crc32c(out.view()));
+  return std::move(out).take();
+}
+
+std::uint64_t shard_index_size(const ShardCodec& codec) {
+  return kEntrySize * static_cast<std::uint64_t>(element_count(codec.grid)) + (codec.index_crc32c ? 4 : 0);
 }
 
 }  // namespace cairn::zarr

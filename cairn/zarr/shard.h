@@ -17,6 +17,7 @@
 #include <cairn/zarr/codec_chain.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace cairn::zarr {
@@ -38,5 +39,9 @@ ShardIndexRange shard_index_range(const ShardCodec& codec, std::uint64_t value_s
 
 // Decodes the index and checks it: checksum, and every entry inside the value. Throws data_loss.
 std::vector<ShardEntry> decode_shard_index(const ShardCodec& codec, ByteView encoded, std::uint64_t value_size);
+// The index of these entries, one for each inner chunk.
+Bytes encode_shard_index(const ShardCodec& codec, std::span<const ShardEntry> index);
+// Its size, whatever is in it.
+std::uint64_t shard_index_size(const ShardCodec& codec);
 
 }  // namespace cairn::zarr

@@ -13,9 +13,7 @@ constexpr std::size_t kMostKept = 4;  // decoders: each holds a window of some m
 
 }  // namespace
 
-bool can_stream(const CodecChain& chain) {
-  return !chain.shard && chain.steps.size() == 1 && chain.steps[0] == ByteStep(CompressStep{Codec::kZstd});
-}
+bool can_stream(const CodecChain& chain) { return !chain.shard && chain.steps.size() == 1 && is_zstd(chain.steps[0]); }
 
 bool too_large(const CodecChain& chain, const ByteBudget* budget) { return budget != nullptr && chain.nbytes > budget->limit() / 2; }
 

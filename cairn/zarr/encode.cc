@@ -1,0 +1,287 @@
+// encode.cc -- a chain, forwards: gather, shard, steps; and the choice between compressed and raw zstd frames.
+#include <cairn/base/box.h>
+#include <cairn/base/byte_io.h>
+#include <cairn/base/checksum.h>
+#include <cairn/base/compressors.h>
+#include <cairn/base/zstd_frame.h>
+#include <cairn/error.h>
+#include <cairn/zarr/chunk_grid.h>
+#include <cairn/zarr/decode.h>
+#include <cairn/zarr/encode.h>
+#include <cairn/zarr/shard.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace cairn::zarr {
+namespace {
+
+using Sources = std::vector<ChunkSource>;
+
+constexpr int kFastLevel = 1;
+
+template <class T>
+std::vector<T> permuted(const std::vector<T>& values, std::span<const std::size_t> order) {
+  std::vector<T> out(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i) out[i] = values[order[i]];
+  return out;
+}
+
+// In the order of dimensions after the chain's transpose.
+Sources transposed(const CodecChain& chain, Sources sources) {
+  if (chain.order.empty()) return sources;
+  for (ChunkSource& source : sources) {
+    source.box = {.origin = permuted(source.box.origin, chain.order), .shape = permuted(source.box.shape, chain.order)};
+    source.from.shape = source.box.shape;
+    source.from.strides = permuted(source.from.strides, chain.order);
+  }
+  return sources;
+}
+
+// What the sources have for this part of the chunk, in the part's coordinates.
+Sources within(const Sources& sources, const Box& part) {
+  Sources inner;
+  for (const ChunkSource& source : sources) {
+    auto shared = intersect(source.box, part);
+    if (!shared) continue;
+    Box in_source = *shared;
+    for (std::size_t d = 0; d < part.rank(); ++d) {
+      in_source.origin[d] -= source.box.origin[d];
+      shared->origin[d] -= part.origin[d];
+    }
+    inner.push_back({.box = *std::move(shared), .from = subview(source.from, in_source)});
+  }
+  return inner;
+}
+
+MutableArrayView view_of(const CodecChain& chain, const ArrayMetadata& metadata, std::byte* data) {
+  return {.data = data,
+          .dtype = metadata.dtype,
+          .element_size = metadata.element_size,
+          .shape = chain.shape,
+          .strides = c_strides(chain.shape, metadata.element_size)};
+}
+
+bool same_type(const ArrayView& from, const ArrayMetadata& metadata) {
+  return from.dtype == metadata.dtype && from.element_size == metadata.element_size;
+}
+
+Bytes stored_fill(const CodecChain& chain, const ArrayMetadata& metadata) {
+  Bytes fill = metadata.fill_value;
+  if (!chain.swap_bytes) return fill;
+  const ArrayView from{
+      .data = metadata.fill_value.data(), .dtype = metadata.dtype, .element_size = metadata.element_size, .shape = {}, .strides = {}};
+  copy_elements_swapped(from, {.data = fill.data(), .dtype = from.dtype, .element_size = from.element_size, .shape = {}, .strides = {}});
+  return fill;
+}
+
+void check_source_bools(const ArrayMetadata& metadata, ByteView elements) {
+  if (metadata.dtype != DType::kBool) return;
+  const auto bad = std::find_if(elements.begin(), elements.end(), [](std::byte b) { return b > std::byte{1}; });
+  if (bad != elements.end())
+    throw Error(Code::kInvalidArgument, "a bool element has the value " + std::to_string(std::to_integer<int>(*bad)) + ", neither 0 nor 1");
+}
+
+const CodecChain& innermost(const CodecChain& chain, Sources& sources) {
+  const CodecChain* at = &chain;
+  sources = transposed(*at, std::move(sources));
+  while (at->shard && at->shard->chunk_shape == at->shape) {
+    at = &at->shard->codecs;
+    sources = transposed(*at, std::move(sources));
+  }
+  return *at;
+}
+
+}  // namespace
+
+EncodeOptions encode_options(const Compression& compression) {
+  const bool automatic = compression.method == Compression::kAuto;
+  return {.zstd_effort = automatic ? EncodeOptions::Effort::kAuto : EncodeOptions::Effort::kAsInMetadata};
+}
+
+// A tenth must go: decoding costs time, too, and what merely shrinks a little (float32 weights do by 7 %) is better read at
+// the speed of memory. Blocks from all over the chunk, since weights and zeros may share one.
+bool worth_compressing(ByteView elements) {
+  constexpr std::size_t kSmall = std::size_t{32} << 10U;
+  constexpr std::size_t kTables = 64;  // what a frame of a few bytes spends on what a long one spends only once
+  const std::size_t blocks = elements.size() < kSmall ? 4 : 8;
+  const std::size_t wanted = std::clamp<std::size_t>(elements.size() / 8, std::size_t{1} << 10U, std::size_t{128} << 10U);
+  Bytes gathered;
+  ByteView sample = elements;
+  if (wanted < elements.size()) {
+    const std::size_t size = wanted / blocks;
+    const std::size_t step = (elements.size() - size) / (blocks - 1);
+    gathered.reserve(wanted);
+    for (std::size_t i = 0; i < blocks; ++i) {
+      // Whole cache lines, so that elements of any size stay together as they are in the chunk.
+      const ByteView block = elements.subspan(i * step / 64 * 64, size);
+      gathered.insert(gathered.end(), block.begin(), block.end());
+    }
+    sample = gathered;
+  }
+  Bytes out(compress_bound(Codec::kZstd, sample.size()));
+  const std::size_t n = compress_into(Codec::kZstd, {.level = kFastLevel}, sample, out);
+  return n < sample.size() - sample.size() / 10 + kTables && n < sample.size();
+}
+
+std::uint64_t ChunkEncoder::encoded_bytes(const CodecChain& chain) const {
+  if (chain.shard) return static_cast<std::uint64_t>(element_count(chain.shard->grid)) * encoded_bytes(chain.shard->codecs);
+  std::uint64_t size = chain.nbytes;
+  std::uint64_t total = 0;
+  for (const ByteStep& step : chain.steps) {
+    if (const auto* compress = std::get_if<CompressStep>(&step)) {
+      size = compress_bound(compress->codec, size);
+      total += size;
+    } else {
+      size += sizeof(std::uint32_t);
+    }
+  }
+  return total;
+}
+
+// Whether the stored elements are there already, one after the other.
+bool ChunkEncoder::borrows(const CodecChain& chain, const Sources& sources) const {
+  return sources.size() == 1 && sources[0].box.shape == chain.shape && same_type(sources[0].from, metadata_) && !chain.swap_bytes &&
+         sources[0].from.contiguous();
+}
+
+std::uint64_t ChunkEncoder::begin(Sources sources) {
+  pieces_ = {};
+  worthwhile_.reset();
+  sources_ = std::move(sources);
+  Sources only = sources_;
+  const CodecChain& chain = innermost(metadata_.codecs, only);
+  const bool borrowed = !chain.shard && borrows(chain, only);
+  const bool choose = options_.zstd_effort == EncodeOptions::Effort::kAuto && !chain.steps.empty() && is_zstd(chain.steps[0]);
+  if (borrowed && choose) worthwhile_ = worth_compressing({only[0].from.data, static_cast<std::size_t>(chain.nbytes)});
+  gathered_bytes_ = borrowed ? 0 : metadata_.codecs.nbytes;
+  encoded_bytes_ = worthwhile_ == false && chain.steps.size() == 1 ? 0 : encoded_bytes(metadata_.codecs);
+  return gathered_bytes_ + encoded_bytes_;
+}
+
+const Pieces& ChunkEncoder::encode(Scratch& elements, Scratch& encoded) {
+  gathered_ = elements.bytes(gathered_bytes_);
+  encoded_ = encoded.bytes(encoded_bytes_);
+  encode_chunk(metadata_.codecs, std::move(sources_));
+  return pieces_;
+}
+
+bool ChunkEncoder::encode_chunk(const CodecChain& chain, Sources sources) {
+  sources = transposed(chain, std::move(sources));
+  return chain.shard ? encode_shard(chain, sources) : encode_elements(chain, sources);
+}
+
+// Inner chunks in C order without gaps, as TensorStore writes them. One that no source touches lies outside the array.
+bool ChunkEncoder::encode_shard(const CodecChain& chain, const Sources& sources) {
+  const ShardCodec& shard = *chain.shard;
+  std::vector<ShardEntry> index(static_cast<std::size_t>(element_count(shard.grid)));
+  const std::uint64_t begin = pieces_.size();
+  const std::size_t first = pieces_.views().size();
+  if (shard.index_at_start) pieces_.own(Bytes(shard_index_size(shard)));  // its bytes follow when they are known
+  bool any = false;
+  for (std::size_t number = 0; number < index.size(); ++number) {
+    Box part{.origin = grid_position(shard.grid, static_cast<std::int64_t>(number)), .shape = shard.chunk_shape};
+    for (std::size_t d = 0; d < part.rank(); ++d) part.origin[d] *= part.shape[d];
+    Sources inner = within(sources, part);
+    const std::uint64_t offset = pieces_.size() - begin;
+    if (inner.empty() || !encode_chunk(shard.codecs, std::move(inner))) continue;
+    index[number] = {.offset = offset, .nbytes = pieces_.size() - begin - offset};
+    any = true;
+  }
+  if (!any) {
+    pieces_.truncate(first);
+  } else if (shard.index_at_start) {
+    pieces_.replace(first, encode_shard_index(shard, index));
+  } else {
+    pieces_.own(encode_shard_index(shard, index));
+  }
+  return any;
+}
+
+bool ChunkEncoder::encode_elements(const CodecChain& chain, const Sources& sources) {
+  const ByteView elements =
+      borrows(chain, sources) ? ByteView(sources[0].from.data, static_cast<std::size_t>(chain.nbytes)) : gather(chain, sources);
+  check_source_bools(metadata_, elements);
+  if (only_fill(chain, elements)) return false;
+  const std::size_t first = pieces_.views().size();
+  pieces_.borrow(elements);
+  for (const ByteStep& step : chain.steps) apply(step, first);
+  return true;
+}
+
+bool ChunkEncoder::only_fill(const CodecChain& chain, ByteView elements) const {
+  if (options_.fill_chunks == EncodeOptions::FillChunks::kStore || metadata_.fill_is_null) return false;
+  const Bytes fill = stored_fill(chain, metadata_);
+  const std::size_t rest = elements.size() - fill.size();
+  // The first element is the fill value, and each other one is as the one before it.
+  return std::memcmp(elements.data(), fill.data(), fill.size()) == 0 &&
+         std::memcmp(elements.data(), elements.data() + fill.size(), rest) == 0;
+}
+
+ByteView ChunkEncoder::gather(const CodecChain& chain, const Sources& sources) {
+  const MutableByteView room = gathered_.first(chain.nbytes);
+  gathered_ = gathered_.subspan(chain.nbytes);
+  const MutableArrayView chunk = view_of(chain, metadata_, room.data());
+  const bool covered =
+      std::any_of(sources.begin(), sources.end(), [&](const ChunkSource& source) { return source.box.shape == chain.shape; });
+  if (!covered) fill_elements(stored_fill(chain, metadata_), chunk);
+  for (const ChunkSource& source : sources) {
+    const MutableArrayView to = subview(chunk, source.box);
+    if (chain.swap_bytes) {
+      gather_swapped(source.from, to);
+    } else if (same_type(source.from, metadata_)) {
+      copy_elements(source.from, to);
+    } else {
+      cast_elements(source.from, to);
+    }
+  }
+  return room;
+}
+
+void ChunkEncoder::gather_swapped(const ArrayView& from, const MutableArrayView& to) const {
+  if (same_type(from, metadata_)) return copy_elements_swapped(from, to);
+  Bytes cast(static_cast<std::size_t>(element_count(to.shape)) * to.element_size);
+  const MutableArrayView between = make_view(MutableByteView(cast), to.dtype, to.shape);
+  cast_elements(from, between);
+  copy_elements_swapped(as_const(between), to);
+}
+
+// Makes of the pieces from number `first` on what the step makes of them.
+void ChunkEncoder::apply(const ByteStep& step, std::size_t first) {
+  if (const auto* compress_step = std::get_if<CompressStep>(&step)) return compress(*compress_step, first);
+  const auto* checksum = std::get_if<Crc32cStep>(&step);
+  if (!checksum || checksum->at_start)
+    throw Error(Code::kUnimplemented, "arrays with filters of numcodecs can be read, but not written: make a new array without");
+  std::uint32_t crc = 0;
+  for (const ByteView piece : pieces_.views().subspan(first)) crc = crc32c_extend(crc, piece);
+  ByteWriter tail;
+  tail.u32(crc);
+  pieces_.own(std::move(tail).take());
+}
+
+void ChunkEncoder::compress(const CompressStep& step, std::size_t first) {
+  const ByteView in = pieces_.joined(first);
+  pieces_.truncate(first);
+  CompressOptions options = step.options;
+  if (options.blosc.type_size == 0) options.blosc.type_size = metadata_.element_size;
+  if (step.codec == Codec::kZstd) {
+    options.checksum = options.checksum || options_.zstd_checksum == EncodeOptions::Checksum::kAlways;
+    if (options_.zstd_effort == EncodeOptions::Effort::kAuto) {
+      const auto worthwhile = std::exchange(worthwhile_, std::nullopt);
+      if (!(worthwhile ? *worthwhile : worth_compressing(in))) {
+        RawZstdFrame frame = make_raw_zstd_frame(in);
+        for (const ByteView piece : frame.pieces) pieces_.borrow(piece);
+        pieces_.keep(std::move(frame.framing));
+        return;
+      }
+      options.level = kFastLevel;
+    }
+  }
+  const std::size_t n = compress_into(step.codec, options, in, encoded_.first(compress_bound(step.codec, in.size())));
+  pieces_.borrow(encoded_.first(n));
+  encoded_ = encoded_.subspan(n);
+}
+
+}  // namespace cairn::zarr
