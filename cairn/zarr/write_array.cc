@@ -163,12 +163,9 @@ void Writer::write_chunk(const Unit& unit) {
 
 void StoreSink::write(std::string_view key, std::span<const ByteView> pieces) {
   if (pieces.size() == 1) return store_->write(key, pieces[0]);
-  std::size_t size = 0;
-  for (const ByteView piece : pieces) size += piece.size();
-  Bytes value;
-  value.reserve(size);
-  for (const ByteView piece : pieces) value.insert(value.end(), piece.begin(), piece.end());
-  store_->write(key, value);
+  const auto value = store_->append(key);
+  value->append(pieces);
+  value->commit();
 }
 
 void write_boxes(std::span<const ArrayWrite> writes, ValueSink& sink, const WriteContext& context) { Writer(writes, sink, context).run(); }
