@@ -77,9 +77,10 @@ std::string named(std::string_view name, const std::string& configuration) {
 
 std::string endian(bool big) { return big ? R"("endian":"big")" : R"("endian":"little")"; }
 
-std::string v3_blosc(const CompressOptions& options) {
+std::string v3_blosc(const CompressOptions& options, std::size_t element_size) {
   const BloscOptions& blosc = options.blosc;
-  const bool bits = blosc.shuffle == BloscShuffle::kBits || (blosc.shuffle == BloscShuffle::kAuto && blosc.type_size == 1);
+  const std::size_t type_size = blosc.type_size == 0 ? element_size : blosc.type_size;
+  const bool bits = blosc.shuffle == BloscShuffle::kBits || (blosc.shuffle == BloscShuffle::kAuto && type_size == 1);
   const bool none = blosc.shuffle == BloscShuffle::kNone;
   std::string text = R"("blocksize":)" + std::to_string(blosc.block_size) + R"(,"clevel":)" + std::to_string(options.level) +
                      R"(,"cname":")" + std::string(blosc_inner_name(blosc.inner)) + R"(","shuffle":")" +
@@ -87,11 +88,11 @@ std::string v3_blosc(const CompressOptions& options) {
                       : bits ? "bitshuffle"
                              : "shuffle") +
                      '"';
-  if (!none) text += R"(,"typesize":)" + std::to_string(blosc.type_size);
+  if (!none) text += R"(,"typesize":)" + std::to_string(type_size);
   return named("blosc", text);
 }
 
-std::string v3_step(const ByteStep& step) {
+std::string v3_step(const ByteStep& step, std::size_t element_size) {
   if (const auto* crc = std::get_if<Crc32cStep>(&step); crc && !crc->at_start) return named("crc32c", "");
   const auto* compress = std::get_if<CompressStep>(&step);
   if (!compress) unwritable("a codec of numcodecs");
@@ -102,7 +103,7 @@ std::string v3_step(const ByteStep& step) {
     case Codec::kGzip:
       return named("gzip", level);
     case Codec::kBlosc:
-      return v3_blosc(compress->options);
+      return v3_blosc(compress->options, element_size);
     case Codec::kZlib:
     case Codec::kBz2:
     case Codec::kLz4:
@@ -125,7 +126,7 @@ std::string v3_codecs(const CodecChain& chain, std::size_t element_size) {
   std::string text = "[";
   if (!chain.order.empty()) text += named("transpose", R"("order":)" + list(chain.order)) + ",";
   text += chain.shard ? v3_shard(*chain.shard, element_size) : named("bytes", element_size > 1 ? endian(chain.swap_bytes) : "");
-  for (const ByteStep& step : chain.steps) text += "," + v3_step(step);
+  for (const ByteStep& step : chain.steps) text += "," + v3_step(step, element_size);
   return text + "]";
 }
 

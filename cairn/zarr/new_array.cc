@@ -49,7 +49,9 @@ std::vector<ByteStep> compression_steps(const NewArray& array, std::size_t eleme
       return {CompressStep{.codec = Codec::kBlosc,
                            .options = {.level = compression.level.value_or(5),
                                        .checksum = false,
-                                       .blosc = {.inner = BloscInner::kLz4, .shuffle = BloscShuffle::kBits, .type_size = element_size}}}};
+                                       .blosc = {.inner = BloscInner::kLz4,
+                                                 .shuffle = BloscShuffle::kBits,
+                                                 .type_size = array.zarr_format == 3 ? element_size : 0}}}};
     case Compression::Method::kAuto:
     case Compression::Method::kZstd:
       break;
