@@ -92,12 +92,17 @@ std::string zsh_script(const CLI::App& app) {
       for (const auto& name : words.shorts) cases += fmt::format("        '-{}[{}]{}' \\\n", name, zsh_text(words.description), value);
     }
     if (command->get_name() == "cat")
-      cases += "        '1:checkpoint:_files' '2:tensor:{compadd -- ${(f)\"$(cairn ls --names -- $words[2] 2>/dev/null)\"}}' ;;\n";
+      cases += "        '1:checkpoint:_files' '2:tensor:_cairn_tensors' ;;\n";
     else
       cases += command->get_name() == "completion" ? "        '1:shell:(bash zsh fish)' ;;\n" : "        '*:file:_files' ;;\n";
   }
   return fmt::format(R"sh(#compdef cairn
 # zsh completion of cairn: save it as _cairn in a folder of $fpath
+_cairn_tensors() {{
+  local -a names
+  names=("${{(@f)$(cairn ls --names -- "${{(Q)line[1]}}" 2>/dev/null)}}")
+  compadd "$@" -a names
+}}
 _cairn() {{
   local -a commands
   commands=(
@@ -111,7 +116,12 @@ _cairn() {{
   case $words[1] in
 {}  esac
 }}
-compdef _cairn cairn
+# Loaded from $fpath this runs in place of the first completion; sourced, it only defines.
+if [ "$funcstack[1]" = _cairn ]; then
+  _cairn "$@"
+else
+  compdef _cairn cairn
+fi
 )sh",
                      names, cases);
 }
