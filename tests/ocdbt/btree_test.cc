@@ -3,9 +3,7 @@
 #include <cairn/ocdbt/envelope.h>
 #include <gtest/gtest.h>
 
-#include "tests/ocdbt/damaged_body.h"
-#include "tests/support/check_codec.h"
-#include "tests/support/matchers.h"
+#include "tests/ocdbt/small_objects.h"
 
 namespace cairn::ocdbt {
 namespace {
@@ -17,30 +15,14 @@ using testing::BodyDamage;
 using testing::check_body_damages;
 using testing::erase_at;
 using testing::insert_at;
+using testing::small_interior;
+using testing::small_leaf;
 using testing::to_bytes;
 
-BtreeNode leaf() {
-  BtreeNode node;
-  node.files = {{"", "d/x"}, {"p/", "d/y"}};
-  node.add_inline("ab", as_bytes("one"));
-  node.add_out_of_line("abc", {.file = 1, .offset = 5, .length = 7});
-  node.add_inline("b", {});
-  return node;
-}
-
-BtreeNode interior() {
-  BtreeNode node;
-  node.height = 3;
-  node.files = {{"", "d/x"}};
-  node.add_child("ab", {.location = {0, 10, 20}, .statistics = {1, 2, 3}, .subtree_common_prefix_length = 1});
-  node.add_child("abc", {.location = {0, 30, 40}, .statistics = {4, 5, 6}, .subtree_common_prefix_length = 3});
-  return node;
-}
-
-const auto decode = [](ByteView bytes) { return decode_btree_node(Bytes(bytes.begin(), bytes.end())); };
+const auto decode = testing::of_view<decode_btree_node>;
 
 TEST(BtreeNode, RoundTripsAndNoticesDamage) {
-  for (const BtreeNode& node : {leaf(), interior()})
+  for (const BtreeNode& node : {small_leaf(), small_interior()})
     for (const std::optional<std::int32_t> level : {std::optional<std::int32_t>(), std::optional<std::int32_t>(3)})
       check_codec(
           node, [&](const BtreeNode& n) { return encode_btree_node(n, level); }, decode, Guard::kChecksum);
@@ -49,7 +31,7 @@ TEST(BtreeNode, RoundTripsAndNoticesDamage) {
 // A leaf that TensorStore wrote.
 TEST(BtreeNode, HasTheDocumentedBytes) {
   BtreeNode node;
-  node.files = {{"", "d/9c53ae1a097293cc1a18b14f825e1874"}};
+  node.files = {{"", std::string(testing::kDocumentedFile)}};
   node.add_inline("a/.zarray", as_bytes("{}"));
   node.add_out_of_line("a/0.0", {0, 0, 10});
   node.add_out_of_line("a/0.1", {0, 10, 12});
@@ -59,9 +41,9 @@ TEST(BtreeNode, HasTheDocumentedBytes) {
   EXPECT_EQ(as_text(encode_btree_node(node, std::nullopt)), expected);
 }
 
-// Offsets of leaf()'s body: 0 height; 1 two files; 2 prefix; 3 suffixes 3, 6; 5 bases 0, 2; 7 "d/x"; 10 "p/d/y" ...
+// Offsets of small_leaf()'s body: 0 height; 1 two files; 2 prefix; 3 suffixes 3, 6; 5 bases 0, 2; 7 "d/x"; 10 "p/d/y" ...
 TEST(BtreeNode, LeafBodiesThatAreRefused) {
-  const Bytes good = encode_btree_node(leaf(), std::nullopt);
+  const Bytes good = encode_btree_node(small_leaf(), std::nullopt);
   const std::size_t n = 15;  // where num_entries stands
   const BodyDamage table[] = {
       {"no entries", [&](Bytes& b) { b[n] = std::byte{0}; }, "empty b-tree node"},
@@ -90,7 +72,7 @@ TEST(BtreeNode, LeafBodiesThatAreRefused) {
 }
 
 TEST(BtreeNode, InteriorBodiesThatAreRefused) {
-  const Bytes good = encode_btree_node(interior(), std::nullopt);
+  const Bytes good = encode_btree_node(small_interior(), std::nullopt);
   const std::size_t n = 7;
   const BodyDamage table[] = {
       {"common prefix longer than its key", [&](Bytes& b) { b[n + 4] = std::byte{3}; }, "key 0: subtree common prefix length 3 exceeds"},
@@ -103,7 +85,7 @@ TEST(BtreeNode, InteriorBodiesThatAreRefused) {
 
 TEST(BtreeNode, LimitsOfLengths) {
   BtreeNode node;
-  node.files = {{"", "d/x"}};
+  node.files = testing::one_file();
   node.add_out_of_line(std::string(65535, 'k'), {0, (std::uint64_t{1} << 62U), (std::uint64_t{1} << 62U) - 1});
   EXPECT_EQ(decode(encode_btree_node(node, 3)), node);
 
@@ -138,11 +120,11 @@ TEST(BtreeNode, KeysThatShareFarTooMuchAreRefused) {
 }
 
 TEST(BtreeNode, OverlongVarintsAndShortPrefixesAreAccepted) {
-  const Bytes good = encode_btree_node(leaf(), std::nullopt);
+  const Bytes good = encode_btree_node(small_leaf(), std::nullopt);
   Bytes body = testing::body_of(good);
   body[15] = std::byte{0x83};  // num_entries 3 in five bytes
   insert_at(body, 16, ByteView(to_bytes(std::string_view("\x80\x80\x80\x00", 4))));
-  EXPECT_EQ(decode(testing::sealed(ObjectKind::kBtreeNode, body)), leaf());
+  EXPECT_EQ(decode(testing::sealed(ObjectKind::kBtreeNode, body)), small_leaf());
   insert_at(body, 16, ByteView(to_bytes("\x80")));  // in six
   EXPECT_THAT([&] { decode(testing::sealed(ObjectKind::kBtreeNode, body)); }, FailsWith(Code::kDataLoss, "varint is too long"));
 }

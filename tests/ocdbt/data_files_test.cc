@@ -2,9 +2,7 @@
 #include <cairn/ocdbt/data_files.h>
 #include <gtest/gtest.h>
 
-#include "tests/ocdbt/support.h"
-#include "tests/support/check_codec.h"
-#include "tests/support/matchers.h"
+#include "tests/ocdbt/small_objects.h"
 
 namespace cairn::ocdbt {
 namespace {
@@ -35,9 +33,9 @@ TEST(DataFiles, RoundTrip) {
   const DataFileTable tables[] = {
       {},
       {{"", ""}},
-      {{"", "d/1"}},
+      testing::one_file(),
       {{"", ""}, {"", "d/12"}, {"", "d/13"}},
-      {{"p0/", "d/a"}, {"p0/", "d/b"}, {"p1/", "d/a"}},
+      testing::files_of_two(),
       {{"a", "bc"}, {"ab", "c"}, {"abc", ""}},  // one path, three ways to split it
       {{"z", "1"}, {"a", "1"}, {"a", "1"}},     // neither sorted nor distinct
   };
@@ -57,7 +55,7 @@ TEST(DataFiles, HaveTheDocumentedBytes) {
 }
 
 TEST(DataFiles, TablesThatAreRefused) {
-  const Bytes good = encode({{"p0/", "d/a"}, {"p0/", "d/b"}, {"p1/", "d/a"}});  // 3 | 5 1 | 6 1 5 | 3 3 3 | ...
+  const Bytes good = encode(testing::files_of_two());  // 3 | 5 1 | 6 1 5 | 3 3 3 | ...
   const Damage table[] = {
       {"more files than bytes", [](Bytes& b) { b[0] = std::byte{0x7f}; }, Code::kDataLoss, "data file table of 127 files in"},
       {"prefix beyond the path before", [](Bytes& b) { b[1] = std::byte{7}; }, Code::kDataLoss, "path_prefix_length[1]=7 exceeds the 6"},

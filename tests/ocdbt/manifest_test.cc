@@ -3,9 +3,7 @@
 #include <cairn/ocdbt/manifest.h>
 #include <gtest/gtest.h>
 
-#include "tests/ocdbt/damaged_body.h"
-#include "tests/support/check_codec.h"
-#include "tests/support/matchers.h"
+#include "tests/ocdbt/small_objects.h"
 
 namespace cairn::ocdbt {
 namespace {
@@ -15,32 +13,18 @@ using cairn::testing::FailsWith;
 using cairn::testing::Guard;
 using testing::BodyDamage;
 using testing::check_body_damages;
+using testing::small_manifest;
 
-const auto decode = [](ByteView bytes) { return decode_manifest(Bytes(bytes.begin(), bytes.end())); };
-
-// Generation 24 with A = 2: heights 3, 2, 1 and two inline versions.
-Manifest manifest() {
-  Manifest m;
-  m.config.uuid = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  m.config.version_tree_arity_log2 = 1;
-  m.config.zstd_level = std::nullopt;
-  m.files = {{"", ""}, {"", "d/x"}};
-  m.versions = {{.generation = 23, .commit_time_ns = 1000},
-                {.generation = 24, .root_height = 2, .root = {1, 10, 20}, .statistics = {1, 2, 3}, .commit_time_ns = 1001}};
-  m.version_nodes = {{.generation = 16, .location = {1, 30, 40}, .num_generations = 16, .commit_time_ns = 1, .height = 3},
-                     {.generation = 20, .location = {1, 70, 40}, .num_generations = 4, .commit_time_ns = 17, .height = 2},
-                     {.generation = 22, .location = {1, 110, 40}, .num_generations = 2, .commit_time_ns = 21, .height = 1}};
-  return m;
-}
+const auto decode = testing::of_view<decode_manifest>;
 
 TEST(Manifest, RoundTripsAndNoticesDamage) {
   for (const std::optional<std::int32_t> level : {std::optional<std::int32_t>(), {0}, {22}, {-131072}}) {
-    Manifest m = manifest();
+    Manifest m = small_manifest();
     m.config.zstd_level = level;
     check_codec(m, encode_manifest, decode, Guard::kChecksum);
   }
   Manifest numbered;
-  numbered.config = manifest().config;
+  numbered.config = small_manifest().config;
   numbered.config.manifest_kind = ManifestKind::kNumbered;
   check_codec(numbered, encode_manifest, decode, Guard::kChecksum);
 }
@@ -48,10 +32,10 @@ TEST(Manifest, RoundTripsAndNoticesDamage) {
 // A manifest that TensorStore wrote.
 TEST(Manifest, HasTheDocumentedBytes) {
   Manifest m;
-  m.config.uuid = manifest().config.uuid;
+  m.config.uuid = small_manifest().config.uuid;
   m.config.max_inline_value_bytes = 8;
   m.config.zstd_level = std::nullopt;
-  m.files = {{"", ""}, {"", "d/9c53ae1a097293cc1a18b14f825e1874"}};
+  m.files = {{"", ""}, {"", std::string(testing::kDocumentedFile)}};
   m.versions = {{.generation = 1, .commit_time_ns = 0x18e9d67d6195bd0e},
                 {.generation = 2, .root = {1, 22, 87}, .statistics = {3, 87, 22}, .commit_time_ns = 0x18e9d67d61e459e8}};
   using namespace std::string_literals;
@@ -65,7 +49,7 @@ TEST(Manifest, HasTheDocumentedBytes) {
 }
 
 TEST(Manifest, ConfigsThatAreRefused) {
-  Manifest m = manifest();
+  Manifest m = small_manifest();
   m.config.max_decoded_node_bytes = 5;
   m.config.zstd_level = std::nullopt;
   // 0 uuid; 16 kind; 17 inline limit (1 byte); 18 node limit (1 byte); 19 arity; 20 method; 21 files ...
@@ -97,11 +81,7 @@ TEST(Manifest, ConfigsThatAreRefused) {
 }
 
 TEST(Manifest, VersionListsThatAreRefused) {
-  const struct {
-    const char* name;
-    std::function<void(Manifest&)> spoil;
-    const char* expect;
-  } table[] = {
+  const testing::Spoilt<Manifest> table[] = {
       {"no versions", [](Manifest& m) { m.versions.clear(); }, "num_children=0 outside valid range [1, 2]"},
       {"too many versions", [](Manifest& m) { m.versions.resize(3); }, "num_children=3 outside valid range [1, 2]"},
       {"height 0", [](Manifest& m) { m.version_nodes[2].height = 0; }, "entry_height[2]=0 outside valid range [1, 62]"},
@@ -122,17 +102,11 @@ TEST(Manifest, VersionListsThatAreRefused) {
       {"no generations", [](Manifest& m) { m.version_nodes[2].num_generations = 0; }, "num_generations[2]=0 for generation_number[2]=22"},
       {"file id", [](Manifest& m) { m.version_nodes[2].location.file = 2; }, "data file id 2 of entry 2 is outside range [0, 2)"},
   };
-  for (const auto& bad : table) {
-    SCOPED_TRACE(bad.name);
-    Manifest m = manifest();
-    bad.spoil(m);
-    const Bytes bytes = encode_manifest(m);
-    EXPECT_THAT([&] { decode(bytes); }, FailsWith(Code::kDataLoss, bad.expect));
-  }
+  testing::check_spoilt<Manifest>(small_manifest(), table, encode_manifest, decode);
 }
 
 TEST(Manifest, HeightsAndHistoryMayBeAbsent) {
-  Manifest m = manifest();
+  Manifest m = small_manifest();
   m.version_nodes.erase(m.version_nodes.begin() + 1);
   EXPECT_EQ(decode(encode_manifest(m)), m);
   m.version_nodes.clear();
@@ -149,7 +123,7 @@ TEST(NumberedManifest, Names) {
 }
 
 TEST(Config, DifferencesAreNamed) {
-  const Config config = manifest().config;
+  const Config config = small_manifest().config;
   EXPECT_NO_THROW(check_same_config(config, config));
   const struct {
     std::function<void(Config&)> change;

@@ -3,9 +3,7 @@
 #include <cairn/ocdbt/version_tree.h>
 #include <gtest/gtest.h>
 
-#include "tests/ocdbt/damaged_body.h"
-#include "tests/support/check_codec.h"
-#include "tests/support/matchers.h"
+#include "tests/ocdbt/small_objects.h"
 
 namespace cairn::ocdbt {
 namespace {
@@ -15,53 +13,21 @@ using cairn::testing::FailsWith;
 using cairn::testing::Guard;
 using testing::BodyDamage;
 using testing::check_body_damages;
+using testing::check_spoilt;
+using testing::small_version_interior;
+using testing::small_version_leaf;
+using testing::Spoilt;
 
-const auto decode = [](ByteView bytes) { return decode_version_node(Bytes(bytes.begin(), bytes.end())); };
+const auto decode = testing::of_view<decode_version_node>;
 const auto encode = [](const VersionNode& node) { return encode_version_node(node, std::nullopt); };
 
-VersionNode leaf() {
-  VersionNode node;
-  node.arity_log2 = 2;
-  node.files = {{"", ""}, {"", "d/x"}};
-  node.versions = {{.generation = 5, .commit_time_ns = 100},
-                   {.generation = 6, .root_height = 1, .root = {1, 10, 20}, .statistics = {3, 4, 5}, .commit_time_ns = 101},
-                   {.generation = 8, .root_height = 0, .root = {1, 30, 40}, .statistics = {6, 7, 8}, .commit_time_ns = 200}};
-  return node;
-}
-
-VersionNode interior() {
-  VersionNode node;
-  node.arity_log2 = 2;
-  node.height = 2;
-  node.files = {{"", "d/x"}};
-  node.children = {{.generation = 80, .location = {0, 10, 20}, .num_generations = 16, .commit_time_ns = 100, .height = 1},
-                   {.generation = 112, .location = {0, 30, 40}, .num_generations = 1, .commit_time_ns = 200, .height = 1}};
-  return node;
-}
-
 TEST(VersionNode, RoundTripsAndNoticesDamage) {
-  check_codec(leaf(), encode, decode, Guard::kChecksum);
-  check_codec(interior(), encode, decode, Guard::kChecksum);
-}
-
-// Nodes made wrong before they are encoded: their bytes are what a bad writer would leave.
-struct BadNode {
-  const char* name;
-  std::function<void(VersionNode&)> spoil;
-  const char* expect;
-};
-void check_bad(const VersionNode& good, std::span<const BadNode> table) {
-  for (const BadNode& bad : table) {
-    SCOPED_TRACE(bad.name);
-    VersionNode node = good;
-    bad.spoil(node);
-    const Bytes bytes = encode(node);
-    EXPECT_THAT([&] { decode(bytes); }, FailsWith(Code::kDataLoss, bad.expect));
-  }
+  check_codec(small_version_leaf(), encode, decode, Guard::kChecksum);
+  check_codec(small_version_interior(), encode, decode, Guard::kChecksum);
 }
 
 TEST(VersionNode, LeavesThatAreRefused) {
-  const BadNode table[] = {
+  const Spoilt<VersionNode> table[] = {
       {"arity 1", [](VersionNode& n) { n.arity_log2 = 0; }, "expected version_tree_arity_log2 in range [1, 16] but received: 0"},
       {"arity 2^17", [](VersionNode& n) { n.arity_log2 = 17; }, "but received: 17"},
       {"no versions", [](VersionNode& n) { n.versions.clear(); }, "num_children=0 outside valid range [1, 4]"},
@@ -77,11 +43,11 @@ TEST(VersionNode, LeavesThatAreRefused) {
       {"file id", [](VersionNode& n) { n.versions[0].root.file = 2; }, "data file id 2 of entry 0 is outside range [0, 2)"},
       {"offset beyond 2^63", [](VersionNode& n) { n.versions[1].root.offset = std::uint64_t{1} << 63U; }, "invalid offset/length pair"},
   };
-  check_bad(leaf(), table);
+  check_spoilt<VersionNode>(small_version_leaf(), table, encode, decode);
 }
 
 TEST(VersionNode, InteriorNodesThatAreRefused) {
-  const BadNode table[] = {
+  const Spoilt<VersionNode> table[] = {
       {"height", [](VersionNode& n) { n.height = 31; }, "height=31 exceeds maximum of 30 for version_tree_arity_log2=2"},
       {"no children", [](VersionNode& n) { n.children.clear(); }, "num_children=0 outside valid range [1, 4]"},
       {"too many children", [](VersionNode& n) { n.children.resize(5); }, "num_children=5 exceeds maximum of 4"},
@@ -98,7 +64,7 @@ TEST(VersionNode, InteriorNodesThatAreRefused) {
        },
        "invalid offset/length"},
   };
-  check_bad(interior(), table);
+  check_spoilt<VersionNode>(small_version_interior(), table, encode, decode);
 }
 
 TEST(VersionNode, BodiesThatAreRefused) {
@@ -108,7 +74,7 @@ TEST(VersionNode, BodiesThatAreRefused) {
       {"nothing", [](Bytes& b) { b.clear(); }, "unexpected end of data"},
       {"height 0 although interior", [](Bytes& b) { b[1] = {}; }, ""},
   };
-  check_body_damages(ObjectKind::kVersionNode, encode(interior()), table, decode);
+  check_body_damages(ObjectKind::kVersionNode, encode(small_version_interior()), table, decode);
 }
 
 TEST(VersionNode, MoreVersionsThanBytesAllocateNothing) {
