@@ -43,8 +43,11 @@ struct TensorInfo {
   std::uint64_t stored_nbytes = 0;  // what its chunks take in the store (0 if nothing of its own)
   Shape chunk_shape;                // of the stored chunks; inner chunks for sharded arrays; empty for none
   std::string sharding;             // JSON text as stored; "" if there is none
-  std::string error;                // why the array cannot be read: missing or damaged metadata, then dtype_name is "?"; else ""
+  // Why the array cannot be read: missing or damaged metadata, then dtype_name is "?"; or elements of no fixed size. Else "".
+  std::string error;
 
+  // Whether type and shape are known, be it readable or not.
+  [[nodiscard]] bool is_described() const { return dtype_name != "?"; }
   // Whether it has array data: false for strings, placeholders and empty nodes.
   [[nodiscard]] bool is_array() const { return dtype_name != "string" && !dtype_name.empty(); }
 };

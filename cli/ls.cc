@@ -20,11 +20,11 @@ struct LsOptions {
 std::string full_name(const TensorInfo& t) { return printable(t.item ? *t.item + "/" + t.name : t.name); }
 
 std::string type_text(const TensorInfo& t) {
-  if (!t.error.empty()) return "unreadable";
+  if (!t.is_described()) return "unreadable";
   return t.dtype_name.empty() ? t.kind : printable(t.dtype_name);
 }
 
-std::string shape_of(const TensorInfo& t) { return t.is_array() && t.error.empty() ? shape_text(t.shape) : ""; }
+std::string shape_of(const TensorInfo& t) { return t.is_array() && t.is_described() ? shape_text(t.shape) : ""; }
 
 std::string short_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
   const Style& style = stdout_style();

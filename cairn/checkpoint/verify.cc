@@ -95,7 +95,7 @@ void ItemCheck::check_leaves() {
     const TensorInfo& tensor = leaves_.tensors[i];
     const bool stored_array = leaves_.stored[i].has_value();  // those are counted when their chunks are checked
     if (!stored_array && !tensor.dtype_name.empty()) ++report_.tensors;
-    if (!tensor.error.empty() && !is_lost(i)) damage(label(i), "", tensor.error);
+    if (!tensor.error.empty() && !stored_array && !is_lost(i)) damage(label(i), "", tensor.error);
     if (leaves_.values[i].inside) {
       report_.bytes += tensor.nbytes;
       report_.unprotected.push_back(label(i));

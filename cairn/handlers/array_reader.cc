@@ -132,6 +132,8 @@ void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
   tensor.shape = metadata.shape;
   tensor.chunk_shape = metadata.read_chunk_shape();
   tensor.nbytes = 0;
+  if (metadata.element_size == 0)
+    tensor.error = "elements of type " + metadata.dtype_name + " have no fixed size: Cairn checks them, but does not read them";
   const auto count = static_cast<std::uint64_t>(element_count(metadata.shape));
   if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.element_size), &tensor.nbytes))
     throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " + metadata.dtype_name + " takes more than 2^64 bytes");

@@ -54,7 +54,7 @@ class Arena {
 };
 
 std::string leaf_text(const TensorInfo& t) {
-  if (!t.error.empty()) return "unreadable";
+  if (!t.is_described()) return "unreadable";
   if (t.is_array()) return t.dtype_name + " " + shape_text(t.shape) + (t.kind == "scalar" ? " scalar" : "");
   return t.dtype_name.empty() ? t.kind : t.dtype_name;
 }

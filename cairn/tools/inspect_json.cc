@@ -31,12 +31,12 @@ Json stored_json(const std::string& text) {
   return parsed.ok() ? std::move(parsed).value() : Json(text);
 }
 
-Json dtype_json(const TensorInfo& t) { return t.dtype_name.empty() || !t.error.empty() ? Json() : Json(t.dtype_name); }
+Json dtype_json(const TensorInfo& t) { return t.dtype_name.empty() || !t.is_described() ? Json() : Json(t.dtype_name); }
 
 Json tensor_json(const TensorInfo& t) {
   JsonObject out;
   out.reserve(11);
-  const bool array = t.is_array() && t.error.empty();
+  const bool array = t.is_array() && t.is_described();
   if (t.item) out.emplace_back("item", *t.item);
   out.emplace_back("name", t.name);
   out.emplace_back("path", path_json(t.path));

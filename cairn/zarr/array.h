@@ -32,10 +32,10 @@ struct ArrayMetadata {
   Shape shape;
   Shape chunk_shape;  // of one stored value: for sharded arrays the shard
   DType dtype = DType::kUint8;
-  std::size_t element_size = 1;
-  std::string dtype_name;     // Cairn's name, or as stored for kOpaque
-  bool fill_is_null = false;  // v2 only: missing chunks read as zero bytes
-  Bytes fill_value;           // one element, little-endian; zero bytes if null
+  std::size_t element_size = 1;  // 0: elements have no fixed size; such an array can be verified, but not read
+  std::string dtype_name;        // Cairn's name, or as stored for kOpaque ("|O (vlen-utf8)" with what makes objects bytes)
+  bool fill_is_null = false;     // v2 only: missing chunks read as zero bytes
+  Bytes fill_value;              // one element, little-endian; zero bytes if null
   ChunkKeys keys;
   CodecChain codecs;  // elements of one chunk to stored bytes and back
   Json attributes;

@@ -203,6 +203,13 @@ DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std:
   return {out, walk.checksummed};
 }
 
+DecodedBytes decode_unsized(std::span<const ByteStep> steps, ByteView stored, std::uint64_t max_size, Bytes& owned) {
+  Walk walk{.current = stored, .owned = {}};
+  for (std::size_t i = steps.size(); i-- > 0;) undo_inner(steps[i], max_size, walk);
+  owned = std::move(walk.owned);  // moves no bytes, so that the view stays good
+  return {walk.current, walk.checksummed};
+}
+
 MutableByteView Scratch::bytes(std::size_t size) {
   if (buffer_.size() < size) {
     buffer_ = Buffer();  // give back before taking, so that both are never held at once

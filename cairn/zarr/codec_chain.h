@@ -81,17 +81,26 @@ inline bool is_zstd(const ByteStep& step) {
 
 struct ShardCodec;
 
+// What turns elements of no fixed size into bytes. Such a chunk is checked, but not read.
+enum class ObjectCodec : std::uint8_t {
+  kNone,       // elements have a size
+  kVlenUtf8,   // objects.h
+  kVlenBytes,  // the same without the rules of UTF-8
+  kOther,      // JSON, MessagePack, pickles: only the steps around them are checked
+};
+
 struct CodecChain {
   // Transpose: dimension i of the encoded chunk is dimension order[i] of the decoded one. Empty: none.
   std::vector<std::size_t> order;
-  Shape shape;                              // of the encoded chunk, that is after the transpose
-  std::uint64_t nbytes = 0;                 // of its elements
-  bool swap_bytes = false;                  // elements are stored big-endian
-  std::shared_ptr<const ShardCodec> shard;  // set: sharding_indexed instead of bytes
-  std::vector<ByteStep> steps;              // in writing order
+  Shape shape;                               // of the encoded chunk, that is after the transpose
+  std::uint64_t nbytes = 0;                  // of its elements
+  bool swap_bytes = false;                   // elements are stored big-endian
+  std::shared_ptr<const ShardCodec> shard;   // set: sharding_indexed instead of bytes
+  ObjectCodec objects = ObjectCodec::kNone;  // not kNone: instead of bytes; then nbytes is 0
+  std::vector<ByteStep> steps;               // in writing order
 
   // Stored bytes are the elements of the encoded chunk in C order, as the machine has them.
-  [[nodiscard]] bool raw() const { return !shard && steps.empty() && !swap_bytes; }
+  [[nodiscard]] bool raw() const { return !shard && steps.empty() && !swap_bytes && objects == ObjectCodec::kNone; }
 };
 
 // sharding_indexed: a chunk stored as a grid of smaller chunks and an index (shard.h).
@@ -132,5 +141,8 @@ struct DecodedBytes {
 // The same without a destination: borrows `stored` where nothing has to be undone. A small hostile value cannot make it
 // allocate `nbytes`: memory grows with what really decodes.
 DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes, Scratch& scratch);
+
+// The same for a value whose decoded size is not known, but is at most `max_size`; `owned` is where the bytes may lie.
+DecodedBytes decode_unsized(std::span<const ByteStep> steps, ByteView stored, std::uint64_t max_size, Bytes& owned);
 
 }  // namespace cairn::zarr

@@ -91,11 +91,13 @@ std::optional<DType> extension_type(std::string_view name) {
   return small_int || small_float ? dtype : std::nullopt;
 }
 
+bool is_object(std::string_view text) { return text == "|O" || text == "O" || text == "object"; }
+
 ElementType parse_typestr(const std::string& text) {
   if (const auto dtype = extension_type(text)) return known(*dtype);
   const std::string_view view = text;
   const char order = text.empty() ? '\0' : text[0];
-  if (text == "O" || text == "|O" || text == "object") unknown_type("dtype", text, ": its elements have no fixed size");
+  if (is_object(text)) unknown_type("dtype", text, ": its elements have no fixed size");
   if (text.size() < 3 || (order != '<' && order != '>' && order != '|')) unknown_type("dtype", text, "");
   const char kind = text[1];
   const auto size = parse_size(view.substr(2));
@@ -159,6 +161,10 @@ std::size_t structure_size(const JsonArray& fields, int depth) {
 
 constexpr std::string_view kVariableLength[] = {"string", "bytes", "variable_length_utf8", "variable_length_bytes", "object"};
 
+bool is_variable_length(std::string_view name) {
+  return std::find(std::begin(kVariableLength), std::end(kVariableLength), name) != std::end(kVariableLength);
+}
+
 const Json& require(const Json* config, std::string_view member, std::string_view type) {
   const Json* value = config ? config->find(member) : nullptr;
   if (!value)
@@ -213,8 +219,7 @@ ElementType parse_named(const std::string& name, const Json* config, int depth) 
     const auto bits = parse_size(std::string_view(name).substr(1));
     if (bits && *bits > 0 && *bits % 8 == 0) return opaque(*bits / 8, "|V" + std::to_string(*bits / 8));
   }
-  const bool variable = std::find(std::begin(kVariableLength), std::end(kVariableLength), name) != std::end(kVariableLength);
-  unknown_type("data_type", name, variable ? ": its elements have no fixed size" : "");
+  unknown_type("data_type", name, is_variable_length(name) ? ": its elements have no fixed size" : "");
 }
 
 ElementType parse_data_type(const Json& data_type, int depth) {
@@ -243,11 +248,16 @@ ElementType parse_structure(const Json* config, const std::string& type, int dep
 }  // namespace
 
 ElementType parse_v2_dtype(const Json& dtype) {
-  if (const auto* text = dtype.as_string()) return parse_typestr(*text);
+  if (const auto* text = dtype.as_string()) return is_object(*text) ? opaque(0, "|O") : parse_typestr(*text);
   if (const auto* fields = dtype.as_array()) return opaque(structure_size(*fields, 0), to_text(dtype));
   bad_type("dtype", dtype);
 }
 
-ElementType parse_v3_data_type(const Json& data_type) { return parse_data_type(data_type, 0); }
+ElementType parse_v3_data_type(const Json& data_type) {
+  const Json* member = data_type.find("name");
+  const std::string* name = data_type.as_string() ? data_type.as_string() : member ? member->as_string() : nullptr;
+  if (name && is_variable_length(*name)) return opaque(0, *name);
+  return parse_data_type(data_type, 0);
+}
 
 }  // namespace cairn::zarr

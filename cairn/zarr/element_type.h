@@ -11,15 +11,15 @@ namespace cairn::zarr {
 
 struct ElementType {
   DType dtype = DType::kUint8;
-  std::size_t size = 1;  // bytes of one element, in memory and stored
-  // Cairn's name. For kOpaque NumPy's ("|S8", "<U4", ">M8[ns]", "|V3"), or the JSON of the fields of a structure.
+  std::size_t size = 1;  // bytes of one element, in memory and stored; 0: they differ (strings, objects)
+  // Cairn's name. For kOpaque NumPy's ("|S8", "<U4", ">M8[ns]", "|V3", "|O"), the JSON of the fields of a structure, or what
+  // v3 calls elements of no fixed size ("string").
   std::string name;
   bool big_endian = false;    // v2 only; kOpaque elements are kept as stored, so never for them
   bool needs_endian = false;  // v3: elements whose `bytes` codec must name a byte order
 };
 
-// Both throw data_loss for what is no such type, and unimplemented, naming it, for one Cairn does not read: variable-length
-// elements have no fixed size.
+// Both throw data_loss for what is no such type, and unimplemented, naming it, for one Cairn does not know.
 ElementType parse_v2_dtype(const Json& dtype);
 ElementType parse_v3_data_type(const Json& data_type);
 

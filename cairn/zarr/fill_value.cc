@@ -271,10 +271,10 @@ Bytes parse_fill(const Json& fill, const ElementType& type, Format format) {
 }  // namespace
 
 Bytes parse_v2_fill(const Json* fill, const ElementType& type) {
-  if (!fill || fill->is_null()) return Bytes(type.size);
+  if (type.size == 0 || !fill || fill->is_null()) return Bytes(type.size);
   return parse_fill(*fill, type, Format::kV2);
 }
 
-Bytes parse_v3_fill(const Json& fill, const ElementType& type) { return parse_fill(fill, type, Format::kV3); }
+Bytes parse_v3_fill(const Json& fill, const ElementType& type) { return type.size == 0 ? Bytes() : parse_fill(fill, type, Format::kV3); }
 
 }  // namespace cairn::zarr

@@ -2,6 +2,7 @@
 #include <cairn/error.h>
 #include <cairn/zarr/metadata_json.h>
 
+#include <algorithm>
 #include <string>
 
 namespace cairn::zarr {
@@ -44,15 +45,15 @@ Shape parse_extents(const Json& value, std::string_view member, std::int64_t min
 }
 
 std::uint64_t chunk_bytes(const Shape& chunk_shape, std::size_t element_size) {
-  std::uint64_t bytes = element_size;
+  std::uint64_t bytes = std::max<std::size_t>(element_size, 1);
   for (const std::int64_t extent : chunk_shape)
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes) || bytes > kMaxChunkBytes)
       throw Error(Code::kDataLoss, "chunk shape " + shape_text(chunk_shape) + " is impossibly large");
-  return bytes;
+  return element_size == 0 ? 0 : bytes;
 }
 
 void check_array_size(const Shape& shape, std::size_t element_size) {
-  std::uint64_t bytes = element_size;
+  std::uint64_t bytes = std::max<std::size_t>(element_size, 1);
   for (const std::int64_t extent : shape)
     if (extent != 0 && (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes) || bytes > kMaxArrayBytes))
       throw Error(Code::kDataLoss, "shape " + shape_text(shape) + " is impossibly large");

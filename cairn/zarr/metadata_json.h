@@ -16,7 +16,7 @@ const std::string& required_text(const Json& object, std::string_view member);
 // An array of integers, each at least `minimum`; data_loss, naming `member`, otherwise.
 Shape parse_extents(const Json& value, std::string_view member, std::int64_t minimum);
 
-// Bytes of one chunk; data_loss where no machine could hold it.
+// Bytes of one chunk (0 for elements of no fixed size); data_loss where no machine could hold it.
 std::uint64_t chunk_bytes(const Shape& chunk_shape, std::size_t element_size);
 // Data_loss for an array whose offsets do not fit into 64 bits (extents of 0 left out, so that strides fit as well).
 void check_array_size(const Shape& shape, std::size_t element_size);

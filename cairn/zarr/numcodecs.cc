@@ -141,7 +141,7 @@ ByteStep parse_lookup3(const NumcodecsCodec& codec) {
 std::string why_not(std::string_view id) {
   if (id == "pickle") return ": to read a pickle is to run a program";
   if (id == "base64") return ": decode it with numcodecs";
-  if (is_object_codec(id) || id == "categorize") return ": its elements have no fixed size";
+  if (object_codec(id) != ObjectCodec::kNone || id == "categorize") return ": its elements have no fixed size";
   if (id == "lzma" || id == "zfpy" || id == "pcodec" || id == "lzf") return ": Cairn has no decoder for it";
   return "";
 }
@@ -154,9 +154,11 @@ bool is_array_filter(std::string_view id) {
 
 bool flattens(std::string_view id) { return id == "delta" || id == "fixedscaleoffset" || id == "packbits"; }
 
-bool is_object_codec(std::string_view id) {
-  constexpr std::string_view kIds[] = {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "json", "msgpack2", "msgpack", "pickle"};
-  return std::find(std::begin(kIds), std::end(kIds), id) != std::end(kIds);
+ObjectCodec object_codec(std::string_view id) {
+  constexpr std::string_view kOthers[] = {"vlen-array", "json2", "json", "msgpack2", "msgpack", "pickle"};
+  if (id == "vlen-utf8") return ObjectCodec::kVlenUtf8;
+  if (id == "vlen-bytes") return ObjectCodec::kVlenBytes;
+  return std::find(std::begin(kOthers), std::end(kOthers), id) != std::end(kOthers) ? ObjectCodec::kOther : ObjectCodec::kNone;
 }
 
 std::vector<ByteStep> parse_numcodecs(std::string_view id, const Json& config, const std::optional<DType>& element) {

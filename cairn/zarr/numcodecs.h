@@ -20,7 +20,7 @@ std::vector<ByteStep> parse_numcodecs(std::string_view id, const Json& config, c
 bool is_array_filter(std::string_view id);
 // Whether its result depends on the order of the elements, or loses their shape.
 bool flattens(std::string_view id);
-// Whether it turns objects (strings, bytes, ...) of no fixed size into bytes: such are not decoded.
-bool is_object_codec(std::string_view id);
+// Whether it turns objects (strings, bytes, ...) of no fixed size into bytes, and which; kNone if not.
+ObjectCodec object_codec(std::string_view id);
 
 }  // namespace cairn::zarr

@@ -19,6 +19,8 @@ constexpr std::uint64_t kStridedPiece = std::uint64_t{4} << 20U;
 
 void check_read(const BoxRead& read) {
   const ArrayMetadata& metadata = read.array->metadata();
+  if (metadata.element_size == 0)
+    throw Error(Code::kUnimplemented, "elements of type " + metadata.dtype_name + " have no fixed size and cannot be read");
   if (read.box->rank() != metadata.shape.size() || read.box->origin.size() != read.box->rank())
     throw Error(Code::kInvalidArgument,
                 "the box " + box_text(*read.box) + " has not the array's rank " + std::to_string(metadata.shape.size()));

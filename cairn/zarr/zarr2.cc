@@ -13,6 +13,7 @@
 #include <cairn/zarr/numcodecs.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -45,20 +46,33 @@ void parse_step(const Json& codec, std::string_view member, std::vector<ByteStep
      });
 }
 
-std::vector<ByteStep> parse_steps(const Json& root) {
-  std::vector<ByteStep> steps;
-  if (const Json* filters = root.find("filters"); filters && !filters->is_null()) {
-    const JsonArray* list = filters->as_array();
-    if (!list) throw Error(Code::kDataLoss, "filters: " + to_text(*filters) + " is neither null nor a list");
-    for (const Json& filter : *list) parse_step(filter, "filter", steps);
-  }
-  const Json& compressor = required_member(root, "compressor");
-  if (!compressor.is_null()) parse_step(compressor, "compressor", steps);
-  return steps;
+std::span<const Json> parse_filters(const Json& root) {
+  const Json* filters = root.find("filters");
+  if (!filters || filters->is_null()) return {};
+  if (const JsonArray* list = filters->as_array()) return *list;
+  throw Error(Code::kDataLoss, "filters: " + to_text(*filters) + " is neither null nor a list");
 }
 
-CodecChain parse_chain(const Json& root, const ArrayMetadata& metadata, bool big_endian) {
-  CodecChain chain;
+// The first filter of elements of no fixed size makes them bytes. Returns its id.
+std::string take_object_codec(std::span<const Json>& filters, CodecChain& chain) {
+  const Json* id = filters.empty() ? nullptr : filters[0].find("id");
+  if (id && id->as_string()) chain.objects = object_codec(*id->as_string());
+  if (chain.objects == ObjectCodec::kNone) throw Error(Code::kDataLoss, "dtype '|O' without a filter that makes bytes of its elements");
+  filters = filters.subspan(1);
+  return *id->as_string();
+}
+
+void parse_steps(const Json& root, ArrayMetadata& metadata) {
+  CodecChain& chain = metadata.codecs;
+  std::span<const Json> filters = parse_filters(root);
+  if (metadata.element_size == 0) metadata.dtype_name += " (" + take_object_codec(filters, chain) + ")";
+  for (const Json& filter : filters) parse_step(filter, "filter", chain.steps);
+  const Json& compressor = required_member(root, "compressor");
+  if (!compressor.is_null()) parse_step(compressor, "compressor", chain.steps);
+}
+
+void parse_chain(const Json& root, ArrayMetadata& metadata, bool big_endian) {
+  CodecChain& chain = metadata.codecs;
   chain.shape = metadata.chunk_shape;
   const std::size_t rank = chain.shape.size();
   if (is_fortran_order(root) && rank > 1) {
@@ -67,8 +81,7 @@ CodecChain parse_chain(const Json& root, const ArrayMetadata& metadata, bool big
   }
   chain.nbytes = chunk_bytes(chain.shape, metadata.element_size);
   chain.swap_bytes = big_endian;
-  chain.steps = parse_steps(root);
-  return chain;
+  parse_steps(root, metadata);
 }
 
 void check_format(const Json& root) {
@@ -98,7 +111,7 @@ ArrayMetadata parse_zarray(std::string_view json) {
   metadata.element_size = type.size;
   metadata.dtype_name = std::move(type.name);
   metadata.keys = {.c_prefix = false, .separator = parse_separator(root)};
-  metadata.codecs = parse_chain(root, metadata, type.big_endian);
+  parse_chain(root, metadata, type.big_endian);
   return metadata;
 }
 

@@ -194,10 +194,14 @@ struct ChainParser {
   void add_to_bytes(const Extension& codec);
 };
 
+bool makes_bytes(const Extension& codec) {
+  return codec.name == "bytes" || codec.name == "sharding_indexed" || object_codec(codec.name) != ObjectCodec::kNone;
+}
+
 void ChainParser::check_order(const Extension& codec) const {
   const std::string name = "codec '" + std::string(codec.name) + "'";
   const std::string_view id = numcodecs_id(codec);
-  const bool to_bytes = codec.name == "bytes" || codec.name == "sharding_indexed";
+  const bool to_bytes = makes_bytes(codec);
   const bool of_arrays = codec.name == "transpose" || is_array_filter(id);
   if (in_bytes && (to_bytes || of_arrays)) throw Error(Code::kDataLoss, name + " cannot follow a codec that makes bytes");
   if (!in_bytes && !to_bytes && !of_arrays) throw Error(Code::kDataLoss, name + " comes before 'bytes' or 'sharding_indexed'");
@@ -211,6 +215,10 @@ void ChainParser::check_order(const Extension& codec) const {
 void ChainParser::add_to_bytes(const Extension& codec) {
   in_bytes = true;
   if (codec.name == "sharding_indexed") return parse_sharding(codec, type, depth, chain);
+  chain.objects = object_codec(codec.name);
+  if ((chain.objects == ObjectCodec::kNone) != (type.size > 0))
+    throw Error(Code::kDataLoss, "codec '" + std::string(codec.name) + "' cannot encode elements of type " + type.name);
+  if (chain.objects != ObjectCodec::kNone) return;
   if (!filtered) return parse_bytes(codec, type, chain);
   // Behind a filter elements may have another type, whose size is not the array's.
   if (parse_endian(codec, false)) throw Error(Code::kUnimplemented, "big-endian elements behind a filter are not supported");
@@ -222,7 +230,7 @@ void ChainParser::add(const Extension& codec) {
     transposed = true;
     return parse_transpose(codec, chain);
   }
-  if (codec.name == "bytes" || codec.name == "sharding_indexed") return add_to_bytes(codec);
+  if (makes_bytes(codec)) return add_to_bytes(codec);
   filtered = filtered || !in_bytes;
   flattened = flattened || flattens(numcodecs_id(codec));
   add_steps(codec, type.dtype, chain);
@@ -246,6 +254,12 @@ Shape innermost_chunk(const CodecChain& chain) {
   Shape shape(encoded.size());
   for (std::size_t d = 0; d < encoded.size(); ++d) shape[chain.order[d]] = encoded[d];
   return shape;
+}
+
+// Elements of no fixed size: what makes them bytes belongs to what they are.
+std::string_view object_codec_name(const CodecChain& chain) {
+  if (chain.shard) return object_codec_name(chain.shard->codecs);
+  return chain.objects == ObjectCodec::kVlenUtf8 ? "vlen-utf8" : chain.objects == ObjectCodec::kVlenBytes ? "vlen-bytes" : "objects";
 }
 
 // ---- the other members ----
@@ -328,6 +342,7 @@ ArrayMetadata parse_zarr_json(std::string_view json) {
   metadata.dtype = type.dtype;
   metadata.element_size = type.size;
   metadata.dtype_name = std::move(type.name);
+  if (type.size == 0) metadata.dtype_name += " (" + std::string(object_codec_name(metadata.codecs)) + ")";
   return metadata;
 }
 
