@@ -46,10 +46,10 @@ struct TensorInfo {
   // Why the array cannot be read: missing or damaged metadata, then dtype_name is "?"; or elements of no fixed size. Else "".
   std::string error;
 
-  // Whether type and shape are known, be it readable or not.
-  [[nodiscard]] bool is_described() const { return dtype_name != "?"; }
   // Whether it has array data: false for strings, placeholders and empty nodes.
   [[nodiscard]] bool is_array() const { return dtype_name != "string" && !dtype_name.empty(); }
+  // Whether it is known what it is: also true for an array without damage that cannot be read for its type.
+  [[nodiscard]] bool is_described() const { return error.empty() || (is_array() && dtype_name != "?"); }
 };
 
 // What an opened checkpoint is. Facts are ordered (label, value) pairs for people; the rest is for programs.

@@ -114,7 +114,7 @@ int status_of(const Checkpoint& checkpoint) {
   std::size_t unreadable = 0;
   const TensorInfo* first = nullptr;
   for (const auto& t : checkpoint.tensors()) {
-    if (t.error.empty()) continue;
+    if (t.is_described()) continue;
     ++unreadable;
     if (first == nullptr) first = &t;
   }
