@@ -47,6 +47,15 @@ void decode_shard(const DecodeContext& context, const CodecChain& chain, ByteVie
   }
 }
 
+// All elements of the encoded chunk.
+ArrayView chunk_view(const DecodeContext& context, const CodecChain& chain, ByteView elements) {
+  return {.data = elements.data(),
+          .dtype = context.metadata.dtype,
+          .element_size = context.metadata.element_size,
+          .shape = chain.shape,
+          .strides = c_strides(chain.shape, context.metadata.element_size)};
+}
+
 }  // namespace
 
 Wanted transposed(const CodecChain& chain, Wanted wanted) {
@@ -73,13 +82,31 @@ void decode_value(const DecodeContext& context, const CodecChain& chain, ByteVie
   if (chain.shard) return decode_shard(context, chain, stored, wanted, scratch);
   if (!chain.swap_bytes && lands_whole(chain, wanted))
     return decode_whole(context, chain, stored, {wanted.out.data, static_cast<std::size_t>(chain.nbytes)});
-  const DecodedBytes decoded = decode_steps(chain.steps, stored, chain.nbytes, scratch);
-  const ArrayView elements{.data = decoded.bytes.data(),
-                           .dtype = context.metadata.dtype,
-                           .element_size = context.metadata.element_size,
-                           .shape = chain.shape,
-                           .strides = c_strides(chain.shape, context.metadata.element_size)};
+  const ArrayView elements = chunk_view(context, chain, decode_steps(chain.steps, stored, chain.nbytes, scratch).bytes);
   land_elements(context, chain, subview(elements, wanted.part), wanted.out);
+}
+
+void decode_shared(const DecodeContext& context, const CodecChain& chain, ByteView stored, std::span<const Taker> takers,
+                   Scratch& scratch) {
+  const auto whole = std::find_if(takers.begin(), takers.end(), [](const Taker& taker) { return taker.direct != nullptr; });
+  ByteView elements;
+  if (whole != takers.end()) {
+    const MutableByteView out(whole->direct, static_cast<std::size_t>(chain.nbytes));
+    decode_whole(context, chain, stored, out);
+    elements = out;
+  } else {
+    elements = decode_steps(chain.steps, stored, chain.nbytes, scratch).bytes;
+  }
+  const ArrayView chunk = chunk_view(context, chain, elements);
+  for (const Taker& taker : takers) {
+    if (taker.direct == elements.data()) continue;
+    if (taker.direct != nullptr) {
+      std::copy(elements.begin(), elements.end(), taker.direct);
+      continue;
+    }
+    const Wanted wanted = transposed(chain, *taker.wanted);
+    land_elements(context, chain, subview(chunk, wanted.part), wanted.out);
+  }
 }
 
 void decode_whole(const DecodeContext& context, const CodecChain& chain, ByteView stored, MutableByteView out) {

@@ -4,7 +4,9 @@
 #include <cairn/types.h>
 #include <cairn/zarr/array.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace cairn::zarr {
 
@@ -30,6 +32,13 @@ struct DecodeContext {
 
 // Decodes `stored`, the value of a chunk of this chain, whole shards included. Throws data_loss.
 void decode_value(const DecodeContext& context, const CodecChain& chain, ByteView stored, Wanted wanted, Scratch& scratch);
+// What one of several wants of the same value.
+struct Taker {
+  std::byte* direct = nullptr;     // set: all of it, in place
+  const Wanted* wanted = nullptr;  // set: this part
+};
+// Decodes a chunk without an inner grid once, for all takers.
+void decode_shared(const DecodeContext& context, const CodecChain& chain, ByteView stored, std::span<const Taker> takers, Scratch& scratch);
 // Decodes a chunk without an inner grid, all of it, in C order and without gaps, into `out`.
 void decode_whole(const DecodeContext& context, const CodecChain& chain, ByteView stored, MutableByteView out);
 // Copies raw elements; swaps their bytes if the chain says so; refuses bool values that are none.

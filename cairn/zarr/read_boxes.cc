@@ -63,13 +63,17 @@ class Runner {
   void run_neighbours(const Task& task);
   bool run_scatter(const Task& task);
   bool run_stream(const Unit& unit);
-  bool run_part(const Unit& unit);
+  bool run_part(const Unit& unit, ValueStreams& streams);
+  bool run_parts(std::span<const Unit> units);
   void stream_part(const DecodeContext& context, const CodecChain& chain, const Wanted& wanted, ZstdStream& stream);
   void run_apart(const Unit& unit);
   void run_rows(const Unit& unit);
-  void run_by_key(const Unit& unit);
+  void run_by_key(std::span<const Unit> units);
   void read_piece(const Task& task);
   void land(const Unit& unit, ByteView stored, Workspace& space);
+  void land_all(std::span<const Unit> units, ByteView stored, Workspace& space);
+  [[nodiscard]] bool same_value(const Unit& a, const Unit& b) const;
+  [[nodiscard]] std::span<const Unit> value_at(std::size_t first, std::size_t end) const;
 
   [[nodiscard]] DecodeContext decode_context(const Unit& unit) const {
     const BoxRead& read = reads_[unit.place.read];
@@ -143,6 +147,20 @@ bool joins(const Task& task, const Unit& last, const Unit& unit) {
   return unit.offset <= task.offset + task.length + kRunGap && unit.offset + unit.length <= task.offset + kRunBytes;
 }
 
+// Whether both want something of one stored value.
+bool Runner::same_value(const Unit& a, const Unit& b) const {
+  if (a.kind != b.kind || a.chain != b.chain) return false;
+  if (a.kind == UnitKind::kValue) return a.file == b.file && a.offset == b.offset && a.length == b.length;
+  return a.kind == UnitKind::kByKey && a.place.chunk == b.place.chunk && reads_[a.place.read].array == reads_[b.place.read].array;
+}
+
+// The units from `first` on, before `end`, that want something of the same value.
+std::span<const Unit> Runner::value_at(std::size_t first, std::size_t end) const {
+  std::size_t last = first + 1;
+  while (last < end && same_value(units_[first], units_[last])) ++last;
+  return std::span(units_).subspan(first, last - first);
+}
+
 Task task_of(const Unit& unit, std::size_t number) {
   const bool in_file = unit.kind == UnitKind::kDirect || unit.kind == UnitKind::kValue || unit.kind == UnitKind::kSpan;
   return {.kind = in_file ? TaskKind::kRun : TaskKind::kApart,
@@ -161,7 +179,7 @@ std::vector<Task> Runner::make_tasks() const {
       for (std::uint64_t at = 0; at < unit.length; at += kDirectPiece)
         tasks.push_back(
             {.kind = TaskKind::kPiece, .first = i, .count = 1, .offset = at, .length = std::min(kDirectPiece, unit.length - at)});
-    } else if (!tasks.empty() && joins(tasks.back(), units_[i - 1], unit)) {
+    } else if (!tasks.empty() && (same_value(units_[i - 1], unit) || joins(tasks.back(), units_[i - 1], unit))) {
       Task& task = tasks.back();
       ++task.count;
       task.nbytes += unit.nbytes;
@@ -174,7 +192,11 @@ std::vector<Task> Runner::make_tasks() const {
 }
 
 void Runner::run_units() {
-  const auto position = [](const Unit& unit) { return std::tuple(unit.file, unit.offset); };
+  // Values without a place are sorted by what they are, so that all who want one are neighbours, too.
+  const auto position = [&](const Unit& unit) {
+    const bool by_key = unit.kind == UnitKind::kByKey;
+    return std::tuple(unit.file, unit.offset, unit.kind, by_key ? reads_[unit.place.read].array : nullptr, by_key ? unit.place.chunk : 0);
+  };
   const auto before = [&](const Unit& a, const Unit& b) { return position(a) < position(b); };
   if (!std::is_sorted(units_.begin(), units_.end(), before)) std::sort(units_.begin(), units_.end(), before);
   std::vector<Task> tasks = make_tasks();
@@ -193,10 +215,12 @@ void Runner::run_task(const Task& task) {
     case TaskKind::kPiece:
       return read_piece(task);
     case TaskKind::kApart:
-      for (std::size_t i = task.first; i < task.first + task.count; ++i) {
-        const Unit& unit = units_[i];
-        in([&] { return where(reads_, unit.place); }, [&] { run_apart(unit); });
-        count(unit.nbytes);
+      for (std::size_t i = task.first, end = task.first + task.count; i < end;) {
+        const auto units = value_at(i, end);
+        in([&] { return where(reads_, units[0].place); },
+           [&] { units[0].kind == UnitKind::kByKey ? run_by_key(units) : run_apart(units[0]); });
+        for (const Unit& unit : units) count(unit.nbytes);
+        i += units.size();
       }
   }
 }
@@ -251,7 +275,8 @@ bool Runner::run_scatter(const Task& task) {
 }
 
 void Runner::run_neighbours(const Task& task) {
-  if (task.count == 1 && (run_stream(units_[task.first]) || run_part(units_[task.first]))) return;
+  const auto first_value = value_at(task.first, task.first + task.count);
+  if (first_value.size() == task.count && ((task.count == 1 && run_stream(first_value[0])) || run_parts(first_value))) return;
   if (run_scatter(task)) return;
   std::uint64_t scratch = 0;
   for (std::size_t i = task.first; i < task.first + task.count; ++i) scratch = std::max(scratch, scratch_for(units_[i]));
@@ -259,16 +284,18 @@ void Runner::run_neighbours(const Task& task) {
   const Workspaces::Loan space(workspaces_);
   const MutableByteView stored = space->encoded.bytes(task.length).first(task.length);
   const bool together = task.count > 1 && can([&] { files_.read_into(units_[task.first].file, task.offset, stored); });
-  for (std::size_t i = task.first; i < task.first + task.count; ++i) {
-    const Unit& unit = units_[i];
+  for (std::size_t i = task.first, end = task.first + task.count; i < end;) {
+    const auto units = value_at(i, end);
+    const Unit& unit = units[0];
     const MutableByteView own = stored.subspan(unit.offset - task.offset, unit.length);
     in([&] { return where(reads_, unit.place); },
        [&] {
          // A run that cannot be read is read one by one, so that the error names the right chunk.
          if (!together) files_.read_into(unit.file, unit.offset, own);
-         land(unit, own, *space);
+         land_all(units, own, *space);
        });
-    count(unit.nbytes);
+    for (const Unit& each : units) count(each.nbytes);
+    i += units.size();
   }
 }
 
@@ -295,21 +322,40 @@ bool Runner::run_stream(const Unit& unit) {
   return done;
 }
 
-// Part of a value that is too large to be decoded whole, or of which little is wanted: its decoder walks on from where the
-// part before ended. False: another case.
-bool Runner::run_part(const Unit& unit) {
+// Parts of a value that is too large to be decoded whole, or of which little is wanted: one after the other, as they lie in
+// it. False: another case.
+bool Runner::run_parts(std::span<const Unit> units) {
+  const CodecChain& chain = *units[0].chain;
+  const bool needed = too_large(chain, context_.budget);
+  if (units[0].kind != UnitKind::kValue || !can_stream(chain) || !(needed || chain.nbytes >= kPartial)) return false;
+  if (std::any_of(units.begin(), units.end(), [](const Unit& unit) { return unit.direct != nullptr; })) return false;
+  std::vector<std::pair<RawExtent, const Unit*>> parts;
+  std::uint64_t wanted = 0;
+  for (const Unit& unit : units) {
+    const std::size_t element_size = reads_[unit.place.read].array->metadata().element_size;
+    parts.emplace_back(raw_extent(chain.shape, element_size, transposed(chain, *unit.wanted).part), &unit);
+    wanted += unit.nbytes;
+  }
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+  bool apart = true;  // else the decoder would have to go back
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    apart = apart && parts[i - 1].first.offset + parts[i - 1].first.span <= parts[i].first.offset;
+  if (!needed && !(apart && wanted <= chain.nbytes / 2)) return false;
+  ValueStreams own;
+  ValueStreams& streams = context_.streams != nullptr ? *context_.streams : own;
+  return std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return run_part(*part.second, streams); });
+}
+
+// One part; the decoder walks on from where the part before ended. False: it cannot.
+bool Runner::run_part(const Unit& unit, ValueStreams& streams) {
   const CodecChain& chain = *unit.chain;
   const bool needed = too_large(chain, context_.budget);
-  const bool worthwhile = chain.nbytes >= kPartial && unit.nbytes <= chain.nbytes / 2;
-  if (unit.kind != UnitKind::kValue || unit.direct || !can_stream(chain) || !(needed || worthwhile)) return false;
   const DecodeContext context = decode_context(unit);
   const Wanted wanted = transposed(chain, *unit.wanted);
   const RawExtent extent = raw_extent(chain.shape, context.metadata.element_size, wanted.part);
   const bool done = in([&] { return where(reads_, unit.place); },
                        [&] {
                          const StreamedValue value{files_.path(unit.file), unit.offset, unit.length, chain.nbytes};
-                         ValueStreams own;
-                         ValueStreams& streams = context_.streams != nullptr ? *context_.streams : own;
                          auto stream = streams.take(value, extent.offset, needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse);
                          if (!stream) return false;
                          stream_part(context, chain, wanted, *stream);
@@ -380,6 +426,17 @@ void Runner::land(const Unit& unit, ByteView stored, Workspace& space) {
   decode_value(context, *unit.chain, stored, *unit.wanted, space.decoded);
 }
 
+// The same for all who want something of one value, which is decoded once.
+void Runner::land_all(std::span<const Unit> units, ByteView stored, Workspace& space) {
+  if (units.size() == 1 || units[0].chain->shard) {  // of a shard each takes the inner chunks it wants
+    for (const Unit& unit : units) land(unit, stored, space);
+    return;
+  }
+  std::vector<Taker> takers;
+  for (const Unit& unit : units) takers.push_back({unit.direct, unit.wanted.get()});
+  decode_shared(decode_context(units[0]), *units[0].chain, stored, takers, space.decoded);
+}
+
 void Runner::run_apart(const Unit& unit) {
   switch (unit.kind) {
     case UnitKind::kMissing:
@@ -387,7 +444,7 @@ void Runner::run_apart(const Unit& unit) {
     case UnitKind::kRows:
       return run_rows(unit);
     default:
-      return run_by_key(unit);
+      return;
   }
 }
 
@@ -421,16 +478,18 @@ void Runner::run_rows(const Unit& unit) {
   }
 }
 
-void Runner::run_by_key(const Unit& unit) {
-  const BoxRead& read = reads_[unit.place.read];
-  const auto value = read.array->store()->map(chunk_key(reads_, unit.place));
-  if (!value) {
-    if (!unit.direct) return land_missing(decode_context(unit), unit.wanted->out);
-    return land_missing(decode_context(unit), *read.out);  // the only chunk, all of it
+void Runner::run_by_key(std::span<const Unit> units) {
+  const auto value = reads_[units[0].place.read].array->store()->map(chunk_key(reads_, units[0].place));
+  std::uint64_t scratch = 0;
+  for (const Unit& unit : units) {
+    // Without parts it is the only chunk, all of it.
+    if (!value) land_missing(decode_context(unit), unit.direct ? *reads_[unit.place.read].out : unit.wanted->out);
+    scratch = std::max(scratch, scratch_for(unit));
   }
-  const auto held = lease(scratch_for(unit));
+  if (!value) return;
+  const auto held = lease(scratch);
   const Workspaces::Loan space(workspaces_);
-  land(unit, value->bytes, *space);
+  land_all(units, value->bytes, *space);
 }
 
 }  // namespace
