@@ -92,10 +92,8 @@ std::vector<ListEntry> entries_of(const Level& leaves, std::string_view prefix, 
   return entries;
 }
 
-}  // namespace
-
-std::vector<ListEntry> list_keys(NodeReader& reader, const NodeExpectation& root, std::string_view prefix) {
-  WorkLimit limit;
+// The leaves that may hold keys with the prefix.
+Level leaf_level(NodeReader& reader, const NodeExpectation& root, std::string_view prefix, WorkLimit& limit) {
   Level level;
   level.push_back({.expected = root, .node = nullptr});
   load_level(reader, level);
@@ -105,7 +103,26 @@ std::vector<ListEntry> list_keys(NodeReader& reader, const NodeExpectation& root
     load_level(reader, level);
     limit.add_nodes(level);
   }
-  return entries_of(level, prefix, limit);
+  return level;
+}
+
+}  // namespace
+
+std::vector<ListEntry> list_keys(NodeReader& reader, const NodeExpectation& root, std::string_view prefix) {
+  WorkLimit limit;
+  return entries_of(leaf_level(reader, root, prefix, limit), prefix, limit);
+}
+
+std::vector<LeafAt> load_leaves(NodeReader& reader, const NodeExpectation& root) {
+  WorkLimit limit;
+  Level level = leaf_level(reader, root, {}, limit);
+  std::vector<LeafAt> leaves;
+  leaves.reserve(level.size());
+  for (auto& [expected, node] : level) {
+    limit.add_output(node->node.keys.size() * expected.prefix.size() + node->node.keys.bytes());
+    leaves.push_back({.expected = std::move(expected), .leaf = std::move(node)});
+  }
+  return leaves;
 }
 
 }  // namespace cairn::ocdbt

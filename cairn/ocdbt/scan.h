@@ -13,4 +13,11 @@ namespace cairn::ocdbt {
 // some, those of one level in parallel.
 std::vector<ListEntry> list_keys(NodeReader& reader, const NodeExpectation& root, std::string_view prefix);
 
+struct LeafAt {
+  NodeExpectation expected;
+  NodePtr leaf;
+};
+// All leaves below `root`, by their keys.
+std::vector<LeafAt> load_leaves(NodeReader& reader, const NodeExpectation& root);
+
 }  // namespace cairn::ocdbt
