@@ -29,7 +29,8 @@ std::vector<std::size_t> split_entries(std::span<const std::uint64_t> sizes, con
     std::uint64_t size = sizes[begin];
     const std::size_t most = begin + std::min(count, kMaxNodeEntries);
     while (end < most && (size < target || end - begin < limits.min_entries)) size += sizes[end++] - limits.shared_by_all;
-    if (limits.max_bytes > 0 && size > limits.max_bytes && end - begin > limits.min_entries) --end;
+    // TensorStore gives back an entry that is too much only if others follow.
+    if (limits.max_bytes > 0 && size > limits.max_bytes && end - begin > limits.min_entries && end < sizes.size()) --end;
     for (; begin < end; ++begin) left -= sizes[begin];
     ends.push_back(end);
   }

@@ -144,7 +144,7 @@ def shape(folder, reference=None):
 @pytest.mark.parametrize("seed", range(12))
 def test_nodes_are_cut_where_tensorstore_cuts_them(scratch, seed):
     rng = random.Random(seed)
-    limit = rng.choice([0, 1, 150, 400, 1000, 2500])
+    limit = rng.choice([0, 1, 150, 150, 400, 1000, 2500])
     items = random_items(rng, rng.choice([1, 7, 50, 400, 1400]), [0, 5, 99, 100, 101, 300])
     ours, theirs = scratch / "ours", scratch / "theirs"
     tool(ours, [write(*item) for item in items.items()] + ["c"], new=1, node=limit, sync=0)
@@ -208,6 +208,7 @@ def test_compacts_a_merged_database_into_one(scratch):
 
 TENSORSTORE_WRITER = textwrap.dedent("""
     import sys
+    import time
     import tensorstore as ts
     store = ts.KvStore.open({"driver": "ocdbt", "base": f"file://{sys.argv[1]}/"}).result()
     store.read("first").result()
@@ -215,6 +216,7 @@ TENSORSTORE_WRITER = textwrap.dedent("""
     sys.stdin.readline()
     for i in range(int(sys.argv[2])):
         store.write(f"tensorstore/{i}", b"t" * (i * 7 % 300)).result()
+        time.sleep(0.001 * (i % 2))  # without it, one process runs on while the other waits
 """)
 
 
@@ -241,7 +243,7 @@ def test_both_commit_to_one_database_and_nothing_is_lost(scratch, kind, sync):
     expected |= {b"tensorstore/%d" % i: b"t" * (i * 7 % 300) for i in range(count)}
     assert contents(scratch) == expected
     turns = sum(after - before > 1 for before, after in zip(generations, generations[1:]))
-    assert turns > 5, "the two did not meet"
+    assert turns > 20, "the two did not meet"
     assert not list(scratch.rglob("*.__lock"))
     # Every version that was ours is still what it was.
     for generation, _, num_keys in ours[:: len(ours) // 5]:

@@ -456,6 +456,8 @@ TEST(Split, CutsWhereTheTargetIsReached) {
   EXPECT_THAT(split_entries(ten, {.max_bytes = 1}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_THAT(split_entries(ten, {.max_bytes = 1, .min_entries = 2}), ElementsAre(2, 4, 6, 8, 10));
   EXPECT_THAT(split_entries(ten, {.max_bytes = 64, .min_entries = 1, .shared_by_all = 4}), ElementsAre(10));
+  EXPECT_THAT(split_entries(std::vector<std::uint64_t>{93, 125, 128}, {.max_bytes = 150}), ElementsAre(1, 3))
+      << "the last may be too large";
   EXPECT_TRUE(split_entries({}, {}).empty());
   const std::vector<std::uint64_t> many(kMaxNodeEntries + 1, 20);
   EXPECT_EQ(split_entries(many, {}).size(), 2U);
