@@ -20,7 +20,7 @@ namespace {
 
 using Sources = std::vector<ChunkSource>;
 
-constexpr int kFastLevel = 1;
+constexpr int kFastLevel = 1;  // of zstd, where the level is not given
 
 template <class T>
 std::vector<T> permuted(const std::vector<T>& values, std::span<const std::size_t> order) {
@@ -84,13 +84,10 @@ void check_source_bools(const ArrayMetadata& metadata, ByteView elements) {
     throw Error(Code::kInvalidArgument, "a bool element has the value " + std::to_string(std::to_integer<int>(*bad)) + ", neither 0 nor 1");
 }
 
-const CodecChain& innermost(const CodecChain& chain, Sources& sources) {
+// The chain of the only inner chunk, if there is but one at every level, else of the innermost shard that has several.
+const CodecChain& innermost(const CodecChain& chain) {
   const CodecChain* at = &chain;
-  sources = transposed(*at, std::move(sources));
-  while (at->shard && at->shard->chunk_shape == at->shape) {
-    at = &at->shard->codecs;
-    sources = transposed(*at, std::move(sources));
-  }
+  while (at->shard && at->shard->chunk_shape == at->shape) at = &at->shard->codecs;
   return *at;
 }
 
@@ -99,31 +96,6 @@ const CodecChain& innermost(const CodecChain& chain, Sources& sources) {
 EncodeOptions encode_options(const Compression& compression) {
   const bool automatic = compression.method == Compression::kAuto;
   return {.zstd_effort = automatic ? EncodeOptions::Effort::kAuto : EncodeOptions::Effort::kAsInMetadata};
-}
-
-// A tenth must go: decoding costs time, too, and what merely shrinks a little (float32 weights do by 7 %) is better read at
-// the speed of memory. Blocks from all over the chunk, since weights and zeros may share one.
-bool worth_compressing(ByteView elements) {
-  constexpr std::size_t kSmall = std::size_t{32} << 10U;
-  constexpr std::size_t kTables = 64;  // what a frame of a few bytes spends on what a long one spends only once
-  const std::size_t blocks = elements.size() < kSmall ? 4 : 8;
-  const std::size_t wanted = std::clamp<std::size_t>(elements.size() / 8, std::size_t{1} << 10U, std::size_t{128} << 10U);
-  Bytes gathered;
-  ByteView sample = elements;
-  if (wanted < elements.size()) {
-    const std::size_t size = wanted / blocks;
-    const std::size_t step = (elements.size() - size) / (blocks - 1);
-    gathered.reserve(wanted);
-    for (std::size_t i = 0; i < blocks; ++i) {
-      // Whole cache lines, so that elements of any size stay together as they are in the chunk.
-      const ByteView block = elements.subspan(i * step / 64 * 64, size);
-      gathered.insert(gathered.end(), block.begin(), block.end());
-    }
-    sample = gathered;
-  }
-  Bytes out(compress_bound(Codec::kZstd, sample.size()));
-  const std::size_t n = compress_into(Codec::kZstd, {.level = kFastLevel}, sample, out);
-  return n < sample.size() - sample.size() / 10 + kTables && n < sample.size();
 }
 
 std::uint64_t ChunkEncoder::encoded_bytes(const CodecChain& chain) const {
@@ -141,22 +113,36 @@ std::uint64_t ChunkEncoder::encoded_bytes(const CodecChain& chain) const {
   return total;
 }
 
-// Whether the stored elements are there already, one after the other.
-bool ChunkEncoder::borrows(const CodecChain& chain, const Sources& sources) const {
-  return sources.size() == 1 && sources[0].box.shape == chain.shape && same_type(sources[0].from, metadata_) && !chain.swap_bytes &&
-         sources[0].from.contiguous();
+// The stored elements, if they are there already, one after the other.
+std::optional<ByteView> ChunkEncoder::borrow(const CodecChain& chain, const Sources& sources) const {
+  if (chain.shard || chain.swap_bytes || sources.size() != 1) return std::nullopt;
+  const ArrayView& from = sources[0].from;
+  if (from.shape != chain.shape || !same_type(from, metadata_) || !from.contiguous()) return std::nullopt;
+  return ByteView(from.data, static_cast<std::size_t>(chain.nbytes));
+}
+
+// Whether the stored elements of the only chunk are there already, one after the other.
+std::optional<ByteView> ChunkEncoder::borrowed() const {
+  const CodecChain* chain = &metadata_.codecs;
+  if (sources_.size() != 1) return std::nullopt;
+  if (chain->order.empty() && !chain->shard) return borrow(*chain, sources_);
+  Sources only = transposed(*chain, sources_);
+  while (chain->shard && chain->shard->chunk_shape == chain->shape) {
+    chain = &chain->shard->codecs;
+    only = transposed(*chain, std::move(only));
+  }
+  return borrow(*chain, only);
 }
 
 std::uint64_t ChunkEncoder::begin(Sources sources) {
   pieces_ = {};
   worthwhile_.reset();
   sources_ = std::move(sources);
-  Sources only = sources_;
-  const CodecChain& chain = innermost(metadata_.codecs, only);
-  const bool borrowed = !chain.shard && borrows(chain, only);
+  const CodecChain& chain = innermost(metadata_.codecs);
+  const auto elements = borrowed();
   const bool choose = options_.zstd_effort == EncodeOptions::Effort::kAuto && !chain.steps.empty() && is_zstd(chain.steps[0]);
-  if (borrowed && choose) worthwhile_ = worth_compressing({only[0].from.data, static_cast<std::size_t>(chain.nbytes)});
-  gathered_bytes_ = borrowed ? 0 : metadata_.codecs.nbytes;
+  if (elements && choose) worthwhile_ = worth_compressing(*elements);
+  gathered_bytes_ = elements ? 0 : metadata_.codecs.nbytes;
   encoded_bytes_ = worthwhile_ == false && chain.steps.size() == 1 ? 0 : encoded_bytes(metadata_.codecs);
   return gathered_bytes_ + encoded_bytes_;
 }
@@ -201,8 +187,8 @@ bool ChunkEncoder::encode_shard(const CodecChain& chain, const Sources& sources)
 }
 
 bool ChunkEncoder::encode_elements(const CodecChain& chain, const Sources& sources) {
-  const ByteView elements =
-      borrows(chain, sources) ? ByteView(sources[0].from.data, static_cast<std::size_t>(chain.nbytes)) : gather(chain, sources);
+  const auto there = borrow(chain, sources);
+  const ByteView elements = there ? *there : gather(chain, sources);
   check_source_bools(metadata_, elements);
   if (only_fill(chain, elements)) return false;
   const std::size_t first = pieces_.views().size();

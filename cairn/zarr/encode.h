@@ -60,7 +60,8 @@ class ChunkEncoder {
   void gather_swapped(const ArrayView& from, const MutableArrayView& to) const;
   void apply(const ByteStep& step, std::size_t first);
   void compress(const CompressStep& step, std::size_t first);
-  [[nodiscard]] bool borrows(const CodecChain& chain, const Sources& sources) const;
+  [[nodiscard]] std::optional<ByteView> borrow(const CodecChain& chain, const Sources& sources) const;
+  [[nodiscard]] std::optional<ByteView> borrowed() const;
   [[nodiscard]] bool only_fill(const CodecChain& chain, ByteView elements) const;
   [[nodiscard]] std::uint64_t encoded_bytes(const CodecChain& chain) const;
 
@@ -75,7 +76,7 @@ class ChunkEncoder {
   Pieces pieces_;
 };
 
-// Whether zstd at its fastest level would make `elements` smaller by a tenth or more, judged by some blocks of them.
+// Whether zstd at level 1 would make `elements` smaller by a tenth or more, judged by some blocks of them.
 bool worth_compressing(ByteView elements);
 
 }  // namespace cairn::zarr

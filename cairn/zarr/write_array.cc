@@ -37,6 +37,12 @@ void check_apart(const std::vector<ChunkSource>& sources) {
       if (intersect(sources[i].box, sources[j].box)) throw Error(Code::kInvalidArgument, "two of the boxes to be written overlap");
 }
 
+// The commonest case, and the one that must be quick for checkpoints of many small tensors: all of an array that is one chunk.
+bool is_one_chunk(const ArrayWrite& write) {
+  const ArrayMetadata& metadata = write.array.metadata();
+  return write.parts.size() == 1 && metadata.chunk_shape == metadata.shape && write.parts[0].box.shape == metadata.shape;
+}
+
 // A chunk that gets something.
 struct Unit {
   std::size_t write = 0;
@@ -81,6 +87,11 @@ std::string Writer::where(const Unit& unit) const {
 void Writer::plan(std::size_t number) {
   const ArrayWrite& write = writes_[number];
   const ArrayMetadata& metadata = write.array.metadata();
+  if (is_one_chunk(write)) {
+    check_part(metadata, write.parts[0]);
+    units_.push_back({.write = number, .chunk = 0});
+    return;
+  }
   const Shape grid = grid_shape(metadata.shape, metadata.chunk_shape);
   const auto first = static_cast<std::ptrdiff_t>(units_.size());
   for (const ArrayPart& part : write.parts) {
@@ -128,9 +139,15 @@ Array old_elements(const ArrayMetadata& metadata, const Box& chunk) {
 void Writer::write_chunk(const Unit& unit) {
   const ArrayWrite& write = writes_[unit.write];
   const ArrayMetadata& metadata = write.array.metadata();
-  const auto position = position_of(metadata, unit);
-  const Box chunk = chunk_box(metadata, position);
-  std::vector<ChunkSource> sources = sources_of(write, chunk);
+  const bool whole = is_one_chunk(write);
+  const auto position = whole ? std::vector<std::int64_t>(metadata.shape.size(), 0) : position_of(metadata, unit);
+  const Box chunk = whole ? write.parts[0].box : chunk_box(metadata, position);
+  std::vector<ChunkSource> sources;
+  if (whole) {
+    sources.push_back({.box = chunk, .from = write.parts[0].from});
+  } else {
+    sources = sources_of(write, chunk);
+  }
   std::int64_t written = 0;
   for (const ChunkSource& source : sources) written += volume(source.box);
 
