@@ -36,6 +36,12 @@ std::set<std::string> checked_files(const StorePtr& base) {
   return files;
 }
 
+Listing list_all(const KvStore& base) {
+  Listing listing;
+  for (const auto& entry : base.list("")) listing.emplace(entry.key, entry.size);
+  return listing;
+}
+
 // What a data file's name begins with; nullopt: it is no data file's name.
 std::optional<std::string_view> name_prefix(std::string_view key) {
   if (key.size() < kIdDigits) return std::nullopt;
@@ -151,7 +157,7 @@ class Removal {
  public:
   Removal(StorePtr base, const Rewrite& rewrite, std::set<std::string> old_files, Orphans orphans)
       : base_(std::move(base)), rewrite_(rewrite), kept_(rewrite.written()), old_files_(std::move(old_files)) {
-    for (const auto& entry : base_->list("")) listing_.emplace(entry.key, entry.size);
+    listing_ = list_all(*base_);
     kept_.insert(std::string(kManifestKey));
     kept_.insert(numbered_manifest_key(rewrite_.version().generation));
     choose_merged();
@@ -164,17 +170,18 @@ class Removal {
     for (const auto& key : first_) base_->remove(key);
     for (const auto& key : then_) base_->remove(key);
   }
-  void report(Compacted& result) const {
-    const auto add = [&](const std::string& key, std::uint64_t& files, std::uint64_t& bytes) {
-      const auto at = listing_.find(key);
-      if (at == listing_.end()) return;
+  // `before` is what there was.
+  void report(const Listing& before, Compacted& result) const {
+    const auto add = [](const Listing& listing, const std::string& key, std::uint64_t& files, std::uint64_t& bytes) {
+      const auto at = listing.find(key);
+      if (at == listing.end()) return;
       ++files;
       bytes += at->second;
     };
-    for (const auto& key : old_files_) add(key, result.files_before, result.bytes_before);
+    for (const auto& key : old_files_) add(before, key, result.files_before, result.bytes_before);
     for (const auto& key : then_)
-      if (!old_files_.contains(key)) add(key, result.files_before, result.bytes_before);
-    for (const auto& key : kept_) add(key, result.files_after, result.bytes_after);
+      if (!old_files_.contains(key)) add(before, key, result.files_before, result.bytes_before);
+    for (const auto& key : kept_) add(listing_, key, result.files_after, result.bytes_after);
   }
 
  private:
@@ -220,13 +227,14 @@ Compacted compact(const StorePtr& base, const CompactOptions& options) {
     const DatabaseState state = read_state(*base);
     if (!state.newest()) throw Error(Code::kNotFound, base->describe(kManifestKey) + ": there is no database to compact");
     std::set<std::string> old_files = checked_files(base);
+    const Listing before = list_all(*base);
     Rewrite rewrite(base, options.writer);
     if (!rewrite.run(state)) continue;
     Removal removal(base, rewrite, std::move(old_files), options.orphans);
     Compacted result;
     const Version& version = rewrite.version();
     result.version = {.generation = version.generation, .commit_time_ns = version.commit_time_ns, .num_keys = version.statistics.num_keys};
-    removal.report(result);
+    removal.report(before, result);
     removal.run();
     return result;
   }

@@ -15,8 +15,14 @@ namespace cairn::testing {
 
 class TempDir {
  public:
-  TempDir() : path_((std::filesystem::temp_directory_path() / "cairn-test-XXXXXX").string()) {
+  TempDir() : TempDir(std::filesystem::temp_directory_path()) {}
+  explicit TempDir(const std::filesystem::path& parent) : path_((parent / "cairn-test-XXXXXX").string()) {
     if (!mkdtemp(path_.data())) throw Error(Code::kIo, "cannot make " + path_);
+  }
+  // In memory where there is such a folder: for tests that sync thousands of files.
+  static TempDir in_memory() {
+    const std::filesystem::path memory = "/dev/shm";
+    return TempDir(std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path());
   }
   TempDir(TempDir&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   TempDir& operator=(TempDir&&) = delete;

@@ -1,0 +1,145 @@
+// compact_test.cc -- what compaction keeps, removes, and refuses.
+#include <cairn/ocdbt/compact.h>
+#include <cairn/ocdbt/versions.h>
+#include <gmock/gmock.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/ocdbt/support.h"
+#include "tests/support/matchers.h"
+
+namespace cairn::ocdbt {
+namespace {
+
+using cairn::testing::FailsWith;
+using testing::contents;
+
+using Items = std::map<std::string, std::string>;
+
+void commit(const StorePtr& base, const Items& items, const WriterOptions& options = {}) {
+  Writer writer(base, options);
+  auto& stream = writer.stream();
+  for (const auto& [key, value] : items) stream.write(key, as_bytes(value));
+  writer.commit();
+}
+
+std::vector<std::string> keys(const KvStore& store, std::string_view prefix = {}) {
+  std::vector<std::string> names;
+  for (const auto& entry : store.list(prefix)) names.push_back(entry.key);
+  return names;
+}
+
+TEST(Compact, KeepsTheNewestVersionInTwoFiles) {
+  const StorePtr base = make_memory_store();
+  Items items;
+  for (int i = 0; i < 50; ++i) {
+    const Items some = {{"k" + std::to_string(i % 20), std::string(static_cast<std::size_t>(i) * 10, 'v')}};
+    commit(base, some);
+    for (const auto& [key, value] : some) items[key] = value;
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& entry : base->list("")) bytes += entry.size;
+  const Compacted done = compact(base, {});
+  EXPECT_EQ(done.version.generation, 51U);
+  EXPECT_EQ(done.version.num_keys, 20U);
+  EXPECT_EQ(done.files_before, 51U);
+  EXPECT_EQ(done.bytes_before, bytes);
+  EXPECT_EQ(done.files_after, 2U);
+  EXPECT_LT(done.bytes_after, bytes);
+  EXPECT_EQ(base->list("").size(), 2U);
+  EXPECT_EQ(contents(*open_ocdbt(base)), items);
+  EXPECT_THAT([&] { open_ocdbt(base, {.generation = 50, .commit_time_ns = {}}); }, FailsWith(Code::kNotFound));
+  EXPECT_EQ(compact(base, {}).version.generation, 52U) << "once more changes nothing but the names";
+  EXPECT_EQ(contents(*open_ocdbt(base)), items);
+}
+
+TEST(Compact, ReadsEveryGoldenDatabaseTheSame) {
+  for (const auto& name : testing::golden_names()) {
+    SCOPED_TRACE(name);
+    const StorePtr base = make_memory_store();
+    for (const auto& [key, value] : contents(*open_file_store(testing::golden_path(name)))) base->write(key, as_bytes(value));
+    const Items before = contents(*open_ocdbt(base));
+    if (name == "numbered_empty") {
+      EXPECT_THAT([&] { compact(base, {}); }, FailsWith(Code::kNotFound));
+      continue;
+    }
+    const auto info = read_database_info(*base);
+    compact(base, {});
+    EXPECT_EQ(contents(*open_ocdbt(base)), before);
+    EXPECT_EQ(read_database_info(*base)->manifest.config, info->manifest.config);
+    // What the root does not refer to, because all values are inline, is none of its business.
+    EXPECT_EQ(keys(*base, "ocdbt.process_").empty(), name != "merged");
+    commit(base, {{"next", "n"}});
+    EXPECT_EQ(open_ocdbt(base)->list("").size(), before.size() + (before.contains("next") ? 0 : 1));
+  }
+}
+
+TEST(Compact, KeepsOrphansUnlessToldThatNobodyWrites) {
+  const StorePtr base = make_memory_store();
+  commit(base, {{"a", std::string(500, 'v')}});
+  const std::string orphan = "d/" + std::string(32, 'a');
+  for (const std::string& key : {orphan, std::string("d/notes.txt"), std::string("else/") + std::string(32, 'a')})
+    base->write(key, as_bytes("x"));
+  compact(base, {});
+  EXPECT_TRUE(base->size(orphan));
+  const Compacted done = compact(base, {.orphans = Orphans::kRemove});
+  EXPECT_EQ(done.files_before, 3U);
+  EXPECT_FALSE(base->size(orphan));
+  EXPECT_TRUE(base->size("d/notes.txt"));
+  EXPECT_TRUE(base->size("else/" + std::string(32, 'a')));
+}
+
+TEST(Compact, KeepsAMergedDatabaseThatHoldsMore) {
+  const StorePtr base = make_memory_store();
+  commit(prefix_store(base, "p_0/"), {{"a", std::string(500, 'a')}});
+  commit(prefix_store(base, "p_1/"), {{"b", std::string(500, 'b')}, {"c", std::string(500, 'c')}});
+  {
+    Writer writer(base, {});
+    writer.copy_database("p_0/");
+    writer.copy_database("p_1/");
+    writer.stream().remove("c");
+    writer.commit();
+  }
+  compact(base, {.orphans = Orphans::kRemove});
+  EXPECT_TRUE(keys(*base, "p_0/").empty());
+  EXPECT_EQ(contents(*open_ocdbt(prefix_store(base, "p_1/"))).size(), 2U);
+  EXPECT_EQ(contents(*open_ocdbt(base)), (Items{{"a", std::string(500, 'a')}, {"b", std::string(500, 'b')}}));
+}
+
+TEST(Compact, RefusesADamagedDatabase) {
+  const StorePtr base = make_memory_store();
+  commit(base, {{"a", std::string(500, 'v')}});
+  const std::string file = keys(*base, "d/").front();
+  Bytes bytes = base->read(file, {}).value();
+  bytes[510] ^= std::byte{1};
+  base->write(file, bytes);
+  const auto before = contents(*base);
+  EXPECT_THAT([&] { compact(base, {}); }, FailsWith(Code::kDataLoss, "a damaged database is not compacted"));
+  EXPECT_EQ(contents(*base), before);
+  EXPECT_THAT([] { compact(make_memory_store(), {}); }, FailsWith(Code::kNotFound, "no database to compact"));
+}
+
+TEST(Compact, TakesInWhatOthersCommitMeanwhile) {
+  class Raced final : public testing::ForwardingStore {
+   public:
+    explicit Raced(StorePtr base) : ForwardingStore(base), base_(std::move(base)) {}
+    bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+      if (races_-- > 0) commit(base_, {{"theirs", std::string(300, 't')}});
+      return base_->replace_if(key, expected, value);
+    }
+
+   private:
+    StorePtr base_;
+    int races_ = 2;
+  };
+  const StorePtr base = make_memory_store();
+  commit(base, {{"a", std::string(500, 'v')}});
+  compact(std::make_shared<Raced>(base), {});
+  EXPECT_EQ(contents(*open_ocdbt(base)), (Items{{"a", std::string(500, 'v')}, {"theirs", std::string(300, 't')}}));
+  EXPECT_EQ(base->list("").size(), 2U);
+}
+
+}  // namespace
+}  // namespace cairn::ocdbt

@@ -1,0 +1,231 @@
+// crash_test.cc -- a commit, a merge or a compaction that ends at any step leaves the old state or the new one.
+#include <cairn/ocdbt/check.h>
+#include <cairn/ocdbt/compact.h>
+#include <cairn/ocdbt/versions.h>
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "tests/ocdbt/support.h"
+#include "tests/support/kill_at.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn::ocdbt {
+namespace {
+
+using cairn::testing::Ended;
+using cairn::testing::FailsWith;
+using cairn::testing::run_and_kill_at;
+using testing::contents;
+
+using Items = std::map<std::string, std::string>;
+
+// From some operation on, nothing that changes the store happens any more.
+class DyingStore final : public testing::ForwardingStore {
+ public:
+  DyingStore(StorePtr base, int operations) : ForwardingStore(std::move(base)), left_(operations) {}
+  void write(std::string_view key, ByteView value) override {
+    step();
+    ForwardingStore::write(key, value);
+  }
+  void remove(std::string_view key) override {
+    step();
+    ForwardingStore::remove(key);
+  }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    step();
+    return ForwardingStore::replace_if(key, expected, value);
+  }
+  std::unique_ptr<Appender> append(std::string_view key) override {
+    step();
+    return std::make_unique<DyingAppender>(*this, ForwardingStore::append(key));
+  }
+
+ private:
+  class DyingAppender final : public Appender {
+   public:
+    DyingAppender(DyingStore& store, std::unique_ptr<Appender> base) : store_(store), base_(std::move(base)) {}
+    void append(std::span<const ByteView> parts) override {
+      store_.step();
+      base_->append(parts);
+    }
+    [[nodiscard]] std::uint64_t size() const override { return base_->size(); }
+    void commit() override {
+      store_.step();
+      base_->commit();
+    }
+
+   private:
+    DyingStore& store_;
+    std::unique_ptr<Appender> base_;
+  };
+  void step() {
+    if (left_-- <= 0) throw Error(Code::kIo, "the disk is gone");
+  }
+
+  int left_;
+};
+
+void commit(const StorePtr& base, const Items& items, const WriterOptions& options = {}) {
+  Writer writer(base, options);
+  auto& stream = writer.stream();
+  for (const auto& [key, value] : items) stream.write(key, as_bytes(value));
+  writer.commit();
+}
+
+WriterOptions options_of(ManifestKind kind) {
+  Config config;
+  config.manifest_kind = kind;
+  config.version_tree_arity_log2 = 1;
+  config.max_decoded_node_bytes = 200;
+  return {.config = config, .version_prefix = "v/", .target_data_file_size = 700};
+}
+
+Items some_items(const std::string& name) {
+  Items items;
+  for (int i = 0; i < 8; ++i) items[name + std::to_string(i)] = std::string(static_cast<std::size_t>(i) * 60, name[0]);
+  return items;
+}
+
+struct Case {
+  const char* name;
+  std::function<void(const StorePtr&)> prepare;
+  std::function<void(const StorePtr&)> change;
+};
+
+void several_commits(const StorePtr& base, ManifestKind kind) {
+  for (const char* name : {"a", "b", "c", "d"}) commit(base, some_items(name), options_of(kind));
+}
+
+void replace_and_remove(const StorePtr& base) {
+  Writer writer(base, {.target_data_file_size = 300});
+  auto& stream = writer.stream();
+  for (const auto& [key, value] : some_items("b")) stream.write(key, as_bytes(value + "new"));
+  stream.remove("a3");
+  stream.remove_range({"c", "d4"});
+  writer.commit();
+}
+
+void write_children(const StorePtr& base) {
+  commit(prefix_store(base, "p_0/"), some_items("a"));
+  commit(prefix_store(base, "p_1/"), some_items("b"));
+}
+
+void merge(const StorePtr& base) {
+  Writer writer(base, {});
+  writer.copy_database("p_0/");
+  writer.copy_database("p_1/");
+  writer.commit();
+}
+
+void do_compact(const StorePtr& base) { compact(base, {.orphans = Orphans::kRemove, .writer = {.target_data_file_size = 700}}); }
+
+const Case kCases[] = {
+    {"first_single", [](const StorePtr&) {},
+     [](const StorePtr& base) { commit(base, some_items("a"), options_of(ManifestKind::kSingle)); }},
+    {"first_numbered", [](const StorePtr&) {},
+     [](const StorePtr& base) { commit(base, some_items("a"), options_of(ManifestKind::kNumbered)); }},
+    {"next_single", [](const StorePtr& base) { several_commits(base, ManifestKind::kSingle); }, replace_and_remove},
+    {"next_numbered", [](const StorePtr& base) { several_commits(base, ManifestKind::kNumbered); }, replace_and_remove},
+    {"merge", write_children, merge},
+    {"compact_single", [](const StorePtr& base) { several_commits(base, ManifestKind::kSingle); }, do_compact},
+    {"compact_numbered", [](const StorePtr& base) { several_commits(base, ManifestKind::kNumbered); }, do_compact},
+    {"compact_merged",
+     [](const StorePtr& base) {
+       write_children(base);
+       merge(base);
+     },
+     do_compact},
+};
+
+class Crash : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const StorePtr base = make_memory_store();
+    GetParam().prepare(base);
+    before_ = contents(*open_ocdbt(base));
+    const auto generation = [&] {
+      const auto info = read_database_info(*base);
+      return info && info->newest() ? info->newest()->generation : 0;
+    };
+    old_generation_ = generation();
+    GetParam().change(base);
+    after_ = contents(*open_ocdbt(base));
+  }
+
+  // The state is one of the two, sound, and the change can be made on top of it.
+  void expect_whole(const StorePtr& base) {
+    const auto info = read_database_info(*base);
+    const std::uint64_t generation = info && info->newest() ? info->newest()->generation : 0;
+    ASSERT_TRUE(generation == old_generation_ || generation == old_generation_ + 1) << generation;
+    ASSERT_EQ(contents(*open_ocdbt(base)), generation == old_generation_ ? before_ : after_);
+    VerifyReport report;
+    std::set<std::string> files;
+    check_database(base, report, files);
+    for (const auto& finding : report.findings) ADD_FAILURE() << finding.file << ": " << finding.message;
+    if (info) {
+      commit(base, {{"next", "n"}});
+      Items expected = generation == old_generation_ ? before_ : after_;
+      expected["next"] = "n";
+      ASSERT_EQ(contents(*open_ocdbt(base)), expected);
+    }
+  }
+
+  Items before_, after_;
+  std::uint64_t old_generation_ = 0;
+};
+
+TEST_P(Crash, AStoreThatFailsAtAnyStepKeepsOneOfTheStates) {
+  for (int n = 0;; ++n) {
+    SCOPED_TRACE(n);
+    const StorePtr base = make_memory_store();
+    GetParam().prepare(base);
+    const auto result = try_call([&] {
+      GetParam().change(std::make_shared<DyingStore>(base, n));
+      return 0;
+    });
+    expect_whole(base);
+    if (HasFatalFailure()) return;
+    if (result.ok()) {
+      EXPECT_GT(n, 2);
+      return;
+    }
+    EXPECT_THAT([&] { (void)result.value(); }, FailsWith(Code::kIo, "the disk is gone"));
+  }
+}
+
+TEST_P(Crash, AProcessKilledAtAnySystemCallKeepsOneOfTheStates) {
+  for (int n = 0;; ++n) {
+    SCOPED_TRACE(n);
+    const auto dir = cairn::testing::TempDir::in_memory();
+    GetParam().prepare(open_file_store(dir.path(), Durability::kUnsynced));
+    const Ended ended = run_and_kill_at(n, [&] { GetParam().change(open_file_store(dir.path())); });
+    ASSERT_NE(ended, Ended::kBadly);
+    expect_whole(open_file_store(dir.path(), Durability::kUnsynced));
+    if (HasFatalFailure()) return;
+    if (ended == Ended::kWell) {
+      EXPECT_GT(n, 8);
+      return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Changes, Crash, ::testing::ValuesIn(kCases), [](const auto& test) { return test.param.name; });
+
+TEST(Writer, KeepsItsFilesWhenItCannotKnowWhetherTheManifestIsWritten) {
+  class NoManifest final : public testing::ForwardingStore {
+   public:
+    using ForwardingStore::ForwardingStore;
+    bool replace_if(std::string_view, std::optional<ByteView>, ByteView) override { throw Error(Code::kIo, "no"); }
+  };
+  const StorePtr base = make_memory_store();
+  EXPECT_THAT([&] { commit(std::make_shared<NoManifest>(base), some_items("a")); }, FailsWith(Code::kIo, "no"));
+  EXPECT_FALSE(base->list("d/").empty()) << "the manifest may have been written all the same, so its files must stay";
+  EXPECT_FALSE(base->size(kManifestKey));
+}
+
+}  // namespace
+}  // namespace cairn::ocdbt
