@@ -12,6 +12,8 @@ namespace cairn::zarr {
 namespace {
 
 void check_part(const ArrayMetadata& metadata, const ArrayPart& part) {
+  if (metadata.element_size == 0)
+    throw Error(Code::kUnimplemented, "elements of type " + metadata.dtype_name + " have no fixed size and cannot be written");
   if (part.box.rank() != metadata.shape.size() || part.box.origin.size() != part.box.rank())
     throw Error(Code::kInvalidArgument,
                 "the box " + box_text(part.box) + " has not the array's rank " + std::to_string(metadata.shape.size()));
