@@ -19,8 +19,8 @@ int zarr_format_of(std::string_view text) {
   if (!json || json.value().as_object() == nullptr) return 0;
   const Json* format = json.value().find("zarr_format");
   if (format == nullptr || json.value().find("shape") == nullptr) return 0;
-  const auto number = format->as_int64();
-  return number == 2 || number == 3 ? static_cast<int>(*number) : 0;
+  const std::int64_t number = format->as_int64().value_or(0);
+  return number == 2 || number == 3 ? static_cast<int>(number) : 0;
 }
 
 // Whether the usual metadata is there: then it is what counts, damaged or not.
