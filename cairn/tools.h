@@ -134,6 +134,20 @@ struct ConvertReport {
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options);
 std::string convert_json(const ConvertReport& report);
 
+// ---- compacting ----
+
+// Data files that nothing refers to: leftovers of crashes, or of a writer that is at work.
+enum class OrphanFiles : std::uint8_t { kKeep, kRemove };
+struct CompactedDatabase {
+  std::string path;
+  std::uint64_t keys = 0;
+  std::uint64_t files_before = 0, bytes_before = 0, files_after = 0, bytes_after = 0;
+};
+// Rewrites the OCDBT databases of a checkpoint (of options.item, or of all items) into few files that hold the newest
+// version alone; each appears whole or stays as it was. Older versions are gone, also for who has them open.
+std::vector<CompactedDatabase> compact(const std::string& path, const OpenOptions& options = {}, OrphanFiles orphans = OrphanFiles::kKeep);
+std::string compact_json(const std::vector<CompactedDatabase>& databases);
+
 // ---- raw structures ----
 
 // Which bytes of which file; no length = the whole file.

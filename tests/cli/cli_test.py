@@ -19,7 +19,7 @@ import safetensors.numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
-COMMANDS = ["ls", "info", "tree", "cat", "stats", "verify", "convert", "dump", "completion"]
+COMMANDS = ["ls", "info", "tree", "cat", "stats", "verify", "convert", "compact", "dump", "completion"]
 GOOD, NO, USAGE, FAILURE = 0, 1, 2, 3
 
 
@@ -153,6 +153,8 @@ def test_wrong_usage(folder, args, tmp_path):
         (["cat", "a.safetensors", "odf"], "odd"),
         (["cat", "a.safetensors", "odd", "--raw", "-o", "no/such/folder/x"], "no/such/folder"),
         (["convert", "a.safetensors", "a.safetensors"], "a.safetensors"),
+        (["compact", "missing"], "missing"),
+        (["compact", "a.safetensors"], "a.safetensors"),
         (["dump", "note.txt"], "note.txt"),
         (["dump", "--node", "note.txt:0:100"], "note.txt"),
     ],
@@ -306,6 +308,39 @@ def test_convert_reports(folder, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz"]
 
 
+def test_compact(tmp_path):
+    ckpt = tmp_path / "ckpt"
+    shutil.copytree(ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8" / "direct_ocdbt_zarr2", ckpt)
+    names = [entry["name"] for entry in json.loads(good("ls", "--json", ckpt))]
+    before = {name: run("cat", "--raw", ckpt, name).stdout for name in names}
+    orphan = ckpt / "d" / ("0" * 32)
+    orphan.write_bytes(b"left by a crash")
+    text = good("compact", ckpt)
+    assert "80 keys in 2 files" in text and orphan.exists()
+    assert {name: run("cat", "--raw", ckpt, name).stdout for name in names} == before
+    report = json.loads(good("compact", ckpt, "--orphans", "--json"))
+    assert [(r["path"], r["keys"], r["files_before"], r["files_after"]) for r in report] == [(str(ckpt), 80, 3, 2)]
+    assert not orphan.exists() and not [f for f in ckpt.glob("ocdbt.process_*/**/*") if f.is_file()]
+    assert {name: run("cat", "--raw", ckpt, name).stdout for name in names} == before
+    good("verify", ckpt)
+
+    data = next(file for file in (ckpt / "d").iterdir())
+    data.write_bytes(data.read_bytes()[:-1])
+    assert "damaged" in bad(FAILURE, "compact", ckpt)
+    assert "item" in bad(FAILURE, "compact", ckpt, "--item", "state")
+
+
+def test_compact_a_composite(tmp_path):
+    ckpt = tmp_path / "ckpt"
+    shutil.copytree(ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8" / "composite", ckpt)
+    before = good("stats", "--json", ckpt)
+    assert len(json.loads(good("compact", ckpt, "--json"))) == 3
+    assert [r["path"] for r in json.loads(good("compact", ckpt, "--item", "state", "--json"))] == [str(ckpt / "state")]
+    assert "nothing" in bad(FAILURE, "compact", ckpt, "--item", "nothing")
+    assert good("stats", "--json", ckpt) == before
+    assert "nothing to compact" in bad(FAILURE, "compact", ckpt, "--item", "array")
+
+
 def test_dump(folder, tmp_path):
     assert json.loads(good("dump", folder / "a.safetensors"))["mask"]["dtype"] == "BOOL"
     np.save(tmp_path / "a.npy", np.zeros((2, 3)))
@@ -343,7 +378,7 @@ def complete(folder, *words):
 
 
 def test_bash_completion(folder):
-    assert complete(folder, "c") == ["cat", "convert", "completion"]
+    assert complete(folder, "c") == ["cat", "convert", "compact", "completion"]
     assert "--skip-unsupported" in complete(folder, "convert", "--s")
     assert complete(folder, "cat", folder / "a.safetensors", "params.l") == ["params.layers.0.w", "params.layers.1.w"]
     assert complete(folder, "ls", folder / "note") == [str(folder / "note.txt")]
@@ -367,7 +402,7 @@ def test_fish_completion(folder):
         return [entry.split("\t")[0] for entry in done.stdout.splitlines()]
 
     if shutil.which("fish"):
-        assert sorted(offered("cairn c")) == ["cat", "completion", "convert"]
+        assert sorted(offered("cairn c")) == ["cat", "compact", "completion", "convert"]
         assert offered("cairn convert --skip") == ["--skip-unsupported"]
         assert offered("cairn cat a.safetensors params.l") == ["params.layers.0.w", "params.layers.1.w"]
         assert offered("cairn completion z") == ["zsh"]

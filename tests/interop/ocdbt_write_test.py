@@ -10,6 +10,8 @@ import textwrap
 import pytest
 import tensorstore as ts
 
+import cairn_cli
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = os.environ.get("CAIRN_OCDBT_TOOL", str(ROOT / "build" / "release" / "tests" / "ocdbt_tool"))
 
@@ -204,6 +206,21 @@ def test_compacts_a_merged_database_into_one(scratch):
     tool(scratch, ["m ocdbt.process_0/", "m ocdbt.process_1/", "c", "x"])
     assert contents(scratch) == everything
     assert sorted(file.parent.name for file in scratch.rglob("*") if file.is_file()) == sorted(["d", scratch.name])
+
+
+def test_orbax_restores_a_compacted_checkpoint(scratch):
+    import jax
+    import numpy as np
+    import orbax.checkpoint as ocp
+
+    tree = {f"layer_{i}": {"w": np.random.default_rng(i).standard_normal((40, 50)).astype(np.float32), "step": i} for i in range(5)}
+    with ocp.PyTreeCheckpointer() as checkpointer:
+        checkpointer.save(scratch / "ckpt", tree)
+        cairn_cli.run("compact", scratch / "ckpt", "--orphans")
+        assert not (scratch / "ckpt" / "ocdbt.process_0" / "manifest.ocdbt").exists()
+        restored = checkpointer.restore(scratch / "ckpt")
+    assert jax.tree.structure(restored) == jax.tree.structure(tree)
+    jax.tree.map(np.testing.assert_array_equal, restored, tree)
 
 
 TENSORSTORE_WRITER = textwrap.dedent("""
