@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 namespace cairn::zarr {
@@ -25,6 +26,17 @@ inline void read_corner(const ZarrArray& array) {
   array.read(box, out.mutable_view(), MissingChunk::kFill);
 }
 
+// What can be written is read as the same again.
+inline void check_text(const ArrayMetadata& metadata) {
+  std::string text;
+  try {
+    text = metadata_text(metadata);
+  } catch (const Error&) {  // readable, but nothing that others would read
+    return;
+  }
+  if (metadata_text(metadata.zarr_format == 3 ? parse_zarr_json(text) : parse_zarray(text)) != text) std::abort();
+}
+
 // The metadata is the first line of the input; the rest, if there is any, is the value of the first chunk.
 inline int fuzz_metadata(const char* key, const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
@@ -33,6 +45,7 @@ inline int fuzz_metadata(const char* key, const std::uint8_t* data, std::size_t 
     const StorePtr store = make_memory_store();
     store->write(key, as_bytes(input.substr(0, line)));
     const ZarrArray array = ZarrArray::open(store, "");
+    check_text(array.metadata());
     if (line < size)
       store->write(array.chunk_key(std::vector<std::int64_t>(array.metadata().shape.size(), 0)), as_bytes(input.substr(line + 1)));
     if (element_count(array.metadata().shape) < 10000) {

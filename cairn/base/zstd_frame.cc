@@ -58,14 +58,18 @@ std::uint64_t xxh64(ByteView content) {
   constexpr std::size_t kStep = 1024;
   constexpr std::size_t kAhead = 4096;
   constexpr std::size_t kLine = 64;
-  if (content.size() <= kAhead) return XXH64(content.data(), content.size(), 0);
+  static constexpr std::byte kNothing{};
+  const std::byte* at = content.data();
+  if (at == nullptr) at = &kNothing;
+  std::size_t left = content.size();
+  if (left <= kAhead) return XXH64(at, left, 0);
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  for (; content.size() > kAhead + kStep; content = content.subspan(kStep)) {
-    for (std::size_t line = 0; line < kStep; line += kLine) __builtin_prefetch(content.data() + kAhead + line);
-    XXH64_update(&state, content.data(), kStep);
+  for (; left > kAhead + kStep; at += kStep, left -= kStep) {
+    for (std::size_t line = 0; line < kStep; line += kLine) __builtin_prefetch(at + kAhead + line);
+    XXH64_update(&state, at, kStep);
   }
-  XXH64_update(&state, content.data(), content.size());
+  XXH64_update(&state, at, left);
   return XXH64_digest(&state);
 }
 
