@@ -1,7 +1,8 @@
-// cairn.h -- the umbrella: everything public, and one call each to open and load a checkpoint.
+// cairn.h -- the umbrella: everything public, and one call each to open, load and save a checkpoint.
 #pragma once
 
 #include <cairn/checkpoint.h>
+#include <cairn/compression.h>
 #include <cairn/error.h>
 #include <cairn/formats.h>
 #include <cairn/kvstore.h>
@@ -27,5 +28,8 @@ std::unique_ptr<Checkpoint> open(const std::string& path, const OpenOptions& opt
 
 // Opens and reads everything into memory.
 Tree load(const std::string& path, const OpenOptions& options = {});
+
+// Saves a tree as an Orbax checkpoint, as save_orbax does.
+void save(const std::string& path, const Tree& tree, const SaveOptions& options = {});
 
 }  // namespace cairn

@@ -1,9 +1,13 @@
 // checkpoint.h -- Orbax checkpoints: a directory that is complete or absent.
 #pragma once
 
+#include <cairn/compression.h>
 #include <cairn/reader.h>
+#include <cairn/tree.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace cairn {
@@ -13,5 +17,33 @@ bool is_orbax(const std::string& path);
 
 // Opens an Orbax checkpoint of any layout. Errors as cairn::open.
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
+
+enum class IfExists : std::uint8_t {
+  kFail,     // already_exists
+  kReplace,  // an older checkpoint gives way when the new one is whole; anything else at the path is never replaced
+};
+
+struct SaveOptions {
+  bool use_ocdbt = true;   // one database; false: one folder per parameter
+  bool use_zarr3 = false;  // arrays as Zarr v3, which newer Orbax writes by default; v2 is what all versions read
+  // None: the tree is the checkpoint itself, for Checkpointer and StandardCheckpointer. A name: the tree is that item of a
+  // composite ("default" for a CheckpointManager's step, "state" for version 1 of the API).
+  std::optional<std::string> item;
+  bool v1 = false;  // with the marker that version 1 of Orbax's API looks for; wants an item and zarr3 to look like its own
+  Compression compression;
+  std::optional<std::int64_t> chunk_bytes;                  // none: an array is one chunk, unless a file limit asks for more
+  std::int64_t target_file_bytes = std::int64_t{2} << 30U;  // of the database's data files; 0: no limit
+  std::string custom_metadata;                              // JSON text, kept with the tree; "" for none
+  IfExists if_exists = IfExists::kFail;
+  std::size_t threads = 0;                         // 0: as many as the process may run on
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of working memory beside the tree
+  ProgressFn progress;
+};
+
+// Saves a tree as an Orbax checkpoint at a local path: written to <path>.orbax-checkpoint-tmp, synced, then renamed, so that a
+// reader finds all of it or nothing. Arrays are saved as host arrays ("np.ndarray"), numbers as scalars. Every value carries a checksum
+// that all readers check, unless the compression is kNone or blosc. Throws already_exists, invalid_argument (naming the leaf) for what the
+// format cannot hold, io.
+void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& options = {});
 
 }  // namespace cairn

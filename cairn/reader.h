@@ -88,6 +88,8 @@ class Checkpoint {
   [[nodiscard]] virtual std::string read_string(std::size_t index) const = 0;
   // The stored bytes themselves, mapped, where one raw chunk of a local file is the array. nullopt where they are not.
   [[nodiscard]] virtual std::optional<Array> try_view(std::size_t index) const = 0;
+  // The implementation ("threefry2x32") of a typed PRNG key whose data this array is; "" for all others.
+  [[nodiscard]] virtual std::string random_key_impl(std::size_t /*index*/) const { return ""; }
   // Reads every byte there is, checks everything that can be checked, goes on after damage.
   [[nodiscard]] virtual VerifyReport verify(const ProgressFn& progress) const = 0;
 

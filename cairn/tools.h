@@ -1,6 +1,7 @@
 // tools.h -- the work behind the command line, as functions: inspect, stats, verify, convert, dump.
 #pragma once
 
+#include <cairn/compression.h>
 #include <cairn/reader.h>
 
 #include <array>
@@ -109,14 +110,22 @@ VerifyReport verify(const std::string& path, const OpenOptions& options = {}, co
 
 // ---- converting ----
 
+// "safetensors", "npz", "orbax" (OCDBT and Zarr v2), "orbax-zarr3" (OCDBT and Zarr v3), "orbax-files" (a folder per parameter).
+std::span<const std::string_view> convert_formats();
+
 struct ConvertOptions {
-  std::string format;                                       // "safetensors" or "npz"; "" = by the target's extension
+  std::string format;                                       // one of convert_formats(); "" = by the target's extension
   std::vector<std::string> include, exclude;                // globs over names; include empty = all
   std::vector<std::pair<std::string, std::string>> rename;  // regex (ECMAScript) and its replacement, in order
   std::optional<DType> dtype;                               // cast every floating array, but no scalar, to this
   bool skip_unsupported = false;                            // leave out what the target cannot hold, and list it
   bool replace = false;
-  std::optional<std::uint64_t> max_shard_bytes;
+  std::optional<std::uint64_t> max_shard_bytes;  // of safetensors files
+  // Of Orbax checkpoints, as in SaveOptions.
+  Compression compression;
+  std::optional<std::int64_t> chunk_bytes;
+  std::optional<std::int64_t> target_file_bytes;
+  std::optional<std::string> item;
   std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory, bytes
   ProgressFn progress;
 };
@@ -126,7 +135,7 @@ struct ConvertReport {
   std::uint64_t tensors = 0, bytes = 0;
   std::vector<std::pair<std::string, std::string>> skipped;  // name, why
   std::vector<std::pair<std::string, std::string>> renamed;  // from, to
-  std::vector<std::string> scalars;                          // written as 0-d arrays
+  std::vector<std::string> scalars;                          // written as 0-d arrays, where the format has no scalars
   std::uint64_t cast = 0;                                    // tensors whose dtype was changed
 };
 // Never loses a leaf silently: one the target cannot hold is invalid_argument naming it, unless skip_unsupported; two

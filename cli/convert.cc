@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <chrono>
 
 namespace cairn::cli {
@@ -17,6 +18,9 @@ struct ConvertArguments {
   std::vector<std::string> rename;
   std::string dtype;
   std::string shard_bytes;
+  std::string compression = "auto";
+  std::string chunk_bytes;
+  std::string target_file_bytes;
   bool json = false;
   ConvertOptions options;
 };
@@ -28,6 +32,24 @@ std::pair<std::string, std::string> parse_rename(const std::string& text) {
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
+// auto, none, zstd, zstd:LEVEL, blosc, blosc:LEVEL.
+Compression parse_compression(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string method = text.substr(0, colon);
+  std::optional<int> level;
+  if (colon != std::string::npos) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size()) level = number;
+  }
+  const bool levelled = colon == std::string::npos || level;
+  if (method == "auto" && colon == std::string::npos) return Compression::kAuto;
+  if (method == "none" && colon == std::string::npos) return Compression::kNone;
+  if (method == "zstd" && levelled && level.value_or(1) >= 1 && level.value_or(1) <= 19) return Compression::zstd(level.value_or(1));
+  if (method == "blosc" && levelled && level.value_or(5) >= 0 && level.value_or(5) <= 9) return Compression::blosc(level.value_or(5));
+  throw UsageError("--compression '" + text + "': expected auto, none, zstd, zstd:1 to zstd:19, blosc, or blosc:0 to blosc:9");
+}
+
 void finish_arguments(ConvertArguments& arguments) {
   ConvertOptions& options = arguments.options;
   for (const auto& text : arguments.rename) options.rename.push_back(parse_rename(text));
@@ -37,6 +59,9 @@ void finish_arguments(ConvertArguments& arguments) {
       throw UsageError("--dtype: unknown element type '" + arguments.dtype + "'; expected a name such as bfloat16 or float32");
   }
   if (!arguments.shard_bytes.empty()) options.max_shard_bytes = parse_size(arguments.shard_bytes);
+  options.compression = parse_compression(arguments.compression);
+  if (!arguments.chunk_bytes.empty()) options.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
+  if (!arguments.target_file_bytes.empty()) options.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
   options.memory = buffer_memory(arguments.source);
 }
 
@@ -84,8 +109,13 @@ void setup_convert(CLI::App& app, int& status) {
   ConvertOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
   add_source(*command, arguments->source);
-  command->add_option("DST", arguments->target, "File to write: NAME.safetensors or NAME.npz")->required();
-  command->add_option("--to", options.format, "safetensors or npz (default: by the extension of DST)")->type_name("FORMAT");
+  command->add_option("DST", arguments->target, "What to write: NAME.safetensors, NAME.npz, or a folder for an Orbax checkpoint")
+      ->required();
+  command
+      ->add_option("--to", options.format,
+                   "safetensors, npz, orbax (OCDBT, Zarr v2), orbax-zarr3, or\norbax-files (a folder per parameter; default: by "
+                   "the\nextension of DST)")
+      ->type_name("FORMAT");
   command->add_option("--include", options.include, "Only names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
   command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
   command
@@ -96,6 +126,16 @@ void setup_convert(CLI::App& app, int& status) {
   command->add_option("--dtype", arguments->dtype, "Cast floating arrays, but no scalars, to this type")->type_name("TYPE");
   command->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes, "Split into safetensors files of at most this size")
       ->type_name("SIZE");
+  command
+      ->add_option("--compression", arguments->compression,
+                   "Of Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), none, zstd[:LEVEL], blosc[:LEVEL]")
+      ->type_name("METHOD")
+      ->capture_default_str();
+  command->add_option("--chunk-bytes", arguments->chunk_bytes, "Cut arrays into chunks of at most this size (Orbax)")->type_name("SIZE");
+  command->add_option("--target-file-bytes", arguments->target_file_bytes, "Size at which a data file ends (Orbax; default: 2 GiB)")
+      ->type_name("SIZE");
+  command->add_option("--as-item", options.item, "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
+      ->type_name("NAME");
   command->add_flag("--skip-unsupported", options.skip_unsupported, "Leave out, and list, what the format cannot hold");
   command->add_flag("--force,--replace", options.replace, "Replace an existing target");
   command->add_flag("--json", arguments->json, "Report as one object for programs (docs/cli.md)");
@@ -105,7 +145,8 @@ void setup_convert(CLI::App& app, int& status) {
       "Examples:\n"
       "  cairn convert ckpt model.safetensors --include 'params.*' --rename '^params\\.='\n"
       "  cairn convert ckpt model.safetensors --dtype bfloat16 --shard-bytes 5GB --skip-unsupported\n"
-      "  cairn convert ckpt arrays.npz --exclude 'opt_state.*'");
+      "  cairn convert ckpt arrays.npz --exclude 'opt_state.*'\n"
+      "  cairn convert model.safetensors checkpoints/0 --to orbax --as-item default");
   command->callback([arguments, &status] { status = run_convert(*arguments); });
 }
 

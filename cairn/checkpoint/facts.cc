@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 namespace cairn::checkpoint {
 namespace {
@@ -146,24 +145,10 @@ void add_other_item(const Item& item, Facts& facts) {
 // ---- one pytree ----
 
 void add_random_keys(const PytreeItem& item, const std::string& prefix, Facts& facts) {
-  const std::string folder = join(item.item.path, kArrayMetadataFolder);
-  const Listing listing = list_directory(folder);
-  if (listing.files.empty()) return;
-  facts.emplace_back(prefix + "array metadata", join_names(listing.files));
-  std::set<std::string> known;
-  for (const auto& name : listing.files) {
-    const auto text = try_call([&] { return text_of_file(join(folder, name), kMaxMetadataFile); });
-    // Parsing is worth its time only where something is to be found.
-    if (!text || text.value().find("random_key_impl") == std::string::npos) continue;
-    const auto arrays = try_call([&] { return parse_array_metadatas(text.value()); });
-    if (!arrays) {
-      facts.emplace_back(prefix + "array metadata " + name, "unreadable: " + arrays.error().message());
-      continue;
-    }
-    for (const auto& array : arrays.value())
-      if (!array.random_key_impl.empty() && known.insert(array.name).second)
-        facts.emplace_back(fmt::format("{}PRNG key '{}'", prefix, array.name), array.random_key_impl);
-  }
+  const Listing listing = list_directory(join(item.item.path, kArrayMetadataFolder));
+  if (!listing.files.empty()) facts.emplace_back(prefix + "array metadata", join_names(listing.files));
+  for (const auto& [name, why] : item.unread_array_metadata) facts.emplace_back(prefix + "array metadata " + name, "unreadable: " + why);
+  for (const auto& [name, impl] : item.random_keys) facts.emplace_back(fmt::format("{}PRNG key '{}'", prefix, name), impl);
 }
 
 void add_database(const PytreeItem& item, const std::string& prefix, Facts& facts) {

@@ -51,6 +51,16 @@ std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_vie
 // Parameter name to its string. Values that are no strings come as Python's str() of them.
 std::unordered_map<std::string, std::string> parse_strings(std::string_view json);
 
+// ---- the same files as Orbax writes them ----
+
+std::string checkpoint_metadata_text(const CheckpointMetadata& metadata);
+std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays);
+// Names with the JSON texts of their shardings.
+std::string shardings_text(const std::vector<std::pair<std::string, std::string>>& shardings);
+// Throws invalid_argument for names that Orbax's JSON pointers cannot hold: a '~' that no '0' or '1' follows, or a name that
+// is a prefix of another one up to a '/'.
+std::string strings_text(const std::vector<std::pair<std::string, std::string>>& strings);
+
 // "2026-08-30 17:04:05.123 UTC"
 std::string time_text(std::int64_t nanoseconds_since_1970);
 

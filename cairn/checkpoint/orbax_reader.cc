@@ -144,6 +144,16 @@ std::optional<Array> OrbaxCheckpoint::try_view(std::size_t index) const {
   return in([&] { return label(index); }, [&] { return stored_[index]->try_view(); });
 }
 
+std::string OrbaxCheckpoint::random_key_impl(std::size_t index) const {
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < items_.size(); first += leaf_counts_[i++]) {
+    if (index >= first + leaf_counts_[i]) continue;
+    const auto it = items_[i].random_keys.find(tensors_[index].name);
+    return it == items_[i].random_keys.end() ? "" : it->second;
+  }
+  return "";
+}
+
 }  // namespace cairn::checkpoint
 
 namespace cairn {

@@ -23,6 +23,7 @@ class OrbaxCheckpoint : public Checkpoint {
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
   [[nodiscard]] std::string read_string(std::size_t index) const override;
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
+  [[nodiscard]] std::string random_key_impl(std::size_t index) const override;
   [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override;
 
  private:

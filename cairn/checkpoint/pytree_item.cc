@@ -225,6 +225,21 @@ void attach_shardings(PytreeItem& out, const NameTable& names) {
   });
 }
 
+void attach_random_keys(PytreeItem& out) {
+  const std::string folder = join(out.item.path, kArrayMetadataFolder);
+  for (const auto& name : list_directory(folder).files) {
+    try {
+      const Bytes text = read_file(join(folder, name), kMaxMetadataFile);
+      // Parsing is worth its time only where something is to be found.
+      if (as_text(text).find("random_key_impl") == std::string_view::npos) continue;
+      for (auto& array : parse_array_metadatas(as_text(text)))
+        if (!array.random_key_impl.empty()) out.random_keys.emplace(std::move(array.name), std::move(array.random_key_impl));
+    } catch (const Error& e) {
+      out.unread_array_metadata.emplace_back(name, e.message());
+    }
+  }
+}
+
 void attach_strings(PytreeItem& out) {
   const auto is_missing = [&](std::size_t i) { return out.tensors[i].kind == "string" && !out.values[i].text; };
   std::vector<std::size_t> wanted;
@@ -311,6 +326,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   attach_arrays(out, names, options);
   attach_shardings(out, names);
   attach_strings(out);
+  attach_random_keys(out);
   return out;
 }
 

@@ -54,11 +54,13 @@ struct PytreeItem {
   int zarr_format = 0;      // 0: not recorded
   bool has_arrays = false;  // whether any leaf is to be found in `arrays`
   std::vector<TensorInfo> tensors;
-  handlers::StoredArrays stored;                                // beside tensors
-  std::vector<LeafValue> values;                                // beside tensors
-  std::vector<ListEntry> keys;                                  // everything in `arrays`
-  std::map<std::string, std::vector<std::string>> custom_keys;  // names of array metadata that are not the usual ones; arrays
-  std::vector<std::pair<std::string, std::string>> broken;      // file, why it could not be used
+  handlers::StoredArrays stored;                                           // beside tensors
+  std::vector<LeafValue> values;                                           // beside tensors
+  std::vector<ListEntry> keys;                                             // everything in `arrays`
+  std::map<std::string, std::vector<std::string>> custom_keys;             // names of array metadata that are not the usual ones; arrays
+  std::vector<std::pair<std::string, std::string>> unread_array_metadata;  // file, why it could not be read
+  std::map<std::string, std::string> random_keys;                          // names of typed PRNG keys, and their implementations
+  std::vector<std::pair<std::string, std::string>> broken;                 // file, why it could not be used
 };
 
 // Whether a version is asked for at all.

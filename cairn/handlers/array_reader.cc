@@ -1,19 +1,17 @@
 // array_reader.cc -- opens, describes, reads and checks the stored arrays of a pytree.
 #include <cairn/base/box.h>
 #include <cairn/base/json.h>
+#include <cairn/base/progress_pump.h>
 #include <cairn/handlers/array_reader.h>
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <iterator>
-#include <thread>
 
 namespace cairn::handlers {
 namespace {
 
 constexpr std::size_t kOpenedTogether = 128;  // arrays; in a database each is opened in half a microsecond
-constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 
 zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, int zarr_format, zarr::MetadataCache& cache) {
   if (zarr_format == 0) return zarr::ZarrArray::open(store, name, 0, &cache);
@@ -80,38 +78,6 @@ bool is_group(const StorePtr& store, const std::string& key) {
   const Json* type = json.value().find("node_type");
   return type != nullptr && type->as_string() != nullptr && *type->as_string() == "group";
 }
-
-// Calls a ProgressFn now and then from a thread of its own, while it lives.
-class ProgressPump {
- public:
-  ProgressPump(const Progress& progress, const ProgressFn& call) : progress_(progress), call_(call) {
-    if (call_) thread_ = std::thread([this] { run(); });
-  }
-  ProgressPump(const ProgressPump&) = delete;
-  ProgressPump& operator=(const ProgressPump&) = delete;
-  ~ProgressPump() {
-    if (!thread_.joinable()) return;
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-    thread_.join();
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, kProgressInterval, [this] { return stop_; })) call_(progress_.done, progress_.total);
-  }
-
-  const Progress& progress_;
-  const ProgressFn& call_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;
-  std::thread thread_;
-};
 
 std::uint64_t view_bytes(const MutableArrayView& view) { return static_cast<std::uint64_t>(element_count(view.shape)) * view.element_size; }
 

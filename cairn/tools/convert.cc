@@ -4,6 +4,7 @@
 
 #include <cairn/base/box.h>
 #include <cairn/base/executor.h>
+#include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
 #include <cairn/tools/json_text.h>
 #include <cairn/tools/stream.h>
@@ -87,6 +88,11 @@ class Fetcher {
 
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options) {
   ConvertPlan plan = plan_conversion(source, target, options);
+  if (is_orbax_format(plan.report.format)) {
+    write_orbax(source, plan, target, options);
+    plan.report.files = {target};
+    return std::move(plan.report);
+  }
   Fetcher fetcher(source, plan);
   const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
   if (plan.report.format == "npz") {

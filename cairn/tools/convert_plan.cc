@@ -4,6 +4,7 @@
 #include <cairn/tools/stream.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <regex>
 
@@ -14,12 +15,43 @@ constexpr std::size_t kMaxNamed = 20;        // leaves spelled out in one error
 constexpr std::size_t kMaxRenamable = 4096;  // bytes of a name: the regex engine's stack grows with the text
 constexpr std::uint64_t kBuffers = 2;        // that the writer makes of its memory: one is read into while the other is written
 
+constexpr std::array<std::string_view, 5> kFormats = {"safetensors", "npz", "orbax", "orbax-zarr3", "orbax-files"};
+
 std::string choose_format(const std::string& target, const std::string& format) {
-  if (format == "safetensors" || format == "npz") return format;
-  if (!format.empty()) throw Error(Code::kInvalidArgument, "unknown target format '" + format + "': expected safetensors or npz");
+  if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return format;
+  if (!format.empty()) {
+    std::string known;
+    for (const auto name : kFormats) known.append(known.empty() ? "" : ", ").append(name);
+    throw Error(Code::kInvalidArgument, "unknown target format '" + format + "': expected one of " + known);
+  }
   if (target.ends_with(".safetensors")) return "safetensors";
   if (target.ends_with(".npz")) return "npz";
-  throw Error(Code::kInvalidArgument, target + ": the extension names no format: expected .safetensors or .npz, or --to FORMAT");
+  throw Error(Code::kInvalidArgument,
+              target + ": the extension names no format: expected .safetensors or .npz, or --to FORMAT (orbax makes a folder)");
+}
+
+void check_options(const ConvertOptions& options, const std::string& format) {
+  if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
+    throw Error(Code::kInvalidArgument,
+                "floating arrays can be cast to a floating type only, not to " + std::string(dtype_name(*options.dtype)));
+  if (options.max_shard_bytes && format != "safetensors")
+    throw Error(Code::kInvalidArgument, format + " files cannot be split into shards");
+  const bool orbax = options.compression != Compression() || options.chunk_bytes || options.target_file_bytes || options.item;
+  if (orbax && !is_orbax_format(format))
+    throw Error(Code::kInvalidArgument, "compression, chunks, data files and items are for Orbax checkpoints, not for " + format);
+}
+
+// A leaf's path under its new name, which is cut at dots if the old one was more than one key.
+KeyPath renamed_path(const TensorInfo& t, const std::string& name) {
+  if (name == t.name) return t.path;
+  KeyPath path;
+  if (t.path.size() <= 1) return {{name, KeyType::kDict}};
+  for (std::size_t start = 0; start <= name.size();) {
+    const std::size_t end = std::min(name.find('.', start), name.size());
+    path.push_back({name.substr(start, end - start), KeyType::kDict});
+    start = end + 1;
+  }
+  return path;
 }
 
 class Renamer {
@@ -50,6 +82,7 @@ std::string full_name(const TensorInfo& t) { return t.item ? *t.item + "/" + t.n
 
 // Why the target cannot hold this leaf; "" if it can.
 std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format) {
+  if (is_orbax_format(format)) return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.dtype_name == "string") return "a string";
   if (t.kind == "placeholder") return "a placeholder without data";
   if (!t.is_array()) return "an empty node (" + t.kind + ")";
@@ -91,14 +124,15 @@ void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& pl
 
 }  // namespace
 
+std::span<const std::string_view> convert_formats() { return kFormats; }
+
+bool is_orbax_format(std::string_view format) { return format.starts_with("orbax"); }
+
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target, const ConvertOptions& options) {
   ConvertPlan plan;
   plan.report.format = choose_format(target, options.format);
-  if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
-    throw Error(Code::kInvalidArgument,
-                "floating arrays can be cast to a floating type only, not to " + std::string(dtype_name(*options.dtype)));
-  if (options.max_shard_bytes && plan.report.format != "safetensors")
-    throw Error(Code::kInvalidArgument, plan.report.format + " files cannot be split into shards");
+  check_options(options, plan.report.format);
+  const bool orbax = is_orbax_format(plan.report.format);
   const Renamer renamer(options.rename);
   std::map<std::string, std::string> taken;  // new name -> old
   std::vector<std::pair<std::string, std::string>> unsupported;
@@ -116,11 +150,12 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
       throw Error(Code::kInvalidArgument, "two leaves would both be named '" + printable(name) + "': " + printable(other->second) +
                                               " and " + printable(full_name(t)) + "; choose with --item or --exclude, or --rename one");
     if (name != t.name) plan.report.renamed.emplace_back(t.name, name);
-    if (t.kind == "scalar") plan.report.scalars.push_back(name);
+    if (t.kind == "scalar" && !orbax) plan.report.scalars.push_back(name);
     if (dtype != t.dtype) ++plan.report.cast;
     plan.indices.push_back(index);
+    plan.paths.push_back(renamed_path(t, name));
     plan.targets.push_back({std::move(name), dtype, t.shape, 0});
-    plan.report.bytes += static_cast<std::uint64_t>(element_count(t.shape)) * dtype_size(dtype);
+    plan.report.bytes += t.is_array() ? static_cast<std::uint64_t>(element_count(t.shape)) * dtype_size(dtype) : t.nbytes;
   }
   if (!unsupported.empty() && !options.skip_unsupported)
     throw Error(Code::kInvalidArgument, plan.report.format + " cannot hold " + std::to_string(unsupported.size()) +
@@ -128,7 +163,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                                             "; leave them out with --skip-unsupported, or name them with --exclude");
   plan.report.skipped = std::move(unsupported);
   plan.report.tensors = plan.targets.size();
-  plan_memory(source, options.memory, plan);
+  if (!orbax) plan_memory(source, options.memory, plan);
   return plan;
 }
 

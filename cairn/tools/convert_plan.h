@@ -14,8 +14,11 @@ struct ConvertPlan {
   ConvertReport report;               // format, skipped, renamed, scalars, cast, tensors and bytes are filled
   std::vector<std::size_t> indices;   // into the source's tensors
   std::vector<TensorSource> targets;  // the same leaves as they will be written
+  std::vector<KeyPath> paths;         // of the same leaves, renamed; for formats that hold a tree
   std::uint64_t memory = 0;           // for the writer; the rest of what was given is for casts
 };
+
+bool is_orbax_format(std::string_view format);
 
 // Throws invalid_argument for an unknown format, a bad regular expression, leaves the target cannot hold (all of them
 // named, unless skip_unsupported) and names that collide.

@@ -1,4 +1,4 @@
-// open.cc -- one way in: finds out what lies at a path and opens it.
+// open.cc -- one way in and out: finds out what lies at a path and opens it; saves a tree.
 #include <cairn/cairn.h>
 
 #include <cairn/base/file.h>
@@ -67,5 +67,7 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
 }
 
 Tree load(const std::string& path, const OpenOptions& options) { return open(path, options)->load(); }
+
+void save(const std::string& path, const Tree& tree, const SaveOptions& options) { save_orbax(local_path(path), tree, options); }
 
 }  // namespace cairn

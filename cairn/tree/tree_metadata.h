@@ -6,8 +6,8 @@
 //    "use_ocdbt": true, "use_zarr3": false, "store_array_data_equal_to_fill_value": true, "custom_metadata": null,
 //    "value_metadata_tree": "..."}
 //
-// The names of the entries (Python tuples as text) are not needed: key_metadata says the same. Unknown members are
-// ignored, as Orbax does; missing ones take the values below.
+// The names of the entries (Python tuples as text) are not needed for reading: key_metadata says the same. Unknown members
+// are ignored, as Orbax does; missing ones take the values below.
 #pragma once
 
 #include <cairn/base/json_scan.h>
@@ -40,6 +40,10 @@ struct TreeMetadata {
 
 // Throws data_loss with the byte offset for text that is no such metadata.
 TreeMetadata parse_tree_metadata(std::string_view json);
+
+// The text as Orbax writes it, leaves in their order. Throws invalid_argument for keys that are not UTF-8. What only readers of
+// rich types look at (value_metadata_tree) is not written.
+std::string tree_metadata_text(const TreeMetadata& metadata);
 
 // A JSON list of extents, in this file and in array_metadatas. Fails for a negative one, and for more than 64 dimensions.
 Shape scan_shape(JsonScanner& in);

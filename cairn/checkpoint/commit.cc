@@ -1,0 +1,77 @@
+// commit.cc -- from temporary to final.
+#include <cairn/base/directory.h>
+#include <cairn/base/file.h>
+#include <cairn/checkpoint/commit.h>
+#include <cairn/checkpoint/layout.h>
+#include <cairn/error.h>
+
+#include <filesystem>
+#include <utility>
+
+namespace cairn::checkpoint {
+namespace {
+
+constexpr std::string_view kOldMark = "-old";  // behind the temporary mark
+
+// Absolute and without a '/' at its end: its name is its last part.
+std::string absolute(const std::string& path) {
+  if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint to be written is empty");
+  auto full = std::filesystem::absolute(path).lexically_normal();
+  if (full.has_relative_path() && full.filename().empty()) full = full.parent_path();
+  if (!full.has_relative_path()) throw Error(Code::kInvalidArgument, path + ": the root folder cannot be a checkpoint");
+  return full.string();
+}
+
+[[noreturn]] void refuse_existing(const std::string& target) {
+  throw Error(Code::kAlreadyExists, target + ": is there already; choose another path, or say that it may be replaced");
+}
+
+}  // namespace
+
+PendingDirectory::PendingDirectory(std::string target, bool replace)
+    : target_(absolute(target)), path_(target_ + std::string(kTemporaryMark)), replace_(replace) {
+  if (target_.find(kTemporaryMark) != std::string::npos)
+    throw Error(Code::kInvalidArgument,
+                target_ + ": a name with '" + std::string(kTemporaryMark) + "' is that of an unfinished checkpoint");
+  const std::string old = path_ + std::string(kOldMark);
+  // A crash between the two renames of a replacement: what was there comes back first.
+  if (directory_exists(old)) file_exists(target_) ? remove_tree(old) : rename_tree(old, target_);
+  if (!replace_ && file_exists(target_)) refuse_existing(target_);
+  if (replace_ && file_exists(target_) && !directory_exists(target_))
+    throw Error(Code::kAlreadyExists, target_ + ": is a file; a checkpoint would be a folder");
+  remove_tree(path_);
+  make_directories(path_);
+}
+
+PendingDirectory::~PendingDirectory() {
+  if (committed_) return;
+  try {
+    remove_tree(path_);
+  } catch (const Error&) {
+    // The error that kept it from being committed says more.
+  }
+}
+
+void PendingDirectory::commit() {
+  sync_tree(path_);
+  if (replace_ && file_exists(target_))
+    replace_target();
+  else
+    rename_tree(path_, target_);
+  committed_ = true;
+}
+
+void PendingDirectory::replace_target() {
+  if (swap_trees(path_, target_)) {
+    committed_ = true;  // what has the temporary name now is the old checkpoint
+    remove_tree(path_);
+    return;
+  }
+  const std::string old = path_ + std::string(kOldMark);
+  rename_tree(target_, old);
+  rename_tree(path_, target_);
+  committed_ = true;
+  remove_tree(old);
+}
+
+}  // namespace cairn::checkpoint

@@ -1,0 +1,138 @@
+// array_writer.cc -- plans the arrays of a pytree and writes them.
+#include <cairn/base/box.h>
+#include <cairn/base/progress_pump.h>
+#include <cairn/handlers/array_writer.h>
+#include <cairn/zarr/chunk_grid.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace cairn::handlers {
+namespace {
+
+// The memory is for two things alike: a batch of fetched elements, and encoding it.
+constexpr std::uint64_t kShares = 2;
+// An array that is fetched in parts is cut into chunks of at most this share of a batch.
+constexpr std::uint64_t kChunksOfBatch = 4;
+constexpr std::uint64_t kAlignment = 64;  // of fetched elements
+
+std::uint64_t bytes_of(const Shape& shape, DType dtype) { return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype); }
+
+std::uint64_t padded(std::uint64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Whole chunks, at most `limit` bytes of elements where that is possible: as many of the last dimensions whole as fit, some
+// rows of chunks of the one before, single chunks of the others.
+Shape slab_shape(const Shape& shape, const Shape& chunk, DType dtype, std::uint64_t limit) {
+  Shape slab = shape;
+  for (std::size_t d = 0; d < slab.size() && bytes_of(slab, dtype) > limit; ++d) {
+    slab[d] = std::min(shape[d], chunk[d]);
+    const std::uint64_t row = bytes_of(slab, dtype);
+    if (row <= limit) slab[d] = std::min(shape[d], chunk[d] * static_cast<std::int64_t>(limit / row));
+  }
+  return slab;
+}
+
+}  // namespace
+
+ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options)
+    : arrays_(std::move(arrays)), options_(std::move(options)) {
+  opened_.reserve(arrays_.size());
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const ArrayToWrite& array = arrays_[i];
+    in([&] { return array.name; },
+       [&] {
+         opened_.emplace_back(nullptr, array.name, std::make_shared<const zarr::ArrayMetadata>(new_metadata(array)));
+         progress_.total += bytes_of(array.shape, array.dtype);
+         add_portions(i);
+       });
+  }
+}
+
+zarr::ArrayMetadata ArrayWriter::new_metadata(const ArrayToWrite& array) const {
+  const std::size_t element_size = dtype_size(array.dtype);
+  const std::uint64_t piece_bytes = bytes_of(array.piece, array.dtype);
+  std::optional<std::int64_t> target = options_.chunk_bytes;
+  if (options_.file_bytes) target = zarr::effective_chunk_bytes(target, *options_.file_bytes, piece_bytes);
+  if (array.data == nullptr && bytes_of(array.shape, array.source_dtype) > options_.memory / kShares) {
+    const auto limit = static_cast<std::int64_t>(std::max<std::uint64_t>(options_.memory / kShares / kChunksOfBatch, element_size));
+    target = std::min(target.value_or(limit), limit);
+  }
+  zarr::NewArray made;
+  made.zarr_format = options_.zarr_format;
+  made.shape = array.shape;
+  made.chunk_shape = zarr::choose_chunk_shape(array.shape, array.piece, element_size, {.bytes = target, .shard_axes = {}});
+  made.dtype = array.dtype;
+  made.compression = options_.compression;
+  return zarr::make_metadata(made);
+}
+
+void ArrayWriter::add_portions(std::size_t number) {
+  const ArrayToWrite& array = arrays_[number];
+  const Box whole = Box::whole(array.shape);
+  if (whole.empty()) return;
+  const std::uint64_t limit = options_.memory / kShares;
+  const std::uint64_t nbytes = bytes_of(array.shape, array.source_dtype);
+  if (array.data != nullptr || nbytes <= limit) {
+    portions_.push_back({number, whole, array.data != nullptr ? 0 : nbytes});
+    return;
+  }
+  const Shape slab = slab_shape(array.shape, chunk_shape(number), array.source_dtype, limit);
+  for (zarr::ChunkCursor at(whole, slab); !at.done(); at.next()) {
+    Box box = at.part().in_box;  // of the whole array, so in its coordinates
+    const std::uint64_t size = bytes_of(box.shape, array.source_dtype);
+    portions_.push_back({number, std::move(box), size});
+  }
+}
+
+void ArrayWriter::write(ValueSink& sink, const FetchBoxesFn& fetch) {
+  {
+    const ProgressPump pump(progress_, options_.progress);
+    for (const zarr::ZarrArray& array : opened_) {
+      const std::string text = zarr::metadata_text(array.metadata());
+      const ByteView bytes = as_bytes(text);
+      sink.write(zarr::ZarrArray::metadata_key(array.name(), array.metadata().zarr_format), std::span(&bytes, 1));
+    }
+    for (std::size_t first = 0; first < portions_.size();) {
+      std::size_t last = first;
+      std::uint64_t fetched = 0;
+      while (last < portions_.size() && (last == first || fetched + portions_[last].fetched <= options_.memory / kShares))
+        fetched += portions_[last++].fetched;
+      write_batch(std::span(portions_).subspan(first, last - first), sink, fetch);
+      first = last;
+    }
+  }
+  if (options_.progress) options_.progress(progress_.total, progress_.total);
+}
+
+void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch) {
+  std::uint64_t size = 0;
+  for (const Portion& portion : batch) size += padded(portion.fetched);
+  Buffer buffer(static_cast<std::size_t>(size));
+  std::byte* at = buffer.data();
+  std::vector<ReadRequest> requests;
+  std::vector<zarr::ArrayWrite> writes;
+  writes.reserve(batch.size());
+  for (const Portion& portion : batch) {
+    const ArrayToWrite& array = arrays_[portion.array];
+    const std::byte* data = array.data;
+    if (data == nullptr) {
+      const MutableByteView room(at, static_cast<std::size_t>(portion.fetched));
+      requests.push_back({portion.array, portion.box, make_view(room, array.source_dtype, portion.box.shape)});
+      data = at;
+      at += padded(portion.fetched);
+    }
+    const std::size_t element_size = dtype_size(array.source_dtype);
+    const ArrayView from{.data = data,
+                         .dtype = array.source_dtype,
+                         .element_size = element_size,
+                         .shape = portion.box.shape,
+                         .strides = c_strides(portion.box.shape, element_size)};
+    writes.push_back({opened_[portion.array], {{portion.box, from}}, array.name, zarr::encode_options(options_.compression)});
+  }
+  if (!requests.empty()) fetch(requests);
+  ByteBudget budget(options_.memory / kShares);
+  zarr::write_boxes(writes, sink, {.executor = options_.executor, .budget = &budget, .progress = &progress_});
+}
+
+}  // namespace cairn::handlers

@@ -1,0 +1,71 @@
+// array_writer.h -- stores the arrays of one pytree: chunk shapes are chosen, then values go to a sink, batch after batch
+// within the memory.
+#pragma once
+
+#include <cairn/base/executor.h>
+#include <cairn/compression.h>
+#include <cairn/reader.h>
+#include <cairn/zarr/write_array.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cairn::handlers {
+
+using ValueSink = zarr::ValueSink;
+using StoreSink = zarr::StoreSink;
+
+struct ArrayToWrite {
+  std::string name;                    // parameter name
+  DType dtype = DType::kUint8;         // that it is stored as
+  DType source_dtype = DType::kUint8;  // that its elements are given as
+  Shape shape;
+  Shape piece;                      // what is stored as one chunk, if no limit asks for smaller ones
+  const std::byte* data = nullptr;  // its elements in C order, the caller's; null: they are fetched
+};
+
+struct ArrayWriteOptions {
+  int zarr_format = 2;
+  Compression compression;
+  std::optional<std::int64_t> chunk_bytes;         // none: an array is one chunk, unless
+  std::optional<std::int64_t> file_bytes;          // of a database's data files, 0 for no limit: no chunk is larger
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes beside the arrays
+  Executor* executor = nullptr;                    // null: the process's
+  ProgressFn progress;
+};
+
+// Fills boxes of arrays whose data is null; `tensor` is the position of the array.
+using FetchBoxesFn = std::function<void(std::span<const ReadRequest>)>;
+
+class ArrayWriter {
+ public:
+  // Plans. Throws, naming the array, what make_metadata and choose_chunk_shape do.
+  ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options);
+
+  [[nodiscard]] const Shape& chunk_shape(std::size_t array) const { return opened_[array].metadata().chunk_shape; }
+  // Metadata and values of all arrays. `fetch` is called from this thread only.
+  void write(ValueSink& sink, const FetchBoxesFn& fetch);
+
+ private:
+  // Part of an array that is written in one go.
+  struct Portion {
+    std::size_t array = 0;
+    Box box;
+    std::uint64_t fetched = 0;  // bytes to be fetched for it
+  };
+  [[nodiscard]] zarr::ArrayMetadata new_metadata(const ArrayToWrite& array) const;
+  void add_portions(std::size_t number);
+  void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);
+
+  std::vector<ArrayToWrite> arrays_;
+  ArrayWriteOptions options_;
+  std::vector<zarr::ZarrArray> opened_;  // beside arrays_
+  std::vector<Portion> portions_;
+  Progress progress_;
+};
+
+}  // namespace cairn::handlers

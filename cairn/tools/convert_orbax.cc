@@ -1,0 +1,67 @@
+// convert_orbax.cc -- a plan of a conversion as leaves to be saved; their elements are read when the writer asks for them.
+#include <cairn/checkpoint/save.h>
+#include <cairn/tools/convert_orbax.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+checkpoint::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std::size_t number) {
+  const std::size_t index = plan.indices[number];
+  const TensorInfo& tensor = source.tensors()[index];
+  checkpoint::SaveLeaf leaf;
+  leaf.path = plan.paths[number];
+  leaf.kind = tensor.kind;
+  if (tensor.dtype_name == "string") {
+    leaf.kind = "string";
+    leaf.text = source.read_string(index);
+  }
+  if (!tensor.is_array()) return leaf;
+  // Whatever another format calls them, to Orbax they are host arrays.
+  if (!leaf.is_array()) leaf.kind = "np.ndarray";
+  leaf.dtype = plan.targets[number].dtype;
+  leaf.source_dtype = tensor.dtype;
+  leaf.shape = tensor.shape;
+  // As it was cut, because those who read it back may each want their piece.
+  leaf.write_shape = tensor.chunk_shape;
+  for (std::size_t d = 0; d < leaf.write_shape.size(); ++d)
+    leaf.write_shape[d] = std::clamp<std::int64_t>(leaf.write_shape[d], 1, std::max<std::int64_t>(1, tensor.shape[d]));
+  leaf.sharding = tensor.sharding;
+  leaf.random_key_impl = source.random_key_impl(index);
+  return leaf;
+}
+
+SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options) {
+  SaveOptions save;
+  save.use_ocdbt = plan.report.format != "orbax-files";
+  save.use_zarr3 = plan.report.format == "orbax-zarr3";
+  save.item = options.item;
+  save.compression = options.compression;
+  save.chunk_bytes = options.chunk_bytes;
+  if (options.target_file_bytes) save.target_file_bytes = *options.target_file_bytes;
+  save.if_exists = options.replace ? IfExists::kReplace : IfExists::kFail;
+  save.memory = options.memory;
+  save.progress = options.progress;
+  return save;
+}
+
+}  // namespace
+
+void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target, const ConvertOptions& options) {
+  std::vector<std::size_t> order(plan.indices.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key_path_less(plan.paths[a], plan.paths[b]); });
+  checkpoint::SaveItem item;
+  item.leaves.reserve(order.size());
+  for (const std::size_t number : order) item.leaves.push_back(make_leaf(source, plan, number));
+  item.custom_metadata = source.info().custom_metadata;
+  item.fetch = [&](std::span<const ReadRequest> requests) {
+    std::vector<ReadRequest> of_source(requests.begin(), requests.end());
+    for (ReadRequest& request : of_source) request.tensor = plan.indices[order[request.tensor]];
+    source.read(of_source, {});
+  };
+  checkpoint::save_item(target, item, save_options(plan, options));
+}
+
+}  // namespace cairn

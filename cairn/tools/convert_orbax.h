@@ -1,0 +1,13 @@
+// convert_orbax.h -- the leaves of a conversion as an Orbax checkpoint.
+#pragma once
+
+#include <cairn/tools/convert_plan.h>
+
+#include <string>
+
+namespace cairn {
+
+// Streams: elements are read and written a batch at a time. Arrays keep their kind, sharding and PRNG implementation.
+void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target, const ConvertOptions& options);
+
+}  // namespace cairn

@@ -1,0 +1,103 @@
+// tree_metadata_text.cc -- writes `_METADATA`, byte for byte as Python's json.dumps does for Orbax.
+#include <cairn/base/json.h>
+#include <cairn/base/utf8.h>
+#include <cairn/tree/tree_metadata.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+// Characters that Python's repr escapes, beside controls: format characters, separators other than the space, surrogates,
+// private use, what is no character. Readers parse either spelling; this is about looking the same.
+bool is_printable(std::uint32_t code) {
+  using Range = std::pair<std::uint32_t, std::uint32_t>;
+  static constexpr std::array<Range, 21> kNot = {
+      {{0x00, 0x1f},       {0x7f, 0xa0},       {0xad, 0xad},       {0x600, 0x605},   {0x61c, 0x61c},   {0x6dd, 0x6dd},
+       {0x70f, 0x70f},     {0x1680, 0x1680},   {0x180e, 0x180e},   {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f},
+       {0x3000, 0x3000},   {0xd800, 0xf8ff},   {0xfdd0, 0xfdef},   {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xfffe, 0xffff},
+       {0x1d173, 0x1d17a}, {0xe0000, 0xe00ff}, {0xf0000, 0x10ffff}}};
+  return std::none_of(kNot.begin(), kNot.end(), [&](const Range& range) { return code >= range.first && code <= range.second; });
+}
+
+void append_escape(std::string& out, std::uint32_t code) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  const unsigned digits = code <= 0xff ? 2 : code <= 0xffff ? 4 : 8;
+  out += digits == 2 ? "\\x" : digits == 4 ? "\\u" : "\\U";
+  for (unsigned shift = 4 * digits; shift > 0; shift -= 4) out += kHex[code >> (shift - 4) & 0xfU];
+}
+
+// As Python's repr shows a str.
+void append_repr(std::string& out, std::string_view text) {
+  const bool single = text.find('\'') != std::string_view::npos;
+  const char quote = single && text.find('"') == std::string_view::npos ? '"' : '\'';
+  out += quote;
+  while (!text.empty()) {
+    const Utf8Character c = decode_utf8(text);
+    if (c.length == 0) throw Error(Code::kInvalidArgument, "a key of the tree is not valid UTF-8");
+    if (c.code == '\n')
+      out += "\\n";
+    else if (c.code == '\r')
+      out += "\\r";
+    else if (c.code == '\t')
+      out += "\\t";
+    else if (!is_printable(c.code))
+      append_escape(out, c.code);
+    else if (c.code == '\\' || c.code == static_cast<unsigned char>(quote))
+      (out += '\\') += text[0];
+    else
+      out += text.substr(0, c.length);
+    text.remove_prefix(c.length);
+  }
+  out += quote;
+}
+
+// "('a', '0')", "('a',)", "()".
+std::string tuple_repr(const KeyPath& path) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) text += ", ";
+    append_repr(text, path[i].text);
+  }
+  return text + (path.size() == 1 ? ",)" : ")");
+}
+
+std::string quoted(std::string text) { return to_text(Json(std::move(text)), JsonStyle::kPython); }
+
+void append_leaf(std::string& out, const LeafMetadata& leaf) {
+  out += quoted(tuple_repr(leaf.path));
+  out += ": {\"key_metadata\": [";
+  for (std::size_t i = 0; i < leaf.path.size(); ++i) {
+    if (i > 0) out += ", ";
+    out += "{\"key\": " + quoted(leaf.path[i].text) + ", \"key_type\": " + std::to_string(static_cast<int>(leaf.path[i].type)) + "}";
+  }
+  out += "], \"value_metadata\": {\"value_type\": " + quoted(leaf.value_type);
+  out += leaf.skip_deserialize ? ", \"skip_deserialize\": true" : ", \"skip_deserialize\": false";
+  if (leaf.write_shape) {
+    out += ", \"write_shape\": [";
+    for (std::size_t d = 0; d < leaf.write_shape->size(); ++d) (out += d > 0 ? ", " : "") += std::to_string((*leaf.write_shape)[d]);
+    out += "]";
+  }
+  out += "}}";
+}
+
+}  // namespace
+
+std::string tree_metadata_text(const TreeMetadata& metadata) {
+  const auto flag = [](bool value) { return value ? "true" : "false"; };
+  std::string out = "{\"tree_metadata\": {";
+  for (const LeafMetadata& leaf : metadata.leaves) {
+    if (&leaf != metadata.leaves.data()) out += ", ";
+    append_leaf(out, leaf);
+  }
+  out += "}";
+  if (metadata.use_ocdbt) (out += ", \"use_ocdbt\": ") += flag(*metadata.use_ocdbt);
+  (out += ", \"use_zarr3\": ") += flag(metadata.use_zarr3);
+  (out += ", \"store_array_data_equal_to_fill_value\": ") += flag(metadata.store_array_data_equal_to_fill_value);
+  const Json custom = metadata.custom_metadata.empty() ? Json() : parse_json(metadata.custom_metadata);
+  return out + ", \"custom_metadata\": " + to_text(custom, JsonStyle::kPython) + "}";
+}
+
+}  // namespace cairn
