@@ -7,7 +7,8 @@ packages=(build-essential cmake ninja-build make pkg-config git ccache
           libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libisal-dev libxxhash-dev rapidjson-dev libfmt-dev libcli11-dev
           libgtest-dev libgmock-dev libbenchmark-dev
           clang libclang-rt-14-dev clang-format clang-tidy
-          python3 python3-venv)
+          python3 python3-venv
+          zsh fish)  # the tests press keys in them
 
 if ! command -v apt-get >/dev/null; then
   echo "This system has no apt. Install what these Debian packages hold, then run the command again:" >&2

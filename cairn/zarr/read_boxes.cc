@@ -1,42 +1,19 @@
-// read_boxes.cc -- carries out a read plan: sorted by file and offset, neighbours in one read, everything in parallel and
-// within the byte budget.
+// read_boxes.cc -- carries out a read plan, everything in parallel and within the byte budget.
 #include <cairn/base/box.h>
 #include <cairn/error.h>
-#include <cairn/zarr/read_plan.h>
+#include <cairn/zarr/read_tasks.h>
 #include <cairn/zarr/value_streams.h>
 #include <cairn/zarr/workspaces.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace cairn::zarr {
 namespace {
 
-constexpr std::size_t kBatch = std::size_t{1} << 16U;           // units planned at a time
-constexpr std::uint64_t kRunGap = std::uint64_t{16} << 10U;     // bytes between neighbours that are read and thrown away
-constexpr std::uint64_t kRunBytes = std::uint64_t{1} << 20U;    // of a run of neighbours: fits a second-level cache
-constexpr std::uint64_t kRunDecoded = std::uint64_t{4} << 20U;  // destination bytes of a run: so that all threads get some
-constexpr std::uint64_t kDirectPiece = std::uint64_t{8} << 20U;
-constexpr std::uint64_t kSmallDirect = std::uint64_t{128} << 10U;  // below, a direct range is better read with its neighbours
-constexpr std::size_t kRunUnits = 256;
+constexpr std::size_t kBatch = std::size_t{1} << 16U;        // units planned at a time
 constexpr std::uint64_t kPartial = std::uint64_t{4} << 20U;  // values from here on are decoded only as far as they are wanted
 constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;   // encoded values from here on are decoded as they are read
-
-// What one worker does without interruption.
-enum class TaskKind : std::uint8_t {
-  kRun,    // units [first, first + count): one read of [offset, offset + length), then each is decoded
-  kPiece,  // [offset, offset + length) of the destination of the direct unit `first`
-  kApart,  // units [first, first + count), each on its own
-};
-struct Task {
-  TaskKind kind = TaskKind::kRun;
-  std::size_t first = 0;
-  std::size_t count = 0;
-  std::uint64_t offset = 0;
-  std::uint64_t length = 0;
-  std::uint64_t nbytes = 0;  // destination bytes
-};
 
 class Runner {
  public:
@@ -50,15 +27,14 @@ class Runner {
       more = planner.plan_some(kBatch, plan);
       while (!plan.shards.empty()) open_shards(plan);
       units_ = std::move(plan.units);
-      run_units();
+      const std::vector<Task> tasks = make_tasks(reads_, units_);
+      executor_.for_each(tasks.size(), [&](std::size_t i) { run_task(tasks[i]); });
     }
   }
 
  private:
   void open_shards(ReadPlan& plan);
   void open_shard(const Unit& shard, ReadPlan& plan);
-  void run_units();
-  std::vector<Task> make_tasks() const;
   void run_task(const Task& task);
   void run_neighbours(const Task& task);
   bool run_scatter(const Task& task);
@@ -72,7 +48,6 @@ class Runner {
   void read_piece(const Task& task);
   void land(const Unit& unit, ByteView stored, Workspace& space);
   void land_all(std::span<const Unit> units, ByteView stored, Workspace& space);
-  [[nodiscard]] bool same_value(const Unit& a, const Unit& b) const;
   [[nodiscard]] std::span<const Unit> value_at(std::size_t first, std::size_t end) const;
 
   [[nodiscard]] DecodeContext decode_context(const Unit& unit) const {
@@ -122,8 +97,6 @@ void Runner::open_shard(const Unit& shard, ReadPlan& plan) {
   plan_shard(reads_, shard, index, plan);
 }
 
-// ---- units to tasks ----
-
 std::uint64_t Runner::scratch_for(const Unit& unit) const {
   switch (unit.kind) {
     case UnitKind::kValue:
@@ -138,72 +111,11 @@ std::uint64_t Runner::scratch_for(const Unit& unit) const {
   return 0;
 }
 
-// Whether `unit`, sorted behind the units of `task`, is better read together with them.
-bool joins(const Task& task, const Unit& last, const Unit& unit) {
-  if (task.kind == TaskKind::kPiece || task.count >= kRunUnits || task.nbytes + unit.nbytes > kRunDecoded) return false;
-  const bool apart = unit.kind == UnitKind::kByKey || unit.kind == UnitKind::kMissing;
-  if (task.kind == TaskKind::kApart) return apart && last.kind == unit.kind;
-  if (apart || unit.kind == UnitKind::kRows || unit.file != last.file) return false;
-  return unit.offset <= task.offset + task.length + kRunGap && unit.offset + unit.length <= task.offset + kRunBytes;
-}
-
-// Whether both want something of one stored value.
-bool Runner::same_value(const Unit& a, const Unit& b) const {
-  if (a.kind != b.kind || a.chain != b.chain) return false;
-  if (a.kind == UnitKind::kValue) return a.file == b.file && a.offset == b.offset && a.length == b.length;
-  return a.kind == UnitKind::kByKey && a.place.chunk == b.place.chunk && reads_[a.place.read].array == reads_[b.place.read].array;
-}
-
 // The units from `first` on, before `end`, that want something of the same value.
 std::span<const Unit> Runner::value_at(std::size_t first, std::size_t end) const {
   std::size_t last = first + 1;
-  while (last < end && same_value(units_[first], units_[last])) ++last;
+  while (last < end && same_value(reads_, units_[first], units_[last])) ++last;
   return std::span(units_).subspan(first, last - first);
-}
-
-Task task_of(const Unit& unit, std::size_t number) {
-  const bool in_file = unit.kind == UnitKind::kDirect || unit.kind == UnitKind::kValue || unit.kind == UnitKind::kSpan;
-  return {.kind = in_file ? TaskKind::kRun : TaskKind::kApart,
-          .first = number,
-          .count = 1,
-          .offset = unit.offset,
-          .length = unit.length,
-          .nbytes = unit.nbytes};
-}
-
-std::vector<Task> Runner::make_tasks() const {
-  std::vector<Task> tasks;
-  for (std::size_t i = 0; i < units_.size(); ++i) {
-    const Unit& unit = units_[i];
-    if (unit.kind == UnitKind::kDirect && unit.length >= kSmallDirect) {
-      for (std::uint64_t at = 0; at < unit.length; at += kDirectPiece)
-        tasks.push_back(
-            {.kind = TaskKind::kPiece, .first = i, .count = 1, .offset = at, .length = std::min(kDirectPiece, unit.length - at)});
-    } else if (!tasks.empty() && (same_value(units_[i - 1], unit) || joins(tasks.back(), units_[i - 1], unit))) {
-      Task& task = tasks.back();
-      ++task.count;
-      task.nbytes += unit.nbytes;
-      task.length = std::max(task.length, unit.offset + unit.length - task.offset);
-    } else {
-      tasks.push_back(task_of(unit, i));
-    }
-  }
-  return tasks;
-}
-
-void Runner::run_units() {
-  // Values without a place are sorted by what they are, so that all who want one are neighbours, too.
-  const auto position = [&](const Unit& unit) {
-    const bool by_key = unit.kind == UnitKind::kByKey;
-    return std::tuple(unit.file, unit.offset, unit.kind, by_key ? reads_[unit.place.read].array : nullptr, by_key ? unit.place.chunk : 0);
-  };
-  const auto before = [&](const Unit& a, const Unit& b) { return position(a) < position(b); };
-  if (!std::is_sorted(units_.begin(), units_.end(), before)) std::sort(units_.begin(), units_.end(), before);
-  std::vector<Task> tasks = make_tasks();
-  // Values that take long are begun first, so that no thread is still at one when the others have nothing left.
-  const auto large = std::stable_partition(tasks.begin(), tasks.end(), [](const Task& task) { return task.nbytes > kRunDecoded; });
-  std::stable_sort(tasks.begin(), large, [](const Task& a, const Task& b) { return a.nbytes > b.nbytes; });
-  executor_.for_each(tasks.size(), [&](std::size_t i) { run_task(tasks[i]); });
 }
 
 // ---- tasks ----

@@ -392,7 +392,6 @@ def test_other_completions_name_every_command(shell):
 
 
 def test_fish_completion(folder):
-    """Where there is a fish; else the script is only read, above."""
     script = folder / "cairn.fish"
     script.write_text(good("completion", "fish"))
 
@@ -401,15 +400,14 @@ def test_fish_completion(folder):
         assert done.stderr == ""
         return [entry.split("\t")[0] for entry in done.stdout.splitlines()]
 
-    if shutil.which("fish"):
-        assert sorted(offered("cairn c")) == ["cat", "compact", "completion", "convert"]
-        assert offered("cairn convert --skip") == ["--skip-unsupported"]
-        assert offered("cairn cat a.safetensors params.l") == ["params.layers.0.w", "params.layers.1.w"]
-        assert offered("cairn completion z") == ["zsh"]
+    assert sorted(offered("cairn c")) == ["cat", "compact", "completion", "convert"]
+    assert offered("cairn convert --skip") == ["--skip-unsupported"]
+    assert offered("cairn cat a.safetensors params.l") == ["params.layers.0.w", "params.layers.1.w"]
+    assert offered("cairn completion z") == ["zsh"]
 
 
 def test_zsh_completion(folder):
-    """Where there is a zsh. Each line is completed by the first press of a key in a new shell: the script is loaded then."""
+    """Each line is completed by the first press of a key in a new shell: the script is loaded then."""
     functions = folder / "zsh"
     functions.mkdir()
     (functions / "_cairn").write_text(good("completion", "zsh"))
@@ -429,8 +427,7 @@ def test_zsh_completion(folder):
         done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, timeout=60, cwd=folder, env=with_cairn(folder))
         return done.stdout.rsplit("<", 1)[1].split(">")[0]
 
-    if shutil.which("zsh"):
-        assert completed("cairn conv") == "cairn convert "
-        assert completed("cairn convert --skip") == "cairn convert --skip-unsupported "
-        assert completed("cairn cat a.safetensors params.e") == "cairn cat a.safetensors params.embed "
-        assert completed("cairn cat --slice 0 a.safetensors params.e") == "cairn cat --slice 0 a.safetensors params.embed "
+    assert completed("cairn conv") == "cairn convert "
+    assert completed("cairn convert --skip") == "cairn convert --skip-unsupported "
+    assert completed("cairn cat a.safetensors params.e") == "cairn cat a.safetensors params.embed "
+    assert completed("cairn cat --slice 0 a.safetensors params.e") == "cairn cat --slice 0 a.safetensors params.embed "
