@@ -12,6 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 namespace cairn::testing {
 
@@ -26,12 +30,27 @@ inline bool touches_files(const __ptrace_syscall_info& call) {
   return std::ranges::find(kTouching, number) != kTouching.end();
 }
 
+// A fork copies locks as they are: one that another thread is about to release would stay locked in the child for ever. So
+// this waits until all other threads sleep, as idle workers do, who hold none.
+inline void wait_until_other_threads_sleep() {
+  const auto asleep = [](const std::filesystem::path& task) {
+    if (task.filename() == std::to_string(getpid())) return true;
+    std::ifstream in(task / "stat");
+    const std::string stat((std::istreambuf_iterator<char>(in)), {});
+    const auto name_end = stat.rfind(')');
+    return name_end == std::string::npos || stat.substr(name_end, 3) == ") S";
+  };
+  while (!std::ranges::all_of(std::filesystem::directory_iterator("/proc/self/task"), [&](const auto& t) { return asleep(t.path()); }))
+    usleep(200);
+}
+
 enum class Ended { kKilled, kWell, kBadly };
 
 // Runs `work` in a child and kills it as it enters its n-th (from 0) such call on its main thread, so that the call does not
 // happen. kWell: it came to its end before; kBadly: it threw.
 template <class Work>
 Ended run_and_kill_at(int n, Work work) {
+  wait_until_other_threads_sleep();
   const pid_t child = fork();
   if (child == 0) {
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
