@@ -143,6 +143,20 @@ struct ConvertReport {
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options);
 std::string convert_json(const ConvertReport& report);
 
+// ---- cleaning ----
+
+enum class CleanMode : std::uint8_t { kShow, kRemove };
+struct CleanedPath {
+  std::string path;
+  std::uint64_t bytes = 0;
+  bool restored = false;  // not removed: a checkpoint that was set aside while it was being replaced is back in its place
+};
+// Removes what interrupted saves have left in a folder of checkpoints (its steps and their items included) and beside it:
+// temporary folders of Orbax and of Cairn, and Cairn's temporary files. A save under way looks the same, so nobody may be
+// saving. not_found if there is neither the folder nor a leftover of it.
+std::vector<CleanedPath> clean(const std::string& path, CleanMode mode = CleanMode::kRemove);
+std::string clean_json(const std::vector<CleanedPath>& cleaned);
+
 // ---- compacting ----
 
 // Data files that nothing refers to: leftovers of crashes, or of a writer that is at work.

@@ -38,7 +38,7 @@ int run(int argc, char** argv) {
       "  cairn verify ckpt                 is every byte right?\n"
       "  cairn convert ckpt m.safetensors  into another format");
   for (const auto setup :
-       {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_verify, setup_convert, setup_compact, setup_dump, setup_completion})
+       {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_verify, setup_convert, setup_compact, setup_clean, setup_dump, setup_completion})
     setup(app, status);
   try {
     app.parse(argc, argv);

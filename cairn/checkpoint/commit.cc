@@ -11,7 +11,7 @@
 namespace cairn::checkpoint {
 namespace {
 
-constexpr std::string_view kOldMark = "-old";  // behind the temporary mark
+static_assert(kSetAsideMark.starts_with(kTemporaryMark));
 
 // Absolute and without a '/' at its end: its name is its last part.
 std::string absolute(const std::string& path) {
@@ -33,7 +33,7 @@ PendingDirectory::PendingDirectory(std::string target, bool replace)
   if (target_.find(kTemporaryMark) != std::string::npos)
     throw Error(Code::kInvalidArgument,
                 target_ + ": a name with '" + std::string(kTemporaryMark) + "' is that of an unfinished checkpoint");
-  const std::string old = path_ + std::string(kOldMark);
+  const std::string old = target_ + std::string(kSetAsideMark);
   // A crash between the two renames of a replacement: what was there comes back first.
   if (directory_exists(old)) file_exists(target_) ? remove_tree(old) : rename_tree(old, target_);
   if (!replace_ && file_exists(target_)) refuse_existing(target_);
@@ -67,7 +67,7 @@ void PendingDirectory::replace_target() {
     remove_tree(path_);
     return;
   }
-  const std::string old = path_ + std::string(kOldMark);
+  const std::string old = target_ + std::string(kSetAsideMark);
   rename_tree(target_, old);
   rename_tree(path_, target_);
   committed_ = true;

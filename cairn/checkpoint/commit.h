@@ -6,8 +6,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace cairn::checkpoint {
+
+inline constexpr std::string_view kSetAsideMark = ".orbax-checkpoint-tmp-old";
 
 class PendingDirectory {
  public:

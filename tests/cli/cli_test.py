@@ -19,7 +19,7 @@ import safetensors.numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
-COMMANDS = ["ls", "info", "tree", "cat", "stats", "verify", "convert", "compact", "dump", "completion"]
+COMMANDS = ["ls", "info", "tree", "cat", "stats", "verify", "convert", "compact", "clean", "dump", "completion"]
 GOOD, NO, USAGE, FAILURE = 0, 1, 2, 3
 
 
@@ -154,6 +154,7 @@ def test_wrong_usage(folder, args, tmp_path):
         (["cat", "a.safetensors", "odd", "--raw", "-o", "no/such/folder/x"], "no/such/folder"),
         (["convert", "a.safetensors", "a.safetensors"], "a.safetensors"),
         (["compact", "missing"], "missing"),
+        (["clean", "missing"], "missing"),
         (["compact", "a.safetensors"], "a.safetensors"),
         (["dump", "note.txt"], "note.txt"),
         (["dump", "--node", "note.txt:0:100"], "note.txt"),
@@ -308,6 +309,34 @@ def test_convert_reports(folder, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz"]
 
 
+def test_clean(tmp_path):
+    root = tmp_path / "root"
+    golden = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8" / "direct_ocdbt_zarr2"
+    shutil.copytree(golden, root / "1")
+    leftovers = [root / "2.orbax-checkpoint-tmp" / "default", root / "1" / "extra.orbax-checkpoint-tmp", root / "3.orbax-checkpoint-tmp-1234"]
+    for leftover in leftovers:
+        leftover.mkdir(parents=True)
+        (leftover / "half").write_bytes(b"x" * 100)
+    (root / "m.safetensors.cairn-tmp-0123abcd").write_bytes(b"y" * 10)
+    shutil.copytree(golden, root / "4.orbax-checkpoint-tmp-old")
+    shown = json.loads(good("clean", root, "--dry-run", "--json"))
+    assert sorted((pathlib.Path(c["path"]).name, c["restored"]) for c in shown) == [
+        ("2.orbax-checkpoint-tmp", False), ("3.orbax-checkpoint-tmp-1234", False), ("4.orbax-checkpoint-tmp-old", True), ("extra.orbax-checkpoint-tmp", False),
+        ("m.safetensors.cairn-tmp-0123abcd", False)]
+    assert sum(c["bytes"] for c in shown if not c["restored"]) == 310
+    assert all(leftover.exists() for leftover in leftovers)
+    text = good("clean", root)
+    assert "came back" in text and "310 B freed" in text
+    assert sorted(entry.name for entry in root.iterdir()) == ["1", "4"]
+    for step in ("1", "4"):
+        good("verify", root / step)
+    assert good("clean", root) == "nothing to clean\n"
+    # The leftovers of a checkpoint that never came to be are found by its name.
+    (tmp_path / "never.orbax-checkpoint-tmp").mkdir()
+    assert "removed" in good("clean", tmp_path / "never")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["root"]
+
+
 def test_compact(tmp_path):
     ckpt = tmp_path / "ckpt"
     shutil.copytree(ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8" / "direct_ocdbt_zarr2", ckpt)
@@ -378,7 +407,7 @@ def complete(folder, *words):
 
 
 def test_bash_completion(folder):
-    assert complete(folder, "c") == ["cat", "convert", "compact", "completion"]
+    assert complete(folder, "c") == ["cat", "convert", "compact", "clean", "completion"]
     assert "--skip-unsupported" in complete(folder, "convert", "--s")
     assert complete(folder, "cat", folder / "a.safetensors", "params.l") == ["params.layers.0.w", "params.layers.1.w"]
     assert complete(folder, "ls", folder / "note") == [str(folder / "note.txt")]
@@ -400,7 +429,7 @@ def test_fish_completion(folder):
         assert done.stderr == ""
         return [entry.split("\t")[0] for entry in done.stdout.splitlines()]
 
-    assert sorted(offered("cairn c")) == ["cat", "compact", "completion", "convert"]
+    assert sorted(offered("cairn c")) == ["cat", "clean", "compact", "completion", "convert"]
     assert offered("cairn convert --skip") == ["--skip-unsupported"]
     assert offered("cairn cat a.safetensors params.l") == ["params.layers.0.w", "params.layers.1.w"]
     assert offered("cairn completion z") == ["zsh"]
