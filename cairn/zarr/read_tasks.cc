@@ -8,7 +8,8 @@ namespace cairn::zarr {
 namespace {
 
 constexpr std::uint64_t kRunDecoded = std::uint64_t{4} << 20U;  // destination bytes of a run: so that all threads get some
-constexpr std::uint64_t kDirectPiece = std::uint64_t{8} << 20U;
+constexpr std::uint64_t kMinPiece = std::uint64_t{1} << 20U;    // of a long direct range
+constexpr std::uint64_t kMaxPiece = std::uint64_t{8} << 20U;
 constexpr std::uint64_t kSmallDirect = std::uint64_t{128} << 10U;  // below, a direct range is better read with its neighbours
 constexpr std::size_t kRunUnits = 256;
 
@@ -36,9 +37,10 @@ std::vector<Task> cut(std::span<const BoxRead> reads, std::span<const Unit> unit
   for (std::size_t i = 0; i < units.size(); ++i) {
     const Unit& unit = units[i];
     if (unit.kind == UnitKind::kDirect && unit.length >= kSmallDirect) {
-      for (std::uint64_t at = 0; at < unit.length; at += kDirectPiece)
-        tasks.push_back(
-            {.kind = TaskKind::kPiece, .first = i, .count = 1, .offset = at, .length = std::min(kDirectPiece, unit.length - at)});
+      // An eighth each: a thread that starts late, as the first read finds them, still leaves no other waiting.
+      const std::uint64_t piece = std::clamp(unit.length / 8, kMinPiece, kMaxPiece);
+      for (std::uint64_t at = 0; at < unit.length; at += piece)
+        tasks.push_back({.kind = TaskKind::kPiece, .first = i, .count = 1, .offset = at, .length = std::min(piece, unit.length - at)});
     } else if (!tasks.empty() && (same_value(reads, units[i - 1], unit) || joins(tasks.back(), units[i - 1], unit))) {
       Task& task = tasks.back();
       ++task.count;
