@@ -7,7 +7,7 @@ namespace cairn::cli {
 
 enum ExitStatus : int {
   kGood = 0,
-  kNo = 1,       // the answer is "no": damaged, nothing matches
+  kNo = 1,       // the answer is "no": damaged, different, nothing matches
   kUsage = 2,    // wrong usage
   kFailure = 3,  // could not read or write
 };
@@ -18,6 +18,7 @@ void setup_info(CLI::App& app, int& status);
 void setup_tree(CLI::App& app, int& status);
 void setup_cat(CLI::App& app, int& status);
 void setup_stats(CLI::App& app, int& status);
+void setup_diff(CLI::App& app, int& status);
 void setup_verify(CLI::App& app, int& status);
 void setup_convert(CLI::App& app, int& status);
 void setup_compact(CLI::App& app, int& status);

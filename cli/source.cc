@@ -79,8 +79,8 @@ std::uint64_t parse_time(const std::string& text) {
   return static_cast<std::uint64_t>(seconds) * 1'000'000'000U + nanoseconds;
 }
 
-void add_source(CLI::App& command, Source& source) {
-  command.add_option("CKPT", source.path, "Checkpoint: a directory or file of any format")->required();
+void add_source(CLI::App& command, Source& source, const char* positional) {
+  command.add_option(positional, source.path, "Checkpoint: a directory or file of any format")->required();
   command.add_option("--step", source.options.step, "Step of a step root (default: the latest complete one)")
       ->type_name("N")
       ->group(kReading);

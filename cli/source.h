@@ -37,8 +37,8 @@ struct Source {
   OpenOptions options;
 };
 
-// The positional CKPT and the options --step, --item, --allow-uncommitted, --generation, --at-time, --threads, --memory.
-void add_source(CLI::App& command, Source& source);
+// The checkpoint as a positional and the options --step, --item, --allow-uncommitted, --generation, --at-time, --threads, --memory.
+void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
 // Checks and completes source.options.
 void finish_options(Source& source);
 // Opens it. Whatever stands in the way is a Failure.

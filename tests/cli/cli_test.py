@@ -19,7 +19,7 @@ import safetensors.numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
-COMMANDS = ["ls", "info", "tree", "cat", "stats", "verify", "convert", "compact", "clean", "dump", "completion"]
+COMMANDS = ["ls", "info", "tree", "cat", "stats", "diff", "verify", "convert", "compact", "clean", "dump", "completion"]
 GOOD, NO, USAGE, FAILURE = 0, 1, 2, 3
 
 
@@ -295,6 +295,54 @@ def test_stats(folder, tensors):
         assert have["histogram"] == np.histogram(w, 16)[0].tolist()
     assert (stats["odd"]["nans"], stats["odd"]["infs"], stats["odd"]["zeros"], stats["odd"]["max"]) == (1, 2, 1, 1.5)
     assert len(good("stats", folder / "a.safetensors", "odd").splitlines()) == 2
+
+
+def test_diff(folder, tensors, tmp_path):
+    path = folder / "a.safetensors"
+    assert good("diff", path, path).startswith("same        6 leaves")
+    changed = dict(tensors)
+    changed["params.embed"] = tensors["params.embed"].copy()
+    changed["params.embed"][3, 4] += 2
+    changed["odd"] = np.array([1.0, np.inf, np.inf, -0.0, 1.5], np.float32)
+    changed["step"] = np.array(18, np.int32)
+    changed["new"] = changed.pop("mask")
+    safetensors.numpy.save_file(changed, tmp_path / "b.safetensors")
+    done = run("diff", path, tmp_path / "b.safetensors")
+    text = done.stdout.decode()
+    assert (done.returncode, done.stderr) == (NO, b"")
+    assert "params.embed: 1 of 2,048 values, first at (3, 4), max error 2 " in text
+    assert "odd: 3 of 5 values, first at (0,), 1 NaN in one alone, 1 infinite otherwise, 1 in bits only" in text
+    assert "step: int64 -> int32" in text and "only in A   mask: bool (3,)" in text and "only in B   new: bool (3,)" in text
+    assert text.splitlines()[-1].startswith("2 the same, 3 different, 1 only in A, 1 only in B")
+    done = run("diff", path, tmp_path / "b.safetensors", "--json", "--ignore-dtype", "--atol", "3")
+    report = json.loads(done.stdout)
+    assert done.returncode == NO and (report["same"], report["different"]) == (4, 1)
+    leaves = {leaf["name"]: leaf for leaf in report["leaves"]}
+    assert sorted(leaves) == ["mask", "new", "odd", "params.embed", "step"]
+    assert leaves["step"]["noted"] == ["dtype", "values"] and leaves["step"]["values"]["max_abs_error"] == 1
+    assert leaves["params.embed"]["state"] == "same" and leaves["params.embed"]["values"]["within"] == 1
+    assert leaves["mask"]["b"] is None and leaves["new"]["a"] is None
+    assert leaves["odd"]["values"]["first"] == [0]
+    good("diff", path, tmp_path / "b.safetensors", "params.layers.*")
+    good("diff", path, tmp_path / "b.safetensors", "--include", "params.*", "--exclude", "*embed")
+    assert "matches" in run("diff", path, path, "nothing*").stderr.decode()
+    assert run("diff", path, path, "nothing*").returncode == NO
+    bad(FAILURE, "diff", path, tmp_path / "missing")
+    bad(USAGE, "diff", path)
+    bad(USAGE, "diff", path, path, "--rtol", "-1")
+    bad(USAGE, "diff", path, path, "--atol", "much")
+
+
+def test_diff_of_steps_and_damage(tmp_path):
+    golden = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
+    good("diff", golden / "direct_ocdbt_zarr2", golden / "direct_ocdbt_zarr3")
+    ckpt = tmp_path / "ckpt"
+    shutil.copytree(golden / "direct_ocdbt_zarr2", ckpt)
+    good("compact", ckpt)
+    data = max(ckpt.glob("d/*"), key=lambda file: file.stat().st_size)
+    data.write_bytes(data.read_bytes()[:-1])
+    done = run("diff", golden / "direct_ocdbt_zarr2", ckpt)
+    assert done.returncode == FAILURE
 
 
 def test_convert_reports(folder, tmp_path):

@@ -1,0 +1,190 @@
+// diff.cc -- cairn diff: what is not the same in two checkpoints.
+#include "commands.h"
+#include "source.h"
+#include "terminal.h"
+#include "text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace cairn::cli {
+namespace {
+
+struct DiffArguments {
+  Source a;
+  std::string b;
+  std::optional<std::int64_t> step_b;
+  std::optional<std::string> item_b;
+  std::string glob;
+  bool json = false;
+  DiffOptions options;
+};
+
+constexpr std::size_t kTextShown = 60;  // bytes of a string
+
+std::string type_text(const DiffSide& side) {
+  if (side.dtype_name.empty()) return side.kind;
+  if (side.dtype_name == "?" || side.dtype_name == "string") return side.dtype_name == "?" ? "unreadable" : "string";
+  return printable(side.dtype_name) + " " + shape_text(side.shape);
+}
+
+std::string quoted(const std::string& text) {
+  return "\"" + printable(text.size() > kTextShown ? text.substr(0, kTextShown) + "..." : text) + "\"";
+}
+
+std::string values_text(const LeafDiff& leaf) {
+  const ValueDiff& v = *leaf.values;
+  const auto elements = static_cast<std::uint64_t>(element_count(leaf.a.shape));
+  std::string text = fmt::format("{} of {}", count_text(v.different), plural(elements, "value"));
+  if (v.first && !leaf.a.shape.empty()) text += ", first at " + shape_text(element_index(leaf.a.shape, *v.first));
+  if (v.max_abs_error) text += fmt::format(", max error {:.4g}", *v.max_abs_error);
+  if (v.max_rel_error) text += fmt::format(" (relative {:.4g})", *v.max_rel_error);
+  if (v.nan_mismatches > 0) text += fmt::format(", {} NaN in one alone", count_text(v.nan_mismatches));
+  if (v.inf_mismatches > 0) text += fmt::format(", {} infinite otherwise", count_text(v.inf_mismatches));
+  if (v.bits_only > 0) text += fmt::format(", {} in bits only (-0.0, NaN payload)", count_text(v.bits_only));
+  return text;
+}
+
+bool has(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// What differs, in the order in which it matters.
+std::string difference_text(const LeafDiff& leaf) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text.append(text.empty() ? "" : "; ").append(part); };
+  if (has(leaf.differs, "kind")) add(printable(leaf.a.kind) + " -> " + printable(leaf.b.kind));
+  if (has(leaf.differs, "dtype")) add(printable(leaf.a.dtype_name) + " -> " + printable(leaf.b.dtype_name));
+  if (has(leaf.differs, "shape")) add(shape_text(leaf.a.shape) + " -> " + shape_text(leaf.b.shape));
+  if (has(leaf.differs, "values")) add(leaf.values ? values_text(leaf) : quoted(leaf.a.text) + " -> " + quoted(leaf.b.text));
+  return text;
+}
+
+std::string row(std::string_view paint, std::string_view label, const std::string& name, const std::string& text) {
+  const Style& style = stdout_style();
+  return fmt::format("{}{:<10}{}  {}{}{}\n", paint, label, style.reset, name, text.empty() ? "" : ": ", text);
+}
+
+std::string leaf_text(const LeafDiff& leaf) {
+  const Style& style = stdout_style();
+  const std::string name = printable(leaf.item ? *leaf.item + "/" + leaf.name : leaf.name);
+  switch (leaf.state) {
+    case LeafState::kSame:
+      return "";
+    case LeafState::kOnlyInA:
+      return row(style.red, "only in A", name, type_text(leaf.a));
+    case LeafState::kOnlyInB:
+      return row(style.green, "only in B", name, type_text(leaf.b));
+    case LeafState::kDifferent:
+      return row(style.yellow, "different", name, difference_text(leaf));
+    case LeafState::kUnreadable:
+      break;
+  }
+  std::string text;
+  for (const auto& [side, label] : {std::pair(&leaf.a, "A"), std::pair(&leaf.b, "B")})
+    if (!side->error.empty()) text += row(style.red, "unreadable", name, fmt::format("in {}: {}", label, printable(side->error)));
+  return text;
+}
+
+// What does not count is told in a line a sort: between two formats it is the same of every leaf.
+std::string notes_text(const DiffReport& report) {
+  const Style& style = stdout_style();
+  std::map<std::pair<std::string, std::string>, std::uint64_t> sorts;
+  for (const LeafDiff& leaf : report.leaves)
+    for (const std::string& noted : leaf.noted) {
+      const auto what = noted == "kind"    ? std::pair(leaf.a.kind, leaf.b.kind)
+                        : noted == "dtype" ? std::pair(leaf.a.dtype_name, leaf.b.dtype_name)
+                                           : std::pair(std::string("values"), std::string());
+      ++sorts[what];
+    }
+  std::string text;
+  for (const auto& [what, leaves] : sorts) {
+    const std::string words = what.second.empty() ? "other values within the tolerance" : printable(what.first + " -> " + what.second);
+    text += fmt::format("{}note        {}: {}{}\n", style.dim, plural(leaves, "leaf"), words, style.reset);
+  }
+  return text;
+}
+
+std::string summary_text(const DiffReport& report) {
+  const Style& style = stdout_style();
+  const std::string bytes = report.bytes > 0 ? " (" + bytes_text(report.bytes) + " compared)" : "";
+  if (report.equal()) return fmt::format("{}same{}        {}{}\n", style.green, style.reset, plural(report.same, "leaf"), bytes);
+  std::string text = fmt::format("{} the same, {} different", count_text(report.same), count_text(report.different));
+  if (report.only_in_a > 0) text += fmt::format(", {} only in A", count_text(report.only_in_a));
+  if (report.only_in_b > 0) text += fmt::format(", {} only in B", count_text(report.only_in_b));
+  if (report.unreadable > 0) text += fmt::format(", {} unreadable", count_text(report.unreadable));
+  return text + bytes + "\n";
+}
+
+Source source_of_b(const DiffArguments& arguments) {
+  Source b = arguments.a;
+  b.path = arguments.b;
+  if (arguments.step_b) b.options.step = arguments.step_b;
+  if (arguments.item_b) b.options.item = arguments.item_b;
+  return b;
+}
+
+int status_of(const DiffReport& report) {
+  if (report.unreadable > 0) return kFailure;
+  return report.equal() ? kGood : kNo;
+}
+
+int run_diff(DiffArguments& arguments, int& status) {
+  DiffOptions& options = arguments.options;
+  if (!arguments.glob.empty()) options.include.push_back(arguments.glob);
+  Source source_b = source_of_b(arguments);
+  const auto a = open_source(arguments.a);
+  const auto b = open_source(source_b);
+  options.memory = buffer_memory(arguments.a);
+  DiffReport report;
+  {
+    ProgressBar bar("comparing");
+    options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    report = diff(*a, *b, options);
+  }
+  status = status_of(report);  // known before printing, which a closed pipe may end
+  if (arguments.json) {
+    out().write(diff_json(report));
+  } else {
+    for (const LeafDiff& leaf : report.leaves) out().write(leaf_text(leaf));
+    out().write(notes_text(report) + summary_text(report));
+  }
+  const bool chosen = !options.include.empty();
+  if (!chosen || report.same + report.different + report.only_in_a + report.only_in_b + report.unreadable > 0) return status;
+  complain("no tensor of either matches");
+  return kNo;
+}
+
+}  // namespace
+
+void setup_diff(CLI::App& app, int& status) {
+  const auto arguments = std::make_shared<DiffArguments>();
+  DiffOptions& options = arguments->options;
+  CLI::App* command = app.add_subcommand("diff", "Compare two checkpoints: structure, types and values");
+  add_source(*command, arguments->a, "A");
+  command->add_option("B", arguments->b, "The other checkpoint, of any format")->required();
+  command->add_option("GLOB", arguments->glob, "Only names that match");
+  command->add_option("--step-b", arguments->step_b, "Step of B, where it is another than --step")->type_name("N");
+  command->add_option("--item-b", arguments->item_b, "Item of B, where it is another than --item")->type_name("NAME");
+  command->add_option("--include", options.include, "Only names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
+  command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
+  command->add_option("--rtol", options.rtol, "Relative tolerance: |a - b| <= atol + rtol * |b| is equal")->type_name("X");
+  command->add_option("--atol", options.atol, "Absolute tolerance (default of both: 0, the same bits)")->type_name("X");
+  command->add_flag("--ignore-dtype", options.ignore_dtype, "Compare values of different types as numbers");
+  command->add_flag("--strict", options.strict, "Count another kind (np.ndarray for jax.Array) as a difference");
+  command->add_flag("--json", arguments->json, "One object for programs (docs/cli.md)");
+  command->footer(
+      "Leaves are paired by name; A and B may be of different formats. Without a tolerance values must have the\n"
+      "same bits: 0.0 and -0.0 differ, and NaN is equal only to the same NaN. With one, NaN equals NaN.\n"
+      "Exit status 1 if anything differs, 3 if anything could not be read; the rest is compared all the same.\n\n"
+      "Examples:\n"
+      "  cairn diff ckpt model.safetensors\n"
+      "  cairn diff run/checkpoints run/checkpoints --step 100 --step-b 200 'params.*'\n"
+      "  cairn diff ckpt half.safetensors --ignore-dtype --rtol 0.01\n"
+      "  cairn diff a b --json | jq -r '.leaves[] | select(.state == \"different\") | .name'");
+  command->callback([arguments, &status] { status = run_diff(*arguments, status); });
+}
+
+}  // namespace cairn::cli
