@@ -19,6 +19,13 @@ show stats "$checkpoint" '*kernel*'
 show verify "$checkpoint"
 show convert "$checkpoint" "$out/model.safetensors" --skip-unsupported
 show ls "$out/model.safetensors"
+show diff "$checkpoint" "$out/model.safetensors" '*kernel*'
+
+# A copy in half precision: what the rounding has cost. The answer is "they differ", exit status 1.
+"$cairn" convert "$checkpoint" "$out/half.safetensors" --dtype bfloat16 --skip-unsupported > "$out/half.txt"
+status=0
+show diff "$checkpoint" "$out/half.safetensors" '*kernel*' --ignore-dtype || status=$?
+[ "$status" -eq 1 ]
 
 # A damaged copy: one byte of one file is changed, and Cairn says which tensor it hits and where.
 cp -r "$checkpoint" "$out/damaged"
@@ -36,6 +43,7 @@ That was a checkpoint written by Orbax, read without Python. Now try your own:
 
   $1 info PATH          what is it?
   $1 verify PATH        is it whole?
+  $1 diff PATH PATH     what has changed?
   $1 convert PATH model.safetensors
 
 The converted model is $out/model.safetensors; \`$1 --help\` and docs/cli.md have the rest.
