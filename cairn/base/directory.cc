@@ -1,20 +1,25 @@
 // directory.cc -- folders over the kernel's calls.
 #include <cairn/base/directory.h>
+#include <cairn/base/executor.h>
 #include <cairn/base/file.h>
 #include <cairn/error.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kWaiting = 32;  // syncs at a time
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
   const Code code = error == ENOENT ? Code::kNotFound : error == EEXIST || error == ENOTEMPTY ? Code::kAlreadyExists : Code::kIo;
@@ -52,10 +57,14 @@ void remove_tree(const std::string& path) {
 }
 
 void sync_tree(const std::string& path) {
+  std::vector<std::string> below;
   std::error_code error;
   for (fs::recursive_directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-    if (at->is_regular_file() || at->is_directory()) sync_one(at->path().string());
+    if (at->is_regular_file() || at->is_directory()) below.push_back(at->path().string());
   if (error) fail(path, "list it", error.value());
+  // Each waits for the disk, not for a processor; those that wait together are written together.
+  Executor waiting(std::clamp<std::size_t>(below.size() / 64, 1, kWaiting));
+  waiting.for_each(below.size(), [&](std::size_t i) { sync_one(below[i]); });
   sync_one(path);
 }
 

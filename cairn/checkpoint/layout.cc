@@ -349,6 +349,8 @@ Layout find_layout(const std::string& path, const OpenOptions& options) {
   layout.kind = LayoutKind::kZarr;
   layout.path = folder;
   layout.items = {Item{"", folder, ItemKind::kPytree, ""}};
+  // What an interrupted save into folders has left looks like arrays that nobody speaks of.
+  require_committed(layout, listing, options);
   return layout;
 }
 

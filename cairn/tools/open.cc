@@ -3,6 +3,9 @@
 
 #include <cairn/base/file.h>
 #include <cairn/checkpoint.h>
+#include <cairn/checkpoint/layout.h>
+
+#include <filesystem>
 
 namespace cairn {
 namespace {
@@ -28,6 +31,14 @@ void refuse_choices(const std::string& path, const OpenOptions& options) {
     throw Error(Code::kInvalidArgument, std::string(choice) + " was asked for, but " + path + " is no Orbax checkpoint or Zarr array");
 }
 
+// A save that was killed early has written nothing that could be recognised but the folder's name.
+void refuse_leftover(const std::string& path) {
+  const std::string name = std::filesystem::path(path).lexically_normal().filename().string();
+  if (name.find(checkpoint::kTemporaryMark) == std::string::npos) return;
+  throw Error(Code::kFailedPrecondition,
+              path + ": is unfinished: a save is under way, or was interrupted before there was anything to read (cairn clean removes it)");
+}
+
 std::string local_path(const std::string& path) {
   if (path.starts_with(kFilePrefix)) return path.substr(kFilePrefix.size());
   const std::size_t scheme = path.find("://");
@@ -46,6 +57,7 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
   if (directory_exists(path)) {
     // Only Zarr arrays have a metadata key; without it they may not be recognised.
     if (is_orbax(path) || !options.metadata_key.empty()) return open_orbax(path, options);
+    refuse_leftover(path);
     refuse_choices(path, options);
     // A model folder as Hugging Face publishes them.
     for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})

@@ -1,0 +1,53 @@
+"""Orbax checkpoints that cannot be finished: the disk is full, a file may not grow, the process is killed."""
+
+import subprocess
+import time
+
+import pytest
+
+from failed_writes_test import CAIRN, FAILURE, WAYS, big  # noqa: F401 -- a fixture
+
+FORMATS = ["orbax", "orbax-zarr3", "orbax-files"]
+
+
+def convert(source, target, form, *options):
+    return ["convert", source, target, "--to", form, "--compression", "none", *options]
+
+
+# With a folder per parameter each value has a file of its own, which may be as large as these are.
+FULL = [pytest.param(way, form, id=f"{way.__name__}-{form}") for way in WAYS for form in FORMATS if (way.__name__, form) != ("below_a_size_limit", "orbax-files")]
+
+
+@pytest.mark.parametrize("way, form", FULL)
+def test_a_full_disk_is_named_and_leaves_nothing(big, tmp_path, way, form):  # noqa: F811
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done, files, reason = way(folder, *convert(big, folder / "ckpt", form, "--dtype", "float64"))
+    assert done.returncode == FAILURE and done.stdout == b""
+    (line,) = done.stderr.decode().splitlines()
+    assert str(folder / "ckpt") in line and line.endswith(f": {reason}")
+    assert files == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_killed_save_leaves_what_says_what_it_is(big, tmp_path, replaces, form):  # noqa: F811
+    target = tmp_path / "ckpt"
+    if replaces:
+        subprocess.run([CAIRN, *convert(big, target, "orbax", "--include", "t0")], check=True, capture_output=True, timeout=60)
+    process = subprocess.Popen([CAIRN, *convert(big, target, form, "--force")], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(tmp_path.glob("ckpt.orbax-checkpoint-tmp/*")):
+        pass
+    process.kill()
+    process.communicate()
+    assert process.returncode == -9, "it was done before it could be killed"
+    assert sorted(p.name for p in tmp_path.iterdir()) == (["ckpt"] if replaces else []) + ["ckpt.orbax-checkpoint-tmp"]
+    if replaces:
+        subprocess.run([CAIRN, "verify", target], check=True, capture_output=True, timeout=60)
+    else:
+        refused = subprocess.run([CAIRN, "ls", tmp_path / "ckpt.orbax-checkpoint-tmp"], capture_output=True, timeout=60)
+        assert refused.returncode == FAILURE and b"finished" in refused.stderr
+    subprocess.run([CAIRN, *convert(big, target, form, "--force")], check=True, capture_output=True, timeout=60)
+    assert [p.name for p in tmp_path.iterdir()] == ["ckpt"]
+    subprocess.run([CAIRN, "diff", big, target], check=True, capture_output=True, timeout=60)
