@@ -28,7 +28,7 @@ std::string absolute(const std::string& path) {
 
 }  // namespace
 
-PendingDirectory::PendingDirectory(std::string target, bool replace)
+PendingDirectory::PendingDirectory(const std::string& target, bool replace)
     : target_(absolute(target)), path_(target_ + std::string(kTemporaryMark)), replace_(replace) {
   if (target_.find(kTemporaryMark) != std::string::npos)
     throw Error(Code::kInvalidArgument,

@@ -16,7 +16,7 @@ class PendingDirectory {
  public:
   // Makes the temporary directory, empty; one that a crash has left is removed first. already_exists if the target is there
   // and may not be replaced.
-  PendingDirectory(std::string target, bool replace);
+  PendingDirectory(const std::string& target, bool replace);
   PendingDirectory(const PendingDirectory&) = delete;
   PendingDirectory& operator=(const PendingDirectory&) = delete;
   // Not committed: removes the temporary directory.
