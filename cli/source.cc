@@ -86,8 +86,10 @@ void add_source(CLI::App& command, Source& source, const char* positional) {
       ->group(kReading);
   command.add_option("--item", source.options.item, "Item of a composite checkpoint")->type_name("NAME")->group(kReading);
   command.add_flag("--allow-uncommitted", source.options.allow_uncommitted, "Open an unfinished checkpoint all the same")->group(kReading);
+  // CLI11's own would add its name to the type that --help shows.
+  const CLI::Validator not_negative([](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }, "");
   auto* generation = command.add_option("--generation", source.options.version.generation, "Version of the OCDBT database");
-  generation->check(CLI::NonNegativeNumber)->type_name("N")->group(kReading);
+  generation->check(not_negative)->type_name("N")->group(kReading);
   command.add_option("--at-time", source.at_time, "Newest OCDBT version committed by then, as 2026-07-01T12:00:00Z")
       ->type_name("TIME")
       ->excludes(generation)
@@ -96,7 +98,7 @@ void add_source(CLI::App& command, Source& source, const char* positional) {
       ->type_name("NAME")
       ->group(kReading);
   command.add_option("--threads", source.options.threads, "Worker threads (default: one a core)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->type_name("N")
       ->group(kReading);
   command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")->type_name("SIZE")->group(kReading);

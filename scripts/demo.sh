@@ -20,6 +20,8 @@ show verify "$checkpoint"
 show convert "$checkpoint" "$out/model.safetensors" --skip-unsupported
 show ls "$out/model.safetensors"
 show diff "$checkpoint" "$out/model.safetensors" '*kernel*'
+show convert "$out/model.safetensors" "$out/saved" --to orbax
+show ls "$out/saved" -l
 
 # A copy in half precision: what the rounding has cost. The answer is "they differ", exit status 1.
 "$cairn" convert "$checkpoint" "$out/half.safetensors" --dtype bfloat16 --skip-unsupported > "$out/half.txt"
