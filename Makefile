@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 VENV := build/venv
 CAIRN := build/bin/cairn
 
-.PHONY: help deps build demo test bench format lint install clean venv \
+.PHONY: help deps cli build demo test bench format lint install clean venv \
         test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
@@ -20,12 +20,15 @@ deps:  ## install the system packages (apt) that are missing
 venv: deps  ## the tests' Python packages, in build/venv
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
 
-build: deps  ## the library and build/bin/cairn, optimised
+cli: deps  ## build/bin/cairn alone, optimised
 	@scripts/configure.sh release
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset release --target cairn_cli -j $(JOBS)
 	@mkdir -p build/bin && ln -sf ../release/bin/cairn $(CAIRN)
 
-demo: build  ## open, verify and convert a checkpoint that Orbax wrote
+build: cli  ## the command, the library, and all that tests them
+	@cmake --build --preset release -j $(JOBS)
+
+demo: cli  ## open, verify and convert a checkpoint that Orbax wrote
 	@scripts/demo.sh $(CAIRN)
 
 test: lint test-layering test-unit test-asan test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
