@@ -23,8 +23,9 @@ inline std::string_view as_text(ByteView bytes) { return {reinterpret_cast<const
 
 // When a write counts as done.
 enum class Durability : std::uint8_t {
-  kSynced,   // when it would survive a loss of power
-  kUnsynced  // when other processes see it; a loss of power may take it, or leave anything in its place
+  kSynced,       // when it would survive a loss of power
+  kSyncedLater,  // as kUnsynced; but whoever asks will sync it soon, so that much data should be on its way to the disk
+  kUnsynced      // when other processes see it; a loss of power may take it, or leave anything in its place
 };
 
 // Element types. In memory every element of a 2- or 4-bit type takes one byte, of which only the low bits count: reading
@@ -122,6 +123,14 @@ using MutableArrayView = BasicArrayView<std::byte>;
 
 // C-order strides in bytes.
 std::vector<std::int64_t> c_strides(std::span<const std::int64_t> shape, std::size_t element_size);
+
+// Arrays that share a buffer begin at multiples of this, as a Buffer does: no element, and no vector of the processor, lies across
+// a cache line.
+inline constexpr std::size_t kArrayAlignment = 64;
+// The next multiple of it.
+inline constexpr std::uint64_t padded_size(std::uint64_t nbytes) {
+  return (nbytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
+}
 
 // Memory for values: uninitialised, 64-byte aligned; large ones are advised to use huge pages (first-touch page faults
 // are the largest cost of a restore) and are returned to the system when freed.

@@ -4,15 +4,7 @@
 #include <algorithm>
 
 namespace cairn {
-namespace {
-
-constexpr std::size_t kAlignment = 64;  // as a Buffer's
-
-}  // namespace
-
-std::uint64_t ArrayArena::shared_bytes(std::uint64_t nbytes) {
-  return nbytes <= kSmall ? (nbytes + kAlignment - 1) / kAlignment * kAlignment : 0;
-}
+std::uint64_t ArrayArena::shared_bytes(std::uint64_t nbytes) { return nbytes <= kSmall ? padded_size(nbytes) : 0; }
 
 std::pair<Array, MutableArrayView> ArrayArena::allocate(DType dtype, std::size_t element_size, Shape shape) {
   const auto elements = static_cast<std::uint64_t>(element_count(shape));

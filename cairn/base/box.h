@@ -25,7 +25,7 @@ MutableArrayView make_view(MutableByteView bytes, DType dtype, Shape shape);  //
 // Copies elements of the same type and shape between any strides. Collapses dimensions, moves whole runs with memcpy,
 // and transposes in cache-sized tiles.
 void copy_elements(const ArrayView& from, const MutableArrayView& to);
-// Copies with the bytes of each component reversed (complex: real and imaginary part separately).
+// Copies with the bytes of each component reversed (complex: real and imaginary part separately). `from` may be `to` itself.
 void copy_elements_swapped(const ArrayView& from, const MutableArrayView& to);
 // Repeats one element (element_size bytes) over `to`.
 void fill_elements(ByteView element, const MutableArrayView& to);

@@ -40,9 +40,10 @@ std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) {
   return ~state;
 }
 
-std::uint32_t crc32(ByteView bytes) {
+std::uint32_t crc32(ByteView bytes) { return crc32_extend(0, bytes); }
+
+std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) {
   constexpr std::size_t kMaxPiece = std::size_t{1} << 30U;
-  std::uint32_t crc = 0;
   while (!bytes.empty()) {
     const std::size_t n = std::min(bytes.size(), kMaxPiece);
     crc = crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()), n);

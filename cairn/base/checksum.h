@@ -14,6 +14,8 @@ std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more);
 
 // CRC-32 of IEEE 802.3, as zip and gzip carry it: polynomial 0x04c11db7 reflected; crc32("123456789") = 0xcbf43926.
 std::uint32_t crc32(ByteView bytes);
+// The checksum of A followed by `more`, where crc = crc32(A).
+std::uint32_t crc32_extend(std::uint32_t crc, ByteView more);
 // The checksum of A followed by B, from those of A and of B and B's length.
 std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b);
 

@@ -153,4 +153,57 @@ std::size_t codecs::encode_bz2(const CompressOptions& options, ByteView in, Muta
   return out.size() - room.size();
 }
 
+// ---- deflate, in a stream ----
+
+namespace {
+
+[[noreturn]] void fail_deflate(std::string_view what) { throw Error(Code::kDataLoss, "deflated data: " + std::string(what)); }
+
+}  // namespace
+
+struct InflateStream::State {
+  explicit State(ByteSource from) : source(std::move(from)) {
+    if (inflateInit2(&stream, -kLargestWindow) != Z_OK) throw std::bad_alloc();
+    guard.reset(&stream);
+  }
+
+  // Whether there is input now.
+  bool refill() {
+    if (stream.avail_in == 0) {
+      stream.next_in = reinterpret_cast<Bytef*>(input.data());
+      stream.avail_in = static_cast<uInt>(source(input));
+    }
+    return stream.avail_in > 0;
+  }
+
+  ByteSource source;
+  z_stream stream{};
+  std::unique_ptr<z_stream, InflateEnd> guard;
+  Bytes input = Bytes(std::size_t{64} << 10U);
+  bool ended = false;
+};
+
+InflateStream::InflateStream(ByteSource source) : state_(std::make_unique<State>(std::move(source))) {}
+InflateStream::~InflateStream() = default;
+
+std::size_t InflateStream::read(MutableByteView out) {
+  State& s = *state_;
+  const std::size_t wanted = out.size();
+  while (!out.empty() && !s.ended) {
+    // Even without input: what was given before may not all have come out yet.
+    const bool has_input = s.refill();
+    const uInt offered = zlib_count(out.size());
+    s.stream.next_out = reinterpret_cast<Bytef*>(out.data());
+    s.stream.avail_out = offered;
+    const int result = inflate(&s.stream, Z_NO_FLUSH);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (result == Z_BUF_ERROR && !has_input) fail_deflate("is truncated");
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) fail_deflate(zlib_reason(result, s.stream));
+    out = out.subspan(offered - s.stream.avail_out);
+    s.ended = result == Z_STREAM_END;
+    if (s.ended && s.refill()) fail_deflate("bytes follow its end");
+  }
+  return wanted - out.size();
+}
+
 }  // namespace cairn

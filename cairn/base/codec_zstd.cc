@@ -249,13 +249,20 @@ bool zstd_has_checksum(ByteView in) {
 }
 
 std::size_t codecs::encode_zstd(const CompressOptions& options, ByteView in, MutableByteView out) {
+  constexpr std::size_t kWorthThreads = std::size_t{8} << 20U;  // each takes some megabytes at a time
   check_level(Codec::kZstd, options.level, ZSTD_minCLevel(), ZSTD_maxCLevel());
-  thread_local const std::unique_ptr<ZSTD_CCtx, ZstdFree> context(ZSTD_createCCtx());
-  if (!context) throw std::bad_alloc();
-  ZSTD_CCtx_reset(context.get(), ZSTD_reset_session_and_parameters);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, options.level);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, options.checksum ? 1 : 0);
-  const std::size_t n = ZSTD_compress2(context.get(), out.data(), out.size(), in.data(), in.size());
+  thread_local const std::unique_ptr<ZSTD_CCtx, ZstdFree> kept(ZSTD_createCCtx());
+  // The threads of a context live as long as it does.
+  const bool shared = options.threads > 1 && in.size() >= kWorthThreads;
+  const std::unique_ptr<ZSTD_CCtx, ZstdFree> own(shared ? ZSTD_createCCtx() : nullptr);
+  ZSTD_CCtx* const context = shared ? own.get() : kept.get();
+  if (context == nullptr) throw std::bad_alloc();
+  ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, options.level);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, options.checksum ? 1 : 0);
+  // A library that was built without threads refuses, and compresses without.
+  if (shared) ZSTD_CCtx_setParameter(context, ZSTD_c_nbWorkers, static_cast<int>(std::min<std::size_t>(options.threads, 256)));
+  const std::size_t n = ZSTD_compress2(context, out.data(), out.size(), in.data(), in.size());
   if (ZSTD_isError(n)) refuse(Codec::kZstd, ZSTD_getErrorName(n));
   return n;
 }

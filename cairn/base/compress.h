@@ -57,6 +57,23 @@ class ZstdStream {
   std::unique_ptr<State> state_;
 };
 
+// A deflated stream without any wrapper, as zip members are, decoded from front to back in bounded memory.
+class InflateStream {
+ public:
+  // `source` hands out the stream's bytes in order, and nothing behind it.
+  explicit InflateStream(ByteSource source);
+  ~InflateStream();
+  InflateStream(const InflateStream&) = delete;
+  InflateStream& operator=(const InflateStream&) = delete;
+
+  // Fills `out`; less only where the stream ends. data_loss for damage and truncation, and for bytes behind the stream's end.
+  std::size_t read(MutableByteView out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // True if `in` is made of zstd frames that all carry a content checksum (so that a flipped bit of the value is noticed).
 bool zstd_has_checksum(ByteView in);
 

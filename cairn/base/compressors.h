@@ -32,8 +32,9 @@ struct BloscOptions {
 
 // How a codec encodes; each codec looks at what it has.
 struct CompressOptions {
-  int level = 1;          // lz4: its acceleration
-  bool checksum = false;  // zstd: a checksum of the content behind it
+  int level = 1;            // lz4: its acceleration
+  bool checksum = false;    // zstd: a checksum of the content behind it
+  std::size_t threads = 1;  // zstd: how many may work at a large input; it is one frame all the same
   BloscOptions blosc = {};
   bool operator==(const CompressOptions&) const = default;
 };

@@ -13,11 +13,12 @@ void remove_tree(const std::string& path);
 // nothing.
 void sync_tree(const std::string& path);
 
-// Gives the folder its final name, in one step and durably. already_exists if something has that name: of two who try,
-// one wins.
+// Gives the folder its final name, in one step; durable once the folder that it is in is synced. already_exists if something has that
+// name: of two who try, one wins.
 void rename_tree(const std::string& from, const std::string& to);
 
-// Lets two folders of one parent swap names in one step, durably. False: the file system cannot, and nothing has changed.
+// Lets two folders of one parent swap names in one step; durable once the parent is synced. False: the file system cannot, and nothing has
+// changed.
 bool swap_trees(const std::string& a, const std::string& b);
 
 }  // namespace cairn

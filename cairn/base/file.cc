@@ -1,5 +1,6 @@
 // file.cc -- files of the local file system over the kernel's calls.
 #include <cairn/base/file.h>
+#include <cairn/base/system_call.h>
 #include <cairn/error.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,15 +26,6 @@ constexpr std::uint64_t kMaxOffset = std::numeric_limits<off_t>::max();
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
   throw Error(error == ENOENT ? Code::kNotFound : Code::kIo, path + ": cannot " + doing + ": " + std::generic_category().message(error));
-}
-
-// Calls f again as long as a signal interrupts it.
-template <class F>
-auto uninterrupted(F f) {
-  while (true) {
-    const auto result = f();
-    if (result >= 0 || errno != EINTR) return result;
-  }
 }
 
 struct stat status_of(int fd, const std::string& path) {
@@ -63,16 +55,6 @@ std::string parent_of(const std::string& path) {
   const auto slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-void sync_directory(const std::string& path) {
-  const int fd = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY); });
-  if (fd < 0) fail(path, "open the folder", errno);
-  const int result = uninterrupted([&] { return fsync(fd); });
-  const int error = errno;
-  close(fd);
-  // Some network file systems have no sync of folders and say so; there is nothing more to be had from them.
-  if (result != 0 && error != EINVAL && error != EROFS && error != ENOTSUP) fail(path, "sync the folder", error);
 }
 
 std::string random_suffix() {
@@ -188,6 +170,10 @@ bool is_temporary_name(std::string_view name) {
   return !suffix.empty() && suffix.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+bool is_temporary_of(std::string_view name, std::string_view final_name) {
+  return is_temporary_name(name) && name.substr(0, name.rfind(kTemporary)) == final_name;
+}
+
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (path_.find('\0') != std::string::npos) throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
   do {
@@ -254,16 +240,20 @@ void AtomicFile::stamp() {
   if (futimens(fd_, times.data()) != 0) fail(temp_path_, "set the time of the file", errno);
 }
 
-void AtomicFile::commit(Durability durability) {
-  if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": committed twice");
+void AtomicFile::finish(Durability durability) {
+  if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": finished twice");
   // The bytes must be on disk before the name is: a crash in between must never leave the name with half the bytes.
-  const bool synced = durability == Durability::kSynced;
-  if (synced && uninterrupted([&] { return fsync(fd_); }) != 0) fail(temp_path_, "sync the file", errno);
+  if (durability == Durability::kSynced && uninterrupted([&] { return fsync(fd_); }) != 0) fail(temp_path_, "sync the file", errno);
   // A network file system may report a failed write only here. Never closed twice: the number may be someone else's by then.
   if (close(std::exchange(fd_, -1)) != 0 && errno != EINTR) fail(temp_path_, "close the file", errno);
+}
+
+void AtomicFile::commit(Durability durability) {
+  if (committed()) throw Error(Code::kFailedPrecondition, path_ + ": committed twice");
+  if (fd_ >= 0) finish(durability);
   if (rename(temp_path_.c_str(), path_.c_str()) != 0) fail(path_, "rename the finished file to it", errno);
   temp_path_.clear();
-  if (synced) sync_directory(parent_of(path_));
+  if (durability == Durability::kSynced) sync_parent(path_);
 }
 
 Bytes read_file(const std::string& path, std::uint64_t max_size) {
@@ -286,14 +276,28 @@ bool directory_exists(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-void make_directories(const std::string& path) {
+void sync_path(const std::string& path) {
+  const int fd = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (fd < 0) fail(path, "open it to sync it", errno);
+  const int result = uninterrupted([&] { return fsync(fd); });
+  const int error = errno;
+  close(fd);
+  // There is nothing more to be had from a file system that has no sync of folders.
+  if (result != 0 && error != EINVAL && error != EROFS && error != ENOTSUP) fail(path, "sync it", error);
+}
+
+void sync_parent(const std::string& path) {
+  in([&] { return path + ": is in place, but may not survive a loss of power"; }, [&] { sync_path(parent_of(path)); });
+}
+
+void make_directories(const std::string& path, Durability durability) {
   if (directory_exists(path)) return;
   for (std::size_t end = 0; end < path.size();) {
     end = std::min(path.find('/', end + 1), path.size());
     const std::string folder = path.substr(0, end);
     if (directory_exists(folder)) continue;
     if (mkdir(folder.c_str(), 0777) == 0) {
-      sync_directory(parent_of(folder));
+      if (durability == Durability::kSynced) sync_path(parent_of(folder));
     } else if (errno != EEXIST || !directory_exists(folder)) {  // another process may have been quicker
       fail(folder, "make the folder", errno);
     }

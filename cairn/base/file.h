@@ -62,6 +62,8 @@ class MappedFile {
 
 // True for the name of a file that an AtomicFile is writing, or has left behind in a crash.
 bool is_temporary_name(std::string_view name);
+// The same for one file: `final_name` is the name that it was to get.
+bool is_temporary_of(std::string_view name, std::string_view final_name);
 
 // Writes a file beside its final path (<path>.cairn-tmp-<random>), and makes it appear whole or not at all: write, sync,
 // rename, sync the directory. A crash before the rename leaves the old file, or none. Destroyed without commit(): the
@@ -79,10 +81,18 @@ class AtomicFile {
   // writers. Bytes never written read as zero.
   void write_at(std::uint64_t offset, ByteView bytes);
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  // For a DirectAppender, which goes on where append() has ended; size() does not count its bytes.
+  [[nodiscard]] int descriptor() const { return fd_; }
+  [[nodiscard]] const std::string& temporary_path() const { return temp_path_; }
   // Sets the modification time to the very nanosecond. The kernel's own clock for files ticks a few times in a hundredth
   // of a second: a file that got the inode of the one before last could pass for it.
   void stamp();
+  // Makes the bytes durable under the temporary name; nothing can be written after it. Commit does it, too: of several files that
+  // belong together, all are better finished before the first appears.
+  void finish(Durability durability = Durability::kSynced);
   void commit(Durability durability = Durability::kSynced);
+  // Whether the file has its final name.
+  [[nodiscard]] bool committed() const { return temp_path_.empty(); }
 
  private:
   std::string path_;
@@ -95,7 +105,13 @@ class AtomicFile {
 Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{1} << 40U);
 bool file_exists(const std::string& path);  // anything at that path
 bool directory_exists(const std::string& path);
-// Makes the directory and the missing ones above it, each synced into its parent. Fine if it is there already.
-void make_directories(const std::string& path);
+// Makes what is there at this moment survive a loss of power: a file's bytes, the names in a folder. Links are followed. Fine where
+// a network file system has no such thing for folders and says so.
+void sync_path(const std::string& path);
+// Behind a change of what is at `path`: the same for the folder that it is in, so that the new name survives.
+void sync_parent(const std::string& path);
+// Makes the directory and the missing ones above it, each synced into its parent unless that is asked not to be. Fine if it is
+// there already.
+void make_directories(const std::string& path, Durability durability = Durability::kSynced);
 
 }  // namespace cairn

@@ -1,6 +1,8 @@
 // json_scan.cc -- a pull scanner for JSON.
 #include <cairn/base/json_scan.h>
 
+#include <cairn/base/utf8.h>
+
 #include <array>
 #include <charconv>
 #include <vector>
@@ -37,24 +39,6 @@ std::size_t utf8_length(std::string_view s) {
     return 4;
   }
   return 0;
-}
-
-void append_utf8(std::string& out, std::uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xc0U | (code >> 6U));
-    out += static_cast<char>(0x80U | (code & 0x3fU));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xe0U | (code >> 12U));
-    out += static_cast<char>(0x80U | ((code >> 6U) & 0x3fU));
-    out += static_cast<char>(0x80U | (code & 0x3fU));
-  } else {
-    out += static_cast<char>(0xf0U | (code >> 18U));
-    out += static_cast<char>(0x80U | ((code >> 12U) & 0x3fU));
-    out += static_cast<char>(0x80U | ((code >> 6U) & 0x3fU));
-    out += static_cast<char>(0x80U | (code & 0x3fU));
-  }
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20U;
 constexpr std::size_t kPage = std::size_t{4} << 10U;
 
@@ -45,7 +44,7 @@ void release(std::byte* data, std::size_t size) noexcept {
   if (is_mapped(size))
     ::munmap(data, mapped_size(size));
   else
-    ::operator delete (data, std::align_val_t{kAlignment});
+    ::operator delete (data, std::align_val_t{kArrayAlignment});
 }
 
 std::size_t array_bytes(std::span<const std::int64_t> shape, std::size_t element_size) {
@@ -99,7 +98,7 @@ Buffer::Buffer(std::size_t size) : size_(size) {
     data_ = map_pages(size);
     return;
   }
-  data_ = static_cast<std::byte*>(::operator new (size, std::align_val_t{kAlignment}, std::nothrow));
+  data_ = static_cast<std::byte*>(::operator new (size, std::align_val_t{kArrayAlignment}, std::nothrow));
   if (data_ == nullptr) out_of_memory(size);
 }
 

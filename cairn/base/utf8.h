@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 namespace cairn {
@@ -51,5 +52,24 @@ inline std::size_t find_invalid_utf8(std::string_view text) {
 }
 
 inline bool valid_utf8(std::string_view text) { return find_invalid_utf8(text) == text.size(); }
+
+// Appends a code point.
+inline void append_utf8(std::string& out, std::uint32_t code) {
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+  } else if (code < 0x800) {
+    out += static_cast<char>(0xc0U | (code >> 6U));
+    out += static_cast<char>(0x80U | (code & 0x3fU));
+  } else if (code < 0x10000) {
+    out += static_cast<char>(0xe0U | (code >> 12U));
+    out += static_cast<char>(0x80U | ((code >> 6U) & 0x3fU));
+    out += static_cast<char>(0x80U | (code & 0x3fU));
+  } else {
+    out += static_cast<char>(0xf0U | (code >> 18U));
+    out += static_cast<char>(0x80U | ((code >> 12U) & 0x3fU));
+    out += static_cast<char>(0x80U | ((code >> 6U) & 0x3fU));
+    out += static_cast<char>(0x80U | (code & 0x3fU));
+  }
+}
 
 }  // namespace cairn

@@ -1,4 +1,5 @@
 // file.cc -- a folder of the local file system as a store.
+#include <cairn/base/direct_file.h>
 #include <cairn/base/file.h>
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/file_lock.h>
@@ -158,16 +159,35 @@ class Lister {
   std::vector<ListEntry> entries_;
 };
 
+// A value that grows large, and shall be on the disk when it is done, goes past the page cache.
 class FileAppender : public Appender {
  public:
-  FileAppender(const std::string& path, Durability durability) : file_(path), durability_(durability) {}
-  void append(std::span<const ByteView> parts) override { file_.append(parts); }
-  std::uint64_t size() const override { return file_.size(); }
-  void commit() override { file_.commit(durability_); }
+  FileAppender(const std::string& path, Durability durability)
+      : file_(path), durability_(durability), undecided_(durability != Durability::kUnsynced) {}
+  void append(std::span<const ByteView> parts) override {
+    if (undecided_) decide(parts);
+    direct_ ? direct_->append(parts) : file_.append(parts);
+  }
+  std::uint64_t size() const override { return direct_ ? direct_->size() : file_.size(); }
+  void commit() override {
+    if (direct_) direct_->finish();
+    file_.commit(durability_);
+  }
 
  private:
+  void decide(std::span<const ByteView> parts) {
+    constexpr std::uint64_t kLarge = std::uint64_t{1} << 20U;
+    std::uint64_t size = file_.size();
+    for (const ByteView part : parts) size += part.size();
+    undecided_ = size < kLarge;
+    if (!undecided_ && why_not_direct(file_.descriptor()).empty())
+      direct_.emplace(file_.descriptor(), file_.temporary_path(), file_.size());
+  }
+
   AtomicFile file_;
+  std::optional<DirectAppender> direct_;
   Durability durability_;
+  bool undecided_;
 };
 
 // Whether the file holds exactly `expected`; nullopt: whether there is none.
@@ -270,7 +290,7 @@ class FileStore : public KvStore {
   // The folders above it exist.
   [[nodiscard]] std::string path_to_write(std::string_view key) const {
     std::string path = path_of(key);
-    make_directories(path.substr(0, path.rfind('/')));
+    make_directories(path.substr(0, path.rfind('/')), durability_);
     return path;
   }
 

@@ -1,4 +1,5 @@
 // file_lock.cc -- lock files as TensorStore uses them.
+#include <cairn/base/system_call.h>
 #include <cairn/error.h>
 #include <cairn/kvstore/file_lock.h>
 #include <fcntl.h>
@@ -14,14 +15,6 @@ namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing) {
   throw Error(Code::kIo, path + ": cannot " + doing + ": " + std::generic_category().message(errno));
-}
-
-template <class F>
-int uninterrupted(F f) {
-  while (true) {
-    const int result = f();
-    if (result >= 0 || errno != EINTR) return result;
-  }
 }
 
 struct Descriptor {

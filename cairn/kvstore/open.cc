@@ -1,6 +1,7 @@
 // open.cc -- URL to store; the prefix decorator.
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
+#include <cairn/kvstore/url.h>
 
 #include <algorithm>
 #include <charconv>
@@ -62,6 +63,8 @@ std::string scheme_of(std::string_view url) {
   throw Error(Code::kInvalidArgument, "URL \"" + std::string(url) + "\": " + why);
 }
 
+}  // namespace
+
 std::string percent_decoded(std::string_view text, std::string_view url) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -81,20 +84,18 @@ std::string percent_decoded(std::string_view text, std::string_view url) {
   return out;
 }
 
-StorePtr open_file_url(std::string_view url) {
+std::string file_url_path(std::string_view url) {
   std::string_view rest = url.substr(std::string_view("file://").size());
   constexpr std::string_view kThisMachine = "localhost";
   if (rest.starts_with(kThisMachine)) rest.remove_prefix(kThisMachine.size());
   if (!rest.starts_with('/')) fail_url(url, "a file URL is file:// and an absolute path (file:///data/x)");
-  return open_file_store(percent_decoded(rest, url));
+  return percent_decoded(rest, url);
 }
-
-}  // namespace
 
 StorePtr open_store(std::string_view url) {
   const std::string scheme = scheme_of(url);
   if (scheme.empty()) return open_file_store(std::string(url));
-  if (scheme == "file") return open_file_url(url);
+  if (scheme == "file") return open_file_store(file_url_path(url));
   if (scheme != "memory") throw Error(Code::kUnimplemented, "URL \"" + std::string(url) + "\": Cairn has no store for " + scheme + "://");
   if (url.size() != std::string_view("memory://").size()) fail_url(url, "memory:// is a new empty store and takes no path");
   return make_memory_store();

@@ -144,7 +144,9 @@ INSTANTIATE_TEST_SUITE_P(Files, CompressGolden, ::testing::ValuesIn(kGoldens),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Compress, EmptyValues) {
-  for (const auto& [name, codec] : {std::pair("zstd_empty", Codec::kZstd), {"gzip_empty", Codec::kGzip}, {"bz2_empty", Codec::kBz2}}) {
+  for (const auto& empty : {std::pair("zstd_empty", Codec::kZstd), {"gzip_empty", Codec::kGzip}, {"bz2_empty", Codec::kBz2}}) {
+    const auto& name = empty.first;
+    const Codec codec = empty.second;
     const Bytes in = golden(name);
     EXPECT_TRUE(decompress(codec, in, 0).empty()) << name;
     EXPECT_NO_THROW(decompress_into(codec, in, {})) << name;

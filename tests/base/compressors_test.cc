@@ -74,6 +74,16 @@ TEST(Compressors, ChecksumOnRequestOnly) {
   EXPECT_FALSE(zstd_has_checksum(compress(Codec::kZstd, {.level = 3}, in)));
 }
 
+// TensorStore takes one frame a chunk, however many threads have made it.
+TEST(Compressors, SeveralThreadsMakeOneFrame) {
+  const Bytes in = content(20'000'000, 5);
+  const CompressOptions options{.level = 1, .checksum = true, .threads = 3};
+  const Bytes frame = compress(Codec::kZstd, options, in);
+  EXPECT_TRUE(zstd_has_checksum(frame));
+  EXPECT_EQ(decompress_one_zstd_frame(frame, in.size()), in);
+  EXPECT_EQ(compress(Codec::kZstd, options, in), frame) << "the bytes must not depend on chance";
+}
+
 TEST(Compressors, RefuseLevelsTheyDoNotHave) {
   const Bytes in = content(10, 20);
   const std::pair<Codec, int> bad[] = {{Codec::kZstd, 23}, {Codec::kZstd, -131073}, {Codec::kGzip, 10}, {Codec::kZlib, -1},
