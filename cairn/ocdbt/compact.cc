@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
 #include <tuple>
@@ -18,12 +17,6 @@ constexpr int kMaxAttempts = 100;
 constexpr std::size_t kIdDigits = 32;
 
 using Listing = std::map<std::string, std::uint64_t>;  // key to size
-
-std::uint64_t commit_time(const WriterOptions& options) {
-  if (options.deterministic) return options.deterministic->commit_time_ns;
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
 
 // The files of every version, none of which is damaged.
 std::set<std::string> checked_files(const StorePtr& base) {
@@ -67,7 +60,7 @@ class Rewrite {
     const Config& config = state.info->manifest.config;
     DataWriter& nodes = options_.btree_prefix == options_.value_prefix ? values_ : nodes_;
     const NextVersion next{.root = TreeWriter(reader, files_, nodes, config).write(nullptr, edits),
-                           .commit_time_ns = commit_time(options_)};
+                           .commit_time_ns = commit_time_ns(options_)};
     manifest_ = manifest_without_history(state.info->manifest, next, files_);
     values_.finish();
     nodes_.finish();

@@ -1,5 +1,6 @@
 // store.cc -- an OCDBT database as a read-only KvStore. Opening reads the manifest alone (and, for an old version, the
 // version nodes on the way to it); B+tree nodes are read when a key leads to them.
+#include <cairn/base/time_text.h>
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/ocdbt/scan.h>
@@ -222,7 +223,11 @@ std::string OcdbtStore::describe(std::string_view key) const { return fmt::forma
 
 std::string wanted_text(const OcdbtVersion& version) {
   if (version.generation) return fmt::format("generation {}", *version.generation);
-  return fmt::format("version committed at or before {} ns", *version.commit_time_ns);
+  const std::uint64_t time = *version.commit_time_ns;
+  // Nanoseconds as a signed number end in 2262.
+  const std::string date =
+      time <= static_cast<std::uint64_t>(INT64_MAX) ? fmt::format(" ({})", time_text(static_cast<std::int64_t>(time))) : "";
+  return fmt::format("version committed at or before {} ns{}", time, date);
 }
 
 }  // namespace

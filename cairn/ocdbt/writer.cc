@@ -19,11 +19,6 @@ namespace {
 // Each lost race means that another writer has won it, so this many in a row mean that something else is wrong.
 constexpr int kMaxAttempts = 10000;
 
-std::uint64_t now_ns() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
 void check_key(std::string_view key) {
   if (key.empty() || key.size() > kMaxKeyLength)
     throw Error(Code::kInvalidArgument, fmt::format("a key of {} bytes: a database takes 1 to {}", key.size(), kMaxKeyLength));
@@ -53,6 +48,12 @@ void check_value_files(const KvStore& base, const std::map<std::string, std::uin
 }
 
 }  // namespace
+
+std::uint64_t commit_time_ns(const WriterOptions& options) {
+  if (options.deterministic) return options.deterministic->commit_time_ns;
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
 
 struct Writer::Stream::State {
   State(StorePtr base, FileSet& files, DataWriterOptions options, std::uint32_t limit, std::atomic<std::uint64_t>& clock)
@@ -188,7 +189,7 @@ std::optional<CommittedVersion> Writer::State::attempt(const Edits& edits) {
   NodeReader reader(base);
   DataWriter& nodes = node_writer(options.btree_prefix, own);
   const NextVersion next{.root = TreeWriter(reader, files, nodes, config).write(newest ? &*newest : nullptr, edits),
-                         .commit_time_ns = options.deterministic ? options.deterministic->commit_time_ns : now_ns()};
+                         .commit_time_ns = ocdbt::commit_time_ns(options)};
   DataWriter& version_nodes = node_writer(options.version_prefix, own);
   const Manifest manifest = next_manifest(*base, found.info ? &found.info->manifest : nullptr, config, next, files, version_nodes);
   finish_streams();

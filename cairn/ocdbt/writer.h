@@ -35,6 +35,9 @@ struct WriterOptions {
   std::optional<Deterministic> deterministic{};
 };
 
+// When a commit made now happens: nanoseconds since 1970, by the clock or as the options say.
+std::uint64_t commit_time_ns(const WriterOptions& options);
+
 // What a commit has made.
 struct CommittedVersion {
   std::uint64_t generation = 0;

@@ -1,8 +1,10 @@
 """What Cairn commits to OCDBT databases, listed and read by TensorStore; both committing to one database at a time."""
 
+import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -273,3 +275,11 @@ def test_a_stale_lock_file_does_no_damage(scratch):
     tool(scratch, [write(b"b", b"2"), "c"])
     opened(scratch)["c"] = b"3"
     assert contents(scratch) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "tests" / "golden" / "ocdbt" / "cairn").iterdir()), ids=lambda folder: folder.name)
+def test_golden_databases_of_cairn(folder, scratch):
+    """The bytes that the unit tests compare with are ones that TensorStore reads."""
+    shutil.copytree(folder / "db", scratch / "db")
+    expected = {bytes.fromhex(key): bytes.fromhex(value) for key, value in json.loads((folder / "contents.json").read_text()).items()}
+    assert contents(scratch / "db") == expected

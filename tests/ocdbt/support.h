@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/faulty_store.h"
+
 namespace cairn::ocdbt::testing {
 
 inline Bytes to_bytes(std::string_view text) {
@@ -129,28 +131,7 @@ class Builder {
 
 // ---- stores that watch, or interfere ----
 
-class ForwardingStore : public KvStore {
- public:
-  explicit ForwardingStore(StorePtr base) : base_(std::move(base)) {}
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return base_->read(key, range); }
-  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
-    return base_->read_into(key, offset, out);
-  }
-  std::optional<SharedBytes> map(std::string_view key) const override { return base_->map(key); }
-  std::optional<std::uint64_t> size(std::string_view key) const override { return base_->size(key); }
-  std::optional<Location> locate(std::string_view key) const override { return base_->locate(key); }
-  std::vector<ListEntry> list(std::string_view prefix) const override { return base_->list(prefix); }
-  void write(std::string_view key, ByteView value) override { base_->write(key, value); }
-  void remove(std::string_view key) override { base_->remove(key); }
-  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
-    return base_->replace_if(key, expected, value);
-  }
-  std::unique_ptr<Appender> append(std::string_view key) override { return base_->append(key); }
-  std::string describe(std::string_view key) const override { return base_->describe(key); }
-
- private:
-  StorePtr base_;
-};
+using cairn::testing::ForwardingStore;
 
 // Counts reads.
 class CountingStore final : public ForwardingStore {
