@@ -60,17 +60,12 @@ std::shared_ptr<const ArrayMetadata> MetadataCache::parse(int zarr_format, std::
   return parsed.emplace(std::string(text), std::move(metadata)).first->second;
 }
 
-namespace {
-
-// What the keys of an array start with. TensorStore adds '/' to a path only where there is none, also for names that
-// end in one.
-std::string key_prefix(std::string_view name) {
+// TensorStore adds '/' to a path only where there is none, also for names that end in one.
+std::string ZarrArray::key_prefix(std::string_view name) {
   std::string key(name);
   if (!key.empty() && key.back() != '/') key += '/';
   return key;
 }
-
-}  // namespace
 
 std::string ZarrArray::metadata_key(std::string_view name, int zarr_format) {
   return key_prefix(name) += zarr_format == 3 ? "zarr.json" : ".zarray";

@@ -110,6 +110,8 @@ class ZarrArray {
   [[nodiscard]] const StorePtr& store() const { return store_; }
   [[nodiscard]] std::string chunk_key(std::span<const std::int64_t> chunk) const;
 
+  // What the keys below a name begin with: "a/"; for name "" nothing.
+  [[nodiscard]] static std::string key_prefix(std::string_view name);
   // Where the metadata lies below a name: "a/.zarray", "a/zarr.json"; for name "" the bare key.
   [[nodiscard]] static std::string metadata_key(std::string_view name, int zarr_format);
 

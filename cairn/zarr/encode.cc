@@ -251,6 +251,7 @@ void ChunkEncoder::compress(const CompressStep& step, std::size_t first) {
   const ByteView in = pieces_.joined(first);
   pieces_.truncate(first);
   CompressOptions options = step.options;
+  options.threads = options_.threads;
   if (options.blosc.type_size == 0) options.blosc.type_size = metadata_.element_size;
   if (step.codec == Codec::kZstd) {
     options.checksum = options.checksum || options_.zstd_checksum == EncodeOptions::Checksum::kAlways;

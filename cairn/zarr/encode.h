@@ -28,6 +28,7 @@ struct EncodeOptions {
   Effort zstd_effort = Effort::kAuto;
   Checksum zstd_checksum = Checksum::kAlways;
   FillChunks fill_chunks = FillChunks::kStore;
+  std::size_t threads = 1;  // that may work at one chunk, where a codec can use them
 };
 // What an array made with this compression is written with.
 EncodeOptions encode_options(const Compression& compression);

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace cairn::zarr {
 namespace {
@@ -50,14 +51,15 @@ float n_log2_n(std::uint32_t n) {
 
 // Bits that each byte would take if nothing but the frequencies of bytes were known.
 double bits_per_byte(ByteView sample) {
-  std::array<std::array<std::uint32_t, 256>, 4> counts{};  // four, so that one increment does not wait for the one before
+  static_assert(kMostCounted / 4 <= std::numeric_limits<std::uint16_t>::max());
+  std::array<std::array<std::uint16_t, 256>, 4> counts{};  // four, so that one increment does not wait for the one before
   const std::size_t quarters = sample.size() / 4 * 4;
   for (std::size_t i = 0; i < quarters; i += 4)
     for (std::size_t k = 0; k < 4; ++k) ++counts[k][std::to_integer<std::size_t>(sample[i + k])];
   for (std::size_t i = quarters; i < sample.size(); ++i) ++counts[0][std::to_integer<std::size_t>(sample[i])];
   float sum = 0;
   for (std::size_t value = 0; value < 256; ++value)
-    sum += n_log2_n(counts[0][value] + counts[1][value] + counts[2][value] + counts[3][value]);
+    sum += n_log2_n(std::uint32_t{counts[0][value]} + counts[1][value] + counts[2][value] + counts[3][value]);
   const auto total = static_cast<float>(sample.size());
   return std::log2(total) - sum / total;
 }

@@ -54,13 +54,12 @@ struct Unit {
 class Writer {
  public:
   Writer(std::span<const ArrayWrite> writes, ValueSink& sink, const WriteContext& context)
-      : writes_(writes), sink_(sink), context_(context) {
+      : writes_(writes), sink_(sink), context_(context), executor_(context.executor ? *context.executor : default_executor()) {
     for (std::size_t i = 0; i < writes.size(); ++i) in([&] { return writes[i].label; }, [&] { plan(i); });
   }
 
   void run() {
-    Executor& executor = context_.executor ? *context_.executor : default_executor();
-    executor.for_each(units_.size(), [&](std::size_t i) { in([&] { return where(units_[i]); }, [&] { write_chunk(units_[i]); }); });
+    executor_.for_each(units_.size(), [&](std::size_t i) { in([&] { return where(units_[i]); }, [&] { write_chunk(units_[i]); }); });
   }
 
  private:
@@ -72,6 +71,7 @@ class Writer {
   std::span<const ArrayWrite> writes_;
   ValueSink& sink_;
   const WriteContext& context_;
+  Executor& executor_;
   std::vector<Unit> units_;
   Workspaces workspaces_;
 };
@@ -160,7 +160,9 @@ void Writer::write_chunk(const Unit& unit) {
     sources.insert(sources.begin(), {.box = Box::whole(chunk.shape), .from = old.view()});
     reading = old.bytes().size() + 2 * metadata.codecs.nbytes;
   }
-  ChunkEncoder encoder(metadata, write.encode);
+  EncodeOptions encode = write.encode;
+  encode.threads = std::max<std::size_t>(executor_.threads() / units_.size(), 1);  // else the others would have nothing to do
+  ChunkEncoder encoder(metadata, encode);
   const std::uint64_t needed = encoder.begin(std::move(sources)) + reading;
   const auto held = context_.budget && needed > 0 ? context_.budget->acquire(needed) : ByteBudget::Lease();
   // Without the budget: this thread holds its share already.

@@ -55,11 +55,13 @@ std::span<const Json> parse_filters(const Json& root) {
 
 // The first filter of elements of no fixed size makes them bytes. Returns its id.
 std::string take_object_codec(std::span<const Json>& filters, CodecChain& chain) {
-  const Json* id = filters.empty() ? nullptr : filters[0].find("id");
-  if (id && id->as_string()) chain.objects = object_codec(*id->as_string());
-  if (chain.objects == ObjectCodec::kNone) throw Error(Code::kDataLoss, "dtype '|O' without a filter that makes bytes of its elements");
+  const Json* named = filters.empty() ? nullptr : filters[0].find("id");
+  const std::string* id = named ? named->as_string() : nullptr;
+  if (id) chain.objects = object_codec(*id);
+  if (!id || chain.objects == ObjectCodec::kNone)
+    throw Error(Code::kDataLoss, "dtype '|O' without a filter that makes bytes of its elements");
   filters = filters.subspan(1);
-  return *id->as_string();
+  return *id;
 }
 
 void parse_steps(const Json& root, ArrayMetadata& metadata) {
