@@ -1,4 +1,4 @@
-// msgpack.h -- the msgpack of flax and of Orbax's legacy aggregate: bytes to the leaves of a pytree, read only.
+// msgpack.h -- the msgpack of flax and of Orbax's legacy aggregate: bytes to a pytree. (formats/msgpack_encoder.h writes it.)
 //   One msgpack object: maps (keys: texts; integers read as their decimals), arrays, nil, booleans, integers, floats, texts, bins, and
 //   extension types:
 //   code 1: ndarray          msgpack array [shape as array of integers, dtype name, C-order little-endian bytes]
@@ -35,8 +35,8 @@ enum class MsgpackKind : std::uint8_t {
   kEmptyTuple
 };
 
-// What TensorInfo::kind says of such a leaf: Orbax's typestr for what was saved. For bins it has none, since arrays alone are
-// stored outside the msgpack file: they are "bytes", which is what Orbax and flax restore.
+// What TensorInfo::kind says of such a leaf: Orbax's typestr for what was saved. For NumPy scalars, Python's complex
+// numbers and bins it has none that would tell them from others: they are "np.generic", "complex" and "bytes".
 std::string_view kind_name(MsgpackKind kind);
 
 // A leaf or an empty container. Its bytes stay where they are: `pieces` point into the input, one behind the other.
@@ -52,12 +52,20 @@ struct MsgpackLeaf {
   [[nodiscard]] std::uint64_t nbytes() const;
 };
 
-// All leaves, in the order of the bytes. Throws data_loss for anything that is not exactly one well-formed object (names appear once,
-// texts are UTF-8, arrays have the bytes their shape asks for), unimplemented for unknown extension types.
+// One pass over the bytes: containers, numbers and None as they are, dicts in the order of the bytes; of arrays, NumPy scalars,
+// texts and bins only where they lie: a CustomLeaf that holds a MsgpackLeaf without path. Throws data_loss for anything that is
+// not exactly one well-formed object (names appear once, texts are UTF-8, arrays have the bytes their shape asks for),
+// unimplemented for unknown extension types.
+Tree parse_msgpack(ByteView bytes);
+
+// All leaves and empty containers of what parse_msgpack has made of `input_bytes` bytes, in their order. Throws data_loss if
+// their paths took far more memory than honest bytes could ask for.
+std::vector<MsgpackLeaf> msgpack_leaves(const Tree& parsed, std::uint64_t input_bytes);
+// Both in one.
 std::vector<MsgpackLeaf> decode_msgpack(ByteView bytes);
 
-// The same as a tree. Arrays share `owner`, which keeps `bytes` alive, where their alignment permits and else own a copy. Complex
-// numbers and NumPy scalars become arrays of rank 0, bins arrays of uint8, tuples lists.
-Tree msgpack_tree(ByteView bytes, const std::shared_ptr<const void>& owner);
+// The tree that was serialized. Arrays share `owner`, which keeps `bytes` alive, where there is one and their alignment permits,
+// and else own a copy. NumPy scalars of types that Cairn does not interpret (datetime64) are arrays of rank 0.
+Tree restore_msgpack(ByteView bytes, const std::shared_ptr<const void>& owner);
 
 }  // namespace cairn

@@ -3,7 +3,10 @@
 
 #include <cairn/base/byte_io.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace cairn {
 
@@ -18,7 +21,27 @@ struct MsgpackHead {
   std::int8_t ext = 0;
 };
 
+// flax's extension types, and Orbax's tuple.
+enum : std::int8_t { kMsgpackArray = 1, kMsgpackComplex = 2, kMsgpackNumpyScalar = 3, kMsgpackTuple = 4 };
+// The member that says of a map that it is an array in pieces.
+inline constexpr std::string_view kMsgpackChunkMarker = "__msgpack_chunked_array__";
+
 // Reads one; what it announces (bytes, elements) is still to be checked against what is there.
 MsgpackHead read_msgpack_head(ByteReader& in);
+
+struct MsgpackHeadBytes {
+  std::array<std::byte, 9> bytes{};
+  std::size_t size = 0;
+  [[nodiscard]] ByteView view() const { return ByteView(bytes).first(size); }
+};
+// Its shortest spelling, as msgpack's packers write it; floats always take eight bytes. Throws invalid_argument for a length of
+// more than 2^32 - 1, which msgpack cannot say.
+MsgpackHeadBytes encode_msgpack_head(const MsgpackHead& head);
+
+// An integer's head, which is all of it.
+inline MsgpackHead msgpack_integer(std::int64_t value) {
+  if (value < 0) return {.type = MsgpackType::kInt, .integer = value};
+  return {.type = MsgpackType::kUint, .length = static_cast<std::uint64_t>(value)};
+}
 
 }  // namespace cairn

@@ -1,7 +1,7 @@
 // reader.cc -- what every opened checkpoint can do, whatever its format: find a tensor by name, read, view, load.
 #include <cairn/base/array_arena.h>
-#include <cairn/base/box.h>
 #include <cairn/reader.h>
+#include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -65,45 +65,9 @@ std::string suggestions(std::string_view wanted, const std::vector<TensorInfo>& 
   return text.empty() ? text : text + "'?";
 }
 
-std::string full_name(const TensorInfo& tensor) { return tensor.item ? *tensor.item + "/" + tensor.name : tensor.name; }
-
-template <class T>
-T cast_scalar(const Array& array, DType to) {
-  T value{};
-  cast_elements(array.view(), make_view(MutableByteView(reinterpret_cast<std::byte*>(&value), sizeof(T)), to, Shape{}));
-  return value;
-}
-
-// A stored Python scalar as one; types Python's numbers do not cover (complex, opaque) stay arrays.
-Tree scalar_value(const Array& array) {
-  switch (dtype_kind(array.dtype())) {
-    case DTypeKind::kBool:
-      return Tree(array.bytes()[0] != std::byte{0});
-    case DTypeKind::kInt:
-      return Tree(cast_scalar<std::int64_t>(array, DType::kInt64));
-    case DTypeKind::kUint: {
-      const auto value = cast_scalar<std::uint64_t>(array, DType::kUint64);
-      if (value <= static_cast<std::uint64_t>(INT64_MAX)) return Tree(static_cast<std::int64_t>(value));
-      return Tree(value);
-    }
-    case DTypeKind::kFloat:
-      return Tree(cast_scalar<double>(array, DType::kFloat64));
-    default:
-      return Tree(array);
-  }
-}
-
-Tree empty_or_placeholder(std::string_view kind) {
-  if (kind == "placeholder") return Tree(Placeholder{});
-  for (const auto node : {EmptyNode::kDict, EmptyNode::kList, EmptyNode::kTuple, EmptyNode::kNamedTuple})
-    if (kind == empty_node_name(node)) return Tree(node);
-  return Tree(EmptyNode::kNone);
-}
-
-// The array's leaf in the tree.
-Tree array_leaf(const TensorInfo& tensor, Array array) {
-  if (tensor.kind == "scalar" && tensor.shape.empty()) return scalar_value(array);
-  return Tree(std::move(array));
+// An array that is described and has an error is not damaged: nothing here reads its type.
+void check_readable(const std::string& name, const TensorInfo& tensor) {
+  if (!tensor.error.empty()) throw Error(tensor.is_described() ? Code::kUnimplemented : Code::kDataLoss, name + ": " + tensor.error);
 }
 
 }  // namespace
@@ -132,7 +96,7 @@ std::size_t Checkpoint::index(std::string_view name) const {
     // Two leaves of one item may share a name ({"a.b": x} and {"a": {"b": y}}); then they share the array, too.
     if (other == found.end()) return found[0];
     std::string names;
-    for (const auto i : found) names += (names.empty() ? "'" : ", '") + full_name(all[i]) + "'";
+    for (const auto i : found) names += (names.empty() ? "'" : ", '") + all[i].full_name() + "'";
     throw Error(Code::kInvalidArgument, "'" + std::string(name) + "' is in several items: name one of " + names);
   }
   for (auto slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/', slash + 1)) {
@@ -152,7 +116,7 @@ void Checkpoint::read(std::string_view name, const Box& box, const MutableArrayV
 Array Checkpoint::read(std::string_view name) const {
   const std::size_t i = index(name);
   const TensorInfo& tensor = tensors()[i];
-  if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
+  check_readable(tensor.name, tensor);
   if (!tensor.is_array()) throw Error(Code::kInvalidArgument, "'" + tensor.name + "' is no array but a " + tensor.kind);
   Array array = Array::allocate(tensor.dtype, tensor.element_size, tensor.shape);
   const std::vector<ReadRequest> request{{i, Box::whole(tensor.shape), array.mutable_view()}};
@@ -163,7 +127,7 @@ Array Checkpoint::read(std::string_view name) const {
 Array Checkpoint::view(std::string_view name) const {
   const std::size_t i = index(name);
   const TensorInfo& tensor = tensors()[i];
-  if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
+  check_readable(tensor.name, tensor);
   if (!tensor.is_array()) throw Error(Code::kInvalidArgument, "'" + tensor.name + "' is no array but a " + tensor.kind);
   if (auto mapped = try_view(i)) return *std::move(mapped);
   throw Error(Code::kFailedPrecondition,
@@ -181,25 +145,31 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
   }));
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].is_array()) continue;
-    if (!all[i].error.empty()) throw Error(Code::kDataLoss, full_name(all[i]) + ": " + all[i].error);
+    check_readable(all[i].full_name(), all[i]);
     auto [array, out] = arena.allocate(all[i].dtype, all[i].element_size, all[i].shape);
     arrays[i] = std::move(array);
     requests.push_back({i, Box::whole(all[i].shape), std::move(out)});
   }
   read(requests, progress);
+  return map_leaves(structure(), [&](const KeyPath&, const Tree& leaf) {
+    const auto* number = std::get_if<std::int64_t>(&leaf.value());
+    if (number == nullptr) return Tree(Tree::Dict{});  // a checkpoint without leaves
+    const auto i = static_cast<std::size_t>(*number);
+    // Orbax saves complex numbers of NumPy alone: as a Python number one could not be saved again.
+    const bool stays = all[i].kind == "scalar" && dtype_kind(all[i].dtype) == DTypeKind::kComplex;
+    if (all[i].is_array()) return stays ? Tree(std::move(arrays[i])) : array_leaf(all[i], std::move(arrays[i]));
+    return all[i].kind == "string" ? Tree(read_string(i)) : empty_leaf(all[i].kind);
+  });
+}
+
+Tree Checkpoint::structure() const {
+  const auto& all = tensors();
   std::vector<TreeEntry> entries;
   entries.reserve(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     KeyPath path = all[i].path;
     if (all[i].item) path.insert(path.begin(), Key{*all[i].item, KeyType::kDict});
-    Tree leaf;
-    if (all[i].is_array())
-      leaf = array_leaf(all[i], std::move(arrays[i]));
-    else if (all[i].kind == "string")
-      leaf = Tree(read_string(i));
-    else
-      leaf = empty_or_placeholder(all[i].kind);
-    entries.push_back({std::move(path), std::move(leaf)});
+    entries.push_back({std::move(path), Tree(static_cast<std::int64_t>(i))});
   }
   return entries.empty() ? Tree(Tree::Dict{}) : unflatten(std::move(entries));
 }

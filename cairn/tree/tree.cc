@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <optional>
 #include <span>
 
 namespace cairn {
@@ -12,27 +13,63 @@ namespace {
 // Trees are handled (and destroyed) recursively. Python's own recursion limit keeps real ones far below this.
 constexpr std::size_t kMaxDepth = 1000;
 
-void flatten_into(const Tree& tree, KeyPath& path, std::vector<TreeEntry>& out) {
-  if (path.size() > kMaxDepth) throw Error(Code::kInvalidArgument, "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
-  const auto* dict = tree.dict();
-  const auto* list = tree.list();
-  if (dict != nullptr && !dict->empty()) {
-    for (const auto& [name, child] : *dict) {
-      path.push_back({name, KeyType::kDict});
-      flatten_into(child, path, out);
-      path.pop_back();
-    }
-  } else if (list != nullptr && !list->empty()) {
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      path.push_back({std::to_string(i), KeyType::kSequence});
-      flatten_into((*list)[i], path, out);
-      path.pop_back();
-    }
-  } else {
-    // A container without children is an empty node.
-    out.push_back({path, dict != nullptr ? Tree(EmptyNode::kDict) : list != nullptr ? Tree(EmptyNode::kList) : tree});
-  }
+// What a container without children stands for; nullopt for everything else.
+std::optional<EmptyNode> emptiness(const Tree& tree) {
+  if (const auto* dict = tree.dict()) return dict->empty() ? std::optional(EmptyNode::kDict) : std::nullopt;
+  if (const auto* list = tree.list()) return list->empty() ? std::optional(EmptyNode::kList) : std::nullopt;
+  if (const auto* tuple = tree.tuple()) return tuple->items.empty() ? std::optional(EmptyNode::kTuple) : std::nullopt;
+  if (const auto* named = tree.named_tuple()) return named->fields.empty() ? std::optional(EmptyNode::kNamedTuple) : std::nullopt;
+  return std::nullopt;
 }
+
+// Goes into containers and calls `leaf` for what is none, or has no children.
+class Walker {
+ public:
+  using LeafFn = std::function<Tree(const KeyPath&, const Tree&)>;
+  Walker(DictOrder order, const LeafFn& leaf) : order_(order), leaf_(leaf) {}
+
+  // The same structure, made of what `leaf` returned.
+  Tree walk(const Tree& tree) {
+    if (path_.size() > kMaxDepth)
+      throw Error(Code::kInvalidArgument, "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
+    if (const auto empty = emptiness(tree)) return leaf_(path_, Tree(*empty));
+    if (const auto* dict = tree.dict()) return Tree(walk_members(*dict, order_));
+    if (const auto* list = tree.list()) return Tree(walk_items(*list));
+    if (const auto* tuple = tree.tuple()) return Tree(Tree::Tuple{walk_items(tuple->items)});
+    if (const auto* named = tree.named_tuple())
+      return Tree(Tree::NamedTuple{named->module, named->name, walk_members(named->fields, DictOrder::kBuilt)});
+    return leaf_(path_, tree);
+  }
+
+ private:
+  Tree::Dict walk_members(const Tree::Dict& members, DictOrder order) {
+    std::vector<const std::pair<std::string, Tree>*> ordered;
+    ordered.reserve(members.size());
+    for (const auto& member : members) ordered.push_back(&member);
+    if (order == DictOrder::kSorted)
+      std::stable_sort(ordered.begin(), ordered.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+    Tree::Dict out;
+    out.reserve(members.size());
+    for (const auto* member : ordered) out.emplace_back(member->first, walk_child({member->first, KeyType::kDict}, member->second));
+    return out;
+  }
+  Tree::List walk_items(const Tree::List& items) {
+    Tree::List out;
+    out.reserve(items.size());
+    for (std::size_t i = 0; i < items.size(); ++i) out.push_back(walk_child({std::to_string(i), KeyType::kSequence}, items[i]));
+    return out;
+  }
+  Tree walk_child(Key key, const Tree& child) {
+    path_.push_back(std::move(key));
+    Tree made = walk(child);
+    path_.pop_back();
+    return made;
+  }
+
+  DictOrder order_;
+  const LeafFn& leaf_;
+  KeyPath path_;
+};
 
 bool is_prefix(const KeyPath& shorter, const KeyPath& longer) {
   return shorter.size() <= longer.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
@@ -101,23 +138,37 @@ std::string_view empty_node_name(EmptyNode node) {
   return "None";
 }
 
+std::optional<EmptyNode> empty_node_from_name(std::string_view name) {
+  for (const auto node : {EmptyNode::kNone, EmptyNode::kDict, EmptyNode::kList, EmptyNode::kTuple, EmptyNode::kNamedTuple})
+    if (name == empty_node_name(node)) return node;
+  return std::nullopt;
+}
+
 const Tree* Tree::find(std::string_view key) const {
-  if (const Dict* members = dict()) {
+  const NamedTuple* named = named_tuple();
+  if (const Dict* members = named != nullptr ? &named->fields : dict()) {
     const auto it = std::find_if(members->begin(), members->end(), [&](const auto& member) { return member.first == key; });
     return it == members->end() ? nullptr : &it->second;
   }
-  const List* items = list();
+  const List* items = tuple() != nullptr ? &tuple()->items : list();
   if (items == nullptr || key.empty()) return nullptr;
   std::size_t i = 0;
   const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), i);
   return status == std::errc() && end == key.data() + key.size() && i < items->size() ? &(*items)[i] : nullptr;
 }
 
-std::vector<TreeEntry> flatten(const Tree& tree) {
+std::vector<TreeEntry> flatten(const Tree& tree, DictOrder order) {
   std::vector<TreeEntry> out;
-  KeyPath path;
-  flatten_into(tree, path, out);
+  const Walker::LeafFn take = [&](const KeyPath& path, const Tree& leaf) {
+    out.push_back({path, leaf});
+    return Tree();
+  };
+  Walker(order, take).walk(tree);
   return out;
+}
+
+Tree map_leaves(const Tree& tree, const std::function<Tree(const KeyPath&, const Tree&)>& leaf) {
+  return Walker(DictOrder::kBuilt, leaf).walk(tree);
 }
 
 Tree unflatten(std::vector<TreeEntry> entries) {

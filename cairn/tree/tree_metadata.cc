@@ -151,8 +151,9 @@ void parse_members(JsonScanner& in, TreeMetadata& out) {
       out.store_array_data_equal_to_fill_value = in.boolean();
     } else if (name == "custom_metadata") {
       out.custom_metadata = in.null() ? std::string_view() : in.skip();
+    } else if (name == "value_metadata_tree" && in.peek() == '"') {
+      in.string(out.rich_types);
     } else {
-      out.has_rich_types = out.has_rich_types || (name == "value_metadata_tree" && in.peek() == '"');
       in.skip();
     }
   }
@@ -172,11 +173,7 @@ Shape scan_shape(JsonScanner& in) {
   return shape;
 }
 
-bool is_empty_node_type(std::string_view value_type) {
-  for (const auto node : {EmptyNode::kNone, EmptyNode::kDict, EmptyNode::kList, EmptyNode::kTuple, EmptyNode::kNamedTuple})
-    if (value_type == empty_node_name(node)) return true;
-  return false;
-}
+bool is_empty_node_type(std::string_view value_type) { return empty_node_from_name(value_type).has_value(); }
 
 TreeMetadata parse_tree_metadata(std::string_view json) {
   TreeMetadata metadata;

@@ -35,14 +35,13 @@ struct TreeMetadata {
   bool use_zarr3 = false;
   bool store_array_data_equal_to_fill_value = false;  // true: a missing chunk is damage, not fill value
   std::string custom_metadata;                        // JSON text; "" if absent or null
-  bool has_rich_types = false;                        // value_metadata_tree, the spelling with namedtuples, is there as well
+  std::string rich_types;                             // value_metadata_tree (rich_types.h); "" if absent
 };
 
 // Throws data_loss with the byte offset for text that is no such metadata.
 TreeMetadata parse_tree_metadata(std::string_view json);
 
-// The text as Orbax writes it, leaves in their order. Throws invalid_argument for keys that are not UTF-8. What only readers of
-// rich types look at (value_metadata_tree) is not written.
+// The text as Orbax writes it, leaves in their order. Throws invalid_argument for keys that are not UTF-8.
 std::string tree_metadata_text(const TreeMetadata& metadata);
 
 // A JSON list of extents, in this file and in array_metadatas. Fails for a negative one, and for more than 64 dimensions.

@@ -97,7 +97,9 @@ std::string tree_metadata_text(const TreeMetadata& metadata) {
   (out += ", \"use_zarr3\": ") += flag(metadata.use_zarr3);
   (out += ", \"store_array_data_equal_to_fill_value\": ") += flag(metadata.store_array_data_equal_to_fill_value);
   const Json custom = metadata.custom_metadata.empty() ? Json() : parse_json(metadata.custom_metadata);
-  return out + ", \"custom_metadata\": " + to_text(custom, JsonStyle::kPython) + "}";
+  out += ", \"custom_metadata\": " + to_text(custom, JsonStyle::kPython);
+  if (!metadata.rich_types.empty()) out += ", \"value_metadata_tree\": " + quoted(metadata.rich_types);
+  return out + "}";
 }
 
 }  // namespace cairn

@@ -8,12 +8,14 @@
 #include <string>
 
 #include "tests/support/damage.h"
+#include "tests/support/hex.h"
 #include "tests/support/matchers.h"
 
 namespace cairn {
 namespace {
 
 using testing::FailsWith;
+using testing::to_hex;
 
 const std::string kGolden = std::string(CAIRN_GOLDEN_DIR) + "/msgpack/flax-0.12.8_orbax-0.12.8/";
 
@@ -23,16 +25,6 @@ Bytes value_of(const MsgpackLeaf& leaf) {
     bytes.assign(leaf.value.begin(), leaf.value.begin() + static_cast<std::ptrdiff_t>(leaf.element_size));
   for (const ByteView piece : leaf.pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
   return bytes;
-}
-
-std::string hex(ByteView bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::byte b : bytes) {
-    text += kDigits[static_cast<std::size_t>(b) >> 4U];
-    text += kDigits[static_cast<std::size_t>(b) & 15U];
-  }
-  return text;
 }
 
 // A leaf as the golden script describes one.
@@ -47,7 +39,7 @@ Json describe(const MsgpackLeaf& leaf) {
     for (const auto n : leaf.shape) shape.push_back(n);
     json.set("dtype", Json(leaf.dtype_name));
     json.set("shape", shape);
-    json.set("value", Json(hex(value_of(leaf))));
+    json.set("value", Json(to_hex(value_of(leaf))));
   }
   return json;
 }
@@ -73,7 +65,7 @@ TEST(Msgpack, JoinsChunksOfArraysInMaps) {
 
 TEST(Msgpack, MakesATreeWhoseArraysShareTheBytesWhereTheyLieWell) {
   const auto file = std::make_shared<const Bytes>(read_file(kGolden + "dtypes.msgpack"));
-  const Tree tree = msgpack_tree(*file, file);
+  const Tree tree = restore_msgpack(*file, file);
   std::size_t arrays = 0;
   for (const MsgpackLeaf& leaf : decode_msgpack(*file)) {
     const Tree* node = tree.find(leaf.path[0].text);
@@ -90,7 +82,7 @@ TEST(Msgpack, MakesATreeWhoseArraysShareTheBytesWhereTheyLieWell) {
     ++arrays;
   }
   EXPECT_EQ(arrays, 28U);
-  const Tree big = msgpack_tree(read_file(kGolden + "flax_chunked_root.msgpack"), nullptr);
+  const Tree big = restore_msgpack(read_file(kGolden + "flax_chunked_root.msgpack"), nullptr);
   ASSERT_NE(big.array(), nullptr);
   EXPECT_EQ(big.array()->shape(), (Shape{4, 25}));
   float last = 0;
@@ -107,7 +99,7 @@ TEST(Msgpack, KeepsPythonsScalars) {
       "d\xcb\x3f\xf8\0\0\0\0\0\0\xa1"
       "e\xa2hi",
       34);
-  const Tree tree = msgpack_tree(as_bytes(text), nullptr);
+  const Tree tree = restore_msgpack(as_bytes(text), nullptr);
   EXPECT_EQ(std::get<bool>(tree.find("a")->value()), true);
   EXPECT_EQ(std::get<std::int64_t>(tree.find("b")->value()), -1);
   EXPECT_EQ(std::get<std::uint64_t>(tree.find("c")->value()), UINT64_MAX);

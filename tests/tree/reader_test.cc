@@ -150,6 +150,13 @@ TEST(Reader, LoadGivesPythonsScalarsStringsAndNodes) {
   c.add_scalar<std::uint8_t>("false", DType::kBool, 0);
   c.add_scalar<std::array<float, 2>>("complex", DType::kComplex64, {1, 2});
   c.add(bytes_array("array", {3}), "abc");
+  TensorInfo bytes = bytes_array("bytes", {3});
+  bytes.kind = "bytes";
+  c.add(bytes, "xxx");
+  TensorInfo numpy = MemoryCheckpoint::leaf("numpy", "np.generic", "int16");
+  numpy.dtype = DType::kInt16;
+  numpy.element_size = numpy.nbytes = 2;
+  c.add(numpy, std::string("\x05\0", 2));
   c.add(MemoryCheckpoint::leaf("text", "string", "string"), "hello");
   c.add(MemoryCheckpoint::leaf("none", "None", ""));
   c.add(MemoryCheckpoint::leaf("tuple", "Tuple", ""));
@@ -166,6 +173,8 @@ TEST(Reader, LoadGivesPythonsScalarsStringsAndNodes) {
   EXPECT_TRUE(value_of<bool>(tree, "true"));
   EXPECT_FALSE(value_of<bool>(tree, "false"));
   EXPECT_EQ(value_of<Array>(tree, "complex").dtype(), DType::kComplex64);
+  EXPECT_EQ(value_of<NumpyScalar>(tree, "numpy").dtype, DType::kInt16);
+  EXPECT_EQ(value_of<Bytes>(tree, "bytes"), Bytes(3, std::byte{'x'}));
   EXPECT_EQ(as_text(value_of<Array>(tree, "array").bytes()), "abc");
   EXPECT_EQ(value_of<std::string>(tree, "text"), "hello");
   EXPECT_EQ(value_of<EmptyNode>(tree, "none"), EmptyNode::kNone);

@@ -57,6 +57,52 @@ TEST(Tree, FlattenIsTheReverse) {
   EXPECT_EQ(text(unflatten(entries)), "{a:2,e:Dict,z:[1,{k:None}]}");
 }
 
+Tree optimizer_state() {
+  return Tree(Tree::Dict{{"z", i(0)},
+                         {"opt", Tree(Tree::Tuple{{Tree(Tree::NamedTuple{"optax", "State", {{"nu", i(1)}, {"mu", i(2)}}}),
+                                                   Tree(Tree::Tuple{}), Tree(Tree::NamedTuple{"optax", "Empty", {}})}})}});
+}
+
+TEST(Tree, TuplesAreSequencesAndFieldsAreMembers) {
+  const auto entries = flatten(optimizer_state());
+  std::string paths;
+  for (const auto& entry : entries) paths += path_text(entry.path) + "=" + text(entry.value) + " ";
+  EXPECT_EQ(paths, "['z']=0 ['opt'][0]['nu']=1 ['opt'][0]['mu']=2 ['opt'][1]=Tuple ['opt'][2]=NamedTuple ");
+  EXPECT_EQ(text(*optimizer_state().find("opt")->find("0")->find("mu")), "2");
+  EXPECT_EQ(optimizer_state().find("opt")->find("3"), nullptr);
+}
+
+TEST(Tree, SortedFlatteningSortsDictsAndNotFields) {
+  std::string paths;
+  for (const auto& entry : flatten(optimizer_state(), DictOrder::kSorted)) paths += param_name(entry.path) + " ";
+  EXPECT_EQ(paths, "opt.0.nu opt.0.mu opt.1 opt.2 z ");
+}
+
+TEST(Tree, MappingKeepsContainersAndReplacesLeaves) {
+  const Tree tree = map_leaves(optimizer_state(), [](const KeyPath& path, const Tree& leaf) {
+    const auto* number = std::get_if<std::int64_t>(&leaf.value());
+    return number != nullptr ? i(*number + 10 * static_cast<std::int64_t>(path.size())) : leaf;
+  });
+  const Tree* state = tree.find("opt")->find("0");
+  ASSERT_NE(state->named_tuple(), nullptr);
+  EXPECT_EQ(state->named_tuple()->name, "State");
+  EXPECT_EQ(text(*state->find("nu")), "31");
+  EXPECT_EQ(text(*tree.find("z")), "10");
+  EXPECT_EQ(text(*tree.find("opt")->find("1")), "Tuple");
+}
+
+TEST(Tree, CustomLeavesKeepTheirTypeAndShareTheirValue) {
+  struct Quantized {
+    int scale;
+  };
+  const Tree leaf(CustomLeaf::of(Quantized{7}));
+  const Tree copy = leaf;  // NOLINT(performance-unnecessary-copy-initialization): that is what is tested
+  ASSERT_NE(copy.custom<Quantized>(), nullptr);
+  EXPECT_EQ(copy.custom<Quantized>(), leaf.custom<Quantized>());
+  EXPECT_EQ(copy.custom<int>(), nullptr);
+  EXPECT_EQ(flatten(leaf).front().value.custom<Quantized>()->scale, 7);
+}
+
 TEST(Tree, FindLooksIntoDictsAndLists) {
   const Tree tree(Tree::Dict{{"l", Tree(Tree::List{i(1), i(2)})}});
   ASSERT_NE(tree.find("l"), nullptr);

@@ -67,7 +67,7 @@ def leaves_of(tree: object, path: list) -> list:
         return [leaf | {"kind": "string", "value": tree}]
     if isinstance(tree, bytes):
         return [leaf | {"kind": "bytes", "dtype": "uint8", "shape": [len(tree)], "value": tree.hex()}]
-    kind = "np.ndarray" if isinstance(tree, np.ndarray) else "scalar"
+    kind = "np.ndarray" if isinstance(tree, np.ndarray) else "np.generic" if isinstance(tree, np.generic) else "complex" if isinstance(tree, complex) else "scalar"
     array = np.asarray(tree)
     return [leaf | {"kind": kind, "dtype": array.dtype.name, "shape": list(array.shape), "value": array.tobytes().hex()}]
 

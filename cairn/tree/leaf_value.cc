@@ -1,0 +1,34 @@
+// leaf_value.cc -- what Orbax, flax and msgpack restore a leaf as.
+#include <cairn/tree/leaf_value.h>
+#include <cairn/tree/python_number.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+Tree numpy_scalar(const Array& array) {
+  NumpyScalar scalar{.dtype = array.dtype()};
+  std::copy(array.bytes().begin(), array.bytes().end(), scalar.value.begin());
+  return Tree(scalar);
+}
+
+}  // namespace
+
+bool is_scalar_leaf(const TensorInfo& tensor) {
+  const bool scalar = tensor.kind == "scalar" || tensor.kind == "complex" || tensor.kind == "np.generic";
+  return scalar && tensor.shape.empty() && tensor.dtype != DType::kOpaque;
+}
+
+Tree empty_leaf(std::string_view kind) {
+  if (kind == "placeholder") return Tree(Placeholder{});
+  return Tree(empty_node_from_name(kind).value_or(EmptyNode::kNone));
+}
+
+Tree array_leaf(const TensorInfo& tensor, Array array) {
+  if (is_scalar_leaf(tensor)) return tensor.kind == "np.generic" ? numpy_scalar(array) : python_number(array);
+  if (tensor.kind == "bytes") return Tree(Bytes(array.bytes().begin(), array.bytes().end()));
+  return Tree(std::move(array));
+}
+
+}  // namespace cairn

@@ -1,0 +1,41 @@
+// python_number.cc -- elements as Python numbers.
+#include <cairn/base/box.h>
+#include <cairn/tree/python_number.h>
+
+#include <complex>
+#include <cstdint>
+
+namespace cairn {
+namespace {
+
+template <class T>
+T cast_element(const Array& element, DType to) {
+  T value{};
+  cast_elements(element.view(), make_view(MutableByteView(reinterpret_cast<std::byte*>(&value), sizeof(T)), to, Shape{}));
+  return value;
+}
+
+}  // namespace
+
+Tree python_number(const Array& element) {
+  switch (dtype_kind(element.dtype())) {
+    case DTypeKind::kBool:
+      return Tree(element.bytes()[0] != std::byte{0});
+    case DTypeKind::kInt:
+      return Tree(cast_element<std::int64_t>(element, DType::kInt64));
+    case DTypeKind::kUint: {
+      const auto value = cast_element<std::uint64_t>(element, DType::kUint64);
+      if (value <= static_cast<std::uint64_t>(INT64_MAX)) return Tree(static_cast<std::int64_t>(value));
+      return Tree(value);
+    }
+    case DTypeKind::kFloat:
+      return Tree(cast_element<double>(element, DType::kFloat64));
+    case DTypeKind::kComplex:
+      return Tree(cast_element<std::complex<double>>(element, DType::kComplex128));
+    case DTypeKind::kOpaque:
+      break;
+  }
+  return Tree(element);
+}
+
+}  // namespace cairn

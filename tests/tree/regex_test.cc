@@ -1,0 +1,163 @@
+// regex_test.cc -- Python's regular expressions. Each expectation is what Python 3.11's re says; interop/test_transforms.py asks it live.
+#include <cairn/error.h>
+#include <cairn/tree/regex.h>
+#include <gmock/gmock.h>
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The groups that matched, "-" for those that took no part; "no" for no match.
+std::string match(const std::string& pattern, const std::string& text) {
+  Regex regex(pattern);
+  const auto groups = regex.full_match(text);
+  if (!groups) return "no";
+  std::string out;
+  for (std::size_t i = 1; i < groups->size(); ++i) out += (i > 1 ? "," : "") + std::string((*groups)[i].value_or("-"));
+  return out.empty() ? "yes" : out;
+}
+
+TEST(Regex, MatchesTheWholeTextAsPythonDoes) {
+  const struct {
+    const char *pattern, *text, *expect;
+  } kCases[] = {
+      {"a", "a", "yes"},
+      {"a", "ab", "no"},
+      {"", "", "yes"},
+      {"a|ab", "ab", "yes"},  // backtracks until the whole text is used
+      {"(.*)a(.*)", "params/a/b/a/c", "params/a/b/,/c"},
+      {"(a)|(b)", "b", "-,b"},
+      {"(a)?\\1b", "b", "no"},
+      {"(?P<n>x+)(?P=n)", "xxxx", "xx"},
+      {"a$", "a\n", "no"},
+      {"a$\\n", "a\n", "yes"},
+      {"a\\Z", "a", "yes"},
+      {"a\\Z\\n", "a\n", "no"},
+      {".", "\r", "yes"},
+      {".", "\n", "no"},
+      {"(?s).", "\n", "yes"},
+      {"\\B", "", "no"},
+      {"a\\Bb", "ab", "yes"},
+      {"a{,2}", "aa", "yes"},
+      {"a{,}", "aaaa", "yes"},
+      {"a{x}", "a{x}", "yes"},
+      {"a{}", "a{}", "yes"},
+      {"\\v", "\x0b", "yes"},
+      {"\\x41\\u0042\\U00000043", "ABC", "yes"},
+      {"\\101", "A", "yes"},
+      {"[[:alpha:]]", ":]", "yes"},  // no POSIX class
+      {"[]a]+", "a]", "yes"},
+      {"[^]a]", "b", "yes"},
+      {"[\\b\\101]", "A", "yes"},
+      {"(?i)WEIGHT", "weight", "yes"},
+      {"(?i:W)eight", "weight", "yes"},
+      {"\\d", "\u0663", "yes"},
+      {"(?a)\\d", "\u0663", "no"},
+      {".", "\u00e9", "yes"},
+      {"(?(1)a|b)", "b", "refused"},
+      {"(x)?(?(1)a|b)", "xa", "x"},
+      {"(?>a*)a", "aaa", "no"},
+      {"a*+a", "aaa", "no"},
+      {"a(?#hm)b", "ab", "yes"},
+      {"\\.\\-\\/", ".-/", "yes"},
+      {"layers/(\\d+)/(?!bias)(\\w+)", "layers/12/kernel", "12,kernel"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.pattern);
+    if (std::string_view(c.expect) == "refused")
+      EXPECT_THROW(Regex{c.pattern}, Error);
+    else
+      EXPECT_EQ(match(c.pattern, c.text), c.expect);
+  }
+}
+
+TEST(Regex, BadPatternsNameThePosition) {
+  const struct {
+    const char *pattern, *why;
+    int position;
+  } kCases[] = {
+      {"(", "missing ), unterminated subpattern", 0},
+      {"a)", "unbalanced parenthesis", 1},
+      {"*a", "nothing to repeat", 0},
+      {"a**", "multiple repeat", 2},
+      {"a{2}{3}", "multiple repeat", 4},
+      {"^*", "nothing to repeat", 1},
+      {"(?:*)", "nothing to repeat", 3},
+      {"[a", "unterminated character set", 0},
+      {"[b-a]", "range", 3},
+      {"\\q", "bad escape \\q", 0},
+      {"\\Qa\\E", "bad escape \\Q", 0},
+      {"\\K", "bad escape \\K", 0},
+      {"\\p{L}", "bad escape \\p", 0},
+      {"a\\", "bad escape (end of pattern)", 1},
+      {"\\x4", "incomplete escape \\x4", 0},
+      {"\\1", "invalid group reference 1", 0},
+      {"(a\\1)", "cannot refer to an open group", 2},
+      {"(?R)", "unknown extension", 1},
+      {"(?1)", "unknown extension", 1},
+      {"(?<n>a)", "unknown extension", 1},
+      {"(*FAIL)", "nothing to repeat", 1},
+      {"(?P<1>a)", "bad character in group name", 4},
+      {"(?P<a>.)(?P<a>.)", "redefinition of group name", 8},
+      {"a(?i)", "global flags not at the start", 1},
+      {"(?x)a", "not supported", 2},
+      {"\u00e9(", "missing )", 1},
+      {"(?<=a*)b", "lookbehind", 0},
+      {"\\400", "octal escape value", 0},
+      {"\\N{DIGIT ONE}", "not supported", 0},
+      {"(?P=a)", "unknown group name", 0},
+      {"[\\q]", "bad escape", 0},
+      {"(?", "unknown extension", 1},
+      {"a{70000}", "too big", 0},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.pattern);
+    const auto result = try_call([&] { return Regex(c.pattern).pattern(); });
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(result.error().message(), HasSubstr(c.why));
+    EXPECT_THAT(result.error().message(), HasSubstr(c.pattern));
+    if (c.position > 0) {
+      EXPECT_THAT(result.error().message(), HasSubstr("at position " + std::to_string(c.position)));
+    }
+  }
+  EXPECT_THROW(Regex("\xff"), Error);
+  EXPECT_THROW(Regex(std::string(5000, 'a')), Error);
+  EXPECT_THROW(Regex(std::string(1000, '(') + std::string(1000, ')')), Error);
+}
+
+TEST(Regex, PatternsThatBacktrackWithoutEndStop) {
+  for (const char* pattern : {"(a+)+b", "(a|aa)+b", "(.*)*x", "((a?){30}){30}a{900}b"}) {
+    Regex regex(pattern);
+    const auto result = try_call([&] { return regex.full_match(std::string(2000, 'a') + "bx").has_value(); });
+    if (!result.ok()) {
+      EXPECT_THAT(result.error().message(), HasSubstr("limit")) << pattern;
+    }
+  }
+  Regex evil("(a+)+b");
+  EXPECT_THROW((void)evil.full_match(std::string(2000, 'a') + "bx"), Error);
+}
+
+TEST(Regex, TextThatIsNotUtf8IsRefused) {
+  Regex regex(".*");
+  EXPECT_THROW((void)regex.full_match("\xff"), Error);
+}
+
+std::string expand(const std::string& pattern, const std::string& text, const std::string& into) {
+  Regex regex(pattern);
+  return regex.expand(into, regex.full_match(text).value());
+}
+
+TEST(Regex, TemplatesAreExpandedAsPythonDoes) {
+  EXPECT_EQ(expand("(.*)a(.*)", "xay", "\\1b\\2"), "xby");
+  EXPECT_EQ(expand("(?P<n>.*)a", "xa", "\\g<n>/\\g<1>/\\g<0>"), "x/x/xa");
+  EXPECT_EQ(expand("(a)|(b)", "b", "[\\1\\2]"), "[b]");
+  EXPECT_EQ(expand("a", "a", "\\.\\\\\\n\\101\\0"), std::string("\\.\\\nA\0", 6));
+  EXPECT_EQ(expand("a", "a", "\\351"), "\u00e9");
+  for (const char* bad : {"\\1", "\\g<1>", "\\g<x>", "\\g", "\\g<", "\\g<>", "\\g<99999999999>", "\\q", "\\", "\\400"})
+    EXPECT_THROW(expand("a", "a", bad), Error) << bad;
+}
+
+}  // namespace
+}  // namespace cairn
