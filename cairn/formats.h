@@ -1,12 +1,14 @@
-// formats.h -- the other formats: safetensors (read and write), npy/npz (write), flax msgpack (read), and detection.
+// formats.h -- the other formats: safetensors and flax msgpack (read and write), npy and npz (read; npz: write), and detection.
 #pragma once
 
 #include <cairn/reader.h>
+#include <cairn/tree.h>
 #include <cairn/types.h>
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,7 +16,7 @@
 
 namespace cairn {
 
-enum class Format : std::uint8_t { kOrbax, kSafetensors, kMsgpack };
+enum class Format : std::uint8_t { kOrbax, kSafetensors, kMsgpack, kNpz, kNpy };
 std::string_view format_name(Format format);
 // By looking at the path and the first bytes, never by extension alone; nullopt for a path that is none of the formats a
 // file can have (directories are the business of is_orbax). Throws not_found if nothing is there.
@@ -59,6 +61,11 @@ std::vector<std::string> write_safetensors(const std::string& path, std::vector<
                                            const SafetensorsWriteOptions& options);
 
 // ---- npy and npz ----
+// An archive of .npy files as numpy.savez and savez_compressed write it, or one .npy file, whose array gets the file's name. Arrays
+// of any NumPy type but objects and structures. Stored members are read in place, in parallel; deflated ones from the front, in
+// bounded memory. The archive's CRC-32 is checked where an array is read whole, and by verify; a view is not checked.
+std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions& options = {});
+std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions& options = {});
 struct NpzWriteOptions {
   bool replace = false;
   std::uint64_t memory = std::uint64_t{1} << 30U;
@@ -74,5 +81,45 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
 // ---- flax msgpack ----
 // A flax / Orbax msgpack file as a checkpoint: arrays are read lazily from their place in the file.
 std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options = {});
+
+// Whose bytes to write; both read each other's, except for tuples, which flax hands over as raw extension objects.
+enum class MsgpackDialect : std::uint8_t {
+  kFlax,       // flax.serialization.msgpack_serialize: lists are lists; tuples and named tuples are refused
+  kFlaxState,  // flax.serialization.to_bytes: lists and tuples become dicts "0", "1", ..., named tuples dicts of their fields
+  kOrbax,      // Orbax's msgpack_utils: lists are lists, tuples and named tuples are tuples
+};
+struct MsgpackOptions {
+  MsgpackDialect dialect = MsgpackDialect::kFlax;
+  // kSorted is what both packages' msgpack_serialize does; with in_place=True, and in to_bytes, they keep kBuilt.
+  DictOrder order = DictOrder::kSorted;
+  // An array of more bytes is cut into flat pieces of at most this many where it is the root or a value of dicts alone.
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 30U;
+};
+// The very bytes that the package would write. Throws invalid_argument, naming the leaf, for what it refuses, too: placeholders
+// and other leaves without a value, texts that are not UTF-8, an object of more than 2^32 - 1 bytes; and for elements of kOpaque
+// types, more than 1000 levels, and custom leaves.
+Bytes msgpack_serialize(const Tree& tree, const MsgpackOptions& options = {});
+// The reverse, whoever wrote them: tuples, NumPy scalars, complex numbers and bytes come back as such; dicts in the order of the
+// bytes, integer keys as their decimals. Arrays share `owner`, which keeps `bytes` alive, where there is one and their place is
+// aligned, and own a copy elsewhere. Throws data_loss for damaged bytes, unimplemented for unknown extension types.
+Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner = nullptr);
+
+// In a tree to be written: a leaf whose values are fetched when they are due (CustomLeaf::of(SourceLeaf{...})).
+struct SourceLeaf {
+  enum class As : std::uint8_t { kArray, kBytes };
+  std::size_t index = 0;  // of the sources
+  As as = As::kArray;     // kBytes: a bytes object of the source's bytes
+};
+struct MsgpackWriteOptions {
+  MsgpackOptions encoding;
+  bool replace = false;                            // an existing target is refused otherwise
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // buffer bytes in flight, of fetched arrays
+  ProgressFn progress;
+};
+// The same bytes as a file, which appears whole or not at all. Arrays go from their memory to the file.
+void write_msgpack(const std::string& path, const Tree& tree, const MsgpackWriteOptions& options = {});
+// With SourceLeafs in the tree: values are fetched a buffer at a time, in the order of the file.
+void write_msgpack(const std::string& path, const Tree& tree, std::span<const TensorSource> sources, const FetchFn& fetch,
+                   const MsgpackWriteOptions& options);
 
 }  // namespace cairn

@@ -1,9 +1,11 @@
 // detect.cc -- which format is this file? The first bytes decide. Where damage may sit in those very bytes the extension
 // does, so that opening the file can say what is wrong with it.
+#include <cairn/base/byte_io.h>
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats.h>
+#include <cairn/formats/npy_header.h>
 #include <cairn/formats/safetensors_header.h>
 #include <cairn/tree/msgpack_head.h>
 
@@ -30,6 +32,19 @@ bool looks_like_msgpack(ByteView first, std::uint64_t file_size) {
   return probe.ok() && probe.value();
 }
 
+// A zip whose first member is an array: PyTorch's files are zips, too.
+bool looks_like_npz(ByteView first) {
+  const auto probe = try_call([&] {
+    ByteReader in(first);
+    if (in.text(4) != "PK\x03\x04") return false;
+    in.take(22);
+    const std::uint16_t name = in.u16();
+    in.take(2);
+    return in.text(name).ends_with(".npy");
+  });
+  return probe.ok() && probe.value();
+}
+
 bool is_index(const std::string& path) {
   const auto probe = try_call([&] {
     const Json root = parse_json(as_text(read_file(path, kMaxIndex)));
@@ -49,6 +64,10 @@ std::string_view format_name(Format format) {
       return "safetensors";
     case Format::kMsgpack:
       return "msgpack";
+    case Format::kNpz:
+      return "npz";
+    case Format::kNpy:
+      return "npy";
   }
   return "unknown";
 }
@@ -63,6 +82,8 @@ std::optional<Format> detect_file(const std::string& path) {
   if (looks_like_safetensors(start)) return Format::kSafetensors;
   if (looks_like_json_object(start) && is_index(path)) return Format::kSafetensors;
   if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json")) return Format::kSafetensors;
+  if (as_text(first).starts_with(kNpyMagic) || path.ends_with(".npy")) return Format::kNpy;
+  if (looks_like_npz(first) || path.ends_with(".npz")) return Format::kNpz;
   if (looks_like_msgpack(first, size) || path.ends_with(".msgpack")) return Format::kMsgpack;
   return std::nullopt;
 }

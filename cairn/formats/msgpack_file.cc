@@ -4,8 +4,6 @@
 #include <cairn/formats/raw_checkpoint.h>
 #include <cairn/tree/msgpack.h>
 
-#include <fmt/format.h>
-
 namespace cairn {
 namespace {
 
@@ -33,11 +31,18 @@ std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOpti
   std::vector<File> files;
   files.push_back(File::open(path));
   const auto map = MappedFile::of(files.front());
-  std::vector<RawLeaf> leaves;
-  for (MsgpackLeaf& leaf : in([&] { return path; }, [&] { return decode_msgpack(map->bytes()); }))
-    leaves.push_back(make_leaf(std::move(leaf), map->bytes()));
+  RawCheckpoint::Contents contents;
+  in([&] { return path; },
+     [&] {
+       const Tree parsed = parse_msgpack(map->bytes());
+       for (MsgpackLeaf& leaf : msgpack_leaves(parsed, map->bytes().size()))
+         contents.leaves.push_back(make_leaf(std::move(leaf), map->bytes()));
+       std::int64_t next = 0;
+       contents.structure = map_leaves(parsed, [&](const KeyPath&, const Tree&) { return Tree(next++); });
+     });
+  contents.files = std::move(files);
   CheckpointInfo info{.format = "msgpack", .layout = "flax msgpack file", .path = path};
-  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(files), std::move(leaves), std::vector<Finding>{});
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }
 
 }  // namespace cairn

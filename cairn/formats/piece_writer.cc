@@ -12,10 +12,7 @@ namespace cairn {
 namespace {
 
 constexpr std::uint64_t kUsualBuffer = std::uint64_t{64} << 20U;  // more only where a tensor's cut asks for it
-constexpr std::uint64_t kAlign = 64;                              // of a tensor in the buffer
 constexpr std::uint64_t kWriteRun = std::uint64_t{4} << 20U;      // bytes that one thread writes at a time
-
-std::uint64_t aligned(std::uint64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
 // The smallest run that may be fetched or written alone.
 std::uint64_t grain(const Placement& p) { return p.packed ? 2 : p.element_size; }
@@ -35,11 +32,11 @@ struct Batch {
 std::uint64_t buffer_size(std::span<const Placement> placements, std::uint64_t memory) {
   std::uint64_t total = 0, wanted = kUsualBuffer, least = 0;
   for (const auto& p : placements) {
-    total += aligned(p.nbytes);
-    wanted = std::max(wanted, std::min(aligned(p.cut), aligned(p.nbytes)));
-    least = std::max(least, aligned(grain(p)));
+    total += padded_size(p.nbytes);
+    wanted = std::max(wanted, std::min(padded_size(p.cut), padded_size(p.nbytes)));
+    least = std::max(least, padded_size(grain(p)));
   }
-  return std::max(std::min({memory / 2 / kAlign * kAlign, wanted, total}), least);
+  return std::max(std::min({memory / 2 / kArrayAlignment * kArrayAlignment, wanted, total}), least);
 }
 
 // Deals out the placements, one buffer at a time.
@@ -56,7 +53,7 @@ class Cutter {
       const std::uint64_t length = take(p, capacity_ - used);
       if (length == 0 && offset_ < p.nbytes) return;
       if (length > 0) batch.pieces.push_back({at_, offset_, {batch.buffer.data() + used, length}});
-      used += aligned(length);
+      used += padded_size(length);
       offset_ += length;
       if (offset_ < p.nbytes) return;
       ++at_;
@@ -73,8 +70,9 @@ class Cutter {
     if (left <= capacity_ && space < capacity_) return 0;
     const bool cuttable = p.cut > 0 && p.cut % grain(p) == 0 && p.cut <= capacity_;
     const std::uint64_t unit = cuttable ? p.cut : grain(p);
-    const std::uint64_t end = (offset_ + space) / unit * unit;  // pieces end at multiples of the unit
-    return end > offset_ ? end - offset_ : 0;
+    const std::uint64_t start = p.begin + offset_;
+    const std::uint64_t end = (start + space) / unit * unit;  // pieces end at multiples of the unit
+    return end > start ? end - start : 0;
   }
 
   std::span<const Placement> placements_;
@@ -116,7 +114,10 @@ class PieceWriter {
     if (batch.pieces.empty()) return;
     std::vector<TensorPiece> wanted;
     wanted.reserve(batch.pieces.size());
-    for (const auto& piece : batch.pieces) wanted.push_back({placements_[piece.placement].tensor, piece.offset, piece.bytes});
+    for (const auto& piece : batch.pieces) {
+      const Placement& p = placements_[piece.placement];
+      wanted.push_back({p.tensor, p.begin + piece.offset, piece.bytes});
+    }
     fetch_(wanted);
   }
 

@@ -1,15 +1,15 @@
-// raw_checkpoint.cc -- requests to a read plan, mapped views, and the check that every byte can be read.
+// raw_checkpoint.cc -- requests to a read plan, and mapped views.
+#include <cairn/base/box.h>
 #include <cairn/formats/raw_checkpoint.h>
+#include <cairn/formats/raw_verify.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
+#include <deque>
 
 namespace cairn {
 namespace {
-
-constexpr std::uint64_t kVerifyPiece = std::uint64_t{8} << 20U;
 
 // What the elements must be aligned to so that a program may look at them in place.
 std::size_t alignment(const TensorInfo& info) {
@@ -17,44 +17,92 @@ std::size_t alignment(const TensorInfo& info) {
   return dtype_kind(info.dtype) == DTypeKind::kComplex ? info.element_size / 2 : info.element_size;
 }
 
+// An array that is stored with its first dimension changing fastest is, with all dimensions reversed, one in C order.
+class Transposed {
+ public:
+  Transposed(const TensorInfo& info, const ReadRequest& request) : shape_(info.shape), box_(request.box), out_(request.out) {
+    for (auto* values : {&shape_, &box_.shape, &out_.shape}) std::reverse(values->begin(), values->end());
+    for (auto* values : {&box_.origin, &out_.strides}) std::reverse(values->begin(), values->end());
+  }
+  // As long as this lives.
+  void use_in(RawRead& read) const {
+    read.shape = shape_;
+    read.box = &box_;
+    read.out = &out_;
+  }
+
+ private:
+  Shape shape_;
+  Box box_;
+  MutableArrayView out_;
+};
+
 }  // namespace
 
-RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, std::vector<File> files, std::vector<RawLeaf> leaves,
-                             std::vector<Finding> notes)
-    : info_(std::move(info)), notes_(std::move(notes)), files_(std::move(files)), memory_(options.memory), maps_(files_.size()) {
+RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents)
+    : info_(std::move(info)),
+      notes_(std::move(contents.notes)),
+      files_(std::move(contents.files)),
+      structure_(std::move(contents.structure)),
+      memory_(options.memory),
+      maps_(files_.size()) {
+  auto& leaves = contents.leaves;
   if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
   tensors_.reserve(leaves.size());
   arrays_.reserve(leaves.size());
-  unreadable_.reserve(leaves.size());
   for (RawLeaf& leaf : leaves) {
     tensors_.push_back(std::move(leaf.info));
     arrays_.push_back(std::move(leaf.array));
-    unreadable_.push_back(std::move(leaf.unreadable));
+    if (!leaf.unreadable.empty()) tensors_.back().error = std::move(leaf.unreadable);
   }
+}
+
+const TensorInfo& RawCheckpoint::tensor(std::size_t index) const {
+  if (index < tensors_.size()) return tensors_[index];
+  throw Error(Code::kOutOfRange, fmt::format("tensor {} of {} was asked for", index, tensors_.size()));
 }
 
 void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
   std::vector<RawRead> reads;
   reads.reserve(requests.size());
-  for (const ReadRequest& request : requests) {
-    if (request.tensor >= tensors_.size())
-      throw Error(Code::kOutOfRange, fmt::format("tensor {} of {} was asked for", request.tensor, tensors_.size()));
-    const TensorInfo& tensor = tensors_[request.tensor];
-    if (!unreadable_[request.tensor].empty()) throw Error(Code::kUnimplemented, tensor.name + ": " + unreadable_[request.tensor]);
-    check_request(tensor, request);
-    reads.push_back(
-        {.array = &arrays_[request.tensor], .name = tensor.name, .shape = tensor.shape, .box = &request.box, .out = &request.out});
+  std::deque<Transposed> transposed;
+  std::vector<std::size_t> unfinished;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const ReadRequest& request = requests[i];
+    const TensorInfo& info = tensor(request.tensor);
+    const RawArray& array = arrays_[request.tensor];
+    if (!info.error.empty()) throw Error(info.is_described() ? Code::kUnimplemented : Code::kDataLoss, info.name + ": " + info.error);
+    check_request(info, request);
+    RawRead& read =
+        reads.emplace_back(RawRead{.array = &array, .name = info.name, .shape = info.shape, .box = &request.box, .out = &request.out});
+    if (array.fortran) transposed.emplace_back(info, request).use_in(read);
+    if (array.checksum || array.big_endian || array.stream) unfinished.push_back(i);
   }
   read_raw({.files = &files_, .executor = &executor(), .memory = memory_}, reads, progress);
+  executor().for_each(unfinished.size(), [&](std::size_t i) { finish_read(requests[unfinished[i]]); });
+}
+
+void RawCheckpoint::finish_read(const ReadRequest& request) const {
+  const TensorInfo& info = tensors_[request.tensor];
+  const RawArray& array = arrays_[request.tensor];
+  if (array.checksum && request.box.shape == info.shape)
+    in([&] { return info.name; },
+       [&] {
+         const bool as_stored = !array.fortran && request.out.contiguous();
+         check_checksum(array,
+                        as_stored ? checksum_of(executor(), {request.out.data, info.nbytes}) : checksum_of(executor(), files_, array));
+       });
+  // Nothing to be read is checked, too.
+  if (array.stream && info.nbytes == 0) in([&] { return info.name; }, [&] { array.stream->read(files_, 0, {}); });
+  if (array.big_endian) copy_elements_swapped(as_const(request.out), request.out);
 }
 
 std::string RawCheckpoint::read_string(std::size_t index) const {
-  if (index >= tensors_.size()) throw Error(Code::kOutOfRange, fmt::format("tensor {} of {} was asked for", index, tensors_.size()));
-  const TensorInfo& tensor = tensors_[index];
-  if (tensor.dtype_name != "string")
-    throw Error(Code::kInvalidArgument, fmt::format("{}: a leaf of kind {} is not a string", tensor.name, tensor.kind));
-  std::string text(tensor.nbytes, '\0');
-  in([&] { return tensor.name; },
+  const TensorInfo& info = tensor(index);
+  if (info.dtype_name != "string")
+    throw Error(Code::kInvalidArgument, fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
+  std::string text(info.nbytes, '\0');
+  in([&] { return info.name; },
      [&] {
        read_raw_bytes(files_, arrays_[index], 0, {reinterpret_cast<std::byte*>(text.data()), text.size()});
      });
@@ -62,14 +110,14 @@ std::string RawCheckpoint::read_string(std::size_t index) const {
 }
 
 std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {
-  if (index >= tensors_.size()) throw Error(Code::kOutOfRange, fmt::format("tensor {} of {} was asked for", index, tensors_.size()));
-  const TensorInfo& tensor = tensors_[index];
+  const TensorInfo& info = tensor(index);
   const RawArray& array = arrays_[index];
-  if (!tensor.is_array() || !unreadable_[index].empty() || array.packed || array.runs.size() != 1) return std::nullopt;
+  if (!info.is_array() || !info.error.empty()) return std::nullopt;
+  if (array.packed || array.fortran || array.big_endian || array.runs.size() != 1) return std::nullopt;
   std::shared_ptr<const void> owner;
   const std::byte* data = mapped(array.runs.front(), owner);
-  if (data == nullptr || reinterpret_cast<std::uintptr_t>(data) % alignment(tensor) != 0) return std::nullopt;
-  return Array(tensor.dtype, tensor.element_size, tensor.shape, std::move(owner), data);
+  if (data == nullptr || reinterpret_cast<std::uintptr_t>(data) % alignment(info) != 0) return std::nullopt;
+  return Array(info.dtype, info.element_size, info.shape, std::move(owner), data);
 }
 
 const std::byte* RawCheckpoint::mapped(const RawRun& run, std::shared_ptr<const void>& owner) const {
@@ -83,46 +131,7 @@ const std::byte* RawCheckpoint::mapped(const RawRun& run, std::shared_ptr<const 
 }
 
 VerifyReport RawCheckpoint::verify(const ProgressFn& progress) const {
-  struct Piece {
-    std::size_t tensor;
-    RawRun run;
-  };
-  std::vector<Piece> pieces;
-  std::uint64_t total = 0;
-  VerifyReport report;
-  report.findings = notes_;
-  report.tensors = tensors_.size();
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (tensors_[i].is_array()) report.unprotected.push_back(tensors_[i].name);
-    for (const RawRun& run : arrays_[i].runs) {
-      ++report.chunks;
-      total += run.length;
-      for (std::uint64_t at = 0; at < run.length; at += kVerifyPiece)
-        pieces.push_back({i, {run.file, run.offset + at, std::min(kVerifyPiece, run.length - at)}});
-    }
-  }
-  std::mutex mutex;
-  std::uint64_t done = 0;
-  executor().for_each(pieces.size(), [&](std::size_t p) {
-    const Piece& piece = pieces[p];
-    const auto bytes = std::make_unique_for_overwrite<std::byte[]>(piece.run.length);
-    const auto result = try_call([&] {
-      files_[piece.run.file].read_into(piece.run.offset, {bytes.get(), piece.run.length});
-      return true;
-    });
-    const std::lock_guard lock(mutex);
-    if (result.ok())
-      report.bytes += piece.run.length;
-    else
-      report.findings.push_back({.severity = Severity::kDamage,
-                                 .tensor = tensors_[piece.tensor].name,
-                                 .file = files_[piece.run.file].path(),
-                                 .offset = piece.run.offset,
-                                 .message = result.error().message()});
-    done += piece.run.length;
-    if (progress) progress(done, total);
-  });
-  return report;
+  return verify_raw({.tensors = tensors_, .arrays = arrays_, .files = files_, .notes = notes_, .executor = executor()}, progress);
 }
 
 }  // namespace cairn

@@ -21,27 +21,35 @@ struct RawLeaf {
 
 class RawCheckpoint final : public Checkpoint {
  public:
-  // `notes` are findings of opening, repeated by verify.
-  RawCheckpoint(const OpenOptions& options, CheckpointInfo info, std::vector<File> files, std::vector<RawLeaf> leaves,
-                std::vector<Finding> notes);
+  struct Contents {
+    std::vector<File> files;
+    std::vector<RawLeaf> leaves;
+    std::vector<Finding> notes;     // of opening, repeated by verify
+    std::optional<Tree> structure;  // none: what the paths say
+  };
+  RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents);
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
   [[nodiscard]] std::string read_string(std::size_t index) const override;
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
-  // Neither format has checksums: every byte is read, and every array with bytes is listed as unprotected.
+  [[nodiscard]] Tree structure() const override { return structure_ ? *structure_ : Checkpoint::structure(); }
+  // Every byte is read; arrays without a checksum are listed as unprotected.
   [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override;
 
  private:
+  [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
+  // What comes behind the reading of stored bytes: checksums of arrays that are read whole, then byte order.
+  void finish_read(const ReadRequest& request) const;
   [[nodiscard]] const std::byte* mapped(const RawRun& run, std::shared_ptr<const void>& owner) const;
   [[nodiscard]] Executor& executor() const { return own_executor_ ? *own_executor_ : default_executor(); }
 
   CheckpointInfo info_;
   std::vector<Finding> notes_;
   std::vector<File> files_;
+  std::optional<Tree> structure_;
   std::vector<TensorInfo> tensors_;
-  std::vector<RawArray> arrays_;         // beside tensors_
-  std::vector<std::string> unreadable_;  // beside tensors_
+  std::vector<RawArray> arrays_;  // beside tensors_
   std::uint64_t memory_;
   std::unique_ptr<Executor> own_executor_;
   mutable std::mutex map_mutex_;

@@ -15,6 +15,7 @@ namespace cairn {
 namespace {
 
 constexpr std::uint64_t kMaxPiece = std::uint64_t{8} << 20U;
+constexpr std::uint64_t kAll = ~std::uint64_t{0};
 constexpr std::uint64_t kMinPiece = std::uint64_t{64} << 10U;
 // Boxes up to this size are worth grouping with their neighbours; a larger one is worth a system call of its own.
 constexpr std::uint64_t kSmall = std::uint64_t{256} << 10U;
@@ -157,7 +158,7 @@ class BulkRead {
     plan();
     context_.executor->for_each(tasks_.size(), [this](std::size_t i) {
       const Task& task = tasks_[i];
-      const std::uint64_t bytes = task.group ? read_group(task) : read_pieces(task);
+      const std::uint64_t bytes = read_task(task);
       const std::uint64_t done = done_.fetch_add(bytes) + bytes;
       if (progress_) progress_(done, total_);
     });
@@ -170,9 +171,16 @@ class BulkRead {
     std::uint32_t read;
     [[nodiscard]] std::uint64_t end() const { return where.offset + where.length; }
   };
-  // Segments [first, first + count), or pieces of one read.
+  // A box of an array whose bytes are a stream.
+  struct StreamRead {
+    const SequentialBytes* stream;
+    std::uint64_t first;  // byte
+    std::uint32_t read;
+  };
+  enum class Kind : std::uint8_t { kSegments, kPieces, kStream };
+  // [first, first + count) of the segments, of the pieces of one read, or of the reads of streams.
   struct Task {
-    bool group;
+    Kind kind;
     std::uint32_t read;
     std::uint64_t first, count;
   };
@@ -187,7 +195,18 @@ class BulkRead {
     });
     for (std::size_t begin = 0, end = 0; begin < segments_.size(); begin = end) {
       end = group_end(begin);
-      tasks_.push_back({.group = true, .read = 0, .first = begin, .count = end - begin});
+      tasks_.push_back({.kind = Kind::kSegments, .read = 0, .first = begin, .count = end - begin});
+    }
+    plan_streams();
+  }
+
+  // Each stream is one task: its boxes are read in the order in which they lie, or the stream would begin anew for each.
+  void plan_streams() {
+    std::sort(streams_.begin(), streams_.end(),
+              [](const StreamRead& a, const StreamRead& b) { return std::tie(a.stream, a.first) < std::tie(b.stream, b.first); });
+    for (std::size_t begin = 0, end = 0; begin < streams_.size(); begin = end) {
+      while (end < streams_.size() && streams_[end].stream == streams_[begin].stream) ++end;
+      tasks_.push_back({.kind = Kind::kStream, .read = 0, .first = begin, .count = end - begin});
     }
   }
 
@@ -201,9 +220,27 @@ class BulkRead {
       segments_.push_back({{whole.file, whole.offset + g.first, g.payload}, index});
       return;
     }
+    if (read.array->stream) {
+      streams_.push_back({read.array->stream.get(), g.first, index});
+      return;
+    }
     const std::uint64_t pieces_a_task = std::max<std::uint64_t>(1, max_piece_ / g.piece_bytes);
     for (std::uint64_t at = 0; at < g.pieces; at += pieces_a_task)
-      tasks_.push_back({.group = false, .read = index, .first = at, .count = std::min(pieces_a_task, g.pieces - at)});
+      tasks_.push_back({.kind = Kind::kPieces, .read = index, .first = at, .count = std::min(pieces_a_task, g.pieces - at)});
+  }
+
+  std::uint64_t read_task(const Task& task) {
+    switch (task.kind) {
+      case Kind::kSegments:
+        return read_group(task);
+      case Kind::kPieces:
+        return read_pieces(task.read, task.first, task.count);
+      case Kind::kStream:
+        break;
+    }
+    std::uint64_t bytes = 0;
+    for (const StreamRead& read : std::span(streams_).subspan(task.first, task.count)) bytes += read_pieces(read.read, 0, kAll);
+    return bytes;
   }
 
   std::size_t group_end(std::size_t begin) const {
@@ -246,14 +283,14 @@ class BulkRead {
     in([&] { return std::string(read.name); }, [&] { file.read_into(segment.where.offset, {read.out->data, segment.where.length}); });
   }
 
-  std::uint64_t read_pieces(const Task& task) {
-    const RawRead& read = reads_[task.read];
+  std::uint64_t read_pieces(std::uint32_t index, std::uint64_t first, std::uint64_t count) {
+    const RawRead& read = reads_[index];
     return in([&] { return std::string(read.name); },
               [&] {
                 const Geometry g = plan_box(read, max_piece_);
                 std::uint64_t bytes = 0;
-                for (std::uint64_t i = task.first; i < task.first + task.count; ++i)
-                  bytes += read_piece(read, g, piece_box(g, read.box->shape, i));
+                const std::uint64_t end = first + std::min(count, g.pieces - first);
+                for (std::uint64_t i = first; i < end; ++i) bytes += read_piece(read, g, piece_box(g, read.box->shape, i));
                 return bytes;
               });
   }
@@ -269,7 +306,7 @@ class BulkRead {
     }
     Buffer scratch = scratch_.take();
     const std::uint64_t runs = payload / std::min(g.run, payload);
-    if (read.array->packed || extent - payload <= runs * kGapBytes)
+    if (read.array->packed || read.array->stream || extent - payload <= runs * kGapBytes)
       read_through(*read.array, first, {scratch.data(), extent}, out, g.strides);
     else
       gather_runs(*read.array, first, {scratch.data(), payload}, out, g);
@@ -314,6 +351,7 @@ class BulkRead {
   std::uint64_t max_piece_;
   ScratchPool scratch_;
   std::vector<Segment> segments_;
+  std::vector<StreamRead> streams_;
   std::vector<Task> tasks_;
   std::uint64_t total_ = 0;
   std::atomic<std::uint64_t> done_{0};
@@ -326,6 +364,7 @@ void read_raw_bytes(const std::vector<File>& files, const RawArray& array, std::
     std::copy_n(array.own.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
     return;
   }
+  if (array.stream) return array.stream->read(files, offset, out);
   for (const RawRun& run : array.runs) {
     if (out.empty()) return;
     if (offset >= run.length) {

@@ -8,6 +8,8 @@
 #include <cairn/types.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,11 +24,33 @@ struct RawRun {
   bool operator==(const RawRun&) const = default;
 };
 
-// Where an array lies. The runs, one behind the other, are its bytes; or it has them here.
+// The bytes of an array that can only be had from front to back, as compressed ones are. Safe to use from many threads; what one call
+// has left off the next one goes on with.
+class SequentialBytes {
+ public:
+  SequentialBytes() = default;
+  SequentialBytes(const SequentialBytes&) = delete;
+  SequentialBytes& operator=(const SequentialBytes&) = delete;
+  virtual ~SequentialBytes() = default;
+  // The array's bytes from `offset` on. Throws data_loss for damage, with the last byte also if a checksum of them all does not fit.
+  virtual void read(const std::vector<File>& files, std::uint64_t offset, MutableByteView out) const = 0;
+};
+
+// CRC-32 of a run of bytes of which the array is the end.
+struct RawChecksum {
+  std::uint32_t before = 0;  // of what lies before the array
+  std::uint32_t whole = 0;   // as stored
+};
+
+// Where an array lies. The runs, one behind the other, are its bytes; or a stream is; or it has them here.
 struct RawArray {
   std::vector<RawRun> runs;
-  Bytes own;            // of values that no file holds as they are in memory; runs is empty then
-  bool packed = false;  // two 4-bit elements a byte, the first one in the low bits
+  std::shared_ptr<const SequentialBytes> stream;
+  Bytes own;                            // of values that no file holds as they are in memory; runs is empty then
+  bool packed = false;                  // two 4-bit elements a byte, the first one in the low bits
+  bool fortran = false;                 // stored with the first dimension changing fastest; the reader is to ask for the transposed array
+  bool big_endian = false;              // the bytes of elements are stored in the other order; the reader is to reverse them
+  std::optional<RawChecksum> checksum;  // of runs; a stream checks itself
 };
 
 // One box of one array and where it goes.

@@ -111,12 +111,11 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions
   CheckpointInfo info{.format = "safetensors", .layout = "safetensors file", .path = path};
   info.custom_metadata = metadata_text(shard.header.metadata);
   info.facts.emplace_back("header bytes", std::to_string(shard.data_start));
-  std::vector<RawLeaf> leaves;
-  leaves.reserve(shard.header.tensors.size());
-  for (auto& entry : shard.header.tensors) leaves.push_back(make_leaf(std::move(entry), 0, shard.data_start));
-  std::vector<File> files;
-  files.push_back(std::move(shard.file));
-  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(files), std::move(leaves), std::vector<Finding>{});
+  RawCheckpoint::Contents contents;
+  contents.leaves.reserve(shard.header.tensors.size());
+  for (auto& entry : shard.header.tensors) contents.leaves.push_back(make_leaf(std::move(entry), 0, shard.data_start));
+  contents.files.push_back(std::move(shard.file));
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }
 
 void check_listed(const Shard& shard, const std::vector<std::string>& listed) {
@@ -171,7 +170,9 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
   CheckpointInfo info{.format = "safetensors", .layout = fmt::format("safetensors set of {} files", files.size()), .path = path};
   info.custom_metadata = index.metadata;
   info.facts.emplace_back("shards", std::to_string(files.size()));
-  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(files), std::move(leaves), std::move(notes));
+  return std::make_unique<RawCheckpoint>(
+      options, std::move(info),
+      RawCheckpoint::Contents{.files = std::move(files), .leaves = std::move(leaves), .notes = std::move(notes), .structure = {}});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // safetensors_writer.cc -- one file, byte for byte as the reference writes the same tensors, or a set of shards with the
 // index that Hugging Face's libraries write: <stem>-00001-of-00003.safetensors, ..., <stem>.safetensors.index.json.
+#include <cairn/base/directory.h>
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
@@ -152,6 +153,31 @@ std::string index_text(std::span<const Shard> shards, std::span<const TensorSour
   return text + "\n  }\n}\n";
 }
 
+void put_back(const std::string& path, const Bytes& bytes) {
+  AtomicFile file(path);
+  file.append(ByteView(bytes));
+  file.commit();
+}
+
+// The index comes last. If it is there already it goes first, so that no index ever names files of two sets. If then a file cannot get
+// its name, those that have theirs are removed; as long as none has, the old index comes back.
+void commit_set(std::deque<AtomicFile>& files, std::span<const std::string> paths) {
+  for (auto& file : files) file.finish();
+  const std::string& index = paths.back();
+  const Bytes old = file_exists(index) ? read_file(index) : Bytes();
+  remove_tree(index);
+  try {
+    for (auto& file : files) file.commit(Durability::kUnsynced);
+  } catch (const Error&) {
+    const bool changed = files.front().committed();
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (files[i].committed()) (void)try_call([&] { return remove_tree(paths[i]), true; });
+    if (!changed && !old.empty()) (void)try_call([&] { return put_back(index, old), true; });
+    throw;
+  }
+  sync_parent(index);
+}
+
 }  // namespace
 
 std::vector<std::string> write_safetensors(const std::string& path, std::vector<TensorSource> tensors, const FetchFn& fetch,
@@ -173,7 +199,10 @@ std::vector<std::string> write_safetensors(const std::string& path, std::vector<
     files.emplace_back(index).append(as_bytes(index_text(shards, tensors, paths)));
     paths.push_back(index);
   }
-  for (auto& file : files) file.commit();
+  if (index.empty())
+    files.front().commit();
+  else
+    commit_set(files, paths);
   return paths;
 }
 

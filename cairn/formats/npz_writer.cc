@@ -1,14 +1,11 @@
-// npz.cc -- NumPy's files.
-//   .npy: "\x93NUMPY", version 1.0 (length u16) or 2.0 (u32), then a Python dict as text, padded with spaces and a newline to
-//         a multiple of 64, then the values in C order; byte for byte as numpy.save writes it.
-//   .npz: a zip without compression. Each member: local header, name, the .npy. At the end the central directory. Where
-//         16 or 32 bits do not suffice, zip64 fields and end records.
+// npz_writer.cc -- an archive as numpy.savez makes it, without compression: each member a local header, its name, and a .npy; at the end
+// the central directory. Where 16 or 32 bits do not suffice, zip64 fields and end records.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/file.h>
-#include <cairn/base/utf8.h>
 #include <cairn/formats.h>
 #include <cairn/formats/piece_writer.h>
+#include <cairn/formats/zip_directory.h>
 
 #include <fmt/format.h>
 
@@ -19,7 +16,6 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kNpyAlign = 64;
 // What is above these is spelled in the zip64 records.
 constexpr std::uint64_t kZipLimit = 0x7fffffff;  // of what fits; some readers take 32 bits as signed
 constexpr std::size_t kZipMaxMembers = 65535;
@@ -91,9 +87,10 @@ Bytes directory(std::span<const Member> members, std::uint64_t start) {
   return std::move(out).take();
 }
 
+// What a reader would refuse is not written.
 void check_name(const std::string& name) {
-  if (!valid_utf8(name) || name.find('\0') != std::string::npos)
-    throw Error(Code::kInvalidArgument, fmt::format("\"{}\": a zip member's name must be UTF-8 without NUL; rename the tensor", name));
+  if (const char* flaw = flaw_of_zip_name(name + ".npy"))
+    throw Error(Code::kInvalidArgument, fmt::format("\"{}\" {}, which no zip member's name may; rename the tensor", name, flaw));
   if (name.size() > 65535 - 4)
     throw Error(Code::kInvalidArgument, fmt::format("\"{}...\": the name is too long for a zip", name.substr(0, 40)));
 }
@@ -138,55 +135,6 @@ class PartChecksums {
 };
 
 }  // namespace
-
-std::string npy_descr(DType dtype) {
-  const std::size_t size = dtype_size(dtype);
-  switch (dtype) {
-    case DType::kBool:
-      return "|b1";
-    case DType::kInt8:
-      return "|i1";
-    case DType::kUint8:
-      return "|u1";
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-      return fmt::format("<i{}", size);
-    case DType::kUint16:
-    case DType::kUint32:
-    case DType::kUint64:
-      return fmt::format("<u{}", size);
-    case DType::kFloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-      return fmt::format("<f{}", size);
-    case DType::kComplex64:
-    case DType::kComplex128:
-      return fmt::format("<c{}", size);
-    case DType::kOpaque:
-      throw Error(Code::kInvalidArgument, "npy files are not written for elements that Cairn does not interpret");
-    default:
-      return fmt::format("<V{}", size);  // what numpy.save writes for the types of ml_dtypes
-  }
-}
-
-Bytes npy_header(DType dtype, std::span<const std::int64_t> shape) {
-  const std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", npy_descr(dtype), shape_text(shape));
-  // NumPy leaves room for the first extent to grow to 21 digits in place.
-  const std::size_t growth = shape.empty() ? 0 : 21 - std::to_string(shape[0]).size();
-  const auto padding = [&](std::size_t prefix) { return kNpyAlign - (prefix + dict.size() + growth + 1) % kNpyAlign + growth; };
-  std::size_t length = dict.size() + padding(10) + 1;
-  const bool wide = length > 65535;
-  if (wide) length = dict.size() + padding(12) + 1;
-  ByteWriter out;
-  out.text("\x93NUMPY").u8(wide ? 2 : 1).u8(0);
-  if (wide)
-    out.u32(static_cast<std::uint32_t>(length));
-  else
-    out.u16(static_cast<std::uint16_t>(length));
-  out.text(dict).text(std::string(length - dict.size() - 1, ' ')).text("\n");
-  return std::move(out).take();
-}
 
 void write_npz(const std::string& path, const std::vector<TensorSource>& tensors, const FetchFn& fetch, const NpzWriteOptions& options) {
   if (!options.replace && file_exists(path))

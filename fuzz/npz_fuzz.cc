@@ -1,0 +1,55 @@
+// npz_fuzz.cc -- any bytes are refused as an npz archive, or each of its arrays can be read, whole and in part, or is refused; what was
+// read whole verifies.
+#include <cairn/base/box.h>
+#include <cairn/formats.h>
+#include <cairn/formats/npy_header.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+constexpr std::uint64_t kMostRead = std::uint64_t{1} << 20U;  // of one array: deflated bytes may be a thousand times more
+
+// Whether the whole array could be read.
+bool read_array(const cairn::Checkpoint& checkpoint, std::size_t index) {
+  const cairn::TensorInfo& info = checkpoint.tensors()[index];
+  if (!info.is_array() || info.nbytes > kMostRead) return false;
+  try {
+    cairn::Array array = cairn::Array::allocate(info.dtype, info.element_size, info.shape);
+    const cairn::ReadRequest whole{index, cairn::Box::whole(info.shape), array.mutable_view()};
+    checkpoint.read({&whole, 1}, {});
+    cairn::Box half = whole.box;
+    for (auto& n : half.shape) n -= n / 2;
+    const cairn::ReadRequest part{index, half, cairn::subview(array.mutable_view(), half)};
+    checkpoint.read({&part, 1}, {});
+    return true;
+  } catch (const cairn::Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
+  try {
+    (void)cairn::decode_npy_header(bytes);
+  } catch (const cairn::Error&) {  // refused: fine
+  }
+  const int fd = memfd_create("npz", MFD_CLOEXEC);
+  if (fd < 0 || write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
+  try {
+    const auto checkpoint = cairn::open_npz("/proc/self/fd/" + std::to_string(fd), {.threads = 1});
+    bool all = true;
+    for (std::size_t i = 0; i < checkpoint->tensors().size(); ++i) all = read_array(*checkpoint, i) && all;
+    if (all && checkpoint->verify({}).damaged()) std::abort();
+  } catch (const cairn::Error&) {
+  }
+  close(fd);
+  return 0;
+}
