@@ -1,0 +1,165 @@
+// local.cc -- jobs within one process: alone, or threads that pose as processes.
+#include <cairn/distributed.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace cairn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void check_root(std::size_t root, std::size_t count) {
+  if (root >= count)
+    throw Error(Code::kInvalidArgument, "process " + std::to_string(root) + " cannot broadcast in a job of " + std::to_string(count));
+}
+
+// What one name's n-th meeting has so far.
+struct Meeting {
+  explicit Meeting(std::size_t processes) : values(processes) {}
+
+  std::vector<std::optional<Bytes>> values;  // of those who have come
+  std::size_t come = 0;
+  std::size_t left = 0;
+  std::string broken;  // why it will never be complete; "" if it may
+};
+
+// Where the threads meet.
+class Lobby {
+ public:
+  explicit Lobby(std::size_t processes) : gone_(processes, false) {}
+
+  [[nodiscard]] std::size_t processes() const { return gone_.size(); }
+
+  std::vector<Bytes> meet(std::size_t me, std::string_view name, ByteView value, Coordinator::Timeout timeout) {
+    std::unique_lock lock(mutex_);
+    Meetings& meetings = meetings_.try_emplace(std::string(name)).first->second;
+    // The first meeting of this name that this process has not been to.
+    auto meeting = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) { return !m.values[me]; });
+    if (meeting == meetings.end()) meeting = meetings.emplace(meetings.end(), processes());
+    meeting->values[me].emplace(value.begin(), value.end());
+    if (++meeting->come == processes()) changed_.notify_all();
+    break_if_somebody_is_gone(*meeting);
+    const bool in_time = changed_.wait_until(lock, deadline(timeout), [&] { return is_over(*meeting); });
+    if (!in_time) give_up(*meeting, me, timeout);
+    return leave(name, meetings, meeting);
+  }
+
+  // Process `me` will come to no meeting any more.
+  void go(std::size_t me) {
+    const std::lock_guard lock(mutex_);
+    gone_[me] = true;
+    for (auto& [name, meetings] : meetings_)
+      for (Meeting& meeting : meetings) break_if_somebody_is_gone(meeting);
+  }
+
+ private:
+  using Meetings = std::list<Meeting>;  // stays where it is while others come and go
+
+  // Now plus the time-out, or the end of time.
+  static Clock::time_point deadline(Coordinator::Timeout timeout) {
+    const auto now = Clock::now();
+    const auto most = std::chrono::duration_cast<Coordinator::Timeout>(Clock::time_point::max() - now);
+    return timeout < most ? now + timeout : Clock::time_point::max();
+  }
+
+  bool is_over(const Meeting& meeting) const { return meeting.come == processes() || !meeting.broken.empty(); }
+
+  // "process 2", "processes 0, 2"
+  template <class Chosen>
+  std::string listed(Chosen chosen) const {
+    std::string text;
+    std::size_t found = 0;
+    for (std::size_t p = 0; p < processes(); ++p)
+      if (chosen(p)) text += (found++ == 0 ? "" : ", ") + std::to_string(p);
+    return text.empty() ? "" : (found == 1 ? "process " : "processes ") + text;
+  }
+
+  void break_if_somebody_is_gone(Meeting& meeting) {
+    const std::string gone = listed([&](std::size_t p) { return !meeting.values[p] && gone_[p]; });
+    if (!meeting.broken.empty() || gone.empty()) return;
+    meeting.broken = gone + " ended without coming";
+    changed_.notify_all();
+  }
+
+  void give_up(Meeting& meeting, std::size_t me, Coordinator::Timeout timeout) {
+    const std::string missing = listed([&](std::size_t p) { return !meeting.values[p]; });
+    meeting.broken =
+        fmt::format("{} did not come before process {} gave up after {:g} s", missing, me, static_cast<double>(timeout.count()) / 1000);
+    changed_.notify_all();
+  }
+
+  // The values of a meeting that is over. The last one to leave clears it away.
+  std::vector<Bytes> leave(std::string_view name, Meetings& meetings, Meetings::iterator meeting) {
+    std::vector<Bytes> values;
+    if (meeting->broken.empty())
+      for (const auto& value : meeting->values) values.push_back(*value);
+    const std::string broken = meeting->broken;
+    std::size_t never = 0;  // those who will not come any more
+    for (std::size_t p = 0; p < processes(); ++p) never += gone_[p] && !meeting->values[p] ? 1 : 0;
+    if (++meeting->left + never == processes()) meetings.erase(meeting);
+    if (meetings.empty()) meetings_.erase(meetings_.find(name));
+    if (!broken.empty()) throw Error(Code::kUnavailable, "'" + std::string(name) + "': " + broken);
+    return values;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> gone_;
+  std::map<std::string, Meetings, std::less<>> meetings_;
+};
+
+class ThreadProcess final : public Coordinator {
+ public:
+  ThreadProcess(std::shared_ptr<Lobby> lobby, std::size_t index) : lobby_(std::move(lobby)), index_(index) {}
+  ~ThreadProcess() override { lobby_->go(index_); }
+
+  [[nodiscard]] std::size_t process_index() const override { return index_; }
+  [[nodiscard]] std::size_t process_count() const override { return lobby_->processes(); }
+  void barrier(std::string_view name, Timeout timeout) override { lobby_->meet(index_, name, {}, timeout); }
+  Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) override {
+    check_root(root, process_count());
+    return std::move(lobby_->meet(index_, name, index_ == root ? value : ByteView(), timeout)[root]);
+  }
+  std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
+    return lobby_->meet(index_, name, value, timeout);
+  }
+
+ private:
+  std::shared_ptr<Lobby> lobby_;
+  std::size_t index_;
+};
+
+class SingleProcess final : public Coordinator {
+ public:
+  [[nodiscard]] std::size_t process_index() const override { return 0; }
+  [[nodiscard]] std::size_t process_count() const override { return 1; }
+  void barrier(std::string_view /*name*/, Timeout /*timeout*/) override {}
+  Bytes broadcast(std::string_view /*name*/, ByteView value, std::size_t root, Timeout /*timeout*/) override {
+    check_root(root, 1);
+    return {value.begin(), value.end()};
+  }
+  std::vector<Bytes> all_gather(std::string_view /*name*/, ByteView value, Timeout /*timeout*/) override {
+    return {Bytes(value.begin(), value.end())};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Coordinator> single_process() { return std::make_unique<SingleProcess>(); }
+
+std::vector<std::unique_ptr<Coordinator>> threads_as_processes(std::size_t count) {
+  if (count == 0) throw Error(Code::kInvalidArgument, "a job has at least one process");
+  const auto lobby = std::make_shared<Lobby>(count);
+  std::vector<std::unique_ptr<Coordinator>> processes;
+  for (std::size_t p = 0; p < count; ++p) processes.push_back(std::make_unique<ThreadProcess>(lobby, p));
+  return processes;
+}
+
+}  // namespace cairn
