@@ -11,6 +11,7 @@
 namespace cairn::handlers {
 namespace {
 
+constexpr std::string_view kMissing = "no array is stored under this name";
 constexpr std::size_t kOpenedTogether = 128;  // arrays; in a database each is opened in half a microsecond
 
 zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, int zarr_format, zarr::MetadataCache& cache) {
@@ -91,6 +92,8 @@ void append(VerifyReport&& from, VerifyReport& to) {
 
 }  // namespace
 
+bool is_missing(const TensorInfo& tensor) { return tensor.error == kMissing; }
+
 void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
   tensor.dtype = metadata.dtype;
   tensor.element_size = metadata.element_size;
@@ -116,7 +119,7 @@ StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<Tenso
     } catch (const Error& e) {
       arrays[i].reset();
       tensors[i].dtype_name = kUnknownDtype;
-      tensors[i].error = e.code() == Code::kNotFound ? "no array is stored under this name" : e.message();
+      tensors[i].error = e.code() == Code::kNotFound ? std::string(kMissing) : e.message();
     }
   };
   Executor& workers = executor != nullptr ? *executor : default_executor();

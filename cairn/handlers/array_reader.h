@@ -29,6 +29,9 @@ using StoredArrays = std::vector<std::optional<zarr::ZarrArray>>;
 // In parallel where there are many: each may be a file of its own. executor null: the process's.
 StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors, Executor* executor = nullptr);
 
+// Whether open_arrays found nothing under the tensor's name, as against something damaged.
+bool is_missing(const TensorInfo& tensor);
+
 // Fills in what an array's metadata says of a tensor. data_loss if it would take 2^64 bytes.
 void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor);
 

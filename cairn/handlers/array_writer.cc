@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace cairn::handlers {
@@ -15,11 +16,9 @@ namespace {
 constexpr std::uint64_t kShares = 2;
 // An array that is fetched in parts is cut into chunks of at most this share of a batch.
 constexpr std::uint64_t kChunksOfBatch = 4;
-constexpr std::uint64_t kAlignment = 64;  // of fetched elements
+constexpr std::size_t kBlock = 32;  // texts of metadata that one thread writes in a row
 
 std::uint64_t bytes_of(const Shape& shape, DType dtype) { return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype); }
-
-std::uint64_t padded(std::uint64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Whole chunks, at most `limit` bytes of elements where that is possible: as many of the last dimensions whole as fit, some
 // rows of chunks of the one before, single chunks of the others.
@@ -38,33 +37,55 @@ Shape slab_shape(const Shape& shape, const Shape& chunk, DType dtype, std::uint6
 ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options)
     : arrays_(std::move(arrays)), options_(std::move(options)) {
   opened_.reserve(arrays_.size());
+  described_.reserve(arrays_.size());
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const ArrayToWrite& array = arrays_[i];
     in([&] { return array.name; },
        [&] {
-         opened_.emplace_back(nullptr, array.name, std::make_shared<const zarr::ArrayMetadata>(new_metadata(array)));
+         Kind kind = kind_of(array);
+         auto found = kinds_.find(kind);
+         if (found == kinds_.end()) {
+           Described described = describe(kind);
+           found = kinds_.emplace(std::move(kind), std::move(described)).first;
+         }
+         described_.push_back(&found->second);
+         opened_.emplace_back(nullptr, array.name, found->second.metadata);
          progress_.total += bytes_of(array.shape, array.dtype);
          add_portions(i);
        });
   }
+  std::stable_sort(portions_.begin(), portions_.end(),
+                   [&](const Portion& a, const Portion& b) { return arrays_[a.array].priority < arrays_[b.array].priority; });
 }
 
-zarr::ArrayMetadata ArrayWriter::new_metadata(const ArrayToWrite& array) const {
-  const std::size_t element_size = dtype_size(array.dtype);
-  const std::uint64_t piece_bytes = bytes_of(array.piece, array.dtype);
-  std::optional<std::int64_t> target = options_.chunk_bytes;
-  if (options_.file_bytes) target = zarr::effective_chunk_bytes(target, *options_.file_bytes, piece_bytes);
+ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
+  std::optional<std::int64_t> target = array.chunk_bytes ? array.chunk_bytes : options_.chunk_bytes;
+  if (options_.file_bytes) target = zarr::effective_chunk_bytes(target, *options_.file_bytes, bytes_of(array.piece, array.dtype));
   if (array.data == nullptr && bytes_of(array.shape, array.source_dtype) > options_.memory / kShares) {
-    const auto limit = static_cast<std::int64_t>(std::max<std::uint64_t>(options_.memory / kShares / kChunksOfBatch, element_size));
+    const auto limit =
+        static_cast<std::int64_t>(std::max<std::uint64_t>(options_.memory / kShares / kChunksOfBatch, dtype_size(array.dtype)));
     target = std::min(target.value_or(limit), limit);
   }
+  return {array.dtype, array.shape, array.piece, target, array.shard_axes};
+}
+
+ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
   zarr::NewArray made;
   made.zarr_format = options_.zarr_format;
-  made.shape = array.shape;
-  made.chunk_shape = zarr::choose_chunk_shape(array.shape, array.piece, element_size, {.bytes = target, .shard_axes = {}});
-  made.dtype = array.dtype;
+  made.shape = kind.shape;
+  std::vector<std::size_t> axes;
+  for (const std::int64_t axis : kind.shard_axes) {
+    if (axis < 0) throw Error(Code::kInvalidArgument, "axis " + std::to_string(axis) + " to be split first: there are axes from 0 on");
+    axes.push_back(static_cast<std::size_t>(axis));
+  }
+  made.chunk_shape =
+      zarr::choose_chunk_shape(kind.shape, kind.piece, dtype_size(kind.dtype), {.bytes = kind.chunk_bytes, .shard_axes = std::move(axes)});
+  made.dtype = kind.dtype;
   made.compression = options_.compression;
-  return zarr::make_metadata(made);
+  Described out;
+  out.metadata = std::make_shared<const zarr::ArrayMetadata>(zarr::make_metadata(made));
+  out.text = zarr::metadata_text(*out.metadata);
+  return out;
 }
 
 void ArrayWriter::add_portions(std::size_t number) {
@@ -85,19 +106,30 @@ void ArrayWriter::add_portions(std::size_t number) {
   }
 }
 
+// Each is a file of its own where parameters are folders, and a wait for the disk's directory.
+void ArrayWriter::write_metadata(ValueSink& sink) const {
+  Executor& executor = options_.executor != nullptr ? *options_.executor : default_executor();
+  const std::size_t blocks = (opened_.size() + kBlock - 1) / kBlock;
+  executor.for_each(blocks, [&](std::size_t block) {
+    for (std::size_t i = block * kBlock; i < std::min(opened_.size(), (block + 1) * kBlock); ++i) {
+      const ByteView text = as_bytes(described_[i]->text);
+      sink.write(zarr::ZarrArray::metadata_key(opened_[i].name(), options_.zarr_format), std::span(&text, 1));
+    }
+  });
+}
+
 void ArrayWriter::write(ValueSink& sink, const FetchBoxesFn& fetch) {
   {
     const ProgressPump pump(progress_, options_.progress);
-    for (const zarr::ZarrArray& array : opened_) {
-      const std::string text = zarr::metadata_text(array.metadata());
-      const ByteView bytes = as_bytes(text);
-      sink.write(zarr::ZarrArray::metadata_key(array.name(), array.metadata().zarr_format), std::span(&bytes, 1));
-    }
+    write_metadata(sink);
     for (std::size_t first = 0; first < portions_.size();) {
       std::size_t last = first;
       std::uint64_t fetched = 0;
-      while (last < portions_.size() && (last == first || fetched + portions_[last].fetched <= options_.memory / kShares))
-        fetched += portions_[last++].fetched;
+      const auto goes_along = [&](const Portion& portion) {
+        return arrays_[portion.array].priority == arrays_[portions_[first].array].priority &&
+               fetched + portion.fetched <= options_.memory / kShares;
+      };
+      while (last < portions_.size() && (last == first || goes_along(portions_[last]))) fetched += portions_[last++].fetched;
       write_batch(std::span(portions_).subspan(first, last - first), sink, fetch);
       first = last;
     }
@@ -107,7 +139,7 @@ void ArrayWriter::write(ValueSink& sink, const FetchBoxesFn& fetch) {
 
 void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch) {
   std::uint64_t size = 0;
-  for (const Portion& portion : batch) size += padded(portion.fetched);
+  for (const Portion& portion : batch) size += padded_size(portion.fetched);
   Buffer buffer(static_cast<std::size_t>(size));
   std::byte* at = buffer.data();
   std::vector<ReadRequest> requests;
@@ -120,7 +152,7 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink, c
       const MutableByteView room(at, static_cast<std::size_t>(portion.fetched));
       requests.push_back({portion.array, portion.box, make_view(room, array.source_dtype, portion.box.shape)});
       data = at;
-      at += padded(portion.fetched);
+      at += padded_size(portion.fetched);
     }
     const std::size_t element_size = dtype_size(array.source_dtype);
     const ArrayView from{.data = data,

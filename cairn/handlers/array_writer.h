@@ -9,9 +9,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace cairn::handlers {
@@ -24,8 +27,11 @@ struct ArrayToWrite {
   DType dtype = DType::kUint8;         // that it is stored as
   DType source_dtype = DType::kUint8;  // that its elements are given as
   Shape shape;
-  Shape piece;                      // what is stored as one chunk, if no limit asks for smaller ones
-  const std::byte* data = nullptr;  // its elements in C order, the caller's; null: they are fetched
+  Shape piece;                                   // what is stored as one chunk, if no limit asks for smaller ones
+  const std::byte* data = nullptr;               // its elements in C order, the caller's; null: they are fetched
+  std::optional<std::int64_t> chunk_bytes = {};  // none: as the options say
+  std::vector<std::int64_t> shard_axes = {};     // that are split first
+  int priority = 0;                              // all of a lower number are written before the first of a higher one is fetched
 };
 
 struct ArrayWriteOptions {
@@ -38,8 +44,8 @@ struct ArrayWriteOptions {
   ProgressFn progress;
 };
 
-// Fills boxes of arrays whose data is null; `tensor` is the position of the array.
-using FetchBoxesFn = std::function<void(std::span<const ReadRequest>)>;
+// Fills boxes of arrays whose data is null; `tensor` is the position of the array. The requests are the callee's to change.
+using FetchBoxesFn = std::function<void(std::span<ReadRequest>)>;
 
 class ArrayWriter {
  public:
@@ -57,13 +63,32 @@ class ArrayWriter {
     Box box;
     std::uint64_t fetched = 0;  // bytes to be fetched for it
   };
-  [[nodiscard]] zarr::ArrayMetadata new_metadata(const ArrayToWrite& array) const;
+  // What the metadata of an array follows from, beside the options: layers are many arrays of few kinds.
+  struct Kind {
+    DType dtype;
+    Shape shape, piece;
+    std::optional<std::int64_t> chunk_bytes;  // at most
+    std::vector<std::int64_t> shard_axes;
+    friend bool operator<(const Kind& a, const Kind& b) {
+      return std::tie(a.dtype, a.shape, a.piece, a.chunk_bytes, a.shard_axes) <
+             std::tie(b.dtype, b.shape, b.piece, b.chunk_bytes, b.shard_axes);
+    }
+  };
+  struct Described {
+    std::shared_ptr<const zarr::ArrayMetadata> metadata;
+    std::string text;  // as it is stored
+  };
+  [[nodiscard]] Kind kind_of(const ArrayToWrite& array) const;
+  [[nodiscard]] Described describe(const Kind& kind) const;
   void add_portions(std::size_t number);
+  void write_metadata(ValueSink& sink) const;
   void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);
 
   std::vector<ArrayToWrite> arrays_;
   ArrayWriteOptions options_;
-  std::vector<zarr::ZarrArray> opened_;  // beside arrays_
+  std::map<Kind, Described> kinds_;
+  std::vector<zarr::ZarrArray> opened_;      // beside arrays_
+  std::vector<const Described*> described_;  // beside arrays_
   std::vector<Portion> portions_;
   Progress progress_;
 };

@@ -1,0 +1,219 @@
+// host_handlers.cc -- leaves that live in the host's memory: arrays, numbers, texts, placeholders.
+#include <cairn/base/array_arena.h>
+#include <cairn/handlers.h>
+#include <cairn/handlers/read_leaves.h>
+#include <cairn/tree/python_number.h>
+
+#include <array>
+#include <complex>
+#include <cstring>
+#include <type_traits>
+
+namespace cairn {
+namespace {
+
+using handlers::LeafRead;
+
+// Takes over what all arrays of the host have in common.
+StoreArray host_array(const ParamInfo& info, const SaveArgs& args, DType dtype, Shape shape) {
+  StoreArray out;
+  out.name = info.name;
+  out.source_dtype = dtype;
+  out.dtype = args.dtype.value_or(dtype);
+  out.shape = std::move(shape);
+  out.chunk_byte_size = args.chunk_byte_size;
+  out.shard_axes = args.shard_axes;
+  return out;
+}
+
+// Bytes of its own, for a save that goes on while the caller may change the original.
+std::shared_ptr<const Bytes> copy_of(ByteView bytes) { return std::make_shared<const Bytes>(bytes.begin(), bytes.end()); }
+
+// Whole arrays in the types asked for.
+std::vector<Array> read_whole(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) {
+  check_input_arguments({infos.size(), args.size()});
+  const ItemReader& reader = handlers::reader_of(infos);
+  const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos);
+  std::uint64_t shared = 0;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const auto dtype = handlers::dtype_of(args[i]);
+    shared += ArrayArena::shared_bytes(dtype ? static_cast<std::uint64_t>(element_count(stored[i].shape)) * dtype_size(*dtype)
+                                             : stored[i].nbytes);
+  }
+  ArrayArena arena(shared);
+  std::vector<Array> arrays;
+  std::vector<LeafRead> reads;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const DType dtype = handlers::dtype_of(args[i]).value_or(stored[i].dtype);
+    const std::size_t size = dtype == stored[i].dtype ? stored[i].element_size : dtype_size(dtype);
+    auto [array, out] = arena.allocate(dtype, size, stored[i].shape);
+    arrays.push_back(std::move(array));
+    reads.push_back({infos[i].name, stored[i].dtype, Box::whole(stored[i].shape), std::move(out)});
+  }
+  handlers::read_leaves(reader, reads);
+  return arrays;
+}
+
+// A number and its bytes.
+struct Number {
+  DType dtype;
+  std::array<std::byte, 16> bytes{};
+};
+
+template <class T>
+Number number_of(DType dtype, const T& value) {
+  Number number{dtype, {}};
+  std::memcpy(number.bytes.data(), &value, sizeof(value));
+  return number;
+}
+
+Number number_of(const ParamInfo& info, const Tree& leaf) {
+  const auto& value = leaf.value();
+  if (const auto* of = std::get_if<bool>(&value)) return number_of(DType::kBool, *of);
+  if (const auto* of = std::get_if<std::int64_t>(&value)) return number_of(DType::kInt64, *of);
+  if (const auto* of = std::get_if<std::uint64_t>(&value)) return number_of(DType::kUint64, *of);
+  if (const auto* of = std::get_if<double>(&value)) return number_of(DType::kFloat64, *of);
+  if (const auto* of = std::get_if<NumpyScalar>(&value)) return {of->dtype, of->value};
+  throw Error(Code::kInvalidArgument,
+              info.name + ": is no number that can be stored as an array of rank 0 (bytes and complex numbers without a dtype cannot)");
+}
+
+template <class T>
+T as_number(const Tree& number) {
+  return std::visit(
+      [](const auto& value) -> T {
+        if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+          return static_cast<T>(value);
+        else
+          throw Error(Code::kInvalidArgument, "a number that is not real cannot be restored as the type asked for");
+      },
+      number.value());
+}
+
+// What Python's type(value) makes of it, if a type was asked for.
+Tree converted(Tree number, const AnyRestoreArgs& args) {
+  const auto type = std::visit([](const auto& of) { return of.restore_type; }, args);
+  if (!type || type->type() == nullptr) return number;
+  if (*type->type() == typeid(bool)) return Tree(as_number<bool>(number));
+  if (*type->type() == typeid(std::int64_t))
+    return std::get_if<std::uint64_t>(&number.value()) != nullptr ? number : Tree(as_number<std::int64_t>(number));
+  if (*type->type() == typeid(double)) return Tree(as_number<double>(number));
+  return number;
+}
+
+std::shared_future<void> written(const ItemWriter& writer) { return writer.written(); }
+
+}  // namespace
+
+NumpyHandler::NumpyHandler() : NumpyHandler(Options{}) {}
+NumpyHandler::NumpyHandler(Options options) : options_(options) {}
+
+std::vector<ValueMetadata> NumpyHandler::metadata(std::span<const ParamInfo> infos) const {
+  return handlers::array_value_metadata(infos, typestr());
+}
+
+TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                                             std::span<const SaveArgs> args) const {
+  check_input_arguments({values.size(), infos.size(), args.size()});
+  ItemWriter& writer = handlers::writer_of(infos);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Array* array = values[i].array();
+    if (array == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is no array");
+    handlers::check_not_empty(infos[i], array->shape());
+    StoreArray store = host_array(infos[i], args[i], array->dtype(), array->shape());
+    if (options_.deepcopy_host_arrays && writer.is_background()) {
+      const auto copy = copy_of(array->bytes());
+      store.data = copy->data();
+      store.owner = copy;
+    } else {
+      const auto kept = std::make_shared<const Array>(*array);
+      store.data = kept->bytes().data();
+      store.owner = kept;
+    }
+    writer.add_array(std::move(store));
+  }
+  return {written(writer)};
+}
+
+std::vector<Tree> NumpyHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
+  std::vector<Tree> out;
+  for (Array& array : read_whole(infos, args)) out.emplace_back(std::move(array));
+  return out;
+}
+
+std::vector<ValueMetadata> ScalarHandler::metadata(std::span<const ParamInfo> infos) const {
+  auto out = handlers::array_value_metadata(infos, typestr());
+  for (ValueMetadata& entry : out) entry.storage.reset();
+  return out;
+}
+
+TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                                              std::span<const SaveArgs> args) const {
+  check_input_arguments({values.size(), infos.size(), args.size()});
+  ItemWriter& writer = handlers::writer_of(infos);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto number = std::make_shared<const Number>(number_of(infos[i], values[i]));
+    StoreArray store = host_array(infos[i], args[i], number->dtype, {});
+    store.data = number->bytes.data();
+    store.owner = number;
+    writer.add_array(std::move(store));
+  }
+  return {written(writer)};
+}
+
+std::vector<Tree> ScalarHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
+  std::vector<Tree> out;
+  const std::vector<Array> arrays = read_whole(infos, args);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (!arrays[i].shape().empty())
+      throw Error(Code::kInvalidArgument, infos[i].name + ": has shape " + shape_text(arrays[i].shape()) + ", so it is not a scalar");
+    out.push_back(in([&] { return infos[i].name; }, [&] { return converted(python_number(arrays[i]), args[i]); }));
+  }
+  return out;
+}
+
+std::vector<ValueMetadata> StringHandler::metadata(std::span<const ParamInfo> infos) const {
+  std::vector<ValueMetadata> out;
+  for (const ParamInfo& info : infos) {
+    ValueMetadata& entry = out.emplace_back();
+    entry.typestr = typestr();
+    entry.name = info.name;
+    entry.directory = info.parent_dir;
+  }
+  return out;
+}
+
+TypeHandler::Futures StringHandler::serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                                              std::span<const SaveArgs> args) const {
+  check_input_arguments({values.size(), infos.size(), args.size()});
+  ItemWriter& writer = handlers::writer_of(infos);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto* text = std::get_if<std::string>(&values[i].value());
+    if (text == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is no text");
+    writer.add_string(infos[i].name, *text);
+  }
+  return {written(writer)};
+}
+
+std::vector<Tree> StringHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
+  check_input_arguments({infos.size(), args.size()});
+  const ItemReader& reader = handlers::reader_of(infos);
+  std::vector<Tree> out;
+  for (const ParamInfo& info : infos) out.emplace_back(reader.string(info.name));
+  return out;
+}
+
+std::vector<ValueMetadata> PlaceholderHandler::metadata(std::span<const ParamInfo> /*infos*/) const {
+  throw Error(Code::kUnimplemented, "placeholders have no metadata: nothing is stored for them");
+}
+
+TypeHandler::Futures PlaceholderHandler::serialize(std::span<const Tree> /*values*/, std::span<const ParamInfo> /*infos*/,
+                                                   std::span<const SaveArgs> /*args*/) const {
+  throw Error(Code::kUnimplemented, "placeholders are recorded by the checkpoint's metadata; there is nothing to serialize");
+}
+
+std::vector<Tree> PlaceholderHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> /*args*/) const {
+  return std::vector<Tree>(infos.size(), Tree(Placeholder{}));
+}
+
+}  // namespace cairn

@@ -1,0 +1,132 @@
+// read_leaves.cc -- reading stored arrays for handlers.
+#include <cairn/base/box.h>
+#include <cairn/handlers/read_leaves.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::handlers {
+namespace {
+
+// Bytes of stored elements that are held while they are converted.
+constexpr std::int64_t kConverted = std::int64_t{256} << 20U;
+
+// Rows of the first dimension, so many that they take at most kConverted bytes; at least one.
+std::int64_t rows_at_once(const LeafRead& read) {
+  const std::int64_t row =
+      element_count(read.box.shape) / std::max<std::int64_t>(1, read.box.shape[0]) * static_cast<std::int64_t>(dtype_size(read.stored));
+  return std::max<std::int64_t>(1, kConverted / std::max<std::int64_t>(1, row));
+}
+
+void convert(const ItemReader& reader, const LeafRead& read, const Box& part) {
+  Array stored = Array::allocate(read.stored, part.shape);
+  const ItemReader::Read one{read.name, part, stored.mutable_view()};
+  reader.read(std::span(&one, 1));
+  Box inside = part;  // in the coordinates of the destination
+  for (std::size_t d = 0; d < inside.rank(); ++d) inside.origin[d] -= read.box.origin[d];
+  cast_elements(stored.view(), subview(read.out, inside));
+}
+
+// An array too large to be converted whole, part by part.
+void convert_in_parts(const ItemReader& reader, const LeafRead& read) {
+  const std::int64_t step = rows_at_once(read);
+  for (std::int64_t row = 0; row < read.box.shape[0]; row += step) {
+    Box part = read.box;
+    part.origin[0] += row;
+    part.shape[0] = std::min(step, read.box.shape[0] - row);
+    convert(reader, read, part);
+  }
+}
+
+// Arrays that together are small, as one plan.
+void convert_together(const ItemReader& reader, std::span<const LeafRead* const> reads) {
+  std::vector<Array> stored;
+  std::vector<ItemReader::Read> plan;
+  for (const LeafRead* read : reads) {
+    stored.push_back(Array::allocate(read->stored, read->box.shape));
+    plan.push_back({read->name, read->box, stored.back().mutable_view()});
+  }
+  reader.read(plan);
+  for (std::size_t i = 0; i < reads.size(); ++i) cast_elements(stored[i].view(), reads[i]->out);
+}
+
+template <class Pointer>
+auto& shared_of(std::span<const ParamInfo> infos, Pointer ParamInfo::*member, const char* what) {
+  for (const ParamInfo& info : infos) {
+    if (info.*member == nullptr || (info.*member) != (infos[0].*member))
+      throw Error(Code::kInvalidArgument, info.name + ": has no " + what + ", or another one than the leaves it comes with");
+    if (!info.is_ocdbt_checkpoint || info.is_ocdbt_checkpoint != infos[0].is_ocdbt_checkpoint)
+      throw Error(Code::kInvalidArgument,
+                  info.name + ": whether the checkpoint is an OCDBT one must be known, and the same for all leaves of a call");
+  }
+  return *(infos[0].*member);
+}
+
+}  // namespace
+
+void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads) {
+  std::vector<ItemReader::Read> direct;
+  std::vector<const LeafRead*> together;
+  std::int64_t held = 0;
+  const auto flush = [&] {
+    if (!together.empty()) convert_together(reader, together);
+    together.clear();
+    held = 0;
+  };
+  for (const LeafRead& read : reads) {
+    if (read.out.dtype == read.stored) {
+      direct.push_back({read.name, read.box, read.out});
+      continue;
+    }
+    in([&] { return std::string(read.name); },
+       [&] {
+         if (read.stored == DType::kOpaque || read.out.dtype == DType::kOpaque)
+           throw Error(Code::kInvalidArgument, "elements that Cairn does not interpret cannot be converted");
+         const std::int64_t size = element_count(read.box.shape) * static_cast<std::int64_t>(dtype_size(read.stored));
+         if (size > kConverted) return convert_in_parts(reader, read);
+         if (held + size > kConverted) flush();
+         held += size;
+         together.push_back(&read);
+       });
+  }
+  flush();
+  if (!direct.empty()) reader.read(direct);
+}
+
+std::vector<TensorInfo> stored_arrays(const ItemReader& reader, std::span<const ParamInfo> infos) {
+  std::vector<std::string_view> names;
+  names.reserve(infos.size());
+  for (const ParamInfo& info : infos) names.push_back(info.name);
+  return reader.arrays(names);
+}
+
+std::vector<ValueMetadata> array_value_metadata(std::span<const ParamInfo> infos, std::string_view typestr) {
+  std::vector<ValueMetadata> out;
+  out.reserve(infos.size());
+  const std::vector<TensorInfo> stored = stored_arrays(reader_of(infos), infos);
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    ValueMetadata& entry = out.emplace_back();
+    entry.typestr = typestr;
+    entry.name = infos[i].name;
+    entry.directory = infos[i].parent_dir;
+    entry.shape = stored[i].shape;
+    entry.dtype = stored[i].dtype;
+    entry.storage = StorageMetadata{stored[i].chunk_shape, std::nullopt};
+  }
+  return out;
+}
+
+const ItemReader& reader_of(std::span<const ParamInfo> infos) { return shared_of(infos, &ParamInfo::reader, "reader"); }
+ItemWriter& writer_of(std::span<const ParamInfo> infos) { return shared_of(infos, &ParamInfo::writer, "writer"); }
+
+std::optional<DType> dtype_of(const AnyRestoreArgs& args) {
+  return std::visit([](const auto& of) { return of.dtype; }, args);
+}
+
+void check_not_empty(const ParamInfo& info, std::span<const std::int64_t> shape) {
+  if (element_count(shape) == 0)
+    throw Error(Code::kInvalidArgument,
+                info.name + ": an array of shape " + shape_text(shape) + " has no elements; Orbax does not save arrays of size zero");
+}
+
+}  // namespace cairn::handlers

@@ -1,0 +1,67 @@
+// leaf_args.h -- what may be said of a single leaf when it is saved or restored, under Orbax's names. Arguments are put into
+// trees as custom leaves: Tree(CustomLeaf::of(SaveArgs{.dtype = DType::kBfloat16})); None stands for the defaults.
+#pragma once
+
+#include <cairn/sharding.h>
+#include <cairn/tree.h>
+#include <cairn/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <typeindex>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace cairn {
+
+struct SaveArgs {
+  bool aggregate = false;                       // deprecated and without effect, as in Orbax
+  std::optional<DType> dtype;                   // that it is stored as; converted as C converts numbers
+  std::optional<std::int64_t> chunk_byte_size;  // most bytes of a stored chunk
+  std::vector<std::int64_t> shard_axes;         // axes that are split first
+};
+
+// What a leaf is to be restored as: a typestr ("np.ndarray"), or a C++ type that a handler is registered for.
+class RestoreType {
+ public:
+  RestoreType(std::string typestr) : type_(std::move(typestr)) {}    // NOLINT(google-explicit-constructor)
+  RestoreType(const char* typestr) : type_(std::string(typestr)) {}  // NOLINT(google-explicit-constructor)
+  RestoreType(std::type_index type) : type_(type) {}                 // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] const std::string* typestr() const { return std::get_if<std::string>(&type_); }
+  [[nodiscard]] const std::type_index* type() const { return std::get_if<std::type_index>(&type_); }
+
+ private:
+  std::variant<std::string, std::type_index> type_;
+};
+
+struct RestoreArgs {
+  std::optional<RestoreType> restore_type;  // none: what it was saved as
+  std::optional<DType> dtype;               // none: as stored
+};
+
+struct ArrayRestoreArgs {
+  std::optional<RestoreType> restore_type = RestoreType("jax.Array");
+  std::optional<DType> dtype;
+  // Where the shards go: mesh with mesh_axes, else sharding, else the stored one.
+  std::optional<Mesh> mesh;
+  std::optional<PartitionSpec> mesh_axes;
+  std::optional<Sharding> sharding;
+  // The shape to be restored, under either name; two that differ are invalid_argument. None: the stored one.
+  std::optional<Shape> global_shape;
+  std::optional<Shape> shape;
+  bool strict = true;  // a shape that is not the stored one is an error; false: it is cut off, or filled up with zeros, at the end
+};
+
+using AnyRestoreArgs = std::variant<RestoreArgs, ArrayRestoreArgs>;
+
+// An array that is only described (jax.ShapeDtypeStruct): a leaf of a target to restore into.
+struct ShapeDtypeStruct {
+  Shape shape;
+  DType dtype = DType::kFloat32;
+  std::optional<Sharding> sharding;
+};
+
+}  // namespace cairn

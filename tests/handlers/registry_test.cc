@@ -1,0 +1,136 @@
+// registry_test.cc -- which handler a leaf has, and who may register what.
+#include <cairn/handlers.h>
+#include <gmock/gmock.h>
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Quantized {
+  int scale = 0;
+};
+
+// A handler that only has a name.
+class Named : public TypeHandler {
+ public:
+  explicit Named(std::string typestr) : typestr_(std::move(typestr)) {}
+  [[nodiscard]] std::string typestr() const override { return typestr_; }
+  [[nodiscard]] std::vector<ValueMetadata> metadata(std::span<const ParamInfo>) const override { return {}; }
+  Futures serialize(std::span<const Tree>, std::span<const ParamInfo>, std::span<const SaveArgs>) const override { return {}; }
+  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo>, std::span<const AnyRestoreArgs>) const override { return {}; }
+
+ private:
+  std::string typestr_;
+};
+
+TypeHandlerPtr named(const std::string& typestr) { return std::make_shared<Named>(typestr); }
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kInvalidArgument) << e.what();
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Registry, TheStandardHandlersAreFoundByTypeAndByTypestr) {
+  const TypeHandlerRegistry registry = standard_type_handlers();
+  const struct {
+    Tree leaf;
+    const char* typestr;
+  } kLeaves[] = {{Tree(true), "scalar"},
+                 {Tree(std::int64_t{1}), "scalar"},
+                 {Tree(std::uint64_t{1}), "scalar"},
+                 {Tree(1.5), "scalar"},
+                 {Tree(NumpyScalar{}), "scalar"},
+                 {Tree(Bytes{}), "scalar"},
+                 {Tree(Array::allocate(DType::kInt8, {2})), "np.ndarray"},
+                 {Tree(CustomLeaf::of(ShardedArray{})), "jax.Array"},
+                 {Tree(std::string("s")), "string"},
+                 {Tree(Placeholder{}), "placeholder"}};
+  for (const auto& [leaf, typestr] : kLeaves) {
+    EXPECT_EQ(registry.get(leaf_type(leaf))->typestr(), typestr);
+    EXPECT_TRUE(registry.has(typestr));
+  }
+}
+
+TEST(Registry, WhatNobodyHandlesIsRefusedByName) {
+  const TypeHandlerRegistry registry = standard_type_handlers();
+  EXPECT_THAT(error_of([&] { static_cast<void>(registry.get(leaf_type(Tree(std::complex<double>(1, 2))))); }),
+              HasSubstr("no type handler is registered for the type complex"));
+  EXPECT_THAT(error_of([&] { static_cast<void>(registry.get(leaf_type(Tree(CustomLeaf::of(ShapeDtypeStruct{}))))); }),
+              HasSubstr("ShapeDtypeStruct"));
+  EXPECT_THAT(error_of([&] { static_cast<void>(registry.get("quantized")); }), HasSubstr("'quantized'"));
+  EXPECT_FALSE(registry.has(typeid(Quantized)));
+  EXPECT_THAT(error_of([&] { leaf_type(Tree(Tree::Dict{})); }), HasSubstr("structure"));
+}
+
+TEST(Registry, ATypeHasOneHandlerUnlessItIsOverridden) {
+  TypeHandlerRegistry registry = standard_type_handlers();
+  registry.add(typeid(Quantized), named("quantized"));
+  EXPECT_EQ(registry.get(typeid(Quantized))->typestr(), "quantized");
+  EXPECT_THAT(error_of([&] { registry.add(typeid(Quantized), named("other")); }), HasSubstr("already registered"));
+  EXPECT_THAT(error_of([&] { registry.add(typeid(bool), named("bool")); }), HasSubstr("already registered for the type bool"));
+  registry.add(typeid(Quantized), named("other"), {nullptr, true});
+  EXPECT_EQ(registry.get(typeid(Quantized))->typestr(), "other");
+  // The old typestr still leads to the old handler: checkpoints that have it can be restored.
+  EXPECT_EQ(registry.get("quantized")->typestr(), "quantized");
+}
+
+TEST(Registry, TypestrsCollide) {
+  TypeHandlerRegistry registry = standard_type_handlers();
+  EXPECT_THAT(error_of([&] { registry.add(typeid(Quantized), named("np.ndarray")); }), HasSubstr("typestr 'np.ndarray'"));
+  const TypeHandlerPtr mine = named("np.ndarray");
+  registry.add(typeid(Quantized), mine, {nullptr, true});
+  EXPECT_EQ(registry.get("np.ndarray"), mine);   // the one registered last
+  EXPECT_NE(registry.get(typeid(Array)), mine);  // the type keeps its own
+}
+
+TEST(Registry, TheFirstPredicateThatAcceptsCounts) {
+  TypeHandlerRegistry registry;
+  registry.add(typeid(Quantized), named("any"), {[](std::type_index) { return true; }, false});
+  EXPECT_EQ(registry.get(typeid(int))->typestr(), "any");
+  EXPECT_THAT(error_of([&] { registry.add(typeid(double), named("float")); }), HasSubstr("already registered"));
+}
+
+TEST(Registry, OverridingAnIntKeepsItsPlaceAndItsPredicate) {
+  TypeHandlerRegistry registry = standard_type_handlers();
+  registry.add(typeid(bool), named("mine"), {nullptr, true});
+  EXPECT_EQ(registry.get(typeid(bool))->typestr(), "mine");
+  // Overriding replaces the entry that accepted bool, which was that of all integers.
+  EXPECT_FALSE(registry.has(typeid(std::int64_t)));
+}
+
+TEST(Registry, NoHandlerIsNoHandler) {
+  TypeHandlerRegistry registry;
+  EXPECT_THAT(error_of([&] { registry.add(typeid(int), nullptr); }), HasSubstr("no handler"));
+}
+
+TEST(Registry, StandardHandlersCanBeGivenOptions) {
+  register_standard_handlers_with_options({.numpy = {.deepcopy_host_arrays = false}, .array = {}});
+  EXPECT_EQ(default_type_handler_registry().get(typeid(Array))->typestr(), "np.ndarray");
+  default_type_handler_registry() = standard_type_handlers();
+}
+
+TEST(Registry, DefaultRestoreTypesGoByTheArguments) {
+  EXPECT_EQ(default_restore_type(RestoreArgs{}), "np.ndarray");
+  EXPECT_EQ(default_restore_type(ArrayRestoreArgs{}), "jax.Array");
+}
+
+TEST(Registry, ArgumentsBelongTogether) {
+  check_input_arguments({2, 2, 2});
+  check_input_arguments({0});
+  EXPECT_THAT(error_of([] { check_input_arguments({0, 0}); }), HasSubstr("no leaves"));
+  EXPECT_THAT(error_of([] { check_input_arguments({2, 3}); }), HasSubstr("2 of one thing and 3 of another"));
+}
+
+TEST(Registry, ReplicasOfNobodyCannotShareOutPieces) {
+  EXPECT_THAT(error_of([] { ArrayHandler({.replica_id = std::nullopt}); }), HasSubstr("use_replica_parallel"));
+  ArrayHandler({.replica_id = std::nullopt, .use_replica_parallel = false});
+}
+
+}  // namespace
+}  // namespace cairn
