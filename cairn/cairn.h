@@ -1,13 +1,23 @@
 // cairn.h -- the umbrella: everything public, and one call each to open, load and save a checkpoint.
 #pragma once
 
+#include <cairn/array_spec.h>
 #include <cairn/checkpoint.h>
+#include <cairn/checkpointer.h>
 #include <cairn/compression.h>
+#include <cairn/distributed.h>
 #include <cairn/error.h>
 #include <cairn/formats.h>
+#include <cairn/handlers.h>
 #include <cairn/kvstore.h>
+#include <cairn/leaf_args.h>
+#include <cairn/limits.h>
+#include <cairn/pytree_checkpoint_handler.h>
 #include <cairn/reader.h>
+#include <cairn/sharding.h>
+#include <cairn/structure.h>
 #include <cairn/tools.h>
+#include <cairn/transforms.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
 
@@ -21,7 +31,8 @@ namespace cairn {
 std::string_view version();
 
 // Opens a checkpoint of any format at a local path, found by looking: an Orbax directory (direct, composite, step root,
-// v1, with or without OCDBT), a Zarr array or OCDBT database, a safetensors file or its index, a flax msgpack file.
+// v1, with or without OCDBT), a Zarr array or OCDBT database, a safetensors file or its index, an npz or npy file,
+// a flax msgpack file.
 // Throws not_found if nothing is there, failed_precondition for an unfinished checkpoint (see allow_uncommitted),
 // invalid_argument for something that is no checkpoint (the message says what was looked for).
 std::unique_ptr<Checkpoint> open(const std::string& path, const OpenOptions& options = {});

@@ -35,6 +35,8 @@ struct SaveOptions {
   std::int64_t target_file_bytes = std::int64_t{2} << 30U;  // of the database's data files; 0: no limit
   std::string custom_metadata;                              // JSON text, kept with the tree; "" for none
   IfExists if_exists = IfExists::kFail;
+  // kUnsynced: complete or absent for other processes, but not after a loss of power. For checkpoints that need not survive one.
+  Durability durability = Durability::kSynced;
   std::size_t threads = 0;                         // 0: as many as the process may run on
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of working memory beside the tree
   ProgressFn progress;

@@ -46,6 +46,8 @@ struct TensorInfo {
   // Why the array cannot be read: missing or damaged metadata, then dtype_name is "?"; or elements of no fixed size. Else "".
   std::string error;
 
+  // "item/name" where there are several items, else the name.
+  [[nodiscard]] std::string full_name() const { return item ? *item + "/" + name : name; }
   // Whether it has array data: false for strings, placeholders and empty nodes.
   [[nodiscard]] bool is_array() const { return dtype_name != "string" && !dtype_name.empty(); }
   // Whether it is known what it is: also true for an array without damage that cannot be read for its type.
@@ -90,6 +92,9 @@ class Checkpoint {
   [[nodiscard]] virtual std::optional<Array> try_view(std::size_t index) const = 0;
   // The implementation ("threefry2x32") of a typed PRNG key whose data this array is; "" for all others.
   [[nodiscard]] virtual std::string random_key_impl(std::size_t /*index*/) const { return ""; }
+  // The pytree, with the index into tensors() (a std::int64_t) in place of each leaf and empty node. Unlike the paths it tells
+  // tuples from lists, where the format does.
+  [[nodiscard]] virtual Tree structure() const;
   // Reads every byte there is, checks everything that can be checked, goes on after damage.
   [[nodiscard]] virtual VerifyReport verify(const ProgressFn& progress) const = 0;
 
@@ -102,7 +107,7 @@ class Checkpoint {
   [[nodiscard]] Array read(std::string_view name) const;
   // As try_view, but an array that cannot be mapped is failed_precondition with the reason.
   [[nodiscard]] Array view(std::string_view name) const;
-  // Everything, in memory. Python scalars come back as scalars. Arrays of at most 256 KiB share blocks of 16 MiB: one that
+  // Everything, in memory. Python and NumPy scalars come back as such. Arrays of at most 256 KiB share blocks of 16 MiB: one that
   // is kept keeps its block. All are read-only, as arrays that have been handed out are.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
 

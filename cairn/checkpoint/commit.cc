@@ -26,21 +26,28 @@ std::string absolute(const std::string& path) {
   throw Error(Code::kAlreadyExists, target + ": is there already; choose another path, or say that it may be replaced");
 }
 
+void restore_set_aside(const std::string& old, const std::string& target) {
+  if (file_exists(target)) return remove_tree(old);
+  rename_tree(old, target);
+  sync_parent(target);
+}
+
 }  // namespace
 
-PendingDirectory::PendingDirectory(const std::string& target, bool replace)
-    : target_(absolute(target)), path_(target_ + std::string(kTemporaryMark)), replace_(replace) {
+PendingDirectory::PendingDirectory(const std::string& target, bool replace, Durability durability)
+    : target_(absolute(target)), path_(target_ + std::string(kTemporaryMark)), replace_(replace), durability_(durability) {
   if (target_.find(kTemporaryMark) != std::string::npos)
     throw Error(Code::kInvalidArgument,
                 target_ + ": a name with '" + std::string(kTemporaryMark) + "' is that of an unfinished checkpoint");
   const std::string old = target_ + std::string(kSetAsideMark);
   // A crash between the two renames of a replacement: what was there comes back first.
-  if (directory_exists(old)) file_exists(target_) ? remove_tree(old) : rename_tree(old, target_);
+  if (directory_exists(old)) restore_set_aside(old, target_);
   if (!replace_ && file_exists(target_)) refuse_existing(target_);
   if (replace_ && file_exists(target_) && !directory_exists(target_))
     throw Error(Code::kAlreadyExists, target_ + ": is a file; a checkpoint would be a folder");
   remove_tree(path_);
-  make_directories(path_);
+  make_directories(std::filesystem::path(path_).parent_path().string());
+  make_directories(path_, Durability::kSyncedLater);
 }
 
 PendingDirectory::~PendingDirectory() {
@@ -53,25 +60,34 @@ PendingDirectory::~PendingDirectory() {
 }
 
 void PendingDirectory::commit() {
-  sync_tree(path_);
+  if (durability_ != Durability::kUnsynced) sync_tree(path_);
+  std::string old;
   if (replace_ && file_exists(target_))
-    replace_target();
+    old = replace_target();
   else
     rename_tree(path_, target_);
-  committed_ = true;
+  committed_ = true;  // whatever fails now, the path names the new checkpoint
+  if (durability_ != Durability::kUnsynced) sync_parent(target_);
+  if (!old.empty()) in([&] { return target_ + ": is in place, but the old one is still there"; }, [&] { remove_tree(old); });
 }
 
-void PendingDirectory::replace_target() {
-  if (swap_trees(path_, target_)) {
-    committed_ = true;  // what has the temporary name now is the old checkpoint
-    remove_tree(path_);
-    return;
-  }
-  const std::string old = target_ + std::string(kSetAsideMark);
+std::string PendingDirectory::replace_target() {
+  if (swap_trees(path_, target_)) return path_;  // what has the temporary name now is the old checkpoint
+  std::string old = target_ + std::string(kSetAsideMark);
   rename_tree(target_, old);
-  rename_tree(path_, target_);
-  committed_ = true;
-  remove_tree(old);
+  try {
+    rename_tree(path_, target_);
+  } catch (const Error&) {
+    if (try_call([&] { return rename_tree(old, target_), true; })) throw;
+    throw Error(Code::kIo, target_ + ": cannot be replaced nor restored; what was there is " + old + ", and the next save brings it back");
+  }
+  return old;
+}
+
+void write_pending_file(const std::string& folder, std::string_view name, std::string_view text) {
+  AtomicFile file(join(folder, name));
+  file.append(as_bytes(text));
+  file.commit(Durability::kUnsynced);
 }
 
 }  // namespace cairn::checkpoint

@@ -5,6 +5,8 @@
 //   <target>.orbax-checkpoint-tmp-old    only where two folders cannot swap names: the old one, until the new one is in place
 #pragma once
 
+#include <cairn/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -16,7 +18,7 @@ class PendingDirectory {
  public:
   // Makes the temporary directory, empty; one that a crash has left is removed first. already_exists if the target is there
   // and may not be replaced.
-  PendingDirectory(const std::string& target, bool replace);
+  PendingDirectory(const std::string& target, bool replace, Durability durability = Durability::kSynced);
   PendingDirectory(const PendingDirectory&) = delete;
   PendingDirectory& operator=(const PendingDirectory&) = delete;
   // Not committed: removes the temporary directory.
@@ -25,16 +27,22 @@ class PendingDirectory {
   [[nodiscard]] const std::string& path() const { return path_; }      // of the temporary directory
   [[nodiscard]] const std::string& target() const { return target_; }  // absolute
 
-  // Syncs everything and puts it into place. At no moment is there no whole checkpoint, old or new.
+  // Syncs everything (unless it need not last) and puts it into place. At no moment is there no whole checkpoint, old or new. An
+  // error says "in place" if the new one is.
   void commit();
 
  private:
-  void replace_target();
+  // Where the old checkpoint is now.
+  std::string replace_target();
 
   std::string target_;
   std::string path_;
   bool replace_;
+  Durability durability_;
   bool committed_ = false;
 };
+
+// A small file in a pending directory, which is synced as a whole later.
+void write_pending_file(const std::string& folder, std::string_view name, std::string_view text);
 
 }  // namespace cairn::checkpoint

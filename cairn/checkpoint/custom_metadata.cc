@@ -11,8 +11,6 @@ namespace {
 constexpr std::uint64_t kMaxMetadata = std::uint64_t{1} << 20U;  // of one array; larger values are not looked into
 constexpr std::size_t kMaxLookedAt = 16;                         // keys below one name
 
-std::string key_prefix(const std::string& name) { return name.empty() || name.ends_with('/') ? name : name + "/"; }
-
 // 2 or 3 if the text says that it is an array's metadata of that version; else 0.
 int zarr_format_of(std::string_view text) {
   const auto json = try_call([&] { return parse_json(text); });
@@ -45,7 +43,7 @@ class Search {
 
   void open(std::size_t i, const std::string& wanted) {
     TensorInfo& tensor = item_.tensors[i];
-    const std::string prefix = key_prefix(tensor.name);
+    const std::string prefix = zarr::ZarrArray::key_prefix(tensor.name);
     try {
       auto found = wanted.empty() ? std::nullopt : read_metadata(prefix + wanted, wanted);
       if (!found && !item_.stored[i] && !has_usual_metadata(item_, tensor.name)) found = look_for(prefix);
@@ -103,7 +101,7 @@ class Search {
   }
 
   void open_found(std::size_t i, const Found& found) {
-    const std::string key = key_prefix(item_.tensors[i].name) + found.rest;
+    const std::string key = zarr::ZarrArray::key_prefix(item_.tensors[i].name) + found.rest;
     in([&] { return item_.arrays->describe(key); },
        [&] {
          if (found.format == 0) throw Error(Code::kDataLoss, "no Zarr metadata: 'zarr_format' or 'shape' is missing");

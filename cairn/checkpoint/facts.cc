@@ -1,12 +1,15 @@
 // facts.cc -- what an opened checkpoint says about itself, in words.
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/base/time_text.h>
 #include <cairn/checkpoint/facts.h>
 #include <cairn/checkpoint/metadata.h>
 #include <cairn/ocdbt/versions.h>
+#include <cairn/sharding.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace cairn::checkpoint {
 namespace {
@@ -145,8 +148,7 @@ void add_other_item(const Item& item, Facts& facts) {
 // ---- one pytree ----
 
 void add_random_keys(const PytreeItem& item, const std::string& prefix, Facts& facts) {
-  const Listing listing = list_directory(join(item.item.path, kArrayMetadataFolder));
-  if (!listing.files.empty()) facts.emplace_back(prefix + "array metadata", join_names(listing.files));
+  if (!item.array_metadata_files.empty()) facts.emplace_back(prefix + "array metadata", join_names(item.array_metadata_files));
   for (const auto& [name, why] : item.unread_array_metadata) facts.emplace_back(prefix + "array metadata " + name, "unreadable: " + why);
   for (const auto& [name, impl] : item.random_keys) facts.emplace_back(fmt::format("{}PRNG key '{}'", prefix, name), impl);
 }
@@ -187,6 +189,29 @@ std::string count_words(const PytreeItem& item) {
   return text;
 }
 
+// "recorded for 12 arrays: 8 NamedSharding(x=4,y=2; P('x')), 4 SingleDeviceSharding(cpu:0)"; the commonest first.
+std::string sharding_words(const PytreeItem& item) {
+  std::map<std::string_view, std::size_t> texts;  // as stored: thousands of arrays have the same few
+  std::size_t arrays = 0;
+  for (const auto& tensor : item.tensors) {
+    if (tensor.sharding.empty()) continue;
+    ++texts[tensor.sharding];
+    ++arrays;
+  }
+  if (arrays == 0) return "";
+  std::map<std::string, std::size_t> shardings;  // meshes may differ in the order of their devices alone
+  for (const auto& text : texts) {
+    const auto sharding = try_call([&] { return parse_sharding(text.first); });
+    shardings[sharding ? sharding_text(sharding.value()) : "unreadable"] += text.second;
+  }
+  std::vector<std::pair<std::string, std::size_t>> sorted(shardings.begin(), shardings.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::string> kinds;
+  kinds.reserve(sorted.size());
+  for (const auto& [words, count] : sorted) kinds.push_back(fmt::format("{} {}", count, words));
+  return fmt::format("recorded for {} array{}: {}", arrays, arrays == 1 ? "" : "s", join_names(kinds));
+}
+
 void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo& info) {
   Facts& facts = info.facts;
   if (!item.item.note.empty()) facts.emplace_back(prefix + "item", item.item.note);
@@ -199,13 +224,12 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
   if (item.structure == Structure::kTreeMetadata) {
     facts.emplace_back(prefix + "use_ocdbt", item.metadata.use_ocdbt ? (*item.metadata.use_ocdbt ? "true" : "false") : "not recorded");
     facts.emplace_back(prefix + "use_zarr3", item.metadata.use_zarr3 ? "true" : "false");
-    if (item.metadata.has_rich_types) facts.emplace_back(prefix + "rich types", "recorded (value_metadata_tree)");
+    if (!item.metadata.rich_types.empty()) facts.emplace_back(prefix + "rich types", "recorded (value_metadata_tree)");
   }
   facts.emplace_back(prefix + "missing chunks", item.missing == zarr::MissingChunk::kError ? "are errors" : "read as the fill value");
   if (!item.process_folders.empty()) facts.emplace_back(prefix + "written by", join_names(item.process_folders));
   add_database(item, prefix, facts);
-  const auto sharded = std::count_if(item.tensors.begin(), item.tensors.end(), [](const auto& tensor) { return !tensor.sharding.empty(); });
-  if (sharded > 0) facts.emplace_back(prefix + "shardings", fmt::format("recorded for {} arrays", sharded));
+  if (const std::string words = sharding_words(item); !words.empty()) facts.emplace_back(prefix + "shardings", words);
   add_random_keys(item, prefix, facts);
   for (const auto& [file, why] : item.broken) facts.emplace_back(prefix + "UNREADABLE", file + ": " + why);
   if (item.metadata.custom_metadata.empty()) return;

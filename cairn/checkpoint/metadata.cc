@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <chrono>
 
 namespace cairn::checkpoint {
 namespace {
@@ -223,16 +222,6 @@ std::unordered_map<std::string, std::string> parse_strings(std::string_view json
   scan_strings(in, "", 0, out);
   in.finish();
   return out;
-}
-
-std::string time_text(std::int64_t nanoseconds_since_1970) {
-  using namespace std::chrono;
-  const auto milliseconds_total = floor<milliseconds>(nanoseconds(nanoseconds_since_1970)).count();
-  const auto days_total = floor<days>(milliseconds(milliseconds_total));
-  const year_month_day date{sys_days(days_total)};
-  const auto rest = milliseconds_total - duration_cast<milliseconds>(days_total).count();
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03} UTC", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                     static_cast<unsigned>(date.day()), rest / 3600000, rest / 60000 % 60, rest / 1000 % 60, rest % 1000);
 }
 
 }  // namespace cairn::checkpoint

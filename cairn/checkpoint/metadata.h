@@ -61,7 +61,4 @@ std::string shardings_text(const std::vector<std::pair<std::string, std::string>
 // is a prefix of another one up to a '/'.
 std::string strings_text(const std::vector<std::pair<std::string, std::string>>& strings);
 
-// "2026-08-30 17:04:05.123 UTC"
-std::string time_text(std::int64_t nanoseconds_since_1970);
-
 }  // namespace cairn::checkpoint

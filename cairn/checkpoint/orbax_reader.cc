@@ -6,7 +6,6 @@
 #include <cairn/checkpoint/orbax_reader.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <iterator>
 
@@ -38,17 +37,6 @@ std::vector<Item> choose_items(const Layout& layout, const OpenOptions& options)
     throw Error(Code::kInvalidArgument,
                 "item '" + *options.item + "' of " + layout.path + " holds no arrays; items with arrays: " + names_of(layout.items, true));
   return {*it};
-}
-
-// The bytes of a value in the aggregate file as one run that arrays may be made of.
-Array gather(const InsideValue& value, const TensorInfo& tensor) {
-  Array array = Array::allocate(tensor.dtype, tensor.element_size, tensor.shape);
-  std::byte* to = array.mutable_view().data;
-  for (const auto piece : value.pieces) {
-    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
-    to += piece.size();
-  }
-  return array;
 }
 
 template <class T>
@@ -100,15 +88,12 @@ const TensorInfo& OrbaxCheckpoint::tensor(std::size_t index) const {
   throw Error(Code::kOutOfRange, "tensor " + std::to_string(index) + " of " + std::to_string(tensors_.size()));
 }
 
-std::string OrbaxCheckpoint::label(std::size_t index) const {
-  const TensorInfo& t = tensors_[index];
-  return t.item ? *t.item + "/" + t.name : t.name;
-}
+std::string OrbaxCheckpoint::label(std::size_t index) const { return tensors_[index].full_name(); }
 
 handlers::WorkLimits OrbaxCheckpoint::limits() const { return {own_executor_.get(), memory_, &streams_}; }
 
 void OrbaxCheckpoint::read_inside(const ReadRequest& request) const {
-  const Array array = gather(*values_[request.tensor].inside, tensors_[request.tensor]);
+  const Array array = inside_array(*values_[request.tensor].inside, tensors_[request.tensor]);
   copy_elements(subview(array.view(), request.box), request.out);
 }
 

@@ -8,6 +8,7 @@
 #include <cairn/tree/msgpack.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <optional>
 #include <unordered_map>
@@ -218,6 +219,7 @@ void attach_shardings(PytreeItem& out, const NameTable& names) {
   try_file(out, file, [&] {
     const auto text = read_if_there(file);
     if (!text) return;
+    out.has_shardings = true;
     for (auto& [name, sharding] : parse_shardings(as_text(*text)))
       if (const auto i = names.find(name); i && out.tensors[*i].is_array()) out.tensors[*i].sharding = std::move(sharding);
     for (const auto& [later, first] : names.repeated())
@@ -227,7 +229,8 @@ void attach_shardings(PytreeItem& out, const NameTable& names) {
 
 void attach_random_keys(PytreeItem& out) {
   const std::string folder = join(out.item.path, kArrayMetadataFolder);
-  for (const auto& name : list_directory(folder).files) {
+  out.array_metadata_files = list_directory(folder).files;
+  for (const auto& name : out.array_metadata_files) {
     try {
       const Bytes text = read_file(join(folder, name), kMaxMetadataFile);
       // Parsing is worth its time only where something is to be found.
@@ -268,6 +271,13 @@ void attach_strings(PytreeItem& out) {
   }
 }
 
+// What the files beside the arrays say of the leaves.
+void attach_files(PytreeItem& out, const NameTable& names) {
+  attach_shardings(out, names);
+  attach_strings(out);
+  attach_random_keys(out);
+}
+
 void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& options) {
   out.stored.resize(out.tensors.size());
   if (out.arrays == nullptr && out.has_arrays) {
@@ -290,9 +300,8 @@ bool wants_arrays(const PytreeItem& out) {
                                                            [](const auto& tensor) { return tensor.dtype_name == handlers::kUnknownDtype; });
 }
 
-}  // namespace
-
-PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options) {
+// What the files beside the arrays say, and where the arrays are.
+PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& aggregate_file, const OpenOptions& options) {
   PytreeItem out;
   out.item = item;
   out.version = options.version;
@@ -307,13 +316,36 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
     if (out.metadata.store_array_data_equal_to_fill_value) out.missing = zarr::MissingChunk::kError;
     add_recorded_leaves(out, std::exchange(out.metadata.leaves, {}));
   }
-  if (listing.has_file(kAggregateFile) && kind != LayoutKind::kZarr) {
-    const std::string file = join(item.path, kAggregateFile);
+  if (listing.has_file(aggregate_file) && kind != LayoutKind::kZarr) {
+    const std::string file = join(item.path, aggregate_file);
     if (out.structure != Structure::kTreeMetadata) out.structure = Structure::kAggregate;
     in([&] { return file; }, [&] { add_aggregate_leaves(out, std::make_shared<const Bytes>(read_file(file))); });
   }
   out.has_arrays = wants_arrays(out);
   open_store(out, listing, options);
+  return out;
+}
+
+}  // namespace
+
+Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
+  Array array = Array::allocate(leaf.dtype, leaf.element_size, leaf.shape);
+  std::byte* to = array.mutable_view().data;
+  for (const ByteView piece : value.pieces) {
+    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+  return array;
+}
+
+PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file, const OpenOptions& options) {
+  PytreeItem out = open_structure(item, LayoutKind::kDirect, aggregate_file, options);
+  attach_files(out, NameTable(out.tensors));
+  return out;
+}
+
+PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options) {
+  PytreeItem out = open_structure(item, kind, std::string(kAggregateFile), options);
   if (out.has_arrays && out.arrays != nullptr) {
     try_file(out, out.arrays->describe(""), [&] { out.keys = out.arrays->list(""); });
   }
@@ -324,9 +356,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   }
   const NameTable names(out.tensors);
   attach_arrays(out, names, options);
-  attach_shardings(out, names);
-  attach_strings(out);
-  attach_random_keys(out);
+  attach_files(out, names);
   return out;
 }
 

@@ -58,7 +58,9 @@ struct PytreeItem {
   std::vector<LeafValue> values;                                           // beside tensors
   std::vector<ListEntry> keys;                                             // everything in `arrays`
   std::map<std::string, std::vector<std::string>> custom_keys;             // names of array metadata that are not the usual ones; arrays
+  std::vector<std::string> array_metadata_files;                           // in array_metadatas, sorted
   std::vector<std::pair<std::string, std::string>> unread_array_metadata;  // file, why it could not be read
+  bool has_shardings = false;                                              // whether there is a file of them
   std::map<std::string, std::string> random_keys;                          // names of typed PRNG keys, and their implementations
   std::vector<std::pair<std::string, std::string>> broken;                 // file, why it could not be used
 };
@@ -69,5 +71,12 @@ inline bool is_version(const OcdbtVersion& version) { return version.generation 
 // Opens what can be opened: an array that is missing or damaged is a tensor with an error. Throws only if the structure
 // itself cannot be read, or if the database has no such version as the options ask for.
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
+
+// The same without a look at the arrays: their tensors have the dtype_name "?", `stored` and `keys` are empty. For those who know
+// which few they want. A tree that no file describes has no tensors. `aggregate_file`: what the msgpack file of older ones is called.
+PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file, const OpenOptions& options);
+
+// The array of a leaf that stands in the aggregate file, in one piece.
+Array inside_array(const InsideValue& value, const TensorInfo& leaf);
 
 }  // namespace cairn::checkpoint

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <complex>
 #include <cstring>
 #include <deque>
 #include <type_traits>
@@ -28,13 +29,15 @@ std::int64_t now_ns() {
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-void write_text(const std::string& folder, std::string_view name, std::string_view text) {
-  AtomicFile file(join(folder, name));
-  file.append(as_bytes(text));
-  file.commit(Durability::kUnsynced);
+// Only a checkpoint, or nothing at all, gives way to a checkpoint.
+void check_replaceable(const std::string& target) {
+  if (!directory_exists(target)) return;
+  const Listing listing = list_directory(target);
+  if ((listing.files.empty() && listing.folders.empty()) || is_orbax(target)) return;
+  throw Error(Code::kAlreadyExists, target + ": is a folder that is no checkpoint, so it will not be replaced");
 }
 
-void check(const SaveOptions& options) {
+const SaveOptions& checked(const SaveOptions& options, const std::string& target) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
   if (options.item &&
       (options.item->empty() || options.item->find('/') != std::string::npos || *options.item == "." || *options.item == ".."))
@@ -49,37 +52,47 @@ void check(const SaveOptions& options) {
        [&] {
          if (parse_json(options.custom_metadata).is_null()) refuse("is null");
        });
+  if (options.if_exists == IfExists::kReplace) check_replaceable(target);
+  return options;
 }
 
-// Only a checkpoint, or nothing at all, gives way to a checkpoint.
-void check_replaceable(const std::string& target) {
-  if (!directory_exists(target)) return;
-  const Listing listing = list_directory(target);
-  if ((listing.files.empty() && listing.folders.empty()) || is_orbax(target)) return;
-  throw Error(Code::kAlreadyExists, target + ": is a folder that is no checkpoint, so it will not be replaced");
+CheckpointMetadata new_metadata(const std::string& custom_metadata) {
+  CheckpointMetadata metadata;
+  metadata.init_time_ns = now_ns();
+  if (custom_metadata.empty()) return metadata;
+  metadata.custom_metadata = in([] { return "the checkpoint's custom metadata"; }, [&] { return parse_json(custom_metadata); });
+  if (metadata.custom_metadata.as_object() == nullptr)
+    throw Error(Code::kInvalidArgument,
+                "the checkpoint's custom metadata is " + std::string(metadata.custom_metadata.type_text()) + "; it must be a JSON object");
+  return metadata;
 }
 
 }  // namespace
 
+PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions& options, const std::string& custom_metadata)
+    : options_(checked(options, path)),
+      metadata_(new_metadata(custom_metadata)),
+      pending_(path, options.if_exists == IfExists::kReplace, options.durability),
+      folder_(options.item ? join(pending_.path(), *options.item) : pending_.path()) {
+  make_directories(folder_, Durability::kSyncedLater);
+}
+
+void PendingCheckpoint::commit() {
+  const std::string committed = "Checkpoint commit was successful to ";
+  if (options_.item && !options_.v1) write_pending_file(folder_, kCommitFile, committed + folder_);
+  if (options_.v1) write_pending_file(pending_.path(), kV1Marker, "");
+  metadata_.item_handlers = {{options_.item.value_or(""), options_.v1 ? kV1Handler : kHandler}};
+  metadata_.commit_time_ns = now_ns();
+  write_pending_file(pending_.path(), kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
+  write_pending_file(pending_.path(), kCommitFile, committed + pending_.target());
+  pending_.commit();
+}
+
 void save_item(const std::string& path, const SaveItem& item, const SaveOptions& options) {
-  check(options);
-  const bool replace = options.if_exists == IfExists::kReplace;
-  if (replace) check_replaceable(path);
-  PendingDirectory pending(path, replace);
+  PendingCheckpoint pending(path, options);
   std::unique_ptr<Executor> own;
   if (options.threads != 0) own = std::make_unique<Executor>(options.threads);
-  CheckpointMetadata metadata;
-  metadata.init_time_ns = now_ns();
-  const std::string folder = options.item ? join(pending.path(), *options.item) : pending.path();
-  make_directories(folder);
-  write_pytree_item(folder, item, options, own ? *own : default_executor());
-  const std::string committed = "Checkpoint commit was successful to ";
-  if (options.item && !options.v1) write_text(folder, kCommitFile, committed + folder);
-  if (options.v1) write_text(pending.path(), kV1Marker, "");
-  metadata.item_handlers = {{options.item.value_or(""), options.v1 ? kV1Handler : kHandler}};
-  metadata.commit_time_ns = now_ns();
-  write_text(pending.path(), kCheckpointMetadataFile, checkpoint_metadata_text(metadata));
-  write_text(pending.path(), kCommitFile, committed + pending.target());
+  write_pytree_item(pending.folder(), item, options, own ? *own : default_executor());
   pending.commit();
 }
 
@@ -89,15 +102,12 @@ namespace {
 class Leaves {
  public:
   explicit Leaves(const Tree& tree) {
-    for (TreeEntry& entry : flatten(tree)) {
+    for (TreeEntry& entry : flatten(tree, DictOrder::kSorted)) {
       SaveLeaf& leaf = item_.leaves.emplace_back();
       leaf.path = std::move(entry.path);
       std::visit([&](const auto& value) { set(leaf, value); }, entry.value.value());
       arrays_.push_back(std::move(entry.value));
     }
-    const auto before = [](const SaveLeaf& a, const SaveLeaf& b) { return key_path_less(a.path, b.path); };
-    if (!std::is_sorted(item_.leaves.begin(), item_.leaves.end(), before))
-      std::stable_sort(item_.leaves.begin(), item_.leaves.end(), before);
   }
   [[nodiscard]] SaveItem& item() { return item_; }
 
@@ -108,6 +118,13 @@ class Leaves {
   void set(SaveLeaf& leaf, std::int64_t value) { set_number(leaf, DType::kInt64, value); }
   void set(SaveLeaf& leaf, std::uint64_t value) { set_number(leaf, DType::kUint64, value); }
   void set(SaveLeaf& leaf, double value) { set_number(leaf, DType::kFloat64, value); }
+  void set(SaveLeaf& leaf, const std::complex<double>& /*value*/) { refuse(leaf, "a complex number without a dtype"); }
+  void set(SaveLeaf& leaf, const NumpyScalar& value) {
+    set_number(leaf, value.dtype, value.value);
+    if (value.dtype == DType::kOpaque) refuse(leaf, "a number of no known type");
+  }
+  void set(SaveLeaf& leaf, const Bytes& /*value*/) { refuse(leaf, "bytes"); }
+  void set(SaveLeaf& leaf, const CustomLeaf& /*value*/) { refuse(leaf, "a value of a type that Orbax's own handlers do not know"); }
   void set(SaveLeaf& leaf, const std::string& value) {
     leaf.kind = "string";
     leaf.text = value;
@@ -117,17 +134,22 @@ class Leaves {
     leaf.dtype = leaf.source_dtype = array.dtype();
     leaf.shape = array.shape();
     leaf.data = array.bytes().data();
-    if (leaf.dtype == DType::kOpaque)
-      throw Error(Code::kInvalidArgument, param_name(leaf.path) + ": an array of uninterpreted elements cannot be saved");
+    if (leaf.dtype == DType::kOpaque) refuse(leaf, "an array of uninterpreted elements");
     // A size of zero has no data, which is not the same as having to be fetched.
     if (leaf.data == nullptr) leaf.data = numbers_.emplace_back().data();
   }
   // flatten() turns containers without children into empty nodes and goes into the others.
   void set(SaveLeaf&, const Tree::List&) {}
   void set(SaveLeaf&, const Tree::Dict&) {}
+  void set(SaveLeaf&, const Tree::Tuple&) {}
+  void set(SaveLeaf&, const Tree::NamedTuple&) {}
+
+  [[noreturn]] static void refuse(const SaveLeaf& leaf, const std::string& what) {
+    throw Error(Code::kInvalidArgument, param_name(leaf.path) + ": " + what + " cannot be saved as an array, a scalar or a string");
+  }
 
   template <class T>
-  void set_number(SaveLeaf& leaf, DType dtype, T value) {
+  void set_number(SaveLeaf& leaf, DType dtype, const T& value) {
     auto& bytes = numbers_.emplace_back();
     std::memcpy(bytes.data(), &value, sizeof(value));
     leaf.kind = "scalar";
@@ -137,7 +159,7 @@ class Leaves {
 
   SaveItem item_;
   std::vector<Tree> arrays_;  // keeps what the leaves point to
-  std::deque<std::array<std::byte, 8>> numbers_;
+  std::deque<std::array<std::byte, 16>> numbers_;
 };
 
 }  // namespace

@@ -1,11 +1,31 @@
 // save.h -- a whole checkpoint of one item, whatever its leaves come from.
 #pragma once
 
+#include <cairn/checkpoint/commit.h>
 #include <cairn/checkpoint/item_writer.h>
+#include <cairn/checkpoint/metadata.h>
 
 #include <string>
 
 namespace cairn::checkpoint {
+
+// A checkpoint that is being made: a pending directory with the folder of the item, to be filled by the caller. Destroyed without
+// commit(), it has never been.
+class PendingCheckpoint {
+ public:
+  // custom_metadata: of the checkpoint, a JSON object, or "". Throws as cairn::save_orbax.
+  PendingCheckpoint(const std::string& path, const SaveOptions& options, const std::string& custom_metadata = "");
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  // Adds what tells that it is complete, makes it durable, and gives it its name.
+  void commit();
+
+ private:
+  SaveOptions options_;
+  CheckpointMetadata metadata_;
+  PendingDirectory pending_;
+  std::string folder_;
+};
 
 // As cairn::save_orbax. The item's own custom metadata counts, not that of the options.
 void save_item(const std::string& path, const SaveItem& item, const SaveOptions& options);

@@ -51,10 +51,7 @@ class ItemCheck {
   void note(const std::string& tensor, const std::string& file, const std::string& message) { add(Severity::kNote, tensor, file, message); }
 
   [[nodiscard]] std::string path(std::string_view name) const { return join(item_.item.path, name); }
-  [[nodiscard]] std::string label(std::size_t i) const {
-    const TensorInfo& t = leaves_.tensors[i];
-    return t.item ? *t.item + "/" + t.name : t.name;
-  }
+  [[nodiscard]] std::string label(std::size_t i) const { return leaves_.tensors[i].full_name(); }
 
   // The text of a metadata file, if it is there and can be read.
   std::optional<std::string> read_if_there(const std::string& file) {

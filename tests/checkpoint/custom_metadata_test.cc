@@ -1,10 +1,9 @@
 // custom_metadata_test.cc -- arrays whose metadata is called neither .zarray nor zarr.json.
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 #include "tests/checkpoint/golden_copy.h"
 #include "tests/support/matchers.h"
+#include "tests/support/same_bytes.h"
 
 namespace cairn {
 namespace {
@@ -39,7 +38,7 @@ void expect_same(const Checkpoint& have, const Checkpoint& want) {
     EXPECT_EQ(have.tensors()[i].dtype_name, t.dtype_name);
     EXPECT_EQ(have.tensors()[i].stored_nbytes, t.stored_nbytes);
     if (!t.is_array()) continue;
-    EXPECT_TRUE(std::ranges::equal(have.read(t.name).bytes(), want.read(t.name).bytes()));
+    EXPECT_TRUE(testing::same_bytes(have.read(t.name).bytes(), want.read(t.name).bytes()));
   }
 }
 

@@ -1,4 +1,5 @@
 // metadata_test.cc -- the small JSON files: what Orbax writes, older spellings, and tables of damaged ones.
+#include <cairn/base/time_text.h>
 #include <cairn/checkpoint/metadata.h>
 #include <gmock/gmock.h>
 

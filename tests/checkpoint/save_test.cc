@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <numeric>
 
 #include "tests/support/matchers.h"
+#include "tests/support/same_bytes.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn::checkpoint {
@@ -43,10 +43,7 @@ Tree small_tree() {
 }
 
 bool same(const Tree& a, const Tree& b);
-bool same_value(const Array& a, const Array& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.bytes().size() == b.bytes().size() &&
-         (a.bytes().empty() || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0);
-}
+bool same_value(const Array& a, const Array& b) { return testing::same_array(a, b); }
 template <class T>
 bool same_value(const T& a, const T& b) {
   return a == b;
@@ -56,6 +53,9 @@ bool same_value(const Tree::Dict& a, const Tree::Dict& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
 }
+bool same_value(const Tree::Tuple& a, const Tree::Tuple& b) { return same_value(a.items, b.items); }
+bool same_value(const Tree::NamedTuple& a, const Tree::NamedTuple& b) { return a.name == b.name && same_value(a.fields, b.fields); }
+bool same_value(const CustomLeaf& a, const CustomLeaf& b) { return a.get<int>() != nullptr && *a.get<int>() == *b.get<int>(); }
 bool same(const Tree& a, const Tree& b) {
   // A container without children and the empty node it is saved as are the same.
   const auto is_empty = [](const Tree& t) { return (t.dict() && t.dict()->empty()) || (t.list() && t.list()->empty()); };
@@ -191,6 +191,20 @@ TEST(SaveTree, NamesTheFileThatCannotBeWritten) {
   const TempDir dir;
   put_file(dir / "file", as_bytes("x"));
   EXPECT_THAT([&] { save(dir / "file/ckpt", Tree(std::int64_t{1}), {}); }, FailsWith(Code::kIo, "file"));
+}
+
+TEST(SaveTree, SavesBelowALinkedFolder) {
+  const TempDir dir;
+  fs::create_directory(dir / "real");
+  fs::create_directory_symlink(dir / "real", dir / "link");
+  for (const bool replaces : {false, true}) {
+    save(dir / "link/ckpt", small_tree(), {.if_exists = replaces ? IfExists::kReplace : IfExists::kFail});
+    EXPECT_TRUE(same(open(dir / "real/ckpt")->load(), small_tree()));
+    EXPECT_THAT(list_directory(dir / "real").folders, ElementsAre("ckpt"));
+  }
+  fs::create_directory_symlink(dir / "real/ckpt", dir / "linked");
+  save(dir / "linked/below/ckpt", Tree(std::int64_t{1}));
+  EXPECT_TRUE(fs::exists(dir / "real/ckpt/below/ckpt"));
 }
 
 TEST(PendingDirectory, RemovesWhatACrashHasLeft) {

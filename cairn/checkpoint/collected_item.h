@@ -1,0 +1,43 @@
+// collected_item.h -- what the type handlers of one save want stored, put together to an item that is written in one go.
+#pragma once
+
+#include <cairn/checkpoint/item_writer.h>
+#include <cairn/handlers.h>
+
+#include <exception>
+#include <future>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::checkpoint {
+
+class CollectedItem : public ItemWriter {
+ public:
+  explicit CollectedItem(bool background) : background_(background), written_(promise_.get_future().share()) {}
+
+  void add_array(StoreArray array) override;
+  void add_string(std::string name, std::string text) override;
+  [[nodiscard]] bool is_background() const override { return background_; }
+  [[nodiscard]] std::shared_future<void> written() const override { return written_; }
+
+  // The leaves of the tree, with `path` and `kind` set, and what has been added: to the leaf that has its name if that is an
+  // array, scalar or string, else beside the leaves. Throws invalid_argument for a leaf of those kinds that nothing was added for.
+  std::vector<SaveLeaf> put_together(std::vector<SaveLeaf> leaves);
+  // Makes `written` ready.
+  void set_written();
+  // Makes it fail, unless it is ready already: whoever waits for it learns why nothing will be written.
+  void fail(std::exception_ptr error);
+
+ private:
+  bool background_;
+  bool done_ = false;
+  std::mutex mutex_;
+  std::vector<StoreArray> arrays_;
+  std::vector<std::pair<std::string, std::string>> strings_;
+  std::promise<void> promise_;
+  std::shared_future<void> written_;
+};
+
+}  // namespace cairn::checkpoint

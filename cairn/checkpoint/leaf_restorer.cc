@@ -1,0 +1,105 @@
+// leaf_restorer.cc -- values of stored leaves.
+#include <cairn/base/box.h>
+#include <cairn/checkpoint/leaf_restorer.h>
+#include <cairn/tree/leaf_value.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::checkpoint {
+namespace {
+
+// ---- values that stand in the aggregate file ----
+
+Array cast(const Array& array, DType dtype) {
+  if (array.dtype() == dtype) return array;
+  Array out = Array::allocate(dtype, array.shape());
+  cast_elements(array.view(), out.mutable_view());
+  return out;
+}
+
+// As ArrayRestoreArgs want it: in another shape of as many elements, on devices.
+Tree placed(Array array, const ArrayRestoreArgs& args) {
+  if (const auto& shape = args.global_shape ? args.global_shape : args.shape; shape && *shape != array.shape()) {
+    if (element_count(*shape) != element_count(array.shape()))
+      throw Error(Code::kInvalidArgument,
+                  "is stored with shape " + shape_text(array.shape()) + ", which cannot become " + shape_text(*shape));
+    const auto kept = std::make_shared<const Array>(array);
+    array = Array(array.dtype(), array.element_size(), *shape, kept, kept->bytes().data());
+  }
+  if (args.mesh && args.mesh_axes)
+    return Tree(CustomLeaf::of(ShardedArray::from_array(array, named_sharding(*args.mesh, *args.mesh_axes))));
+  if (args.sharding) return Tree(CustomLeaf::of(ShardedArray::from_array(array, *args.sharding)));
+  return Tree(std::move(array));
+}
+
+Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestoreArgs& args) {
+  const TensorInfo& leaf = item.tensors[position];
+  const LeafValue& value = item.values[position];
+  if (value.text) return Tree(*value.text);
+  Array array = inside_array(*value.inside, leaf);
+  if (const auto dtype = std::visit([](const auto& of) { return of.dtype; }, args)) array = cast(array, *dtype);
+  Tree restored = array_leaf(leaf, std::move(array));
+  const auto* placed_by = std::get_if<ArrayRestoreArgs>(&args);
+  return placed_by != nullptr && restored.array() != nullptr ? placed(*restored.array(), *placed_by) : restored;
+}
+
+}  // namespace
+
+std::optional<EmptyNode> empty_node_of(std::string_view kind, bool rich_types) {
+  const auto node = empty_node_from_name(kind);
+  return node == EmptyNode::kNamedTuple && !rich_types ? EmptyNode::kNone : node;
+}
+
+std::vector<TreeEntry> LeafRestorer::run(const std::vector<WantedLeaf>& leaves) {
+  std::vector<TreeEntry> out(leaves.size());
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    out[i].path = leaves[i].path;
+    const std::size_t position = leaves[i].position;
+    const LeafValue& value = item_->item().values[position];
+    const bool inside = value.inside != nullptr || (value.text != nullptr && item_->item().structure == Structure::kAggregate);
+    if (inside)
+      out[i].value =
+          in([&] { return item_->item().tensors[position].name; }, [&] { return inside_value(item_->item(), position, leaves[i].args); });
+    else
+      add(leaves[i], i, out[i]);
+  }
+  for (const Batch& batch : batches_) {
+    std::vector<Tree> values = batch.handler->deserialize(batch.infos, batch.args);
+    if (values.size() != batch.infos.size())
+      throw Error(Code::kFailedPrecondition, "the type handler of '" + batch.handler->typestr() + "' returned " +
+                                                 std::to_string(values.size()) + " values for " + std::to_string(batch.infos.size()) +
+                                                 " leaves");
+    for (std::size_t i = 0; i < values.size(); ++i) out[batch.leaves[i]].value = std::move(values[i]);
+  }
+  return out;
+}
+
+void LeafRestorer::add(const WantedLeaf& leaf, std::size_t number, TreeEntry& out) {
+  const TensorInfo& stored = item_->item().tensors[leaf.position];
+  const auto wanted = std::visit([](const auto& of) { return of.restore_type; }, leaf.args);
+  const std::string kind = stored.kind.empty() ? std::string(default_restore_type(leaf.args)) : stored.kind;
+  const std::string* typestr = wanted && wanted->typestr() != nullptr ? wanted->typestr() : wanted ? nullptr : &kind;
+  // Something that is to be restored as an empty node is not looked at.
+  if (const auto empty =
+          typestr == nullptr ? std::nullopt : empty_node_of(*typestr, context_.options->pytree_metadata_options.support_rich_types)) {
+    out.value = Tree(*empty);
+    return;
+  }
+  TypeHandlerPtr handler =
+      in([&] { return stored.name + ": cannot be restored"; },
+         [&] { return typestr != nullptr ? context_.registry->get(*typestr) : context_.registry->get(*wanted->type()); });
+  Batch& batch = batch_of(handler);
+  batch.infos.push_back(stored_param_info(item_, stored, context_));
+  batch.args.push_back(leaf.args);
+  batch.leaves.push_back(number);
+}
+
+LeafRestorer::Batch& LeafRestorer::batch_of(const TypeHandlerPtr& handler) {
+  const auto it = std::find_if(batches_.begin(), batches_.end(), [&](const Batch& batch) { return batch.handler == handler; });
+  if (it != batches_.end()) return *it;
+  batches_.push_back({handler, {}, {}, {}});
+  return batches_.back();
+}
+
+}  // namespace cairn::checkpoint

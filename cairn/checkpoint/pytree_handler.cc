@@ -1,0 +1,169 @@
+// pytree_handler.cc -- PyTreeCheckpointHandler: its options, saves in the background, finalizing, metadata.
+#include <cairn/base/directory.h>
+#include <cairn/base/executor.h>
+#include <cairn/base/file.h>
+#include <cairn/checkpoint/finalize.h>
+#include <cairn/checkpoint/pytree_restore.h>
+#include <cairn/checkpoint/pytree_save.h>
+#include <cairn/pytree_checkpoint_handler.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <mutex>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t kGigabyte = 1'000'000'000;
+constexpr std::int64_t kDefaultGigabytes = 96;
+constexpr double kGib = 1024.0 * 1024 * 1024;
+
+std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes, const char* what) {
+  const std::int64_t number = gigabytes.value_or(kDefaultGigabytes);
+  if (number <= 0 || number > INT64_MAX / kGigabyte)
+    throw Error(Code::kInvalidArgument, std::string(what) + " is " + std::to_string(number) + "; it must be positive");
+  return number * kGigabyte;
+}
+
+std::string absolute(const std::string& directory) {
+  if (directory.empty()) throw Error(Code::kInvalidArgument, "the path of the folder is empty");
+  std::string path = std::filesystem::absolute(directory).lexically_normal().string();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+struct PyTreeCheckpointHandler::State {
+  explicit State(PyTreeCheckpointHandlerOptions with) : options(std::move(with)) {
+    save_limit = limit_bytes(options.save_concurrent_gb, "save_concurrent_gb");
+    restore_limit = limit_bytes(options.restore_concurrent_gb, "restore_concurrent_gb");
+    if (options.memory == 0) throw Error(Code::kInvalidArgument, "no working memory: 'memory' is 0 bytes");
+    if (options.aggregate_filename.empty() || options.aggregate_filename.find('/') != std::string::npos)
+      throw Error(Code::kInvalidArgument, "'" + options.aggregate_filename + "' cannot be the name of the aggregate file");
+    if (options.threads != 0) executor = std::make_unique<Executor>(options.threads);
+    set_device_limit();
+  }
+
+  void set_device_limit() {
+    if (!options.save_device_host_concurrent_gb) return;
+    if (const auto* fixed = std::get_if<std::int64_t>(&*options.save_device_host_concurrent_gb)) {
+      device_limit = limit_bytes(*fixed, "save_device_host_concurrent_gb");
+      return;
+    }
+    const auto& most = options.memory_limit_options.max_transfer_concurrent_gb;
+    if (!most)
+      throw Error(Code::kInvalidArgument,
+                  "save_device_host_concurrent_gb is 'auto', which needs memory_limit_options.max_transfer_concurrent_gb");
+    regulator.emplace(*most * static_cast<double>(kGigabyte) / kGib);
+    device_limit = static_cast<std::int64_t>(regulator->min_gib() * kGib);
+  }
+
+  // The device-to-host limit of the save that begins now.
+  std::optional<std::int64_t> next_device_limit() {
+    if (!regulator) return device_limit;
+    const auto& readings = options.memory_limit_options;
+    if (readings.read_memory) {
+      const double surge = readings.expected_surge_gib ? readings.expected_surge_gib() : 0;
+      const double next = regulator->next_limit(static_cast<double>(*device_limit) / kGib, readings.read_memory(), surge);
+      device_limit = static_cast<std::int64_t>(next * kGib);
+    }
+    return device_limit;
+  }
+
+  [[nodiscard]] const TypeHandlerRegistry& registry() const {
+    return options.type_handler_registry ? *options.type_handler_registry : default_type_handler_registry();
+  }
+
+  std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args, bool background) {
+    const std::lock_guard lock(mutex);
+    if (closed) throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed; nothing can be saved with it any more");
+    const std::optional<std::int64_t> device = next_device_limit();
+    checkpoint::SaveContext context;
+    context.options = &options;
+    context.registry = &registry();
+    context.executor = executor.get();
+    context.limiter = std::make_shared<ByteLimiter>(save_limit);
+    context.device_host_limiter = std::make_shared<ByteLimiter>(device);
+    context.memory = std::min(options.memory, static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
+    context.background = background;
+    return checkpoint::start_save(absolute(directory), args, context);
+  }
+
+  [[nodiscard]] checkpoint::RestoreContext restore_context() const {
+    checkpoint::RestoreContext context;
+    context.options = &options;
+    context.registry = &registry();
+    context.executor = executor.get();
+    context.limiter = std::make_shared<ByteLimiter>(restore_limit);
+    context.memory = std::min(options.memory, static_cast<std::uint64_t>(restore_limit));
+    return context;
+  }
+
+  void wait() {
+    std::vector<std::shared_future<void>> waiting;
+    {
+      const std::lock_guard lock(mutex);
+      waiting.swap(saves);
+    }
+    for (const auto& save : waiting) save.wait();
+  }
+
+  PyTreeCheckpointHandlerOptions options;
+  std::int64_t save_limit = 0;
+  std::int64_t restore_limit = 0;
+  std::optional<std::int64_t> device_limit;
+  std::optional<MemoryRegulator> regulator;
+  std::unique_ptr<Executor> executor;  // null: the process's
+  std::mutex mutex;
+  bool closed = false;
+  std::vector<std::shared_future<void>> saves;  // in the background
+};
+
+PyTreeCheckpointHandler::PyTreeCheckpointHandler() : PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions{}) {}
+
+PyTreeCheckpointHandler::PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {}
+
+PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->wait(); }
+
+void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSaveArgs& args) {
+  state_->start_save(directory, args, false)();
+}
+
+std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(const std::string& directory, const PyTreeSaveArgs& args) {
+  std::shared_future<void> save = std::async(std::launch::async, state_->start_save(directory, args, true)).share();
+  const std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->saves, [](const auto& one) { return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+  state_->saves.push_back(save);
+  return {save};
+}
+
+void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
+  const std::string path = absolute(directory);
+  if (!directory_exists(path)) throw Error(Code::kNotFound, path + ": there is no such folder to finalize");
+  checkpoint::check_array_metadatas(path, state_->options.array_metadata_validator);
+  checkpoint::merge_process_databases(path, !state_->options.use_zarr3 && state_->options.enable_post_merge_validation);
+  for (const TypeHandlerPtr& handler : state_->registry().handlers()) handler->finalize(path);
+  sync_tree(path);
+}
+
+Tree PyTreeCheckpointHandler::restore(const std::string& directory, const PyTreeRestoreArgs& args) const {
+  return checkpoint::restore_item(absolute(directory), args, state_->restore_context());
+}
+
+PyTreeMetadata PyTreeCheckpointHandler::metadata(const std::string& directory) const {
+  return checkpoint::item_metadata(absolute(directory), state_->restore_context());
+}
+
+void PyTreeCheckpointHandler::close() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closed = true;
+  }
+  state_->wait();
+}
+
+}  // namespace cairn

@@ -1,0 +1,177 @@
+// pytree_restore.cc -- which leaves are wanted, which handlers read them, and the tree they are poured into.
+#include <cairn/base/file.h>
+#include <cairn/checkpoint/leaf_args.h>
+#include <cairn/checkpoint/leaf_restorer.h>
+#include <cairn/checkpoint/pytree_restore.h>
+#include <cairn/checkpoint/pytree_transform.h>
+#include <cairn/structure.h>
+#include <cairn/tree/rich_types.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace cairn::checkpoint {
+namespace {
+
+Tree stored_leaf(const TensorInfo& leaf, std::size_t position, bool rich_types) {
+  if (const auto empty = empty_node_of(leaf.kind, rich_types)) return Tree(*empty);
+  if (leaf.kind == "placeholder") return Tree(Placeholder{});
+  return Tree(CustomLeaf::of(position));
+}
+
+// Whether the structure is known only in part, or from older files, so that older rules hold.
+bool is_legacy(const PytreeItem& item) {
+  return item.structure != Structure::kTreeMetadata ||
+         std::any_of(item.values.begin(), item.values.end(), [](const LeafValue& value) { return value.inside != nullptr; });
+}
+
+// ---- without a target ----
+
+Tree restore_as_stored(const std::shared_ptr<const StoredItem>& item, const Tree& stored, const PyTreeRestoreArgs& args,
+                       const RestoreContext& context) {
+  std::vector<WantedLeaf> wanted;
+  for (const TreeEntry& entry : flatten(stored))
+    if (const auto* position = entry.value.custom<std::size_t>())
+      wanted.push_back({entry.path, *position, restore_args_at(args.restore_args, entry.path)});
+  std::vector<TreeEntry> restored = LeafRestorer(item, context).run(wanted);
+  std::size_t next = 0;
+  return map_leaves(stored, [&](const KeyPath& /*path*/, const Tree& leaf) {
+    if (leaf.custom<std::size_t>() == nullptr) return leaf;
+    return std::move(restored[next++].value);
+  });
+}
+
+// ---- with a target ----
+
+// The leaves of the target that older rules look up: all of them, and what else is stored does not matter.
+std::vector<KeyPath> plan_legacy(const Tree& stored, const Tree& target) {
+  std::vector<KeyPath> paths;
+  for (TreeEntry& entry : flatten(target)) {
+    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
+    const Tree* node = node_at(stored, entry.path);
+    if (node == nullptr) throw Error(Code::kNotFound, "the target has a leaf at " + path_text(entry.path) + ", which is not stored");
+    if (node->custom<std::size_t>() != nullptr) paths.push_back(std::move(entry.path));
+  }
+  return paths;
+}
+
+// Where an empty node is stored and the target has a leaf, the empty node is restored; so is a placeholder, unless the restore is
+// partial: then the target's value stays. A placeholder of the target stays, unless the restore is partial: then it is a leaf.
+void add_nothings(const Tree& source, const Tree& target, bool partial, std::vector<TreeEntry>& restored) {
+  for (TreeEntry& entry : flatten(target)) {
+    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
+    if (!partial && std::holds_alternative<Placeholder>(entry.value.value())) continue;
+    const Tree* node = node_at(source, entry.path);
+    if (node == nullptr) continue;
+    if (std::holds_alternative<EmptyNode>(node->value()) || (!partial && std::holds_alternative<Placeholder>(node->value())))
+      restored.push_back({std::move(entry.path), *node});
+  }
+}
+
+Tree restore_into_target(const std::shared_ptr<const StoredItem>& item, const Tree& stored, const PyTreeRestoreArgs& args,
+                         const RestoreContext& context) {
+  const Tree& target = *args.item;
+  const Tree source = stored_form(stored);
+  const std::vector<KeyPath> paths = is_legacy(item->item())
+                                         ? plan_legacy(source, target)
+                                         : plan_restore(source, target, args.partial_restore ? Fit::kPartial : Fit::kExact);
+  std::vector<WantedLeaf> wanted;
+  for (const KeyPath& path : paths) {
+    const auto* position = node_at(source, path)->custom<std::size_t>();
+    if (position == nullptr) continue;  // a placeholder is stored there
+    AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, path);
+    fill_from_target(leaf_args, *node_at(target, path));
+    wanted.push_back({path, *position, std::move(leaf_args)});
+  }
+  std::vector<TreeEntry> restored = LeafRestorer(item, context).run(wanted);
+  add_nothings(source, target, args.partial_restore, restored);
+  return pour(target, std::move(restored));
+}
+
+// A tree that no file describes: that of the target, of leaves whose types are not known.
+void describe_by(PytreeItem& item, const Tree& target) {
+  for (TreeEntry& entry : flatten(stored_form(target))) {
+    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
+    TensorInfo& leaf = item.tensors.emplace_back();
+    leaf.name = param_name(entry.path);
+    leaf.path = std::move(entry.path);
+    leaf.dtype_name = handlers::kUnknownDtype;
+    item.values.emplace_back();
+  }
+}
+
+PytreeItem open_item(const std::string& directory, const RestoreContext& context) {
+  if (!directory_exists(directory)) throw Error(Code::kNotFound, directory + ": there is no such folder to restore from");
+  OpenOptions open;
+  open.threads = context.options->threads;
+  open.memory = context.memory;
+  return open_pytree_structure({"", directory, ItemKind::kPytree, ""}, context.options->aggregate_filename, open);
+}
+
+std::shared_ptr<const StoredItem> stored_item(PytreeItem item, const RestoreContext& context) {
+  return std::make_shared<const StoredItem>(std::move(item), context.executor, context.memory);
+}
+
+}  // namespace
+
+std::shared_ptr<const StoredItem> open_stored_item(const std::string& directory, const RestoreContext& context) {
+  return stored_item(open_item(directory, context), context);
+}
+
+ParamInfo stored_param_info(const std::shared_ptr<const StoredItem>& item, const TensorInfo& leaf, const RestoreContext& context) {
+  const PytreeItem& of = item->item();
+  ParamInfo info;
+  info.name = leaf.name;
+  info.keypath = leaf.path;
+  info.parent_dir = of.item.path;
+  info.is_ocdbt_checkpoint = of.storage != ArrayStorage::kFolders;
+  info.use_zarr3 = of.zarr_format == 3 || (of.zarr_format == 0 && context.options->use_zarr3);
+  info.value_typestr = leaf.kind;
+  info.raise_array_data_missing_error = of.missing == zarr::MissingChunk::kError;
+  info.byte_limiter = context.limiter;
+  info.is_prioritized_key_fn = context.options->is_prioritized_key_fn;
+  info.reader = item;
+  return info;
+}
+
+Tree stored_tree(const PytreeItem& item, bool rich_types) {
+  if (rich_types && !item.metadata.rich_types.empty()) {
+    std::map<std::string, std::size_t> by_path;
+    for (std::size_t i = 0; i < item.tensors.size(); ++i) by_path.emplace(path_text(item.tensors[i].path), i);
+    return map_leaves(parse_rich_types(item.metadata.rich_types), [&](const KeyPath& path, const Tree& leaf) {
+      const auto it = by_path.find(path_text(path));
+      if (it != by_path.end()) return stored_leaf(item.tensors[it->second], it->second, true);
+      if (std::holds_alternative<EmptyNode>(leaf.value())) return leaf;
+      throw Error(Code::kDataLoss, item.item.path + ": value_metadata_tree has a leaf at " + path_text(path) + " that tree_metadata lacks");
+    });
+  }
+  std::vector<TreeEntry> entries;
+  entries.reserve(item.tensors.size());
+  for (std::size_t i = 0; i < item.tensors.size(); ++i)
+    entries.push_back({item.tensors[i].path, stored_leaf(item.tensors[i], i, rich_types)});
+  return unflatten(std::move(entries));
+}
+
+Tree restore_item(const std::string& directory, const PyTreeRestoreArgs& args, const RestoreContext& context) {
+  PytreeItem opened = open_item(directory, context);
+  if (opened.structure == Structure::kNames) {
+    if (!args.item)
+      throw Error(Code::kNotFound, directory + ": no structure could be identified: there is no _METADATA and no file '" +
+                                       context.options->aggregate_filename +
+                                       "'; give a target, or open it by the names of its arrays (cairn::open)");
+    describe_by(opened, *args.item);
+  }
+  if (args.transforms && args.legacy_transform_fn)
+    throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");
+  // The older ways of restoring take a chunk that is missing for fill values.
+  if (args.transforms || args.legacy_transform_fn) opened.missing = zarr::MissingChunk::kFill;
+  const std::shared_ptr<const StoredItem> item = stored_item(std::move(opened), context);
+  if (args.transforms) return restore_transformed(item, args, context);
+  if (args.legacy_transform_fn) return restore_by_function(item, args, context);
+  if (item->item().tensors.empty()) throw Error(Code::kInvalidArgument, directory + ": the checkpoint's tree is empty: nothing was saved");
+  const Tree stored = stored_tree(item->item(), context.options->pytree_metadata_options.support_rich_types);
+  return args.item ? restore_into_target(item, stored, args, context) : restore_as_stored(item, stored, args, context);
+}
+
+}  // namespace cairn::checkpoint

@@ -1,0 +1,43 @@
+// stored_item.h -- what is stored of one item, as type handlers ask for it: arrays are opened when they are wanted.
+#pragma once
+
+#include <cairn/base/executor.h>
+#include <cairn/checkpoint/pytree_item.h>
+#include <cairn/handlers.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace cairn::checkpoint {
+
+class StoredItem : public ItemReader {
+ public:
+  // The item as open_pytree_structure leaves it. executor null: the process's.
+  StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory);
+
+  [[nodiscard]] const PytreeItem& item() const { return item_; }
+  [[nodiscard]] std::vector<TensorInfo> arrays(std::span<const std::string_view> names) const override;
+  [[nodiscard]] std::optional<std::string> sharding(const std::string& name) const override;
+  [[nodiscard]] std::string random_key_impl(const std::string& name) const override;
+  void read(std::span<const Read> reads) const override;
+  [[nodiscard]] std::string string(const std::string& name) const override;
+
+ private:
+  [[nodiscard]] const zarr::ZarrArray& opened(std::string_view name) const;
+
+  PytreeItem item_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;  // of item_.tensors, the first of each name
+  Executor* executor_;
+  std::uint64_t memory_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<std::string, zarr::ZarrArray> opened_;  // never taken out: references stay valid
+  mutable handlers::ValueStreams streams_;
+};
+
+}  // namespace cairn::checkpoint

@@ -1,0 +1,116 @@
+// faulty_store.h -- decorators of stores: one that passes everything on, to be changed by others, and one of which operations fail.
+#pragma once
+
+#include <cairn/kvstore.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cairn::testing {
+
+class ForwardingStore : public KvStore {
+ public:
+  explicit ForwardingStore(StorePtr base) : base_(std::move(base)) {}
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return base_->read(key, range); }
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    return base_->read_into(key, offset, out);
+  }
+  std::optional<SharedBytes> map(std::string_view key) const override { return base_->map(key); }
+  std::optional<std::uint64_t> size(std::string_view key) const override { return base_->size(key); }
+  std::optional<Location> locate(std::string_view key) const override { return base_->locate(key); }
+  std::vector<ListEntry> list(std::string_view prefix) const override { return base_->list(prefix); }
+  void write(std::string_view key, ByteView value) override { base_->write(key, value); }
+  void remove(std::string_view key) override { base_->remove(key); }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    return base_->replace_if(key, expected, value);
+  }
+  std::unique_ptr<Appender> append(std::string_view key) override { return base_->append(key); }
+  std::string describe(std::string_view key) const override { return base_->describe(key); }
+
+ private:
+  StorePtr base_;
+};
+
+// When and how operations fail.
+struct StoreFault {
+  int operation = 0;   // the first that fails, counted from 0
+  bool lasts = false;  // all that come after it fail, too: the disk is gone, or the process is about to be
+  bool reads = false;  // whether reading counts, and may fail
+  // Whether the operation that fails has happened all the same, as when the answer of a file server is lost.
+  bool happens = false;
+};
+
+class FaultyStore final : public ForwardingStore {
+ public:
+  FaultyStore(StorePtr base, StoreFault fault) : ForwardingStore(std::move(base)), fault_(fault) {}
+
+  // Whether any operation has failed.
+  [[nodiscard]] bool failed() const { return count_ > fault_.operation; }
+
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    return on_read([&] { return ForwardingStore::read(key, range); });
+  }
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    return on_read([&] { return ForwardingStore::read_into(key, offset, out); });
+  }
+  std::optional<SharedBytes> map(std::string_view key) const override {
+    return on_read([&] { return ForwardingStore::map(key); });
+  }
+  std::optional<std::uint64_t> size(std::string_view key) const override {
+    return on_read([&] { return ForwardingStore::size(key); });
+  }
+  std::vector<ListEntry> list(std::string_view prefix) const override {
+    return on_read([&] { return ForwardingStore::list(prefix); });
+  }
+  void write(std::string_view key, ByteView value) override {
+    step([&] { ForwardingStore::write(key, value); });
+  }
+  void remove(std::string_view key) override {
+    step([&] { ForwardingStore::remove(key); });
+  }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    return step([&] { return ForwardingStore::replace_if(key, expected, value); });
+  }
+  std::unique_ptr<Appender> append(std::string_view key) override {
+    return std::make_unique<FaultyAppender>(*this, step([&] { return ForwardingStore::append(key); }));
+  }
+
+ private:
+  class FaultyAppender final : public Appender {
+   public:
+    FaultyAppender(FaultyStore& store, std::unique_ptr<Appender> base) : store_(store), base_(std::move(base)) {}
+    void append(std::span<const ByteView> parts) override {
+      store_.step([&] { base_->append(parts); });
+    }
+    [[nodiscard]] std::uint64_t size() const override { return base_->size(); }
+    void commit() override {
+      store_.step([&] { base_->commit(); });
+    }
+
+   private:
+    FaultyStore& store_;
+    std::unique_ptr<Appender> base_;
+  };
+
+  template <class F>
+  std::invoke_result_t<F> on_read(F f) const {
+    return fault_.reads ? step(f) : f();
+  }
+  template <class F>
+  std::invoke_result_t<F> step(F f) const {
+    const int number = count_++;
+    const bool fails = number == fault_.operation || (fault_.lasts && number > fault_.operation);
+    if (fails && fault_.happens) (void)f();
+    if (fails) throw Error(Code::kIo, "the disk is gone");
+    return f();
+  }
+
+  StoreFault fault_;
+  mutable std::atomic<int> count_ = 0;
+};
+
+}  // namespace cairn::testing
