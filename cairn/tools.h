@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cairn/compression.h>
+#include <cairn/formats.h>
 #include <cairn/reader.h>
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,10 +54,16 @@ std::string printable(std::string_view text);
 
 enum class Paint : std::uint8_t { kPlain, kAnsi };  // kAnsi: with colour escapes
 
-// The pytree, drawn with box characters: one line a node.
-std::string draw_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlain);
+enum class TreeNotes : std::uint8_t {
+  kNone,
+  kShardings,  // below each array that was sharded: how, and which device held what
+};
 
-// A sharding as JAX users write it: "P('x', None) on (x: 2, y: 4)"; "cpu:0"; "" for none; the text itself if it is neither.
+// The pytree, drawn with box characters: one line a node, and its notes.
+std::string draw_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlain, TreeNotes notes = TreeNotes::kNone);
+
+// A stored sharding in one line: "NamedSharding(x=4,y=2; P('x', None))", "SingleDeviceSharding(cpu:0)"; "" for none; the text
+// itself if it is neither.
 std::string sharding_text(std::string_view json);
 
 // A readable preview of an array, as NumPy prints one; long ones are summarised.
@@ -132,15 +140,16 @@ enum class LeafState : std::uint8_t { kSame, kDifferent, kOnlyInA, kOnlyInB, kUn
 struct DiffSide {
   std::string kind, dtype_name;
   Shape shape;
-  std::string text;   // of a string that differs
-  std::string error;  // why it cannot be read; "" if it can
+  std::string random_key_impl;  // of a typed PRNG key
+  std::string text;             // of a string that differs
+  std::string error;            // why it cannot be read; "" if it can
 };
 struct LeafDiff {
   std::string name;
   std::optional<std::string> item;
   LeafState state = LeafState::kSame;
   DiffSide a, b;                     // empty where the leaf is not there
-  std::vector<std::string> differs;  // "kind", "dtype", "shape", "values"
+  std::vector<std::string> differs;  // "kind", "dtype", "shape", "random_key", "values"
   std::vector<std::string> noted;    // the same words: what differs, but does not count
   std::optional<ValueDiff> values;   // if they were compared and are not all equal
 };
@@ -163,9 +172,29 @@ Shape element_index(std::span<const std::int64_t> shape, std::uint64_t element);
 // open throws passes through.
 VerifyReport verify(const std::string& path, const OpenOptions& options = {}, const ProgressFn& progress = {});
 
+// ---- transforming ----
+
+struct TransformReport {
+  std::vector<std::pair<std::string, std::string>> made;  // key, and what it is made of; leaves that stay as they are left out
+  std::vector<std::string> unused;                        // stored leaves that nothing is made of
+  std::uint64_t read_bytes = 0;                           // of the leaves that something is made of
+};
+struct Transformed {
+  std::unique_ptr<Checkpoint> checkpoint;
+  TransformReport report;
+};
+// The checkpoint that rules (JSON, docs/transforms.md) make of another: renamed, dropped, cast, turned, joined and cut leaves, and sums
+// with low-rank products. Lazy: a box of it that is read reads the boxes that it is made of, with at most about `memory` bytes in between.
+// Throws invalid_argument that names the rule by its JSON pointer.
+Transformed transform(std::shared_ptr<const Checkpoint> source, std::string_view rules, std::uint64_t memory = std::uint64_t{1} << 30U);
+
+// The same with rules from a file.
+Transformed transform_by_file(std::shared_ptr<const Checkpoint> source, const std::string& rules_path,
+                              std::uint64_t memory = std::uint64_t{1} << 30U);
+
 // ---- converting ----
 
-// "safetensors", "npz", "orbax" (OCDBT and Zarr v2), "orbax-zarr3" (OCDBT and Zarr v3), "orbax-files" (a folder per parameter).
+// "safetensors", "npz", "msgpack", "orbax" (OCDBT and Zarr v2), "orbax-zarr3" (OCDBT and Zarr v3), "orbax-files" (a folder per parameter).
 std::span<const std::string_view> convert_formats();
 
 struct ConvertOptions {
@@ -175,7 +204,9 @@ struct ConvertOptions {
   std::optional<DType> dtype;                               // cast every floating array, but no scalar, to this
   bool skip_unsupported = false;                            // leave out what the target cannot hold, and list it
   bool replace = false;
-  std::optional<std::uint64_t> max_shard_bytes;  // of safetensors files
+  bool dry_run = false;                           // decide and report, but write nothing
+  std::optional<std::uint64_t> max_shard_bytes;   // of safetensors files
+  std::optional<MsgpackDialect> msgpack_dialect;  // of msgpack files; none: kFlaxState, which flax restores into any state
   // Of Orbax checkpoints, as in SaveOptions.
   Compression compression;
   std::optional<std::int64_t> chunk_bytes;
@@ -225,6 +256,31 @@ struct CompactedDatabase {
 // version alone; each appears whole or stays as it was. Older versions are gone, also for who has them open.
 std::vector<CompactedDatabase> compact(const std::string& path, const OpenOptions& options = {}, OrphanFiles orphans = OrphanFiles::kKeep);
 std::string compact_json(const std::vector<CompactedDatabase>& databases);
+
+// ---- measuring ----
+
+struct BenchOptions {
+  std::uint64_t size = std::uint64_t{1} << 30U;  // bytes of the tree, and of the files beside it; needs twice as much memory
+  ProgressFn progress;
+};
+struct BenchFigure {
+  std::string name;
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+};
+struct BenchReport {
+  std::string folder;  // that was measured
+  std::string file_system;
+  std::uint64_t free_bytes = 0;  // before
+  std::size_t threads = 0;
+  std::uint64_t size = 0;
+  std::string why_buffered;  // why saves there go through the page cache; "": they go past it (O_DIRECT)
+  std::vector<BenchFigure> machine, cairn;
+};
+// What the storage can do and what Cairn does on it. `folder` must not exist: it is made, and removed however this ends. io if
+// there is not enough space, unavailable if there is not enough memory, before anything is written.
+BenchReport bench(const std::string& folder, const BenchOptions& options = {});
+std::string bench_json(const BenchReport& report);
 
 // ---- raw structures ----
 

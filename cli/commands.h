@@ -23,6 +23,7 @@ void setup_verify(CLI::App& app, int& status);
 void setup_convert(CLI::App& app, int& status);
 void setup_compact(CLI::App& app, int& status);
 void setup_clean(CLI::App& app, int& status);
+void setup_bench(CLI::App& app, int& status);
 void setup_dump(CLI::App& app, int& status);
 void setup_completion(CLI::App& app, int& status);
 

@@ -21,6 +21,8 @@ struct ConvertArguments {
   std::string compression = "auto";
   std::string chunk_bytes;
   std::string target_file_bytes;
+  std::string transform;
+  std::string dialect;
   bool json = false;
   ConvertOptions options;
 };
@@ -50,6 +52,12 @@ Compression parse_compression(const std::string& text) {
   throw UsageError("--compression '" + text + "': expected auto, none, zstd, zstd:1 to zstd:19, blosc, or blosc:0 to blosc:9");
 }
 
+MsgpackDialect parse_dialect(const std::string& text) {
+  if (text == "flax") return MsgpackDialect::kFlaxState;
+  if (text == "orbax") return MsgpackDialect::kOrbax;
+  throw UsageError("--dialect '" + text + "': expected flax or orbax");
+}
+
 void finish_arguments(ConvertArguments& arguments) {
   ConvertOptions& options = arguments.options;
   for (const auto& text : arguments.rename) options.rename.push_back(parse_rename(text));
@@ -59,6 +67,7 @@ void finish_arguments(ConvertArguments& arguments) {
       throw UsageError("--dtype: unknown element type '" + arguments.dtype + "'; expected a name such as bfloat16 or float32");
   }
   if (!arguments.shard_bytes.empty()) options.max_shard_bytes = parse_size(arguments.shard_bytes);
+  if (!arguments.dialect.empty()) options.msgpack_dialect = parse_dialect(arguments.dialect);
   options.compression = parse_compression(arguments.compression);
   if (!arguments.chunk_bytes.empty()) options.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
   if (!arguments.target_file_bytes.empty()) options.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
@@ -77,7 +86,7 @@ std::string list_text(std::string_view label, const std::vector<std::pair<std::s
 std::string report_text(const ConvertReport& report, double seconds) {
   std::string text = list_text("renamed ", report.renamed, "->");
   text += list_text("left out", report.skipped, "--");
-  if (!report.scalars.empty()) text += fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "Python scalar"));
+  if (!report.scalars.empty()) text += fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
   if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
   for (const auto& file : report.files) text += "wrote    " + printable(file) + "\n";
   text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"), bytes_text(report.bytes), duration_text(seconds));
@@ -87,15 +96,42 @@ std::string report_text(const ConvertReport& report, double seconds) {
   return text + "\n";
 }
 
+// What --dry-run says of the rules, and of what would be written.
+std::string plan_text(const TransformReport* transformed, const Checkpoint& checkpoint, const ConvertReport& report,
+                      const ConvertOptions& options) {
+  std::string text;
+  if (transformed != nullptr) {
+    for (const auto& [key, from] : transformed->made) text += "make     " + printable(key) + " = " + printable(from) + "\n";
+    for (const auto& name : transformed->unused) text += "not read " + printable(name) + "\n";
+    text += "read     " + bytes_text(transformed->read_bytes) + "\n";
+  }
+  for (const std::size_t i : select_tensors(checkpoint, options.include, options.exclude)) {
+    const TensorInfo& tensor = checkpoint.tensors()[i];
+    text += "leaf     " + printable(tensor.name) + " " + (tensor.is_array() ? tensor.dtype_name + shape_text(tensor.shape) : tensor.kind) +
+            "\n";
+  }
+  text += list_text("renamed ", report.renamed, "->") + list_text("left out", report.skipped, "--");
+  return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"), bytes_text(report.bytes));
+}
+
 int run_convert(ConvertArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   finish_arguments(arguments);
-  const auto checkpoint = open_source(arguments.source);
+  Transformed source{open_source(arguments.source), {}};
+  const bool transformed = !arguments.transform.empty();
+  if (transformed) {
+    arguments.options.memory /= 2;  // one half for what is computed on the way
+    source = transform_by_file(std::move(source.checkpoint), arguments.transform, arguments.options.memory);
+  }
   ConvertReport report;
   {
     ProgressBar bar("converting");
     arguments.options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-    report = convert(*checkpoint, arguments.target, arguments.options);
+    report = convert(*source.checkpoint, arguments.target, arguments.options);
+  }
+  if (arguments.options.dry_run && !arguments.json) {
+    out().write(plan_text(transformed ? &source.report : nullptr, *source.checkpoint, report, arguments.options));
+    return kGood;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   out().write(arguments.json ? convert_json(report) : report_text(report, seconds));
@@ -109,12 +145,13 @@ void setup_convert(CLI::App& app, int& status) {
   ConvertOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
   add_source(*command, arguments->source);
-  command->add_option("DST", arguments->target, "What to write: NAME.safetensors, NAME.npz, or a folder for an Orbax checkpoint")
+  command
+      ->add_option("DST", arguments->target, "What to write: NAME.safetensors, NAME.npz, NAME.msgpack, or a folder for an Orbax checkpoint")
       ->required();
   command
       ->add_option("--to", options.format,
-                   "safetensors, npz, orbax (OCDBT, Zarr v2), orbax-zarr3, or\norbax-files (a folder per parameter; default: by "
-                   "the\nextension of DST)")
+                   "safetensors, npz, msgpack, orbax (OCDBT, Zarr v2),\norbax-zarr3, or orbax-files (a folder per parameter;\n"
+                   "default: by the extension of DST)")
       ->type_name("FORMAT");
   command->add_option("--include", options.include, "Only names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
   command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
@@ -123,9 +160,20 @@ void setup_convert(CLI::App& app, int& status) {
                    "Replace what REGEX (ECMAScript) matches in names;\n$1 is its first group; may be repeated")
       ->type_name("REGEX=TEXT")
       ->allow_extra_args(false);
+  command
+      ->add_option("--transform", arguments->transform,
+                   "Rules that rename, drop, cast, transpose, stack, split, ...\nleaves on the way (docs/transforms.md)")
+      ->type_name("RULES.json");
+  command->add_flag("--dry-run", options.dry_run, "Say what would be read and written, and write nothing");
   command->add_option("--dtype", arguments->dtype, "Cast floating arrays, but no scalars, to this type")->type_name("TYPE");
   command->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes, "Split into safetensors files of at most this size")
       ->type_name("SIZE");
+  command
+      ->add_option(
+          "--dialect", arguments->dialect,
+          "Of msgpack files: flax (as flax.serialization.to_bytes:\nlists and tuples are dicts \"0\", \"1\", ...; the default), or\n"
+          "orbax (they stay lists and tuples)")
+      ->type_name("DIALECT");
   command
       ->add_option("--compression", arguments->compression,
                    "Of Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), none, zstd[:LEVEL], blosc[:LEVEL]")
@@ -146,6 +194,8 @@ void setup_convert(CLI::App& app, int& status) {
       "  cairn convert ckpt model.safetensors --include 'params.*' --rename '^params\\.='\n"
       "  cairn convert ckpt model.safetensors --dtype bfloat16 --shard-bytes 5GB --skip-unsupported\n"
       "  cairn convert ckpt arrays.npz --exclude 'opt_state.*'\n"
+      "  cairn convert ckpt merged --to orbax --transform rules.json --dry-run\n"
+      "  cairn convert ckpt model.msgpack --item params\n"
       "  cairn convert model.safetensors checkpoints/0 --to orbax --as-item default");
   command->callback([arguments, &status] { status = run_convert(*arguments); });
 }

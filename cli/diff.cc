@@ -51,6 +51,10 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+std::string key_text(const DiffSide& side) {
+  return side.random_key_impl.empty() ? "no PRNG key" : "PRNG key " + printable(side.random_key_impl);
+}
+
 // What differs, in the order in which it matters.
 std::string difference_text(const LeafDiff& leaf) {
   std::string text;
@@ -58,6 +62,7 @@ std::string difference_text(const LeafDiff& leaf) {
   if (has(leaf.differs, "kind")) add(printable(leaf.a.kind) + " -> " + printable(leaf.b.kind));
   if (has(leaf.differs, "dtype")) add(printable(leaf.a.dtype_name) + " -> " + printable(leaf.b.dtype_name));
   if (has(leaf.differs, "shape")) add(shape_text(leaf.a.shape) + " -> " + shape_text(leaf.b.shape));
+  if (has(leaf.differs, "random_key")) add(key_text(leaf.a) + " -> " + key_text(leaf.b));
   if (has(leaf.differs, "values")) add(leaf.values ? values_text(leaf) : quoted(leaf.a.text) + " -> " + quoted(leaf.b.text));
   return text;
 }
@@ -69,7 +74,7 @@ std::string row(std::string_view paint, std::string_view label, const std::strin
 
 std::string leaf_text(const LeafDiff& leaf) {
   const Style& style = stdout_style();
-  const std::string name = printable(leaf.item ? *leaf.item + "/" + leaf.name : leaf.name);
+  const std::string name = printable(full_name(leaf));
   switch (leaf.state) {
     case LeafState::kSame:
       return "";
@@ -94,9 +99,10 @@ std::string notes_text(const DiffReport& report) {
   std::map<std::pair<std::string, std::string>, std::uint64_t> sorts;
   for (const LeafDiff& leaf : report.leaves)
     for (const std::string& noted : leaf.noted) {
-      const auto what = noted == "kind"    ? std::pair(leaf.a.kind, leaf.b.kind)
-                        : noted == "dtype" ? std::pair(leaf.a.dtype_name, leaf.b.dtype_name)
-                                           : std::pair(std::string("values"), std::string());
+      const auto what = noted == "kind"         ? std::pair(leaf.a.kind, leaf.b.kind)
+                        : noted == "dtype"      ? std::pair(leaf.a.dtype_name, leaf.b.dtype_name)
+                        : noted == "random_key" ? std::pair(key_text(leaf.a), key_text(leaf.b))
+                                                : std::pair(std::string("values"), std::string());
       ++sorts[what];
     }
   std::string text;

@@ -17,7 +17,7 @@ struct LsOptions {
   bool json = false;
 };
 
-std::string full_name(const TensorInfo& t) { return printable(t.item ? *t.item + "/" + t.name : t.name); }
+std::string shown_name(const TensorInfo& t) { return printable(t.full_name()); }
 
 std::string type_text(const TensorInfo& t) {
   if (!t.is_described()) return "unreadable";
@@ -31,7 +31,7 @@ std::string short_text(const Checkpoint& checkpoint, std::span<const std::size_t
   Table table({{"", Align::kLeft, {}}, {"", Align::kLeft, style.cyan}, {"", Align::kLeft, {}}});
   for (const std::size_t i : indices) {
     const TensorInfo& t = checkpoint.tensors()[i];
-    table.add({full_name(t), type_text(t), shape_of(t)});
+    table.add({shown_name(t), type_text(t), shape_of(t)});
   }
   return table.text(false);
 }
@@ -51,7 +51,7 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
   for (const std::size_t i : indices) {
     const TensorInfo& t = checkpoint.tensors()[i];
     const bool chunked = t.is_array() && !t.chunk_shape.empty();
-    table.add({full_name(t), type_text(t), shape_of(t), bytes_text(t.nbytes), bytes_text(t.stored_nbytes), printable(t.kind),
+    table.add({shown_name(t), type_text(t), shape_of(t), bytes_text(t.nbytes), bytes_text(t.stored_nbytes), printable(t.kind),
                chunked ? shape_text(t.chunk_shape) : "", sharding_text(t.sharding)});
     nbytes += t.nbytes;
     stored += t.stored_nbytes;
@@ -71,7 +71,7 @@ int run_ls(LsOptions& options) {
   if (options.json) {
     out().write(tensors_json(*checkpoint, indices));
   } else if (options.names) {
-    for (const std::size_t i : indices) out().write(full_name(checkpoint->tensors()[i]) + "\n");
+    for (const std::size_t i : indices) out().write(shown_name(checkpoint->tensors()[i]) + "\n");
   } else {
     out().write(options.long_form ? long_text(*checkpoint, indices) : short_text(*checkpoint, indices));
   }

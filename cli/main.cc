@@ -30,7 +30,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer(
       "Every command takes a checkpoint of any format: an Orbax directory or step root, a .safetensors\n"
-      "file or its index, a flax msgpack file.\n\n"
+      "file or its index, an .npz or .npy file, a flax msgpack file.\n\n"
       "Exit status: 0 good; 1 the answer is no (damaged, different, no match); 2 wrong usage; 3 could not read or write.\n\n"
       "Examples:\n"
       "  cairn ls ckpt                     what is in it\n"
@@ -39,7 +39,7 @@ int run(int argc, char** argv) {
       "  cairn verify ckpt                 is every byte right?\n"
       "  cairn convert ckpt m.safetensors  into another format");
   for (const auto setup : {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_diff, setup_verify, setup_convert, setup_compact,
-                           setup_clean, setup_dump, setup_completion})
+                           setup_clean, setup_bench, setup_dump, setup_completion})
     setup(app, status);
   try {
     app.parse(argc, argv);

@@ -59,7 +59,7 @@ std::string title_line(const RowStyle& row) {
 
 std::string row_text(const TensorStats& s, const RowStyle& row) {
   const Style& style = stdout_style();
-  std::string name = printable(s.item ? *s.item + "/" + s.name : s.name);
+  std::string name = printable(full_name(s));
   const std::string numbers = fmt::format("{:>10} {:>10} {:>10} {:>10} {} {} {}", number(s.min), number(s.max), number(s.mean),
                                           number(s.stddev), count(s.zeros, {}), count(s.nans, style.red), count(s.infs, style.red));
   if (row.narrow) return fmt::format("{}  {}{}{}\n{}\n", name, style.cyan, s.dtype_name, style.reset, numbers);

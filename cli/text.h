@@ -13,6 +13,11 @@ std::string count_text(std::uint64_t count);  // "1,234,567"
 std::string duration_text(double seconds);    // "40 ms", "1.4 s", "2:05", "1:02:05"
 // "1 tensor", "2 tensors", "3 leaves"
 std::string plural(std::uint64_t count, std::string_view noun);
+// Of what a report says about a leaf: "item/name" where there are several items, else the name.
+template <class Leaf>
+std::string full_name(const Leaf& leaf) {
+  return leaf.item ? *leaf.item + "/" + leaf.name : leaf.name;
+}
 // How many columns a UTF-8 text takes, one a character.
 std::size_t display_width(std::string_view text);
 

@@ -4,15 +4,28 @@
 #include "terminal.h"
 
 namespace cairn::cli {
+namespace {
+
+struct TreeOptions {
+  Source source;
+  bool sharding = false;
+};
+
+}  // namespace
 
 void setup_tree(CLI::App& app, int& status) {
-  const auto source = std::make_shared<Source>();
+  const auto options = std::make_shared<TreeOptions>();
   CLI::App* command = app.add_subcommand("tree", "Draw the pytree");
-  add_source(*command, *source);
-  command->footer("Example:\n  cairn tree ckpt | less -R");
-  command->callback([source, &status] {
-    const auto checkpoint = open_source(*source);
-    out().write(draw_tree(*checkpoint, stdout_style().reset.empty() ? Paint::kPlain : Paint::kAnsi));
+  add_source(*command, options->source);
+  command->add_flag("--sharding", options->sharding, "Also how each array was sharded, and which device held which part");
+  command->footer(
+      "Examples:\n"
+      "  cairn tree ckpt | less -R\n"
+      "  cairn tree --sharding ckpt");
+  command->callback([options, &status] {
+    const auto checkpoint = open_source(options->source);
+    const Paint paint = stdout_style().reset.empty() ? Paint::kPlain : Paint::kAnsi;
+    out().write(draw_tree(*checkpoint, paint, options->sharding ? TreeNotes::kShardings : TreeNotes::kNone));
     status = status_of(*checkpoint);
   });
 }

@@ -49,6 +49,8 @@ void find_beside(const std::string& path, std::vector<std::string>& found) {
   const checkpoint::Listing listing = checkpoint::list_directory(full.parent_path().string());
   for (const auto& other : listing.folders)
     if (other.starts_with(name + std::string(checkpoint::kTemporaryMark))) found.push_back(checkpoint::join(listing.path, other));
+  for (const auto& other : listing.files)
+    if (is_temporary_of(other, name)) found.push_back(checkpoint::join(listing.path, other));
 }
 
 }  // namespace
@@ -70,7 +72,12 @@ std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
     const std::string target = leftover.substr(0, leftover.rfind(checkpoint::kTemporaryMark));
     done.restored = leftover.ends_with(checkpoint::kSetAsideMark) && !file_exists(target);
     if (mode == CleanMode::kShow) continue;
-    done.restored ? rename_tree(leftover, target) : remove_tree(leftover);
+    if (done.restored) {
+      rename_tree(leftover, target);
+      sync_parent(target);
+    } else {
+      remove_tree(leftover);
+    }
   }
   return cleaned;
 }

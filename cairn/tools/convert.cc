@@ -4,6 +4,7 @@
 
 #include <cairn/base/box.h>
 #include <cairn/base/executor.h>
+#include <cairn/tools/convert_msgpack.h>
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
 #include <cairn/tools/json_text.h>
@@ -40,7 +41,7 @@ class Fetcher {
       if (to != tensor.dtype) {
         out = MutableByteView(scratch_.data() + used, source_bytes(piece));
         add_casts({out, tensor.dtype, piece.out, to}, casts);
-        used += padded(out.size());
+        used += padded_size(out.size());
       }
       reader.add(index, Box::whole(tensor.shape), begin, out);
     }
@@ -53,8 +54,6 @@ class Fetcher {
   }
 
  private:
-  static std::size_t padded(std::size_t size) { return (size + 15) / 16 * 16; }  // keeps every element aligned
-
   // In blocks small enough to keep every worker busy.
   static void add_casts(const Cast& whole, std::vector<Cast>& casts) {
     constexpr std::size_t kBlock = std::size_t{1} << 20U;  // elements
@@ -75,7 +74,8 @@ class Fetcher {
   void reserve_scratch(std::span<const TensorPiece> pieces) {
     std::size_t size = 0;
     for (const TensorPiece& piece : pieces)
-      if (plan_.targets[piece.tensor].dtype != source_.tensors()[plan_.indices[piece.tensor]].dtype) size += padded(source_bytes(piece));
+      if (plan_.targets[piece.tensor].dtype != source_.tensors()[plan_.indices[piece.tensor]].dtype)
+        size += padded_size(source_bytes(piece));
     if (size > scratch_.size()) scratch_ = Buffer(size);
   }
 
@@ -88,6 +88,7 @@ class Fetcher {
 
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options) {
   ConvertPlan plan = plan_conversion(source, target, options);
+  if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {
     write_orbax(source, plan, target, options);
     plan.report.files = {target};
@@ -101,6 +102,9 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
     write.memory = plan.memory;
     write.progress = options.progress;
     write_npz(target, plan.targets, fetch, write);
+    plan.report.files = {target};
+  } else if (plan.report.format == "msgpack") {
+    write_as_msgpack({source, plan}, target, fetch, options);
     plan.report.files = {target};
   } else {
     SafetensorsWriteOptions write;

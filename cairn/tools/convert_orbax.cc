@@ -18,8 +18,8 @@ checkpoint::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan
     leaf.text = source.read_string(index);
   }
   if (!tensor.is_array()) return leaf;
-  // Whatever another format calls them, to Orbax they are host arrays.
-  if (!leaf.is_array()) leaf.kind = "np.ndarray";
+  // Whatever another format calls them, to Orbax they are scalars or host arrays.
+  if (!leaf.is_array()) leaf.kind = tensor.kind == "np.generic" || tensor.kind == "complex" ? "scalar" : "np.ndarray";
   leaf.dtype = plan.targets[number].dtype;
   leaf.source_dtype = tensor.dtype;
   leaf.shape = tensor.shape;
@@ -56,10 +56,9 @@ void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::s
   item.leaves.reserve(order.size());
   for (const std::size_t number : order) item.leaves.push_back(make_leaf(source, plan, number));
   item.custom_metadata = source.info().custom_metadata;
-  item.fetch = [&](std::span<const ReadRequest> requests) {
-    std::vector<ReadRequest> of_source(requests.begin(), requests.end());
-    for (ReadRequest& request : of_source) request.tensor = plan.indices[order[request.tensor]];
-    source.read(of_source, {});
+  item.fetch = [&](std::span<ReadRequest> requests) {
+    for (ReadRequest& request : requests) request.tensor = plan.indices[order[request.tensor]];
+    source.read(requests, {});
   };
   checkpoint::save_item(target, item, save_options(plan, options));
 }

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxNamed = 20;        // leaves spelled out in one error
 constexpr std::size_t kMaxRenamable = 4096;  // bytes of a name: the regex engine's stack grows with the text
 constexpr std::uint64_t kBuffers = 2;        // that the writer makes of its memory: one is read into while the other is written
 
-constexpr std::array<std::string_view, 5> kFormats = {"safetensors", "npz", "orbax", "orbax-zarr3", "orbax-files"};
+constexpr std::array<std::string_view, 6> kFormats = {"safetensors", "npz", "msgpack", "orbax", "orbax-zarr3", "orbax-files"};
 
 std::string choose_format(const std::string& target, const std::string& format) {
   if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return format;
@@ -26,8 +26,9 @@ std::string choose_format(const std::string& target, const std::string& format) 
   }
   if (target.ends_with(".safetensors")) return "safetensors";
   if (target.ends_with(".npz")) return "npz";
+  if (target.ends_with(".msgpack")) return "msgpack";
   throw Error(Code::kInvalidArgument,
-              target + ": the extension names no format: expected .safetensors or .npz, or --to FORMAT (orbax makes a folder)");
+              target + ": the extension names no format: expected .safetensors, .npz or .msgpack, or --to FORMAT (orbax makes a folder)");
 }
 
 void check_options(const ConvertOptions& options, const std::string& format) {
@@ -36,6 +37,8 @@ void check_options(const ConvertOptions& options, const std::string& format) {
                 "floating arrays can be cast to a floating type only, not to " + std::string(dtype_name(*options.dtype)));
   if (options.max_shard_bytes && format != "safetensors")
     throw Error(Code::kInvalidArgument, format + " files cannot be split into shards");
+  if (options.msgpack_dialect && format != "msgpack")
+    throw Error(Code::kInvalidArgument, "a dialect is for msgpack files, not for " + format);
   const bool orbax = options.compression != Compression() || options.chunk_bytes || options.target_file_bytes || options.item;
   if (orbax && !is_orbax_format(format))
     throw Error(Code::kInvalidArgument, "compression, chunks, data files and items are for Orbax checkpoints, not for " + format);
@@ -78,13 +81,13 @@ class Renamer {
   std::vector<std::pair<std::regex, std::string>> rules_;
 };
 
-std::string full_name(const TensorInfo& t) { return t.item ? *t.item + "/" + t.name : t.name; }
-
 // Why the target cannot hold this leaf; "" if it can.
 std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format) {
+  if (!t.error.empty()) return t.error;
   if (is_orbax_format(format)) return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
-  if (t.dtype_name == "string") return "a string";
   if (t.kind == "placeholder") return "a placeholder without data";
+  if (format == "msgpack") return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
+  if (t.dtype_name == "string") return "a string";
   if (!t.is_array()) return "an empty node (" + t.kind + ")";
   if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
   if (format == "safetensors" && !safetensors_dtype(dtype)) return "elements of type " + t.dtype_name;
@@ -100,8 +103,12 @@ std::string list_text(const std::vector<std::pair<std::string, std::string>>& le
   return out;
 }
 
+bool is_scalar(const TensorInfo& t) { return t.kind == "scalar" || t.kind == "complex" || t.kind == "np.generic"; }
+
+bool holds_trees(std::string_view format) { return is_orbax_format(format) || format == "msgpack"; }
+
 DType target_dtype(const TensorInfo& t, const ConvertOptions& options) {
-  const bool castable = dtype_kind(t.dtype) == DTypeKind::kFloat && t.kind != "scalar";
+  const bool castable = dtype_kind(t.dtype) == DTypeKind::kFloat && !is_scalar(t);
   return options.dtype && castable ? *options.dtype : t.dtype;
 }
 
@@ -117,6 +124,7 @@ void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& pl
   for (std::size_t i = 0; i < plan.targets.size(); ++i) {
     const TensorInfo& t = source.tensors()[plan.indices[i]];
     const std::size_t size = dtype_size(plan.targets[i].dtype);
+    if (size == 0) continue;  // a text or an empty node
     const auto most = static_cast<std::int64_t>(plan.memory / kBuffers / size);
     plan.targets[i].cut = static_cast<std::uint64_t>(cut_elements(t, Box::whole(t.shape), most)) * size;
   }
@@ -132,25 +140,24 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   ConvertPlan plan;
   plan.report.format = choose_format(target, options.format);
   check_options(options, plan.report.format);
-  const bool orbax = is_orbax_format(plan.report.format);
   const Renamer renamer(options.rename);
   std::map<std::string, std::string> taken;  // new name -> old
   std::vector<std::pair<std::string, std::string>> unsupported;
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
     const TensorInfo& t = source.tensors()[index];
-    if (!t.error.empty()) throw Error(Code::kDataLoss, full_name(t) + ": " + t.error);
+    if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
     const DType dtype = target_dtype(t, options);
     if (std::string why = obstacle(t, dtype, plan.report.format); !why.empty()) {
-      unsupported.emplace_back(full_name(t), std::move(why));
+      unsupported.emplace_back(t.full_name(), std::move(why));
       continue;
     }
     std::string name = renamer.apply(t.name);
-    const auto [other, added] = taken.try_emplace(name, full_name(t));
+    const auto [other, added] = taken.try_emplace(name, t.full_name());
     if (!added)
       throw Error(Code::kInvalidArgument, "two leaves would both be named '" + printable(name) + "': " + printable(other->second) +
-                                              " and " + printable(full_name(t)) + "; choose with --item or --exclude, or --rename one");
+                                              " and " + printable(t.full_name()) + "; choose with --item or --exclude, or --rename one");
     if (name != t.name) plan.report.renamed.emplace_back(t.name, name);
-    if (t.kind == "scalar" && !orbax) plan.report.scalars.push_back(name);
+    if (is_scalar(t) && !holds_trees(plan.report.format)) plan.report.scalars.push_back(name);
     if (dtype != t.dtype) ++plan.report.cast;
     plan.indices.push_back(index);
     plan.paths.push_back(renamed_path(t, name));
@@ -163,7 +170,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                                             "; leave them out with --skip-unsupported, or name them with --exclude");
   plan.report.skipped = std::move(unsupported);
   plan.report.tensors = plan.targets.size();
-  if (!orbax) plan_memory(source, options.memory, plan);
+  if (!is_orbax_format(plan.report.format)) plan_memory(source, options.memory, plan);
   return plan;
 }
 

@@ -17,9 +17,6 @@ namespace {
 
 constexpr std::size_t kBlock = 16384;                             // elements: their float64 copies stay in the second-level cache
 constexpr std::uint64_t kBatchBytes = std::uint64_t{128} << 20U;  // of both sides: as fast as more, and less memory to touch
-constexpr std::size_t kAlign = 64;
-
-std::string full_name(const TensorInfo& t) { return t.item ? *t.item + "/" + t.name : t.name; }
 
 enum class LeafType { kArray, kString, kEmpty };
 LeafType type_of(const TensorInfo& t) {
@@ -27,7 +24,10 @@ LeafType type_of(const TensorInfo& t) {
   return t.dtype_name.empty() ? LeafType::kEmpty : LeafType::kString;
 }
 
-DiffSide side_of(const TensorInfo& t) { return {t.kind, t.dtype_name, t.shape, "", t.error}; }
+DiffSide side_of(const Checkpoint& checkpoint, std::size_t i) {
+  const TensorInfo& t = checkpoint.tensors()[i];
+  return {t.kind, t.dtype_name, t.shape, checkpoint.random_key_impl(i), "", t.error};
+}
 
 // Two arrays to compare, and the leaf of the report that tells.
 struct Job {
@@ -102,8 +102,8 @@ class ValueComparison {
       const auto n = static_cast<std::size_t>(piece.count);
       piece.at_a = size_a;
       piece.at_b = size_b;
-      size_a += (n * piece.job->rule.size_a + kAlign - 1) / kAlign * kAlign;
-      size_b += (n * piece.job->rule.size_b + kAlign - 1) / kAlign * kAlign;
+      size_a += padded_size(n * piece.job->rule.size_a);
+      size_b += padded_size(n * piece.job->rule.size_b);
     }
     grow(buffer_a_, size_a);
     grow(buffer_b_, size_b);
@@ -230,12 +230,12 @@ class Pairing {
     // A name that is there twice is paired in order.
     std::unordered_map<std::string, std::deque<std::size_t>> named;
     const auto of_b = select_tensors(b_, options_.include, options_.exclude);
-    for (const std::size_t i : of_b) named[full_name(b_.tensors()[i])].push_back(i);
+    for (const std::size_t i : of_b) named[b_.tensors()[i].full_name()].push_back(i);
     std::vector<bool> paired(b_.tensors().size());
     for (const std::size_t i : select_tensors(a_, options_.include, options_.exclude)) {
-      const auto found = named.find(full_name(a_.tensors()[i]));
+      const auto found = named.find(a_.tensors()[i].full_name());
       if (found == named.end() || found->second.empty()) {
-        add_single(a_.tensors()[i], LeafState::kOnlyInA);
+        add_single(a_, i, LeafState::kOnlyInA);
         continue;
       }
       paired[found->second.front()] = true;
@@ -243,17 +243,17 @@ class Pairing {
       found->second.pop_front();
     }
     for (const std::size_t i : of_b)
-      if (!paired[i]) add_single(b_.tensors()[i], LeafState::kOnlyInB);
+      if (!paired[i]) add_single(b_, i, LeafState::kOnlyInB);
     return std::move(jobs_);
   }
 
  private:
-  void add_single(const TensorInfo& t, LeafState state) {
+  void add_single(const Checkpoint& checkpoint, std::size_t i, LeafState state) {
     LeafDiff leaf;
-    leaf.name = t.name;
-    leaf.item = t.item;
+    leaf.name = checkpoint.tensors()[i].name;
+    leaf.item = checkpoint.tensors()[i].item;
     leaf.state = state;
-    (state == LeafState::kOnlyInA ? leaf.a : leaf.b) = side_of(t);
+    (state == LeafState::kOnlyInA ? leaf.a : leaf.b) = side_of(checkpoint, i);
     report_.leaves.push_back(std::move(leaf));
   }
 
@@ -263,8 +263,8 @@ class Pairing {
     LeafDiff& leaf = report_.leaves.emplace_back();
     leaf.name = a.name;
     leaf.item = a.item;
-    leaf.a = side_of(a);
-    leaf.b = side_of(b);
+    leaf.a = side_of(a_, ia);
+    leaf.b = side_of(b_, ib);
     const Job job{ia, ib, report_.leaves.size() - 1, {a.dtype, b.dtype, a.element_size, b.element_size, options_.rtol, options_.atol}};
     const bool same_sort = type_of(a) == type_of(b);
     if (a.kind != b.kind || !same_sort) {
@@ -275,8 +275,18 @@ class Pairing {
     if (type_of(a) == LeafType::kString) compare_strings(a_, b_, job, leaf);
     if (type_of(a) != LeafType::kArray) return;
     const bool comparable = compare_arrays(a, b, options_, leaf);
+    compare_random_keys(leaf);
     const bool readable = a.error.empty() && b.error.empty();
     if (comparable && readable && a.element_size > 0 && b.element_size > 0) jobs_.push_back(job);  // '|S0' has no bytes
+  }
+
+  // A format that has no PRNG keys cannot say whether its numbers are one.
+  void compare_random_keys(LeafDiff& leaf) const {
+    const std::string& a = leaf.a.random_key_impl;
+    const std::string& b = leaf.b.random_key_impl;
+    if (a == b) return;
+    const bool counts = options_.strict || a_.info().format == b_.info().format || (!a.empty() && !b.empty());
+    (counts ? leaf.differs : leaf.noted).emplace_back("random_key");
   }
 
   const Checkpoint& a_;

@@ -27,6 +27,7 @@ Json side_json(const DiffSide& side, bool with_text) {
   const bool array = described && side.dtype_name != "string";
   JsonObject out{
       {"kind", side.kind}, {"dtype", described ? Json(side.dtype_name) : Json()}, {"shape", array ? shape_json(side.shape) : Json()}};
+  if (!side.random_key_impl.empty()) out.emplace_back("random_key_impl", side.random_key_impl);
   if (with_text) out.emplace_back("text", side.text);
   if (!side.error.empty()) out.emplace_back("error", side.error);
   return out;

@@ -1,6 +1,8 @@
 // draw.cc -- the pytree as a drawing, one line a node.
 #include <cairn/tools.h>
 
+#include <cairn/tools/draw_sharding.h>
+
 #include <map>
 #include <tuple>
 
@@ -55,7 +57,8 @@ class Arena {
 
 std::string leaf_text(const TensorInfo& t) {
   if (!t.is_described()) return "unreadable";
-  if (t.is_array()) return t.dtype_name + " " + shape_text(t.shape) + (t.kind == "scalar" ? " scalar" : "");
+  if (t.is_array())
+    return t.dtype_name + " " + shape_text(t.shape) + (t.kind == "scalar" ? " scalar" : t.kind == "np.generic" ? " NumPy scalar" : "");
   return t.dtype_name.empty() ? t.kind : t.dtype_name;
 }
 
@@ -63,14 +66,26 @@ struct Palette {
   std::string_view line, leaf, end;
 };
 
+// What is said of a leaf below its own line.
+std::string notes_text(const TensorInfo& t, const std::string& prefix, const Palette& palette) {
+  std::string out;
+  if (t.sharding.empty() || !t.is_array() || !t.is_described()) return out;
+  for (const std::string& line : sharding_lines(t.sharding, t.shape))
+    out.append(palette.line).append(prefix).append("  ").append(line).append(palette.end).append("\n");
+  return out;
+}
+
 }  // namespace
 
-std::string draw_tree(const Checkpoint& checkpoint, Paint paint) {
+std::string draw_tree(const Checkpoint& checkpoint, Paint paint, TreeNotes notes) {
   const Palette palette = paint == Paint::kAnsi ? Palette{"\x1b[2m", "\x1b[36m", "\x1b[0m"} : Palette{};
   Arena arena;
   for (const auto& tensor : checkpoint.tensors()) arena.add(tensor);
   std::string out = printable(checkpoint.info().path) + "\n";
-  if (const auto* leaf = arena.node(0).leaf) out += leaf_text(*leaf) + "\n";
+  if (const auto* leaf = arena.node(0).leaf) {
+    out += leaf_text(*leaf) + "\n";
+    if (notes == TreeNotes::kShardings) out += notes_text(*leaf, "", palette);
+  }
 
   // Depth first with a stack of our own; `prefix` carries the bars of the levels above.
   struct Level {
@@ -99,6 +114,7 @@ std::string draw_tree(const Checkpoint& checkpoint, Paint paint) {
     out += '\n';
     prefix_sizes.push_back(prefix.size());
     prefix += last ? "    " : "│   ";
+    if (node.leaf != nullptr && notes == TreeNotes::kShardings) out += notes_text(*node.leaf, prefix, palette);
     stack.push_back({index});
   }
   return out;

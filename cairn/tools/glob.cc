@@ -81,7 +81,7 @@ std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint, std::span<
                                         std::span<const std::string> exclude) {
   const auto matches = [](std::span<const std::string> patterns, const TensorInfo& t) {
     for (const auto& pattern : patterns)
-      if (glob_match(pattern, t.name) || (t.item && glob_match(pattern, *t.item + "/" + t.name))) return true;
+      if (glob_match(pattern, t.name) || (t.item && glob_match(pattern, t.full_name()))) return true;
     return false;
   };
   std::vector<std::size_t> chosen;

@@ -16,7 +16,8 @@ constexpr std::string_view kFilePrefix = "file://";
   throw Error(Code::kInvalidArgument,
               path +
                   ": no checkpoint: expected an Orbax checkpoint or step root (a directory with _METADATA, manifest.ocdbt, "
-                  "_CHECKPOINT_METADATA or step directories), a .safetensors file or its .index.json, or a flax msgpack file");
+                  "_CHECKPOINT_METADATA or step directories), a .safetensors file or its .index.json, an .npz or .npy file, or a flax "
+                  "msgpack file");
 }
 
 // These formats are one tree in one version. A choice that nothing looks at would be a question answered wrongly.
@@ -72,6 +73,10 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
       return open_safetensors(path, options);
     case Format::kMsgpack:
       return open_msgpack(path, options);
+    case Format::kNpz:
+      return open_npz(path, options);
+    case Format::kNpy:
+      return open_npy(path, options);
     case Format::kOrbax:
       return open_orbax(path, options);
   }

@@ -1,95 +1,18 @@
-"""The `cairn` binary as a user meets it: statuses, streams, terminals, JSON, completion. CAIRN_BIN names the binary."""
+"""The `cairn` binary as a user meets it: statuses, streams, JSON."""
 
-import fcntl
 import json
 import os
 import pathlib
-import pty
-import select
 import shutil
 import struct
 import subprocess
-import termios
-import time
 
 import flax.serialization
 import numpy as np
 import pytest
 import safetensors.numpy
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
-COMMANDS = ["ls", "info", "tree", "cat", "stats", "diff", "verify", "convert", "compact", "clean", "dump", "completion"]
-GOOD, NO, USAGE, FAILURE = 0, 1, 2, 3
-
-
-def run(*args, **kwargs):
-    kwargs.setdefault("timeout", 60)
-    return subprocess.run([CAIRN, *map(str, args)], capture_output=True, **kwargs)
-
-
-def good(*args):
-    done = run(*args)
-    assert (done.returncode, done.stderr) == (GOOD, b""), done
-    return done.stdout.decode()
-
-
-def bad(status, *args):
-    """The message of a command that must fail: one line on standard error, nothing on standard output."""
-    done = run(*args)
-    assert done.returncode == status, done
-    assert done.stdout == b""
-    lines = done.stderr.decode().splitlines()
-    assert lines[0].startswith("cairn: "), lines
-    assert len(lines) == 1 or lines[1].startswith("Try: cairn"), lines
-    return lines[0]
-
-
-def on_terminal(*args, columns=100, **env):
-    """The status of `cairn args` and what it shows on a terminal so many columns wide."""
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"} | env
-    process = subprocess.Popen([CAIRN, *map(str, args)], stdin=its, stdout=its, stderr=its, env=environment, start_new_session=True)
-    os.close(its)
-    shown = b""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if not select.select([ours], [], [], 1)[0]:
-            continue
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:  # Linux says so when the other end is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    return process.wait(timeout=60), shown.decode()
-
-
-@pytest.fixture(scope="module")
-def tensors():
-    rng = np.random.default_rng(7)
-    return {
-        "params.embed": rng.standard_normal((64, 32)).astype(np.float32),
-        "params.layers.0.w": rng.standard_normal((8, 4)).astype(np.float16),
-        "params.layers.1.w": rng.standard_normal((8, 4)).astype(np.float16),
-        "step": np.array(17, np.int64),
-        "mask": np.array([True, False, True]),
-        "odd": np.array([np.nan, np.inf, -np.inf, 0.0, 1.5], np.float32),
-    }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, tensors):
-    folder = tmp_path_factory.mktemp("cli")
-    safetensors.numpy.save_file(tensors, folder / "a.safetensors", metadata={"format": "np"})
-    tree = {"layers": [{"w": np.ones((2, 3), np.float32)}], "name": "grüße", "n": 3, "none": None, "empty": {}}
-    (folder / "a.msgpack").write_bytes(flax.serialization.msgpack_serialize(flax.serialization.to_state_dict(tree)))
-    safetensors.numpy.save_file({"big": np.arange(1 << 22, dtype=np.float32)}, folder / "big.safetensors")
-    (folder / "note.txt").write_text("hello\n")
-    return folder
+from command import CAIRN, COMMANDS, FAILURE, GOOD, NO, ROOT, USAGE, bad, good, run
 
 
 # ---- statuses and messages ----
@@ -188,41 +111,6 @@ def test_a_closed_pipe_ends_it_quietly(folder, args):
     done = subprocess.run([CAIRN, *args], stdout=write, stderr=subprocess.PIPE, timeout=60, restore_signals=True)
     os.close(write)
     assert (done.returncode, done.stderr) == (GOOD, b"")
-
-
-# ---- terminals ----
-
-
-def test_colour_only_on_terminals(folder):
-    path = folder / "a.safetensors"
-    for command in (["ls", path], ["ls", "-l", path], ["info", path], ["tree", path], ["stats", path], ["verify", path], ["ls", "--help"]):
-        assert "\x1b" not in good(*command)
-        assert "\x1b[" in on_terminal(*command)[1], command
-        assert "\x1b" not in on_terminal(*command, NO_COLOR="1")[1], command
-        assert "\x1b" not in on_terminal(*command, TERM="dumb")[1], command
-    status, shown = on_terminal("ls", "missing")
-    assert status == FAILURE and "\x1b[31mcairn:\x1b[0m missing" in shown
-
-
-def test_bytes_are_not_written_to_a_terminal(folder):
-    status, shown = on_terminal("cat", folder / "a.safetensors", "odd", "--raw")
-    assert status == USAGE and "terminal" in shown
-
-
-def test_a_narrow_terminal_is_respected(folder):
-    for columns in (40, 60, 80, 200):
-        status, shown = on_terminal("ls", "-l", folder / "a.safetensors", columns=columns, NO_COLOR="1")
-        assert status == GOOD
-        rows = shown.splitlines()[:-1]
-        assert max(map(len, rows)) <= max(columns, len("params.layers.0.w  float16")), rows
-        assert ("too narrow for" in shown.splitlines()[-1]) == (columns < 80)
-
-
-def test_names_cannot_drive_the_terminal(tmp_path):
-    safetensors.numpy.save_file({"a\x1b]0;owned\x07b\n": np.zeros(1, np.float32)}, tmp_path / "a.safetensors")
-    for command in ("ls", "tree", "stats", "verify"):
-        assert "a\\x1b]0;owned\\x07b\\x0a" in good(command, tmp_path / "a.safetensors"), command
-    assert json.loads(good("ls", "--json", tmp_path / "a.safetensors"))[0]["name"] == "a\x1b]0;owned\x07b\n"
 
 
 # ---- what they print ----
@@ -348,7 +236,7 @@ def test_diff_of_steps_and_damage(tmp_path):
 def test_convert_reports(folder, tmp_path):
     bad(USAGE, "convert", folder / "a.msgpack", tmp_path / "a.npz")
     text = good("convert", folder / "a.msgpack", tmp_path / "a.npz", "--skip-unsupported", "--rename", "^layers=l")
-    for part in ("layers.0.w -> l.0.w", "name", "none", "empty", "1 Python scalar", str(tmp_path / "a.npz")):
+    for part in ("layers.0.w -> l.0.w", "name", "none", "empty", "1 scalar", str(tmp_path / "a.npz")):
         assert part in text
     assert sorted(np.load(tmp_path / "a.npz").files) == ["l.0.w", "n"]
     bad(FAILURE, "convert", folder / "a.msgpack", tmp_path / "a.npz", "--skip-unsupported")
@@ -382,6 +270,13 @@ def test_clean(tmp_path):
     # The leftovers of a checkpoint that never came to be are found by its name.
     (tmp_path / "never.orbax-checkpoint-tmp").mkdir()
     assert "removed" in good("clean", tmp_path / "never")
+    # Those of a file, too, and of no other.
+    for name in ("w.npz.cairn-tmp-0a1b", "w.npz.bak.cairn-tmp-0a1b", "w.npz"):
+        (tmp_path / name).write_bytes(b"half")
+    assert "removed" in good("clean", tmp_path / "w.npz")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["root", "w.npz", "w.npz.bak.cairn-tmp-0a1b"]
+    for name in ("w.npz.bak.cairn-tmp-0a1b", "w.npz"):
+        (tmp_path / name).unlink()
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["root"]
 
 
@@ -429,82 +324,3 @@ def test_dump(folder, tmp_path):
     (tmp_path / "shard").write_bytes(b"chunk" + index + b"\0\0\0\0")
     assert json.loads(good("dump", tmp_path / "shard", "--shard-index", 2)) == {"crc32c": "wrong", "chunks": [{"offset": 0, "nbytes": 5}, None]}
     bad(FAILURE, "dump", tmp_path / "shard", "--shard-index", 2**60)
-
-
-# ---- completion ----
-
-
-def with_cairn(folder):
-    """An environment in which the command is found."""
-    bin = folder / "bin"
-    bin.mkdir(exist_ok=True)
-    if not (bin / "cairn").exists():
-        (bin / "cairn").symlink_to(pathlib.Path(CAIRN).resolve())
-    return os.environ | {"PATH": f"{bin}:{os.environ['PATH']}"}
-
-
-def complete(folder, *words):
-    """What bash offers for the last word."""
-    script = """
-        source <(cairn completion bash)
-        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cairn; printf '%s\\n' "${COMPREPLY[@]}"
-    """
-    done = subprocess.run(["bash", "-c", script, "bash", "cairn", *map(str, words)], capture_output=True, text=True, timeout=60, env=with_cairn(folder))
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-def test_bash_completion(folder):
-    assert complete(folder, "c") == ["cat", "convert", "compact", "clean", "completion"]
-    assert "--skip-unsupported" in complete(folder, "convert", "--s")
-    assert complete(folder, "cat", folder / "a.safetensors", "params.l") == ["params.layers.0.w", "params.layers.1.w"]
-    assert complete(folder, "ls", folder / "note") == [str(folder / "note.txt")]
-    assert complete(folder, "completion", "z") == ["zsh"]
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_completions_name_every_command(shell):
-    text = good("completion", shell)
-    assert all(command in text for command in COMMANDS)
-
-
-def test_fish_completion(folder):
-    script = folder / "cairn.fish"
-    script.write_text(good("completion", "fish"))
-
-    def offered(line):
-        done = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"], capture_output=True, text=True, timeout=60, cwd=folder, env=with_cairn(folder))
-        assert done.stderr == ""
-        return [entry.split("\t")[0] for entry in done.stdout.splitlines()]
-
-    assert sorted(offered("cairn c")) == ["cat", "clean", "compact", "completion", "convert"]
-    assert offered("cairn convert --skip") == ["--skip-unsupported"]
-    assert offered("cairn cat a.safetensors params.l") == ["params.layers.0.w", "params.layers.1.w"]
-    assert offered("cairn completion z") == ["zsh"]
-
-
-def test_zsh_completion(folder):
-    """Each line is completed by the first press of a key in a new shell: the script is loaded then."""
-    functions = folder / "zsh"
-    functions.mkdir()
-    (functions / "_cairn").write_text(good("completion", "zsh"))
-
-    def completed(line):
-        script = f"""
-            zmodload zsh/zpty
-            zpty shell 'PS1= TERM=dumb zsh -f -i'
-            zpty -w shell 'fpath=({functions} $fpath); autoload -Uz compinit; compinit -u -D; stty -echo; print READY'
-            zpty -r shell out '*READY*READY*'
-            zpty -w shell $'bindkey "^X" accept-line; zle -N show; show() {{ print -r -- "<$BUFFER>"; exit }}; bindkey "^B" show; print SET'
-            zpty -r shell out '*SET*SET*'
-            zpty -n -w shell $'{line}\\t\\x02'
-            zpty -r shell out '*<*>*'
-            print -r -- "$out"
-        """
-        done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, timeout=60, cwd=folder, env=with_cairn(folder))
-        return done.stdout.rsplit("<", 1)[1].split(">")[0]
-
-    assert completed("cairn conv") == "cairn convert "
-    assert completed("cairn convert --skip") == "cairn convert --skip-unsupported "
-    assert completed("cairn cat a.safetensors params.e") == "cairn cat a.safetensors params.embed "
-    assert completed("cairn cat --slice 0 a.safetensors params.e") == "cairn cat --slice 0 a.safetensors params.embed "

@@ -44,6 +44,36 @@ TEST(Diff, EqualBitsAreTheSame) {
   EXPECT_TRUE(report.leaves.empty());
 }
 
+// One typed PRNG key.
+class KeyCheckpoint : public MemoryCheckpoint {
+ public:
+  KeyCheckpoint(const std::string& format, std::string impl) : impl_(std::move(impl)) {
+    mutable_info().format = format;
+    add("key", make_array<std::uint32_t>(DType::kUint32, {4}, {1, 2, 3, 4}));
+  }
+  [[nodiscard]] std::string random_key_impl(std::size_t /*index*/) const override { return impl_; }
+
+ private:
+  std::string impl_;
+};
+
+TEST(Diff, RandomKeysOfOtherImplementationsDiffer) {
+  const KeyCheckpoint rbg("orbax", "rbg");
+  EXPECT_TRUE(diff(rbg, KeyCheckpoint("orbax", "rbg")).equal());
+  for (const auto& [format, impl] :
+       std::vector<std::pair<std::string, std::string>>{{"orbax", "unsafe_rbg"}, {"orbax", ""}, {"tensorflow", "unsafe_rbg"}}) {
+    const KeyCheckpoint other(format, impl);
+    const DiffReport report = diff(rbg, other);
+    EXPECT_EQ(report.different, 1U);
+    EXPECT_THAT(report.leaves.at(0).differs, ElementsAre("random_key"));
+    EXPECT_EQ(report.leaves[0].b.random_key_impl, impl);
+  }
+  const KeyCheckpoint numbers("npz", "");
+  EXPECT_TRUE(diff(rbg, numbers).equal()) << "that format knows no keys";
+  EXPECT_THAT(diff(rbg, numbers).leaves.at(0).noted, ElementsAre("random_key"));
+  EXPECT_FALSE(diff(numbers, rbg, {.strict = true}).equal());
+}
+
 TEST(Diff, CountsMeasuresAndPlaces) {
   const Array a = make_array<float>(DType::kFloat32, {2, 3}, {1, 2, 3, 4, 5, 0});
   const Array b = make_array<float>(DType::kFloat32, {2, 3}, {1, 2, 3, 4.5, 4, 0});

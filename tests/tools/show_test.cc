@@ -52,13 +52,11 @@ TEST(Summarize, CountsWhatThereIs) {
 
 TEST(ShardingText, NamesAxesAndDevices) {
   EXPECT_EQ(sharding_text(""), "");
-  EXPECT_EQ(sharding_text(R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})"), "cpu:0");
-  EXPECT_EQ(sharding_text(R"({"sharding_type": "NamedSharding", "shape": [2, 4], "axis_names": ["x", "y"],
-                              "partition_spec": [["x", "y"], null, "x"]})"),
-            "P(('x', 'y'), None, 'x') on (x: 2, y: 4)");
-  EXPECT_EQ(sharding_text(R"({"sharding_type": "NamedSharding", "shape": [1], "axis_names": ["x"], "partition_spec": []})"),
-            "P() on (x: 1)");
-  EXPECT_EQ(sharding_text("not json"), "not json");
+  EXPECT_EQ(sharding_text(R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})"), "SingleDeviceSharding(cpu:0)");
+  EXPECT_EQ(sharding_text(R"({"sharding_type": "NamedSharding", "shape": [2, 4, 1], "axis_names": ["x", "y", "\u001b"],
+                              "partition_spec": [["x", "y"], null, "\u001b"]})"),
+            R"(NamedSharding(x=2,y=4,\x1b=1; P(('x', 'y'), None, '\x1b')))");
+  EXPECT_EQ(sharding_text("not\njson"), "not\\x0ajson");
   EXPECT_EQ(sharding_text(R"({"sharding_type": "Other"})"), R"({"sharding_type": "Other"})");
 }
 
@@ -80,6 +78,55 @@ TEST(DrawTree, ShowsEveryNodeOnce) {
             "├── name  string\n"
             "└── none  None\n");
   EXPECT_NE(draw_tree(checkpoint, Paint::kAnsi).find("\x1b["), std::string::npos);
+}
+
+TEST(DrawTree, ShowsWhoHoldsWhat) {
+  MemoryCheckpoint checkpoint;
+  const std::string mesh = R"({"sharding_type": "NamedSharding", "shape": [2, 4], "axis_names": ["x", "y"], "partition_spec": )";
+  checkpoint.add("a.w", make_array<float>(DType::kFloat32, {4, 3}, {})).sharding = mesh + R"(["x"]})";
+  checkpoint.add("a.v", make_array<float>(DType::kFloat32, {8}, {})).sharding = mesh + R"(["y"]})";
+  checkpoint.add("b", make_array<float>(DType::kFloat32, {}, {})).sharding =
+      R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:3"})";
+  checkpoint.add("c", make_array<float>(DType::kFloat32, {3}, {})).sharding = mesh + R"(["x"]})";
+  checkpoint.add("d", make_array<float>(DType::kFloat32, {3}, {})).sharding = "\x1b";
+  checkpoint.add("e", make_array<float>(DType::kFloat32, {3}, {}));
+  EXPECT_EQ(draw_tree(checkpoint, Paint::kPlain, TreeNotes::kShardings),
+            "/memory\n"
+            "├── a\n"
+            "│   ├── w  float32 (4, 3)\n"
+            "│   │     NamedSharding(x=2,y=4; P('x'))\n"
+            "│   │     [0:2, 0:3]  devices 0-3\n"
+            "│   │     [2:4, 0:3]  devices 4-7\n"
+            "│   └── v  float32 (8,)\n"
+            "│         NamedSharding(x=2,y=4; P('y'))\n"
+            "│         [0:2]  devices 0, 4\n"
+            "│         [2:4]  devices 1, 5\n"
+            "│         [4:6]  devices 2, 6\n"
+            "│         [6:8]  devices 3, 7\n"
+            "├── b  float32 ()\n"
+            "│     SingleDeviceSharding(cpu:3)\n"
+            "│     []  device 3\n"
+            "├── c  float32 (3,)\n"
+            "│     NamedSharding(x=2,y=4; P('x'))\n"
+            "│     places nothing: dimension 0 of (3,) has 3 elements, which mesh axes 'x' cannot cut into 2 equal parts\n"
+            "├── d  float32 (3,)\n"
+            "│     \\x1b\n"
+            "│     places nothing: sharding: invalid JSON: not a value at byte 0\n"
+            "└── e  float32 (3,)\n");
+}
+
+TEST(DrawTree, ShowsTheFirstOfManyParts) {
+  MemoryCheckpoint checkpoint;
+  const auto sharded = [](int devices, const char* spec) {
+    return R"({"sharding_type": "NamedSharding", "axis_names": ["x", "y"], "shape": [)" + std::to_string(devices) +
+           R"(, 2], "partition_spec": )" + spec + "}";
+  };
+  checkpoint.add("many", make_array<float>(DType::kFloat32, {32}, {})).sharding = sharded(32, R"(["x"])");
+  checkpoint.add("apart", make_array<float>(DType::kFloat32, {2}, {})).sharding = sharded(32, R"(["y"])");
+  const std::string text = draw_tree(checkpoint, Paint::kPlain, TreeNotes::kShardings);
+  EXPECT_NE(text.find("[15:16]  devices 30, 31\n│     ... 16 more parts\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("[0:1]  devices 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, ... 16 more\n"), std::string::npos)
+      << text;
 }
 
 TEST(DrawTree, KeepsItemsApartAndSurvivesOddPaths) {

@@ -1,0 +1,113 @@
+// bench.cc -- cairn bench: what this machine's storage can do, and what Cairn does on it.
+#include "commands.h"
+#include "source.h"
+#include "terminal.h"
+#include "text.h"
+
+#include <fmt/format.h>
+#include <signal.h>  // sigtimedwait, pthread_sigmask
+#include <time.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <stop_token>
+#include <thread>
+
+namespace cairn::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct BenchArguments {
+  std::string folder = ".";
+  std::string size = "1GiB";
+  bool json = false;
+};
+
+// While it lives, the signals that end a program first remove the folder. It must be made before other threads are, which
+// inherit that these signals are not theirs.
+class RemoveOnSignal {
+ public:
+  explicit RemoveOnSignal(std::string folder) : folder_(std::move(folder)) {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+  }
+
+ private:
+  void watch(const std::stop_token& stop) {
+    constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 50'000'000};
+    while (!stop.stop_requested()) {
+      const int signal = sigtimedwait(&signals_, nullptr, &kPause);
+      if (signal < 0) continue;
+      std::error_code ignored;
+      // Other threads are still at work, and may make a file while the others go.
+      for (int i = 0; i < 100 && fs::exists(folder_, ignored); ++i) fs::remove_all(folder_, ignored);
+      ::signal(signal, SIG_DFL);
+      pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+      kill(getpid(), signal);
+    }
+  }
+
+  std::string folder_;
+  sigset_t signals_{};
+  std::jthread watcher_;
+};
+
+std::string rate_text(const BenchFigure& figure) {
+  return fmt::format("{:.2f} GB/s", static_cast<double>(figure.bytes) / figure.seconds / 1e9);
+}
+
+void show(const BenchReport& report) {
+  out().write(fmt::format("{} on {}, {} free; {}; {} of float32 in 8 arrays\n", printable(report.folder), report.file_system,
+                          bytes_text(report.free_bytes), plural(report.threads, "thread"), bytes_text(report.size)));
+  Table table({{"", Align::kLeft, {}}, {"", Align::kRight, {}}, {"", Align::kRight, {}}});
+  const auto add = [&](const char* title, const std::vector<BenchFigure>& figures) {
+    table.add({title, "", ""});
+    for (const BenchFigure& figure : figures) table.add({"  " + figure.name, rate_text(figure), duration_text(figure.seconds)});
+  };
+  add("this machine", report.machine);
+  add("Cairn", report.cairn);
+  out().write(table.text(false));
+  out().write(report.why_buffered.empty() ? "Large checkpoints are written here past the page cache (O_DIRECT).\n"
+                                          : "Checkpoints are written here through the page cache: " + report.why_buffered + ".\n");
+}
+
+void run_bench(const BenchArguments& arguments) {
+  BenchOptions options;
+  options.size = as_usage([&] { return parse_size(arguments.size); });
+  const fs::path base(arguments.folder);
+  if (std::error_code ignored; !fs::is_directory(base, ignored)) throw Failure(arguments.folder + ": is no folder");
+  const std::string folder = fs::absolute(base / fmt::format("cairn-bench-{}", getpid())).lexically_normal().string();
+  const RemoveOnSignal guard(folder);
+  ProgressBar bar("bench");
+  options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+  const BenchReport report = bench(folder, options);
+  bar.erase();
+  arguments.json ? out().write(bench_json(report)) : show(report);
+}
+
+}  // namespace
+
+void setup_bench(CLI::App& app, int& status) {
+  const auto arguments = std::make_shared<BenchArguments>();
+  CLI::App* command = app.add_subcommand("bench", "Measure what the storage here can do, and what Cairn does on it");
+  command->add_option("DIR", arguments->folder, "The folder to measure; default: the current one")->default_str("");
+  command->add_option("--size", arguments->size, "How much is written at a time; twice as much memory is used")->default_str("1GiB");
+  command->add_flag("--json", arguments->json, "An object for programs (docs/cli.md)");
+  command->footer(
+      "Writes and reads SIZE bytes of random numbers below DIR in every way that counts, saves them as a checkpoint, and\n"
+      "restores it. All files are in DIR/cairn-bench-PID and are removed at the end, also after Ctrl-C.\n"
+      "A save can be no faster than the faster of the two ways to write, a restore no faster than the read it stands below.\n"
+      "Sizes that the disk's own cache can hold flatter the disk: --size 8GiB tells more than the default.\n\n"
+      "Examples:\n"
+      "  cairn bench /checkpoints\n"
+      "  cairn bench /mnt/nfs --size 4GiB --json");
+  command->callback([arguments, &status] {
+    run_bench(*arguments);
+    status = kGood;
+  });
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,77 @@
+"""`cairn bench`: figures of every way, nothing left behind, and refusals before anything is written."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
+GOOD, USAGE, FAILURE = 0, 2, 3
+
+
+def bench(*args):
+    return subprocess.run([CAIRN, "bench", *map(str, args)], capture_output=True, timeout=300, text=True)
+
+
+def test_json_has_every_figure(tmp_path):
+    done = bench(tmp_path, "--size", "64MiB", "--json")
+    assert (done.returncode, done.stderr) == (GOOD, "")
+    report = json.loads(done.stdout)
+    assert report["folder"] == str(tmp_path) and report["size"] == 64 << 20 and report["threads"] >= 1
+    assert report["free_bytes"] > 64 << 20 and report["file_system"]
+    names = [figure["name"] for figure in report["machine"]]
+    direct = "write past the page cache, synced"
+    assert report["write_path"] == ("direct" if direct in names else "buffered")
+    assert (report["why_buffered"] is None) == (direct in names)
+    assert [name for name in names if name != direct] == ["copy in memory", "crc32c", "write through the page cache, synced", "read, not in the page cache", "read from the page cache"]
+    assert [figure["name"] for figure in report["cairn"]] == ["save, synced, every value with a checksum", "restore, not in the page cache", "restore from the page cache"]
+    for figure in report["machine"] + report["cairn"]:
+        assert figure["bytes"] == 64 << 20 and 0 < figure["seconds"] < 300
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_says_which_way_is_taken(tmp_path):
+    done = bench(tmp_path, "--size", "32MiB")
+    assert (done.returncode, done.stderr) == (GOOD, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"{tmp_path} on ") and lines[0].endswith(" 32.0 MiB of float32 in 8 arrays")
+    assert sum("GB/s" in line for line in lines) >= 8
+    assert "past the page cache" in lines[-1] or "through the page cache" in lines[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_after_a_signal(tmp_path, sent):
+    process = subprocess.Popen([CAIRN, "bench", tmp_path, "--size", "512MiB"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not list(tmp_path.glob("cairn-bench-*/data*")):
+        time.sleep(0.01)
+    process.send_signal(sent)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == -sent, "it was done before the signal came"
+    assert (output, errors) == (b"", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_space_is_refused_before_anything_is_written(tmp_path):
+    done = bench(tmp_path, "--size", "100T")
+    assert done.returncode == FAILURE and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"cairn: {tmp_path}: files of 104857664 MiB are to be written, but only ") and line.endswith("choose a smaller size or another folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_usage(tmp_path):
+    assert bench(tmp_path, "--size", "1MiB").returncode == USAGE
+    assert bench(tmp_path, "--size", "much").returncode == USAGE
+    missing = bench(tmp_path / "missing")
+    assert missing.returncode == FAILURE and missing.stderr == f"cairn: {tmp_path}/missing: is no folder\n"
+    (tmp_path / "closed").mkdir(mode=0o500)
+    if os.geteuid() != 0:
+        closed = bench(tmp_path / "closed", "--size", "32MiB")
+        assert closed.returncode == FAILURE and "closed" in closed.stderr

@@ -1,0 +1,32 @@
+"""Running the `cairn` binary: CAIRN_BIN names it."""
+
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
+COMMANDS = ["ls", "info", "tree", "cat", "stats", "diff", "verify", "convert", "compact", "clean", "bench", "dump", "completion"]
+GOOD, NO, USAGE, FAILURE = 0, 1, 2, 3
+
+
+def run(*args, **kwargs):
+    kwargs.setdefault("timeout", 60)
+    return subprocess.run([CAIRN, *map(str, args)], capture_output=True, **kwargs)
+
+
+def good(*args):
+    done = run(*args)
+    assert (done.returncode, done.stderr) == (GOOD, b""), done
+    return done.stdout.decode()
+
+
+def bad(status, *args):
+    """The message of a command that must fail: one line on standard error, nothing on standard output."""
+    done = run(*args)
+    assert done.returncode == status, done
+    assert done.stdout == b""
+    lines = done.stderr.decode().splitlines()
+    assert lines[0].startswith("cairn: "), lines
+    assert len(lines) == 1 or lines[1].startswith("Try: cairn"), lines
+    return lines[0]
