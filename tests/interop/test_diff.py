@@ -3,6 +3,8 @@
 import json
 import math
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import orbax.checkpoint as ocp
@@ -183,3 +185,18 @@ def test_damage_is_named_and_the_rest_compared(scratch):
     assert "w_1" in leaves["w_1"]["b"]["error"] and "error" not in leaves["w_1"]["a"]
     text = cairn_cli.run("diff", scratch / "a", scratch / "b", status=cairn_cli.IO).stdout.decode()
     assert "unreadable  w_1: in B: " in text and "different   w_2: " in text
+
+
+def test_random_keys_of_other_implementations(scratch):
+    """Two keys of the same numbers: only what Orbax records beside them tells them apart."""
+    keys = {impl: jax.random.wrap_key_data(jnp.arange(4, dtype=jnp.uint32), impl=impl) for impl in ("rbg", "unsafe_rbg")}
+    for impl, key in keys.items():
+        save(scratch / impl, {"key": key, "w": np.ones(3)})
+    assert cairn_cli.call("diff", scratch / "rbg", scratch / "rbg").returncode == cairn_cli.GOOD
+    report, leaves = diff(scratch / "rbg", scratch / "unsafe_rbg", status=cairn_cli.NO)
+    assert (report["same"], report["different"]) == (1, 1) and leaves["key"]["differs"] == ["random_key"]
+    assert (leaves["key"]["a"]["random_key_impl"], leaves["key"]["b"]["random_key_impl"]) == ("rbg", "unsafe_rbg")
+    assert b"PRNG key rbg -> PRNG key unsafe_rbg" in cairn_cli.call("diff", scratch / "rbg", scratch / "unsafe_rbg").stdout
+    cairn_cli.run("convert", scratch / "rbg", scratch / "a.npz")
+    report, leaves = diff(scratch / "rbg", scratch / "a.npz")
+    assert "random_key" in leaves["key"]["noted"]

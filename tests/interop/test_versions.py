@@ -77,7 +77,7 @@ def test_versions_that_are_not_there(database):
     path, _ = database
     for generation in (0, 100000, 2**63):
         assert f"manifest.ocdbt: there is no generation {generation}" in refused(path, "--generation", generation)
-    assert "manifest.ocdbt: there is no version committed at or before 981158400000000000 ns" in refused(path, "--at-time", "2001-02-03")
+    assert "manifest.ocdbt: there is no version committed at or before 981158400000000000 ns (2001-02-03 00:00:00.000 UTC)" in refused(path, "--at-time", "2001-02-03")
     assert "excludes" in refused(path, "--generation", 1, "--at-time", "2100-01-01", status=cairn_cli.USAGE)
     refused(path, "--generation", -1, status=cairn_cli.USAGE)
     for command in ("info", "verify"):  # a wrong question, not damage

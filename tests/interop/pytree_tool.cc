@@ -1,0 +1,100 @@
+// pytree_tool.cc -- drives PyTreeCheckpointHandler as a list of jobs on stdin says; trees are as in tree_json.h.
+//
+// In:  [{"op": "save" | "async_save" | "finalize" | "restore" | "metadata", "dir": folder, "options": {"use_ocdbt": true, ...},
+//        "item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata": text, "restore_args": tree,
+//        "partial": false}]
+// Out: for each job {"tree": ...}, {"done": true} or {"error": text, "code": "invalid_argument"}
+#include <cairn/base/json.h>
+#include <cairn/pytree_checkpoint_handler.h>
+
+#include <iostream>
+#include <iterator>
+#include <string>
+
+#include "tests/interop/tree_json.h"
+
+namespace {
+
+using namespace cairn;
+using namespace cairn::testing;
+
+const Json* given(const Json& json, const char* name) {
+  const Json* found = json.find(name);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+void set(const Json& json, const char* name, bool& flag) {
+  if (const Json* of = given(json, name)) flag = *of->as_bool();
+}
+void set(const Json& json, const char* name, std::optional<std::int64_t>& number) {
+  if (const Json* of = given(json, name)) number = of->as_int64();
+}
+
+PyTreeCheckpointHandlerOptions options_of(const Json& json) {
+  PyTreeCheckpointHandlerOptions options;
+  set(json, "use_ocdbt", options.use_ocdbt);
+  set(json, "use_zarr3", options.use_zarr3);
+  set(json, "use_compression", options.use_compression);
+  set(json, "support_rich_types", options.pytree_metadata_options.support_rich_types);
+  set(json, "save_concurrent_gb", options.save_concurrent_gb);
+  set(json, "restore_concurrent_gb", options.restore_concurrent_gb);
+  return options;
+}
+
+Json run(const Json& job) {
+  PyTreeCheckpointHandler handler(given(job, "options") ? options_of(*job.find("options")) : PyTreeCheckpointHandlerOptions{});
+  const std::string& op = *job.find("op")->as_string();
+  const std::string& directory = *job.find("dir")->as_string();
+  Json out;
+  if (op == "save" || op == "async_save") {
+    PyTreeSaveArgs args;
+    args.item = tree_from_json(*job.find("item"));
+    if (const Json* of = given(job, "save_args")) args.save_args = tree_from_json(*of);
+    set(job, "ocdbt_target_data_file_size", args.ocdbt_target_data_file_size);
+    if (const Json* of = given(job, "custom_metadata")) args.custom_metadata = *of->as_string();
+    if (op == "save")
+      handler.save(directory, args);
+    else
+      for (const auto& future : handler.async_save(directory, args)) future.get();
+    handler.finalize(directory);
+    out.set("done", true);
+  } else if (op == "finalize") {
+    handler.finalize(directory);
+    out.set("done", true);
+  } else if (op == "restore") {
+    PyTreeRestoreArgs args;
+    if (const Json* of = given(job, "item")) args.item = tree_from_json(*of);
+    if (const Json* of = given(job, "restore_args")) args.restore_args = tree_from_json(*of);
+    set(job, "partial", args.partial_restore);
+    out.set("tree", tree_to_json(handler.restore(directory, args)));
+  } else if (op == "metadata") {
+    const PyTreeMetadata metadata = handler.metadata(directory);
+    out.set("tree", tree_to_json(metadata.tree));
+    out.set("custom_metadata", metadata.custom_metadata);
+    out.set("use_zarr3", metadata.use_zarr3);
+  } else {
+    throw std::runtime_error("no such job: " + op);
+  }
+  return out;
+}
+
+}  // namespace
+
+int main() {
+  const std::string in{std::istreambuf_iterator<char>(std::cin), {}};
+  JsonLimits limits;
+  limits.max_depth = 500;
+  const Json jobs = parse_json(in, limits);
+  JsonArray out;
+  for (const Json& job : *jobs.as_array()) {
+    try {
+      out.push_back(run(job));
+    } catch (const Error& e) {
+      Json error;
+      error.set("error", e.message());
+      error.set("code", code_name(e.code()));
+      out.push_back(error);
+    }
+  }
+  std::cout << to_text(Json(std::move(out))) << "\n";
+}

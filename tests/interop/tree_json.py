@@ -1,0 +1,108 @@
+"""Python trees as JSON, the way tests/interop/tree_json.h reads and writes them."""
+
+import json
+import struct
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from orbax.checkpoint._src.metadata import sharding as sharding_metadata
+
+import leaves
+
+
+def sharding_text(sharding):
+    return sharding_metadata.from_jax_sharding(sharding).to_serialized_string()
+
+
+def array_json(array):
+    array = np.asarray(array)
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "hex": leaves.raw_bytes(array).hex()}
+
+
+def sharded_json(array):
+    key, sharding = "", array.sharding
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        key = str(jax.random.key_impl(array))
+        array = jax.random.key_data(array)
+        sharding = array.sharding
+    return array_json(array) | {"sharding": sharding_text(sharding), "key": key, "shards": len(array.addressable_shards)}
+
+
+def type_name(restore_type):
+    return {int: "int", float: "float", bool: "bool", str: "str", complex: "complex", np.ndarray: "np.ndarray", jax.Array: "jax.Array"}.get(restore_type, restore_type)
+
+
+def args_json(args):
+    out = {"restore_type": type_name(args.restore_type), "dtype": args.dtype and np.dtype(args.dtype).name}
+    if not isinstance(args, ocp.ArrayRestoreArgs):
+        return {"restore_args": out}
+    out |= {"global_shape": args.global_shape and list(args.global_shape), "shape": args.shape and list(args.shape), "strict": args.strict}
+    if args.global_shape == ():
+        out["global_shape"] = []
+    if args.sharding is not None:
+        out["sharding"] = sharding_text(args.sharding)
+    if args.mesh is not None and args.mesh_axes is not None:
+        out["mesh"] = sharding_text(jax.sharding.NamedSharding(args.mesh, args.mesh_axes))
+    return {"array_restore_args": out}
+
+
+def to_json(tree):
+    """What the tool reads; also what it must return for this tree."""
+    if tree is None:
+        return {"empty": "None"}
+    if tree is ...:
+        return {"placeholder": True}
+    if isinstance(tree, ocp.SaveArgs):
+        return {"save_args": {"dtype": tree.dtype and np.dtype(tree.dtype).name, "chunk_byte_size": tree.chunk_byte_size, "shard_axes": list(tree.shard_axes)}}
+    if isinstance(tree, ocp.RestoreArgs):
+        return args_json(tree)
+    if isinstance(tree, jax.ShapeDtypeStruct):
+        return {"abstract": {"dtype": np.dtype(tree.dtype).name, "shape": list(tree.shape), "sharding": tree.sharding and sharding_text(tree.sharding)}}
+    if isinstance(tree, np.generic):
+        array = np.asarray(tree)
+        return {"numpy": {"dtype": array.dtype.name, "hex": leaves.raw_bytes(array).hex()}}
+    if isinstance(tree, bool):
+        return {"bool": tree}
+    if isinstance(tree, int):
+        return {"int": tree}
+    if isinstance(tree, float):
+        return {"float": struct.pack("<d", tree).hex()}
+    if isinstance(tree, complex):
+        return {"complex": struct.pack("<dd", tree.real, tree.imag).hex()}
+    if isinstance(tree, str):
+        return {"str": tree}
+    if isinstance(tree, bytes):
+        return {"bytes": tree.hex()}
+    if isinstance(tree, np.ndarray):
+        return {"array": array_json(tree)}
+    if isinstance(tree, jax.Array):
+        return {"sharded": sharded_json(tree)}
+    if isinstance(tree, dict):
+        return {"dict": [[str(key), to_json(child)] for key, child in tree.items()]}
+    if isinstance(tree, list):
+        return {"list": [to_json(child) for child in tree]}
+    if hasattr(tree, "_fields"):
+        return {"named": {"module": type(tree).__module__, "name": type(tree).__qualname__, "fields": [[name, to_json(getattr(tree, name))] for name in tree._fields]}}
+    if isinstance(tree, tuple):
+        return {"tuple": [to_json(child) for child in tree]}
+    raise TypeError(type(tree))
+
+
+EMPTY = {'{"dict": []}': "Dict", '{"list": []}': "List", '{"tuple": []}': "Tuple"}
+
+
+def normal(node):
+    """One spelling for what is the same: members sorted, containers without children as empty nodes."""
+    if json.dumps(node) in EMPTY:
+        return {"empty": EMPTY[json.dumps(node)]}
+    [(kind, value)] = node.items()
+    if kind == "dict":
+        return {"dict": sorted([key, normal(child)] for key, child in value)}
+    if kind in ("list", "tuple"):
+        return {kind: [normal(child) for child in value]}
+    if kind == "named":
+        if not value["fields"]:
+            return {"empty": "NamedTuple"}
+        return {"named": value | {"fields": [[key, normal(child)] for key, child in value["fields"]]}}
+    return node
