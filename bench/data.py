@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """Makes the data sets of the benchmarks, each in every form that a peer reads; does nothing for those that are there.
 
-    python data.py FOLDER {full,quick} [DATASET ...]
+    python data.py FOLDER {full,quick} DATASET:FORM ...
 """
 
 import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+from cases import CAIRN, SCALES
 
-# Divisors of the sizes below.
-SCALES = {"full": 1, "quick": 16}
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 
 def normal(count, dtype, seed=0):
@@ -30,6 +30,25 @@ def large(scale):
 
     rows = 8192 // scale
     return {f"w{i}": normal(rows * 4096, np.float32, i).reshape(rows, 4096) for i in range(8)}
+
+
+def one(scale):
+    """1 GiB of float32 in one array."""
+    import numpy as np
+
+    rows = 65536 // scale
+    return {"w": normal(rows * 4096, np.float32).reshape(rows, 4096)}
+
+
+def compressible(scale):
+    """512 MiB of what compresses: bfloat16 moments kept as float32, zeros, token numbers."""
+    import ml_dtypes
+    import numpy as np
+
+    count = (32 << 20) // scale
+    tokens = np.resize(np.random.default_rng(9).zipf(1.3, 1 << 20).clip(max=50_256).astype(np.int32), count)
+    return {"mu": normal(count, ml_dtypes.bfloat16, 1).astype(np.float32), "nu": normal(count, ml_dtypes.bfloat16, 2).astype(np.float32),
+            "zeros": np.zeros(count, np.float32), "tokens": tokens}
 
 
 def llama(scale):
@@ -54,7 +73,7 @@ def many(count):
 
 
 def trees():
-    return {"large": large, "llama": llama, "many": lambda scale: many(10_000 // scale), "few": lambda scale: many(300)}
+    return {"large": large, "one": one, "compressible": compressible, "llama": llama, "many": lambda scale: many(10_000 // scale), "few": lambda scale: many(300)}
 
 
 def save_orbax(path, tree, **options):
@@ -89,31 +108,57 @@ def save_safetensors(path, tree):
     safetensors.numpy.save_file(dict(tree), path)
 
 
+def save_cairn(path, tree):
+    subprocess.run([CAIRN.parent / "save_bench", "save", path.with_name("model.safetensors"), path], stdout=subprocess.DEVNULL, check=True)
+
+
 FORMS = {
     "orbax": lambda path, tree: save_orbax(path, tree),
     "orbax_raw": lambda path, tree: save_orbax(path, tree, use_compression=False),
     "npy": save_npy,
     "torch.pt": save_torch,
     "model.safetensors": save_safetensors,
+    "cairn": save_cairn,
 }
 
 
-def make(folder, scale, names):
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def make(folder, name, scale, wanted):
+    done = folder / name / "done"
+    facts = json.loads(done.read_text()) if done.exists() else {}
+    made = facts.get("forms", [])
+    if "cairn" in wanted:
+        wanted.add("model.safetensors")
+    missing = [form for form in FORMS if form in wanted and form not in made]
+    if not missing:
+        return
+    print(f"making {folder / name}: {', '.join(missing)}", flush=True)
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    tree = trees()[name](SCALES[scale])
+    for form in missing:
+        remove(folder / name / form)
+        FORMS[form](folder / name / form, tree)
+        made.append(form)
+        done.write_text(json.dumps({"tensors": len(tree), "bytes": sum(array.nbytes for array in tree.values()), "forms": made}))
+
+
+def main(folder, scale, *words):
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    for name in names or trees():
-        if (folder / name / "done").exists():
-            continue
-        print(f"making {folder / name}", flush=True)
-        shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / name).mkdir(parents=True)
-        tree = trees()[name](SCALES[scale])
-        for form, write in FORMS.items():
-            write(folder / name / form, tree)
-        facts = {"tensors": len(tree), "bytes": sum(array.nbytes for array in tree.values())}
-        (folder / name / "done").write_text(json.dumps(facts))
+    wanted = {}
+    for word in words:
+        name, _, form = word.partition(":")
+        wanted.setdefault(name, set()).add(form)
+    for name, forms in wanted.items():
+        make(pathlib.Path(folder).resolve(), name, scale, forms)
 
 
 if __name__ == "__main__":
-    make(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3:])
+    main(*sys.argv[1:])

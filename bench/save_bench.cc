@@ -1,0 +1,207 @@
+// save_bench.cc -- one save, or one floor, timed inside a fresh process; compare.py runs it between its peers.
+//
+//   save_bench MODE DATA TARGET [OPTION ...]
+//
+//   save          DATA (a checkpoint, read before the clock starts) with cairn::save. Options: auto, none, zstd (level 1);
+//                 zarr3; folders; unsynced; memory=BYTES
+//   floor-direct  writes as many bytes as DATA has with O_DIRECT from 8 threads, crc32c of all of them, synced: what the
+//                 disk gives to a program that does nothing else
+//   floor-memcpy  all cores copy as many bytes from touched memory to touched memory; TARGET is not used
+//
+// DATA may be generated:BYTES, arrays of random bits of 256 MiB at most. Prints one line of JSON: {"seconds", "bytes",
+// "peak_rss", "beyond_data"}; the last is what the save itself added.
+#include <cairn/cairn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <isa-l/crc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kPiece = std::size_t{4} << 20U;
+constexpr std::size_t kHuge = std::size_t{2} << 20U;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::uint64_t peak_rss() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+std::uint64_t rss() {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t size = 0;
+  std::uint64_t resident = 0;
+  statm >> size >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+struct Figures {
+  double seconds = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t rss_before = 0;
+};
+
+// f(i) for i in [0, n) on so many threads.
+template <class F>
+void on_threads(std::size_t threads, std::size_t n, F f) {
+  std::atomic<std::size_t> next{0};
+  std::vector<std::jthread> pool;
+  for (std::size_t t = 0; t < threads; ++t)
+    pool.emplace_back([&] {
+      for (std::size_t i = next++; i < n; i = next++) f(i);
+    });
+}
+
+// ---- the tree ----
+void fill_random(std::byte* to, std::size_t size, std::uint64_t seed) {
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15U + 1;
+  for (std::size_t at = 0; at + 8 <= size; at += 8) {
+    state ^= state << 13U;
+    state ^= state >> 7U;
+    state ^= state << 17U;
+    std::memcpy(to + at, &state, sizeof(state));
+  }
+}
+
+cairn::Tree generated(std::uint64_t bytes) {
+  constexpr std::uint64_t kMost = std::uint64_t{256} << 20U;
+  cairn::Tree::Dict tree;
+  for (std::uint64_t at = 0; at < bytes; at += kMost) {
+    const std::uint64_t size = std::min(kMost, bytes - at);
+    auto array = cairn::Array::allocate(cairn::DType::kFloat32, {static_cast<std::int64_t>(size / 4)});
+    fill_random(array.mutable_view().data, size, at + 1);
+    tree.emplace_back(fmt::format("w{:04}", tree.size()), cairn::Tree(std::move(array)));
+  }
+  return cairn::Tree(std::move(tree));
+}
+
+cairn::Tree tree_of(const std::string& data) {
+  constexpr std::string_view kGenerated = "generated:";
+  return data.starts_with(kGenerated) ? generated(std::stoull(data.substr(kGenerated.size()))) : cairn::load(data);
+}
+
+std::uint64_t tree_bytes(const cairn::Tree& tree) {
+  std::uint64_t total = 0;
+  for (const auto& entry : cairn::flatten(tree))
+    if (const auto* array = entry.value.array()) total += array->bytes().size();
+  return total;
+}
+
+// ---- Cairn ----
+cairn::SaveOptions options_of(const std::vector<std::string>& words) {
+  cairn::SaveOptions options;
+  for (const std::string& word : words) {
+    if (word == "none")
+      options.compression = cairn::Compression::kNone;
+    else if (word == "zstd")
+      options.compression = cairn::Compression::zstd(1);
+    else if (word == "zarr3")
+      options.use_zarr3 = true;
+    else if (word == "folders")
+      options.use_ocdbt = false;
+    else if (word == "unsynced")
+      options.durability = cairn::Durability::kUnsynced;
+    else if (word.starts_with("memory="))
+      options.memory = std::stoull(word.substr(7));
+    else if (word != "auto")
+      throw std::invalid_argument("unknown option " + word);
+  }
+  return options;
+}
+
+Figures save(const std::string& data, const std::string& target, const cairn::SaveOptions& options) {
+  cairn::save(target + "-first", cairn::Tree(std::int64_t{1}), options);  // as the peers do: what the first use sets up
+  const cairn::Tree tree = tree_of(data);
+  Figures figures{.seconds = 0, .bytes = tree_bytes(tree), .rss_before = rss()};
+  const auto start = Clock::now();
+  cairn::save(target, tree, options);
+  figures.seconds = seconds_since(start);
+  fs::remove_all(target + "-first");
+  return figures;
+}
+
+// ---- floors ----
+// Touched huge pages; never freed, the process ends soon.
+std::byte* filled(std::size_t size) {
+  void* at = ::mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::runtime_error("mmap");
+  const auto address = (reinterpret_cast<std::uintptr_t>(at) + kHuge - 1) / kHuge * kHuge;
+  auto* aligned = reinterpret_cast<std::byte*>(address);
+  ::madvise(aligned, size, MADV_HUGEPAGE);
+  fill_random(aligned, size, 1);
+  return aligned;
+}
+
+std::size_t floor_bytes(const std::string& data) { return (tree_bytes(tree_of(data)) + kPiece - 1) / kPiece * kPiece; }
+
+Figures floor_direct(const std::string& data, const std::string& target) {
+  constexpr std::size_t kThreads = 8;
+  const std::size_t total = floor_bytes(data);
+  std::byte* source = filled(total);
+  std::atomic<std::uint32_t> checksum{0};
+  const auto start = Clock::now();
+  const int file = ::open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_DIRECT | O_CLOEXEC, 0666);
+  if (file < 0) throw std::runtime_error("cannot open " + target + " with O_DIRECT");
+  on_threads(kThreads, total / kPiece, [&](std::size_t i) {
+    std::byte* piece = source + i * kPiece;
+    checksum ^= crc32_iscsi(reinterpret_cast<unsigned char*>(piece), static_cast<int>(kPiece), 0);
+    for (std::size_t done = 0; done < kPiece;) {
+      const auto n = ::pwrite(file, piece + done, kPiece - done, static_cast<off_t>(i * kPiece + done));
+      if (n <= 0) std::abort();
+      done += static_cast<std::size_t>(n);
+    }
+  });
+  if (::fsync(file) != 0) throw std::runtime_error("fsync");
+  const double seconds = seconds_since(start);
+  ::close(file);
+  return {.seconds = seconds, .bytes = total};
+}
+
+Figures floor_memcpy(const std::string& data) {
+  const std::size_t total = floor_bytes(data);
+  std::byte* source = filled(total);
+  std::byte* target = filled(total);
+  const auto start = Clock::now();
+  on_threads(std::max(1U, std::thread::hardware_concurrency()), total / kPiece,
+             [&](std::size_t i) { std::memcpy(target + i * kPiece, source + i * kPiece, kPiece); });
+  return {.seconds = seconds_since(start), .bytes = total};
+}
+
+Figures run(const std::vector<std::string>& words) {
+  const auto& mode = words.at(0);
+  if (mode == "save") return save(words.at(1), words.at(2), options_of({words.begin() + 3, words.end()}));
+  if (mode == "floor-direct") return floor_direct(words.at(1), words.at(2));
+  if (mode == "floor-memcpy") return floor_memcpy(words.at(1));
+  throw std::invalid_argument("unknown mode " + mode);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const Figures figures = run({argv + 1, argv + argc});
+  const std::uint64_t peak = peak_rss();
+  fmt::print("{{\"seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}, \"beyond_data\": {}}}\n", figures.seconds, figures.bytes, peak,
+             peak - figures.rss_before);
+  return 0;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "save_bench: {}\n", error.what());
+  return 1;
+}

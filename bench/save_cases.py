@@ -1,0 +1,80 @@
+"""The cases of saving: the trees of the reading ones and some more, durable and not, beside the peers and the disk itself."""
+
+import sys
+
+from cases import CAIRN, HERE, SCALES, Aim, Case, Contender
+
+BENCH = CAIRN.parent / "save_bench"
+FLOOR, MEMCPY = "floor: O_DIRECT, 8 threads, crc32c, synced", "floor: memcpy"
+UNSYNCED = ", not synced"
+BUDGET = 256 << 20
+
+
+def cairn(data, target, *words, name="Cairn"):
+    return Contender(name, [BENCH, "save", data, target, *words], data)
+
+
+def peer(name, module, data, target, *words):
+    return Contender(name, [sys.executable, HERE / "save_peers.py", module, data, target, *words], data)
+
+
+def floor(name, mode, data, target):
+    return Contender(name, [BENCH, mode, data, target], data)
+
+
+def save_case(name, title, data, target, more=()):
+    model = data / "model.safetensors"
+    given = (model, target)
+    contenders = [
+        cairn(*given), cairn(*given, "none", name="Cairn uncompressed"), floor(FLOOR, "floor-direct", *given),
+        peer("Orbax", "orbax", *given), peer("Orbax uncompressed", "orbax", *given, "raw"), peer("Orbax zarr3", "orbax", *given, "zarr3"),
+        peer("torch.save + fsync", "torch", *given, "sync"), peer("torch DCP", "dcp", *given),
+        peer("safetensors + fsync", "safetensors", *given, "sync"), *(make(*given) for make in more)]
+    if data.name != "many":  # driven directly it takes minutes there
+        contenders.append(peer("TensorStore", "tensorstore", *given))
+    return Case(name, title, data.name, contenders, target=target)
+
+
+def unsynced(*given):
+    return cairn(*given, "unsynced", name="Cairn" + UNSYNCED)
+
+
+UNSYNCED_CASE = [
+    unsynced, lambda *given: peer("safetensors" + UNSYNCED, "safetensors", *given), lambda *given: peer("torch.save" + UNSYNCED, "torch", *given),
+    lambda *given: floor(MEMCPY, "floor-memcpy", *given)]
+
+
+def folders(*given):
+    return cairn(*given, "folders", name="Cairn, a folder per parameter")
+
+
+def generated_case(target, scale):
+    data = f"generated:{(4 << 30) // SCALES[scale]}"
+    runs = [Contender(name, [BENCH, "save", data, target, f"memory={BUDGET}", *words], None) for name, words in (("Cairn", []), ("Cairn zstd 1", ["zstd"]))]
+    return Case("save_memory", "Save 4 GiB of float32 within 256 MiB", "", runs, target=target)
+
+
+def save_cases(data, scale):
+    target = data / "saved"
+    small = data / "compressible"
+    return [
+        save_case("save_large", "Save 1 GiB of float32 in eight arrays", data / "large", target, UNSYNCED_CASE),
+        save_case("save_one", "Save 1 GiB of float32 in one array", data / "one", target),
+        save_case("save_llama", "Save a Llama of 1.24 billion bfloat16 parameters", data / "llama", target),
+        save_case("save_many", "Save 10,000 tensors of 4 KiB", data / "many", target, [unsynced, folders]),
+        Case("save_compressible", "Save 512 MiB that compress well", "compressible", [
+            cairn(small / "model.safetensors", target), cairn(small / "model.safetensors", target, "zstd", name="Cairn zstd 1"),
+            cairn(small / "model.safetensors", target, "none", name="Cairn uncompressed"), peer("Orbax", "orbax", small / "model.safetensors", target)], target=target),
+        generated_case(target, scale),
+    ]
+
+
+UNCOMPRESSED_PEERS = ("Orbax uncompressed", "TensorStore", "torch.save + fsync", "torch DCP", "safetensors + fsync")
+SAVE_AIMS = [
+    *(Aim(case, "Cairn", FLOOR, 1.2) for case in ("save_large", "save_one", "save_llama")),
+    Aim("save_large", "Orbax", "Cairn", 5, least=True), *(Aim("save_large", name, "Cairn", 1, least=True) for name in UNCOMPRESSED_PEERS),
+    Aim("save_large", "Cairn", "Cairn uncompressed", 1.02, figure="stored_bytes"),
+    Aim("save_many", "Orbax", "Cairn", 150, least=True), Aim("save_many", "safetensors + fsync", "Cairn", 1, least=True),
+    Aim("save_compressible", "Cairn", "Cairn zstd 1", 1.1, figure="stored_bytes"), Aim("save_compressible", "Cairn", "Cairn zstd 1", 1.0),
+    *(Aim("save_memory", name, "", BUDGET + (64 << 20), figure="beyond_data") for name in ("Cairn", "Cairn zstd 1")),
+]
