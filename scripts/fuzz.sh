@@ -4,8 +4,8 @@
 set -euo pipefail
 seconds=$1
 jobs=$2
-scripts/configure.sh fuzz
-cmake --build --preset fuzz -j "$jobs"
+scripts/configure.sh asan
+cmake --build --preset asan -j "$jobs"
 mkdir -p build/fuzz-crashes
 sources=(fuzz/*_fuzz.cc)
 share=$((seconds * jobs / ${#sources[@]}))
@@ -14,7 +14,7 @@ share=$((seconds * jobs / ${#sources[@]}))
 fuzz_one() {
   local name=$1 share=$2 seed=${1%_fuzz}
   mkdir -p "build/fuzz-corpus/$seed"
-  if ! "build/fuzz/fuzz/$name" -max_total_time="$share" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  if ! "build/asan/fuzz/$name" -max_total_time="$share" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
       -artifact_prefix="build/fuzz-crashes/$seed-" "build/fuzz-corpus/$seed" "fuzz/corpus/$seed" >"build/fuzz-$seed.log" 2>&1; then
     tail -n 40 "build/fuzz-$seed.log" >&2
     echo "fuzz target $name failed" >&2
