@@ -16,6 +16,8 @@
 #include <cairn/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 namespace cairn {
@@ -27,5 +29,12 @@ struct RawZstdFrame {
 RawZstdFrame make_raw_zstd_frame(ByteView content);
 // Bytes of the frame around a content of this size.
 std::uint64_t raw_zstd_frame_size(std::uint64_t content_size);
+
+// Fills the parts, one after the other, with the bytes of the frame from `offset` on.
+using ScatterSource = std::function<void(std::uint64_t offset, std::span<const MutableByteView> parts)>;
+// Reads a frame of raw_zstd_frame_size(content.size()) bytes, if it is one as made here, straight to where its content is wanted,
+// and checks each piece of it while the cache still has it. False, with `content` in any state, if the frame is another one or
+// its checksum does not match: a zstd decoder reads it, or says what is wrong.
+bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content);
 
 }  // namespace cairn

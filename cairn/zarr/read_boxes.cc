@@ -1,5 +1,6 @@
 // read_boxes.cc -- carries out a read plan, everything in parallel and within the byte budget.
 #include <cairn/base/box.h>
+#include <cairn/base/zstd_frame.h>
 #include <cairn/error.h>
 #include <cairn/zarr/read_tasks.h>
 #include <cairn/zarr/value_streams.h>
@@ -223,10 +224,14 @@ bool Runner::run_stream(const Unit& unit) {
     at += piece.size();
     return piece.size();
   };
+  const auto scatter = [&](std::uint64_t offset, std::span<const MutableByteView> parts) {
+    files_.read_scatter(unit.file, unit.offset + offset, parts);
+  };
   const MutableByteView out(unit.direct, unit.nbytes);
   const bool done = in([&] { return where(reads_, unit.place); },
                        [&] {
-                         if (!decompress_zstd_stream(source, unit.length, out)) return false;
+                         const bool raw = unit.length == raw_zstd_frame_size(unit.nbytes) && read_raw_zstd_frame(scatter, out);
+                         if (!raw && !decompress_zstd_stream(source, unit.length, out)) return false;
                          check_bools(decode_context(unit).metadata.dtype, out);
                          return true;
                        });

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <tests/support/damage.h>
 
+#include <functional>
 #include <random>
 
 namespace cairn {
@@ -65,6 +66,48 @@ TEST(RawZstdFrame, IsDecodedInAStreamWithoutMuchMemory) {
   for (std::size_t done = 0; done < out.size(); done += 4099)
     stream->read(MutableByteView(out).subspan(done, std::min<std::size_t>(4099, out.size() - done)));
   EXPECT_EQ(out, content);
+}
+
+// A frame read from memory; counts the bytes that were asked for.
+struct Source {
+  ByteView frame;
+  std::uint64_t read = 0;
+
+  void operator()(std::uint64_t offset, std::span<const MutableByteView> parts) {
+    for (const MutableByteView part : parts) {
+      ASSERT_LE(offset + part.size(), frame.size());
+      std::copy_n(frame.begin() + static_cast<std::ptrdiff_t>(offset), part.size(), part.begin());
+      offset += part.size();
+      read += part.size();
+    }
+  }
+};
+
+TEST(RawZstdFrame, IsReadStraightToWhereItsContentBelongs) {
+  for (const std::size_t n : kSizes) {
+    const Bytes content = random_bytes(n);
+    const Bytes frame = joined(make_raw_zstd_frame(content));
+    Source source{frame};
+    Bytes out(n);
+    EXPECT_TRUE(read_raw_zstd_frame(std::ref(source), out)) << n;
+    EXPECT_EQ(out, content) << n;
+    EXPECT_EQ(source.read, frame.size()) << n;
+  }
+}
+
+TEST(RawZstdFrame, IsNotReadStraightIfAnyBitIsAnother) {
+  for (const std::size_t n : {1U, 300U, 131072U, 600000U}) {
+    const Bytes content = random_bytes(n);
+    Bytes frame = joined(make_raw_zstd_frame(content));
+    Bytes out(n);
+    // All of the framing; of the content some bits.
+    for (std::size_t i = 0; i < frame.size(); i += (i % 131075 < 20 || i + 20 > frame.size()) ? 1 : 4099)
+      for (unsigned bit = 0; bit < 8; ++bit) {
+        frame[i] ^= static_cast<std::byte>(1U << bit);
+        EXPECT_FALSE(read_raw_zstd_frame(Source{frame}, out)) << n << " " << i << " " << bit;
+        frame[i] ^= static_cast<std::byte>(1U << bit);
+      }
+  }
 }
 
 TEST(RawZstdFrame, NoFlippedBitGivesOtherBytes) {
