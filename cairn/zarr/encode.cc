@@ -159,21 +159,47 @@ bool ChunkEncoder::encode_chunk(const CodecChain& chain, Sources sources) {
   return chain.shard ? encode_shard(chain, sources) : encode_elements(chain, sources);
 }
 
-// Inner chunks in C order without gaps, as TensorStore writes them. One that no source touches lies outside the array.
+// Inner chunks in C order without gaps, as TensorStore writes them. One that no source touches lies outside the array. Each has
+// its own part of the scratch memory, so that several threads may encode them.
 bool ChunkEncoder::encode_shard(const CodecChain& chain, const Sources& sources) {
   const ShardCodec& shard = *chain.shard;
-  std::vector<ShardEntry> index(static_cast<std::size_t>(element_count(shard.grid)));
+  const auto count = static_cast<std::size_t>(element_count(shard.grid));
+  const std::uint64_t encoded_size = std::min<std::uint64_t>(encoded_bytes(shard.codecs), encoded_.size());
+  const std::uint64_t gathered_size = std::min<std::uint64_t>(shard.codecs.nbytes, gathered_.size());
+  EncodeOptions options = options_;
+  options.threads = std::max<std::size_t>(options_.threads / count, 1);
+  std::vector<Pieces> inner(count);
+  const auto encode_one = [&](std::size_t number) {
+    Box part{.origin = grid_position(shard.grid, static_cast<std::int64_t>(number)), .shape = shard.chunk_shape};
+    for (std::size_t d = 0; d < part.rank(); ++d) part.origin[d] *= part.shape[d];
+    Sources touched = within(sources, part);
+    if (touched.empty()) return;
+    ChunkEncoder encoder(metadata_, options);
+    encoder.worthwhile_ = worthwhile_;
+    encoder.gathered_ = gathered_.subspan(number * gathered_size, gathered_size);
+    encoder.encoded_ = encoded_.subspan(number * encoded_size, encoded_size);
+    encoder.encode_chunk(shard.codecs, std::move(touched));
+    inner[number] = std::move(encoder.pieces_);
+  };
+  if (options_.threads > 1 && options_.executor != nullptr) {
+    options_.executor->for_each(count, encode_one);
+  } else {
+    for (std::size_t number = 0; number < count; ++number) encode_one(number);
+  }
+  return join_shard(shard, inner);
+}
+
+// Empty pieces are inner chunks that are not stored.
+bool ChunkEncoder::join_shard(const ShardCodec& shard, std::vector<Pieces>& inner) {
+  std::vector<ShardEntry> index(inner.size());
   const std::uint64_t begin = pieces_.size();
   const std::size_t first = pieces_.views().size();
   if (shard.index_at_start) pieces_.own(Bytes(shard_index_size(shard)));  // its bytes follow when they are known
   bool any = false;
   for (std::size_t number = 0; number < index.size(); ++number) {
-    Box part{.origin = grid_position(shard.grid, static_cast<std::int64_t>(number)), .shape = shard.chunk_shape};
-    for (std::size_t d = 0; d < part.rank(); ++d) part.origin[d] *= part.shape[d];
-    Sources inner = within(sources, part);
-    const std::uint64_t offset = pieces_.size() - begin;
-    if (inner.empty() || !encode_chunk(shard.codecs, std::move(inner))) continue;
-    index[number] = {.offset = offset, .nbytes = pieces_.size() - begin - offset};
+    if (inner[number].size() == 0) continue;
+    index[number] = {.offset = pieces_.size() - begin, .nbytes = inner[number].size()};
+    pieces_.append(std::move(inner[number]));
     any = true;
   }
   if (!any) {

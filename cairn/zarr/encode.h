@@ -1,6 +1,7 @@
 // encode.h -- from the elements of one chunk to its stored value: cast, pad, transpose, swap, shard, compress.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/types.h>
 #include <cairn/zarr/array.h>
 #include <cairn/zarr/pieces.h>
@@ -28,7 +29,8 @@ struct EncodeOptions {
   Effort zstd_effort = Effort::kAuto;
   Checksum zstd_checksum = Checksum::kAlways;
   FillChunks fill_chunks = FillChunks::kStore;
-  std::size_t threads = 1;  // that may work at one chunk, where a codec can use them
+  std::size_t threads = 1;       // that may work at one chunk, where a codec can use them
+  Executor* executor = nullptr;  // for the inner chunks of a shard; not given: one after the other
 };
 // What an array made with this compression is written with.
 EncodeOptions encode_options(const Compression& compression);
@@ -56,6 +58,7 @@ class ChunkEncoder {
 
   bool encode_chunk(const CodecChain& chain, Sources sources);
   bool encode_shard(const CodecChain& chain, const Sources& sources);
+  bool join_shard(const ShardCodec& shard, std::vector<Pieces>& inner);
   bool encode_elements(const CodecChain& chain, const Sources& sources);
   ByteView gather(const CodecChain& chain, const Sources& sources);
   void gather_swapped(const ArrayView& from, const MutableArrayView& to) const;

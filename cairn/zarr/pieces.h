@@ -3,7 +3,9 @@
 
 #include <cairn/types.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,6 +23,13 @@ class Pieces {
   // Keeps `bytes` without making them a piece.
   ByteView keep(Bytes bytes) { return owned_.emplace_back(std::move(bytes)); }
   void own(Bytes bytes) { borrow(keep(std::move(bytes))); }
+
+  // All pieces of another value, and what it owns.
+  void append(Pieces&& more) {
+    views_.insert(views_.end(), more.views_.begin(), more.views_.end());
+    std::move(more.owned_.begin(), more.owned_.end(), std::back_inserter(owned_));
+    size_ += more.size_;
+  }
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::span<const ByteView> views() const { return views_; }

@@ -162,6 +162,7 @@ void Writer::write_chunk(const Unit& unit) {
   }
   EncodeOptions encode = write.encode;
   encode.threads = std::max<std::size_t>(executor_.threads() / units_.size(), 1);  // else the others would have nothing to do
+  encode.executor = &executor_;
   ChunkEncoder encoder(metadata, encode);
   const std::uint64_t needed = encoder.begin(std::move(sources)) + reading;
   const auto held = context_.budget && needed > 0 ? context_.budget->acquire(needed) : ByteBudget::Lease();

@@ -103,6 +103,32 @@ TEST(WriteBoxes, KeepWithinTheBudget) {
   EXPECT_EQ(read_all(array, sink.memory), bytes);
 }
 
+// One value, so that all threads work at it; elements that compress, that do not, and inner chunks outside of the array.
+TEST(WriteBoxes, ManyThreadsMakeTheSameShard) {
+  Bytes bytes = random_floats(120 * 100);
+  std::fill(bytes.begin(), bytes.begin() + 20000, std::byte{7});
+  for (const Compression compression : {Compression(), Compression::zstd(3), Compression(Compression::kNone)})
+    for (const Shape& inner : {Shape{16, 32}, Shape{128, 128}}) {
+      const auto array = new_array(nullptr, {.zarr_format = 3,
+                                             .shape = {120, 100},
+                                             .chunk_shape = {128, 128},
+                                             .compression = compression,
+                                             .inner_chunk_shape = inner,
+                                             .crc32c = true});
+      const ArrayWrite write = whole(array, bytes);
+      std::vector<Bytes> made;
+      for (const std::size_t threads : {1U, 2U, 7U}) {
+        RecordingSink sink;
+        Executor executor(threads);
+        write_boxes(std::span(&write, 1), sink, {.executor = &executor});
+        EXPECT_EQ(read_all(array, sink.memory), bytes);
+        made.push_back(sink.memory->read("a/c/0/0", {}).value());
+      }
+      EXPECT_EQ(made[0], made[1]);
+      EXPECT_EQ(made[0], made[2]);
+    }
+}
+
 TEST(WriteBoxes, WhatNoBoxCoversIsFill) {
   RecordingSink sink;
   const auto array = new_array(nullptr, {.shape = {5}, .chunk_shape = {4}, .compression = Compression::kNone});
