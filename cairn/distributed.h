@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,5 +48,26 @@ std::unique_ptr<Coordinator> single_process();
 // `count` (at least 1) threads of this process that pose as processes; each takes the coordinator of its index. When one is
 // destroyed, its process is gone: whoever waits for it learns so at once.
 std::vector<std::unique_ptr<Coordinator>> threads_as_processes(std::size_t count);
+
+// A process's place in a job whose processes share nothing but a folder, on one host or on several.
+struct FilesJob {
+  // The same folder for all processes; made if it is not there. The job's files are in its sub-folder ".cairn-job", which goes
+  // away with the last process. The file system must have hard links.
+  std::string directory;
+  std::size_t process_index = 0;
+  std::size_t process_count = 1;
+  // What sets this run apart from earlier ones in the same folder: given to all processes alike and never used again (1 to 64
+  // letters, digits, '.', '_', '-'), or empty: process 0 makes one up and agrees on it with all others.
+  std::string run_id = {};
+  Coordinator::Timeout join_timeout = Coordinator::kDefaultTimeout;  // for that agreement
+  std::uint64_t max_message_bytes = std::uint64_t{1} << 30U;         // of one value; larger ones are refused
+};
+// Meets through small files. Without a run_id it returns when process 0 has answered, in process 0 when all processes are there, and throws
+// unavailable, naming who is missing, if that takes longer than join_timeout. What earlier runs left in the folder does no
+// harm; what is left by processes of this host that have ended is removed. A process that was killed is known to have ended to
+// those on the same host (in the same PID namespace); elsewhere it is one that does not come. Throws invalid_argument for a place
+// outside the job, a bad run_id, and processes that disagree about their number; already_exists if the place is
+// taken; data_loss, naming the file, for files that no coordinator wrote.
+std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job);
 
 }  // namespace cairn

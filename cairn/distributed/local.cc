@@ -1,6 +1,6 @@
 // local.cc -- jobs within one process: alone, or threads that pose as processes.
 #include <cairn/distributed.h>
-#include <fmt/format.h>
+#include <cairn/distributed/meeting.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -13,12 +13,7 @@
 namespace cairn {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-void check_root(std::size_t root, std::size_t count) {
-  if (root >= count)
-    throw Error(Code::kInvalidArgument, "process " + std::to_string(root) + " cannot broadcast in a job of " + std::to_string(count));
-}
+using distributed::check_root;
 
 // What one name's n-th meeting has so far.
 struct Meeting {
@@ -46,7 +41,7 @@ class Lobby {
     meeting->values[me].emplace(value.begin(), value.end());
     if (++meeting->come == processes()) changed_.notify_all();
     break_if_somebody_is_gone(*meeting);
-    const bool in_time = changed_.wait_until(lock, deadline(timeout), [&] { return is_over(*meeting); });
+    const bool in_time = changed_.wait_until(lock, distributed::deadline_after(timeout), [&] { return is_over(*meeting); });
     if (!in_time) give_up(*meeting, me, timeout);
     return leave(name, meetings, meeting);
   }
@@ -62,36 +57,25 @@ class Lobby {
  private:
   using Meetings = std::list<Meeting>;  // stays where it is while others come and go
 
-  // Now plus the time-out, or the end of time.
-  static Clock::time_point deadline(Coordinator::Timeout timeout) {
-    const auto now = Clock::now();
-    const auto most = std::chrono::duration_cast<Coordinator::Timeout>(Clock::time_point::max() - now);
-    return timeout < most ? now + timeout : Clock::time_point::max();
-  }
-
   bool is_over(const Meeting& meeting) const { return meeting.come == processes() || !meeting.broken.empty(); }
 
-  // "process 2", "processes 0, 2"
   template <class Chosen>
-  std::string listed(Chosen chosen) const {
-    std::string text;
-    std::size_t found = 0;
+  [[nodiscard]] std::vector<std::size_t> those(Chosen chosen) const {
+    std::vector<std::size_t> found;
     for (std::size_t p = 0; p < processes(); ++p)
-      if (chosen(p)) text += (found++ == 0 ? "" : ", ") + std::to_string(p);
-    return text.empty() ? "" : (found == 1 ? "process " : "processes ") + text;
+      if (chosen(p)) found.push_back(p);
+    return found;
   }
 
   void break_if_somebody_is_gone(Meeting& meeting) {
-    const std::string gone = listed([&](std::size_t p) { return !meeting.values[p] && gone_[p]; });
+    const auto gone = those([&](std::size_t p) { return !meeting.values[p] && gone_[p]; });
     if (!meeting.broken.empty() || gone.empty()) return;
-    meeting.broken = gone + " ended without coming";
+    meeting.broken = distributed::ended_text(gone);
     changed_.notify_all();
   }
 
   void give_up(Meeting& meeting, std::size_t me, Coordinator::Timeout timeout) {
-    const std::string missing = listed([&](std::size_t p) { return !meeting.values[p]; });
-    meeting.broken =
-        fmt::format("{} did not come before process {} gave up after {:g} s", missing, me, static_cast<double>(timeout.count()) / 1000);
+    meeting.broken = distributed::gave_up_text(those([&](std::size_t p) { return !meeting.values[p]; }), me, timeout);
     changed_.notify_all();
   }
 

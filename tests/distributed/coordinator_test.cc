@@ -1,81 +1,69 @@
-// Processes that meet, here as threads.
+// Processes that meet, here as threads: in memory, and through files.
 #include <cairn/distributed.h>
 
-#include <atomic>
 #include <functional>
 #include <thread>
+#include <tuple>
 
-#include "tests/support/matchers.h"
+#include "tests/distributed/coordinator_contract.h"
+#include "tests/support/temp_dir.h"
 
 namespace cairn {
 namespace {
 
+using testing::bytes_of;
+using testing::ContractPart;
 using testing::FailsWith;
+using testing::kLong;
+using testing::kShort;
+using testing::TempDir;
+using testing::text_of;
 
-constexpr Coordinator::Timeout kLong = std::chrono::seconds(60);
-constexpr Coordinator::Timeout kShort = std::chrono::milliseconds(20);
+// How the threads of a test come by their coordinators: each calls it with its index.
+struct Kind {
+  std::string name;
+  std::function<std::function<std::unique_ptr<Coordinator>(std::size_t)>(std::size_t count, const std::string& folder)> start;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
-Bytes bytes_of(std::string_view text) { return {as_bytes(text).begin(), as_bytes(text).end()}; }
-std::string text_of(const Bytes& bytes) { return std::string(as_text(bytes)); }
+std::vector<Kind> kinds() {
+  const auto threads = [](std::size_t count, const std::string& /*folder*/) {
+    const auto all = std::make_shared<std::vector<std::unique_ptr<Coordinator>>>(threads_as_processes(count));
+    return [all](std::size_t p) { return std::move((*all)[p]); };
+  };
+  const auto files = [](const std::string& run_id) {
+    return [run_id](std::size_t count, const std::string& folder) {
+      return [=](std::size_t p) {
+        return files_coordinator({.directory = folder, .process_index = p, .process_count = count, .run_id = run_id});
+      };
+    };
+  };
+  return {{"threads", threads}, {"files", files("")}, {"files_of_a_run", files("run-1.a")}};
+}
 
-// Runs each process's part in a thread of its own; a coordinator ends with its thread.
-void run_processes(std::size_t count, const std::function<void(Coordinator&)>& part) {
-  auto processes = threads_as_processes(count);
+class EveryCoordinator : public ::testing::TestWithParam<std::tuple<Kind, std::size_t, ContractPart>> {};
+INSTANTIATE_TEST_SUITE_P(Contract, EveryCoordinator,
+                         ::testing::Combine(::testing::ValuesIn(kinds()), ::testing::Values(1, 2, 7),
+                                            ::testing::ValuesIn(testing::coordinator_contract())),
+                         [](const auto& of) {
+                           return std::get<0>(of.param).name + "_" + std::to_string(std::get<1>(of.param)) + "_" +
+                                  std::get<2>(of.param).name;
+                         });
+
+TEST_P(EveryCoordinator, KeepsTheContract) {
+  const auto& [kind, count, part] = GetParam();
+  const TempDir folder = TempDir::in_memory();
+  const auto take = kind.start(count, folder.path());
   std::vector<std::thread> threads;
-  for (auto& process : processes)
-    threads.emplace_back([&part, mine = std::move(process)]() mutable {
-      part(*mine);
-      mine.reset();
+  for (std::size_t p = 0; p < count; ++p)
+    threads.emplace_back([&, p, count = count, run = part.run] {
+      const auto mine = take(p);
+      EXPECT_EQ(mine->process_index(), p);
+      EXPECT_EQ(mine->process_count(), count);
+      run(*mine);
     });
   for (std::thread& thread : threads) thread.join();
-}
-
-// A coordinator test runs for one process and for several.
-class EveryCoordinator : public ::testing::TestWithParam<std::size_t> {};
-INSTANTIATE_TEST_SUITE_P(Processes, EveryCoordinator, ::testing::Values(1, 2, 7));
-
-TEST_P(EveryCoordinator, NobodyPassesABarrierBeforeAllHaveCome) {
-  std::atomic<std::size_t> come = 0;
-  run_processes(GetParam(), [&](Coordinator& job) {
-    for (std::size_t round = 1; round <= 200; ++round) {
-      ++come;
-      job.barrier("round", kLong);
-      EXPECT_GE(come.load(), round * job.process_count());
-      job.barrier("next", kLong);
-    }
-  });
-  EXPECT_EQ(come.load(), 200 * GetParam());
-}
-
-TEST_P(EveryCoordinator, GathersInTheOrderOfProcesses) {
-  run_processes(GetParam(), [&](Coordinator& job) {
-    for (int round = 0; round < 50; ++round) {
-      const std::string mine = std::to_string(round) + " of " + std::to_string(job.process_index());
-      const std::vector<Bytes> all = job.all_gather("gather", as_bytes(mine), kLong);
-      ASSERT_EQ(all.size(), job.process_count());
-      for (std::size_t p = 0; p < all.size(); ++p) EXPECT_EQ(text_of(all[p]), std::to_string(round) + " of " + std::to_string(p));
-    }
-  });
-}
-
-TEST_P(EveryCoordinator, BroadcastsWhatTheRootGave) {
-  run_processes(GetParam(), [&](Coordinator& job) {
-    for (std::size_t root = 0; root < job.process_count(); ++root) {
-      const std::string mine = "from " + std::to_string(job.process_index());
-      EXPECT_EQ(text_of(job.broadcast("cast", as_bytes(mine), root, kLong)), "from " + std::to_string(root));
-    }
-    EXPECT_THAT([&] { job.broadcast("cast", {}, job.process_count(), kLong); }, FailsWith(Code::kInvalidArgument, "cannot broadcast"));
-  });
-}
-
-TEST_P(EveryCoordinator, NamesAreMetIndependently) {
-  run_processes(GetParam(), [&](Coordinator& job) {
-    std::thread background([&] {
-      for (int i = 0; i < 100; ++i) job.barrier("background", kLong);
-    });
-    for (int i = 0; i < 100; ++i) EXPECT_EQ(job.all_gather("main", as_bytes("x"), kLong).size(), job.process_count());
-    background.join();
-  });
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "files are left";
 }
 
 TEST(SingleProcess, HasNothingToWaitFor) {

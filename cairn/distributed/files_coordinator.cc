@@ -1,0 +1,291 @@
+// files_coordinator.cc -- processes that meet through files in a folder they share.
+//
+// Whoever comes to a meeting leaves a message. The first who finds all messages there, or gives up, writes down how it ended; as
+// only one such file can be made, all agree, even if one gives up at the very moment when the last one comes.
+#include <cairn/base/checksum.h>
+#include <cairn/base/file.h>
+#include <cairn/distributed.h>
+#include <cairn/distributed/job_folder.h>
+#include <cairn/distributed/meeting.h>
+#include <cairn/distributed/message.h>
+#include <cairn/distributed/wait.h>
+#include <cairn/error.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+using distributed::Message;
+using distributed::Names;
+
+constexpr auto kBetweenLooks = std::chrono::milliseconds(200);        // at processes that may have died
+constexpr std::uint64_t kMostAroundAValue = std::uint64_t{1} << 20U;  // bytes of a message beside its value
+constexpr std::size_t kReadable = 40;                                 // characters of a name that its files show
+
+// A name as part of a file's: what of it can be read, and a hash of all.
+std::string label_of(std::string_view name) {
+  std::string readable;
+  for (const char c : name.substr(0, kReadable)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == ':';
+    readable += plain ? c : '_';
+  }
+  return fmt::format("{}-{:08x}{:08x}", readable, crc32c(as_bytes(name)), crc32(as_bytes(name)));
+}
+
+// One process's visit to the n-th meeting of a name.
+struct Visit {
+  std::string name;
+  std::string label;
+  std::uint64_t round = 0;
+  std::uint64_t number = 0;  // of this process's visits, in the order in which it came
+  Coordinator::Timeout timeout;
+
+  // Its message is called so, and then <number>-<low>: all its visits before number `low` were over when it came.
+  [[nodiscard]] std::string message_prefix(std::size_t process) const { return fmt::format("m-{}-{}-{}-", label, round, process); }
+  [[nodiscard]] std::string decision() const { return fmt::format("d-{}-{}", label, round); }
+};
+
+// What the name of a message says.
+struct Arrival {
+  std::string file;
+  std::uint64_t number = 0;
+  std::uint64_t low = 0;
+};
+
+std::optional<Arrival> arrival_of(const Visit& visit, std::size_t process, const Names& names) {
+  const std::string prefix = visit.message_prefix(process);
+  const auto found = names.lower_bound(prefix);
+  if (found == names.end() || !found->starts_with(prefix) || is_temporary_name(*found)) return std::nullopt;
+  Arrival arrival{*found};
+  const char* end = found->data() + found->size();
+  const auto number = std::from_chars(found->data() + prefix.size(), end, arrival.number);
+  if (number.ec != std::errc() || number.ptr == end || *number.ptr != '-') return std::nullopt;
+  const auto low = std::from_chars(number.ptr + 1, end, arrival.low);
+  if (low.ec != std::errc() || low.ptr != end) return std::nullopt;
+  return arrival;
+}
+
+class FilesCoordinator final : public Coordinator {
+ public:
+  FilesCoordinator(std::string run, const FilesJob& job)
+      : me_(job.process_index), count_(job.process_count), max_value_(job.max_message_bytes), folder_(std::move(run), job) {}
+
+  [[nodiscard]] std::size_t process_index() const override { return me_; }
+  [[nodiscard]] std::size_t process_count() const override { return count_; }
+
+  void barrier(std::string_view name, Timeout timeout) override {
+    meet(name, {}, timeout, [](const Visit&, const std::vector<Arrival>&) {});
+  }
+
+  Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) override {
+    distributed::check_root(root, count_);
+    Bytes out(me_ == root ? Bytes(value.begin(), value.end()) : Bytes());
+    meet(name, out, timeout, [&](const Visit& visit, const std::vector<Arrival>& arrivals) {
+      if (me_ != root) out = value_of(visit, root, arrivals[root]);
+    });
+    return out;
+  }
+
+  std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
+    std::vector<Bytes> out(count_);
+    out[me_].assign(value.begin(), value.end());
+    meet(name, value, timeout, [&](const Visit& visit, const std::vector<Arrival>& arrivals) {
+      for (std::size_t p = 0; p < count_; ++p)
+        if (p != me_) out[p] = value_of(visit, p, arrivals[p]);
+    });
+    return out;
+  }
+
+ private:
+  // A meeting that this process has left: its files are of use until all others have, too.
+  struct Left {
+    Visit visit;
+    std::vector<Arrival> arrivals;
+  };
+
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+
+  // Comes to a meeting; when it is complete, `look(visit, arrivals)` reads what others have said.
+  template <class Look>
+  void meet(std::string_view name, ByteView value, Timeout timeout, Look look) {
+    if (value.size() > max_value_)
+      throw Error(Code::kInvalidArgument,
+                  fmt::format("'{}': a value of {} bytes is longer than the {} that a message may have", name, value.size(), max_value_));
+    if (name.size() > kMostAroundAValue / 2) throw Error(Code::kInvalidArgument, "the name of a meeting is too long");
+    const auto deadline = distributed::deadline_after(timeout);
+    const Visit visit = begin(name, timeout);
+    try {
+      const Message message{me_, count_, visit.round, visit.name, {value.begin(), value.end()}};
+      AtomicFile file(path(visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open())));
+      file.append(encode_message(message));
+      file.commit();
+      const std::string broken = wait_for_the_end(visit, deadline);
+      if (!broken.empty()) throw Error(Code::kUnavailable, "'" + visit.name + "': " + broken);
+      std::vector<Arrival> arrivals = arrivals_at(visit);
+      look(visit, arrivals);
+      leave({visit, std::move(arrivals)});
+    } catch (...) {
+      end(visit);
+      throw;
+    }
+  }
+
+  Visit begin(std::string_view name, Timeout timeout) {
+    const std::lock_guard lock(mutex_);
+    Visit visit{std::string(name), label_of(name), 0, next_visit_++, timeout};
+    visit.round = rounds_[visit.name]++;
+    open_.insert(visit.number);
+    return visit;
+  }
+  std::uint64_t oldest_open() {
+    const std::lock_guard lock(mutex_);
+    return *open_.begin();
+  }
+  void end(const Visit& visit) {
+    const std::lock_guard lock(mutex_);
+    open_.erase(visit.number);
+  }
+
+  // How the meeting ended: "" if all have come.
+  std::string wait_for_the_end(const Visit& visit, distributed::Clock::time_point deadline) {
+    distributed::Backoff backoff;
+    auto next_look = distributed::Clock::now() + kBetweenLooks;
+    while (true) {
+      const Names names = distributed::names_in(folder_.path());
+      if (names.contains(visit.decision())) return decided(visit);
+      const auto missing = missing_from(visit, names);
+      if (missing.empty()) {
+        folder_.check_sizes();
+        return decide(visit, "");
+      }
+      const auto now = distributed::Clock::now();
+      if (now >= next_look || now >= deadline || is_anyone_gone(missing, names)) {
+        next_look = now + kBetweenLooks;
+        folder_.check_sizes();  // else some would wait for processes that others do not count
+        const auto ended = ended_of(visit, missing);
+        if (!ended.empty()) return decide(visit, distributed::ended_text(ended));
+        if (now >= deadline) return decide(visit, distributed::gave_up_text(missing, me_, visit.timeout));
+      }
+      backoff.wait(deadline);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::size_t> missing_from(const Visit& visit, const Names& names) const {
+    std::vector<std::size_t> missing;
+    for (std::size_t p = 0; p < count_; ++p)
+      if (!arrival_of(visit, p, names)) missing.push_back(p);
+    return missing;
+  }
+
+  static bool is_anyone_gone(const std::vector<std::size_t>& missing, const Names& names) {
+    return std::any_of(missing.begin(), missing.end(), [&](std::size_t p) { return names.contains("gone-" + std::to_string(p)); });
+  }
+
+  // Those of the missing who have ended without coming: it may have been the last thing they did.
+  std::vector<std::size_t> ended_of(const Visit& visit, const std::vector<std::size_t>& missing) const {
+    Names names = distributed::names_in(folder_.path());
+    std::vector<std::size_t> ended;
+    for (const std::size_t p : missing)
+      if (folder_.has_ended(p, names)) ended.push_back(p);
+    if (ended.empty()) return ended;
+    names = distributed::names_in(folder_.path());
+    std::erase_if(ended, [&](std::size_t p) { return arrival_of(visit, p, names).has_value(); });
+    return ended;
+  }
+
+  // Writes down how the meeting ended, unless another has; returns how it did.
+  std::string decide(const Visit& visit, std::string_view broken) {
+    const Message message{me_, count_, visit.round, visit.name, {as_bytes(broken).begin(), as_bytes(broken).end()}};
+    if (distributed::write_new(path(visit.decision()), encode_message(message))) return std::string(broken);
+    return decided(visit);
+  }
+  [[nodiscard]] std::string decided(const Visit& visit) const { return std::string(as_text(read(visit, visit.decision(), std::nullopt))); }
+
+  // Everybody's, of a complete meeting.
+  [[nodiscard]] std::vector<Arrival> arrivals_at(const Visit& visit) const {
+    const Names names = distributed::names_in(folder_.path());
+    std::vector<Arrival> arrivals;
+    for (std::size_t p = 0; p < count_; ++p) {
+      auto arrival = arrival_of(visit, p, names);
+      if (!arrival) throw Error(Code::kDataLoss, path(visit.message_prefix(p) + "*") + ": has been removed");
+      arrivals.push_back(*std::move(arrival));
+    }
+    return arrivals;
+  }
+
+  [[nodiscard]] Bytes value_of(const Visit& visit, std::size_t process, const Arrival& arrival) const {
+    return read(visit, arrival.file, process);
+  }
+
+  [[nodiscard]] Bytes read(const Visit& visit, const std::string& file, std::optional<std::size_t> from) const {
+    return in([&] { return path(file); },
+              [&] {
+                Message message = distributed::decode_message(read_whole(path(file)));
+                if (message.name != visit.name || message.round != visit.round || (from && message.process != *from))
+                  throw Error(Code::kDataLoss,
+                              fmt::format("is process {}'s message to '{}', meeting {}", message.process, message.name, message.round));
+                return std::move(message.value);
+              });
+  }
+  [[nodiscard]] Bytes read_whole(const std::string& file) const {
+    const File opened = File::open(file);
+    const std::uint64_t size = opened.size();
+    if (size > max_value_ && size - max_value_ > kMostAroundAValue)
+      throw Error(Code::kDataLoss, fmt::format("{} bytes are more than a message may have", size));
+    Bytes bytes(size);
+    opened.read_into(0, bytes);
+    return bytes;
+  }
+
+  // Leaves a complete meeting, and removes the files of those that all had left before they came to it.
+  void leave(Left meeting) {
+    std::vector<Left> done;
+    {
+      const std::lock_guard lock(mutex_);
+      open_.erase(meeting.visit.number);
+      const auto all_have_left = [&](const Left& old) {
+        for (std::size_t p = 0; p < count_; ++p)
+          if (old.arrivals[p].number >= meeting.arrivals[p].low) return false;
+        return true;
+      };
+      const auto first_done = std::partition(left_.begin(), left_.end(), [&](const Left& old) { return !all_have_left(old); });
+      done.assign(std::make_move_iterator(first_done), std::make_move_iterator(left_.end()));
+      left_.erase(first_done, left_.end());
+      left_.push_back(std::move(meeting));
+    }
+    for (const Left& old : done) {
+      unlink(path(old.arrivals[me_].file).c_str());
+      unlink(path(old.visit.decision()).c_str());
+    }
+  }
+
+  std::size_t me_;
+  std::size_t count_;
+  std::uint64_t max_value_;
+  std::mutex mutex_;
+  std::map<std::string, std::uint64_t> rounds_;  // of the next meeting of each name
+  std::uint64_t next_visit_ = 0;
+  std::set<std::uint64_t> open_;  // visits that are not over
+  std::vector<Left> left_;
+  distributed::JobFolder folder_;
+};
+
+}  // namespace
+
+std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job) {
+  std::string run = distributed::JobFolder::join(job);
+  return std::make_unique<FilesCoordinator>(std::move(run), job);
+}
+
+}  // namespace cairn

@@ -1,0 +1,91 @@
+// job_folder.cc -- coming and going in the folder of a run.
+#include <cairn/base/directory.h>
+#include <cairn/base/file.h>
+#include <cairn/distributed/job_folder.h>
+#include <cairn/error.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace cairn::distributed {
+namespace {
+
+constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;  // bytes
+
+std::string name_of(std::string_view what, std::size_t process) { return std::string(what) + std::to_string(process); }
+
+}  // namespace
+
+Names names_in(const std::string& folder) {
+  namespace fs = std::filesystem;
+  Names names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    names.insert(entry->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw Error(Code::kIo, folder + ": cannot list the folder: " + error.message());
+  return names;
+}
+
+bool write_new(const std::string& path, ByteView bytes) {
+  AtomicFile file(path);
+  file.append(bytes);
+  file.finish();
+  if (link(file.temporary_path().c_str(), path.c_str()) == 0) return true;
+  if (errno == EEXIST) return false;
+  throw Error(Code::kIo, path + ": cannot link the finished file to it: " + std::generic_category().message(errno));
+}
+
+ProcessMark read_mark(const std::string& path) {
+  return in([&] { return path; }, [&] { return parse_mark(as_text(read_file(path, kMostOfAMark))); });
+}
+
+JobFolder::JobFolder(std::string path, const FilesJob& job) : path_(std::move(path)), me_(job.process_index), count_(job.process_count) {
+  const ProcessMark mark = mark_of_this_process(me_, count_);
+  const std::string here = path_ + "/" + name_of("here-", me_);
+  if (write_new(here, as_bytes(mark_text(mark)))) return;
+  throw Error(Code::kAlreadyExists, here + ": there has been a " + describe(read_mark(here)) + " in this run; a run id is used once");
+}
+
+JobFolder::~JobFolder() {
+  try {
+    write_new(path_ + "/" + name_of("gone-", me_), {});
+    const Names names = names_in(path_);
+    for (std::size_t p = 0; p < count_; ++p)
+      if (!has_ended(p, names)) return;
+    remove_tree(path_);
+    // Fails while other runs, or processes that want to join one, are there.
+    std::error_code ignored;
+    std::filesystem::remove(std::filesystem::path(path_).parent_path(), ignored);
+  } catch (const Error&) {
+    // A destructor cannot say so. Others of this host see that the process has ended; the folder is removed by a later run.
+  }
+}
+
+std::optional<ProcessMark> JobFolder::mark_of(std::size_t process) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = marks_.find(process);
+  if (known != marks_.end()) return known->second;
+  const std::string path = path_ + "/" + name_of("here-", process);
+  if (!file_exists(path)) return std::nullopt;
+  ProcessMark mark = read_mark(path);
+  if (mark.processes != count_)
+    throw Error(Code::kInvalidArgument, path + ": " + describe(mark) + " is of a job of " + std::to_string(mark.processes) +
+                                            " processes, process " + std::to_string(me_) + " of one of " + std::to_string(count_));
+  return marks_.emplace(process, std::move(mark)).first->second;
+}
+
+bool JobFolder::has_ended(std::size_t process, const Names& names) const {
+  if (names.contains(name_of("gone-", process))) return true;
+  const auto mark = mark_of(process);
+  return mark && process != me_ && distributed::has_ended(*mark);
+}
+
+void JobFolder::check_sizes() const {
+  for (std::size_t p = 0; p < count_; ++p) (void)mark_of(p);
+}
+
+}  // namespace cairn::distributed

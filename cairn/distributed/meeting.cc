@@ -1,0 +1,31 @@
+// meeting.cc -- the words and sums that all coordinators share.
+#include <cairn/distributed/meeting.h>
+#include <cairn/error.h>
+#include <fmt/format.h>
+
+namespace cairn::distributed {
+
+void check_root(std::size_t root, std::size_t count) {
+  if (root >= count)
+    throw Error(Code::kInvalidArgument, "process " + std::to_string(root) + " cannot broadcast in a job of " + std::to_string(count));
+}
+
+Clock::time_point deadline_after(Coordinator::Timeout timeout) {
+  const auto now = Clock::now();
+  const auto most = std::chrono::duration_cast<Coordinator::Timeout>(Clock::time_point::max() - now);
+  return timeout < most ? now + timeout : Clock::time_point::max();
+}
+
+std::string processes_text(std::span<const std::size_t> processes) {
+  if (processes.empty()) return "";
+  return fmt::format("{} {}", processes.size() == 1 ? "process" : "processes", fmt::join(processes, ", "));
+}
+
+std::string gave_up_text(std::span<const std::size_t> missing, std::size_t me, Coordinator::Timeout timeout) {
+  return fmt::format("{} did not come before process {} gave up after {:g} s", processes_text(missing), me,
+                     static_cast<double>(timeout.count()) / 1000);
+}
+
+std::string ended_text(std::span<const std::size_t> gone) { return processes_text(gone) + " ended without coming"; }
+
+}  // namespace cairn::distributed

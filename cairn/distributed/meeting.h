@@ -1,0 +1,28 @@
+// meeting.h -- what every kind of coordinator checks and says in the same words.
+#pragma once
+
+#include <cairn/distributed.h>
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace cairn::distributed {
+
+using Clock = std::chrono::steady_clock;
+
+// Throws invalid_argument for a root that is no process of the job.
+void check_root(std::size_t root, std::size_t count);
+
+// Now plus the time-out, or the end of time.
+Clock::time_point deadline_after(Coordinator::Timeout timeout);
+
+// "process 2", "processes 0, 2"; "" for none.
+std::string processes_text(std::span<const std::size_t> processes);
+
+// Why a meeting failed: "process 2 did not come before process 0 gave up after 5 s", "process 2 ended without coming".
+std::string gave_up_text(std::span<const std::size_t> missing, std::size_t me, Coordinator::Timeout timeout);
+std::string ended_text(std::span<const std::size_t> gone);
+
+}  // namespace cairn::distributed

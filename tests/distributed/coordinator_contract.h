@@ -1,0 +1,116 @@
+// coordinator_contract.h -- what every coordinator does, whatever carries it. Each part runs in all processes of a job at once.
+#pragma once
+
+#include <cairn/distributed.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/matchers.h"
+
+namespace cairn::testing {
+
+constexpr Coordinator::Timeout kLong = std::chrono::seconds(60);
+constexpr Coordinator::Timeout kShort = std::chrono::milliseconds(20);
+
+inline Bytes bytes_of(std::string_view text) { return {as_bytes(text).begin(), as_bytes(text).end()}; }
+inline std::string text_of(const Bytes& bytes) { return std::string(as_text(bytes)); }
+
+struct ContractPart {
+  std::string name;
+  void (*run)(Coordinator& job);
+};
+inline void PrintTo(const ContractPart& part, std::ostream* out) { *out << part.name; }
+
+// The clock is one for all processes of a host: everybody came before anybody left.
+inline void nobody_passes_a_barrier_before_all_have_come(Coordinator& job) {
+  const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
+  for (int round = 0; round < 20; ++round) {
+    std::array<std::int64_t, 2> came_and_left = {now(), 0};
+    job.barrier("round", kLong);
+    came_and_left[1] = now();
+    const ByteView mine(reinterpret_cast<const std::byte*>(came_and_left.data()), sizeof(came_and_left));
+    std::int64_t last_came = came_and_left[0];
+    std::int64_t first_left = came_and_left[1];
+    for (const Bytes& value : job.all_gather("times", mine, kLong)) {
+      std::array<std::int64_t, 2> times{};
+      ASSERT_EQ(value.size(), sizeof(times));
+      std::memcpy(times.data(), value.data(), sizeof(times));
+      last_came = std::max(last_came, times[0]);
+      first_left = std::min(first_left, times[1]);
+    }
+    EXPECT_LE(last_came, first_left);
+  }
+}
+
+inline void gathers_in_the_order_of_processes(Coordinator& job) {
+  for (int round = 0; round < 20; ++round) {
+    // Values of all lengths, of none too.
+    const auto value = [&](std::size_t p) {
+      return std::string((round * p) % 7, static_cast<char>('a' + p)) + std::string(p % 2 * 300, '\0');
+    };
+    const std::vector<Bytes> all = job.all_gather("gather", as_bytes(value(job.process_index())), kLong);
+    ASSERT_EQ(all.size(), job.process_count());
+    for (std::size_t p = 0; p < all.size(); ++p) EXPECT_EQ(text_of(all[p]), value(p));
+  }
+}
+
+inline void broadcasts_what_the_root_gave(Coordinator& job) {
+  for (std::size_t root = 0; root < job.process_count(); ++root) {
+    const std::string mine = "from " + std::to_string(job.process_index());
+    EXPECT_EQ(text_of(job.broadcast("cast", as_bytes(mine), root, kLong)), "from " + std::to_string(root));
+  }
+  const Bytes large(3 << 20, std::byte{7});
+  EXPECT_EQ(job.broadcast("large", job.process_index() == 0 ? ByteView(large) : ByteView(), 0, kLong), large);
+  EXPECT_THAT([&] { job.broadcast("cast", {}, job.process_count(), kLong); }, FailsWith(Code::kInvalidArgument, "cannot broadcast"));
+}
+
+inline void names_are_met_independently(Coordinator& job) {
+  std::thread background([&] {
+    for (int i = 0; i < 30; ++i) job.barrier("background", kLong);
+  });
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(job.all_gather("main", as_bytes("x"), kLong).size(), job.process_count());
+  background.join();
+}
+
+inline void any_text_is_a_name(Coordinator& job) {
+  const std::string zero("a\0b", 3);
+  for (const std::string& name :
+       {std::string(), std::string("/"), std::string("../x"), std::string(5000, 'n'), std::string("\xff\n"), zero}) {
+    job.barrier(name, kLong);
+    EXPECT_EQ(text_of(job.broadcast(name, as_bytes(name), job.process_count() - 1, kLong)), name);
+  }
+}
+
+// A meeting that fails for one fails for all, and the name can be used again.
+inline void who_comes_too_late_fails_too(Coordinator& job) {
+  if (job.process_count() == 1) return;
+  const std::size_t last = job.process_count() - 1;
+  if (job.process_index() == last) {
+    job.barrier("others have given up", kLong);
+    EXPECT_THAT([&] { job.barrier("late", kLong); }, FailsWith(Code::kUnavailable, "did not come before process"));
+  } else {
+    EXPECT_THAT([&] { job.barrier("late", std::chrono::milliseconds(100)); },
+                FailsWith(Code::kUnavailable, "'late': process " + std::to_string(last) + " did not come before process"));
+    job.barrier("others have given up", kLong);
+  }
+  EXPECT_EQ(job.all_gather("late", as_bytes("x"), kLong).size(), job.process_count());
+}
+
+inline std::vector<ContractPart> coordinator_contract() {
+  return {{"NobodyPassesABarrierBeforeAllHaveCome", nobody_passes_a_barrier_before_all_have_come},
+          {"GathersInTheOrderOfProcesses", gathers_in_the_order_of_processes},
+          {"BroadcastsWhatTheRootGave", broadcasts_what_the_root_gave},
+          {"NamesAreMetIndependently", names_are_met_independently},
+          {"AnyTextIsAName", any_text_is_a_name},
+          {"WhoComesTooLateFailsToo", who_comes_too_late_fails_too}};
+}
+
+}  // namespace cairn::testing

@@ -1,0 +1,245 @@
+// Meeting through files: what else may be in the folder, and what may go wrong with it.
+#include <cairn/base/file.h>
+#include <cairn/distributed.h>
+#include <cairn/distributed/job_folder.h>
+#include <cairn/distributed/message.h>
+
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "tests/distributed/coordinator_contract.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn {
+namespace {
+
+using testing::FailsWith;
+using testing::kLong;
+using testing::kShort;
+using testing::put_file;
+using testing::TempDir;
+using testing::text_of;
+
+FilesJob job_in(const TempDir& folder, std::size_t process, std::size_t count, const std::string& run_id = "") {
+  return {.directory = folder.path(), .process_index = process, .process_count = count, .run_id = run_id, .join_timeout = kLong};
+}
+
+// Runs each process's part in a thread of its own.
+void run_job(const TempDir& folder, std::size_t count, const std::function<void(Coordinator&)>& part) {
+  std::vector<std::thread> threads;
+  for (std::size_t p = 0; p < count; ++p) threads.emplace_back([&, p] { part(*files_coordinator(job_in(folder, p, count))); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::size_t files_below(const std::string& folder) {
+  std::size_t found = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) found += entry.is_regular_file() ? 1 : 0;
+  return found;
+}
+
+TEST(FilesCoordinator, SaysWhichPlacesAndIdsThereAre) {
+  const TempDir folder = TempDir::in_memory();
+  const auto starting = [&](FilesJob job) { return [job] { files_coordinator(job); }; };
+  EXPECT_THAT(starting(job_in(folder, 0, 0)), FailsWith(Code::kInvalidArgument, "at least one process"));
+  EXPECT_THAT(starting(job_in(folder, 3, 3)), FailsWith(Code::kInvalidArgument, "no process 3 in a job of 3"));
+  for (const std::string& id : {std::string("a/b"), std::string(65, 'x'), std::string("a b"), std::string("a\0", 2)})
+    EXPECT_THAT(starting(job_in(folder, 0, 1, id)), FailsWith(Code::kInvalidArgument, "is no run id"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(FilesCoordinator, NamesWhoDoesNotJoin) {
+  const TempDir folder = TempDir::in_memory();
+  std::thread second([&] { EXPECT_NO_THROW(files_coordinator(job_in(folder, 2, 4))); });
+  FilesJob first = job_in(folder, 0, 4);
+  first.join_timeout = std::chrono::seconds(1);
+  EXPECT_THAT([&] { files_coordinator(first); },
+              FailsWith(Code::kUnavailable, "processes 1, 3 did not come before process 0 gave up after 1 s"));
+  second.join();
+  FilesJob other = job_in(folder, 1, 4);
+  other.join_timeout = kShort;
+  EXPECT_THAT([&] { files_coordinator(other); }, FailsWith(Code::kUnavailable, "process 0 did not come before process 1 gave up"));
+  EXPECT_EQ(files_below(folder.path()), 0U);
+}
+
+TEST(FilesCoordinator, ATimeOutNamesWhoIsMissing) {
+  const TempDir folder = TempDir::in_memory();
+  run_job(folder, 4, [](Coordinator& job) {
+    if (job.process_index() == 1) {
+      EXPECT_THAT([&] { job.barrier("save", kShort); },
+                  FailsWith(Code::kUnavailable, "'save': processes 0, 2, 3 did not come before process 1"));
+    }
+    job.barrier("end", kLong);
+  });
+}
+
+TEST(FilesCoordinator, AProcessThatEndsIsNotWaitedFor) {
+  const TempDir folder = TempDir::in_memory();
+  run_job(folder, 3, [](Coordinator& job) {
+    job.barrier("begin", kLong);
+    if (job.process_index() == 1) return;
+    EXPECT_THAT([&] { job.barrier("b", kLong); }, FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+  });
+}
+
+TEST(FilesCoordinator, ManyNamesLeaveFewFiles) {
+  const TempDir folder = TempDir::in_memory();
+  run_job(folder, 3, [&](Coordinator& job) {
+    for (int step = 0; step < 50; ++step) job.all_gather("save of step " + std::to_string(step), as_bytes("x"), kLong);
+    job.barrier("count", kLong);
+    // Marks, and what the last two meetings have left: three messages and a decision each.
+    if (job.process_index() == 0) {
+      EXPECT_LE(files_below(folder.path()), 3U + 4U * 3U);
+    }
+    job.barrier("end", kLong);
+  });
+}
+
+TEST(FilesCoordinator, ALongMeetingKeepsItsFiles) {
+  const TempDir folder = TempDir::in_memory();
+  run_job(folder, 2, [&](Coordinator& job) {
+    // Process 1 comes to "slow" first and last: what happens meanwhile must not remove its files.
+    std::thread slow([&] {
+      if (job.process_index() == 0) job.barrier("go", kLong);
+      EXPECT_EQ(text_of(job.broadcast("slow", as_bytes("kept"), 1, kLong)), "kept");
+    });
+    if (job.process_index() == 1) {
+      for (int i = 0; i < 20; ++i) job.barrier("busy", kLong);
+      job.barrier("go", kLong);
+    } else {
+      for (int i = 0; i < 20; ++i) job.barrier("busy", kLong);
+    }
+    slow.join();
+  });
+}
+
+TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
+  const TempDir folder = TempDir::in_memory();
+  const std::string meet = folder / ".cairn-job";
+  distributed::ProcessMark dead = distributed::mark_of_this_process(1, 2);
+  dead.started += 1;
+  const std::string dead_text = distributed::mark_text(dead);
+  distributed::ProcessMark far = dead;  // of another host: nobody here knows whether it lives
+  far.pid_space = "another";
+  put_file(meet + "/invite", R"({"run": "old", "welcome": [")" + dead.nonce + R"("]})");
+  put_file(meet + "/join-1", dead_text);
+  put_file(meet + "/join-7", dead_text);
+  put_file(meet + "/run-old/here-0", dead_text);
+  put_file(meet + "/run-old/m-end-123-0-0", "junk");
+  put_file(meet + "/run-far/here-0", distributed::mark_text(far));
+  put_file(meet + "/run-odd/here-0", "what is this?");
+  put_file(meet + "/note", "somebody's");
+  for (int again = 0; again < 3; ++again)
+    run_job(folder, 2, [](Coordinator& job) { EXPECT_EQ(job.all_gather("end", as_bytes("x"), kLong).size(), 2U); });
+  EXPECT_EQ(distributed::names_in(meet), (distributed::Names{"note", "run-far", "run-odd"}));
+}
+
+TEST(FilesCoordinator, ARunIdIsUsedOnce) {
+  const TempDir folder = TempDir::in_memory();
+  const auto first = files_coordinator(job_in(folder, 0, 2, "r"));
+  EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2, "r")); },
+              FailsWith(Code::kAlreadyExists, "there has been a process 0 (pid " + std::to_string(getpid())));
+}
+
+TEST(FilesCoordinator, ProcessesAgreeOnTheirNumber) {
+  const TempDir folder = TempDir::in_memory();
+  const auto first = files_coordinator(job_in(folder, 0, 2, "r"));
+  std::thread other([&] {
+    const auto second = files_coordinator(job_in(folder, 1, 3, "r"));
+    EXPECT_THAT([&] { second->barrier("b", kLong); },
+                FailsWith(Code::kInvalidArgument, "is of a job of 2 processes, process 1 of one of 3"));
+  });
+  EXPECT_THAT([&] { first->barrier("b", kLong); }, FailsWith(Code::kInvalidArgument, "is of a job of 3 processes, process 0 of one of 2"));
+  other.join();
+}
+
+TEST(FilesCoordinator, APlaceIsTakenOnce) {
+  const TempDir folder = TempDir::in_memory();
+  std::thread one([&] {
+    EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); }, FailsWith(Code::kAlreadyExists, "another process is process 1"));
+  });
+  while (distributed::names_in(folder / ".cairn-job").count("join-1") == 0) std::this_thread::yield();
+  std::thread two([&] { files_coordinator(job_in(folder, 1, 2))->barrier("b", kLong); });
+  one.join();
+  files_coordinator(job_in(folder, 0, 2))->barrier("b", kLong);
+  two.join();
+}
+
+TEST(FilesCoordinator, ASecondJobInTheFolderIsNoticed) {
+  const TempDir folder = TempDir::in_memory();
+  std::thread one([&] {
+    EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2)); },
+                FailsWith(Code::kFailedPrecondition, "another process 0 has begun a run"));
+  });
+  while (distributed::names_in(folder / ".cairn-job").count("invite") == 0) std::this_thread::yield();
+  FilesJob second = job_in(folder, 0, 2);
+  second.join_timeout = std::chrono::seconds(1);
+  EXPECT_THAT([&] { files_coordinator(second); }, FailsWith(Code::kUnavailable, "process 1 did not come"));
+  one.join();
+}
+
+// A file of the job's folder, damaged, while process 0 waits in all_gather("g"): what it says.
+void expect_refused(const std::string& name, std::string_view text, Code code, const std::string& message) {
+  SCOPED_TRACE(name);
+  const TempDir folder = TempDir::in_memory();
+  const std::string run = folder / ".cairn-job/run-r";
+  const auto job = files_coordinator(job_in(folder, 0, 2, "r"));
+  std::thread waiting([&] { EXPECT_THAT([&] { job->all_gather("g", as_bytes("x"), kLong); }, FailsWith(code, message)); });
+  const auto mine = [&] {
+    for (const std::string& found : distributed::names_in(run))
+      if (found.starts_with("m-") && found.ends_with("-0-0-0-0")) return found;
+    return std::string();
+  };
+  while (mine().empty()) std::this_thread::yield();
+  std::string place = mine();
+  place.replace(place.size() - 5, 1, "1");
+  put_file(run + "/here-1", name == "here" ? text : distributed::mark_text(distributed::mark_of_this_process(1, 2)));
+  put_file(run + "/new", name == "message" ? text : as_text(distributed::encode_message({1, 2, 0, "g", {}})));
+  std::filesystem::rename(run + "/new", run + "/" + place);
+  waiting.join();
+}
+
+TEST(FilesCoordinator, FilesThatNoCoordinatorWroteAreNamed) {
+  const auto message = [](const distributed::Message& m) { return std::string(as_text(distributed::encode_message(m))); };
+  expect_refused("message", "", Code::kDataLoss, "/m-g-");
+  expect_refused("message", "hello, world", Code::kDataLoss, "begins otherwise");
+  expect_refused("message", message({1, 2, 0, "g", {}}).substr(0, 50), Code::kDataLoss, "crc32c mismatch");
+  expect_refused("message", message({1, 2, 0, "other", {}}), Code::kDataLoss, "is process 1's message to 'other', meeting 0");
+  expect_refused("message", message({1, 2, 5, "g", {}}), Code::kDataLoss, "meeting 5");
+  expect_refused("message", message({0, 2, 0, "g", {}}), Code::kDataLoss, "is process 0's message");
+  expect_refused("here", "no mark", Code::kDataLoss, "/here-1");
+  expect_refused("here", std::string(1U << 20U, ' '), Code::kDataLoss, "/here-1");
+}
+
+TEST(FilesCoordinator, DamagedInvitationsAndRequestsAreNamed) {
+  const TempDir folder = TempDir::in_memory();
+  const std::string invite = folder / ".cairn-job/invite";
+  for (const std::string text :
+       {"", "{", "[]", R"({"run": "../../x", "welcome": []})", R"({"run": "a", "welcome": 1})", R"({"run": "a", "welcome": [1]})"}) {
+    put_file(invite, text);
+    EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); }, FailsWith(Code::kDataLoss, invite)) << text;
+  }
+  put_file(folder / ".cairn-job/join-1", "{}");
+  EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2)); }, FailsWith(Code::kDataLoss, "/join-1: no mark of a process"));
+}
+
+TEST(FilesCoordinator, ValuesHaveALimit) {
+  const TempDir folder = TempDir::in_memory();
+  FilesJob job = job_in(folder, 0, 1);
+  job.max_message_bytes = 10;
+  const auto alone = files_coordinator(job);
+  EXPECT_EQ(alone->all_gather("g", as_bytes("0123456789"), kShort).size(), 1U);
+  EXPECT_THAT([&] { alone->all_gather("g", as_bytes("0123456789a"), kShort); },
+              FailsWith(Code::kInvalidArgument, "a value of 11 bytes is longer than the 10"));
+}
+
+TEST(FilesCoordinator, AFolderThatCannotBeWrittenIsNamed) {
+  const TempDir folder = TempDir::in_memory();
+  put_file(folder / "file", "x");
+  FilesJob job = job_in(folder, 0, 1);
+  job.directory = folder / "file";
+  EXPECT_THAT([&] { files_coordinator(job); }, FailsWith(Code::kIo, "/file: cannot make the folder"));
+}
+
+}  // namespace
+}  // namespace cairn
