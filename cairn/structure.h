@@ -13,8 +13,9 @@ namespace cairn {
 Tree stored_form(const Tree& tree);
 
 enum class Fit : std::uint8_t {
-  kExact,    // source and target have the same structure
-  kPartial,  // keys that the target lacks are dropped; keys that the source lacks keep the target's value
+  kExact,  // source and target have the same structure
+  // Keys that the target lacks are dropped, all of a dict's where the target has None; keys that the source lacks keep the target's value.
+  kPartial,
 };
 
 // One place where two trees differ, and what each has there: "a leaf", "a dict of 3", "an empty List", "nothing".

@@ -26,14 +26,29 @@ bool is_legacy(const PytreeItem& item) {
          std::any_of(item.values.begin(), item.values.end(), [](const LeafValue& value) { return value.inside != nullptr; });
 }
 
+// Asked for as a value of some type, what was saved as a placeholder is missing.
+void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
+  const auto wanted = std::visit([](const auto& of) { return of.restore_type; }, args);
+  if (!wanted || (wanted->typestr() != nullptr && *wanted->typestr() == "placeholder")) return;
+  throw Error(Code::kNotFound, path_text(path) + ": a placeholder was saved here, so there is no value to be restored" +
+                                   (wanted->typestr() != nullptr ? " as " + *wanted->typestr() : "") +
+                                   "; leave out restore_type, and it stays a placeholder");
+}
+
 // ---- without a target ----
 
 Tree restore_as_stored(const std::shared_ptr<const StoredItem>& item, const Tree& stored, const PyTreeRestoreArgs& args,
                        const RestoreContext& context) {
   std::vector<WantedLeaf> wanted;
-  for (const TreeEntry& entry : flatten(stored))
-    if (const auto* position = entry.value.custom<std::size_t>())
-      wanted.push_back({entry.path, *position, restore_args_at(args.restore_args, entry.path)});
+  for (const TreeEntry& entry : flatten(stored)) {
+    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
+    AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, entry.path);
+    if (const auto* position = entry.value.custom<std::size_t>()) {
+      wanted.push_back({entry.path, *position, std::move(leaf_args)});
+    } else {
+      check_placeholder(entry.path, leaf_args);
+    }
+  }
   std::vector<TreeEntry> restored = LeafRestorer(item, context).run(wanted);
   std::size_t next = 0;
   return map_leaves(stored, [&](const KeyPath& /*path*/, const Tree& leaf) {
@@ -79,8 +94,11 @@ Tree restore_into_target(const std::shared_ptr<const StoredItem>& item, const Tr
   std::vector<WantedLeaf> wanted;
   for (const KeyPath& path : paths) {
     const auto* position = node_at(source, path)->custom<std::size_t>();
-    if (position == nullptr) continue;  // a placeholder is stored there
     AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, path);
+    if (position == nullptr) {
+      check_placeholder(path, leaf_args);
+      continue;
+    }
     fill_from_target(leaf_args, *node_at(target, path));
     wanted.push_back({path, *position, std::move(leaf_args)});
   }

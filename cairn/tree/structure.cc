@@ -62,6 +62,8 @@ class Comparison {
       if (!to.empty && !(fit_ == Fit::kExact && is_placeholder(target))) pairs.push_back({path_, &source});
       return;
     }
+    // None in the place of a dict wants none of its members.
+    if (fit_ == Fit::kPartial && from.members != nullptr && to.empty == EmptyNode::kNone) return;
     // Of an empty dict or list it is known, in an exact fit, which children are missing.
     const bool comparable = !from.is_leaf() && (!to.is_leaf() || fit_ == Fit::kExact);
     const bool both_dicts = from.members != nullptr && (to.members != nullptr || to.empty == EmptyNode::kDict);

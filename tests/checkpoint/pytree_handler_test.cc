@@ -404,6 +404,29 @@ TEST(PyTreeHandler, AnArrayWhoseFolderIsGoneIsNamedWithAWayOut) {
   EXPECT_TRUE(std::holds_alternative<Placeholder>(some.find("a")->value()));
 }
 
+TEST(PyTreeHandler, APlaceholderHasNoValueOfAnyType) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"a", Tree(floats({2}))}, {"b", Tree(Placeholder{})}})});
+  const auto with = [](std::optional<RestoreType> type) {
+    return Tree(Tree::Dict{{"a", Tree()}, {"b", Tree(CustomLeaf::of(RestoreArgs{.restore_type = std::move(type), .dtype = {}}))}});
+  };
+  const Tree target(Tree::Dict{{"a", Tree(floats({2}))}, {"b", Tree(std::int64_t{5})}});
+  const auto restored = [&](const PyTreeRestoreArgs& args) { return *handler.restore(dir.path(), args).find("b"); };
+  EXPECT_TRUE(std::holds_alternative<Placeholder>(restored({.restore_args = with(std::nullopt)}).value()));
+  EXPECT_TRUE(std::holds_alternative<Placeholder>(restored({.restore_args = with("placeholder")}).value()));
+  EXPECT_TRUE(std::holds_alternative<Placeholder>(restored({.item = target, .restore_args = with(std::nullopt)}).value()));
+  EXPECT_FALSE(
+      std::holds_alternative<Placeholder>(restored({.item = target, .restore_args = with(std::nullopt), .partial_restore = true}).value()));
+  // Asked for as something, it is missing, as in Orbax.
+  for (const bool partial : {false, true}) {
+    const Error e = error_of([&] { restored({.item = target, .restore_args = with("int"), .partial_restore = partial}); });
+    EXPECT_EQ(e.code(), Code::kNotFound);
+    EXPECT_THAT(e.what(), HasSubstr("['b']: a placeholder was saved here, so there is no value to be restored as int"));
+  }
+  EXPECT_EQ(error_of([&] { restored({.restore_args = with("np.ndarray")}); }).code(), Code::kNotFound);
+}
+
 TEST(PyTreeHandler, PiecesMustBeSmallerThanTheLimitOnRestore) {
   const testing::TempDir dir;
   const Array array = floats({8});

@@ -131,6 +131,7 @@ TEST(Structure, PartialDropsAndKeeps) {
   EXPECT_THAT(plan_restore(stored(), wanted, Fit::kPartial), ElementsAre(KeyPath{{"a", KeyType::kDict}}));
   const Tree placeholder = dict({{"a", Tree(Placeholder{})}, {"n", none()}, {"e", tuple({})}});
   EXPECT_EQ(text(restore_into(placeholder, stored(), Fit::kPartial)), "{a:1,n:None,e:()}");
+  EXPECT_EQ(text(restore_into(dict({{"a", i(0)}, {"b", none()}}), stored(), Fit::kPartial)), "{a:1,b:None}");
 }
 
 TEST(Structure, PartialStillRefusesOtherContainers) {
@@ -140,6 +141,7 @@ TEST(Structure, PartialStillRefusesOtherContainers) {
       dict({{"b", i(3)}}),                   // a leaf for a dict
       dict({{"a", dict({{"x", i(1)}})}}),    // a dict for a leaf
       dict({{"b", dict({})}}),               // an empty node for a dict
+      dict({{"t", none()}}),                 // None for a list
       dict({}),                              // likewise, at the root
       dict({{"t", dict({})}, {"a", i(0)}}),  // an empty node for a list
   };
