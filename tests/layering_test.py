@@ -23,7 +23,7 @@ ALLOWED = {
 }
 # public header -> the folder that implements it, whose row it obeys.
 OWNER = {
-    "distributed.h": "distributed",
+    "distributed.h": "distributed", "mpi.h": "distributed",
     "error.h": "base", "types.h": "base", "compression.h": "base", "verify_report.h": "base", "kvstore.h": "kvstore", "tree.h": "tree",
     "reader.h": "tree", "structure.h": "tree", "transforms.h": "tree", "sharding.h": "distributed",
     "array_spec.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers", "limits.h": "handlers", "tensorstore_spec.h": "spec",
@@ -34,7 +34,7 @@ THIRD_PARTY = {
     "rapidjson/": ["base/json.cc"],
     "zstd": ["base/codec_zstd.cc"], "zlib.h": ["base/codec_zlib.cc"], "bzlib.h": ["base/codec_zlib.cc"],
     "blosc.h": ["base/codec_blosc.cc"], "lz4": ["base/codec_blosc.cc"], "isa-l": ["base/checksum.cc"],
-    "xxhash.h": ["base/zstd_frame.cc"], "pcre2.h": ["tree/regex.cc"],
+    "xxhash.h": ["base/zstd_frame.cc"], "pcre2.h": ["tree/regex.cc"], "mpi.h": ["distributed/mpi.cc"],
 }
 # Outside the library only these files look below the public headers.
 MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"]}
