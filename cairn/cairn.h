@@ -6,6 +6,7 @@
 #include <cairn/checkpointer.h>
 #include <cairn/compression.h>
 #include <cairn/distributed.h>
+#include <cairn/dlpack.h>
 #include <cairn/error.h>
 #include <cairn/formats.h>
 #include <cairn/handlers.h>

@@ -23,7 +23,7 @@ ALLOWED = {
 }
 # public header -> the folder that implements it, whose row it obeys.
 OWNER = {
-    "distributed.h": "distributed", "mpi.h": "distributed",
+    "distributed.h": "distributed", "mpi.h": "distributed", "dlpack.h": "distributed",
     "error.h": "base", "types.h": "base", "compression.h": "base", "verify_report.h": "base", "kvstore.h": "kvstore", "tree.h": "tree",
     "reader.h": "tree", "structure.h": "tree", "transforms.h": "tree", "sharding.h": "distributed",
     "array_spec.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers", "limits.h": "handlers", "tensorstore_spec.h": "spec",
