@@ -96,7 +96,7 @@ Tree restore_into_target(const std::shared_ptr<const StoredItem>& item, const Tr
     const auto* position = node_at(source, path)->custom<std::size_t>();
     AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, path);
     if (position == nullptr) {
-      check_placeholder(path, leaf_args);
+      if (std::holds_alternative<Placeholder>(node_at(source, path)->value())) check_placeholder(path, leaf_args);
       continue;
     }
     fill_from_target(leaf_args, *node_at(target, path));

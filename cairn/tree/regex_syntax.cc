@@ -42,6 +42,8 @@ class Parser {
       item();
     }
     if (!open_.empty()) fail(open_.back().position, "missing ), unterminated subpattern");
+    for (const Group& asked : asked_)
+      if (asked.number > groups_) fail(asked.position, "invalid group reference " + std::to_string(asked.number));
     return std::move(out_);
   }
 
@@ -289,7 +291,7 @@ class Parser {
     fail(start_, "unknown group name '" + group + "'");
   }
 
-  // (?(1)yes|no): if group 1 took part in the match.
+  // (?(1)yes|no): if group 1, which may come later, took part in the match.
   void condition() {
     const std::size_t end = std::min(p_.find(')', at_), p_.size());
     const std::string_view text = p_.substr(at_, end - at_);
@@ -301,7 +303,7 @@ class Parser {
     } else {
       number = number_of(name(')'));
     }
-    if (number > groups_) fail(start_, "invalid group reference " + std::to_string(number));
+    asked_.push_back({start_, number});
     begin_group("(?(" + std::to_string(number) + ")", false);
   }
 
@@ -341,6 +343,7 @@ class Parser {
   Last last_ = Last::kNothing;
   std::size_t groups_ = 0;
   std::vector<Group> open_;
+  std::vector<Group> asked_;  // by conditions
   std::vector<std::pair<std::string, std::size_t>> names_;
   RegexSyntax out_;
 };
