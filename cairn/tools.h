@@ -4,6 +4,7 @@
 #include <cairn/compression.h>
 #include <cairn/formats.h>
 #include <cairn/reader.h>
+#include <cairn/sharding.h>
 
 #include <array>
 #include <cstdint>
@@ -228,6 +229,42 @@ struct ConvertReport {
 // leaves with one name after renaming likewise.
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options);
 std::string convert_json(const ConvertReport& report);
+
+// ---- resharding ----
+
+struct ReshardOptions {
+  // The devices that will read it. None: arrays keep their shardings, and only chunks are cut anew.
+  std::optional<Mesh> mesh;
+  // Globs over names, and how arrays of such names are split over the mesh; the first that matches counts. Device arrays (jax.Array) that
+  // none matches are replicated; host arrays stay what they are.
+  std::vector<std::pair<std::string, PartitionSpec>> specs;
+  std::optional<std::int64_t> chunk_bytes;  // no chunk is larger; it divides what a device reads
+  std::string format;                       // an Orbax one of convert_formats(); "": as the source is stored, if it is one of Orbax
+  Compression compression;
+  std::optional<std::int64_t> target_file_bytes;
+  std::optional<std::string> item;
+  bool replace = false;
+  bool dry_run = false;                            // decide and report, but write nothing
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory, bytes
+  ProgressFn progress;
+};
+struct ReshardReport {
+  struct Leaf {
+    std::string name;
+    std::string dtype;
+    Shape shape;
+    Shape box;             // what a device reads: chunks divide it
+    std::string sharding;  // for people; "" if it has none
+  };
+  ConvertReport written;
+  std::vector<Leaf> arrays;        // that are not scalars
+  std::uint64_t device_bytes = 0;  // that each device of the mesh reads of them; without a mesh 0
+};
+// Writes the checkpoint again, stored in the boxes that devices of another topology will read, with the shardings that say
+// so; values, tree and metadata stay. Throws invalid_argument for options that ask for nothing, a mesh or spec that is unsound or
+// does not divide an array (naming it), a glob that matches no array, and what convert refuses.
+ReshardReport reshard(const Checkpoint& source, const std::string& target, const ReshardOptions& options);
+std::string reshard_json(const ReshardReport& report);
 
 // ---- cleaning ----
 

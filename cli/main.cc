@@ -38,8 +38,8 @@ int run(int argc, char** argv) {
       "  cairn diff old new                what has changed?\n"
       "  cairn verify ckpt                 is every byte right?\n"
       "  cairn convert ckpt m.safetensors  into another format");
-  for (const auto setup : {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_diff, setup_verify, setup_convert, setup_compact,
-                           setup_clean, setup_bench, setup_dump, setup_completion})
+  for (const auto setup : {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_diff, setup_verify, setup_convert, setup_reshard,
+                           setup_compact, setup_clean, setup_bench, setup_dump, setup_completion})
     setup(app, status);
   try {
     app.parse(argc, argv);

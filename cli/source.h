@@ -50,6 +50,8 @@ std::uint64_t buffer_memory(const Source& source);
 
 // "1GiB", "512M", "2GB", "100000": K, M, G, T and KiB ... are powers of 1024, KB ... powers of 1000.
 std::uint64_t parse_size(const std::string& text);
+// auto, none, zstd, zstd:LEVEL, blosc, blosc:LEVEL.
+Compression parse_compression(const std::string& text);
 // Nanoseconds since 1970 from "2026-07-01T12:00:00Z", "2026-07-01 12:00:00.25", "2026-07-01" (UTC), or such a number.
 std::uint64_t parse_time(const std::string& text);
 

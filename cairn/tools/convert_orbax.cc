@@ -7,6 +7,13 @@
 namespace cairn {
 namespace {
 
+void place(const Placement& placement, checkpoint::SaveLeaf& leaf) {
+  if (!placement.piece.empty()) leaf.write_shape = placement.piece;
+  if (placement.sharding.empty()) return;
+  leaf.sharding = placement.sharding;
+  leaf.kind = "jax.Array";  // host arrays have no shardings
+}
+
 checkpoint::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std::size_t number) {
   const std::size_t index = plan.indices[number];
   const TensorInfo& tensor = source.tensors()[index];
@@ -28,6 +35,7 @@ checkpoint::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan
   for (std::size_t d = 0; d < leaf.write_shape.size(); ++d)
     leaf.write_shape[d] = std::clamp<std::int64_t>(leaf.write_shape[d], 1, std::max<std::int64_t>(1, tensor.shape[d]));
   leaf.sharding = tensor.sharding;
+  if (!plan.placements.empty()) place(plan.placements[number], leaf);
   leaf.random_key_impl = source.random_key_impl(index);
   return leaf;
 }

@@ -10,11 +10,18 @@
 
 namespace cairn {
 
+// How an array is laid out anew, instead of as it was stored.
+struct Placement {
+  Shape piece;           // that it is cut into; empty: as it was stored
+  std::string sharding;  // JSON for _sharding; "": none, or as it was stored
+};
+
 struct ConvertPlan {
   ConvertReport report;               // format, skipped, renamed, scalars, cast, tensors and bytes are filled
   std::vector<std::size_t> indices;   // into the source's tensors
   std::vector<TensorSource> targets;  // the same leaves as they will be written
   std::vector<KeyPath> paths;         // of the same leaves, renamed; for formats that hold a tree
+  std::vector<Placement> placements;  // of the same leaves, or none: nothing is laid out anew
   std::uint64_t memory = 0;           // for the writer; the rest of what was given is for casts
 };
 
