@@ -18,6 +18,9 @@ struct CheckpointerSaveOptions {
 
 // Saves to <path>.orbax-checkpoint-tmp, which is synced and renamed. Errors are those of PyTreeCheckpointHandler, and: already_exists;
 // failed_precondition for restoring what is unfinished.
+//
+// With other processes (the options' multiprocessing_options) all call save alike; docs/distributed.md tells the order. If one of them
+// fails, all do, and what was written stays under the temporary name until the next save of that path, or `cairn clean`.
 class Checkpointer {
  public:
   Checkpointer();
@@ -30,6 +33,7 @@ class Checkpointer {
   void close() { handler_.close(); }
 
  private:
+  MultiprocessingOptions multiprocessing_;
   PyTreeCheckpointHandler handler_;
 };
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,5 +70,17 @@ struct FilesJob {
 // outside the job, a bad run_id, and processes that disagree about their number; already_exists if the place is
 // taken; data_loss, naming the file, for files that no coordinator wrote.
 std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job);
+
+// How several processes save together; Orbax's MultiprocessingOptions, and what it takes from the engine that runs the job.
+struct MultiprocessingOptions {
+  std::shared_ptr<Coordinator> coordinator = nullptr;  // this process's end of the job; null: it is the only process
+  // The process that makes the folders, writes what is not divided, merges and commits. None: each does all that for itself, in a
+  // folder of its own, on a disk that the others may not see.
+  std::optional<std::size_t> primary_host = 0;
+  // In front of the names of all meetings: two savers that are at work at the same time must not meet each other.
+  std::string barrier_sync_key_prefix = {};
+  Coordinator::Timeout timeout = Coordinator::kDefaultTimeout;      // of a meeting
+  Coordinator::Timeout write_timeout = std::chrono::seconds(1200);  // of a meeting before which the others write
+};
 
 }  // namespace cairn

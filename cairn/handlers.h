@@ -32,6 +32,20 @@ std::type_index leaf_type(const Tree& leaf);
 
 // ---- where handlers put values, and get them from ----
 
+// One of the processes that save an item together.
+struct SavingProcess {
+  std::size_t index = 0;
+  std::size_t count = 1;
+  bool is_primary = true;  // writes what is not divided: host values, texts, metadata
+  bool is_apart = false;   // each process saves into a folder of its own
+};
+
+// What one process stores of an array.
+struct StorePart {
+  Box box;         // in the array's coordinates
+  ArrayView from;  // its elements, any strides; null: copied when they are wanted
+};
+
 // An array to be stored under a parameter name.
 struct StoreArray {
   std::string name;
@@ -50,6 +64,10 @@ struct StoreArray {
   int priority = 0;             // arrays of a lower number are written before the first one of a higher is copied
   std::string sharding;         // JSON text for _sharding; "" for none
   std::string random_key_impl;  // of a typed PRNG key
+  // Of an array that several processes store together: what this one does, each part one of write_shape's. Not set: all of it. `owner`
+  // keeps what they point to.
+  std::optional<std::vector<StorePart>> parts;
+  bool in_replica_folder = false;  // its values go to a database beside that of other arrays, where processes have their own
 };
 
 // Takes note of what handlers want stored; it is written in one go when all have been asked.
@@ -66,6 +84,8 @@ class ItemWriter {
   [[nodiscard]] virtual bool is_background() const = 0;
   // Ready once everything that was added is written; carries the error if it cannot be.
   [[nodiscard]] virtual std::shared_future<void> written() const = 0;
+  // Who saves. Host values that are added in a process that is not primary are not stored.
+  [[nodiscard]] virtual SavingProcess process() const { return {}; }
 };
 
 // What is stored. Safe to use from many threads.
@@ -210,7 +230,8 @@ enum class TransferPriority : std::uint8_t {
   kAsynchronousDeprioritized  // in the background, once all prioritized ones are written
 };
 
-// jax.Array: a ShardedArray, stored in the pieces that its devices hold.
+// jax.Array: a ShardedArray, stored in the pieces that its devices hold. Of several processes, each stores those of its own
+// devices; an array all of whose devices are one process's is then invalid_argument.
 class ArrayHandler : public TypeHandler {
  public:
   struct Options {
@@ -219,6 +240,8 @@ class ArrayHandler : public TypeHandler {
     std::int64_t min_slice_bytes_for_replica_parallel = 0;
     std::optional<std::int64_t> max_replicas_for_replica_parallel;
     bool enable_write_sharding_file = true;
+    // Where several processes save: arrays that are replicated go to databases of their own, ocdbt.process_replica_<i>.
+    bool enable_replica_parallel_separate_folder = false;
     // Null: what the checkpoint handler's is_prioritized_key_fn says, else synchronous.
     std::function<TransferPriority(const KeyPath&)> key_priority;
   };

@@ -8,6 +8,7 @@
 
 #include <cairn/array_spec.h>
 #include <cairn/compression.h>
+#include <cairn/distributed.h>
 #include <cairn/handlers.h>
 #include <cairn/transforms.h>
 #include <cairn/tree.h>
@@ -66,6 +67,10 @@ struct PyTreeCheckpointHandlerOptions {
   // Leaves for which it is true are copied before a save in the background returns, the others later, once those are written.
   // Null: all are. A key_priority of the array handler's own comes first.
   IsPrioritizedKeyFn is_prioritized_key_fn;
+  // With whom it saves. All processes then call save (or async_save) alike, with trees of the same sharded arrays; each writes the
+  // pieces that are its own, and of all other leaves the primary's are saved. What fails in one fails in all: by the error's text in the
+  // others ("process 2: ..."), or, of one that is gone, unavailable within the time-out.
+  MultiprocessingOptions multiprocessing_options;
   std::size_t threads = 0;                         // 0: as many as the process may run on
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of working memory beside the tree; never more than the limits above
 };
@@ -124,13 +129,13 @@ class PyTreeCheckpointHandler {
   PyTreeCheckpointHandler(const PyTreeCheckpointHandler&) = delete;
   PyTreeCheckpointHandler& operator=(const PyTreeCheckpointHandler&) = delete;
 
-  // Writes the item into `directory`, which is made if it is not there.
+  // Writes the item into `directory`, which is made if it is not there. With other processes: returns when all have written.
   void save(const std::string& directory, const PyTreeSaveArgs& args);
   // Returns once everything that the caller may change has been copied; the futures are ready when all is written, or carry the
   // error. Device arrays that are not prioritized are copied later and must not change before.
   std::vector<std::shared_future<void>> async_save(const std::string& directory, const PyTreeSaveArgs& args);
   // Once all processes have saved: merges their databases into one, checks what they say of the arrays they share, calls the
-  // type handlers' finalize, and makes everything survive a loss of power.
+  // type handlers' finalize, and makes everything survive a loss of power. The primary does it; in others this does nothing.
   void finalize(const std::string& directory) const;
   [[nodiscard]] Tree restore(const std::string& directory, const PyTreeRestoreArgs& args = {}) const;
   [[nodiscard]] PyTreeMetadata metadata(const std::string& directory) const;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace cairn {
 
@@ -12,6 +13,8 @@ void remove_tree(const std::string& path);
 // Makes every file and folder below `path`, and itself, survive a loss of power. Files that are on disk already cost
 // nothing.
 void sync_tree(const std::string& path);
+// The same for some files and folders, all of which lie below `path`.
+void sync_some(const std::string& path, std::vector<std::string> files, const std::vector<std::string>& folders);
 
 // Gives the folder its final name, in one step; durable once the folder that it is in is synced. already_exists if something has that
 // name: of two who try, one wins.

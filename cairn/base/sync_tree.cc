@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace cairn {
@@ -82,6 +83,10 @@ void sync_tree(const std::string& path) {
   }
   if (error) fail(path, "list it", error.value());
   folders.push_back(path);
+  sync_some(path, std::move(files), folders);
+}
+
+void sync_some(const std::string& path, std::vector<std::string> files, const std::vector<std::string>& folders) {
   if (files.size() + folders.size() > kMany && sync_file_system(path)) return;
   // Advice: what these calls do not do, the syncs will.
   for (const std::string& file : files) sync_file_range(Opened(file).fd(), 0, 0, SYNC_FILE_RANGE_WRITE);

@@ -1,7 +1,7 @@
 // checkpointer.cc -- handlers inside directories that are complete or absent.
 #include <cairn/base/file.h>
+#include <cairn/checkpoint/joint_checkpoint.h>
 #include <cairn/checkpoint/layout.h>
-#include <cairn/checkpoint/save.h>
 #include <cairn/checkpointer.h>
 
 #include <chrono>
@@ -27,13 +27,13 @@ void check_finished(const std::string& path) {
 }  // namespace
 
 Checkpointer::Checkpointer() : Checkpointer(PyTreeCheckpointHandlerOptions{}) {}
-Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options) : handler_(std::move(options)) {}
+Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options)
+    : multiprocessing_(options.multiprocessing_options), handler_(std::move(options)) {}
 
 void Checkpointer::save(const std::string& path, const PyTreeSaveArgs& args, const CheckpointerSaveOptions& options) {
-  checkpoint::PendingCheckpoint pending(path, directory_options(options), options.custom_metadata);
-  handler_.save(pending.folder(), args);
-  handler_.finalize(pending.folder());
-  pending.commit();
+  checkpoint::JointCheckpoint joint(path, directory_options(options), options.custom_metadata, distributed::Team(multiprocessing_));
+  handler_.save(joint.folder(), args);
+  joint.commit([&] { handler_.finalize(joint.folder()); });
 }
 
 Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) const {
@@ -47,8 +47,9 @@ PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
 }
 
 struct AsyncCheckpointer::State {
-  explicit State(PyTreeCheckpointHandlerOptions options) : handler(std::move(options)) {}
+  explicit State(PyTreeCheckpointHandlerOptions options) : multiprocessing(options.multiprocessing_options), handler(std::move(options)) {}
 
+  MultiprocessingOptions multiprocessing;
   PyTreeCheckpointHandler handler;
   std::mutex mutex;
   std::future<void> save;  // under way, or ended and nobody has looked; else not valid
@@ -62,13 +63,13 @@ AsyncCheckpointer::~AsyncCheckpointer() {
 
 void AsyncCheckpointer::save(const std::string& path, const PyTreeSaveArgs& args, const CheckpointerSaveOptions& options) {
   wait_until_finished();
-  const auto pending = std::make_shared<checkpoint::PendingCheckpoint>(path, directory_options(options), options.custom_metadata);
-  auto written = state_->handler.async_save(pending->folder(), args);
+  const auto joint = std::make_shared<checkpoint::JointCheckpoint>(path, directory_options(options), options.custom_metadata,
+                                                                   distributed::Team(state_->multiprocessing));
+  auto written = state_->handler.async_save(joint->folder(), args);
   const std::lock_guard lock(state_->mutex);
-  state_->save = std::async(std::launch::async, [handler = &state_->handler, pending, written = std::move(written)] {
+  state_->save = std::async(std::launch::async, [handler = &state_->handler, joint, written = std::move(written)] {
     for (const auto& future : written) future.get();
-    handler->finalize(pending->folder());
-    pending->commit();
+    joint->commit([&] { handler->finalize(joint->folder()); });
   });
 }
 

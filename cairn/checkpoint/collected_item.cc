@@ -20,6 +20,10 @@ void set_array(SaveLeaf& leaf, StoreArray&& array) {
   leaf.shard_axes = std::move(array.shard_axes);
   leaf.sharding = std::move(array.sharding);
   leaf.random_key_impl = std::move(array.random_key_impl);
+  leaf.in_replica_folder = array.in_replica_folder;
+  if (!array.parts) return;
+  leaf.parts.emplace();
+  for (StorePart& part : *array.parts) leaf.parts->push_back({std::move(part.box), std::move(part.from)});
 }
 
 // A leaf of no tree: something that a handler stores under a name of its own.
@@ -34,6 +38,9 @@ SaveLeaf unlisted(std::string name, std::string kind) {
 }  // namespace
 
 void CollectedItem::add_array(StoreArray array) {
+  if (process_.count > 1 && array.device_array && !array.parts)
+    throw Error(Code::kInvalidArgument, array.name + ": its type handler stores all of it in each of " + std::to_string(process_.count) +
+                                            " processes; it must say which parts this one has");
   const std::lock_guard lock(mutex_);
   arrays_.push_back(std::move(array));
 }

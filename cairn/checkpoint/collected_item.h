@@ -15,12 +15,14 @@ namespace cairn::checkpoint {
 
 class CollectedItem : public ItemWriter {
  public:
-  explicit CollectedItem(bool background) : background_(background), written_(promise_.get_future().share()) {}
+  CollectedItem(bool background, SavingProcess process)
+      : background_(background), process_(process), written_(promise_.get_future().share()) {}
 
   void add_array(StoreArray array) override;
   void add_string(std::string name, std::string text) override;
   [[nodiscard]] bool is_background() const override { return background_; }
   [[nodiscard]] std::shared_future<void> written() const override { return written_; }
+  [[nodiscard]] SavingProcess process() const override { return process_; }
 
   // The leaves of the tree, with `path` and `kind` set, and what has been added: to the leaf that has its name if that is an
   // array, scalar or string, else beside the leaves. Throws invalid_argument for a leaf of those kinds that nothing was added for.
@@ -32,6 +34,7 @@ class CollectedItem : public ItemWriter {
 
  private:
   bool background_;
+  SavingProcess process_;
   bool done_ = false;
   std::mutex mutex_;
   std::vector<StoreArray> arrays_;

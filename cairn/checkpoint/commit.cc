@@ -34,11 +34,15 @@ void restore_set_aside(const std::string& old, const std::string& target) {
 
 }  // namespace
 
+std::string PendingDirectory::path_for(const std::string& target) {
+  std::string full = absolute(target);
+  if (full.find(kTemporaryMark) != std::string::npos)
+    throw Error(Code::kInvalidArgument, full + ": a name with '" + std::string(kTemporaryMark) + "' is that of an unfinished checkpoint");
+  return full += kTemporaryMark;
+}
+
 PendingDirectory::PendingDirectory(const std::string& target, bool replace, Durability durability)
-    : target_(absolute(target)), path_(target_ + std::string(kTemporaryMark)), replace_(replace), durability_(durability) {
-  if (target_.find(kTemporaryMark) != std::string::npos)
-    throw Error(Code::kInvalidArgument,
-                target_ + ": a name with '" + std::string(kTemporaryMark) + "' is that of an unfinished checkpoint");
+    : target_(absolute(target)), path_(path_for(target)), replace_(replace), durability_(durability) {
   const std::string old = target_ + std::string(kSetAsideMark);
   // A crash between the two renames of a replacement: what was there comes back first.
   if (directory_exists(old)) restore_set_aside(old, target_);
@@ -51,7 +55,7 @@ PendingDirectory::PendingDirectory(const std::string& target, bool replace, Dura
 }
 
 PendingDirectory::~PendingDirectory() {
-  if (committed_) return;
+  if (committed_ || leave_) return;
   try {
     remove_tree(path_);
   } catch (const Error&) {

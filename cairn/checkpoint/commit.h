@@ -21,12 +21,17 @@ class PendingDirectory {
   PendingDirectory(const std::string& target, bool replace, Durability durability = Durability::kSynced);
   PendingDirectory(const PendingDirectory&) = delete;
   PendingDirectory& operator=(const PendingDirectory&) = delete;
-  // Not committed: removes the temporary directory.
+  // Not committed: removes the temporary directory, unless it is to be left.
   ~PendingDirectory();
+
+  // The temporary directory of that target, absolute. Throws as the constructor.
+  static std::string path_for(const std::string& target);
 
   [[nodiscard]] const std::string& path() const { return path_; }      // of the temporary directory
   [[nodiscard]] const std::string& target() const { return target_; }  // absolute
 
+  // If it is not committed, it stays as it is: others may be writing there still. The next one for the same target removes it.
+  void leave_if_not_committed() { leave_ = true; }
   // Syncs everything (unless it need not last) and puts it into place. At no moment is there no whole checkpoint, old or new. An
   // error says "in place" if the new one is.
   void commit();
@@ -40,6 +45,7 @@ class PendingDirectory {
   bool replace_;
   Durability durability_;
   bool committed_ = false;
+  bool leave_ = false;
 };
 
 // A small file in a pending directory, which is synced as a whole later.

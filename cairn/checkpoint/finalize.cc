@@ -1,5 +1,6 @@
 // finalize.cc -- checking and merging what several processes wrote.
 #include <cairn/base/file.h>
+#include <cairn/checkpoint/database_sink.h>
 #include <cairn/checkpoint/finalize.h>
 #include <cairn/checkpoint/layout.h>
 #include <cairn/checkpoint/metadata.h>
@@ -20,9 +21,9 @@ constexpr std::size_t kShownNames = 5;
 
 using Recorded = std::vector<SavedArrayMetadata>;
 
-Recorded read_recorded(const std::string& file) {
+Recorded parse_recorded(ByteView text) {
   Recorded out;
-  for (StoredArrayMetadata& array : parse_array_metadatas(as_text(read_file(file, kMaxMetadataFile))))
+  for (StoredArrayMetadata& array : parse_array_metadatas(as_text(text)))
     out.push_back({std::move(array.name), std::move(array.write_shape), std::move(array.chunk_shape), std::move(array.random_key_impl)});
   return out;
 }
@@ -77,19 +78,29 @@ void check_merged(const std::string& directory) {
 
 }  // namespace
 
-void check_array_metadatas(const std::string& directory, const ArrayMetadataValidator& validator) {
+void check_array_metadatas(const std::string& directory, const ArrayMetadataValidator& validator, std::size_t processes) {
   const std::string folder = join(directory, kArrayMetadataFolder);
   if (!directory_exists(folder)) return;  // a tree without device arrays
-  const std::vector<std::string> files = list_directory(folder).files;
-  if (files.empty()) throw Error(Code::kDataLoss, folder + ": holds no file of any process");
+  const Listing listing = list_directory(folder);
+  if (listing.files.empty()) throw Error(Code::kDataLoss, folder + ": holds no file of any process");
+  for (std::size_t p = 0; p < processes; ++p)
+    if (!listing.has_file(std::string(kArrayMetadataPrefix) + std::to_string(p)))
+      throw Error(Code::kDataLoss,
+                  folder + ": process " + std::to_string(p) + " of " + std::to_string(processes) + " has recorded no arrays");
+  Bytes first_text;
   std::optional<Recorded> first;
-  for (const std::string& name : files) {
+  for (const std::string& name : listing.files) {
     const std::string file = join(folder, name);
-    Recorded recorded = in([&] { return file; }, [&] { return read_recorded(file); });
-    if (!first)
+    Bytes text = read_file(file, kMaxMetadataFile);
+    if (first && !validator && text == first_text) continue;
+    Recorded recorded = in([&] { return file; }, [&] { return parse_recorded(text); });
+    if (!first) {
       first = std::move(recorded);
-    else
-      in([&] { return file; }, [&] { validator ? validator(*first, recorded) : compare(*first, recorded); });
+      first_text = std::move(text);
+      continue;
+    }
+    in([&] { return file + ", compared with " + listing.files[0]; },
+       [&] { validator ? validator(*first, recorded) : compare(*first, recorded); });
   }
 }
 
@@ -98,11 +109,7 @@ void merge_process_databases(const std::string& directory, bool validate) {
   for (const std::string& name : list_directory(directory).folders)
     if (name.starts_with(kProcessPrefix)) folders.push_back(name);
   if (folders.empty()) return;
-  ocdbt::WriterOptions options;
-  options.config.emplace();
-  options.config->max_inline_value_bytes = 1024;
-  options.config->max_decoded_node_bytes = 100'000'000;
-  ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced), std::move(options));
+  ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced), database_options());
   for (const std::string& folder : folders) in([&] { return join(directory, folder); }, [&] { writer.copy_database(folder + "/"); });
   writer.commit();
   if (validate) check_merged(directory);

@@ -1,101 +1,32 @@
-// item_writer.cc -- arrays to a database or to folders, and the files beside them.
+// item_writer.cc -- what is to be written is planned, agreed on, and written.
+#include <cairn/base/directory.h>
 #include <cairn/base/file.h>
+#include <cairn/checkpoint/agreement.h>
 #include <cairn/checkpoint/commit.h>
+#include <cairn/checkpoint/database_sink.h>
 #include <cairn/checkpoint/item_writer.h>
 #include <cairn/checkpoint/layout.h>
 #include <cairn/checkpoint/metadata.h>
 #include <cairn/kvstore.h>
-#include <cairn/ocdbt/writer.h>
 #include <cairn/tree/tree_metadata.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
 namespace cairn::checkpoint {
 namespace {
 
-// Values into a database: every thread that writes has a stream for itself, and with it a data file. Some streams keep any
-// disk busy, and each has memory of its own; of more threads the others wait.
-class DatabaseSink : public handlers::ValueSink {
- public:
-  DatabaseSink(StorePtr base, ocdbt::WriterOptions options) : writer_(std::move(base), std::move(options)) {}
-
-  void write(std::string_view key, std::span<const ByteView> pieces) override {
-    const auto back = [this](ocdbt::Writer::Stream* stream) { give_back(stream); };  // also if writing fails: others may wait for it
-    const std::unique_ptr<ocdbt::Writer::Stream, decltype(back)> stream(take(), back);
-    stream->write(key, pieces);
-  }
-  void remove(std::string_view /*key*/) override {}  // in a new database there is nothing to remove
-  void commit() { writer_.commit(); }
-
- private:
-  ocdbt::Writer::Stream* take() {
-    std::unique_lock lock(mutex_);
-    if (idle_.empty() && streams_ < kMostStreams) {
-      ++streams_;
-      return &writer_.stream();
-    }
-    given_back_.wait(lock, [&] { return !idle_.empty(); });
-    ocdbt::Writer::Stream* stream = idle_.back();
-    idle_.pop_back();
-    return stream;
-  }
-  void give_back(ocdbt::Writer::Stream* stream) {
-    {
-      const std::lock_guard lock(mutex_);
-      idle_.push_back(stream);
-    }
-    given_back_.notify_one();
-  }
-
-  static constexpr std::size_t kMostStreams = 8;
-
-  ocdbt::Writer writer_;
-  std::mutex mutex_;
-  std::condition_variable given_back_;
-  std::size_t streams_ = 0;
-  std::vector<ocdbt::Writer::Stream*> idle_;
-};
-
-// Of every database that Orbax makes.
-ocdbt::WriterOptions database_options(const SaveOptions& options) {
-  ocdbt::WriterOptions writer;
-  writer.config.emplace();
-  writer.config->max_inline_value_bytes = 1024;
-  writer.config->max_decoded_node_bytes = 100'000'000;
-  writer.target_data_file_size = static_cast<std::uint64_t>(options.target_file_bytes);
-  return writer;
-}
+using distributed::Before;
+using distributed::Team;
 
 const Shape& piece_shape(const SaveLeaf& leaf) { return leaf.write_shape.empty() ? leaf.shape : leaf.write_shape; }
 
-// The arrays among the leaves, and where they are there.
-struct Arrays {
-  std::vector<handlers::ArrayToWrite> arrays;
-  std::vector<std::size_t> leaves;
-};
-
-Arrays arrays_of(const SaveItem& item) {
-  Arrays out;
-  std::unordered_set<std::string> names;
-  for (std::size_t i = 0; i < item.leaves.size(); ++i) {
-    const SaveLeaf& leaf = item.leaves[i];
-    if (!leaf.is_array() && leaf.kind != "string") continue;
-    std::string name = param_name(leaf.path);
-    if (!names.insert(name).second)
-      throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" + name + "', so one would replace the other");
-    if (!leaf.is_array()) continue;
-    out.arrays.push_back({std::move(name), leaf.dtype, leaf.source_dtype, leaf.shape, piece_shape(leaf), leaf.data, leaf.chunk_bytes,
-                          leaf.shard_axes, leaf.priority});
-    out.leaves.push_back(i);
-  }
-  return out;
-}
+bool is_shared(const SaveLeaf& leaf) { return leaf.kind == "jax.Array"; }
 
 handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& executor) {
   handlers::ArrayWriteOptions out;
@@ -107,26 +38,6 @@ handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& 
   out.executor = &executor;
   out.progress = options.progress;
   return out;
-}
-
-void write_arrays(const std::string& folder, const SaveItem& item, const SaveOptions& options, const Arrays& arrays,
-                  handlers::ArrayWriter& writer) {
-  if (arrays.arrays.empty()) return;  // a tree of texts and empty nodes has no database
-  const handlers::FetchBoxesFn fetch = [&](std::span<ReadRequest> requests) {
-    for (ReadRequest& request : requests) request.tensor = arrays.leaves[request.tensor];
-    const auto copied = [&](const ReadRequest& request) { return static_cast<bool>(item.leaves[request.tensor].copy); };
-    const auto rest = std::stable_partition(requests.begin(), requests.end(), copied);
-    for (auto at = requests.begin(); at != rest; ++at) item.leaves[at->tensor].copy(at->box, at->out);
-    if (rest != requests.end()) item.fetch({rest, requests.end()});
-  };
-  const StorePtr files = open_file_store(folder, options.durability == Durability::kSynced ? Durability::kSyncedLater : options.durability);
-  if (!options.use_ocdbt) {
-    handlers::StoreSink sink(files);
-    return writer.write(sink, fetch);
-  }
-  DatabaseSink sink(files, database_options(options));
-  writer.write(sink, fetch);
-  sink.commit();
 }
 
 // What strings, shardings and the tree's metadata say; made before the first byte is written, because they may be refused.
@@ -156,17 +67,187 @@ Beside make_beside(const SaveItem& item, const SaveOptions& options) {
   return beside;
 }
 
-void write_array_metadatas(const std::string& folder, const SaveItem& item, const Arrays& arrays, const handlers::ArrayWriter& writer) {
-  std::vector<StoredArrayMetadata> described;
-  for (std::size_t i = 0; i < arrays.arrays.size(); ++i) {
-    const SaveLeaf& leaf = item.leaves[arrays.leaves[i]];
-    if (leaf.kind == "jax.Array")
-      described.push_back({arrays.arrays[i].name, piece_shape(leaf), writer.chunk_shape(i), leaf.random_key_impl});
+// Files of values one by one, of which it keeps the names: only who has written a file can make it durable on every file system.
+class NotingSink : public handlers::StoreSink {
+ public:
+  using StoreSink::StoreSink;
+  void write(std::string_view key, std::span<const ByteView> pieces) override {
+    StoreSink::write(key, pieces);
+    const std::lock_guard lock(mutex_);
+    keys_.emplace_back(key);
   }
-  if (described.empty()) return;
-  make_directories(join(folder, kArrayMetadataFolder), Durability::kSyncedLater);
-  write_pending_file(join(folder, kArrayMetadataFolder), "process_0", array_metadatas_text(described));
-}
+  void sync(const std::string& folder) {
+    std::vector<std::string> files;
+    std::set<std::string> folders;
+    for (const std::string& key : keys_) {
+      files.push_back(join(folder, key));
+      folders.insert(files.back().substr(0, files.back().rfind('/')));
+    }
+    sync_some(folder, std::move(files), {folders.begin(), folders.end()});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> keys_;
+};
+
+class ItemWriting {
+ public:
+  ItemWriting(std::string folder, const SaveItem& item, const SaveOptions& options, Executor& executor, const Team& team)
+      : folder_(std::move(folder)), item_(item), options_(options), executor_(executor), team_(team) {}
+
+  void run() {
+    Agreement agreement;
+    const auto said = team_.exchange("save: plan", Before::kShortWork, [&] {
+      plan();
+      if (!team_.alone() && !team_.apart()) note_arrays(agreement);
+      return agreement.summary();
+    });
+    agreement.check(said, team_);
+    // Nobody writes into a folder before what it holds is told there.
+    if (!options_.use_ocdbt && !team_.alone()) team_.step("save: array metadata", Before::kShortWork, [&] { write_common_metadata(); });
+    team_.step("save: write", Before::kWriting, [&] { write(); });
+  }
+
+ private:
+  // A database or folder, and the arrays that go there.
+  struct Destination {
+    std::string folder;
+    std::vector<handlers::ArrayToWrite> planned;
+    std::vector<std::size_t> leaves;  // beside planned
+    std::unique_ptr<handlers::ArrayWriter> writer;
+  };
+  // Where the array of a leaf is.
+  struct Place {
+    std::size_t leaf = 0;
+    std::size_t destination = 0;
+    std::size_t array = 0;
+    std::string name;
+  };
+
+  [[nodiscard]] bool in_common_files() const { return !options_.use_ocdbt && !team_.alone(); }
+  [[nodiscard]] const handlers::ArrayWriter& writer_of(const Place& place) const { return *destinations_[place.destination].writer; }
+
+  void plan() {
+    // For many small arrays, describing the tree takes as long as planning them.
+    const auto when = executor_.threads() > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
+    auto described = std::async(when, [&] { return team_.is_primary() ? make_beside(item_, options_) : Beside(); });
+    place_arrays();
+    for (Destination& to : destinations_)
+      to.writer = std::make_unique<handlers::ArrayWriter>(std::move(to.planned), array_options(options_, executor_));
+    beside_ = described.get();
+  }
+
+  void place_arrays() {
+    const bool own = options_.use_ocdbt && !team_.alone();
+    const std::string process = std::string(kProcessPrefix) + (own ? std::to_string(team_.index()) : "");
+    destinations_.resize(2);
+    destinations_[0].folder = own ? join(folder_, process) : folder_;
+    destinations_[1].folder = join(folder_, std::string(kProcessPrefix) + "replica_" + std::to_string(team_.index()));
+    std::unordered_set<std::string> names;
+    for (std::size_t i = 0; i < item_.leaves.size(); ++i) {
+      const SaveLeaf& leaf = item_.leaves[i];
+      if (!leaf.is_array() && leaf.kind != "string") continue;
+      std::string name = param_name(leaf.path);
+      if (!names.insert(name).second)
+        throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" + name + "', so one would replace the other");
+      if (!leaf.is_array() || (!team_.is_primary() && !is_shared(leaf))) continue;
+      const std::size_t number = own && leaf.in_replica_folder ? 1 : 0;
+      Destination& to = destinations_[number];
+      places_.push_back({i, number, to.leaves.size(), name});
+      to.leaves.push_back(i);
+      to.planned.push_back({std::move(name), leaf.dtype, leaf.source_dtype, leaf.shape, piece_shape(leaf), leaf.data, leaf.chunk_bytes,
+                            leaf.shard_axes, leaf.priority, leaf.parts});
+    }
+  }
+
+  void note_arrays(Agreement& agreement) const {
+    for (const Place& place : places_) {
+      const SaveLeaf& leaf = item_.leaves[place.leaf];
+      if (!is_shared(leaf)) continue;
+      std::string description = "pieces of " + shape_text(piece_shape(leaf)) + " as " + writer_of(place).metadata_text(place.array);
+      if (!leaf.random_key_impl.empty()) description += ", a PRNG key of " + leaf.random_key_impl;
+      if (leaf.in_replica_folder) description += ", in the replicas' database";
+      if (leaf.parts) agreement.add(place.name, std::move(description), leaf.shape, piece_shape(leaf), *leaf.parts, team_.is_primary());
+    }
+  }
+
+  void write_common_metadata() {
+    if (!team_.is_primary()) return;
+    NotingSink sink(files_in(folder_));
+    destinations_[0].writer->write_metadata(sink);
+    if (is_durable()) sink.sync(folder_);
+  }
+
+  void write() {
+    for (Destination& to : destinations_) write_arrays(to);
+    write_array_metadatas();
+    if (!beside_.shardings.empty()) write_pending_file(folder_, kShardingFile, beside_.shardings);
+    if (!beside_.strings.empty()) write_pending_file(folder_, kStringsFile, beside_.strings);
+    if (item_.values_written) item_.values_written();
+    if (team_.is_primary()) write_pending_file(folder_, kTreeMetadataFile, beside_.tree);
+  }
+
+  void write_arrays(Destination& to) {
+    const bool with_metadata = team_.is_primary() && !in_common_files() && !to.leaves.empty();
+    if (!with_metadata && !to.writer->has_values()) return;  // a tree of texts and empty nodes has no database
+    const handlers::FetchBoxesFn fetch = [&](std::span<ReadRequest> requests) { fetch_boxes(to, requests); };
+    const auto write_to = [&](handlers::ValueSink& sink) {
+      if (with_metadata) to.writer->write_metadata(sink);
+      to.writer->write_values(sink, fetch);
+    };
+    if (options_.use_ocdbt) {
+      DatabaseSink sink(files_in(to.folder), static_cast<std::uint64_t>(options_.target_file_bytes));
+      write_to(sink);
+      sink.commit();
+      if (!team_.alone() && is_durable()) sync_tree(to.folder);
+    } else if (team_.alone()) {
+      handlers::StoreSink sink(files_in(to.folder));
+      write_to(sink);
+    } else {
+      NotingSink sink(files_in(to.folder));
+      write_to(sink);
+      if (is_durable()) sink.sync(to.folder);
+    }
+  }
+
+  void fetch_boxes(const Destination& to, std::span<ReadRequest> requests) const {
+    for (ReadRequest& request : requests) request.tensor = to.leaves[request.tensor];
+    const auto copied = [&](const ReadRequest& request) { return static_cast<bool>(item_.leaves[request.tensor].copy); };
+    const auto rest = std::stable_partition(requests.begin(), requests.end(), copied);
+    for (auto at = requests.begin(); at != rest; ++at) item_.leaves[at->tensor].copy(at->box, at->out);
+    if (rest != requests.end()) item_.fetch({rest, requests.end()});
+  }
+
+  void write_array_metadatas() const {
+    std::vector<StoredArrayMetadata> described;
+    for (const Place& place : places_) {
+      const SaveLeaf& leaf = item_.leaves[place.leaf];
+      if (is_shared(leaf))
+        described.push_back({place.name, piece_shape(leaf), writer_of(place).chunk_shape(place.array), leaf.random_key_impl});
+    }
+    if (described.empty()) return;
+    const std::string folder = join(folder_, kArrayMetadataFolder);
+    const std::string name = std::string(kArrayMetadataPrefix) + std::to_string(team_.index());
+    make_directories(folder, Durability::kSyncedLater);
+    write_pending_file(folder, name, array_metadatas_text(described));
+    if (!team_.alone() && is_durable()) sync_some(folder, {join(folder, name)}, {folder});
+  }
+
+  [[nodiscard]] bool is_durable() const { return options_.durability != Durability::kUnsynced; }
+  [[nodiscard]] StorePtr files_in(const std::string& folder) const {
+    return open_file_store(folder, options_.durability == Durability::kSynced ? Durability::kSyncedLater : options_.durability);
+  }
+
+  std::string folder_;
+  const SaveItem& item_;
+  const SaveOptions& options_;
+  Executor& executor_;
+  const Team& team_;
+  std::vector<Destination> destinations_;
+  std::vector<Place> places_;  // in the order of the leaves
+  Beside beside_;
+};
 
 }  // namespace
 
@@ -179,19 +260,8 @@ LeafMetadata leaf_metadata(const SaveLeaf& leaf) {
   return entry;
 }
 
-void write_pytree_item(const std::string& folder, const SaveItem& item, const SaveOptions& options, Executor& executor) {
-  // For many small arrays, describing the tree takes as long as planning them.
-  const auto when = executor.threads() > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
-  auto described = std::async(when, [&] { return make_beside(item, options); });
-  const Arrays arrays = arrays_of(item);
-  handlers::ArrayWriter writer(arrays.arrays, array_options(options, executor));
-  const Beside beside = described.get();
-  write_arrays(folder, item, options, arrays, writer);
-  write_array_metadatas(folder, item, arrays, writer);
-  if (!beside.shardings.empty()) write_pending_file(folder, kShardingFile, beside.shardings);
-  if (!beside.strings.empty()) write_pending_file(folder, kStringsFile, beside.strings);
-  if (item.values_written) item.values_written();
-  write_pending_file(folder, kTreeMetadataFile, beside.tree);
+void write_pytree_item(const std::string& folder, const SaveItem& item, const SaveOptions& options, Executor& executor, const Team& team) {
+  ItemWriting(folder, item, options, executor, team).run();
 }
 
 }  // namespace cairn::checkpoint

@@ -1,8 +1,16 @@
-// item_writer.h -- writes one pytree item: its arrays through Zarr into a database or folders, and the metadata beside them.
+// item_writer.h -- writes one pytree item, alone or with other processes: arrays through Zarr into a database or folders, and the
+// metadata beside them.
+//
+// What several processes write, each its pieces (Orbax's layout):
+//   ocdbt.process_<i>/, ocdbt.process_replica_<i>/    each its own databases, to be merged; the primary's have the arrays' metadata
+//   <array>/0.0, <array>/.zarray                      without OCDBT: all into the same folders, metadata by the primary
+//   array_metadatas/process_<i>                       each what it takes the arrays to be
+//   _METADATA, _sharding, _strings.json               the primary alone
 #pragma once
 
 #include <cairn/base/executor.h>
 #include <cairn/checkpoint.h>
+#include <cairn/distributed/team.h>
 #include <cairn/handlers/array_writer.h>
 #include <cairn/tree.h>
 #include <cairn/tree/tree_metadata.h>
@@ -36,6 +44,9 @@ struct SaveLeaf {
   std::optional<std::int64_t> chunk_bytes;  // most bytes of a chunk; none: as the options say
   std::vector<std::int64_t> shard_axes;     // that are split first
   int priority = 0;                         // a lower number is written before the first of a higher one is fetched
+  // Of a jax.Array that several processes store: what this one does; `owner` keeps what the parts point to.
+  std::optional<std::vector<handlers::ArrayPart>> parts;
+  bool in_replica_folder = false;  // where processes have databases of their own: not in the common one
   // Whether the tree has this leaf. False: an array that a handler stores beside those of leaves.
   bool listed = true;
 
@@ -56,8 +67,10 @@ struct SaveItem {
   handlers::FetchBoxesFn fetch;
 };
 
-// Throws invalid_argument or unimplemented, naming the leaf, before anything is written, for two leaves of one name and for
-// what the format cannot hold. The folder must be there; files are not synced.
-void write_pytree_item(const std::string& folder, const SaveItem& item, const SaveOptions& options, Executor& executor);
+// Throws invalid_argument or unimplemented, naming the leaf, before anything is written, for two leaves of one name, for
+// what the format cannot hold, and for arrays on which the processes disagree. The folder must be there. Returns when all processes have
+// written; of one that is alone, files are not synced.
+void write_pytree_item(const std::string& folder, const SaveItem& item, const SaveOptions& options, Executor& executor,
+                       const distributed::Team& team);
 
 }  // namespace cairn::checkpoint

@@ -21,6 +21,7 @@ inline constexpr std::string_view kCheckpointMetadataFile = "_CHECKPOINT_METADAT
 inline constexpr std::string_view kShardingFile = "_sharding";
 inline constexpr std::string_view kStringsFile = "_strings.json";
 inline constexpr std::string_view kArrayMetadataFolder = "array_metadatas";
+inline constexpr std::string_view kArrayMetadataPrefix = "process_";  // of its files
 inline constexpr std::string_view kAggregateFile = "checkpoint";
 inline constexpr std::string_view kManifestFile = "manifest.ocdbt";
 inline constexpr std::string_view kProcessPrefix = "ocdbt.process_";

@@ -1,4 +1,5 @@
 // pytree_handler.cc -- PyTreeCheckpointHandler: its options, saves in the background, finalizing, metadata.
+#include <cairn/base/byte_io.h>
 #include <cairn/base/directory.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/file.h>
@@ -27,6 +28,22 @@ std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes, const cha
   return number * kGigabyte;
 }
 
+// Of what the processes can spare. Throws unless they mean the same save.
+std::uint64_t least_memory(const std::vector<Bytes>& said, std::size_t primary) {
+  std::uint64_t least = UINT64_MAX;
+  std::vector<std::string> meanings;
+  for (const Bytes& bytes : said) {
+    ByteReader in(bytes);
+    least = std::min(least, in.u64());
+    meanings.emplace_back(in.text(in.remaining()));
+  }
+  for (std::size_t p = 0; p < said.size(); ++p)
+    if (meanings[p] != meanings[primary])
+      throw Error(Code::kInvalidArgument, "the processes do not save the same: process " + std::to_string(p) + " makes " + meanings[p] +
+                                              "; process " + std::to_string(primary) + " makes " + meanings[primary]);
+  return least;
+}
+
 std::string absolute(const std::string& directory) {
   if (directory.empty()) throw Error(Code::kInvalidArgument, "the path of the folder is empty");
   std::string path = std::filesystem::absolute(directory).lexically_normal().string();
@@ -37,7 +54,7 @@ std::string absolute(const std::string& directory) {
 }  // namespace
 
 struct PyTreeCheckpointHandler::State {
-  explicit State(PyTreeCheckpointHandlerOptions with) : options(std::move(with)) {
+  explicit State(PyTreeCheckpointHandlerOptions with) : options(std::move(with)), team(options.multiprocessing_options) {
     save_limit = limit_bytes(options.save_concurrent_gb, "save_concurrent_gb");
     restore_limit = limit_bytes(options.restore_concurrent_gb, "restore_concurrent_gb");
     if (options.memory == 0) throw Error(Code::kInvalidArgument, "no working memory: 'memory' is 0 bytes");
@@ -77,19 +94,30 @@ struct PyTreeCheckpointHandler::State {
     return options.type_handler_registry ? *options.type_handler_registry : default_type_handler_registry();
   }
 
+  // The part of a save after which the caller may go on; with other processes, they agree on the rest.
   std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args, bool background) {
     const std::lock_guard lock(mutex);
-    if (closed) throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed; nothing can be saved with it any more");
-    const std::optional<std::int64_t> device = next_device_limit();
-    checkpoint::SaveContext context;
-    context.options = &options;
-    context.registry = &registry();
-    context.executor = executor.get();
-    context.limiter = std::make_shared<ByteLimiter>(save_limit);
-    context.device_host_limiter = std::make_shared<ByteLimiter>(device);
-    context.memory = std::min(options.memory, static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
-    context.background = background;
-    return checkpoint::start_save(absolute(directory), args, context);
+    checkpoint::PreparedSave prepared;
+    const auto said = team.exchange("save: prepare", distributed::Before::kShortWork, [&] {
+      if (closed) throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed; nothing can be saved with it any more");
+      const std::optional<std::int64_t> device = next_device_limit();
+      checkpoint::SaveContext context;
+      context.options = &options;
+      context.registry = &registry();
+      context.team = &team;
+      context.executor = executor.get();
+      context.limiter = std::make_shared<ByteLimiter>(save_limit);
+      context.device_host_limiter = std::make_shared<ByteLimiter>(device);
+      context.background = background;
+      prepared = checkpoint::prepare_save(absolute(directory), args, context);
+      const std::uint64_t memory = std::min(options.memory, static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
+      ByteWriter out;
+      out.u64(memory).text(prepared.meaning);
+      return std::move(out).take();
+    });
+    // How arrays are cut depends on it, and must be the same everywhere.
+    const std::uint64_t memory = least_memory(said, team.primary());
+    return [write = std::move(prepared.write), memory] { write(memory); };
   }
 
   [[nodiscard]] checkpoint::RestoreContext restore_context() const {
@@ -112,6 +140,7 @@ struct PyTreeCheckpointHandler::State {
   }
 
   PyTreeCheckpointHandlerOptions options;
+  distributed::Team team;
   std::int64_t save_limit = 0;
   std::int64_t restore_limit = 0;
   std::optional<std::int64_t> device_limit;
@@ -142,9 +171,12 @@ std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(const 
 }
 
 void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
+  const distributed::Team& team = state_->team;
+  if (!team.is_primary()) return;
   const std::string path = absolute(directory);
   if (!directory_exists(path)) throw Error(Code::kNotFound, path + ": there is no such folder to finalize");
-  checkpoint::check_array_metadatas(path, state_->options.array_metadata_validator);
+  // Folders of their own, on disks of their own: each knows of itself alone.
+  if (!team.apart()) checkpoint::check_array_metadatas(path, state_->options.array_metadata_validator, team.alone() ? 0 : team.count());
   checkpoint::merge_process_databases(path, !state_->options.use_zarr3 && state_->options.enable_post_merge_validation);
   for (const TypeHandlerPtr& handler : state_->registry().handlers()) handler->finalize(path);
   sync_tree(path);

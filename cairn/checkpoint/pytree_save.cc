@@ -33,19 +33,31 @@ SaveOptions writer_options(const PyTreeSaveArgs& args, const SaveContext& contex
   out.use_zarr3 = context.options->use_zarr3;
   out.compression = context.options->use_compression ? context.options->compression : Compression(Compression::kNone);
   out.target_file_bytes = args.ocdbt_target_data_file_size.value_or(kDefaultFileBytes);
-  out.memory = context.memory;
   if (out.target_file_bytes < 0)
     throw Error(Code::kInvalidArgument, "ocdbt_target_data_file_size is " + std::to_string(out.target_file_bytes) +
                                             " bytes; it must not be negative (0: no limit)");
   return out;
 }
 
+SavingProcess saving_process(const distributed::Team& team) {
+  return {.index = team.index(), .count = team.count(), .is_primary = team.is_primary(), .is_apart = team.apart()};
+}
+
+// What must be the same in all processes beside the arrays. Each alone in a folder of its own may call that what it likes.
+std::string meaning_of(const std::string& directory, const SaveOptions& options, const distributed::Team& team) {
+  return std::string(options.use_ocdbt ? "an OCDBT database" : "a folder for each array") + ", Zarr v" + (options.use_zarr3 ? "3" : "2") +
+         (team.apart() ? "" : ", in " + directory);
+}
+
 class Saver {
  public:
   Saver(std::string directory, const PyTreeSaveArgs& args, const SaveContext& context)
-      : directory_(std::move(directory)), args_(args), context_(context), collected_(std::make_shared<CollectedItem>(context.background)) {}
+      : directory_(std::move(directory)),
+        args_(args),
+        context_(context),
+        collected_(std::make_shared<CollectedItem>(context.background, saving_process(*context.team))) {}
 
-  std::function<void()> start() {
+  PreparedSave prepare() {
     entries_ = flatten(args_.item, DictOrder::kSorted);
     if (entries_.size() == 1 && entries_[0].path.empty() && std::holds_alternative<EmptyNode>(entries_[0].value.value()))
       throw Error(Code::kInvalidArgument, "found an empty item: there is nothing to save");
@@ -65,7 +77,7 @@ class Saver {
       collected->set_written();
       for (const auto& future : futures) future.get();
     };
-    return write_later(std::move(item), options);
+    return {.write = write_later(std::move(item), options), .meaning = meaning_of(directory_, options, *context_.team)};
   }
 
  private:
@@ -120,12 +132,13 @@ class Saver {
     return rich_types_text(args_.item, [&](const KeyPath& /*path*/, const Tree& /*leaf*/) { return leaf_metadata(leaves[next++]); });
   }
 
-  std::function<void()> write_later(SaveItem item, const SaveOptions& options) {
-    return [item = std::make_shared<SaveItem>(std::move(item)), options, directory = directory_, collected = collected_,
-            executor = context_.executor] {
+  std::function<void(std::uint64_t)> write_later(SaveItem item, SaveOptions options) {
+    return [item = std::make_shared<SaveItem>(std::move(item)), options = std::move(options), directory = directory_,
+            collected = collected_, team = context_.team, executor = context_.executor](std::uint64_t memory) mutable {
       try {
+        options.memory = memory;
         make_directories(directory);
-        write_pytree_item(directory, *item, options, executor != nullptr ? *executor : default_executor());
+        write_pytree_item(directory, *item, options, executor != nullptr ? *executor : default_executor(), *team);
       } catch (...) {
         collected->fail(std::current_exception());
         throw;
@@ -144,8 +157,8 @@ class Saver {
 
 }  // namespace
 
-std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args, const SaveContext& context) {
-  return Saver(directory, args, context).start();
+PreparedSave prepare_save(const std::string& directory, const PyTreeSaveArgs& args, const SaveContext& context) {
+  return Saver(directory, args, context).prepare();
 }
 
 }  // namespace cairn::checkpoint

@@ -4,6 +4,7 @@
 #include <cairn/pytree_checkpoint_handler.h>
 
 #include <cairn/base/executor.h>
+#include <cairn/distributed/team.h>
 
 #include <functional>
 #include <memory>
@@ -15,6 +16,7 @@ namespace cairn::checkpoint {
 struct SaveContext {
   const PyTreeCheckpointHandlerOptions* options = nullptr;
   const TypeHandlerRegistry* registry = nullptr;
+  const distributed::Team* team = nullptr;
   Executor* executor = nullptr;  // null: the process's
   std::shared_ptr<ByteLimiter> limiter;
   std::shared_ptr<ByteLimiter> device_host_limiter;
@@ -22,7 +24,14 @@ struct SaveContext {
   bool background = false;
 };
 
-// Does what must be done before the caller goes on; the rest is what is returned: everything is written when that has run.
-std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args, const SaveContext& context);
+// What a save is that goes on without its caller.
+struct PreparedSave {
+  // Writes everything, within so many bytes of working memory; with other processes: returns when all have.
+  std::function<void(std::uint64_t memory)> write;
+  std::string meaning;  // in which all processes must agree, for people
+};
+
+// Does what must be done before the caller goes on. What the context points to must live until all is written.
+PreparedSave prepare_save(const std::string& directory, const PyTreeSaveArgs& args, const SaveContext& context);
 
 }  // namespace cairn::checkpoint

@@ -77,6 +77,11 @@ PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions&
   make_directories(folder_, Durability::kSyncedLater);
 }
 
+void PendingCheckpoint::share() {
+  pending_.leave_if_not_committed();
+  write_pending_file(pending_.path(), kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
+}
+
 void PendingCheckpoint::commit() {
   const std::string committed = "Checkpoint commit was successful to ";
   if (options_.item && !options_.v1) write_pending_file(folder_, kCommitFile, committed + folder_);
@@ -92,7 +97,7 @@ void save_item(const std::string& path, const SaveItem& item, const SaveOptions&
   PendingCheckpoint pending(path, options);
   std::unique_ptr<Executor> own;
   if (options.threads != 0) own = std::make_unique<Executor>(options.threads);
-  write_pytree_item(pending.folder(), item, options, own ? *own : default_executor());
+  write_pytree_item(pending.folder(), item, options, own ? *own : default_executor(), distributed::Team({}));
   pending.commit();
 }
 

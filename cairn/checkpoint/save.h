@@ -17,6 +17,8 @@ class PendingCheckpoint {
   PendingCheckpoint(const std::string& path, const SaveOptions& options, const std::string& custom_metadata = "");
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
+  // Before others write there, too: says in the folder that a save has begun. It stays if it is not committed.
+  void share();
   // Adds what tells that it is complete, makes it durable, and gives it its name.
   void commit();
 

@@ -1,6 +1,7 @@
 // array_handler.cc -- arrays whose parts lie on devices: written in the pieces that the devices hold, restored to any sharding.
 #include <cairn/base/box.h>
 #include <cairn/handlers.h>
+#include <cairn/handlers/array_parts.h>
 #include <cairn/handlers/read_leaves.h>
 
 #include <algorithm>
@@ -191,6 +192,7 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values, std::
                                              std::span<const SaveArgs> args) const {
   check_input_arguments({values.size(), infos.size(), args.size()});
   ItemWriter& writer = handlers::writer_of(infos);
+  const SavingProcess process = writer.process();
   const PieceOptions pieces{options_.replica_id, options_.use_replica_parallel, options_.min_slice_bytes_for_replica_parallel,
                             options_.max_replicas_for_replica_parallel};
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -205,14 +207,24 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values, std::
          store.source_dtype = array->dtype;
          store.dtype = args[i].dtype.value_or(array->dtype);
          store.shape = array->shape;
-         store.write_shape = plan_pieces(*array, pieces).write_shape;
+         WritePlan plan = plan_pieces(*array, pieces);
+         store.write_shape = std::move(plan.write_shape);
          store.chunk_byte_size = args[i].chunk_byte_size;
          store.shard_axes = args[i].shard_axes;
          store.device_array = true;
          store.random_key_impl = array->random_key_impl;
-         if (options_.enable_write_sharding_file) store.sharding = sharding_json(array->sharding).value_or("");
+         if (options_.enable_write_sharding_file && process.is_primary) store.sharding = sharding_json(array->sharding).value_or("");
          if (infos[i].byte_limiter) infos[i].byte_limiter->check(static_cast<std::int64_t>(bytes_of(store.write_shape, array->dtype)));
-         set_source(store, *array, priority_of(options_, infos[i]), writer.is_background());
+         const TransferPriority priority = priority_of(options_, infos[i]);
+         if (process.count == 1) {
+           set_source(store, *array, priority, writer.is_background());
+         } else {
+           handlers::check_not_host_local(*array, process.count);
+           store.priority = static_cast<int>(priority);
+           store.in_replica_folder = options_.enable_replica_parallel_separate_folder && options_.use_replica_parallel &&
+                                     handlers::looks_replicated(array->sharding);
+           handlers::set_parts(store, *array, plan.pieces, writer.is_background() && priority == TransferPriority::kSynchronous);
+         }
          writer.add_array(std::move(store));
        });
   }

@@ -50,7 +50,6 @@ ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions opt
          }
          described_.push_back(&found->second);
          opened_.emplace_back(nullptr, array.name, found->second.metadata);
-         progress_.total += bytes_of(array.shape, array.dtype);
          add_portions(i);
        });
   }
@@ -61,7 +60,10 @@ ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions opt
 ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
   std::optional<std::int64_t> target = array.chunk_bytes ? array.chunk_bytes : options_.chunk_bytes;
   if (options_.file_bytes) target = zarr::effective_chunk_bytes(target, *options_.file_bytes, bytes_of(array.piece, array.dtype));
-  if (array.data == nullptr && bytes_of(array.shape, array.source_dtype) > options_.memory / kShares) {
+  // Where processes share an array, its chunks must not depend on which of them has it in memory.
+  const bool limited = array.parts ? bytes_of(array.piece, array.source_dtype) > options_.memory / kShares
+                                   : array.data == nullptr && bytes_of(array.shape, array.source_dtype) > options_.memory / kShares;
+  if (limited) {
     const auto limit =
         static_cast<std::int64_t>(std::max<std::uint64_t>(options_.memory / kShares / kChunksOfBatch, dtype_size(array.dtype)));
     target = std::min(target.value_or(limit), limit);
@@ -90,19 +92,42 @@ ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
 
 void ArrayWriter::add_portions(std::size_t number) {
   const ArrayToWrite& array = arrays_[number];
-  const Box whole = Box::whole(array.shape);
-  if (whole.empty()) return;
-  const std::uint64_t limit = options_.memory / kShares;
-  const std::uint64_t nbytes = bytes_of(array.shape, array.source_dtype);
-  if (array.data != nullptr || nbytes <= limit) {
-    portions_.push_back({number, whole, array.data != nullptr ? 0 : nbytes});
+  if (array.parts) {
+    for (const ArrayPart& part : *array.parts) {
+      progress_.total += bytes_of(part.box.shape, array.dtype);
+      if (part.from.data != nullptr)
+        portions_.push_back({number, part.box, 0, &part.from});
+      else
+        add_slabs(number, part.box);
+    }
     return;
   }
-  const Shape slab = slab_shape(array.shape, chunk_shape(number), array.source_dtype, limit);
-  for (zarr::ChunkCursor at(whole, slab); !at.done(); at.next()) {
-    Box box = at.part().in_box;  // of the whole array, so in its coordinates
-    const std::uint64_t size = bytes_of(box.shape, array.source_dtype);
-    portions_.push_back({number, std::move(box), size});
+  progress_.total += bytes_of(array.shape, array.dtype);
+  Box whole = Box::whole(array.shape);
+  if (whole.empty()) return;
+  if (array.data != nullptr)
+    portions_.push_back({number, std::move(whole), 0});
+  else
+    add_slabs(number, whole);
+}
+
+// A box that is fetched: at once if that fits into the memory.
+void ArrayWriter::add_slabs(std::size_t number, const Box& box) {
+  const DType dtype = arrays_[number].source_dtype;
+  const std::uint64_t limit = options_.memory / kShares;
+  const std::uint64_t nbytes = bytes_of(box.shape, dtype);
+  if (nbytes <= limit) {
+    portions_.push_back({number, box, nbytes});
+    return;
+  }
+  // Chunks are counted from the box's own corner, which is that of a chunk.
+  const Box local = Box::whole(box.shape);
+  const Shape slab_of = slab_shape(box.shape, chunk_shape(number), dtype, limit);
+  for (zarr::ChunkCursor at(local, slab_of); !at.done(); at.next()) {
+    Box slab = at.part().in_box;
+    for (std::size_t d = 0; d < slab.rank(); ++d) slab.origin[d] += box.origin[d];
+    const std::uint64_t size = bytes_of(slab.shape, dtype);
+    portions_.push_back({number, std::move(slab), size});
   }
 }
 
@@ -119,9 +144,13 @@ void ArrayWriter::write_metadata(ValueSink& sink) const {
 }
 
 void ArrayWriter::write(ValueSink& sink, const FetchBoxesFn& fetch) {
+  write_metadata(sink);
+  write_values(sink, fetch);
+}
+
+void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
   {
     const ProgressPump pump(progress_, options_.progress);
-    write_metadata(sink);
     for (std::size_t first = 0; first < portions_.size();) {
       std::size_t last = first;
       std::uint64_t fetched = 0;
@@ -137,6 +166,18 @@ void ArrayWriter::write(ValueSink& sink, const FetchBoxesFn& fetch) {
   if (options_.progress) options_.progress(progress_.total, progress_.total);
 }
 
+// Contiguous elements at `data`, unless the portion says where they are.
+ArrayView ArrayWriter::source_of(const Portion& portion, const std::byte* data) const {
+  if (portion.from != nullptr) return *portion.from;
+  const DType dtype = arrays_[portion.array].source_dtype;
+  const std::size_t element_size = dtype_size(dtype);
+  return {.data = data,
+          .dtype = dtype,
+          .element_size = element_size,
+          .shape = portion.box.shape,
+          .strides = c_strides(portion.box.shape, element_size)};
+}
+
 void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch) {
   std::uint64_t size = 0;
   for (const Portion& portion : batch) size += padded_size(portion.fetched);
@@ -147,19 +188,14 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink, c
   writes.reserve(batch.size());
   for (const Portion& portion : batch) {
     const ArrayToWrite& array = arrays_[portion.array];
-    const std::byte* data = array.data;
+    const std::byte* data = portion.from != nullptr ? portion.from->data : array.data;
     if (data == nullptr) {
       const MutableByteView room(at, static_cast<std::size_t>(portion.fetched));
       requests.push_back({portion.array, portion.box, make_view(room, array.source_dtype, portion.box.shape)});
       data = at;
       at += padded_size(portion.fetched);
     }
-    const std::size_t element_size = dtype_size(array.source_dtype);
-    const ArrayView from{.data = data,
-                         .dtype = array.source_dtype,
-                         .element_size = element_size,
-                         .shape = portion.box.shape,
-                         .strides = c_strides(portion.box.shape, element_size)};
+    const ArrayView from = source_of(portion, data);
     writes.push_back({opened_[portion.array], {{portion.box, from}}, array.name, zarr::encode_options(options_.compression)});
   }
   if (!requests.empty()) fetch(requests);

@@ -21,6 +21,7 @@ namespace cairn::handlers {
 
 using ValueSink = zarr::ValueSink;
 using StoreSink = zarr::StoreSink;
+using ArrayPart = zarr::ArrayPart;  // a box, and a view of its elements
 
 struct ArrayToWrite {
   std::string name;                    // parameter name
@@ -32,6 +33,8 @@ struct ArrayToWrite {
   std::optional<std::int64_t> chunk_bytes = {};  // none: as the options say
   std::vector<std::int64_t> shard_axes = {};     // that are split first
   int priority = 0;                              // all of a lower number are written before the first of a higher one is fetched
+  // What of it is written here, where others write the rest: some of its pieces. Those with null data are fetched.
+  std::optional<std::vector<ArrayPart>> parts = {};
 };
 
 struct ArrayWriteOptions {
@@ -53,15 +56,21 @@ class ArrayWriter {
   ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options);
 
   [[nodiscard]] const Shape& chunk_shape(std::size_t array) const { return opened_[array].metadata().chunk_shape; }
+  // The text of its `.zarray` or `zarr.json`.
+  [[nodiscard]] const std::string& metadata_text(std::size_t array) const { return described_[array]->text; }
   // Metadata and values of all arrays. `fetch` is called from this thread only.
   void write(ValueSink& sink, const FetchBoxesFn& fetch);
+  void write_metadata(ValueSink& sink) const;
+  void write_values(ValueSink& sink, const FetchBoxesFn& fetch);
+  [[nodiscard]] bool has_values() const { return !portions_.empty(); }
 
  private:
   // Part of an array that is written in one go.
   struct Portion {
     std::size_t array = 0;
     Box box;
-    std::uint64_t fetched = 0;  // bytes to be fetched for it
+    std::uint64_t fetched = 0;        // bytes to be fetched for it
+    const ArrayView* from = nullptr;  // where its elements are, if they are those of a part
   };
   // What the metadata of an array follows from, beside the options: layers are many arrays of few kinds.
   struct Kind {
@@ -81,7 +90,8 @@ class ArrayWriter {
   [[nodiscard]] Kind kind_of(const ArrayToWrite& array) const;
   [[nodiscard]] Described describe(const Kind& kind) const;
   void add_portions(std::size_t number);
-  void write_metadata(ValueSink& sink) const;
+  void add_slabs(std::size_t number, const Box& box);
+  [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
   void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);
 
   std::vector<ArrayToWrite> arrays_;

@@ -121,7 +121,7 @@ TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values, std::
     if (array == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is no array");
     handlers::check_not_empty(infos[i], array->shape());
     StoreArray store = host_array(infos[i], args[i], array->dtype(), array->shape());
-    if (options_.deepcopy_host_arrays && writer.is_background()) {
+    if (options_.deepcopy_host_arrays && writer.is_background() && writer.process().is_primary) {
       const auto copy = copy_of(array->bytes());
       store.data = copy->data();
       store.owner = copy;

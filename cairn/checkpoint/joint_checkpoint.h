@@ -1,0 +1,29 @@
+// joint_checkpoint.h -- a checkpoint that several processes make together: the primary makes the directory before any of them writes,
+// and gives it its name after all have written. A process that is alone does the same without waiting for anybody.
+#pragma once
+
+#include <cairn/checkpoint/save.h>
+#include <cairn/distributed/team.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace cairn::checkpoint {
+
+class JointCheckpoint {
+ public:
+  // Once the directory is there. Throws as PendingCheckpoint; invalid_argument if the processes do not mean the same checkpoint.
+  JointCheckpoint(const std::string& path, const SaveOptions& options, const std::string& custom_metadata, distributed::Team team);
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  // `finalize` is called by the primary, before it commits. Once the checkpoint is in place.
+  void commit(const std::function<void()>& finalize);
+
+ private:
+  distributed::Team team_;
+  std::optional<PendingCheckpoint> pending_;  // the primary's
+  std::string folder_;
+};
+
+}  // namespace cairn::checkpoint

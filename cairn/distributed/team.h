@@ -1,0 +1,45 @@
+// team.h -- the processes that do something together, step by step: what fails in one of them fails in all, at once and by name.
+#pragma once
+
+#include <cairn/distributed.h>
+#include <cairn/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::distributed {
+
+// What the others do before a meeting, which decides how long it may be waited for.
+enum class Before : std::uint8_t { kShortWork, kWriting };
+
+class Team {
+ public:
+  // Throws invalid_argument for a primary host that is no process of the job and for time-outs that are not positive.
+  explicit Team(MultiprocessingOptions options);
+
+  [[nodiscard]] bool alone() const { return count() == 1; }
+  [[nodiscard]] std::size_t index() const { return options_.coordinator ? options_.coordinator->process_index() : 0; }
+  [[nodiscard]] std::size_t count() const { return options_.coordinator ? options_.coordinator->process_count() : 1; }
+  // Whether this process does what is done once.
+  [[nodiscard]] bool is_primary() const { return !options_.primary_host || *options_.primary_host == index(); }
+  // Whether every process is primary, in a folder of its own.
+  [[nodiscard]] bool apart() const { return !options_.primary_host; }
+  // The process that all others must agree with.
+  [[nodiscard]] std::size_t primary() const { return options_.primary_host.value_or(0); }
+
+  // One step: does `work` here and then meets the others, who do the same by the same name. If it threw in any process, this throws in all:
+  // its own error where there is one, else that of the first process that has one, with "process 2" in front. Nobody is in the step any
+  // more when it has returned; who does not come is named when the time is over. Everything a process does belongs into a step, or the
+  // others wait for nothing.
+  void step(std::string_view name, Before before, const std::function<void()>& work) const;
+  // The same, for work that has something to say: returns what each has said, in the order of the processes.
+  std::vector<Bytes> exchange(std::string_view name, Before before, const std::function<Bytes()>& work) const;
+
+ private:
+  MultiprocessingOptions options_;
+};
+
+}  // namespace cairn::distributed
