@@ -87,6 +87,8 @@ def test_orbax_restores_what_processes_saved(scratch, seed):
         array, owners, tree = draw_array_options(rng), draw_owners(rng), draw_tree(rng)
         chunk = int(rng.choice([16, 64, 1000])) if rng.random() < 0.3 else None
         save_args = jax.tree.map(lambda _: ocp.SaveArgs(chunk_byte_size=chunk), tree)
+        if rng.random() < 0.4:
+            save_args["large"] = ocp.SaveArgs(dtype=np.dtype(["float32", "int8", "complex64"][rng.integers(3)]))
         ours, theirs = scratch / f"ours{case}", scratch / f"theirs{case}"
         job = {"op": ["save", "async_save"][rng.integers(2)], "dir": str(ours), "options": options, "item": tree_json.to_json(tree),
                "save_args": tree_json.to_json(save_args), "owners": owners, "primary": int(rng.integers(len(owners))),
