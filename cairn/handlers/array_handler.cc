@@ -82,10 +82,19 @@ Sharding sharding_for(const ItemReader& reader, const ParamInfo& info, const Arr
   return stored_sharding(reader, info);
 }
 
+// Whether a partition spec's entry leaves a dimension whole: all its axes are of the mesh, and of one device.
+bool splits_nothing(const Mesh& mesh, const std::vector<std::string>& entry) {
+  return std::all_of(entry.begin(), entry.end(), [&](const std::string& axis) {
+    const auto found = std::find(mesh.axis_names.begin(), mesh.axis_names.end(), axis);
+    const auto number = static_cast<std::size_t>(found - mesh.axis_names.begin());
+    return number < mesh.shape.size() && mesh.shape[number] == 1;
+  });
+}
+
 // Without the entries of a partition spec behind the last dimension that split nothing: on restore JAX passes over them.
 Sharding for_rank(Sharding sharding, std::size_t rank) {
   if (auto* named = std::get_if<NamedSharding>(&sharding))
-    while (named->spec.size() > rank && named->spec.back().empty()) named->spec.pop_back();
+    while (named->spec.size() > rank && splits_nothing(named->mesh, named->spec.back())) named->spec.pop_back();
   return sharding;
 }
 

@@ -443,6 +443,21 @@ TEST(PyTreeHandler, PiecesMustBeSmallerThanTheLimitOnRestore) {
   EXPECT_TRUE(same_array(gather(*restored), array));
 }
 
+TEST(PyTreeHandler, EntriesOfASpecBehindTheLastDimensionMustSplitNothing) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"a", Tree(floats({8}))}})});
+  const auto restored = [&](PartitionSpec spec) {
+    ArrayRestoreArgs args;
+    args.mesh = make_mesh({2, 1}, {"x", "one"});
+    args.mesh_axes = std::move(spec);
+    return handler.restore(dir.path(), {.restore_args = Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(args))}})});
+  };
+  EXPECT_EQ(restored({{"x"}, {}, {"one"}}).find("a")->custom<ShardedArray>()->shards.size(), 2U);
+  for (const PartitionSpec& spec : {PartitionSpec{{}, {"x"}}, PartitionSpec{{"x"}, {"one", "other"}}})
+    EXPECT_EQ(error_of([&] { restored(spec); }).code(), Code::kInvalidArgument);
+}
+
 TEST(PyTreeHandler, ShapesUnderBothNamesMustAgree) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler;

