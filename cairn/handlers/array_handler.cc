@@ -2,6 +2,7 @@
 #include <cairn/base/box.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
+#include <cairn/handlers/box_table.h>
 #include <cairn/handlers/read_leaves.h>
 
 #include <algorithm>
@@ -161,17 +162,18 @@ class Restoring {
   };
 
   std::size_t memory_for(const Box& box, const ParamInfo& info, const TensorInfo& stored) {
-    const auto it = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) { return part.box == box; });
-    if (it != parts_.end()) return static_cast<std::size_t>(it - parts_.begin());
+    const auto [number, is_new] = numbers_.add(box);
+    if (!is_new) return number;
     const auto inside = box.empty() ? std::optional<Box>() : intersect(box, Box::whole(stored.shape));
     if (inside && info.byte_limiter) info.byte_limiter->check(reserved_bytes(stored, *inside));
     const auto buffer = std::make_shared<Buffer>(static_cast<std::size_t>(bytes_of(box.shape, result_.dtype)));
     if (buffer->size() > 0 && (!inside || !(*inside == box))) std::memset(buffer->data(), 0, buffer->size());
     parts_.push_back({box, make_view(MutableByteView(buffer->data(), buffer->size()), result_.dtype, box.shape), buffer});
-    return parts_.size() - 1;
+    return number;
   }
 
   ShardedArray result_;
+  handlers::BoxTable<> numbers_;  // into parts_
   std::vector<Part> parts_;
 };
 

@@ -28,13 +28,17 @@ class CountingStore : public KvStore {
     return inner_->map(key);
   }
   std::optional<std::uint64_t> size(std::string_view key) const override { return inner_->size(key); }
-  std::optional<Location> locate(std::string_view key) const override { return locates_ ? inner_->locate(key) : std::nullopt; }
+  std::optional<Location> locate(std::string_view key) const override {
+    ++locations;
+    return locates_ ? inner_->locate(key) : std::nullopt;
+  }
   std::vector<ListEntry> list(std::string_view prefix) const override { return inner_->list(prefix); }
   void write(std::string_view key, ByteView value) override { inner_->write(key, value); }
   void remove(std::string_view key) override { inner_->remove(key); }
   std::string describe(std::string_view key) const override { return inner_->describe(key); }
 
   mutable std::atomic<int> maps = 0;
+  mutable std::atomic<int> locations = 0;
 
  private:
   StorePtr inner_;
@@ -132,6 +136,23 @@ TEST(SharedChunks, AreAskedForOnce) {
   batch.read(array);
   batch.expect_of(built);
   EXPECT_EQ(store->maps, 8);  // chunks, which 80 parts are wanted of
+}
+
+// 1,024 boxes of an array of 1,024 chunks, none of which lies as the chunks do: what is asked of the store are the 2,047 pairs that
+// touch, not all million.
+TEST(ManyBoxesOfManyChunks, CostWhatTouches) {
+  const ArrayRecipe recipe{.shape = {4096}, .chunks = {4}, .inner = {}, .packing = Packing::kRaw, .missing = {}};
+  const BuiltArray built(recipe);
+  const auto store = std::make_shared<CountingStore>(built.open().store(), true);
+  const ZarrArray array = ZarrArray::open(store, "a");
+  store->locations = 0;
+  std::vector<Box> boxes;
+  for (std::int64_t at = 0; at < 4096; at += 4)
+    boxes.push_back({.origin = {std::max<std::int64_t>(0, at - 2)}, .shape = {at == 0 ? 2 : 4}});
+  Batch batch(std::move(boxes));
+  batch.read(array);
+  batch.expect_of(built);
+  EXPECT_EQ(store->locations, 2 * 1024 - 1);
 }
 
 TEST(SharedChunks, MissingOnesFillEveryPart) {
