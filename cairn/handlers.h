@@ -55,6 +55,8 @@ struct StoreArray {
   Shape write_shape;  // of the pieces that it is stored in; empty: it is one piece
   std::optional<std::int64_t> chunk_byte_size;
   std::vector<std::int64_t> shard_axes;
+  std::optional<Shape> write_chunk_shape, read_chunk_shape;  // as in SaveArgs
+  std::string metadata_key;                                  // what its metadata is called below its name; "": .zarray or zarr.json
   // Its elements in C order and who keeps them; or, if data is null, how parts of them are copied out when they are wanted,
   // from one thread at a time.
   std::shared_ptr<const void> owner;
@@ -104,7 +106,10 @@ class ItemReader {
   virtual ~ItemReader() = default;
 
   // dtype, shape and chunks of each. Throws not_found if there is no such array, data_loss if its metadata is damaged.
-  [[nodiscard]] virtual std::vector<TensorInfo> arrays(std::span<const std::string_view> names) const = 0;
+  [[nodiscard]] std::vector<TensorInfo> arrays(std::span<const std::string_view> names) const { return arrays_under(names, ""); }
+  // The same where their metadata has a name of its own (StoreArray::metadata_key).
+  [[nodiscard]] virtual std::vector<TensorInfo> arrays_under(std::span<const std::string_view> names,
+                                                             const std::string& metadata_key) const = 0;
   // How the array was spread over devices, as JSON: "" if nothing is recorded for it, nullopt if nothing is for any array.
   [[nodiscard]] virtual std::optional<std::string> sharding(const std::string& name) const = 0;
   // The implementation of the typed PRNG key that the array is the data of; "" if it is none.
@@ -183,6 +188,9 @@ void check_input_arguments(std::initializer_list<std::size_t> lengths);
 class NumpyHandler : public TypeHandler {
  public:
   struct Options {
+    // What the metadata of arrays is called below their names; "": .zarray or zarr.json. Nothing records it, so whoever restores has
+    // to know it; for Zarr v2 only, and in a database only without enable_post_merge_validation, which looks for .zarray.
+    std::string metadata_key;
     bool deepcopy_host_arrays = true;  // before a save in the background goes on; false: the caller leaves them alone
   };
   NumpyHandler();
@@ -235,6 +243,7 @@ enum class TransferPriority : std::uint8_t {
 class ArrayHandler : public TypeHandler {
  public:
   struct Options {
+    std::string metadata_key;                    // as of NumpyHandler
     std::optional<std::int64_t> replica_id = 0;  // the replica that writes where pieces are not shared out
     bool use_replica_parallel = true;            // replicas share out the pieces
     std::int64_t min_slice_bytes_for_replica_parallel = 0;

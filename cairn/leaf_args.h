@@ -21,6 +21,11 @@ struct SaveArgs {
   std::optional<DType> dtype;                   // that it is stored as; converted as C converts numbers
   std::optional<std::int64_t> chunk_byte_size;  // most bytes of a stored chunk
   std::vector<std::int64_t> shard_axes;         // axes that are split first
+  // Of an older version of Orbax, for Zarr v3 only and not with shard_axes: the shape of what is stored as one value (a shard),
+  // which divides the pieces that the array is written in, and that of the chunks in it that can be read alone, which divides the
+  // former. Either may be left out: a shard is a piece then, and has one chunk. With either, chunk_byte_size is passed over.
+  std::optional<Shape> write_chunk_shape;
+  std::optional<Shape> read_chunk_shape;
 };
 
 // What a leaf is to be restored as: a typestr ("np.ndarray"), or a C++ type that a handler is registered for.

@@ -51,6 +51,9 @@ struct PyTreeCheckpointHandlerOptions {
   std::string aggregate_filename = "checkpoint";      // of the msgpack file of older checkpoints; read only
   std::optional<std::int64_t> save_concurrent_gb;     // times 10^9 bytes in flight; none: 96
   std::optional<std::int64_t> restore_concurrent_gb;  // none: 96
+  // The same limits in bytes, as Orbax's BasePyTreeCheckpointHandler has them; each excludes the one above.
+  std::optional<std::int64_t> save_concurrent_bytes;
+  std::optional<std::int64_t> restore_concurrent_bytes;
   std::optional<DeviceHostLimit> save_device_host_concurrent_gb;
   MemoryLimitOptions memory_limit_options;
   bool use_ocdbt = true;

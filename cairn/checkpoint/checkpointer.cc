@@ -19,6 +19,8 @@ SaveOptions directory_options(const CheckpointerSaveOptions& options) {
 }
 
 void check_finished(const std::string& path) {
+  if (file_exists(path) && !directory_exists(path))
+    throw Error(Code::kInvalidArgument, path + ": is a file; a checkpoint is a folder, so give the folder it is in");
   if (!directory_exists(path)) throw Error(Code::kNotFound, path + ": there is no such checkpoint");
   if (path.find(checkpoint::kTemporaryMark) != std::string::npos)
     throw Error(Code::kFailedPrecondition, path + ": is an incomplete checkpoint; its save was interrupted or is still under way");

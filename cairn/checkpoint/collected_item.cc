@@ -18,6 +18,9 @@ void set_array(SaveLeaf& leaf, StoreArray&& array) {
   leaf.priority = array.priority;
   leaf.chunk_bytes = array.chunk_byte_size;
   leaf.shard_axes = std::move(array.shard_axes);
+  leaf.write_chunk_shape = std::move(array.write_chunk_shape);
+  leaf.read_chunk_shape = std::move(array.read_chunk_shape);
+  leaf.metadata_key = std::move(array.metadata_key);
   leaf.sharding = std::move(array.sharding);
   leaf.random_key_impl = std::move(array.random_key_impl);
   leaf.in_replica_folder = array.in_replica_folder;

@@ -156,8 +156,19 @@ class ItemWriting {
       Destination& to = destinations_[number];
       places_.push_back({i, number, to.leaves.size(), name});
       to.leaves.push_back(i);
-      to.planned.push_back({std::move(name), leaf.dtype, leaf.source_dtype, leaf.shape, piece_shape(leaf), leaf.data, leaf.chunk_bytes,
-                            leaf.shard_axes, leaf.priority, leaf.parts});
+      to.planned.push_back({.name = std::move(name),
+                            .dtype = leaf.dtype,
+                            .source_dtype = leaf.source_dtype,
+                            .shape = leaf.shape,
+                            .piece = piece_shape(leaf),
+                            .data = leaf.data,
+                            .chunk_bytes = leaf.chunk_bytes,
+                            .shard_axes = leaf.shard_axes,
+                            .write_chunk_shape = leaf.write_chunk_shape,
+                            .read_chunk_shape = leaf.read_chunk_shape,
+                            .metadata_key = leaf.metadata_key,
+                            .priority = leaf.priority,
+                            .parts = leaf.parts});
     }
   }
 
@@ -224,7 +235,7 @@ class ItemWriting {
     for (const Place& place : places_) {
       const SaveLeaf& leaf = item_.leaves[place.leaf];
       if (is_shared(leaf))
-        described.push_back({place.name, piece_shape(leaf), writer_of(place).chunk_shape(place.array), leaf.random_key_impl});
+        described.push_back({place.name, piece_shape(leaf), writer_of(place).read_chunk_shape(place.array), leaf.random_key_impl});
     }
     if (described.empty()) return;
     const std::string folder = join(folder_, kArrayMetadataFolder);

@@ -43,7 +43,10 @@ struct SaveLeaf {
   std::string random_key_impl;              // of a typed PRNG key
   std::optional<std::int64_t> chunk_bytes;  // most bytes of a chunk; none: as the options say
   std::vector<std::int64_t> shard_axes;     // that are split first
-  int priority = 0;                         // a lower number is written before the first of a higher one is fetched
+  std::optional<Shape> write_chunk_shape;   // as in SaveArgs
+  std::optional<Shape> read_chunk_shape;
+  std::string metadata_key;  // what the array's metadata is called; "": as usual
+  int priority = 0;          // a lower number is written before the first of a higher one is fetched
   // Of a jax.Array that several processes store: what this one does; `owner` keeps what the parts point to.
   std::optional<std::vector<handlers::ArrayPart>> parts;
   bool in_replica_folder = false;  // where processes have databases of their own: not in the common one

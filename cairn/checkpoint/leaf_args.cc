@@ -52,6 +52,14 @@ std::vector<SaveArgs> save_args_for(const std::vector<TreeEntry>& leaves, const 
   return out;
 }
 
+void check_restore_args(const Tree& tree, const Tree& args, bool may_have_more) {
+  if (!may_have_more) return check_structure(tree, args);
+  for (const TreeEntry& entry : flatten(stored_form(tree)))
+    if (!std::holds_alternative<EmptyNode>(entry.value.value()) && node_at(args, entry.path) == nullptr)
+      throw Error(Code::kInvalidArgument, "the restore_args have nothing at " + path_text(entry.path) +
+                                              ", where the target has a leaf; give RestoreArgs there, or None for the defaults");
+}
+
 AnyRestoreArgs restore_args_at(const std::optional<Tree>& args, const KeyPath& path) {
   const Tree* node = args ? node_at(*args, path) : nullptr;
   if (node == nullptr) return RestoreArgs{};

@@ -1,7 +1,9 @@
 // leaf_restorer.cc -- values of stored leaves.
 #include <cairn/base/box.h>
 #include <cairn/checkpoint/leaf_restorer.h>
+#include <cairn/handlers/read_leaves.h>
 #include <cairn/tree/leaf_value.h>
+#include <cairn/tree/python_number.h>
 
 #include <algorithm>
 #include <utility>
@@ -27,10 +29,16 @@ Tree placed(Array array, const ArrayRestoreArgs& args) {
     const auto kept = std::make_shared<const Array>(array);
     array = Array(array.dtype(), array.element_size(), *shape, kept, kept->bytes().data());
   }
-  if (args.mesh && args.mesh_axes)
-    return Tree(CustomLeaf::of(ShardedArray::from_array(array, named_sharding(*args.mesh, *args.mesh_axes))));
-  if (args.sharding) return Tree(CustomLeaf::of(ShardedArray::from_array(array, *args.sharding)));
-  return Tree(std::move(array));
+  // Here, unlike for stored arrays, the sharding comes first.
+  const auto on = [&](Sharding sharding) {
+    const std::size_t rank = array.shape().size();
+    return Tree(CustomLeaf::of(ShardedArray::from_array(array, handlers::for_rank(std::move(sharding), rank))));
+  };
+  if (args.sharding) return on(*args.sharding);
+  if (args.mesh && args.mesh_axes) return on(named_sharding(*args.mesh, *args.mesh_axes));
+  throw Error(Code::kInvalidArgument,
+              "the sharding of a jax.Array cannot be None, and for a value of the aggregate file none is stored; give sharding, or mesh "
+              "and mesh_axes");
 }
 
 Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestoreArgs& args) {
@@ -38,10 +46,13 @@ Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestore
   const LeafValue& value = item.values[position];
   if (value.text) return Tree(*value.text);
   Array array = inside_array(*value.inside, leaf);
-  if (const auto dtype = std::visit([](const auto& of) { return of.dtype; }, args)) array = cast(array, *dtype);
-  Tree restored = array_leaf(leaf, std::move(array));
+  const auto dtype = std::visit([](const auto& of) { return of.dtype; }, args);
+  if (dtype) array = cast(array, *dtype);
+  // A NumPy number that is converted becomes one of Python's, which cannot be on devices.
+  if (dtype && is_scalar_leaf(leaf)) return python_number(array);
   const auto* placed_by = std::get_if<ArrayRestoreArgs>(&args);
-  return placed_by != nullptr && restored.array() != nullptr ? placed(*restored.array(), *placed_by) : restored;
+  if (placed_by != nullptr && (leaf.kind == "np.ndarray" || leaf.kind == "np.generic")) return placed(std::move(array), *placed_by);
+  return array_leaf(leaf, std::move(array));
 }
 
 }  // namespace

@@ -21,11 +21,21 @@ constexpr std::int64_t kGigabyte = 1'000'000'000;
 constexpr std::int64_t kDefaultGigabytes = 96;
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
-std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes, const char* what) {
-  const std::int64_t number = gigabytes.value_or(kDefaultGigabytes);
-  if (number <= 0 || number > INT64_MAX / kGigabyte)
-    throw Error(Code::kInvalidArgument, std::string(what) + " is " + std::to_string(number) + "; it must be positive");
-  return number * kGigabyte;
+[[noreturn]] void refuse_limit(const std::string& what, std::int64_t number) {
+  throw Error(Code::kInvalidArgument, what + " is " + std::to_string(number) + "; it must be positive");
+}
+
+std::int64_t limit_bytes(std::int64_t gigabytes, const std::string& what) {
+  if (gigabytes <= 0 || gigabytes > INT64_MAX / kGigabyte) refuse_limit(what, gigabytes);
+  return gigabytes * kGigabyte;
+}
+
+// A limit that may be given in either unit: `what` and "_gb", or "_bytes".
+std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes, const std::optional<std::int64_t>& bytes, const std::string& what) {
+  if (!bytes) return limit_bytes(gigabytes.value_or(kDefaultGigabytes), what + "_gb");
+  if (gigabytes) throw Error(Code::kInvalidArgument, what + "_gb and " + what + "_bytes are one limit: give either");
+  if (*bytes <= 0) refuse_limit(what + "_bytes", *bytes);
+  return *bytes;
 }
 
 // Of what the processes can spare. Throws unless they mean the same save.
@@ -55,8 +65,8 @@ std::string absolute(const std::string& directory) {
 
 struct PyTreeCheckpointHandler::State {
   explicit State(PyTreeCheckpointHandlerOptions with) : options(std::move(with)), team(options.multiprocessing_options) {
-    save_limit = limit_bytes(options.save_concurrent_gb, "save_concurrent_gb");
-    restore_limit = limit_bytes(options.restore_concurrent_gb, "restore_concurrent_gb");
+    save_limit = limit_bytes(options.save_concurrent_gb, options.save_concurrent_bytes, "save_concurrent");
+    restore_limit = limit_bytes(options.restore_concurrent_gb, options.restore_concurrent_bytes, "restore_concurrent");
     if (options.memory == 0) throw Error(Code::kInvalidArgument, "no working memory: 'memory' is 0 bytes");
     if (options.aggregate_filename.empty() || options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument, "'" + options.aggregate_filename + "' cannot be the name of the aggregate file");

@@ -142,11 +142,18 @@ bool is_stored_elsewhere(const MsgpackLeaf& leaf) {
   return text.starts_with("PLACEHOLDER://") || text.starts_with("AGGREGATED://");
 }
 
-// Values in the aggregate file win over stored arrays; its placeholders only say that there is an array.
+// Values in the aggregate file win over stored arrays; its placeholders only say that there is an array. Beside `_METADATA` a file
+// of placeholders says nothing.
 void add_aggregate_leaves(PytreeItem& out, const std::shared_ptr<const Bytes>& file) {
+  const bool recorded_tree = out.structure == Structure::kTreeMetadata;
   std::unordered_map<std::string, std::size_t> recorded;
   for (std::size_t i = 0; i < out.tensors.size(); ++i) recorded.emplace(out.tensors[i].name, i);
-  for (const auto& leaf : decode_msgpack(*file)) {
+  const std::vector<MsgpackLeaf> leaves = decode_msgpack(*file);
+  out.has_aggregated_values = std::any_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
+    return !is_stored_elsewhere(leaf) && !is_empty_node_type(kind_name(leaf.kind));
+  });
+  if (recorded_tree && !out.has_aggregated_values) return;
+  for (const auto& leaf : leaves) {
     const auto known = recorded.find(param_name(leaf.path));
     if (is_stored_elsewhere(leaf)) {
       if (known != recorded.end()) continue;
@@ -158,6 +165,7 @@ void add_aggregate_leaves(PytreeItem& out, const std::shared_ptr<const Bytes>& f
     }
     add_inside_leaf(out, leaf, file);
     if (known == recorded.end()) continue;
+    out.tensors.back().path = out.tensors[known->second].path;  // it knows lists from dicts
     std::swap(out.tensors[known->second], out.tensors.back());
     std::swap(out.values[known->second], out.values.back());
     out.tensors.pop_back();
@@ -290,7 +298,7 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& o
   if (!out.has_arrays) return;
   std::optional<Executor> own;
   if (options.threads != 0) own.emplace(options.threads);
-  out.stored = handlers::open_arrays(out.arrays, out.zarr_format, out.tensors, own ? &*own : nullptr);
+  out.stored = handlers::open_arrays(out.arrays, {out.zarr_format}, out.tensors, own ? &*own : nullptr);
   open_custom_arrays(out, names, options.metadata_key);
   handlers::fill_stored_sizes(out.keys, names, out.tensors);
 }
@@ -315,6 +323,7 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
     out.zarr_format = out.metadata.use_zarr3 ? 3 : 2;
     if (out.metadata.store_array_data_equal_to_fill_value) out.missing = zarr::MissingChunk::kError;
     add_recorded_leaves(out, std::exchange(out.metadata.leaves, {}));
+    out.recorded = out.tensors.size();
   }
   if (listing.has_file(aggregate_file) && kind != LayoutKind::kZarr) {
     const std::string file = join(item.path, aggregate_file);

@@ -50,6 +50,8 @@ struct PytreeItem {
   OcdbtVersion version;                      // which one of the database
   std::vector<std::string> process_folders;  // ocdbt.process_*
   TreeMetadata metadata;                     // without leaves: those are `tensors`
+  bool has_aggregated_values = false;        // whether the legacy msgpack file holds values, not only placeholders
+  std::size_t recorded = 0;                  // so many of `tensors`, the first, are in `_METADATA`
   zarr::MissingChunk missing = zarr::MissingChunk::kFill;
   int zarr_format = 0;      // 0: not recorded
   bool has_arrays = false;  // whether any leaf is to be found in `arrays`

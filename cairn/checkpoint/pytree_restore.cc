@@ -2,6 +2,7 @@
 #include <cairn/base/file.h>
 #include <cairn/checkpoint/leaf_args.h>
 #include <cairn/checkpoint/leaf_restorer.h>
+#include <cairn/checkpoint/metadata.h>
 #include <cairn/checkpoint/pytree_restore.h>
 #include <cairn/checkpoint/pytree_transform.h>
 #include <cairn/structure.h>
@@ -21,10 +22,7 @@ Tree stored_leaf(const TensorInfo& leaf, std::size_t position, bool rich_types) 
 }
 
 // Whether the structure is known only in part, or from older files, so that older rules hold.
-bool is_legacy(const PytreeItem& item) {
-  return item.structure != Structure::kTreeMetadata ||
-         std::any_of(item.values.begin(), item.values.end(), [](const LeafValue& value) { return value.inside != nullptr; });
-}
+bool is_legacy(const PytreeItem& item) { return item.structure != Structure::kTreeMetadata || item.has_aggregated_values; }
 
 // Asked for as a value of some type, what was saved as a placeholder is missing.
 void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
@@ -88,18 +86,17 @@ Tree restore_into_target(const std::shared_ptr<const StoredItem>& item, const Tr
                          const RestoreContext& context) {
   const Tree& target = *args.item;
   const Tree source = stored_form(stored);
-  const std::vector<KeyPath> paths = is_legacy(item->item())
-                                         ? plan_legacy(source, target)
-                                         : plan_restore(source, target, args.partial_restore ? Fit::kPartial : Fit::kExact);
+  const bool legacy = is_legacy(item->item());
+  const std::vector<KeyPath> paths =
+      legacy ? plan_legacy(source, target) : plan_restore(source, target, args.partial_restore ? Fit::kPartial : Fit::kExact);
   std::vector<WantedLeaf> wanted;
   for (const KeyPath& path : paths) {
-    const auto* position = node_at(source, path)->custom<std::size_t>();
+    const Tree* node = node_at(source, path);
+    const auto* position = node->custom<std::size_t>();
     AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, path);
-    if (position == nullptr) {
-      if (std::holds_alternative<Placeholder>(node_at(source, path)->value())) check_placeholder(path, leaf_args);
-      continue;
-    }
-    fill_from_target(leaf_args, *node_at(target, path));
+    if (std::holds_alternative<Placeholder>(node->value())) check_placeholder(path, leaf_args);
+    if (position == nullptr) continue;
+    if (!legacy) fill_from_target(leaf_args, *node_at(target, path));
     wanted.push_back({path, *position, std::move(leaf_args)});
   }
   std::vector<TreeEntry> restored = LeafRestorer(item, context).run(wanted);
@@ -107,15 +104,66 @@ Tree restore_into_target(const std::shared_ptr<const StoredItem>& item, const Tr
   return pour(target, std::move(restored));
 }
 
-// A tree that no file describes: that of the target, of leaves whose types are not known.
+// A leaf of which nothing is known but its place: what it is restored as follows from its arguments.
+void add_unknown_leaf(PytreeItem& item, KeyPath path) {
+  TensorInfo& leaf = item.tensors.emplace_back();
+  leaf.name = param_name(path);
+  leaf.path = std::move(path);
+  leaf.dtype_name = handlers::kUnknownDtype;
+  item.values.emplace_back();
+}
+
+// Shardings are recorded beside the tree, so they are known of leaves that no file describes, too.
+void add_shardings(PytreeItem& item) {
+  if (!item.has_shardings) return;
+  std::map<std::string_view, TensorInfo*> by_name;
+  for (TensorInfo& leaf : item.tensors) by_name.emplace(leaf.name, &leaf);
+  const std::string file = join(item.item.path, kShardingFile);
+  for (auto& [name, sharding] : in([&] { return file; }, [&] { return parse_shardings(as_text(read_file(file))); }))
+    if (const auto it = by_name.find(name); it != by_name.end()) it->second->sharding = std::move(sharding);
+}
+
+// A tree that no file describes: that of the target.
 void describe_by(PytreeItem& item, const Tree& target) {
-  for (TreeEntry& entry : flatten(stored_form(target))) {
-    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
-    TensorInfo& leaf = item.tensors.emplace_back();
-    leaf.name = param_name(entry.path);
-    leaf.path = std::move(entry.path);
-    leaf.dtype_name = handlers::kUnknownDtype;
-    item.values.emplace_back();
+  for (TreeEntry& entry : flatten(stored_form(target)))
+    if (!std::holds_alternative<EmptyNode>(entry.value.value())) add_unknown_leaf(item, std::move(entry.path));
+}
+
+// The same without a database: that of the parameters' folders, whose names are keys joined with '.'. Where there are texts, too,
+// nothing tells their places, and part of a tree is none.
+void describe_by_folders(PytreeItem& item) {
+  const Listing listing = list_directory(item.item.path);
+  if (listing.has_file(kStringsFile)) return;
+  for (const std::string& name : listing.folders) {
+    if (name == kArrayMetadataFolder) continue;
+    KeyPath path;
+    for (std::size_t start = 0; start <= name.size();) {
+      const std::size_t end = std::min(name.find('.', start), name.size());
+      path.push_back({name.substr(start, end - start), KeyType::kDict});
+      start = end + 1;
+    }
+    add_unknown_leaf(item, std::move(path));
+  }
+}
+
+// What no file describes, or only in part, or more than counts: beside `_METADATA` only what is in it.
+void describe(PytreeItem& item, const PyTreeRestoreArgs& args, const PyTreeCheckpointHandlerOptions& options) {
+  if (item.structure == Structure::kTreeMetadata) {
+    item.tensors.resize(item.recorded);
+    item.values.resize(item.recorded);
+  } else if (item.structure == Structure::kNames) {
+    if (!options.use_ocdbt) describe_by_folders(item);
+    if (!item.tensors.empty()) return add_shardings(item);
+    if (!args.item)
+      throw Error(Code::kNotFound, item.item.path + ": no structure could be identified: there is no _METADATA and no file '" +
+                                       options.aggregate_filename +
+                                       "'; give a target, or open it by the names of its arrays (cairn::open)");
+    describe_by(item, *args.item);
+    add_shardings(item);
+  } else if (item.structure == Structure::kAggregate) {
+    // Placeholders do not tell of what type a leaf was.
+    for (std::size_t i = 0; i < item.tensors.size(); ++i)
+      if (item.tensors[i].dtype_name == handlers::kUnknownDtype) item.tensors[i].kind.clear();
   }
 }
 
@@ -173,22 +221,18 @@ Tree stored_tree(const PytreeItem& item, bool rich_types) {
 
 Tree restore_item(const std::string& directory, const PyTreeRestoreArgs& args, const RestoreContext& context) {
   PytreeItem opened = open_item(directory, context);
-  if (opened.structure == Structure::kNames) {
-    if (!args.item)
-      throw Error(Code::kNotFound, directory + ": no structure could be identified: there is no _METADATA and no file '" +
-                                       context.options->aggregate_filename +
-                                       "'; give a target, or open it by the names of its arrays (cairn::open)");
-    describe_by(opened, *args.item);
-  }
+  describe(opened, args, *context.options);
   if (args.transforms && args.legacy_transform_fn)
     throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");
   // The older ways of restoring take a chunk that is missing for fill values.
-  if (args.transforms || args.legacy_transform_fn) opened.missing = zarr::MissingChunk::kFill;
+  if (args.transforms || args.legacy_transform_fn || is_legacy(opened)) opened.missing = zarr::MissingChunk::kFill;
   const std::shared_ptr<const StoredItem> item = stored_item(std::move(opened), context);
   if (args.transforms) return restore_transformed(item, args, context);
   if (args.legacy_transform_fn) return restore_by_function(item, args, context);
   if (item->item().tensors.empty()) throw Error(Code::kInvalidArgument, directory + ": the checkpoint's tree is empty: nothing was saved");
   const Tree stored = stored_tree(item->item(), context.options->pytree_metadata_options.support_rich_types);
+  if (args.restore_args && !is_legacy(item->item()))
+    check_restore_args(args.item ? *args.item : stored, *args.restore_args, args.item && args.partial_restore);
   return args.item ? restore_into_target(item, stored, args, context) : restore_as_stored(item, stored, args, context);
 }
 

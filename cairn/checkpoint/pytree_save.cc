@@ -49,6 +49,19 @@ std::string meaning_of(const std::string& directory, const SaveOptions& options,
          (team.apart() ? "" : ", in " + directory);
 }
 
+// Whether arrays whose metadata has a name of its own will be found again.
+void check_metadata_keys(const std::vector<SaveLeaf>& leaves, const PyTreeCheckpointHandlerOptions& options) {
+  for (const SaveLeaf& leaf : leaves) {
+    if (leaf.metadata_key.empty()) continue;
+    const std::string what = param_name(leaf.path) + ": metadata_key '" + leaf.metadata_key + "' ";
+    if (options.use_zarr3) throw Error(Code::kInvalidArgument, what + "is for Zarr v2; the metadata of Zarr v3 is always zarr.json");
+    if (options.use_ocdbt && options.enable_post_merge_validation)
+      throw Error(Code::kInvalidArgument, what +
+                                              "makes an array that the check of the finished database takes for damage: it has no .zarray. "
+                                              "Set enable_post_merge_validation or use_ocdbt to false");
+  }
+}
+
 class Saver {
  public:
   Saver(std::string directory, const PyTreeSaveArgs& args, const SaveContext& context)
@@ -62,8 +75,10 @@ class Saver {
     if (entries_.size() == 1 && entries_[0].path.empty() && std::holds_alternative<EmptyNode>(entries_[0].value.value()))
       throw Error(Code::kInvalidArgument, "found an empty item: there is nothing to save");
     const SaveOptions options = writer_options(args_, context_);
-    if (!args_.custom_metadata.empty())
-      in([] { return "the custom metadata"; }, [&] { static_cast<void>(parse_json(args_.custom_metadata)); });
+    if (!args_.custom_metadata.empty()) {
+      const auto parsed = try_call([&] { return parse_json(args_.custom_metadata); });
+      if (!parsed) throw Error(Code::kInvalidArgument, "the custom metadata: " + parsed.error().message());
+    }
     const std::vector<SaveArgs> leaf_args = save_args_for(entries_, args_.item, args_.save_args);
     for (std::size_t i = 0; i < entries_.size(); ++i) add(entries_[i], leaf_args[i]);
     TypeHandler::Futures futures;
@@ -71,6 +86,7 @@ class Saver {
       for (auto& future : batch.handler->serialize(batch.values, batch.infos, batch.args)) futures.push_back(std::move(future));
     SaveItem item;
     item.leaves = collected_->put_together(std::move(leaves_));
+    check_metadata_keys(item.leaves, *context_.options);
     item.custom_metadata = args_.custom_metadata;
     if (context_.options->pytree_metadata_options.support_rich_types) item.rich_types = rich_types(item.leaves);
     item.values_written = [collected = collected_, futures] {
@@ -93,6 +109,9 @@ class Saver {
       leaf.kind = "placeholder";
       return;
     }
+    if (entry.value.custom<ValueMetadata>() != nullptr)
+      throw Error(Code::kInvalidArgument,
+                  path_text(entry.path) + ": is what metadata() says of a stored leaf, which cannot be saved; restore the tree first");
     const TypeHandlerPtr handler = in([&] { return "type handler lookup failed for " + path_text(entry.path); },
                                       [&] { return context_.registry->get(leaf_type(entry.value)); });
     leaf.kind = handler->typestr();

@@ -1,5 +1,7 @@
 // stored_item.cc -- opening and reading the arrays that type handlers ask for.
+#include <cairn/base/file.h>
 #include <cairn/checkpoint/layout.h>
+#include <cairn/checkpoint/metadata.h>
 #include <cairn/checkpoint/stored_item.h>
 
 #include <utility>
@@ -7,12 +9,13 @@
 namespace cairn::checkpoint {
 namespace {
 
-[[noreturn]] void refuse_array(const PytreeItem& item, const TensorInfo& wanted) {
+[[noreturn]] void refuse_array(const PytreeItem& item, const TensorInfo& wanted, const std::string& metadata_key) {
   if (!handlers::is_missing(wanted)) throw Error(Code::kDataLoss, wanted.name + ": " + wanted.error);
   std::string text = wanted.name + ": no array of this name is stored in " + item.item.path;
+  if (!metadata_key.empty()) text += " with the metadata_key '" + metadata_key + "' that the type handler has";
   if (item.storage == ArrayStorage::kFolders)
-    text +=
-        "; its folder, with .zarray or zarr.json in it, is missing. If the checkpoint was copied, copy all of it, hidden files too (cp -a)";
+    text += "; its folder, with " + (metadata_key.empty() ? std::string(".zarray or zarr.json") : metadata_key) +
+            " in it, is missing. If the checkpoint was copied, copy all of it, hidden files too (cp -a)";
   throw Error(Code::kNotFound, text);
 }
 
@@ -24,7 +27,7 @@ StoredItem::StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory
   for (std::size_t i = 0; i < item_.tensors.size(); ++i) by_name_.emplace(item_.tensors[i].name, i);
 }
 
-std::vector<TensorInfo> StoredItem::arrays(std::span<const std::string_view> names) const {
+std::vector<TensorInfo> StoredItem::arrays_under(std::span<const std::string_view> names, const std::string& metadata_key) const {
   if (item_.arrays == nullptr) {
     const std::string why = item_.broken.empty() ? "there is no database" : item_.broken.back().first + ": " + item_.broken.back().second;
     throw Error(item_.broken.empty() ? Code::kNotFound : Code::kDataLoss, "the arrays of " + item_.item.path + " cannot be read: " + why);
@@ -34,10 +37,10 @@ std::vector<TensorInfo> StoredItem::arrays(std::span<const std::string_view> nam
     wanted[i].name = names[i];
     wanted[i].dtype_name = handlers::kUnknownDtype;
   }
-  handlers::StoredArrays stored = handlers::open_arrays(item_.arrays, item_.zarr_format, wanted, executor_);
+  handlers::StoredArrays stored = handlers::open_arrays(item_.arrays, {item_.zarr_format, metadata_key}, wanted, executor_);
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!stored[i] || !wanted[i].error.empty()) refuse_array(item_, wanted[i]);
+    if (!stored[i] || !wanted[i].error.empty()) refuse_array(item_, wanted[i], metadata_key);
     opened_.emplace(wanted[i].name, *std::move(stored[i]));
   }
   return wanted;
@@ -74,11 +77,16 @@ void StoredItem::read(std::span<const Read> reads) const {
 
 std::string StoredItem::string(const std::string& name) const {
   const auto it = by_name_.find(name);
-  if (it == by_name_.end() || !item_.values[it->second].text) {
-    const std::string why = it == by_name_.end() ? "" : item_.tensors[it->second].error;
-    throw Error(why.empty() ? Code::kNotFound : Code::kDataLoss, name + ": " + (why.empty() ? "no string of this name is stored" : why));
+  if (it != by_name_.end() && item_.values[it->second].text) return *item_.values[it->second].text;
+  if (it != by_name_.end() && !item_.tensors[it->second].error.empty())
+    throw Error(Code::kDataLoss, name + ": " + item_.tensors[it->second].error);
+  // A leaf that is not recorded as a text is one if it is asked for as one.
+  const std::string file = join(item_.item.path, kStringsFile);
+  if (file_exists(file)) {
+    const auto strings = in([&] { return file; }, [&] { return parse_strings(as_text(read_file(file))); });
+    if (const auto found = strings.find(name); found != strings.end()) return found->second;
   }
-  return *item_.values[it->second].text;
+  throw Error(Code::kNotFound, name + ": no string of this name is stored");
 }
 
 }  // namespace cairn::checkpoint

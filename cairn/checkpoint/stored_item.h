@@ -22,7 +22,8 @@ class StoredItem : public ItemReader {
   StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory);
 
   [[nodiscard]] const PytreeItem& item() const { return item_; }
-  [[nodiscard]] std::vector<TensorInfo> arrays(std::span<const std::string_view> names) const override;
+  [[nodiscard]] std::vector<TensorInfo> arrays_under(std::span<const std::string_view> names,
+                                                     const std::string& metadata_key) const override;
   [[nodiscard]] std::optional<std::string> sharding(const std::string& name) const override;
   [[nodiscard]] std::string random_key_impl(const std::string& name) const override;
   void read(std::span<const Read> reads) const override;

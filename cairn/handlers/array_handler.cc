@@ -83,22 +83,6 @@ Sharding sharding_for(const ItemReader& reader, const ParamInfo& info, const Arr
   return stored_sharding(reader, info);
 }
 
-// Whether a partition spec's entry leaves a dimension whole: all its axes are of the mesh, and of one device.
-bool splits_nothing(const Mesh& mesh, const std::vector<std::string>& entry) {
-  return std::all_of(entry.begin(), entry.end(), [&](const std::string& axis) {
-    const auto found = std::find(mesh.axis_names.begin(), mesh.axis_names.end(), axis);
-    const auto number = static_cast<std::size_t>(found - mesh.axis_names.begin());
-    return number < mesh.shape.size() && mesh.shape[number] == 1;
-  });
-}
-
-// Without the entries of a partition spec behind the last dimension that split nothing: on restore JAX passes over them.
-Sharding for_rank(Sharding sharding, std::size_t rank) {
-  if (auto* named = std::get_if<NamedSharding>(&sharding))
-    while (named->spec.size() > rank && splits_nothing(named->mesh, named->spec.back())) named->spec.pop_back();
-  return sharding;
-}
-
 Shape shape_for(const TensorInfo& stored, const ArrayRestoreArgs& args) {
   if (args.global_shape && args.shape && *args.global_shape != *args.shape)
     throw Error(Code::kInvalidArgument,
@@ -135,7 +119,7 @@ class Restoring {
     result_.shape = std::move(shape);
     result_.sharding = std::move(sharding);
     result_.dtype = dtype;
-    for (DeviceBox& device : device_boxes(for_rank(result_.sharding, result_.shape.size()), result_.shape)) {
+    for (DeviceBox& device : device_boxes(handlers::for_rank(result_.sharding, result_.shape.size()), result_.shape)) {
       const std::size_t i = memory_for(device.box, info, stored);
       result_.shards.push_back({device.device_id, std::move(device.box), device.replica, HostMemory{parts_[i].view(), parts_[i].owner}});
     }
@@ -189,7 +173,7 @@ ArrayHandler::ArrayHandler(Options options) : options_(std::move(options)) {
 }
 
 std::vector<ValueMetadata> ArrayHandler::metadata(std::span<const ParamInfo> infos) const {
-  auto out = handlers::array_value_metadata(infos, typestr());
+  auto out = handlers::array_value_metadata(infos, typestr(), options_.metadata_key);
   const ItemReader& reader = handlers::reader_of(infos);
   for (std::size_t i = 0; i < infos.size(); ++i) {
     out[i].storage->write_shape = infos[i].write_shape;
@@ -222,6 +206,9 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values, std::
          store.write_shape = std::move(plan.write_shape);
          store.chunk_byte_size = args[i].chunk_byte_size;
          store.shard_axes = args[i].shard_axes;
+         store.write_chunk_shape = args[i].write_chunk_shape;
+         store.read_chunk_shape = args[i].read_chunk_shape;
+         store.metadata_key = options_.metadata_key;
          store.device_array = true;
          store.random_key_impl = array->random_key_impl;
          if (options_.enable_write_sharding_file && process.is_primary) store.sharding = sharding_json(array->sharding).value_or("");
@@ -245,7 +232,7 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values, std::
 std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
-  const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos);
+  const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos, options_.metadata_key);
   std::vector<Restoring> arrays;
   std::vector<LeafRead> reads;
   std::vector<std::string> keys;  // implementations of PRNG keys; "" for ordinary arrays
@@ -261,7 +248,7 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos, st
          arrays.back().plan(infos[i], stored[i], reads);
        });
   }
-  handlers::read_leaves(reader, reads);
+  handlers::read_leaves(reader, reads, handlers::conversion_bytes(infos));
   std::vector<Tree> out;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     ShardedArray array = arrays[i].take();

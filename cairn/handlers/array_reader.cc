@@ -14,10 +14,18 @@ namespace {
 constexpr std::string_view kMissing = "no array is stored under this name";
 constexpr std::size_t kOpenedTogether = 128;  // arrays; in a database each is opened in half a microsecond
 
-zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, int zarr_format, zarr::MetadataCache& cache) {
-  if (zarr_format == 0) return zarr::ZarrArray::open(store, name, 0, &cache);
+zarr::ZarrArray open_with_key(const StorePtr& store, const std::string& name, const std::string& metadata_key, zarr::MetadataCache& cache) {
+  const std::string key = zarr::ZarrArray::key_prefix(name) + metadata_key;
+  const auto text = store->read(key, {});
+  if (!text) throw Error(Code::kNotFound, "no Zarr array at " + store->describe(key));
+  return {store, name, in([&] { return store->describe(key); }, [&] { return cache.parse(2, as_text(*text)); })};
+}
+
+zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, const ArrayKeys& keys, zarr::MetadataCache& cache) {
+  if (!keys.metadata_key.empty()) return open_with_key(store, name, keys.metadata_key, cache);
+  if (keys.zarr_format == 0) return zarr::ZarrArray::open(store, name, 0, &cache);
   try {
-    return zarr::ZarrArray::open(store, name, zarr_format, &cache);
+    return zarr::ZarrArray::open(store, name, keys.zarr_format, &cache);
   } catch (const Error& e) {
     if (e.code() != Code::kNotFound) throw;
     return zarr::ZarrArray::open(store, name, 0, &cache);
@@ -108,13 +116,13 @@ void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
     throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " + metadata.dtype_name + " takes more than 2^64 bytes");
 }
 
-StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors, Executor* executor) {
+StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys, std::span<TensorInfo> tensors, Executor* executor) {
   StoredArrays arrays(tensors.size());
   zarr::MetadataCache cache;
   const auto open_one = [&](std::size_t i) {
     if (tensors[i].dtype_name != kUnknownDtype) return;
     try {
-      arrays[i] = open_array(store, tensors[i].name, zarr_format, cache);
+      arrays[i] = open_array(store, tensors[i].name, keys, cache);
       describe_array(arrays[i]->metadata(), tensors[i]);
     } catch (const Error& e) {
       arrays[i].reset();

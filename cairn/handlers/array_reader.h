@@ -24,10 +24,16 @@ inline constexpr std::string_view kUnknownDtype = "?";
 // The arrays of some tensors, by position; nullopt where there is none (or it cannot be opened).
 using StoredArrays = std::vector<std::optional<zarr::ZarrArray>>;
 
+// Where the metadata of arrays is.
+struct ArrayKeys {
+  int zarr_format = 0;            // 2, 3 (the other is tried if there is none), or 0
+  std::string metadata_key = {};  // a name of its own for that of Zarr v2; "": .zarray or zarr.json
+};
+
 // Opens the array of every tensor whose dtype_name is "?" and fills in what its metadata says. One that is missing or
-// damaged gets an `error` and keeps "?"; the others go on. zarr_format: 2, 3 (the other is tried if there is none), or 0.
+// damaged gets an `error` and keeps "?"; the others go on.
 // In parallel where there are many: each may be a file of its own. executor null: the process's.
-StoredArrays open_arrays(const StorePtr& store, int zarr_format, std::span<TensorInfo> tensors, Executor* executor = nullptr);
+StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys, std::span<TensorInfo> tensors, Executor* executor = nullptr);
 
 // Whether open_arrays found nothing under the tensor's name, as against something damaged.
 bool is_missing(const TensorInfo& tensor);

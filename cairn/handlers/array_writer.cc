@@ -32,6 +32,19 @@ Shape slab_shape(const Shape& shape, const Shape& chunk, DType dtype, std::uint6
   return slab;
 }
 
+Shape at_least_one(Shape shape) {
+  for (std::int64_t& extent : shape) extent = std::max<std::int64_t>(1, extent);
+  return shape;
+}
+
+void check_divides(const char* what, const Shape& chunk, const char* whole_is, const Shape& whole) {
+  bool divides = chunk.size() == whole.size();
+  for (std::size_t d = 0; divides && d < chunk.size(); ++d) divides = chunk[d] > 0 && whole[d] % chunk[d] == 0;
+  if (!divides)
+    throw Error(Code::kInvalidArgument,
+                std::string(what) + " " + shape_text(chunk) + " does not divide " + whole_is + ", " + shape_text(whole));
+}
+
 }  // namespace
 
 ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options)
@@ -68,13 +81,37 @@ ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
         static_cast<std::int64_t>(std::max<std::uint64_t>(options_.memory / kShares / kChunksOfBatch, dtype_size(array.dtype)));
     target = std::min(target.value_or(limit), limit);
   }
-  return {array.dtype, array.shape, array.piece, target, array.shard_axes};
+  return {array.dtype, array.shape, array.piece, target, array.shard_axes, array.write_chunk_shape, array.read_chunk_shape};
 }
 
 ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
   zarr::NewArray made;
   made.zarr_format = options_.zarr_format;
   made.shape = kind.shape;
+  made.dtype = kind.dtype;
+  made.compression = options_.compression;
+  set_chunks(kind, made);
+  Described out;
+  out.metadata = std::make_shared<const zarr::ArrayMetadata>(zarr::make_metadata(made));
+  out.text = zarr::metadata_text(*out.metadata);
+  return out;
+}
+
+void ArrayWriter::set_chunks(const Kind& kind, zarr::NewArray& made) const {
+  if (kind.write_chunk || kind.read_chunk) {
+    if (options_.zarr_format != 3)
+      throw Error(Code::kInvalidArgument,
+                  "write_chunk_shape and read_chunk_shape are for Zarr v3, whose chunks have chunks inside; set use_zarr3");
+    if (!kind.shard_axes.empty())
+      throw Error(Code::kInvalidArgument,
+                  "shard_axes and write_chunk_shape or read_chunk_shape exclude each other: both say what chunks are like");
+    made.chunk_shape = kind.write_chunk.value_or(at_least_one(kind.piece));
+    made.inner_chunk_shape = kind.read_chunk.value_or(made.chunk_shape);
+    check_divides("write_chunk_shape", made.chunk_shape, "the pieces that the array is written in", at_least_one(kind.piece));
+    check_divides("read_chunk_shape", made.inner_chunk_shape,
+                  kind.write_chunk ? "write_chunk_shape" : "the pieces that the array is written in", made.chunk_shape);
+    return;
+  }
   std::vector<std::size_t> axes;
   for (const std::int64_t axis : kind.shard_axes) {
     if (axis < 0) throw Error(Code::kInvalidArgument, "axis " + std::to_string(axis) + " to be split first: there are axes from 0 on");
@@ -82,12 +119,12 @@ ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
   }
   made.chunk_shape =
       zarr::choose_chunk_shape(kind.shape, kind.piece, dtype_size(kind.dtype), {.bytes = kind.chunk_bytes, .shard_axes = std::move(axes)});
-  made.dtype = kind.dtype;
-  made.compression = options_.compression;
-  Described out;
-  out.metadata = std::make_shared<const zarr::ArrayMetadata>(zarr::make_metadata(made));
-  out.text = zarr::metadata_text(*out.metadata);
-  return out;
+}
+
+std::string ArrayWriter::metadata_key(std::size_t array) const {
+  const std::string& name = arrays_[array].name;
+  const std::string& key = arrays_[array].metadata_key;
+  return key.empty() ? zarr::ZarrArray::metadata_key(name, options_.zarr_format) : zarr::ZarrArray::key_prefix(name) + key;
 }
 
 void ArrayWriter::add_portions(std::size_t number) {
@@ -138,7 +175,7 @@ void ArrayWriter::write_metadata(ValueSink& sink) const {
   executor.for_each(blocks, [&](std::size_t block) {
     for (std::size_t i = block * kBlock; i < std::min(opened_.size(), (block + 1) * kBlock); ++i) {
       const ByteView text = as_bytes(described_[i]->text);
-      sink.write(zarr::ZarrArray::metadata_key(opened_[i].name(), options_.zarr_format), std::span(&text, 1));
+      sink.write(metadata_key(i), std::span(&text, 1));
     }
   });
 }

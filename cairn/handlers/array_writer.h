@@ -32,7 +32,10 @@ struct ArrayToWrite {
   const std::byte* data = nullptr;               // its elements in C order, the caller's; null: they are fetched
   std::optional<std::int64_t> chunk_bytes = {};  // none: as the options say
   std::vector<std::int64_t> shard_axes = {};     // that are split first
-  int priority = 0;                              // all of a lower number are written before the first of a higher one is fetched
+  std::optional<Shape> write_chunk_shape = {};   // as in SaveArgs
+  std::optional<Shape> read_chunk_shape = {};
+  std::string metadata_key = {};  // what its metadata is called below its name; "": as usual
+  int priority = 0;               // all of a lower number are written before the first of a higher one is fetched
   // What of it is written here, where others write the rest: some of its pieces. Those with null data are fetched.
   std::optional<std::vector<ArrayPart>> parts = {};
 };
@@ -55,7 +58,9 @@ class ArrayWriter {
   // Plans. Throws, naming the array, what make_metadata and choose_chunk_shape do.
   ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options);
 
+  // Of its stored values, and of the smallest pieces that can be read alone.
   [[nodiscard]] const Shape& chunk_shape(std::size_t array) const { return opened_[array].metadata().chunk_shape; }
+  [[nodiscard]] const Shape& read_chunk_shape(std::size_t array) const { return opened_[array].metadata().read_chunk_shape(); }
   // The text of its `.zarray` or `zarr.json`.
   [[nodiscard]] const std::string& metadata_text(std::size_t array) const { return described_[array]->text; }
   // Metadata and values of all arrays. `fetch` is called from this thread only.
@@ -78,9 +83,10 @@ class ArrayWriter {
     Shape shape, piece;
     std::optional<std::int64_t> chunk_bytes;  // at most
     std::vector<std::int64_t> shard_axes;
+    std::optional<Shape> write_chunk, read_chunk;
     friend bool operator<(const Kind& a, const Kind& b) {
-      return std::tie(a.dtype, a.shape, a.piece, a.chunk_bytes, a.shard_axes) <
-             std::tie(b.dtype, b.shape, b.piece, b.chunk_bytes, b.shard_axes);
+      return std::tie(a.dtype, a.shape, a.piece, a.chunk_bytes, a.shard_axes, a.write_chunk, a.read_chunk) <
+             std::tie(b.dtype, b.shape, b.piece, b.chunk_bytes, b.shard_axes, b.write_chunk, b.read_chunk);
     }
   };
   struct Described {
@@ -89,6 +95,8 @@ class ArrayWriter {
   };
   [[nodiscard]] Kind kind_of(const ArrayToWrite& array) const;
   [[nodiscard]] Described describe(const Kind& kind) const;
+  void set_chunks(const Kind& kind, zarr::NewArray& made) const;
+  [[nodiscard]] std::string metadata_key(std::size_t array) const;
   void add_portions(std::size_t number);
   void add_slabs(std::size_t number, const Box& box);
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;

@@ -23,6 +23,8 @@ StoreArray host_array(const ParamInfo& info, const SaveArgs& args, DType dtype, 
   out.shape = std::move(shape);
   out.chunk_byte_size = args.chunk_byte_size;
   out.shard_axes = args.shard_axes;
+  out.write_chunk_shape = args.write_chunk_shape;
+  out.read_chunk_shape = args.read_chunk_shape;
   return out;
 }
 
@@ -30,10 +32,10 @@ StoreArray host_array(const ParamInfo& info, const SaveArgs& args, DType dtype, 
 std::shared_ptr<const Bytes> copy_of(ByteView bytes) { return std::make_shared<const Bytes>(bytes.begin(), bytes.end()); }
 
 // Whole arrays in the types asked for.
-std::vector<Array> read_whole(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) {
+std::vector<Array> read_whole(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args, const std::string& metadata_key) {
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
-  const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos);
+  const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos, metadata_key);
   std::uint64_t shared = 0;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const auto dtype = handlers::dtype_of(args[i]);
@@ -50,7 +52,7 @@ std::vector<Array> read_whole(std::span<const ParamInfo> infos, std::span<const 
     arrays.push_back(std::move(array));
     reads.push_back({infos[i].name, stored[i].dtype, Box::whole(stored[i].shape), std::move(out)});
   }
-  handlers::read_leaves(reader, reads);
+  handlers::read_leaves(reader, reads, handlers::conversion_bytes(infos));
   return arrays;
 }
 
@@ -73,7 +75,12 @@ Number number_of(const ParamInfo& info, const Tree& leaf) {
   if (const auto* of = std::get_if<std::int64_t>(&value)) return number_of(DType::kInt64, *of);
   if (const auto* of = std::get_if<std::uint64_t>(&value)) return number_of(DType::kUint64, *of);
   if (const auto* of = std::get_if<double>(&value)) return number_of(DType::kFloat64, *of);
-  if (const auto* of = std::get_if<NumpyScalar>(&value)) return {of->dtype, of->value};
+  if (const auto* of = std::get_if<NumpyScalar>(&value)) {
+    if (of->dtype == DType::kBool)
+      throw Error(Code::kInvalidArgument,
+                  info.name + ": is a NumPy scalar of type bool, for which there is no type handler; give a bool, or an array of rank 0");
+    return {of->dtype, of->value};
+  }
   throw Error(Code::kInvalidArgument,
               info.name + ": is no number that can be stored as an array of rank 0 (bytes and complex numbers without a dtype cannot)");
 }
@@ -106,10 +113,10 @@ std::shared_future<void> written(const ItemWriter& writer) { return writer.writt
 }  // namespace
 
 NumpyHandler::NumpyHandler() : NumpyHandler(Options{}) {}
-NumpyHandler::NumpyHandler(Options options) : options_(options) {}
+NumpyHandler::NumpyHandler(Options options) : options_(std::move(options)) {}
 
 std::vector<ValueMetadata> NumpyHandler::metadata(std::span<const ParamInfo> infos) const {
-  return handlers::array_value_metadata(infos, typestr());
+  return handlers::array_value_metadata(infos, typestr(), options_.metadata_key);
 }
 
 TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
@@ -121,6 +128,7 @@ TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values, std::
     if (array == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is no array");
     handlers::check_not_empty(infos[i], array->shape());
     StoreArray store = host_array(infos[i], args[i], array->dtype(), array->shape());
+    store.metadata_key = options_.metadata_key;
     if (options_.deepcopy_host_arrays && writer.is_background() && writer.process().is_primary) {
       const auto copy = copy_of(array->bytes());
       store.data = copy->data();
@@ -137,12 +145,12 @@ TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values, std::
 
 std::vector<Tree> NumpyHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
   std::vector<Tree> out;
-  for (Array& array : read_whole(infos, args)) out.emplace_back(std::move(array));
+  for (Array& array : read_whole(infos, args, options_.metadata_key)) out.emplace_back(std::move(array));
   return out;
 }
 
 std::vector<ValueMetadata> ScalarHandler::metadata(std::span<const ParamInfo> infos) const {
-  auto out = handlers::array_value_metadata(infos, typestr());
+  auto out = handlers::array_value_metadata(infos, typestr(), "");
   for (ValueMetadata& entry : out) entry.storage.reset();
   return out;
 }
@@ -163,7 +171,7 @@ TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values, std:
 
 std::vector<Tree> ScalarHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
   std::vector<Tree> out;
-  const std::vector<Array> arrays = read_whole(infos, args);
+  const std::vector<Array> arrays = read_whole(infos, args, "");
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (!arrays[i].shape().empty())
       throw Error(Code::kInvalidArgument, infos[i].name + ": has shape " + shape_text(arrays[i].shape()) + ", so it is not a scalar");

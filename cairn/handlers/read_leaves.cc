@@ -8,14 +8,14 @@
 namespace cairn::handlers {
 namespace {
 
-// Bytes of stored elements that are held while they are converted.
+// Bytes of stored elements that are held while they are converted, where no limit is lower.
 constexpr std::int64_t kConverted = std::int64_t{256} << 20U;
 
-// Rows of the first dimension, so many that they take at most kConverted bytes; at least one.
-std::int64_t rows_at_once(const LeafRead& read) {
+// Rows of the first dimension, so many that they take at most so many bytes; at least one.
+std::int64_t rows_at_once(const LeafRead& read, std::int64_t held_bytes) {
   const std::int64_t row =
       element_count(read.box.shape) / std::max<std::int64_t>(1, read.box.shape[0]) * static_cast<std::int64_t>(dtype_size(read.stored));
-  return std::max<std::int64_t>(1, kConverted / std::max<std::int64_t>(1, row));
+  return std::max<std::int64_t>(1, held_bytes / std::max<std::int64_t>(1, row));
 }
 
 void convert(const ItemReader& reader, const LeafRead& read, const Box& part) {
@@ -28,8 +28,8 @@ void convert(const ItemReader& reader, const LeafRead& read, const Box& part) {
 }
 
 // An array too large to be converted whole, part by part.
-void convert_in_parts(const ItemReader& reader, const LeafRead& read) {
-  const std::int64_t step = rows_at_once(read);
+void convert_in_parts(const ItemReader& reader, const LeafRead& read, std::int64_t held_bytes) {
+  const std::int64_t step = rows_at_once(read, held_bytes);
   for (std::int64_t row = 0; row < read.box.shape[0]; row += step) {
     Box part = read.box;
     part.origin[0] += row;
@@ -50,6 +50,15 @@ void convert_together(const ItemReader& reader, std::span<const LeafRead* const>
   for (std::size_t i = 0; i < reads.size(); ++i) cast_elements(stored[i].view(), reads[i]->out);
 }
 
+// Whether a partition spec's entry leaves a dimension whole: all its axes are of the mesh, and of one device.
+bool splits_nothing(const Mesh& mesh, const std::vector<std::string>& entry) {
+  return std::all_of(entry.begin(), entry.end(), [&](const std::string& axis) {
+    const auto found = std::find(mesh.axis_names.begin(), mesh.axis_names.end(), axis);
+    const auto number = static_cast<std::size_t>(found - mesh.axis_names.begin());
+    return number < mesh.shape.size() && mesh.shape[number] == 1;
+  });
+}
+
 template <class Pointer>
 auto& shared_of(std::span<const ParamInfo> infos, Pointer ParamInfo::*member, const char* what) {
   for (const ParamInfo& info : infos) {
@@ -64,7 +73,7 @@ auto& shared_of(std::span<const ParamInfo> infos, Pointer ParamInfo::*member, co
 
 }  // namespace
 
-void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads) {
+void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads, std::int64_t held_bytes) {
   std::vector<ItemReader::Read> direct;
   std::vector<const LeafRead*> together;
   std::int64_t held = 0;
@@ -83,8 +92,8 @@ void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads) {
          if (read.stored == DType::kOpaque || read.out.dtype == DType::kOpaque)
            throw Error(Code::kInvalidArgument, "elements that Cairn does not interpret cannot be converted");
          const std::int64_t size = element_count(read.box.shape) * static_cast<std::int64_t>(dtype_size(read.stored));
-         if (size > kConverted) return convert_in_parts(reader, read);
-         if (held + size > kConverted) flush();
+         if (size > held_bytes && !read.box.shape.empty()) return convert_in_parts(reader, read, held_bytes);
+         if (held + size > held_bytes) flush();
          held += size;
          together.push_back(&read);
        });
@@ -93,17 +102,25 @@ void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads) {
   if (!direct.empty()) reader.read(direct);
 }
 
-std::vector<TensorInfo> stored_arrays(const ItemReader& reader, std::span<const ParamInfo> infos) {
+std::int64_t conversion_bytes(std::span<const ParamInfo> infos) {
+  std::int64_t most = kConverted;
+  for (const ParamInfo& info : infos)
+    if (info.byte_limiter) most = std::min(most, info.byte_limiter->limit().value_or(most));
+  return most;
+}
+
+std::vector<TensorInfo> stored_arrays(const ItemReader& reader, std::span<const ParamInfo> infos, const std::string& metadata_key) {
   std::vector<std::string_view> names;
   names.reserve(infos.size());
   for (const ParamInfo& info : infos) names.push_back(info.name);
-  return reader.arrays(names);
+  return reader.arrays_under(names, metadata_key);
 }
 
-std::vector<ValueMetadata> array_value_metadata(std::span<const ParamInfo> infos, std::string_view typestr) {
+std::vector<ValueMetadata> array_value_metadata(std::span<const ParamInfo> infos, std::string_view typestr,
+                                                const std::string& metadata_key) {
   std::vector<ValueMetadata> out;
   out.reserve(infos.size());
-  const std::vector<TensorInfo> stored = stored_arrays(reader_of(infos), infos);
+  const std::vector<TensorInfo> stored = stored_arrays(reader_of(infos), infos, metadata_key);
   for (std::size_t i = 0; i < infos.size(); ++i) {
     ValueMetadata& entry = out.emplace_back();
     entry.typestr = typestr;
@@ -121,6 +138,12 @@ ItemWriter& writer_of(std::span<const ParamInfo> infos) { return shared_of(infos
 
 std::optional<DType> dtype_of(const AnyRestoreArgs& args) {
   return std::visit([](const auto& of) { return of.dtype; }, args);
+}
+
+Sharding for_rank(Sharding sharding, std::size_t rank) {
+  if (auto* named = std::get_if<NamedSharding>(&sharding))
+    while (named->spec.size() > rank && splits_nothing(named->mesh, named->spec.back())) named->spec.pop_back();
+  return sharding;
 }
 
 void check_not_empty(const ParamInfo& info, std::span<const std::int64_t> shape) {

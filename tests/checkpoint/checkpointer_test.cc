@@ -5,26 +5,17 @@
 
 #include <filesystem>
 
+#include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
 namespace {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 
 Tree number(std::int64_t n) { return Tree(Tree::Dict{{"n", Tree(n)}}); }
 std::int64_t number_in(const Tree& tree) { return std::get<std::int64_t>(tree.find("n")->value()); }
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    std::forward<F>(f)();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no error";
-  return {Code::kIo, "no error"};
-}
 
 TEST(Checkpointer, SavesAndRestores) {
   const testing::TempDir dir;

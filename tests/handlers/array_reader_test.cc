@@ -54,7 +54,7 @@ TEST(ArrayReader, OpensWhatIsThereAndSaysWhyNot) {
   std::vector<TensorInfo> tensors = {wanted("two"), wanted("three"), wanted("bad"), wanted("none"), wanted("")};
   tensors.push_back(wanted("string"));
   tensors.back().dtype_name = "string";
-  const StoredArrays arrays = open_arrays(store, 2, tensors);
+  const StoredArrays arrays = open_arrays(store, {2}, tensors);
   EXPECT_TRUE(arrays[0] && arrays[1] && arrays[4]);
   EXPECT_FALSE(arrays[2] || arrays[3] || arrays[5]);
   EXPECT_EQ(tensors[0].dtype_name, "uint8");
@@ -74,7 +74,7 @@ TEST(ArrayReader, TheRecordedZarrVersionWins) {
   const StorePtr store = store_of({{"a/.zarray", kZarray}, {"a/zarr.json", larger}});
   for (const auto& [format, extent] : {std::pair{2, 4}, std::pair{3, 6}}) {
     std::vector<TensorInfo> tensors = {wanted("a")};
-    open_arrays(store, format, tensors);
+    open_arrays(store, {format}, tensors);
     EXPECT_EQ(tensors[0].shape, (Shape{extent}));
   }
 }
@@ -85,7 +85,7 @@ TEST(ArrayReader, ShapesThatOverflowAreDamage) {
   huge.replace(huge.find("|u1"), 3, "<f8");
   const StorePtr store = store_of({{"a/.zarray", huge}});
   std::vector<TensorInfo> tensors = {wanted("a")};
-  open_arrays(store, 2, tensors);
+  open_arrays(store, {2}, tensors);
   EXPECT_EQ(tensors[0].dtype_name, "?");
   EXPECT_NE(tensors[0].error, "");
 }
@@ -118,7 +118,7 @@ TEST(ArrayReader, FindsArraysButNotGroups) {
 TEST(ArrayReader, ReadsManyAsOnePlan) {
   const StorePtr store = store_of({{"a/.zarray", kZarray}, {"a/0", "ab"}, {"a/1", "cd"}, {"b/.zarray", kZarray}, {"b/1", "yz"}});
   std::vector<TensorInfo> tensors = {wanted("a"), wanted("b")};
-  const StoredArrays arrays = open_arrays(store, 2, tensors);
+  const StoredArrays arrays = open_arrays(store, {2}, tensors);
   std::string a(4, '?'), b(4, '?');
   const auto view = [](std::string& text) {
     return MutableArrayView{reinterpret_cast<std::byte*>(text.data()), DType::kUint8, 1, {4}, {1}};
@@ -142,7 +142,7 @@ TEST(ArrayReader, ReadsManyAsOnePlan) {
 TEST(ArrayReader, VerifiesAllAndKeepsTheirOrder) {
   const StorePtr store = store_of({{"a/.zarray", kZarray}, {"a/0", "ab"}, {"b/.zarray", kZarray}, {"b/0", "abc"}, {"b/1", "yz"}});
   std::vector<TensorInfo> tensors = {wanted("a"), wanted("b")};
-  const StoredArrays arrays = open_arrays(store, 2, tensors);
+  const StoredArrays arrays = open_arrays(store, {2}, tensors);
   const std::vector<ArrayCheck> checks = {{&*arrays[0], "a", zarr::MissingChunk::kError, false},
                                           {&*arrays[1], "b", zarr::MissingChunk::kError, false}};
   VerifyReport report;

@@ -2,6 +2,10 @@
 #include <cairn/handlers.h>
 #include <gmock/gmock.h>
 
+#include <functional>
+
+#include "tests/support/matchers.h"
+
 namespace cairn {
 namespace {
 
@@ -26,14 +30,11 @@ class Named : public TypeHandler {
 
 TypeHandlerPtr named(const std::string& typestr) { return std::make_shared<Named>(typestr); }
 
+// All of these are the caller's mistakes.
 std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), Code::kInvalidArgument) << e.what();
-    return e.what();
-  }
-  return "no error";
+  const Error e = testing::error_of(f);
+  EXPECT_EQ(e.code(), Code::kInvalidArgument) << e.what();
+  return e.what();
 }
 
 TEST(Registry, TheStandardHandlersAreFoundByTypeAndByTypestr) {
@@ -125,6 +126,29 @@ TEST(Registry, ArgumentsBelongTogether) {
   check_input_arguments({0});
   EXPECT_THAT(error_of([] { check_input_arguments({0, 0}); }), HasSubstr("no leaves"));
   EXPECT_THAT(error_of([] { check_input_arguments({2, 3}); }), HasSubstr("2 of one thing and 3 of another"));
+}
+
+TEST(Registry, LeavesOfACallAreOfOneCheckpoint) {
+  class Writer : public ItemWriter {
+    void add_array(StoreArray) override {}
+    void add_string(std::string, std::string) override {}
+    [[nodiscard]] bool is_background() const override { return false; }
+    [[nodiscard]] std::shared_future<void> written() const override { return {}; }
+  };
+  std::vector<ParamInfo> infos(2);
+  for (ParamInfo& info : infos) {
+    info.name = "leaf";
+    info.writer = infos[0].writer ? infos[0].writer : std::make_shared<Writer>();
+    info.is_ocdbt_checkpoint = true;
+  }
+  const auto serialize = [&] {
+    static_cast<void>(StringHandler().serialize(std::vector<Tree>(2, Tree(std::string())), infos, std::vector<SaveArgs>(2)));
+  };
+  serialize();
+  infos[1].is_ocdbt_checkpoint = false;
+  EXPECT_THAT(error_of(serialize), HasSubstr("leaf: whether the checkpoint is an OCDBT one must be known, and the same"));
+  infos[1].is_ocdbt_checkpoint.reset();
+  EXPECT_THAT(error_of(serialize), HasSubstr("leaf: whether the checkpoint is an OCDBT one"));
 }
 
 TEST(Registry, ReplicasOfNobodyCannotShareOutPieces) {

@@ -11,6 +11,7 @@
 
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <unordered_set>
 
@@ -42,6 +43,16 @@ PyTreeCheckpointHandlerOptions options_of(const Json& json) {
   set(json, "support_rich_types", options.pytree_metadata_options.support_rich_types);
   set(json, "save_concurrent_gb", options.save_concurrent_gb);
   set(json, "restore_concurrent_gb", options.restore_concurrent_gb);
+  set(json, "enable_post_merge_validation", options.enable_post_merge_validation);
+  if (const Json* key = given(json, "metadata_key")) {
+    auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+    NumpyHandler::Options numpy;
+    ArrayHandler::Options array;
+    numpy.metadata_key = array.metadata_key = *key->as_string();
+    registry->add(typeid(Array), std::make_shared<NumpyHandler>(numpy), {nullptr, true});
+    registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
+    options.type_handler_registry = registry;
+  }
   return options;
 }
 

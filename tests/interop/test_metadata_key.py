@@ -7,22 +7,30 @@ import orbax.checkpoint as ocp
 import pytest
 import tensorstore as ts
 from orbax.checkpoint import type_handlers
+from orbax.checkpoint._src.handlers import base_pytree_checkpoint_handler
 from orbax.checkpoint._src.serialization import type_handler_registry
 
 import cairn_cli
 import leaves
+import tree_json
+from test_pytree_handler import run
 
 TREE = {"a": jnp.arange(6.0).reshape(2, 3), "n": {"w": np.arange(4, dtype=np.int16)}, "name.json": jnp.ones(2), "step": 3}
 
 
-def save(path, key, **options):
+def handler(key, **options):
     """Scalars keep `.zarray`: their handler takes no key."""
     registry = type_handler_registry.create_type_handler_registry(
         (int, type_handlers.ScalarHandler()),
         (np.ndarray, type_handlers.NumpyHandler(metadata_key=key)),
         (jax.Array, type_handlers.ArrayHandler(metadata_key=key)),
     )
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry, **options)) as checkpointer:
+    impl = base_pytree_checkpoint_handler.BasePyTreeCheckpointHandler(type_handler_registry=registry, **options)
+    return ocp.PyTreeCheckpointHandler(handler_impl=impl, use_ocdbt=options.get("use_ocdbt", True))
+
+
+def save(path, key, **options):
+    with ocp.Checkpointer(handler(key, **options)) as checkpointer:
         checkpointer.save(path, args=ocp.args.PyTreeSave(TREE))
 
 
@@ -57,3 +65,51 @@ def test_arrays_of_tensorstore(scratch):
     for name, value in values.items():
         assert cairn_cli.run("cat", "--raw", "--metadata-key", "m", scratch / "arrays", name).stdout == value.tobytes()
     assert cairn_cli.run("cat", "--raw", "--metadata-key", "m", scratch / "arrays" / "y" / "z").stdout == np.eye(3).tobytes()
+
+
+# ---- PyTreeCheckpointHandler with handlers that have a key ----
+def as_json(tree):
+    return tree_json.normal(tree_json.to_json(tree))
+
+
+@pytest.mark.parametrize("key", ["meta.json", ".zmetadata", "deeper/meta"])
+def test_handlers_with_a_key_read_each_others(scratch, key):
+    theirs, ours, options = scratch / "theirs", scratch / "ours", {"use_ocdbt": False}
+    tool = options | {"metadata_key": key}
+    with ocp.Checkpointer(handler(key, **options)) as checkpointer:
+        checkpointer.save(theirs, args=ocp.args.PyTreeSave(TREE))
+        [saved] = run([{"op": "save", "dir": str(ours), "options": tool, "item": tree_json.to_json(TREE)}])
+        assert saved == {"done": True}
+        assert (ours / "a" / key).read_bytes() == (theirs / "a" / key).read_bytes() and not (ours / "a" / ".zarray").exists()
+        want = as_json(checkpointer.restore(theirs))
+        assert as_json(checkpointer.restore(ours)) == want
+        for folder in (theirs, ours):
+            restored, described, other = run([{"op": "restore", "dir": str(folder), "options": tool}, {"op": "metadata", "dir": str(folder), "options": tool},
+                                              {"op": "restore", "dir": str(folder), "options": options}])
+            assert tree_json.normal(restored["tree"]) == want
+            assert "tree" in described
+            # Whoever does not know the key finds nothing, there as here.
+            assert other["code"] == "not_found" and ".zarray" in other["error"]
+    with ocp.Checkpointer(handler(None, **options)) as plain, pytest.raises(FileNotFoundError):
+        plain.restore(ours)
+
+
+def test_a_key_in_a_database_or_in_zarr_v3_is_refused(scratch):
+    for number, options in enumerate([{"use_ocdbt": True}, {"use_ocdbt": False, "use_zarr3": True}]):
+        with ocp.Checkpointer(handler("meta", **options)) as checkpointer, pytest.raises(ValueError):
+            checkpointer.save(scratch / f"theirs{number}", args=ocp.args.PyTreeSave(TREE))
+        [got] = run([{"op": "save", "dir": str(scratch / f"ours{number}"), "options": options | {"metadata_key": "meta"}, "item": tree_json.to_json(TREE)}])
+        assert got["code"] == "invalid_argument" and "metadata_key 'meta'" in got["error"]
+
+
+def test_a_database_that_nobody_checks_may_have_a_key(scratch):
+    options = {"use_ocdbt": True, "enable_post_merge_validation": False}
+    tool = options | {"metadata_key": "meta"}
+    with ocp.Checkpointer(handler("meta", **options)) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(TREE))
+        [saved] = run([{"op": "save", "dir": str(scratch / "ours"), "options": tool, "item": tree_json.to_json(TREE)}])
+        assert saved == {"done": True}
+        want = as_json(checkpointer.restore(scratch / "theirs"))
+        assert as_json(checkpointer.restore(scratch / "ours")) == want
+        for restored in run([{"op": "restore", "dir": str(scratch / name), "options": tool} for name in ("theirs", "ours")]):
+            assert tree_json.normal(restored["tree"]) == want

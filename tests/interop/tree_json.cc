@@ -85,6 +85,8 @@ SaveArgs save_args(const Json& json) {
   if (const Json* of = given(json, "dtype")) args.dtype = dtype_of(*of);
   if (const Json* of = given(json, "chunk_byte_size")) args.chunk_byte_size = of->as_int64();
   if (const Json* of = given(json, "shard_axes")) args.shard_axes = shape_of(*of);
+  if (const Json* of = given(json, "write_chunk_shape")) args.write_chunk_shape = shape_of(*of);
+  if (const Json* of = given(json, "read_chunk_shape")) args.read_chunk_shape = shape_of(*of);
   return args;
 }
 

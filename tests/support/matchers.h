@@ -9,12 +9,25 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cairn {
 
 inline void PrintTo(Code code, std::ostream* out) { *out << code_name(code); }
 
 namespace testing {
+
+// The error that a call ends with, for tests that look at more of it than matchers do.
+template <class F>
+Error error_of(F&& f) {
+  try {
+    std::forward<F>(f)();
+  } catch (const Error& e) {
+    return e;
+  }
+  ADD_FAILURE() << "no error";
+  return {Code::kIo, "no error"};
+}
 
 // Matches a callable that throws an Error with this code whose message contains `text`.
 MATCHER_P2(FailsWith, code, text, "ends with " + std::string(code_name(code)) + " containing \"" + std::string(text) + "\"") {

@@ -1,0 +1,49 @@
+"""The chunk shapes of an older SaveArgs: the real Orbax, which has them no more, restores what Cairn saves with them."""
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+import tensorstore as ts
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import tree_json
+from test_pytree_handler import run
+
+WHOLE = np.arange(8 * 12, dtype=np.float32).reshape(8, 12)
+MESH = Mesh(np.array(jax.devices()[:2]), ("x",))
+
+
+@pytest.mark.parametrize("ocdbt", [True, False])
+@pytest.mark.parametrize("write, read, shard, chunk", [
+    ([4, 6], [2, 3], [4, 6], [2, 3]),
+    ([4, 12], None, [4, 12], [4, 12]),
+    (None, [1, 4], None, [1, 4]),
+])
+@pytest.mark.parametrize("kind", ["np.ndarray", "jax.Array"])
+def test_orbax_restores_them(scratch, ocdbt, write, read, shard, chunk, kind):
+    array = WHOLE if kind == "np.ndarray" else jax.device_put(WHOLE, NamedSharding(MESH, PartitionSpec("x")))
+    piece = [8, 12] if kind == "np.ndarray" else [4, 12]
+    tree = {"a": array}
+    # chunk_byte_size is passed over beside them.
+    args = {"save_args": {"write_chunk_shape": write, "read_chunk_shape": read, "chunk_byte_size": 4}}
+    options = {"use_ocdbt": ocdbt, "use_zarr3": True}
+    job = {"dir": str(scratch / "ckpt"), "options": options}
+    saved, restored, described = run([job | {"op": "save", "item": tree_json.to_json(tree), "save_args": {"dict": [["a", args]]}}, job | {"op": "restore"},
+                                      job | {"op": "metadata"}])
+    assert saved == {"done": True}
+    assert tree_json.normal(restored["tree"]) == tree_json.normal(tree_json.to_json(tree))
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**options)) as checkpointer:
+        got = checkpointer.restore(scratch / "ckpt")["a"]
+        assert isinstance(got, type(array)) and np.array_equal(np.asarray(got), WHOLE)
+        # Part of it, by another sharding.
+        other = NamedSharding(MESH, PartitionSpec(None, "x"))
+        got = checkpointer.restore(scratch / "ckpt", args=ocp.args.PyTreeRestore(restore_args={"a": ocp.ArrayRestoreArgs(sharding=other)}))["a"]
+        assert np.array_equal(np.asarray(got), WHOLE) and got.sharding == other
+        theirs = checkpointer.metadata(scratch / "ckpt").item_metadata.tree["a"]
+    base = {"driver": "file", "path": str(scratch / "ckpt")}
+    spec = {"driver": "zarr3", "kvstore": {"driver": "ocdbt", "base": base, "path": "a/"} if ocdbt else base | {"path": base["path"] + "/a/"}}
+    layout = ts.open(spec, open=True).result().chunk_layout
+    assert list(layout.write_chunk.shape) == (shard or piece) and list(layout.read_chunk.shape) == chunk
+    ours = dict(described["tree"]["dict"])["a"]["metadata"]
+    assert ours["chunk_shape"] == list(theirs.storage.chunk_shape) == chunk
