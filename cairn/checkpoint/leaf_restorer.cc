@@ -32,7 +32,9 @@ Tree placed(Array array, const ArrayRestoreArgs& args) {
   // Here, unlike for stored arrays, the sharding comes first.
   const auto on = [&](Sharding sharding) {
     const std::size_t rank = array.shape().size();
-    return Tree(CustomLeaf::of(ShardedArray::from_array(array, handlers::for_rank(std::move(sharding), rank))));
+    ShardedArray out = ShardedArray::from_array(array, handlers::for_rank(sharding, rank));
+    out.sharding = std::move(sharding);  // as it was given
+    return Tree(CustomLeaf::of(std::move(out)));
   };
   if (args.sharding) return on(*args.sharding);
   if (args.mesh && args.mesh_axes) return on(named_sharding(*args.mesh, *args.mesh_axes));

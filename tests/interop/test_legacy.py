@@ -146,6 +146,9 @@ def test_older_checkpoints_are_restored_as_orbax_does(scratch, seed):
             # Orbax's older path takes arguments of the stored structure only, Cairn's also those of the target's.
             if args is not None and "pytree structure error" in str(error) and "tree" in got:
                 continue
+            # Orbax looks for the target's leaf inside of a stored value.
+            if isinstance(error, TypeError) and "which is not stored" in got.get("error", ""):
+                continue
             # Where more than one thing may be wrong, which of them is reported is left to either.
             if error is not None and args is not None and (target is not None or unreadable is not None):
                 assert "error" in got, (error, got)
