@@ -7,10 +7,10 @@
 namespace cairn {
 namespace {
 
-void place(const Placement& placement, checkpoint::SaveLeaf& leaf) {
-  if (!placement.piece.empty()) leaf.write_shape = placement.piece;
-  if (placement.sharding.empty()) return;
-  leaf.sharding = placement.sharding;
+void place(const Relayout& relayout, checkpoint::SaveLeaf& leaf) {
+  if (!relayout.piece.empty()) leaf.write_shape = relayout.piece;
+  if (relayout.sharding.empty()) return;
+  leaf.sharding = relayout.sharding;
   leaf.kind = "jax.Array";  // host arrays have no shardings
 }
 
@@ -35,7 +35,7 @@ checkpoint::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan
   for (std::size_t d = 0; d < leaf.write_shape.size(); ++d)
     leaf.write_shape[d] = std::clamp<std::int64_t>(leaf.write_shape[d], 1, std::max<std::int64_t>(1, tensor.shape[d]));
   leaf.sharding = tensor.sharding;
-  if (!plan.placements.empty()) place(plan.placements[number], leaf);
+  if (!plan.relayouts.empty()) place(plan.relayouts[number], leaf);
   leaf.random_key_impl = source.random_key_impl(index);
   return leaf;
 }

@@ -11,7 +11,7 @@
 namespace cairn {
 
 // How an array is laid out anew, instead of as it was stored.
-struct Placement {
+struct Relayout {
   Shape piece;           // that it is cut into; empty: as it was stored
   std::string sharding;  // JSON for _sharding; "": none, or as it was stored
 };
@@ -21,7 +21,7 @@ struct ConvertPlan {
   std::vector<std::size_t> indices;   // into the source's tensors
   std::vector<TensorSource> targets;  // the same leaves as they will be written
   std::vector<KeyPath> paths;         // of the same leaves, renamed; for formats that hold a tree
-  std::vector<Placement> placements;  // of the same leaves, or none: nothing is laid out anew
+  std::vector<Relayout> relayouts;    // of the same leaves, or none: nothing is laid out anew
   std::uint64_t memory = 0;           // for the writer; the rest of what was given is for casts
 };
 

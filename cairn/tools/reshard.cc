@@ -74,11 +74,11 @@ bool is_placeable(const TensorInfo& tensor) {
   return tensor.is_array() && tensor.kind != "scalar" && tensor.kind != "complex" && tensor.kind != "np.generic";
 }
 
-// Fills in the plan's placements.
+// Fills in the plan's relayouts.
 ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options, ConvertPlan& plan) {
   ReshardReport report;
   Chooser chooser(options);
-  plan.placements.resize(plan.indices.size());
+  plan.relayouts.resize(plan.indices.size());
   for (std::size_t i = 0; i < plan.indices.size(); ++i) {
     const TensorInfo& tensor = source.tensors()[plan.indices[i]];
     if (!is_placeable(tensor)) continue;
@@ -87,10 +87,10 @@ ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
          const auto sharding = chooser.sharding_of(tensor);
          const Shape box = sharding ? shard_shape(*sharding, tensor.shape) : tensor.shape;
          if (options.mesh && !sharding) return;  // a host array: as it was
-         plan.placements[i].piece = box;
-         for (std::int64_t& extent : plan.placements[i].piece) extent = std::max<std::int64_t>(1, extent);
+         plan.relayouts[i].piece = box;
+         for (std::int64_t& extent : plan.relayouts[i].piece) extent = std::max<std::int64_t>(1, extent);
          if (options.mesh) {
-           plan.placements[i].sharding = sharding_json(*sharding).value_or("");
+           plan.relayouts[i].sharding = sharding_json(*sharding).value_or("");
            report.device_bytes += static_cast<std::uint64_t>(element_count(box)) * dtype_size(tensor.dtype);
          }
          report.arrays.push_back({tensor.full_name(), tensor.dtype_name, tensor.shape, box, sharding ? sharding_text(*sharding) : ""});

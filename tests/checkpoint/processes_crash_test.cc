@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <thread>
 
 #include "tests/support/kill_at.h"
 #include "tests/support/matchers.h"
@@ -79,9 +78,9 @@ TEST_P(JointCrash, TheOtherIsToldAndTheTargetIsAbsentOrWhole) {
     const TempDir dir = TempDir::in_memory();
     if (crash.replaces) Checkpointer().save(dir / "ckpt", {.item = Tree(Tree::Dict{{"n", Tree(std::int64_t{1})}})});
     Result<bool> saved = false;
-    std::thread other([&] { saved = try_call([&] { return save_as(1 - crash.killed, dir, crash), true; }); });
-    ended = testing::run_and_kill_at(n, [&] { save_as(crash.killed, dir, crash); });
-    other.join();
+    ended = testing::run_and_kill_at(
+        n, [&] { save_as(crash.killed, dir, crash); },
+        [&] { saved = try_call([&] { return save_as(1 - crash.killed, dir, crash), true; }); });
     ASSERT_NE(ended, Ended::kBadly);
     const std::int64_t found = number_at(dir / "ckpt");
     if (saved) {

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <thread>
 
 #include "tests/distributed/coordinator_contract.h"
 #include "tests/support/kill_at.h"
@@ -107,7 +106,7 @@ TEST(FilesProcess, KilledAtAnyCallItIsNamedOrHadCome) {
   for (int n = 0;; ++n) {
     SCOPED_TRACE(n);
     const TempDir folder = TempDir::in_memory();
-    std::thread first([&] {
+    const auto first = [&] {
       FilesJob job = job_in(folder, 0, 2);
       job.join_timeout = std::chrono::seconds(1);
       const auto done = try_call([&] {
@@ -120,13 +119,13 @@ TEST(FilesProcess, KilledAtAnyCallItIsNamedOrHadCome) {
         EXPECT_EQ(done.error().code(), Code::kUnavailable) << done.error().message();
         EXPECT_NE(done.error().message().find("process 1"), std::string::npos) << done.error().message();
       }
-    });
-    const auto ended = testing::run_and_kill_at(n, [&] {
+    };
+    const auto second = [&] {
       const auto mine = files_coordinator(job_in(folder, 1, 2));
       mine->all_gather("g", as_bytes("a"), kLong);
       mine->all_gather("g", as_bytes("b"), kLong);
-    });
-    first.join();
+    };
+    const auto ended = testing::run_and_kill_at(n, second, first);
     ASSERT_NE(ended, testing::Ended::kBadly);
     if (ended == testing::Ended::kWell) break;
     ++kills;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <exception>
+#include <functional>
+#include <thread>
 
 #include "tests/support/traced.h"
 
@@ -10,9 +12,10 @@ namespace cairn::testing {
 enum class Ended { kKilled, kWell, kBadly };
 
 // Runs `work` in a child and kills it as one of its threads enters the n-th (from 0) such call, so that the call does not
-// happen. kWell: it came to its end before; kBadly: it threw.
+// happen. kWell: it came to its end before; kBadly: it threw. `beside` runs here meanwhile, on a thread that starts when the child
+// is there: a fork while others work may leave the child with locks that nobody will open.
 template <class Work>
-Ended run_and_kill_at(int n, Work work) {
+Ended run_and_kill_at(int n, Work work, const std::function<void()>& beside = {}) {
   const pid_t child = start_traced(
       [&] {
         try {
@@ -23,6 +26,7 @@ Ended run_and_kill_at(int n, Work work) {
         _exit(0);
       },
       PTRACE_O_TRACECLONE);
+  const std::jthread other = beside ? std::jthread(beside) : std::jthread();  // joined on return
   int status = 0;
   ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
   bool killed = false;
