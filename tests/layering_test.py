@@ -1,4 +1,4 @@
-"""Includes point down: the table of allowed arrows, checked against every #include; public headers compile alone."""
+"""Includes point down: the table of allowed arrows, checked against every #include; headers compile alone; a type's name is one type's."""
 import concurrent.futures
 import pathlib
 import re
@@ -78,6 +78,29 @@ def violations():
                     yield f"{rel}: may see public headers only, not {include}"
 
 
+NAMESPACE = re.compile(r"^namespace ?([\w:]*) ?\{|^\}  // namespace", re.M)
+TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: : (?!:)[^;{]*)? \{", re.M)
+
+
+def types_of_one_name():
+    """Types that two files define in one namespace: the linker keeps one's functions for both, and no compiler says so."""
+    defined = {}
+    for file in sorted((ROOT / "cairn").rglob("*.[hc]*")):
+        text, open_spaces = file.read_text(), []
+        marks = [(m.start(), m) for m in NAMESPACE.finditer(text)] + [(m.start(), m) for m in TYPE.finditer(text)]
+        for _, m in sorted(marks, key=lambda mark: mark[0]):
+            if m.re is TYPE:
+                if "" not in open_spaces:  # an unnamed namespace is the file's own
+                    defined.setdefault("::".join([*open_spaces, m.group(1)]), []).append(file.relative_to(ROOT).as_posix())
+            elif m.group(1) is None:
+                open_spaces.pop()
+            else:
+                open_spaces.append(m.group(1))
+    for name, files in defined.items():
+        if len(files) > 1:
+            yield f"{name} is defined in {' and in '.join(files)}: give one of them another name"
+
+
 def compiles_alone(header):
     rel = header.relative_to(ROOT).as_posix()
     run = subprocess.run(["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-I", str(ROOT), "-"],
@@ -86,13 +109,13 @@ def compiles_alone(header):
 
 
 def main():
-    problems = list(violations())
+    problems = [*violations(), *types_of_one_name()]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         problems += [p for p in pool.map(compiles_alone, sorted((ROOT / "cairn").rglob("*.h"))) if p]
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:
-        print("Includes point down, and every header compiles alone.")
+        print("Includes point down, every header compiles alone, and no two types have one name.")
     return 1 if problems else 0
 
 
