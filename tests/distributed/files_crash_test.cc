@@ -108,7 +108,7 @@ TEST(FilesProcess, KilledAtAnyCallItIsNamedOrHadCome) {
     const TempDir folder = TempDir::in_memory();
     const auto first = [&] {
       FilesJob job = job_in(folder, 0, 2);
-      job.join_timeout = std::chrono::seconds(1);
+      job.join_timeout = std::chrono::seconds(2);
       const auto done = try_call([&] {
         const auto mine = files_coordinator(job);
         return mine->all_gather("g", as_bytes("a"), kLong).size() + mine->all_gather("g", as_bytes("b"), kLong).size();
