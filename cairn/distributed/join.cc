@@ -188,7 +188,8 @@ std::string ask(const std::string& folder, const FilesJob& job) {
   const ProcessMark mark = mark_of_this_process(job.process_index, job.process_count);
   const std::string join = folder + "/join-" + std::to_string(job.process_index);
   const auto deadline = deadline_after(job.join_timeout);
-  make_in(folder, [&] { replace_file(join, mark_text(mark)); });
+  const auto request = [&] { make_in(folder, [&] { replace_file(join, mark_text(mark)); }); };
+  request();
   Backoff backoff;
   while (true) {
     const auto invite = read_invite(folder + "/invite");
@@ -197,9 +198,11 @@ std::string ask(const std::string& folder, const FilesJob& job) {
       unlink(join.c_str());
       return run_folder(folder, invite->run);
     }
-    const auto mine = try_read_mark(join);
-    if (!mine || mine->nonce != mark.nonce)
-      throw Error(Code::kAlreadyExists, join + ": another process is " + (mine ? describe(*mine) : "this one") + ", too");
+    const auto waiting = try_read_mark(join);
+    if (waiting && waiting->nonce != mark.nonce)
+      throw Error(Code::kAlreadyExists, join + ": another process is " + describe(*waiting) + ", too");
+    // Process 0 may have removed it for what an earlier run had left in its place just before.
+    if (!waiting) request();
     if (Clock::now() >= deadline) {
       unlink(join.c_str());
       const std::vector<std::size_t> missing = {0};
