@@ -71,6 +71,12 @@ std::optional<Box> intersect(const Box& a, const Box& b) {
   return shared;
 }
 
+Box relative_to(Box box, std::span<const std::int64_t> origin) {
+  check_same_rank(origin.size(), box.origin.size());
+  for (std::size_t d = 0; d < origin.size(); ++d) box.origin[d] -= origin[d];
+  return box;
+}
+
 bool contains(const Box& outer, const Box& inner) {
   check_well_formed(outer);
   check_well_formed(inner);

@@ -3,13 +3,17 @@
 
 #include <cairn/types.h>
 
+#include <cstdint>
 #include <optional>
+#include <span>
 
 namespace cairn {
 
 // The part both boxes share; nullopt if there is none (or one of them is empty). Ranks must be equal.
 std::optional<Box> intersect(const Box& a, const Box& b);
 bool contains(const Box& outer, const Box& inner);
+// The same box in the coordinates of what begins at `origin`. Ranks must be equal.
+Box relative_to(Box box, std::span<const std::int64_t> origin);
 // Throws out_of_range, naming the dimension, unless `box` lies inside an array of `shape`.
 void check_inside(const Box& box, std::span<const std::int64_t> shape);
 // "[0:8, 4:6]".

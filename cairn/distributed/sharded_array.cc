@@ -8,12 +8,6 @@
 namespace cairn {
 namespace {
 
-Box relative_to(const Box& box, const std::vector<std::int64_t>& origin) {
-  Box moved = box;
-  for (std::size_t d = 0; d < moved.origin.size(); ++d) moved.origin[d] -= origin[d];
-  return moved;
-}
-
 // Adds to `rest` what remains of `from` when `hole`, which lies inside it, is taken out: at most two boxes a dimension.
 void subtract(Box from, const Box& hole, std::vector<Box>& rest) {
   for (std::size_t d = 0; d < from.rank(); ++d) {

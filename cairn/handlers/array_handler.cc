@@ -129,10 +129,7 @@ class Restoring {
   void plan(const ParamInfo& info, const TensorInfo& stored, std::vector<LeafRead>& reads) const {
     for (const Part& part : parts_) {
       const auto inside = intersect(part.box, Box::whole(stored.shape));
-      if (!inside) continue;
-      Box of_part = *inside;
-      for (std::size_t d = 0; d < of_part.rank(); ++d) of_part.origin[d] -= part.box.origin[d];
-      reads.push_back({info.name, stored.dtype, *inside, subview(part.out, of_part)});
+      if (inside) reads.push_back({info.name, stored.dtype, *inside, subview(part.out, relative_to(*inside, part.box.origin))});
     }
   }
   ShardedArray take() { return std::move(result_); }

@@ -14,9 +14,7 @@ namespace {
 ArrayView in_memory(const ShardedArray& array, const ArrayShard& shard, const Box& piece) {
   const auto* memory = std::get_if<HostMemory>(&shard.source);
   if (memory == nullptr || memory->view.shape != shard.box.shape || memory->view.dtype != array.dtype) return {};
-  Box local = piece;
-  for (std::size_t d = 0; d < local.rank(); ++d) local.origin[d] -= shard.box.origin[d];
-  return subview(memory->view, local);
+  return subview(memory->view, relative_to(piece, shard.box.origin));
 }
 
 }  // namespace

@@ -22,9 +22,7 @@ void convert(const ItemReader& reader, const LeafRead& read, const Box& part) {
   Array stored = Array::allocate(read.stored, part.shape);
   const ItemReader::Read one{read.name, part, stored.mutable_view()};
   reader.read(std::span(&one, 1));
-  Box inside = part;  // in the coordinates of the destination
-  for (std::size_t d = 0; d < inside.rank(); ++d) inside.origin[d] -= read.box.origin[d];
-  cast_elements(stored.view(), subview(read.out, inside));
+  cast_elements(stored.view(), subview(read.out, relative_to(part, read.box.origin)));
 }
 
 // An array too large to be converted whole, part by part.
@@ -138,6 +136,10 @@ ItemWriter& writer_of(std::span<const ParamInfo> infos) { return shared_of(infos
 
 std::optional<DType> dtype_of(const AnyRestoreArgs& args) {
   return std::visit([](const auto& of) { return of.dtype; }, args);
+}
+
+std::optional<RestoreType> restore_type_of(const AnyRestoreArgs& args) {
+  return std::visit([](const auto& of) { return of.restore_type; }, args);
 }
 
 Sharding for_rank(Sharding sharding, std::size_t rank) {

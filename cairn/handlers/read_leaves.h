@@ -37,6 +37,7 @@ ItemWriter& writer_of(std::span<const ParamInfo> infos);
 
 // The arguments as those of any leaf.
 std::optional<DType> dtype_of(const AnyRestoreArgs& args);
+std::optional<RestoreType> restore_type_of(const AnyRestoreArgs& args);
 
 // Without the entries of a partition spec behind the last dimension that split nothing: on restore JAX passes over them.
 Sharding for_rank(Sharding sharding, std::size_t rank);

@@ -36,12 +36,6 @@ Array read_piece(const LazyArray& array, const Box& box, const Checkpoint& sourc
   return out;
 }
 
-Box relative(const Box& piece, const Box& whole) {
-  Box out = piece;
-  for (std::size_t d = 0; d < out.rank(); ++d) out.origin[d] -= whole.origin[d];
-  return out;
-}
-
 class CastArray final : public LazyArray {
  public:
   CastArray(LazyPtr array, DType dtype) : LazyArray(dtype, array->shape(), array->chunk_shape()), array_(std::move(array)) {}
@@ -51,7 +45,7 @@ class CastArray final : public LazyArray {
       const auto cost = [&](const Shape& shape) { return bytes_of(shape, dtype_size(array_->dtype())); };
       in_pieces(box, memory, cost, [&](const Box& piece) {
         const Array from = read_piece(*array_, piece, source, memory);
-        cast_elements(from.view(), subview(out, relative(piece, box)));
+        cast_elements(from.view(), subview(out, relative_to(piece, box.origin)));
       });
     });
   }
@@ -73,7 +67,7 @@ class LowRankSum final : public LazyArray {
     reads.computed.push_back([this, box, out, &source = reads.source, memory = reads.memory] {
       in_pieces(
           box, memory, [&](const Shape& shape) { return cost(shape); },
-          [&](const Box& piece) { compute(piece, subview(out, relative(piece, box)), source, memory); });
+          [&](const Box& piece) { compute(piece, subview(out, relative_to(piece, box.origin)), source, memory); });
     });
   }
   void add_sources(std::vector<std::size_t>& sources) const override {

@@ -44,14 +44,9 @@ Sources transposed(const CodecChain& chain, Sources sources) {
 Sources within(const Sources& sources, const Box& part) {
   Sources inner;
   for (const ChunkSource& source : sources) {
-    auto shared = intersect(source.box, part);
+    const auto shared = intersect(source.box, part);
     if (!shared) continue;
-    Box in_source = *shared;
-    for (std::size_t d = 0; d < part.rank(); ++d) {
-      in_source.origin[d] -= source.box.origin[d];
-      shared->origin[d] -= part.origin[d];
-    }
-    inner.push_back({.box = *std::move(shared), .from = subview(source.from, in_source)});
+    inner.push_back({.box = relative_to(*shared, part.origin), .from = subview(source.from, relative_to(*shared, source.box.origin))});
   }
   return inner;
 }

@@ -120,14 +120,9 @@ Box chunk_box(const ArrayMetadata& metadata, const std::vector<std::int64_t>& po
 std::vector<ChunkSource> Writer::sources_of(const ArrayWrite& write, const Box& chunk) const {
   std::vector<ChunkSource> sources;
   for (const ArrayPart& part : write.parts) {
-    auto shared = intersect(part.box, chunk);
+    const auto shared = intersect(part.box, chunk);
     if (!shared) continue;
-    Box in_part = *shared;
-    for (std::size_t d = 0; d < chunk.rank(); ++d) {
-      in_part.origin[d] -= part.box.origin[d];
-      shared->origin[d] -= chunk.origin[d];
-    }
-    sources.push_back({.box = *std::move(shared), .from = subview(part.from, in_part)});
+    sources.push_back({.box = relative_to(*shared, chunk.origin), .from = subview(part.from, relative_to(*shared, part.box.origin))});
   }
   check_apart(sources);
   return sources;

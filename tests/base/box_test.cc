@@ -33,6 +33,13 @@ TEST(Box, Intersect) {
   error_of(Code::kInvalidArgument, [&] { intersect(a, {{0}, {1}}); });
 }
 
+TEST(Box, RelativeTo) {
+  EXPECT_EQ(relative_to({{6, 4}, {2, 1}}, Shape{5, 4}), (Box{{1, 0}, {2, 1}}));
+  EXPECT_EQ(relative_to({{1}, {3}}, Shape{2}), (Box{{-1}, {3}}));
+  EXPECT_EQ(relative_to({}, {}), Box{});
+  error_of(Code::kInvalidArgument, [] { relative_to({{1}, {3}}, Shape{2, 2}); });
+}
+
 TEST(Box, Contains) {
   const Box outer{{2, 2}, {4, 4}};
   EXPECT_TRUE(contains(outer, outer));
