@@ -3,6 +3,7 @@
 //   summary: u64 hash of what is meant; u64 count, u64 sum of the pieces given, u64 count, u64 sum of those that are needed
 //   entries: for each array  u32 size, name; u32 size, description; u32 size, "(2, 4)"; the same four numbers
 #include <cairn/base/byte_io.h>
+#include <cairn/base/mix.h>
 #include <cairn/checkpoint/agreement.h>
 
 #include <algorithm>
@@ -19,21 +20,15 @@ std::uint64_t hash_of(ByteView bytes, std::uint64_t hash = 0xcbf29ce484222325U) 
   return hash;
 }
 
-// Sums of hashes tell sets apart only if every bit of each depends on all that went in (the finalizer of splitmix64).
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
-
 ByteWriter& put_text(ByteWriter& out, std::string_view text) { return out.u32(static_cast<std::uint32_t>(text.size())).text(text); }
 std::string take_text(ByteReader& in) { return std::string(in.text(in.u32())); }
 
 }  // namespace
 
 void Agreement::Pieces::add(std::uint64_t array, std::span<const std::int64_t> origin) {
+  // Sums of hashes tell sets apart only if every bit of each depends on all that went in.
   std::uint64_t hash = array;
-  for (const std::int64_t at : origin) hash = mixed(hash ^ static_cast<std::uint64_t>(at)) + 0x9e3779b97f4a7c15U;
+  for (const std::int64_t at : origin) hash = mixed(hash ^ static_cast<std::uint64_t>(at));
   ++count;
   sum += mixed(hash);
 }

@@ -1,4 +1,5 @@
 // data_writer.cc -- data files: their names, gathering of small records, the size at which the next one begins.
+#include <cairn/base/mix.h>
 #include <cairn/ocdbt/data_writer.h>
 #include <fmt/format.h>
 
@@ -10,14 +11,6 @@ namespace {
 
 constexpr std::size_t kGather = std::size_t{1} << 20U;  // bytes that go to the store at once
 constexpr std::size_t kLarge = std::size_t{1} << 16U;   // from here on, copying costs more than another call
-
-// The finaliser of splitmix64: every bit of the input changes half of the output.
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
 
 std::array<std::uint8_t, 16> bytes_of(std::uint64_t a, std::uint64_t b) {
   std::array<std::uint8_t, 16> id{};
