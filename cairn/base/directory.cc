@@ -30,6 +30,12 @@ bool is_unknown(int error) { return error == EINVAL || error == ENOSYS || error 
 
 }  // namespace
 
+std::string absolute_path(const std::string& path) {
+  std::string full = fs::absolute(path).lexically_normal().string();
+  while (full.size() > 1 && full.back() == '/') full.pop_back();
+  return full;
+}
+
 void remove_tree(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);

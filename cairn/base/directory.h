@@ -7,6 +7,9 @@
 
 namespace cairn {
 
+// The path from the root, without "." and "..", and without a '/' at its end (but for the root itself).
+std::string absolute_path(const std::string& path);
+
 // Removes the folder (or file) with everything below it; links are removed, not followed. Fine if nothing is there.
 void remove_tree(const std::string& path);
 

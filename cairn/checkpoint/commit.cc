@@ -16,10 +16,9 @@ static_assert(kSetAsideMark.starts_with(kTemporaryMark));
 // Absolute and without a '/' at its end: its name is its last part.
 std::string absolute(const std::string& path) {
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint to be written is empty");
-  auto full = std::filesystem::absolute(path).lexically_normal();
-  if (full.has_relative_path() && full.filename().empty()) full = full.parent_path();
-  if (!full.has_relative_path()) throw Error(Code::kInvalidArgument, path + ": the root folder cannot be a checkpoint");
-  return full.string();
+  std::string full = absolute_path(path);
+  if (full == "/") throw Error(Code::kInvalidArgument, path + ": the root folder cannot be a checkpoint");
+  return full;
 }
 
 [[noreturn]] void refuse_existing(const std::string& target) {

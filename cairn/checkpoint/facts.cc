@@ -15,7 +15,7 @@ namespace cairn::checkpoint {
 namespace {
 
 constexpr std::uint64_t kMaxShownFile = std::uint64_t{64} << 10U;  // of a JSON item
-constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{1} << 30U;
+constexpr std::uint64_t kMaxRootMetadata = std::uint64_t{1} << 30U;
 constexpr std::size_t kMaxNamesShown = 8;
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
@@ -119,7 +119,7 @@ void add_root_metadata(const Layout& layout, Facts& facts) {
   for (const auto& name : {kRootMetadataFile, kRootMetadataFolder}) {  // the latter: the legacy file metadata/metadata
     const std::string file = join(folder, name);
     if (!file_exists(file) || directory_exists(file)) continue;
-    const auto custom = try_call([&] { return parse_root_metadata(text_of_file(file, kMaxMetadataFile)); });
+    const auto custom = try_call([&] { return parse_root_metadata(text_of_file(file, kMaxRootMetadata)); });
     if (!custom || is_something(custom.value()))
       facts.emplace_back("root metadata", custom ? to_text(custom.value()) : "unreadable: " + custom.error().message());
     return;

@@ -16,7 +16,6 @@
 namespace cairn::checkpoint {
 namespace {
 
-constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
 constexpr std::size_t kShownNames = 5;
 
 using Recorded = std::vector<SavedArrayMetadata>;

@@ -105,7 +105,7 @@ class ItemWriting {
     });
     agreement.check(said, team_);
     // Nobody writes into a folder before what it holds is told there.
-    if (!options_.use_ocdbt && !team_.alone()) team_.step("save: array metadata", Before::kShortWork, [&] { write_common_metadata(); });
+    if (in_common_files()) team_.step("save: array metadata", Before::kShortWork, [&] { write_common_metadata(); });
     team_.step("save: write", Before::kWriting, [&] { write(); });
   }
 

@@ -23,6 +23,7 @@ inline constexpr std::string_view kStringsFile = "_strings.json";
 inline constexpr std::string_view kArrayMetadataFolder = "array_metadatas";
 inline constexpr std::string_view kArrayMetadataPrefix = "process_";  // of its files
 inline constexpr std::string_view kAggregateFile = "checkpoint";
+inline constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;  // bytes of any of the above
 inline constexpr std::string_view kManifestFile = "manifest.ocdbt";
 inline constexpr std::string_view kProcessPrefix = "ocdbt.process_";
 inline constexpr std::string_view kCommitFile = "commit_success.txt";

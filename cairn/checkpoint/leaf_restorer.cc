@@ -48,7 +48,7 @@ Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestore
   const LeafValue& value = item.values[position];
   if (value.text) return Tree(*value.text);
   Array array = inside_array(*value.inside, leaf);
-  const auto dtype = std::visit([](const auto& of) { return of.dtype; }, args);
+  const auto dtype = handlers::dtype_of(args);
   if (dtype) array = cast(array, *dtype);
   // A NumPy number that is converted becomes one of Python's, which cannot be on devices.
   if (dtype && is_scalar_leaf(leaf)) return python_number(array);
@@ -90,7 +90,7 @@ std::vector<TreeEntry> LeafRestorer::run(const std::vector<WantedLeaf>& leaves) 
 
 void LeafRestorer::add(const WantedLeaf& leaf, std::size_t number, TreeEntry& out) {
   const TensorInfo& stored = item_->item().tensors[leaf.position];
-  const auto wanted = std::visit([](const auto& of) { return of.restore_type; }, leaf.args);
+  const auto wanted = handlers::restore_type_of(leaf.args);
   const std::string kind = stored.kind.empty() ? std::string(default_restore_type(leaf.args)) : stored.kind;
   const std::string* typestr = wanted && wanted->typestr() != nullptr ? wanted->typestr() : wanted ? nullptr : &kind;
   // Something that is to be restored as an empty node is not looked at.

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <mutex>
 #include <utility>
 
@@ -56,9 +55,7 @@ std::uint64_t least_memory(const std::vector<Bytes>& said, std::size_t primary) 
 
 std::string absolute(const std::string& directory) {
   if (directory.empty()) throw Error(Code::kInvalidArgument, "the path of the folder is empty");
-  std::string path = std::filesystem::absolute(directory).lexically_normal().string();
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
+  return absolute_path(directory);
 }
 
 }  // namespace

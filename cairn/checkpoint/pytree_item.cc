@@ -16,8 +16,6 @@
 namespace cairn::checkpoint {
 namespace {
 
-constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
-
 // The file is named beside the reason, so not in it.
 void note_broken(PytreeItem& out, const std::string& file, const Error& e) {
   const std::string& why = e.message();

@@ -1,10 +1,12 @@
 // pytree_restore.cc -- which leaves are wanted, which handlers read them, and the tree they are poured into.
 #include <cairn/base/file.h>
+#include <cairn/checkpoint/layout.h>
 #include <cairn/checkpoint/leaf_args.h>
 #include <cairn/checkpoint/leaf_restorer.h>
 #include <cairn/checkpoint/metadata.h>
 #include <cairn/checkpoint/pytree_restore.h>
 #include <cairn/checkpoint/pytree_transform.h>
+#include <cairn/handlers/read_leaves.h>
 #include <cairn/structure.h>
 #include <cairn/tree/rich_types.h>
 
@@ -26,7 +28,7 @@ bool is_legacy(const PytreeItem& item) { return item.structure != Structure::kTr
 
 // Asked for as a value of some type, what was saved as a placeholder is missing.
 void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
-  const auto wanted = std::visit([](const auto& of) { return of.restore_type; }, args);
+  const auto wanted = handlers::restore_type_of(args);
   if (!wanted || (wanted->typestr() != nullptr && *wanted->typestr() == "placeholder")) return;
   throw Error(Code::kNotFound, path_text(path) + ": a placeholder was saved here, so there is no value to be restored" +
                                    (wanted->typestr() != nullptr ? " as " + *wanted->typestr() : "") +
@@ -119,7 +121,7 @@ void add_shardings(PytreeItem& item) {
   std::map<std::string_view, TensorInfo*> by_name;
   for (TensorInfo& leaf : item.tensors) by_name.emplace(leaf.name, &leaf);
   const std::string file = join(item.item.path, kShardingFile);
-  for (auto& [name, sharding] : in([&] { return file; }, [&] { return parse_shardings(as_text(read_file(file))); }))
+  for (auto& [name, sharding] : in([&] { return file; }, [&] { return parse_shardings(as_text(read_file(file, kMaxMetadataFile))); }))
     if (const auto it = by_name.find(name); it != by_name.end()) it->second->sharding = std::move(sharding);
 }
 

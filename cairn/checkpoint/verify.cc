@@ -14,8 +14,6 @@
 namespace cairn::checkpoint {
 namespace {
 
-constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
-
 std::string text_of_file(const std::string& path) { return std::string(as_text(read_file(path, kMaxMetadataFile))); }
 
 // One item, being checked.

@@ -99,7 +99,7 @@ T as_number(const Tree& number) {
 
 // What Python's type(value) makes of it, if a type was asked for.
 Tree converted(Tree number, const AnyRestoreArgs& args) {
-  const auto type = std::visit([](const auto& of) { return of.restore_type; }, args);
+  const auto type = handlers::restore_type_of(args);
   if (!type || type->type() == nullptr) return number;
   if (*type->type() == typeid(bool)) return Tree(as_number<bool>(number));
   if (*type->type() == typeid(std::int64_t))

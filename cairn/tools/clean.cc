@@ -41,8 +41,7 @@ void find_inside(const std::string& folder, int depth, std::vector<std::string>&
 
 // Those of the checkpoint that is, or was to be, at `path`.
 void find_beside(const std::string& path, std::vector<std::string>& found) {
-  fs::path full = fs::absolute(path).lexically_normal();
-  if (full.filename().empty()) full = full.parent_path();
+  const fs::path full = absolute_path(path);
   const std::string name = full.filename().string();
   if (name.empty()) return;
   if (is_leftover(name) && directory_exists(path)) return found.push_back(full.string());
