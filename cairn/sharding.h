@@ -5,8 +5,10 @@
 #include <cairn/error.h>
 #include <cairn/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,12 +24,38 @@ namespace cairn {
 
 enum class AxisType : std::uint8_t { kAuto, kExplicit, kManual };
 
+// Numbers of devices; copies share them, since there may be many, and every array of a model names the same.
+class DeviceIds {
+ public:
+  using value_type = std::int64_t;
+  using iterator = std::span<const std::int64_t>::iterator;
+  using const_iterator = iterator;
+
+  DeviceIds() = default;
+  DeviceIds(std::vector<std::int64_t> ids)  // NOLINT(google-explicit-constructor)
+      : ids_(std::make_shared<const std::vector<std::int64_t>>(std::move(ids))) {}
+  DeviceIds(std::initializer_list<std::int64_t> ids) : DeviceIds(std::vector<std::int64_t>(ids)) {}
+
+  [[nodiscard]] std::span<const std::int64_t> span() const {
+    return ids_ ? std::span<const std::int64_t>(*ids_) : std::span<const std::int64_t>();
+  }
+  [[nodiscard]] auto begin() const { return span().begin(); }
+  [[nodiscard]] auto end() const { return span().end(); }
+  [[nodiscard]] std::size_t size() const { return span().size(); }
+  [[nodiscard]] bool empty() const { return span().empty(); }
+  std::int64_t operator[](std::size_t i) const { return (*ids_)[i]; }
+  bool operator==(const DeviceIds& other) const { return ids_ == other.ids_ || std::equal(begin(), end(), other.begin(), other.end()); }
+
+ private:
+  std::shared_ptr<const std::vector<std::int64_t>> ids_;  // null: none
+};
+
 // Devices in an n-dimensional grid whose axes have names (jax.sharding.Mesh).
 struct Mesh {
-  Shape shape;                           // devices along each axis, at least 1; no axes: one device
-  std::vector<std::string> axis_names;   // one an axis, all different, none empty
-  std::vector<AxisType> axis_types;      // one an axis; empty: not recorded (older files), which JAX takes for kAuto
-  std::vector<std::int64_t> device_ids;  // in C order, all different; empty: not recorded (older files)
+  Shape shape;                          // devices along each axis, at least 1; no axes: one device
+  std::vector<std::string> axis_names;  // one an axis, all different, none empty
+  std::vector<AxisType> axis_types;     // one an axis; empty: not recorded (older files), which JAX takes for kAuto
+  DeviceIds device_ids;                 // in C order, all different; empty: not recorded (older files)
   bool operator==(const Mesh&) const = default;
 };
 // A mesh with axes of type kAuto over devices first_device, first_device + 1, ...
@@ -87,6 +115,8 @@ void check_sharding(const NamedSharding& sharding);
 // parts outside the array or of another rank; unimplemented for an axis of type kManual and more than one device, which
 // places nothing; failed_precondition for an UnknownSharding.
 std::vector<DeviceBox> device_boxes(const Sharding& sharding, std::span<const std::int64_t> shape);
+// Over how many devices. Throws as check_sharding; failed_precondition for an UnknownSharding.
+std::size_t device_count(const Sharding& sharding);
 // The shape of every device's box. Throws as device_boxes; failed_precondition if they are not all of one shape.
 Shape shard_shape(const Sharding& sharding, std::span<const std::int64_t> shape);
 // How many devices hold each box. Throws as device_boxes; failed_precondition if they are not equally many.

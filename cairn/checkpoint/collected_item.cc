@@ -68,7 +68,7 @@ std::vector<SaveLeaf> CollectedItem::put_together(std::vector<SaveLeaf> leaves) 
     }
     return leaves.emplace_back(unlisted(name, array ? "np.ndarray" : "string"));
   };
-  for (StoreArray& array : arrays_) {
+  for (StoreArray& array : std::exchange(arrays_, {})) {
     SaveLeaf& leaf = leaf_for(array.name, true);
     if (!leaf.listed && array.device_array) leaf.kind = "jax.Array";
     set_array(leaf, std::move(array));

@@ -144,6 +144,7 @@ class ItemWriting {
     destinations_.resize(2);
     destinations_[0].folder = own ? join(folder_, process) : folder_;
     destinations_[1].folder = join(folder_, std::string(kProcessPrefix) + "replica_" + std::to_string(team_.index()));
+    destinations_[0].planned.reserve(item_.leaves.size());
     std::unordered_set<std::string> names;
     for (std::size_t i = 0; i < item_.leaves.size(); ++i) {
       const SaveLeaf& leaf = item_.leaves[i];
@@ -168,7 +169,7 @@ class ItemWriting {
                             .read_chunk_shape = leaf.read_chunk_shape,
                             .metadata_key = leaf.metadata_key,
                             .priority = leaf.priority,
-                            .parts = leaf.parts});
+                            .parts = leaf.parts ? &*leaf.parts : nullptr});
     }
   }
 

@@ -80,9 +80,10 @@ class Saver {
       if (!parsed) throw Error(Code::kInvalidArgument, "the custom metadata: " + parsed.error().message());
     }
     const std::vector<SaveArgs> leaf_args = save_args_for(entries_, args_.item, args_.save_args);
+    leaves_.reserve(entries_.size());
     for (std::size_t i = 0; i < entries_.size(); ++i) add(entries_[i], leaf_args[i]);
     TypeHandler::Futures futures;
-    for (const Batch& batch : batches_)
+    for (const Batch& batch : std::exchange(batches_, {}))
       for (auto& future : batch.handler->serialize(batch.values, batch.infos, batch.args)) futures.push_back(std::move(future));
     SaveItem item;
     item.leaves = collected_->put_together(std::move(leaves_));

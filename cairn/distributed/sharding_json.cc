@@ -142,7 +142,9 @@ Sharding parse_named(const Json& json, std::string_view text) {
   if (const Json* devices = optional_member(json, "device_mesh")) {
     const Json* nested = devices->find("mesh");
     if (nested == nullptr) damaged("'device_mesh' has no member 'mesh'");
-    parse_devices(*nested, mesh.shape, 0, mesh.device_ids);
+    std::vector<std::int64_t> ids;
+    parse_devices(*nested, mesh.shape, 0, ids);
+    mesh.device_ids = std::move(ids);
   }
   try {
     check_sharding(sharding);

@@ -30,20 +30,21 @@ Error unusable(const std::string& why, std::span<const Device> available) {
 Result<Sharding> usable_named(NamedSharding sharding, std::span<const Device> available) {
   if (const auto sound = try_call([&] { return check_sharding(sharding), true; }); !sound) return sound.error();
   if (sharding.mesh.axis_types.empty()) sharding.mesh.axis_types.assign(sharding.mesh.shape.size(), AxisType::kAuto);
-  std::vector<std::int64_t>& ids = sharding.mesh.device_ids;
-  if (ids.empty()) {
+  if (sharding.mesh.device_ids.empty()) {
     std::uint64_t wanted = 1;  // at most 2^20, as has been checked
     for (const std::int64_t n : sharding.mesh.shape) wanted *= static_cast<std::uint64_t>(n);
     if (wanted != available.size())
       return unusable("the array was saved on a mesh " + shape_text(sharding.mesh.shape) + " of all " + std::to_string(wanted) +
                           " devices there were, here are " + std::to_string(available.size()),
                       available);
+    std::vector<std::int64_t> ids;
     for (const Device& device : available) ids.push_back(device.id);
+    sharding.mesh.device_ids = std::move(ids);
     return Sharding(std::move(sharding));
   }
   std::unordered_set<std::int64_t> here;
   for (const Device& device : available) here.insert(device.id);
-  for (const std::int64_t id : ids)
+  for (const std::int64_t id : sharding.mesh.device_ids)
     if (!here.contains(id)) return unusable("the array was saved on device " + std::to_string(id) + ", which is not here", available);
   return Sharding(std::move(sharding));
 }

@@ -1,33 +1,32 @@
 // write_plan.cc -- which part of an array each of its shards writes, so that every element is written once.
 #include <cairn/base/box.h>
+#include <cairn/distributed/named_placement.h>
 #include <cairn/sharding.h>
 
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 namespace cairn {
 namespace {
 
-// Throws unless the shards are what the sharding gives to their devices.
-void check_shards(const ShardedArray& array, const std::vector<DeviceBox>& boxes) {
-  std::unordered_map<std::int64_t, const ArrayShard*> local;
-  for (const ArrayShard& shard : array.shards)
-    if (!local.emplace(shard.device_id, &shard).second)
+// Throws unless the shards are what the sharding gives to their devices; `held_by` says what it gives to one.
+template <class HeldBy>
+void check_shards(const ShardedArray& array, const HeldBy& held_by) {
+  std::unordered_set<std::int64_t> seen;
+  for (const ArrayShard& shard : array.shards) {
+    if (!seen.insert(shard.device_id).second)
       throw Error(Code::kInvalidArgument, "device " + std::to_string(shard.device_id) + " has two shards");
-  for (const DeviceBox& held : boxes) {
-    const auto found = local.find(held.device_id);
-    if (found == local.end()) continue;
-    const ArrayShard& shard = *found->second;
-    if (shard.box != held.box || shard.replica != held.replica)
-      throw Error(Code::kInvalidArgument, "the shard on device " + std::to_string(held.device_id) + " is replica " +
-                                              std::to_string(shard.replica) + " of " + box_text(shard.box) +
-                                              ", the sharding says replica " + std::to_string(held.replica) + " of " + box_text(held.box));
-    local.erase(found);
+    const std::optional<DeviceBox> held = held_by(shard.device_id);
+    if (!held)
+      throw Error(Code::kInvalidArgument, "a shard is on device " + std::to_string(shard.device_id) + ", which the sharding does not name");
+    if (shard.box != held->box || shard.replica != held->replica)
+      throw Error(Code::kInvalidArgument,
+                  "the shard on device " + std::to_string(held->device_id) + " is replica " + std::to_string(shard.replica) + " of " +
+                      box_text(shard.box) + ", the sharding says replica " + std::to_string(held->replica) + " of " + box_text(held->box));
   }
-  if (!local.empty())
-    throw Error(Code::kInvalidArgument,
-                "a shard is on device " + std::to_string(local.begin()->first) + ", which the sharding does not name");
 }
 
 bool is_empty(const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
@@ -64,10 +63,8 @@ Shape grid_shape(const std::vector<DeviceBox>& boxes, const Shape& shape) {
   return part;
 }
 
-// How many replicas write a part of their shard each: 1 unless all boxes have equally many and are of one shape.
-std::int64_t sharing_replicas(const std::vector<DeviceBox>& boxes, const Shape& part, const PieceOptions& options) {
-  if (!options.use_replica_parallel) return 1;
-  if (!options.replica_id) throw Error(Code::kInvalidArgument, "replicas cannot share the writing where each process saves for itself");
+// How many devices hold each box: 1 unless all boxes have equally many and are of one shape.
+std::int64_t even_replicas(const std::vector<DeviceBox>& boxes, const Shape& part) {
   std::int64_t last = 0;
   for (const DeviceBox& held : boxes) {
     if (held.box.shape != part) return 1;
@@ -76,20 +73,50 @@ std::int64_t sharing_replicas(const std::vector<DeviceBox>& boxes, const Shape& 
   const auto of = [&](std::int64_t r) {
     return std::count_if(boxes.begin(), boxes.end(), [&](const DeviceBox& b) { return b.replica == r; });
   };
-  if (of(0) != of(last)) return 1;
-  return options.max_replicas ? std::min(last + 1, *options.max_replicas) : last + 1;
+  return of(0) == of(last) ? last + 1 : 1;
+}
+
+// What devices hold of an array: boxes of one shape (the last one of a dimension may be smaller), each as often.
+struct Grid {
+  Shape part;
+  std::int64_t replicas = 1;
+};
+
+// Throws unless the array's shards fit its sharding.
+Grid check_grid(const ShardedArray& array) {
+  if (const auto* named = std::get_if<NamedSharding>(&array.sharding)) {
+    const distributed::NamedPlacement placement(*named, array.shape);
+    check_shards(array, [&](std::int64_t id) { return placement.of(id); });
+    return {placement.part(), placement.replicas()};
+  }
+  const std::vector<DeviceBox> boxes = device_boxes(array.sharding, array.shape);
+  std::unordered_map<std::int64_t, const DeviceBox*> by_device;
+  for (const DeviceBox& held : boxes) by_device.emplace(held.device_id, &held);
+  check_shards(array, [&](std::int64_t id) {
+    const auto found = by_device.find(id);
+    return found == by_device.end() ? std::optional<DeviceBox>() : *found->second;
+  });
+  Shape part = grid_shape(boxes, array.shape);
+  const std::int64_t replicas = even_replicas(boxes, part);
+  return {std::move(part), replicas};
+}
+
+// How many replicas write a part of their shard each.
+std::int64_t sharing_replicas(std::int64_t replicas, const PieceOptions& options) {
+  if (!options.use_replica_parallel) return 1;
+  if (!options.replica_id) throw Error(Code::kInvalidArgument, "replicas cannot share the writing where each process saves for itself");
+  return options.max_replicas ? std::min(replicas, *options.max_replicas) : replicas;
 }
 
 }  // namespace
 
 WritePlan plan_pieces(const ShardedArray& array, const PieceOptions& options) {
-  const std::vector<DeviceBox> boxes = device_boxes(array.sharding, array.shape);
-  check_shards(array, boxes);
-  WritePlan plan{.write_shape = grid_shape(boxes, array.shape), .pieces = {}};
+  Grid grid = check_grid(array);
+  WritePlan plan{.write_shape = std::move(grid.part), .pieces = {}};
   plan.pieces.resize(array.shards.size());
   Shape& part = plan.write_shape;
 
-  const std::int64_t replicas = sharing_replicas(boxes, part, options);
+  const std::int64_t replicas = sharing_replicas(grid.replicas, options);
   if (replicas > 1 && element_count(part) > 0) {
     const auto divisible = std::find_if(part.begin(), part.end(), [&](std::int64_t n) { return n % replicas == 0; });
     const std::int64_t bytes = element_count(part) / replicas * static_cast<std::int64_t>(dtype_size(array.dtype));

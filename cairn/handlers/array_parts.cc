@@ -20,7 +20,7 @@ ArrayView in_memory(const ShardedArray& array, const ArrayShard& shard, const Bo
 }  // namespace
 
 void check_not_host_local(const ShardedArray& array, std::size_t processes) {
-  if (array.shards.size() < device_boxes(array.sharding, array.shape).size()) return;
+  if (array.shards.size() < device_count(array.sharding)) return;
   throw Error(Code::kInvalidArgument, "all of its devices are this process's (a host-local array), but " + std::to_string(processes) +
                                           " processes save together: spread it over the devices of all, or save a host array");
 }
@@ -34,35 +34,34 @@ bool looks_replicated(const Sharding& sharding) {
 }
 
 void set_parts(StoreArray& store, const ShardedArray& array, std::span<const std::optional<Box>> pieces, bool copy_now) {
-  // The shards that give something, alone: copying a part looks through all that are there.
-  const auto kept = std::make_shared<ShardedArray>();
-  kept->shape = array.shape;
-  kept->dtype = array.dtype;
-  const auto copies = std::make_shared<std::vector<Array>>();
+  // What the parts point to, and the shards that are copied when they are wanted: copying looks through all that are there.
+  struct Kept {
+    std::vector<std::shared_ptr<const void>> memory;
+    ShardedArray copied;
+  };
+  const auto kept = std::make_shared<Kept>();
+  kept->copied.shape = array.shape;
+  kept->copied.dtype = array.dtype;
   store.parts.emplace();
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (!pieces[i]) continue;
+    const ArrayShard& shard = array.shards[i];
     StorePart part{.box = *pieces[i], .from = {}};
-    ShardedArray one;
     if (copy_now) {
-      one.shape = array.shape;
-      one.dtype = array.dtype;
-      one.shards = {array.shards[i]};
-      Array copy = Array::allocate(array.dtype, part.box.shape);
-      copy_box(one, part.box, copy.mutable_view());
-      part.from = copies->emplace_back(std::move(copy)).view();
+      const auto copy = std::make_shared<Array>(Array::allocate(array.dtype, part.box.shape));
+      copy_box({.shape = array.shape, .dtype = array.dtype, .sharding = {}, .shards = {shard}}, part.box, copy->mutable_view());
+      part.from = copy->view();
+      kept->memory.push_back(copy);
+    } else if (part.from = in_memory(array, shard, part.box); part.from.data != nullptr) {
+      if (const auto& owner = std::get<HostMemory>(shard.source).owner) kept->memory.push_back(owner);
     } else {
-      part.from = in_memory(array, array.shards[i], part.box);
-      kept->shards.push_back(array.shards[i]);
+      kept->copied.shards.push_back(shard);
     }
     store.parts->push_back(std::move(part));
   }
-  if (copy_now) {
-    store.owner = copies;
-    return;
-  }
-  store.owner = kept;
-  store.copy = [kept](const Box& part, const MutableArrayView& out) { copy_box(*kept, part, out); };
+  if (!kept->memory.empty()) store.owner = kept;
+  if (!kept->copied.shards.empty())
+    store.copy = [kept](const Box& part, const MutableArrayView& out) { copy_box(kept->copied, part, out); };
 }
 
 }  // namespace cairn::handlers

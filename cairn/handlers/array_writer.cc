@@ -74,8 +74,9 @@ ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
   std::optional<std::int64_t> target = array.chunk_bytes ? array.chunk_bytes : options_.chunk_bytes;
   if (options_.file_bytes) target = zarr::effective_chunk_bytes(target, *options_.file_bytes, bytes_of(array.piece, array.dtype));
   // Where processes share an array, its chunks must not depend on which of them has it in memory.
-  const bool limited = array.parts ? bytes_of(array.piece, array.source_dtype) > options_.memory / kShares
-                                   : array.data == nullptr && bytes_of(array.shape, array.source_dtype) > options_.memory / kShares;
+  const bool limited = array.parts != nullptr
+                           ? bytes_of(array.piece, array.source_dtype) > options_.memory / kShares
+                           : array.data == nullptr && bytes_of(array.shape, array.source_dtype) > options_.memory / kShares;
   if (limited) {
     const auto limit =
         static_cast<std::int64_t>(std::max<std::uint64_t>(options_.memory / kShares / kChunksOfBatch, dtype_size(array.dtype)));
@@ -129,7 +130,7 @@ std::string ArrayWriter::metadata_key(std::size_t array) const {
 
 void ArrayWriter::add_portions(std::size_t number) {
   const ArrayToWrite& array = arrays_[number];
-  if (array.parts) {
+  if (array.parts != nullptr) {
     for (const ArrayPart& part : *array.parts) {
       progress_.total += bytes_of(part.box.shape, array.dtype);
       if (part.from.data != nullptr)

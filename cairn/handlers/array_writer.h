@@ -36,8 +36,9 @@ struct ArrayToWrite {
   std::optional<Shape> read_chunk_shape = {};
   std::string metadata_key = {};  // what its metadata is called below its name; "": as usual
   int priority = 0;               // all of a lower number are written before the first of a higher one is fetched
-  // What of it is written here, where others write the rest: some of its pieces. Those with null data are fetched.
-  std::optional<std::vector<ArrayPart>> parts = {};
+  // What of it is written here, where others write the rest: some of its pieces, the caller's. Those with null data are fetched.
+  // Null: all of it.
+  const std::vector<ArrayPart>* parts = nullptr;
 };
 
 struct ArrayWriteOptions {

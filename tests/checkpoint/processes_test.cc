@@ -93,9 +93,10 @@ Drawn draw_sharding(std::mt19937& random, const Cluster& cluster) {
     mesh.axis_names.push_back("axis" + std::to_string(i));
     mesh.axis_types.push_back(AxisType::kAuto);
   }
-  mesh.device_ids.resize(cluster.size());
-  std::iota(mesh.device_ids.begin(), mesh.device_ids.end(), 0);
-  std::shuffle(mesh.device_ids.begin(), mesh.device_ids.end(), random);
+  std::vector<std::int64_t> ids(cluster.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::shuffle(ids.begin(), ids.end(), random);
+  mesh.device_ids = std::move(ids);
   std::vector<std::size_t> axes(mesh.shape.size());
   std::iota(axes.begin(), axes.end(), 0U);
   std::shuffle(axes.begin(), axes.end(), random);

@@ -43,7 +43,7 @@ TEST(DeviceBoxes, IdsAreThoseOfTheMesh) {
   NamedSharding sharding = on_4x2({{"x"}});
   sharding.mesh.device_ids = {0, 1, 2, 3, 2048, 2049, 2050, 2051};
   EXPECT_EQ(device_boxes(sharding, Shape{8})[4].device_id, 2048);
-  sharding.mesh.device_ids.clear();
+  sharding.mesh.device_ids = {};
   EXPECT_EQ(device_boxes(sharding, Shape{8})[4].device_id, 4) << "none recorded: numbered in order";
 }
 

@@ -6,12 +6,15 @@
 #include <cairn/ocdbt/writer.h>
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tests/ocdbt/support.h"
+#include "tests/support/faulty_store.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -434,6 +437,52 @@ TEST(Writer, CopiesDatabasesByReference) {
   all["p_0/7"] = "replaced";
   EXPECT_EQ(contents(*open_ocdbt(top)), all);
   expect_sound(top);
+}
+
+// A store that counts what goes through it.
+class CountingStore final : public testing::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    auto value = ForwardingStore::read(key, range);
+    if (value) bytes_read += value->size();
+    return value;
+  }
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    bytes_read += out.size();
+    return ForwardingStore::read_into(key, offset, out);
+  }
+  std::optional<SharedBytes> map(std::string_view /*key*/) const override { return std::nullopt; }  // would go unseen
+
+  mutable std::atomic<std::uint64_t> bytes_read = 0;
+};
+
+TEST(Writer, MovesNoValuesOfManyDatabases) {
+  constexpr int kDatabases = 64;
+  constexpr int kKeys = 10'000;
+  const std::string value(101, 'v');  // one byte too many to be inline
+  const StorePtr base = make_memory_store();
+  for (int d = 0; d < kDatabases; ++d) {
+    Writer writer(prefix_store(base, "p_" + std::to_string(d) + "/"), {});
+    Writer::Stream& stream = writer.stream();
+    for (int k = 0; k < kKeys; ++k) stream.write("layer_" + std::to_string(k) + "/" + std::to_string(d), as_bytes(value));
+    writer.commit();
+  }
+  const auto size = [&] {
+    std::uint64_t sum = 0;
+    for (const auto& entry : base->list("")) sum += entry.size;
+    return sum;
+  };
+  const std::uint64_t before = size();
+  const std::uint64_t values = value.size() * kDatabases * kKeys;
+  const auto counting = std::make_shared<CountingStore>(base);
+  Writer writer(counting, {});
+  for (int d = 0; d < kDatabases; ++d) writer.copy_database("p_" + std::to_string(d) + "/");
+  EXPECT_EQ(writer.commit().num_keys, std::uint64_t{kDatabases} * kKeys);
+  EXPECT_GT(counting->bytes_read, 0U);
+  EXPECT_LE(counting->bytes_read, before - values) << "nodes and manifests alone";
+  EXPECT_LT(size() - before, values / 10);
+  EXPECT_EQ(open_ocdbt(base)->read("layer_77/63", {}), Bytes(as_bytes(value).begin(), as_bytes(value).end()));
 }
 
 TEST(Writer, DoesNotPromiseValuesThatAreGone) {
