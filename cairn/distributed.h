@@ -61,12 +61,15 @@ struct FilesJob {
   // letters, digits, '.', '_', '-'), or empty: process 0 makes one up and agrees on it with all others.
   std::string run_id = {};
   Coordinator::Timeout join_timeout = Coordinator::kDefaultTimeout;  // for that agreement
-  std::uint64_t max_message_bytes = std::uint64_t{1} << 30U;         // of one value; larger ones are refused
+  // After how long without a sign of life a process that others wait for is taken for dead, on whatever host it is: each touches a file
+  // every twelfth of it, from a thread of its own, and watches the others' while it waits. The same in all processes; zero: never.
+  Coordinator::Timeout silence_timeout = std::chrono::seconds(120);
+  std::uint64_t max_message_bytes = std::uint64_t{1} << 30U;  // of one value; larger ones are refused
 };
 // Meets through small files. Without a run_id it returns when process 0 has answered, in process 0 when all processes are there, and throws
 // unavailable, naming who is missing, if that takes longer than join_timeout. What earlier runs left in the folder does no
-// harm; what is left by processes of this host that have ended is removed. A process that was killed is known to have ended to
-// those on the same host (in the same PID namespace); elsewhere it is one that does not come. Throws invalid_argument for a place
+// harm; what is left by processes of this host that have ended is removed. A process that was killed is known at once to have ended to
+// those on the same host (in the same PID namespace), to others after the silence_timeout. Throws invalid_argument for a place
 // outside the job, a bad run_id, and processes that disagree about their number; already_exists if the place is
 // taken; data_loss, naming the file, for files that no coordinator wrote.
 std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job);

@@ -78,8 +78,12 @@ std::optional<Arrival> arrival_of(const Visit& visit, std::size_t process, const
 
 class FilesCoordinator final : public Coordinator {
  public:
-  FilesCoordinator(std::string run, const FilesJob& job)
-      : me_(job.process_index), count_(job.process_count), max_value_(job.max_message_bytes), folder_(std::move(run), job) {}
+  FilesCoordinator(std::unique_ptr<distributed::JobFolder> folder, const FilesJob& job)
+      : me_(job.process_index),
+        count_(job.process_count),
+        max_value_(job.max_message_bytes),
+        silence_(job.silence_timeout),
+        folder_(std::move(folder)) {}
 
   [[nodiscard]] std::size_t process_index() const override { return me_; }
   [[nodiscard]] std::size_t process_count() const override { return count_; }
@@ -114,7 +118,7 @@ class FilesCoordinator final : public Coordinator {
     std::vector<Arrival> arrivals;
   };
 
-  [[nodiscard]] std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_->path() + "/" + name; }
 
   // Comes to a meeting; when it is complete, `look(visit, arrivals)` reads what others have said.
   template <class Look>
@@ -162,19 +166,21 @@ class FilesCoordinator final : public Coordinator {
     distributed::Backoff backoff;
     auto next_look = distributed::Clock::now() + kBetweenLooks;
     while (true) {
-      const Names names = distributed::names_in(folder_.path());
+      const Names names = distributed::names_in(folder_->path());
       if (names.contains(visit.decision())) return decided(visit);
       const auto missing = missing_from(visit, names);
       if (missing.empty()) {
-        folder_.check_sizes();
+        folder_->check_sizes();
         return decide(visit, "");
       }
       const auto now = distributed::Clock::now();
       if (now >= next_look || now >= deadline || is_anyone_gone(missing, names)) {
         next_look = now + kBetweenLooks;
-        folder_.check_sizes();  // else some would wait for processes that others do not count
-        const auto ended = ended_of(visit, missing);
+        folder_->check_sizes();  // else some would wait for processes that others do not count
+        const auto ended = gone_of(visit, missing, [&](std::size_t p, const Names& seen) { return folder_->has_ended(p, seen); });
         if (!ended.empty()) return decide(visit, distributed::ended_text(ended));
+        const auto silent = gone_of(visit, missing, [&](std::size_t p, const Names&) { return folder_->is_silent(p); });
+        if (!silent.empty()) return decide(visit, distributed::silent_text(silent, me_, silence_));
         if (now >= deadline) return decide(visit, distributed::gave_up_text(missing, me_, visit.timeout));
       }
       backoff.wait(deadline);
@@ -192,16 +198,17 @@ class FilesCoordinator final : public Coordinator {
     return std::any_of(missing.begin(), missing.end(), [&](std::size_t p) { return names.contains("gone-" + std::to_string(p)); });
   }
 
-  // Those of the missing who have ended without coming: it may have been the last thing they did.
-  std::vector<std::size_t> ended_of(const Visit& visit, const std::vector<std::size_t>& missing) const {
-    Names names = distributed::names_in(folder_.path());
-    std::vector<std::size_t> ended;
+  // Those of the missing of whom `is_gone` is true, and who have not come: it may have been the last thing they did.
+  template <class IsGone>
+  std::vector<std::size_t> gone_of(const Visit& visit, const std::vector<std::size_t>& missing, IsGone is_gone) const {
+    Names names = distributed::names_in(folder_->path());
+    std::vector<std::size_t> gone;
     for (const std::size_t p : missing)
-      if (folder_.has_ended(p, names)) ended.push_back(p);
-    if (ended.empty()) return ended;
-    names = distributed::names_in(folder_.path());
-    std::erase_if(ended, [&](std::size_t p) { return arrival_of(visit, p, names).has_value(); });
-    return ended;
+      if (is_gone(p, names)) gone.push_back(p);
+    if (gone.empty()) return gone;
+    names = distributed::names_in(folder_->path());
+    std::erase_if(gone, [&](std::size_t p) { return arrival_of(visit, p, names).has_value(); });
+    return gone;
   }
 
   // Writes down how the meeting ended, unless another has; returns how it did.
@@ -214,7 +221,7 @@ class FilesCoordinator final : public Coordinator {
 
   // Everybody's, of a complete meeting.
   [[nodiscard]] std::vector<Arrival> arrivals_at(const Visit& visit) const {
-    const Names names = distributed::names_in(folder_.path());
+    const Names names = distributed::names_in(folder_->path());
     std::vector<Arrival> arrivals;
     for (std::size_t p = 0; p < count_; ++p) {
       auto arrival = arrival_of(visit, p, names);
@@ -273,19 +280,19 @@ class FilesCoordinator final : public Coordinator {
   std::size_t me_;
   std::size_t count_;
   std::uint64_t max_value_;
+  Timeout silence_;
   std::mutex mutex_;
   std::map<std::string, std::uint64_t> rounds_;  // of the next meeting of each name
   std::uint64_t next_visit_ = 0;
   std::set<std::uint64_t> open_;  // visits that are not over
   std::vector<Left> left_;
-  distributed::JobFolder folder_;
+  std::unique_ptr<distributed::JobFolder> folder_;
 };
 
 }  // namespace
 
 std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job) {
-  std::string run = distributed::JobFolder::join(job);
-  return std::make_unique<FilesCoordinator>(std::move(run), job);
+  return std::make_unique<FilesCoordinator>(distributed::JobFolder::join(job), job);
 }
 
 }  // namespace cairn

@@ -46,11 +46,14 @@ ProcessMark read_mark(const std::string& path) {
 JobFolder::JobFolder(std::string path, const FilesJob& job) : path_(std::move(path)), me_(job.process_index), count_(job.process_count) {
   const ProcessMark mark = mark_of_this_process(me_, count_);
   const std::string here = path_ + "/" + name_of("here-", me_);
-  if (write_new(here, as_bytes(mark_text(mark)))) return;
-  throw Error(Code::kAlreadyExists, here + ": there has been a " + describe(read_mark(here)) + " in this run; a run id is used once");
+  if (!write_new(here, as_bytes(mark_text(mark))))
+    throw Error(Code::kAlreadyExists, here + ": there has been a " + describe(read_mark(here)) + " in this run; a run id is used once");
+  if (count_ > 1 && job.silence_timeout.count() > 0)
+    heartbeat_.emplace(here, std::max(job.silence_timeout / kBeatsOfSilence, Coordinator::Timeout(1)));
 }
 
 JobFolder::~JobFolder() {
+  heartbeat_.reset();
   try {
     write_new(path_ + "/" + name_of("gone-", me_), {});
     const Names names = names_in(path_);
@@ -82,6 +85,17 @@ bool JobFolder::has_ended(std::size_t process, const Names& names) const {
   if (names.contains(name_of("gone-", process))) return true;
   const auto mark = mark_of(process);
   return mark && process != me_ && distributed::has_ended(*mark);
+}
+
+bool JobFolder::is_silent(std::size_t process) const {
+  if (!heartbeat_ || process == me_) return false;
+  const std::uint64_t own = heartbeat_->count();
+  const std::lock_guard lock(mutex_);
+  return signs_.is_silent(process, path_ + "/" + name_of("here-", process), own);
+}
+
+void JobFolder::give_up(const std::vector<std::size_t>& missing) const {
+  for (const std::size_t p : missing) write_new(path_ + "/" + name_of("gone-", p), {});
 }
 
 void JobFolder::check_sizes() const {

@@ -2,20 +2,23 @@
 //
 //   DIR/.cairn-job/join-<p>          process p > 0 has come and waits for an answer; a mark
 //                  invite            process 0's answer: {"run": "<id>", "welcome": ["<nonce>", ...]}
-//                  run-<id>/here-<p>            process p's mark
-//                           gone-<p>            process p has ended
+//                  run-<id>/here-<p>            process p's mark, which it touches every few seconds (heartbeat.h)
+//                           gone-<p>            process p has ended, or process 0 has given up waiting for it to join
 //                           m-<name>-<n>-<p>-.. it has come to the n-th meeting of that name; a message
 //                           d-<name>-<n>        how that meeting ended; a message whose value is "" or why it failed
 //
 // The answer names the very nonces that it answers, so that neither side can take what an earlier run left for the other. Every
-// file is written under another name, synced, and then linked or renamed: it is there whole or not at all.
+// file is written under another name, synced, and then linked or renamed: it is there whole or not at all. Whoever can be waited
+// for has left its mark before: process 0 before it invites, the others before they take back their requests.
 #pragma once
 
 #include <cairn/distributed.h>
+#include <cairn/distributed/heartbeat.h>
 #include <cairn/distributed/process_mark.h>
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -37,10 +40,10 @@ bool write_new(const std::string& path, ByteView bytes);
 // A process's end of the folder of its run. Safe to use from many threads.
 class JobFolder {
  public:
-  // Agrees with the others on a folder. Throws what files_coordinator throws.
-  static std::string join(const FilesJob& job);
+  // Agrees with the others on a folder, and leaves this process's mark there. Throws what files_coordinator throws.
+  static std::unique_ptr<JobFolder> join(const FilesJob& job);
 
-  // In a folder that all have agreed on: leaves this process's mark.
+  // Leaves this process's mark in a folder that is there. Throws not_found if it is not any more.
   JobFolder(std::string path, const FilesJob& job);
   JobFolder(const JobFolder&) = delete;
   JobFolder& operator=(const JobFolder&) = delete;
@@ -51,8 +54,12 @@ class JobFolder {
   // Whether a process has ended, as far as can be known: `names` are those in the folder. Throws invalid_argument if it belongs
   // to a job of another size.
   [[nodiscard]] bool has_ended(std::size_t process, const Names& names) const;
+  // Whether a process, of another host perhaps, has given no sign of life for the job's silence_timeout while it was asked for.
+  [[nodiscard]] bool is_silent(std::size_t process) const;
   // Throws invalid_argument if a process takes the job to have another size.
   void check_sizes() const;
+  // Says of processes that did not join that nobody needs to wait for them.
+  void give_up(const std::vector<std::size_t>& missing) const;
 
  private:
   [[nodiscard]] std::optional<ProcessMark> mark_of(std::size_t process) const;
@@ -62,6 +69,8 @@ class JobFolder {
   std::size_t count_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, ProcessMark> marks_;  // that have been read
+  mutable SignsOfLife signs_;
+  std::optional<Heartbeat> heartbeat_;
 };
 
 }  // namespace cairn::distributed

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace cairn::distributed {
 namespace {
@@ -131,30 +132,45 @@ class Host {
  public:
   Host(std::string folder, const FilesJob& job) : folder_(std::move(folder)), job_(job), invite_{random_id(), {}} {}
 
-  std::string gather() {
+  std::unique_ptr<JobFolder> gather() {
     make_directories(folder_);
     remove_leftovers(folder_);
     const std::string run = run_folder(folder_, invite_.run);
     make_in(folder_, [&] { make_directories(run); });
-    if (job_.process_count == 1) return run;
-    const auto deadline = deadline_after(job_.join_timeout);
-    replace_file(folder_ + "/invite", invite_text(invite_));
-    Backoff backoff;
-    while (true) {
-      const auto missing = answer(run);
-      if (missing.empty()) break;
-      if (Clock::now() >= deadline) {
-        remove_tree(run);
-        unlink((folder_ + "/invite").c_str());
-        throw Error(Code::kUnavailable, folder_ + ": " + gave_up_text(missing, 0, job_.join_timeout));
-      }
-      backoff.wait(deadline);
+    auto mine = std::make_unique<JobFolder>(run, job_);
+    if (job_.process_count == 1) return mine;
+    std::vector<std::size_t> missing = others();
+    try {
+      wait_for(missing, run);
+    } catch (...) {
+      mine->give_up(missing);  // else those who have joined would wait for the others
+      throw;
     }
-    unlink((folder_ + "/invite").c_str());
-    return run;
+    return mine;
   }
 
  private:
+  [[nodiscard]] std::vector<std::size_t> others() const {
+    std::vector<std::size_t> all(job_.process_count - 1);
+    std::iota(all.begin(), all.end(), 1);
+    return all;
+  }
+
+  void wait_for(std::vector<std::size_t>& missing, const std::string& run) {
+    const std::string invite = folder_ + "/invite";
+    const auto deadline = deadline_after(job_.join_timeout);
+    replace_file(invite, invite_text(invite_));
+    Backoff backoff;
+    while (true) {
+      missing = answer(run);
+      const bool too_late = !missing.empty() && Clock::now() >= deadline;
+      if (missing.empty() || too_late) unlink(invite.c_str());
+      if (missing.empty()) return;
+      if (too_late) throw Error(Code::kUnavailable, folder_ + ": " + gave_up_text(missing, 0, job_.join_timeout));
+      backoff.wait(deadline);
+    }
+  }
+
   // Welcomes those who wait; returns who is not there yet.
   std::vector<std::size_t> answer(const std::string& run) {
     const Names here = names_in(run);
@@ -183,8 +199,18 @@ class Host {
   Invite invite_;
 };
 
+// The folder of a run that process 0 has invited to.
+std::unique_ptr<JobFolder> enter(const std::string& run, const FilesJob& job) {
+  try {
+    return std::make_unique<JobFolder>(run, job);
+  } catch (const Error& e) {
+    if (e.code() != Code::kNotFound) throw;
+    throw Error(Code::kUnavailable, run + ": process 0 gave up before process " + std::to_string(job.process_index) + " came");
+  }
+}
+
 // Any other process: waits until process 0 has answered this very request.
-std::string ask(const std::string& folder, const FilesJob& job) {
+std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
   const ProcessMark mark = mark_of_this_process(job.process_index, job.process_count);
   const std::string join = folder + "/join-" + std::to_string(job.process_index);
   const auto deadline = deadline_after(job.join_timeout);
@@ -195,8 +221,9 @@ std::string ask(const std::string& folder, const FilesJob& job) {
     const auto invite = read_invite(folder + "/invite");
     const bool welcome = invite && std::find(invite->welcome.begin(), invite->welcome.end(), mark.nonce) != invite->welcome.end();
     if (welcome) {
+      auto mine = enter(run_folder(folder, invite->run), job);
       unlink(join.c_str());
-      return run_folder(folder, invite->run);
+      return mine;
     }
     const auto waiting = try_read_mark(join);
     if (waiting && waiting->nonce != mark.nonce)
@@ -214,7 +241,7 @@ std::string ask(const std::string& folder, const FilesJob& job) {
 
 }  // namespace
 
-std::string JobFolder::join(const FilesJob& job) {
+std::unique_ptr<JobFolder> JobFolder::join(const FilesJob& job) {
   if (job.process_count == 0) throw Error(Code::kInvalidArgument, "a job has at least one process");
   if (job.process_index >= job.process_count)
     throw Error(Code::kInvalidArgument,
@@ -223,9 +250,13 @@ std::string JobFolder::join(const FilesJob& job) {
     throw Error(Code::kInvalidArgument, "'" + job.run_id + "' is no run id: 1 to 64 letters, digits, '.', '_', '-' are expected");
   const std::string folder = job.directory + "/.cairn-job";
   if (!job.run_id.empty()) {
-    std::string run = run_folder(folder, job.run_id);
-    make_in(folder, [&] { make_directories(run); });
-    return run;
+    const std::string run = run_folder(folder, job.run_id);
+    std::unique_ptr<JobFolder> mine;
+    make_in(folder, [&] {
+      make_directories(run);
+      mine = std::make_unique<JobFolder>(run, job);
+    });
+    return mine;
   }
   return job.process_index == 0 ? Host(folder, job).gather() : ask(folder, job);
 }

@@ -28,4 +28,9 @@ std::string gave_up_text(std::span<const std::size_t> missing, std::size_t me, C
 
 std::string ended_text(std::span<const std::size_t> gone) { return processes_text(gone) + " ended without coming"; }
 
+std::string silent_text(std::span<const std::size_t> silent, std::size_t me, Coordinator::Timeout timeout) {
+  return fmt::format("{} gave no sign of life for {:g} s, as process {} saw it", processes_text(silent),
+                     static_cast<double>(timeout.count()) / 1000, me);
+}
+
 }  // namespace cairn::distributed

@@ -21,8 +21,10 @@ Clock::time_point deadline_after(Coordinator::Timeout timeout);
 // "process 2", "processes 0, 2"; "" for none.
 std::string processes_text(std::span<const std::size_t> processes);
 
-// Why a meeting failed: "process 2 did not come before process 0 gave up after 5 s", "process 2 ended without coming".
+// Why a meeting failed: "process 2 did not come before process 0 gave up after 5 s", "process 2 ended without coming",
+// "process 2 gave no sign of life for 120 s, as process 0 saw it".
 std::string gave_up_text(std::span<const std::size_t> missing, std::size_t me, Coordinator::Timeout timeout);
 std::string ended_text(std::span<const std::size_t> gone);
+std::string silent_text(std::span<const std::size_t> silent, std::size_t me, Coordinator::Timeout timeout);
 
 }  // namespace cairn::distributed

@@ -50,7 +50,11 @@ TEST(FilesCoordinator, SaysWhichPlacesAndIdsThereAre) {
 
 TEST(FilesCoordinator, NamesWhoDoesNotJoin) {
   const TempDir folder = TempDir::in_memory();
-  std::thread second([&] { EXPECT_NO_THROW(files_coordinator(job_in(folder, 2, 4))); });
+  // Who has joined is not left waiting for those who have not.
+  std::thread second([&] {
+    const auto job = files_coordinator(job_in(folder, 2, 4));
+    EXPECT_THAT([&] { job->barrier("b", kLong); }, FailsWith(Code::kUnavailable, "ended without coming"));
+  });
   FilesJob first = job_in(folder, 0, 4);
   first.join_timeout = std::chrono::seconds(1);
   EXPECT_THAT([&] { files_coordinator(first); },
@@ -60,6 +64,31 @@ TEST(FilesCoordinator, NamesWhoDoesNotJoin) {
   other.join_timeout = kShort;
   EXPECT_THAT([&] { files_coordinator(other); }, FailsWith(Code::kUnavailable, "process 0 did not come before process 1 gave up"));
   EXPECT_EQ(files_below(folder.path()), 0U);
+}
+
+// So that who is killed from then on is known to have ended.
+TEST(FilesCoordinator, WhoCanBeWaitedForHasLeftItsMark) {
+  const TempDir folder = TempDir::in_memory();
+  const std::string meet = folder / ".cairn-job";
+  FilesJob job = job_in(folder, 0, 2);
+  job.join_timeout = std::chrono::seconds(1);
+  std::thread first([&] { EXPECT_THAT([&] { files_coordinator(job); }, FailsWith(Code::kUnavailable, "process 1 did not come")); });
+  while (!distributed::names_in(meet).contains("invite")) std::this_thread::yield();
+  std::string run;
+  for (const std::string& name : distributed::names_in(meet))
+    if (name.starts_with("run-")) run = meet + "/" + name;
+  EXPECT_TRUE(distributed::names_in(run).contains("here-0"));
+  first.join();
+
+  std::thread second([&] { EXPECT_NO_THROW(files_coordinator(job_in(folder, 1, 2))); });
+  while (!distributed::names_in(meet).contains("join-1")) std::this_thread::yield();
+  const std::string nonce = distributed::read_mark(meet + "/join-1").nonce;
+  std::filesystem::create_directories(meet + "/run-r");
+  put_file(meet + "/new", R"({"run": "r", "welcome": [")" + nonce + R"("]})");
+  std::filesystem::rename(meet + "/new", meet + "/invite");
+  while (distributed::names_in(meet).contains("join-1")) std::this_thread::yield();
+  EXPECT_TRUE(distributed::names_in(meet + "/run-r").contains("here-1"));
+  second.join();
 }
 
 TEST(FilesCoordinator, ATimeOutNamesWhoIsMissing) {
