@@ -16,6 +16,10 @@ MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
                    "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 
 
+class Ended(Exception):
+    """Not all processes came to their end."""
+
+
 def run(folder, jobs, processes, mpi=False):
     """Does the jobs, one after the other; for each process a list of what became of them (see joint_jobs.h)."""
     folder.mkdir()
@@ -31,7 +35,8 @@ def run(folder, jobs, processes, mpi=False):
     finally:
         for process in started:
             process.kill()
-    assert [process.returncode for process in started] == [0] * len(started), said
+    if any(process.returncode for process in started):
+        raise Ended([process.returncode for process in started], said)
     return [json.loads((folder / f"out-{p}").read_text()) for p in range(processes)]
 
 

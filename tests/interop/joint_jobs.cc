@@ -2,10 +2,13 @@
 #include "tests/interop/joint_jobs.h"
 
 #include <cairn/cairn.h>
+#include <signal.h>
 
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "tests/interop/save_jobs.h"
 #include "tests/interop/tree_json.h"
@@ -56,10 +59,49 @@ Json restore(const Json& job, const Coordinator& mine) {
   return JsonObject{{"tree", tree_to_json(rest)}, {"held", std::move(held)}};
 }
 
+// The same process's end of the job, until it is killed on its way to or from a meeting.
+class Mortal final : public Coordinator {
+ public:
+  Mortal(std::shared_ptr<Coordinator> of, std::int64_t meeting, bool after) : of_(std::move(of)), left_(meeting), after_(after) {}
+
+  [[nodiscard]] std::size_t process_index() const override { return of_->process_index(); }
+  [[nodiscard]] std::size_t process_count() const override { return of_->process_count(); }
+  void barrier(std::string_view name, Timeout timeout) override {
+    die_at([&] { of_->barrier(name, timeout); });
+  }
+  Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) override {
+    Bytes out;
+    die_at([&] { out = of_->broadcast(name, value, root, timeout); });
+    return out;
+  }
+  std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
+    std::vector<Bytes> out;
+    die_at([&] { out = of_->all_gather(name, value, timeout); });
+    return out;
+  }
+
+ private:
+  template <class Meet>
+  void die_at(Meet meet) {
+    const bool last = left_-- == 0;
+    if (last && !after_) raise(SIGKILL);
+    meet();
+    if (last) raise(SIGKILL);
+  }
+
+  std::shared_ptr<Coordinator> of_;
+  std::int64_t left_;  // meetings before that one
+  bool after_;
+};
+
 Json run(const Json& job, const std::shared_ptr<Coordinator>& mine) {
   try {
     if (*job.find("op")->as_string() == "restore") return restore(job, *mine);
-    save_part(job, save_args_of(job), mine);
+    const Json* killed = given(job, "killed");
+    const bool mortal = killed != nullptr && killed->find("process")->as_uint64() == mine->process_index();
+    save_part(
+        job, save_args_of(job),
+        mortal ? std::make_shared<Mortal>(mine, killed->find("meeting")->as_int64().value(), *killed->find("after")->as_bool()) : mine);
     return JsonObject{{"done", true}};
   } catch (const Error& e) {
     return JsonObject{{"error", e.message()}, {"code", code_name(e.code())}};
