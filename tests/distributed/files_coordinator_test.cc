@@ -55,10 +55,11 @@ TEST(FilesCoordinator, NamesWhoDoesNotJoin) {
     const auto job = files_coordinator(job_in(folder, 2, 4));
     EXPECT_THAT([&] { job->barrier("b", kLong); }, FailsWith(Code::kUnavailable, "ended without coming"));
   });
+  while (!distributed::names_in(folder / ".cairn-job").contains("join-2")) std::this_thread::yield();
   FilesJob first = job_in(folder, 0, 4);
-  first.join_timeout = std::chrono::seconds(1);
+  first.join_timeout = std::chrono::seconds(3);
   EXPECT_THAT([&] { files_coordinator(first); },
-              FailsWith(Code::kUnavailable, "processes 1, 3 did not come before process 0 gave up after 1 s"));
+              FailsWith(Code::kUnavailable, "processes 1, 3 did not come before process 0 gave up after 3 s"));
   second.join();
   FilesJob other = job_in(folder, 1, 4);
   other.join_timeout = kShort;
@@ -71,7 +72,7 @@ TEST(FilesCoordinator, WhoCanBeWaitedForHasLeftItsMark) {
   const TempDir folder = TempDir::in_memory();
   const std::string meet = folder / ".cairn-job";
   FilesJob job = job_in(folder, 0, 2);
-  job.join_timeout = std::chrono::seconds(1);
+  job.join_timeout = std::chrono::seconds(3);
   std::thread first([&] { EXPECT_THAT([&] { files_coordinator(job); }, FailsWith(Code::kUnavailable, "process 1 did not come")); });
   while (!distributed::names_in(meet).contains("invite")) std::this_thread::yield();
   std::string run;
