@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,8 @@ class Coordinator {
 
   [[nodiscard]] virtual std::size_t process_index() const = 0;
   [[nodiscard]] virtual std::size_t process_count() const = 0;
+  // The longest value that a process may give to a meeting.
+  [[nodiscard]] virtual std::uint64_t max_value_bytes() const { return std::uint64_t{1} << 30U; }
 
   // Returns when all processes have come.
   virtual void barrier(std::string_view name, Timeout timeout) = 0;
@@ -41,6 +44,16 @@ class Coordinator {
   virtual Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) = 0;
   // What every process gave, in the order of their indices.
   virtual std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) = 0;
+
+  // For large values that few want: to whom this process's goes, and whose it wants, itself never; a process is in another's `to`
+  // just when that one is in its `from`, else nothing may come.
+  struct Delivery {
+    std::span<const std::size_t> to;
+    std::span<const std::size_t> from;
+  };
+  // A meeting of all, too; returns what the processes of `from` gave, in their order. Throws invalid_argument for one that is no other
+  // process. The coordinators of this library move no value to who does not want it; where it is not overridden, all get all.
+  virtual std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout);
 };
 
 // The only process of its job: nothing to wait for.
@@ -74,16 +87,19 @@ struct FilesJob {
 // taken; data_loss, naming the file, for files that no coordinator wrote.
 std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job);
 
-// How several processes save together; Orbax's MultiprocessingOptions, and what it takes from the engine that runs the job.
+// How several processes save, and restore, together; Orbax's MultiprocessingOptions, and what it takes from the engine that runs the job.
 struct MultiprocessingOptions {
   std::shared_ptr<Coordinator> coordinator = nullptr;  // this process's end of the job; null: it is the only process
   // The process that makes the folders, writes what is not divided, merges and commits. None: each does all that for itself, in a
   // folder of its own, on a disk that the others may not see.
   std::optional<std::size_t> primary_host = 0;
+  // The devices whose shards this process holds, as JAX's local_devices(). None: it restores the shards of all devices that a sharding has.
+  // Where the processes restore together (SingleReplicaArrayHandler), each must say, and every device is one process's.
+  std::optional<std::vector<std::int64_t>> local_devices = {};
   // In front of the names of all meetings: two savers that are at work at the same time must not meet each other.
   std::string barrier_sync_key_prefix = {};
   Coordinator::Timeout timeout = Coordinator::kDefaultTimeout;      // of a meeting
-  Coordinator::Timeout write_timeout = std::chrono::seconds(1200);  // of a meeting before which the others write
+  Coordinator::Timeout write_timeout = std::chrono::seconds(1200);  // of a meeting before which others write, or read, much
 };
 
 }  // namespace cairn

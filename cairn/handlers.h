@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/array_spec.h>
+#include <cairn/distributed.h>
 #include <cairn/leaf_args.h>
 #include <cairn/limits.h>
 #include <cairn/reader.h>
@@ -118,6 +119,8 @@ class ItemReader {
   virtual void read(std::span<const Read> reads) const = 0;
   // Throws not_found.
   [[nodiscard]] virtual std::string string(const std::string& name) const = 0;
+  // With whom it is restored, and which devices are this process's.
+  [[nodiscard]] virtual MultiprocessingOptions processes() const { return {}; }
 };
 
 // ---- handlers ----
@@ -176,6 +179,8 @@ class TypeHandler {
   virtual Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos, std::span<const SaveArgs> args) const = 0;
   // The leaves, in the order of `infos`.
   [[nodiscard]] virtual std::vector<Tree> deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const = 0;
+  // Whether the processes meet in deserialize. Then all call restore alike, and what fails in one before it comes there fails in all.
+  [[nodiscard]] virtual bool restores_together() const { return false; }
   // Called when all values of an item are written, before it is committed.
   virtual void finalize(const std::string& /*directory*/) const {}
 };
@@ -260,6 +265,42 @@ class ArrayHandler : public TypeHandler {
   [[nodiscard]] std::vector<ValueMetadata> metadata(std::span<const ParamInfo> infos) const override;
   Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos, std::span<const SaveArgs> args) const override;
   [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const override;
+
+ private:
+  Options options_;
+};
+
+// jax.Array, where devices are in replicas, which lie along an axis of the mesh, and only one of these shall read: its processes give what
+// they have read to those of the others. For jobs with many replicas, which would all read the same bytes from a storage that they
+// share. Registered in place of ArrayHandler, as which it saves and describes:
+//
+//   registry.add(typeid(ShardedArray), std::make_shared<SingleReplicaArrayHandler>(options), {.override_existing = true});
+//
+// All processes restore alike, each with its `local_devices` (MultiprocessingOptions): the same arrays with the same
+// SingleReplicaArrayRestoreArgs. Each gets the shards of its own devices. docs/distributed.md tells how, and what it costs.
+//
+// Throws invalid_argument for arguments of another kind or without sharding, for shardings that are no NamedShardings, not on one mesh, or
+// split an array along the axis of the replicas; for a mesh with fewer than two axes, for an axis or replica that it does not have, if all
+// devices are in the primary replica, for devices of the mesh that are nobody's or two processes'; outside the primary replica for
+// arguments without global_shape or dtype; where processes do not mean the same; and whatever ArrayHandler throws. What fails in one
+// process fails in all.
+class SingleReplicaArrayHandler : public ArrayHandler {
+ public:
+  struct Options {
+    // Negative ones count from the end.
+    std::int64_t replica_axis_index = 0;  // of the mesh's axes, the one along which the replicas lie
+    std::int64_t primary_replica_id = 0;  // the place on it of the one that reads
+    // Arrays are broadcast in groups that take so many bytes on a device, a larger one alone. None: what the host has beside the arrays
+    // themselves, times the factor (at most 1), over 3.
+    std::optional<std::int64_t> broadcast_memory_limit_bytes;
+    double broadcast_memory_scaling_factor = 0.75;
+    ArrayHandler::Options array = {};  // what else it is
+  };
+  SingleReplicaArrayHandler();
+  explicit SingleReplicaArrayHandler(Options options);
+  // PRNG keys come back as their data, as in Orbax: plain arrays of uint32.
+  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const override;
+  [[nodiscard]] bool restores_together() const override { return true; }
 
  private:
   Options options_;

@@ -60,7 +60,25 @@ struct ArrayRestoreArgs {
   bool strict = true;  // a shape that is not the stored one is an error; false: it is cut off, or filled up with zeros, at the end
 };
 
-using AnyRestoreArgs = std::variant<RestoreArgs, ArrayRestoreArgs>;
+// Of an array that one replica reads and gives to the others (SingleReplicaArrayHandler, which wants these and no others). `sharding` is
+// needed, and mesh with mesh_axes does not stand for it; processes that do not read need global_shape (or shape) and dtype, too. For
+// any other handler they are ArrayRestoreArgs.
+struct SingleReplicaArrayRestoreArgs : ArrayRestoreArgs {
+  // Deprecated, as in Orbax: it is found out. Where it is given, the array's spec is its, on the mesh of `sharding`; its devices must be of
+  // one replica, each with the part that it has there.
+  std::optional<NamedSharding> single_replica_sharding = {};
+};
+
+using AnyRestoreArgs = std::variant<RestoreArgs, ArrayRestoreArgs, SingleReplicaArrayRestoreArgs>;
+// The arguments as those of an array; null if they are of any leaf.
+inline const ArrayRestoreArgs* array_restore_args(const AnyRestoreArgs& args) {
+  const auto* single = std::get_if<SingleReplicaArrayRestoreArgs>(&args);
+  return single != nullptr ? single : std::get_if<ArrayRestoreArgs>(&args);
+}
+inline ArrayRestoreArgs* array_restore_args(AnyRestoreArgs& args) {
+  auto* single = std::get_if<SingleReplicaArrayRestoreArgs>(&args);
+  return single != nullptr ? single : std::get_if<ArrayRestoreArgs>(&args);
+}
 
 // An array that is only described (jax.ShapeDtypeStruct): a leaf of a target to restore into.
 struct ShapeDtypeStruct {

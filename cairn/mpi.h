@@ -28,7 +28,7 @@ struct MpiOptions {
   Coordinator::Timeout start_timeout = Coordinator::kDefaultTimeout;
 };
 // All processes of the communicator call it together; their ranks are their indices. Messages go through a duplicate of the communicator,
-// so that they meet no others; a value has at most 2^31 - 2^20 bytes. Must end before MPI does. Where one process gives up a meeting at the
+// so that they meet no others; a value has at most 2^31 - 2^21 bytes. Must end before MPI does. Where one process gives up a meeting at the
 // very moment when the last one comes, another may get through it.
 //
 // Throws failed_precondition if MPI has not begun, is over, or was begun without support for threads (at least

@@ -106,7 +106,7 @@ using LegacyTransformFn = std::function<StoredStructure(const Tree& item, const 
 
 struct PyTreeRestoreArgs {
   std::optional<Tree> item;          // the target: its structure, and values to be described or replaced; none: as stored
-  std::optional<Tree> restore_args;  // RestoreArgs or ArrayRestoreArgs, or None, where the target (or what is stored) has leaves
+  std::optional<Tree> restore_args;  // RestoreArgs, those of arrays, or None, where the target (or what is stored) has leaves
   // Makes the target out of what is stored (transforms.h), with `item` and `restore_args`; only the leaves that takes are read. In
   // this order. An empty list: what is stored where the target has it, else the target's own.
   std::optional<std::vector<std::pair<std::string, RestoreTransform>>> transforms;
@@ -140,12 +140,19 @@ class PyTreeCheckpointHandler {
   // Once all processes have saved: merges their databases into one, checks what they say of the arrays they share, calls the
   // type handlers' finalize, and makes everything survive a loss of power. The primary does it; in others this does nothing.
   void finalize(const std::string& directory) const;
+  // Each process for itself, whatever the others do; unless a type handler of the registry restores together with them (as
+  // SingleReplicaArrayHandler does): then all call it alike.
   [[nodiscard]] Tree restore(const std::string& directory, const PyTreeRestoreArgs& args = {}) const;
   [[nodiscard]] PyTreeMetadata metadata(const std::string& directory) const;
   // Waits for saves in the background. Nothing can be saved afterwards.
   void close();
 
  private:
+  friend class Checkpointer;
+  friend class AsyncCheckpointer;
+  // Restores unless `look` throws; where processes restore together, all learn of that.
+  [[nodiscard]] Tree restore_when(const std::function<void()>& look, const std::string& directory, const PyTreeRestoreArgs& args) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

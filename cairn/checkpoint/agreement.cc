@@ -14,12 +14,6 @@
 namespace cairn::checkpoint {
 namespace {
 
-// FNV-1a; nobody here means to deceive.
-std::uint64_t hash_of(ByteView bytes, std::uint64_t hash = 0xcbf29ce484222325U) {
-  for (const std::byte b : bytes) hash = (hash ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3U;
-  return hash;
-}
-
 ByteWriter& put_text(ByteWriter& out, std::string_view text) { return out.u32(static_cast<std::uint32_t>(text.size())).text(text); }
 std::string take_text(ByteReader& in) { return std::string(in.text(in.u32())); }
 

@@ -39,8 +39,7 @@ void Checkpointer::save(const std::string& path, const PyTreeSaveArgs& args, con
 }
 
 Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) const {
-  check_finished(path);
-  return handler_.restore(path, args);
+  return handler_.restore_when([&] { check_finished(path); }, path, args);
 }
 
 PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
@@ -94,8 +93,7 @@ void AsyncCheckpointer::check_for_errors() {
 
 Tree AsyncCheckpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) {
   wait_until_finished();
-  check_finished(path);
-  return state_->handler.restore(path, args);
+  return state_->handler.restore_when([&] { check_finished(path); }, path, args);
 }
 
 PyTreeMetadata AsyncCheckpointer::metadata(const std::string& path) const {

@@ -106,7 +106,7 @@ class ItemWriting {
     agreement.check(said, team_);
     // Nobody writes into a folder before what it holds is told there.
     if (in_common_files()) team_.step("save: array metadata", Before::kShortWork, [&] { write_common_metadata(); });
-    team_.step("save: write", Before::kWriting, [&] { write(); });
+    team_.step("save: write", Before::kReadingOrWriting, [&] { write(); });
   }
 
  private:

@@ -33,7 +33,7 @@ JointCheckpoint::JointCheckpoint(const std::string& path, const SaveOptions& opt
 void JointCheckpoint::commit(const std::function<void()>& finalize) {
   bool in_place = false;
   try {
-    team_.step("save: commit", Before::kWriting, [&] {
+    team_.step("save: commit", Before::kReadingOrWriting, [&] {
       if (!pending_) return;
       finalize();
       pending_->commit();

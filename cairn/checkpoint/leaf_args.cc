@@ -63,13 +63,14 @@ void check_restore_args(const Tree& tree, const Tree& args, bool may_have_more) 
 AnyRestoreArgs restore_args_at(const std::optional<Tree>& args, const KeyPath& path) {
   const Tree* node = args ? node_at(*args, path) : nullptr;
   if (node == nullptr) return RestoreArgs{};
+  if (const auto* given = node->custom<SingleReplicaArrayRestoreArgs>()) return *given;
   if (const auto* given = node->custom<ArrayRestoreArgs>()) return *given;
   if (const auto* given = node->custom<RestoreArgs>()) return *given;
   return RestoreArgs{};
 }
 
 void fill_from_target(AnyRestoreArgs& args, const Tree& target_leaf) {
-  auto* array = std::get_if<ArrayRestoreArgs>(&args);
+  ArrayRestoreArgs* array = array_restore_args(args);
   if (array == nullptr || !array->strict) return;
   const auto target = description_of(target_leaf);
   if (!target || target->shape.empty()) return;

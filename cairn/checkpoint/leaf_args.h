@@ -9,7 +9,7 @@
 
 namespace cairn::checkpoint {
 
-// For each leaf the arguments that `args` has in its place: of SaveArgs, or RestoreArgs and ArrayRestoreArgs. None, and what is no
+// For each leaf the arguments that `args` has in its place: of SaveArgs, or RestoreArgs and those of arrays. None, and what is no
 // such arguments, stand for the defaults. Throws invalid_argument, listing the places, if the trees are not of one structure.
 std::vector<SaveArgs> save_args_for(const std::vector<TreeEntry>& leaves, const Tree& tree, const std::optional<Tree>& args);
 AnyRestoreArgs restore_args_at(const std::optional<Tree>& args, const KeyPath& path);

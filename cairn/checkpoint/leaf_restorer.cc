@@ -1,5 +1,6 @@
 // leaf_restorer.cc -- values of stored leaves.
 #include <cairn/base/box.h>
+#include <cairn/checkpoint/joint_restore.h>
 #include <cairn/checkpoint/leaf_restorer.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/tree/leaf_value.h>
@@ -52,7 +53,7 @@ Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestore
   if (dtype) array = cast(array, *dtype);
   // A NumPy number that is converted becomes one of Python's, which cannot be on devices.
   if (dtype && is_scalar_leaf(leaf)) return python_number(array);
-  const auto* placed_by = std::get_if<ArrayRestoreArgs>(&args);
+  const ArrayRestoreArgs* placed_by = array_restore_args(args);
   if (placed_by != nullptr && (leaf.kind == "np.ndarray" || leaf.kind == "np.generic")) return placed(std::move(array), *placed_by);
   return array_leaf(leaf, std::move(array));
 }
@@ -66,6 +67,18 @@ std::optional<EmptyNode> empty_node_of(std::string_view kind, bool rich_types) {
 
 std::vector<TreeEntry> LeafRestorer::run(const std::vector<WantedLeaf>& leaves) {
   std::vector<TreeEntry> out(leaves.size());
+  context_.joint->begin([&] { return prepare(leaves, out); });
+  context_.joint->each_for_itself([&] {
+    for (const Batch& batch : batches_)
+      if (!batch.handler->restores_together()) deserialize(batch, out);
+  });
+  for (const Batch& batch : batches_)
+    if (batch.handler->restores_together()) deserialize(batch, out);
+  return out;
+}
+
+// Returns what is restored together with other processes.
+std::string LeafRestorer::prepare(const std::vector<WantedLeaf>& leaves, std::vector<TreeEntry>& out) {
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     out[i].path = leaves[i].path;
     const std::size_t position = leaves[i].position;
@@ -77,15 +90,19 @@ std::vector<TreeEntry> LeafRestorer::run(const std::vector<WantedLeaf>& leaves) 
     else
       add(leaves[i], i, out[i]);
   }
-  for (const Batch& batch : batches_) {
-    std::vector<Tree> values = batch.handler->deserialize(batch.infos, batch.args);
-    if (values.size() != batch.infos.size())
-      throw Error(Code::kFailedPrecondition, "the type handler of '" + batch.handler->typestr() + "' returned " +
-                                                 std::to_string(values.size()) + " values for " + std::to_string(batch.infos.size()) +
-                                                 " leaves");
-    for (std::size_t i = 0; i < values.size(); ++i) out[batch.leaves[i]].value = std::move(values[i]);
-  }
-  return out;
+  std::string together;
+  for (const Batch& batch : batches_)
+    if (batch.handler->restores_together()) together += (together.empty() ? "" : ", ") + batch.handler->typestr();
+  return together;
+}
+
+void LeafRestorer::deserialize(const Batch& batch, std::vector<TreeEntry>& out) {
+  std::vector<Tree> values = batch.handler->deserialize(batch.infos, batch.args);
+  if (values.size() != batch.infos.size())
+    throw Error(Code::kFailedPrecondition, "the type handler of '" + batch.handler->typestr() + "' returned " +
+                                               std::to_string(values.size()) + " values for " + std::to_string(batch.infos.size()) +
+                                               " leaves");
+  for (std::size_t i = 0; i < values.size(); ++i) out[batch.leaves[i]].value = std::move(values[i]);
 }
 
 void LeafRestorer::add(const WantedLeaf& leaf, std::size_t number, TreeEntry& out) {

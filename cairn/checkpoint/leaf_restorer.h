@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,8 @@ class LeafRestorer {
     std::vector<AnyRestoreArgs> args;
     std::vector<std::size_t> leaves;
   };
+  std::string prepare(const std::vector<WantedLeaf>& leaves, std::vector<TreeEntry>& out);
+  static void deserialize(const Batch& batch, std::vector<TreeEntry>& out);
   void add(const WantedLeaf& leaf, std::size_t number, TreeEntry& out);
   Batch& batch_of(const TypeHandlerPtr& handler);
 

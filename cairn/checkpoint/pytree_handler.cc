@@ -190,7 +190,12 @@ void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
 }
 
 Tree PyTreeCheckpointHandler::restore(const std::string& directory, const PyTreeRestoreArgs& args) const {
-  return checkpoint::restore_item(absolute(directory), args, state_->restore_context());
+  return restore_when([] {}, directory, args);
+}
+
+Tree PyTreeCheckpointHandler::restore_when(const std::function<void()>& look, const std::string& directory,
+                                           const PyTreeRestoreArgs& args) const {
+  return checkpoint::restore_item(absolute(directory), args, state_->restore_context(), look);
 }
 
 PyTreeMetadata PyTreeCheckpointHandler::metadata(const std::string& directory) const {

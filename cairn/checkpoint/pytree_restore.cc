@@ -1,5 +1,6 @@
 // pytree_restore.cc -- which leaves are wanted, which handlers read them, and the tree they are poured into.
 #include <cairn/base/file.h>
+#include <cairn/checkpoint/joint_restore.h>
 #include <cairn/checkpoint/layout.h>
 #include <cairn/checkpoint/leaf_args.h>
 #include <cairn/checkpoint/leaf_restorer.h>
@@ -178,7 +179,24 @@ PytreeItem open_item(const std::string& directory, const RestoreContext& context
 }
 
 std::shared_ptr<const StoredItem> stored_item(PytreeItem item, const RestoreContext& context) {
-  return std::make_shared<const StoredItem>(std::move(item), context.executor, context.memory);
+  return std::make_shared<const StoredItem>(std::move(item), context.executor, context.memory, context.options->multiprocessing_options);
+}
+
+Tree restore_here(const std::string& directory, const PyTreeRestoreArgs& args, const RestoreContext& context) {
+  PytreeItem opened = open_item(directory, context);
+  describe(opened, args, *context.options);
+  if (args.transforms && args.legacy_transform_fn)
+    throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");
+  // The older ways of restoring take a chunk that is missing for fill values.
+  if (args.transforms || args.legacy_transform_fn || is_legacy(opened)) opened.missing = zarr::MissingChunk::kFill;
+  const std::shared_ptr<const StoredItem> item = stored_item(std::move(opened), context);
+  if (args.transforms) return restore_transformed(item, args, context);
+  if (args.legacy_transform_fn) return restore_by_function(item, args, context);
+  if (item->item().tensors.empty()) throw Error(Code::kInvalidArgument, directory + ": the checkpoint's tree is empty: nothing was saved");
+  const Tree stored = stored_tree(item->item(), context.options->pytree_metadata_options.support_rich_types);
+  if (args.restore_args && !is_legacy(item->item()))
+    check_restore_args(args.item ? *args.item : stored, *args.restore_args, args.item && args.partial_restore);
+  return args.item ? restore_into_target(item, stored, args, context) : restore_as_stored(item, stored, args, context);
 }
 
 }  // namespace
@@ -221,21 +239,13 @@ Tree stored_tree(const PytreeItem& item, bool rich_types) {
   return unflatten(std::move(entries));
 }
 
-Tree restore_item(const std::string& directory, const PyTreeRestoreArgs& args, const RestoreContext& context) {
-  PytreeItem opened = open_item(directory, context);
-  describe(opened, args, *context.options);
-  if (args.transforms && args.legacy_transform_fn)
-    throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");
-  // The older ways of restoring take a chunk that is missing for fill values.
-  if (args.transforms || args.legacy_transform_fn || is_legacy(opened)) opened.missing = zarr::MissingChunk::kFill;
-  const std::shared_ptr<const StoredItem> item = stored_item(std::move(opened), context);
-  if (args.transforms) return restore_transformed(item, args, context);
-  if (args.legacy_transform_fn) return restore_by_function(item, args, context);
-  if (item->item().tensors.empty()) throw Error(Code::kInvalidArgument, directory + ": the checkpoint's tree is empty: nothing was saved");
-  const Tree stored = stored_tree(item->item(), context.options->pytree_metadata_options.support_rich_types);
-  if (args.restore_args && !is_legacy(item->item()))
-    check_restore_args(args.item ? *args.item : stored, *args.restore_args, args.item && args.partial_restore);
-  return args.item ? restore_into_target(item, stored, args, context) : restore_as_stored(item, stored, args, context);
+Tree restore_item(const std::string& directory, const PyTreeRestoreArgs& args, RestoreContext context, const std::function<void()>& look) {
+  JointRestore joint(context.options->multiprocessing_options, *context.registry);
+  context.joint = &joint;
+  return joint.run([&] {
+    look();
+    return restore_here(directory, args, context);
+  });
 }
 
 }  // namespace cairn::checkpoint

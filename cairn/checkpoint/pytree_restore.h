@@ -4,10 +4,13 @@
 #include <cairn/checkpoint/stored_item.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace cairn::checkpoint {
+
+class JointRestore;
 
 struct RestoreContext {
   const PyTreeCheckpointHandlerOptions* options = nullptr;
@@ -15,6 +18,7 @@ struct RestoreContext {
   Executor* executor = nullptr;  // null: the process's
   std::shared_ptr<ByteLimiter> limiter;
   std::uint64_t memory = 0;
+  JointRestore* joint = nullptr;  // while an item is restored
 };
 
 // The item in `directory`, opened without a look at its arrays. Throws not_found if there is no such folder.
@@ -29,6 +33,7 @@ Tree stored_tree(const PytreeItem& item, bool rich_types);
 
 PyTreeMetadata item_metadata(const std::string& directory, const RestoreContext& context);
 
-Tree restore_item(const std::string& directory, const PyTreeRestoreArgs& args, const RestoreContext& context);
+// `look` is called first, and throws if there is nothing to be restored: where processes restore together, all learn of it.
+Tree restore_item(const std::string& directory, const PyTreeRestoreArgs& args, RestoreContext context, const std::function<void()>& look);
 
 }  // namespace cairn::checkpoint

@@ -21,8 +21,8 @@ namespace {
 
 }  // namespace
 
-StoredItem::StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory)
-    : item_(std::move(item)), executor_(executor), memory_(memory) {
+StoredItem::StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory, MultiprocessingOptions processes)
+    : item_(std::move(item)), executor_(executor), memory_(memory), processes_(std::move(processes)) {
   by_name_.reserve(item_.tensors.size());
   for (std::size_t i = 0; i < item_.tensors.size(); ++i) by_name_.emplace(item_.tensors[i].name, i);
 }

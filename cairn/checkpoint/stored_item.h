@@ -19,7 +19,7 @@ namespace cairn::checkpoint {
 class StoredItem : public ItemReader {
  public:
   // The item as open_pytree_structure leaves it. executor null: the process's.
-  StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory);
+  StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory, MultiprocessingOptions processes = {});
 
   [[nodiscard]] const PytreeItem& item() const { return item_; }
   [[nodiscard]] std::vector<TensorInfo> arrays_under(std::span<const std::string_view> names,
@@ -28,6 +28,7 @@ class StoredItem : public ItemReader {
   [[nodiscard]] std::string random_key_impl(const std::string& name) const override;
   void read(std::span<const Read> reads) const override;
   [[nodiscard]] std::string string(const std::string& name) const override;
+  [[nodiscard]] MultiprocessingOptions processes() const override { return processes_; }
 
  private:
   [[nodiscard]] const zarr::ZarrArray& opened(std::string_view name) const;
@@ -36,6 +37,7 @@ class StoredItem : public ItemReader {
   std::unordered_map<std::string_view, std::size_t> by_name_;  // of item_.tensors, the first of each name
   Executor* executor_;
   std::uint64_t memory_;
+  MultiprocessingOptions processes_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, zarr::ZarrArray> opened_;  // never taken out: references stay valid
   mutable handlers::ValueStreams streams_;

@@ -88,6 +88,8 @@ class FilesCoordinator final : public Coordinator {
   [[nodiscard]] std::size_t process_index() const override { return me_; }
   [[nodiscard]] std::size_t process_count() const override { return count_; }
 
+  [[nodiscard]] std::uint64_t max_value_bytes() const override { return max_value_; }
+
   void barrier(std::string_view name, Timeout timeout) override {
     meet(name, {}, timeout, [](const Visit&, const std::vector<Arrival>&) {});
   }
@@ -111,6 +113,16 @@ class FilesCoordinator final : public Coordinator {
     return out;
   }
 
+  std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
+    distributed::check_delivery(between, me_, count_);
+    std::vector<Bytes> out;
+    const auto look = [&](const Visit& visit, const std::vector<Arrival>& arrivals) {
+      for (const std::size_t p : between.from) out.push_back(value_of(visit, p, arrivals[p]));
+    };
+    meet(name, value, timeout, look, Durability::kUnsynced);  // many bytes, and a job that loses power is over
+    return out;
+  }
+
  private:
   // A meeting that this process has left: its files are of use until all others have, too.
   struct Left {
@@ -122,7 +134,7 @@ class FilesCoordinator final : public Coordinator {
 
   // Comes to a meeting; when it is complete, `look(visit, arrivals)` reads what others have said.
   template <class Look>
-  void meet(std::string_view name, ByteView value, Timeout timeout, Look look) {
+  void meet(std::string_view name, ByteView value, Timeout timeout, Look look, Durability durability = Durability::kSynced) {
     if (value.size() > max_value_)
       throw Error(Code::kInvalidArgument,
                   fmt::format("'{}': a value of {} bytes is longer than the {} that a message may have", name, value.size(), max_value_));
@@ -133,7 +145,7 @@ class FilesCoordinator final : public Coordinator {
       const Message message{me_, count_, visit.round, visit.name, {value.begin(), value.end()}};
       AtomicFile file(path(visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open())));
       file.append(encode_message(message));
-      file.commit();
+      file.commit(durability);
       const std::string broken = wait_for_the_end(visit, deadline);
       if (!broken.empty()) throw Error(Code::kUnavailable, "'" + visit.name + "': " + broken);
       std::vector<Arrival> arrivals = arrivals_at(visit);

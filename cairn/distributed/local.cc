@@ -32,7 +32,9 @@ class Lobby {
 
   [[nodiscard]] std::size_t processes() const { return gone_.size(); }
 
-  std::vector<Bytes> meet(std::size_t me, std::string_view name, ByteView value, Coordinator::Timeout timeout) {
+  // Returns the values of `wanted`; of all, in their order, if that is null.
+  std::vector<Bytes> meet(std::size_t me, std::string_view name, ByteView value, Coordinator::Timeout timeout,
+                          const std::span<const std::size_t>* wanted = nullptr) {
     std::unique_lock lock(mutex_);
     Meetings& meetings = meetings_.try_emplace(std::string(name)).first->second;
     // The first meeting of this name that this process has not been to.
@@ -43,7 +45,7 @@ class Lobby {
     break_if_somebody_is_gone(*meeting);
     const bool in_time = changed_.wait_until(lock, distributed::deadline_after(timeout), [&] { return is_over(*meeting); });
     if (!in_time) give_up(*meeting, me, timeout);
-    return leave(name, meetings, meeting);
+    return leave(name, meetings, meeting, wanted);
   }
 
   // Process `me` will come to no meeting any more.
@@ -80,9 +82,12 @@ class Lobby {
   }
 
   // The values of a meeting that is over. The last one to leave clears it away.
-  std::vector<Bytes> leave(std::string_view name, Meetings& meetings, Meetings::iterator meeting) {
+  std::vector<Bytes> leave(std::string_view name, Meetings& meetings, Meetings::iterator meeting,
+                           const std::span<const std::size_t>* wanted) {
     std::vector<Bytes> values;
-    if (meeting->broken.empty())
+    if (meeting->broken.empty() && wanted != nullptr)
+      for (const std::size_t p : *wanted) values.push_back(*meeting->values[p]);
+    else if (meeting->broken.empty())
       for (const auto& value : meeting->values) values.push_back(*value);
     const std::string broken = meeting->broken;
     std::size_t never = 0;  // those who will not come any more
@@ -113,6 +118,10 @@ class ThreadProcess final : public Coordinator {
   }
   std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
     return lobby_->meet(index_, name, value, timeout);
+  }
+  std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
+    distributed::check_delivery(between, index_, process_count());
+    return lobby_->meet(index_, name, value, timeout, &between.from);
   }
 
  private:

@@ -3,11 +3,33 @@
 #include <cairn/error.h>
 #include <fmt/format.h>
 
+#include <utility>
+
+namespace cairn {
+
+std::vector<Bytes> Coordinator::deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) {
+  distributed::check_delivery(between, process_index(), process_count());
+  std::vector<Bytes> all = all_gather(name, value, timeout);
+  std::vector<Bytes> wanted;
+  for (const std::size_t p : between.from) wanted.push_back(std::move(all[p]));
+  return wanted;
+}
+
+}  // namespace cairn
+
 namespace cairn::distributed {
 
 void check_root(std::size_t root, std::size_t count) {
   if (root >= count)
     throw Error(Code::kInvalidArgument, "process " + std::to_string(root) + " cannot broadcast in a job of " + std::to_string(count));
+}
+
+void check_delivery(const Coordinator::Delivery& between, std::size_t me, std::size_t count) {
+  for (const auto others : {between.to, between.from})
+    for (const std::size_t p : others)
+      if (p >= count || p == me)
+        throw Error(Code::kInvalidArgument,
+                    fmt::format("process {} of {} gives nothing to, and gets nothing from, process {}", me, count, p));
 }
 
 Clock::time_point deadline_after(Coordinator::Timeout timeout) {

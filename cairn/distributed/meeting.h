@@ -14,6 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 // Throws invalid_argument for a root that is no process of the job.
 void check_root(std::size_t root, std::size_t count);
+// Throws invalid_argument unless all whom process `me` gives to or gets from are other processes of the job.
+void check_delivery(const Coordinator::Delivery& between, std::size_t me, std::size_t count);
 
 // Now plus the time-out, or the end of time.
 Clock::time_point deadline_after(Coordinator::Timeout timeout);

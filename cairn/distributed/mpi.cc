@@ -31,7 +31,8 @@ namespace {
 using distributed::Clock;
 using distributed::Message;
 
-constexpr std::size_t kMostBytes = (std::size_t{1} << 31U) - (std::size_t{1} << 20U);  // MPI counts in ints
+constexpr std::size_t kMostBytes = (std::size_t{1} << 31U) - (std::size_t{1} << 20U);  // of name and value: MPI counts in ints
+constexpr std::size_t kMostName = std::size_t{1} << 20U;
 constexpr int kTag = 1;
 constexpr auto kFarewell = std::chrono::seconds(2);  // how long one who ends listens to those who go on
 constexpr int kEagerLooks = 200;                     // before the first pause
@@ -97,6 +98,14 @@ class Post {
     const auto bytes = std::make_shared<const Bytes>(encode_message(message));
     for (std::size_t p = 0; p < count(); ++p)
       if (p != me_) send(bytes, p);
+  }
+  // The message to those of `to`, to the others the same without its value.
+  void send_to_some(Message message, std::span<const std::size_t> to) {
+    const auto whole = std::make_shared<const Bytes>(encode_message(message));
+    message.value.clear();
+    const auto empty = std::make_shared<const Bytes>(encode_message(message));
+    for (std::size_t p = 0; p < count(); ++p)
+      if (p != me_) send(std::find(to.begin(), to.end(), p) == to.end() ? empty : whole, p);
   }
 
   // Messages that have come in whole, each process's in the order in which it sent them.
@@ -188,6 +197,7 @@ class MpiCoordinator final : public Coordinator {
 
   [[nodiscard]] std::size_t process_index() const override { return post_.me(); }
   [[nodiscard]] std::size_t process_count() const override { return post_.count(); }
+  [[nodiscard]] std::uint64_t max_value_bytes() const override { return kMostBytes - kMostName; }
 
   void barrier(std::string_view name, Timeout timeout) override { meet(name, {}, timeout); }
   Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) override {
@@ -195,6 +205,13 @@ class MpiCoordinator final : public Coordinator {
     return std::move(meet(name, process_index() == root ? value : ByteView(), timeout)[root]);
   }
   std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override { return meet(name, value, timeout); }
+  std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
+    distributed::check_delivery(between, process_index(), process_count());
+    std::vector<Bytes> all = meet(name, value, timeout, &between.to);
+    std::vector<Bytes> wanted;
+    for (const std::size_t p : between.from) wanted.push_back(std::move(all[p]));
+    return wanted;
+  }
 
  private:
   using Key = std::pair<std::string, std::uint64_t>;  // a name, and the number of the meeting
@@ -203,11 +220,12 @@ class MpiCoordinator final : public Coordinator {
     std::string broken;                   // why it will never be complete; "" if it may
   };
 
-  std::vector<Bytes> meet(std::string_view name, ByteView value, Timeout timeout) {
-    if (value.size() > kMostBytes || name.size() > kMostBytes - value.size())
+  // The value goes to those of `to`; to all, if that is null.
+  std::vector<Bytes> meet(std::string_view name, ByteView value, Timeout timeout, const std::span<const std::size_t>* to = nullptr) {
+    if (value.size() > max_value_bytes() || name.size() > kMostName)
       throw Error(Code::kInvalidArgument, fmt::format("a value of {} bytes is longer than an MPI message may be", value.size()));
     const auto deadline = distributed::deadline_after(timeout);
-    const Key key = come(name, value);
+    const Key key = come(name, value, to);
     distributed::Backoff backoff;
     for (int looks = 0;; ++looks) {
       {
@@ -225,12 +243,16 @@ class MpiCoordinator final : public Coordinator {
     }
   }
 
-  Key come(std::string_view name, ByteView value) {
+  Key come(std::string_view name, ByteView value, const std::span<const std::size_t>* to) {
     const std::lock_guard lock(mutex_);
     Key key{std::string(name), rounds_[std::string(name)]++};
     Meeting& meeting = meetings_[key];
     meeting.values[process_index()].assign(value.begin(), value.end());
-    post_.send_to_others(message(kCome, key, meeting.values[process_index()]));
+    Message coming = message(kCome, key, meeting.values[process_index()]);
+    if (to != nullptr)
+      post_.send_to_some(std::move(coming), *to);
+    else
+      post_.send_to_others(coming);
     return key;
   }
 

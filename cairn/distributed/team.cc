@@ -71,7 +71,7 @@ std::vector<Bytes> Team::exchange(std::string_view name, Before before, const st
     error = std::current_exception();
     message = failure(error);
   }
-  const auto timeout = before == Before::kWriting ? options_.write_timeout : options_.timeout;
+  const auto timeout = before == Before::kReadingOrWriting ? options_.write_timeout : options_.timeout;
   std::vector<Bytes> said;
   try {
     said = options_.coordinator->all_gather(options_.barrier_sync_key_prefix + std::string(name), message, timeout);
@@ -83,6 +83,10 @@ std::vector<Bytes> Team::exchange(std::string_view name, Before before, const st
   out.reserve(said.size());
   for (std::size_t p = 0; p < said.size(); ++p) out.push_back(said_by(p, said[p]));
   return out;
+}
+
+std::vector<Bytes> Team::deliver(std::string_view name, ByteView value, const Coordinator::Delivery& between) const {
+  return options_.coordinator->deliver(options_.barrier_sync_key_prefix + std::string(name), value, between, options_.write_timeout);
 }
 
 void Team::step(std::string_view name, Before before, const std::function<void()>& work) const {

@@ -13,7 +13,7 @@
 namespace cairn::distributed {
 
 // What the others do before a meeting, which decides how long it may be waited for.
-enum class Before : std::uint8_t { kShortWork, kWriting };
+enum class Before : std::uint8_t { kShortWork, kReadingOrWriting };
 
 class Team {
  public:
@@ -37,6 +37,13 @@ class Team {
   void step(std::string_view name, Before before, const std::function<void()>& work) const;
   // The same, for work that has something to say: returns what each has said, in the order of the processes.
   std::vector<Bytes> exchange(std::string_view name, Before before, const std::function<Bytes()>& work) const;
+
+  // Within a step that is made of many meetings: the coordinator's (not for a process that is alone), by its rules. Who cannot come to the
+  // next one leaves the others to their time-out.
+  std::vector<Bytes> deliver(std::string_view name, ByteView value, const Coordinator::Delivery& between) const;
+  [[nodiscard]] std::uint64_t max_value_bytes() const {
+    return options_.coordinator ? options_.coordinator->max_value_bytes() : UINT64_MAX;
+  }
 
  private:
   MultiprocessingOptions options_;

@@ -2,17 +2,16 @@
 #include <cairn/base/box.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
-#include <cairn/handlers/box_table.h>
-#include <cairn/handlers/read_leaves.h>
+#include <cairn/handlers/array_restore.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace cairn {
 namespace {
 
 using handlers::LeafRead;
+using handlers::RestoringArray;
 
 std::uint64_t bytes_of(std::span<const std::int64_t> shape, DType dtype) {
   return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype);
@@ -56,7 +55,7 @@ void set_source(StoreArray& store, const ShardedArray& array, TransferPriority p
 
 // The arguments of an array, whatever kind of arguments were given.
 ArrayRestoreArgs array_args(const AnyRestoreArgs& args) {
-  if (const auto* array = std::get_if<ArrayRestoreArgs>(&args)) return *array;
+  if (const ArrayRestoreArgs* array = array_restore_args(args)) return *array;
   ArrayRestoreArgs made;
   made.dtype = std::get<RestoreArgs>(args).dtype;
   return made;
@@ -82,81 +81,6 @@ Sharding sharding_for(const ItemReader& reader, const ParamInfo& info, const Arr
   if (args.sharding) return *args.sharding;
   return stored_sharding(reader, info);
 }
-
-Shape shape_for(const TensorInfo& stored, const ArrayRestoreArgs& args) {
-  if (args.global_shape && args.shape && *args.global_shape != *args.shape)
-    throw Error(Code::kInvalidArgument,
-                "global_shape " + shape_text(*args.global_shape) + " and shape " + shape_text(*args.shape) + " must match");
-  const Shape shape = args.global_shape ? *args.global_shape : args.shape ? *args.shape : stored.shape;
-  if (shape == stored.shape) return shape;
-  if (args.strict)
-    throw Error(Code::kInvalidArgument, "is stored with shape " + shape_text(stored.shape) + ", but shape " + shape_text(shape) +
-                                            " was asked for; strict = false cuts it off or fills it up with zeros");
-  if (shape.size() != stored.shape.size())
-    throw Error(Code::kInvalidArgument, "ranks do not match: it is stored with shape " + shape_text(stored.shape) + ", shape " +
-                                            shape_text(shape) + " was asked for");
-  if (std::any_of(shape.begin(), shape.end(), [](std::int64_t n) { return n < 0; }))
-    throw Error(Code::kInvalidArgument, "shape " + shape_text(shape) + " was asked for");
-  return shape;
-}
-
-// What reading a box takes at least: all of the chunks it touches.
-std::int64_t reserved_bytes(const TensorInfo& stored, const Box& box) {
-  Shape widened = box.shape;
-  for (std::size_t d = 0; d < widened.size() && d < stored.chunk_shape.size(); ++d) {
-    const std::int64_t chunk = std::max<std::int64_t>(1, stored.chunk_shape[d]);
-    const std::int64_t first = box.origin[d] / chunk * chunk;
-    const std::int64_t last = (box.origin[d] + box.shape[d] + chunk - 1) / chunk * chunk;
-    widened[d] = std::min(last, std::max(stored.shape[d], first)) - first;
-  }
-  return element_count(widened) * static_cast<std::int64_t>(std::max<std::size_t>(1, stored.element_size));
-}
-
-// One array to be restored: boxes that devices want, each read once however many want it.
-class Restoring {
- public:
-  Restoring(const ParamInfo& info, const TensorInfo& stored, Shape shape, Sharding sharding, DType dtype) {
-    result_.shape = std::move(shape);
-    result_.sharding = std::move(sharding);
-    result_.dtype = dtype;
-    for (DeviceBox& device : device_boxes(handlers::for_rank(result_.sharding, result_.shape.size()), result_.shape)) {
-      const std::size_t i = memory_for(device.box, info, stored);
-      result_.shards.push_back({device.device_id, std::move(device.box), device.replica, HostMemory{parts_[i].view(), parts_[i].owner}});
-    }
-  }
-
-  // Appends what is to be read for it.
-  void plan(const ParamInfo& info, const TensorInfo& stored, std::vector<LeafRead>& reads) const {
-    for (const Part& part : parts_) {
-      const auto inside = intersect(part.box, Box::whole(stored.shape));
-      if (inside) reads.push_back({info.name, stored.dtype, *inside, subview(part.out, relative_to(*inside, part.box.origin))});
-    }
-  }
-  ShardedArray take() { return std::move(result_); }
-
- private:
-  struct Part {
-    Box box;
-    MutableArrayView out;
-    std::shared_ptr<const void> owner;
-    [[nodiscard]] ArrayView view() const { return as_const(out); }
-  };
-
-  std::size_t memory_for(const Box& box, const ParamInfo& info, const TensorInfo& stored) {
-    const auto [number, is_new] = numbers_.add(box);
-    if (!is_new) return number;
-    const auto inside = box.empty() ? std::optional<Box>() : intersect(box, Box::whole(stored.shape));
-    if (inside && info.byte_limiter) info.byte_limiter->check(reserved_bytes(stored, *inside));
-    const auto buffer = std::make_shared<Buffer>(static_cast<std::size_t>(bytes_of(box.shape, result_.dtype)));
-    if (buffer->size() > 0 && (!inside || !(*inside == box))) std::memset(buffer->data(), 0, buffer->size());
-    parts_.push_back({box, make_view(MutableByteView(buffer->data(), buffer->size()), result_.dtype, box.shape), buffer});
-    return number;
-  }
-
-  ShardedArray result_;
-  handlers::BoxTable<> numbers_;  // into parts_
-  std::vector<Part> parts_;
-};
 
 }  // namespace
 
@@ -230,7 +154,8 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos, st
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
   const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos, options_.metadata_key);
-  std::vector<Restoring> arrays;
+  const handlers::LocalDevices local = handlers::local_devices(reader.processes());
+  std::vector<RestoringArray> arrays;
   std::vector<LeafRead> reads;
   std::vector<std::string> keys;  // implementations of PRNG keys; "" for ordinary arrays
   for (std::size_t i = 0; i < infos.size(); ++i) {
@@ -241,8 +166,9 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos, st
          keys.push_back(reader.random_key_impl(infos[i].name));
          // The data of a key is what it is.
          const DType dtype = keys.back().empty() ? wanted.dtype.value_or(stored[i].dtype) : stored[i].dtype;
-         arrays.emplace_back(infos[i], stored[i], shape_for(stored[i], wanted), std::move(sharding), dtype);
-         arrays.back().plan(infos[i], stored[i], reads);
+         RestoringArray& array = arrays.emplace_back(handlers::shape_for(stored[i], wanted), std::move(sharding), dtype, local);
+         for (std::size_t box = 0; box < array.boxes().size(); ++box)
+           if (array.is_here(box)) array.read(box, infos[i], stored[i], reads);
        });
   }
   handlers::read_leaves(reader, reads, handlers::conversion_bytes(infos));

@@ -138,7 +138,7 @@ void register_standard_handlers_with_options(const StandardHandlerOptions& optio
 }
 
 std::string_view default_restore_type(const AnyRestoreArgs& args) {
-  return std::holds_alternative<ArrayRestoreArgs>(args) ? "jax.Array" : "np.ndarray";
+  return array_restore_args(args) != nullptr ? "jax.Array" : "np.ndarray";
 }
 
 }  // namespace cairn

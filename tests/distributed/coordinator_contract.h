@@ -72,6 +72,35 @@ inline void broadcasts_what_the_root_gave(Coordinator& job) {
   EXPECT_THAT([&] { job.broadcast("cast", {}, job.process_count(), kLong); }, FailsWith(Code::kInvalidArgument, "cannot broadcast"));
 }
 
+// Each gives to the next one and to the one after that, values of which the others see nothing.
+inline void delivers_to_those_who_want_it(Coordinator& job) {
+  const std::size_t n = job.process_count(), me = job.process_index();
+  const auto value = [](std::size_t p, int round) {
+    return std::string(std::size_t{1} << (round % 2 * 18 + p), static_cast<char>('a' + p));
+  };
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::size_t> to, from;
+    for (std::size_t p = 0; p < n; ++p) {
+      if (p != me && (p + n - me) % n <= 2) to.push_back(p);
+      if (p != me && (me + n - p) % n <= 2) from.push_back(p);
+    }
+    const std::vector<Bytes> came = job.deliver("deliver", as_bytes(value(me, round)), {to, from}, kLong);
+    ASSERT_EQ(came.size(), from.size());
+    for (std::size_t i = 0; i < came.size(); ++i) EXPECT_TRUE(text_of(came[i]) == value(from[i], round)) << "from " << from[i];
+  }
+  EXPECT_TRUE(job.deliver("deliver", {}, {}, kLong).empty());
+  for (const std::size_t other : {me, n})
+    for (const bool gives : {true, false}) {
+      const std::span<const std::size_t> nobody, wrong(&other, 1);
+      EXPECT_THAT(
+          [&] {
+            job.deliver("deliver", {}, {gives ? wrong : nobody, gives ? nobody : wrong}, kLong);
+          },
+          FailsWith(Code::kInvalidArgument, "gives nothing to"));
+    }
+  EXPECT_GE(job.max_value_bytes(), 1U << 20U);
+}
+
 inline void names_are_met_independently(Coordinator& job) {
   std::thread background([&] {
     for (int i = 0; i < 30; ++i) job.barrier("background", kLong);
@@ -109,6 +138,7 @@ inline std::vector<ContractPart> coordinator_contract() {
   return {{"NobodyPassesABarrierBeforeAllHaveCome", nobody_passes_a_barrier_before_all_have_come},
           {"GathersInTheOrderOfProcesses", gathers_in_the_order_of_processes},
           {"BroadcastsWhatTheRootGave", broadcasts_what_the_root_gave},
+          {"DeliversToThoseWhoWantIt", delivers_to_those_who_want_it},
           {"NamesAreMetIndependently", names_are_met_independently},
           {"AnyTextIsAName", any_text_is_a_name},
           {"WhoComesTooLateFailsToo", who_comes_too_late_fails_too}};

@@ -51,7 +51,7 @@ TEST(Team, AStepIsOverWhenAllAreThrough) {
       ASSERT_EQ(said.size(), 5U);
       for (std::size_t p = 0; p < 5; ++p) EXPECT_EQ(said[p].size(), p);
       EXPECT_GE(through.load(), 5 * round);
-      team.step("between", Before::kWriting, [] {});
+      team.step("between", Before::kReadingOrWriting, [] {});
     }
   });
   EXPECT_TRUE(all_well(errors));
@@ -88,7 +88,7 @@ TEST(Team, OtherExceptionsAreTold) {
 TEST(Team, WhoIsGoneIsNamedAtOnce) {
   const auto errors = run_as_processes(3, [](const auto& job) {
     if (job->process_index() == 1) return;
-    team_of(job).step("step", Before::kWriting, [] {});
+    team_of(job).step("step", Before::kReadingOrWriting, [] {});
   });
   EXPECT_FALSE(errors[1]);
   for (const std::size_t p : {0U, 2U}) {
@@ -106,7 +106,7 @@ TEST(Team, WhoHangsIsNamedWhenTheTimeIsOverAndLearnsItLater) {
       while (team.index() == 1 && given_up.load() < 2) std::this_thread::yield();
     };
     try {
-      team.step("step", Before::kWriting, hang);
+      team.step("step", Before::kReadingOrWriting, hang);
     } catch (const Error&) {
       ++given_up;
       throw;

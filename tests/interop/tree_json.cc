@@ -112,8 +112,7 @@ Tree restore_args(const Json& json) {
   return Tree(CustomLeaf::of(args));
 }
 
-Tree array_restore_args(const Json& json) {
-  ArrayRestoreArgs args;
+void set_array_args(const Json& json, ArrayRestoreArgs& args) {
   args.restore_type = restore_type(json, args.restore_type);
   if (const Json* of = given(json, "dtype")) args.dtype = dtype_of(*of);
   if (const Json* of = given(json, "sharding")) args.sharding = parse_sharding(*of->as_string());
@@ -125,6 +124,19 @@ Tree array_restore_args(const Json& json) {
     args.mesh = from.mesh;
     args.mesh_axes = from.spec;
   }
+}
+
+Tree array_restore_args(const Json& json) {
+  ArrayRestoreArgs args;
+  set_array_args(json, args);
+  return Tree(CustomLeaf::of(args));
+}
+
+Tree single_replica_restore_args(const Json& json) {
+  SingleReplicaArrayRestoreArgs args;
+  set_array_args(json, args);
+  if (const Json* of = given(json, "single_replica_sharding"))
+    args.single_replica_sharding = std::get<NamedSharding>(parse_sharding(*of->as_string()));
   return Tree(CustomLeaf::of(args));
 }
 
@@ -275,6 +287,7 @@ Tree tree_from_json(const Json& json) {
   if (kind == "save_args") return Tree(CustomLeaf::of(save_args(value)));
   if (kind == "restore_args") return restore_args(value);
   if (kind == "array_restore_args") return array_restore_args(value);
+  if (kind == "single_replica_restore_args") return single_replica_restore_args(value);
   fail(kind);
 }
 

@@ -8,7 +8,7 @@
 //   {"abstract": {"dtype", "shape", "sharding": "..." | null}}
 //   {"dict": [["key", node], ...]}  {"list": [node, ...]}  {"tuple": [node, ...]}
 //   {"named": {"module": "m", "name": "State", "fields": [["mu", node], ...]}}
-//   {"save_args": {...}}  {"restore_args": {...}}  {"array_restore_args": {...}}
+//   {"save_args": {...}}  {"restore_args": {...}}  {"array_restore_args": {...}}  {"single_replica_restore_args": {...}}
 #pragma once
 
 #include <cairn/base/json.h>

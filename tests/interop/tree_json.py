@@ -44,7 +44,11 @@ def args_json(args):
         out["sharding"] = sharding_text(args.sharding)
     if args.mesh is not None and args.mesh_axes is not None:
         out["mesh"] = sharding_text(jax.sharding.NamedSharding(args.mesh, args.mesh_axes))
-    return {"array_restore_args": out}
+    if not isinstance(args, ocp.type_handlers.SingleReplicaArrayRestoreArgs):
+        return {"array_restore_args": out}
+    if args.single_replica_sharding is not None:
+        out["single_replica_sharding"] = sharding_text(args.single_replica_sharding)
+    return {"single_replica_restore_args": out}
 
 
 def to_json(tree):

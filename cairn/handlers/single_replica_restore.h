@@ -1,0 +1,56 @@
+// single_replica_restore.h -- arrays that one replica's processes read and give to the others, step by step, in all processes at once.
+#pragma once
+
+#include <cairn/distributed/consent.h>
+#include <cairn/distributed/team.h>
+#include <cairn/handlers.h>
+#include <cairn/handlers/array_restore.h>
+#include <cairn/handlers/replicas.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cairn::handlers {
+
+class SingleReplicaRestore {
+ public:
+  // `infos` and `args` run parallel, are not empty, and live as long as it.
+  SingleReplicaRestore(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args,
+                       const SingleReplicaArrayHandler::Options& options);
+
+  // The arrays, in the order of `infos`. Once. Throws what SingleReplicaArrayHandler does.
+  std::vector<ShardedArray> run();
+
+ private:
+  // The steps.
+  void agree_on_arguments();
+  void agree_on_arrays();
+  void read();
+  void broadcast();
+
+  [[nodiscard]] Bytes check_arguments();
+  void take_mesh(const NamedSharding& sharding);
+  [[nodiscard]] std::int64_t own_limit() const;
+  void describe_arrays();
+  [[nodiscard]] std::vector<std::uint64_t> bytes_per_device() const;
+
+  std::span<const ParamInfo> infos_;
+  std::span<const AnyRestoreArgs> args_;
+  const SingleReplicaArrayHandler::Options& options_;
+  const ItemReader& reader_;
+  MultiprocessingOptions processes_;
+  distributed::Team team_;
+  std::optional<Replicas> replicas_;
+  std::vector<NamedSharding> shardings_;  // of the results
+  distributed::Consent meant_;            // what the arguments say
+  std::uint64_t longest_message_ = 0;     // that all coordinators take
+  bool reads_ = false;                    // whether this process is one of the primary replica's
+  std::vector<TensorInfo> stored_;        // where it is
+  std::vector<RestoringArray> arrays_;
+  std::int64_t limit_ = 0;  // of a group
+};
+
+}  // namespace cairn::handlers
