@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -101,5 +102,10 @@ struct MultiprocessingOptions {
   Coordinator::Timeout timeout = Coordinator::kDefaultTimeout;      // of a meeting
   Coordinator::Timeout write_timeout = std::chrono::seconds(1200);  // of a meeting before which others write, or read, much
 };
+
+// One step that all processes of a job take: does `work`, then meets the others, who do theirs by the same name. If it threw in any
+// process, this throws in all: its own error where there is one, else that of the first process that has one, with "process 2" in
+// front. Returns what each process's work gave, in their order.
+std::vector<Bytes> do_together(const MultiprocessingOptions& job, std::string_view name, const std::function<Bytes()>& work);
 
 }  // namespace cairn

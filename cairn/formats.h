@@ -1,6 +1,7 @@
 // formats.h -- the other formats: safetensors and flax msgpack (read and write), npy and npz (read; npz: write), and detection.
 #pragma once
 
+#include <cairn/distributed.h>
 #include <cairn/reader.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
@@ -53,6 +54,9 @@ struct SafetensorsWriteOptions {
   bool replace = false;                                       // an existing target is refused otherwise
   std::uint64_t memory = std::uint64_t{1} << 30U;             // buffer bytes in flight
   ProgressFn progress;
+  // Several processes write one set, which must see the same folder: each calls with the same arguments, fetches and writes its share
+  // of the bytes, and gets what one process would write. What fails in one fails in all, and nothing appears.
+  MultiprocessingOptions multiprocessing;
 };
 // Writes tensors in the reference's order (by alignment descending, then name), to a temporary and renamed.
 // Throws invalid_argument for a dtype the format cannot hold, naming the tensor.
@@ -70,6 +74,7 @@ struct NpzWriteOptions {
   bool replace = false;
   std::uint64_t memory = std::uint64_t{1} << 30U;
   ProgressFn progress;
+  MultiprocessingOptions multiprocessing;  // as in SafetensorsWriteOptions
 };
 // The descr of a NumPy header: "<f4"; types NumPy lacks are written as raw "|V2" / "|V1" elements, documented in docs/npz.md.
 std::string npy_descr(DType dtype);
@@ -115,6 +120,7 @@ struct MsgpackWriteOptions {
   bool replace = false;                            // an existing target is refused otherwise
   std::uint64_t memory = std::uint64_t{1} << 30U;  // buffer bytes in flight, of fetched arrays
   ProgressFn progress;
+  MultiprocessingOptions multiprocessing;  // as in SafetensorsWriteOptions; what is in memory is written by one
 };
 // The same bytes as a file, which appears whole or not at all. Arrays go from their memory to the file.
 void write_msgpack(const std::string& path, const Tree& tree, const MsgpackWriteOptions& options = {});

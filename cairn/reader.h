@@ -96,7 +96,11 @@ class Checkpoint {
   // tuples from lists, where the format does.
   [[nodiscard]] virtual Tree structure() const;
   // Reads every byte there is, checks everything that can be checked, goes on after damage.
-  [[nodiscard]] virtual VerifyReport verify(const ProgressFn& progress) const = 0;
+  [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const;
+  // The same for several processes: each checks its share, about the same number of bytes, and any of them puts together what
+  // all have found, in the order of the shares. The report is that of one process.
+  [[nodiscard]] virtual VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const = 0;
+  [[nodiscard]] virtual VerifyReport join_verified(std::vector<VerifyPart> parts) const;
 
   // ---- conveniences on top ----
   // Index by name, or by "item/name" where there are several items. not_found names close matches; a name that is in two

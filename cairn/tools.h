@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/compression.h>
+#include <cairn/distributed.h>
 #include <cairn/formats.h>
 #include <cairn/reader.h>
 #include <cairn/sharding.h>
@@ -122,6 +123,8 @@ struct DiffOptions {
   bool strict = false;        // another kind ("np.ndarray" for "jax.Array") is a difference, too
   std::uint64_t memory = std::uint64_t{1} << 28U;  // bytes of both sides that are held at once
   ProgressFn progress = {};
+  // Several processes that see the same checkpoints: each compares its share of the bytes, and all get the report of one process.
+  MultiprocessingOptions multiprocessing = {};
 };
 
 // How the values of two arrays of one shape differ. NaN and infinities are counted among the elements that differ.
@@ -170,8 +173,9 @@ Shape element_index(std::span<const std::int64_t> shape, std::uint64_t element);
 // ---- verifying ----
 
 // Opens and verifies. Damage that keeps the checkpoint from being opened at all is a finding too; everything else that
-// open throws passes through.
-VerifyReport verify(const std::string& path, const OpenOptions& options = {}, const ProgressFn& progress = {});
+// open throws passes through. Several processes each read their share of the bytes, and all get the report of one process.
+VerifyReport verify(const std::string& path, const OpenOptions& options = {}, const ProgressFn& progress = {},
+                    const MultiprocessingOptions& multiprocessing = {});
 
 // ---- transforming ----
 
@@ -215,6 +219,10 @@ struct ConvertOptions {
   std::optional<std::string> item;
   std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory, bytes
   ProgressFn progress;
+  // Several processes that see the same source and the same target's folder, called with the same options: each reads and writes
+  // its share of the bytes. Files are those of one process; an Orbax checkpoint holds the same, but chunks that are larger than both a
+  // process's share and 4 MiB are cut.
+  MultiprocessingOptions multiprocessing;
 };
 struct ConvertReport {
   std::string format;
@@ -247,6 +255,7 @@ struct ReshardOptions {
   bool dry_run = false;                            // decide and report, but write nothing
   std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory, bytes
   ProgressFn progress;
+  MultiprocessingOptions multiprocessing;  // as in ConvertOptions
 };
 struct ReshardReport {
   struct Leaf {

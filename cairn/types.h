@@ -28,6 +28,11 @@ enum class Durability : std::uint8_t {
   kUnsynced      // when other processes see it; a loss of power may take it, or leave anything in its place
 };
 
+// One process's share of a work that `count` processes do together.
+struct WorkShare {
+  std::size_t index = 0, count = 1;
+};
+
 // Element types. In memory every element of a 2- or 4-bit type takes one byte, of which only the low bits count: reading
 // keeps the high bits as they are stored (as TensorStore does), casting writes them as zero (as ml_dtypes does). All
 // others take their natural size, in the machine's byte order (little-endian).

@@ -1,5 +1,6 @@
 // convert.cc -- cairn convert: one checkpoint into another format.
 #include "commands.h"
+#include "ranks.h"
 #include "source.h"
 #include "terminal.h"
 #include "text.h"
@@ -102,8 +103,12 @@ int run_convert(ConvertArguments& arguments) {
   const bool transformed = !arguments.transform.empty();
   if (transformed) {
     arguments.options.memory /= 2;  // one half for what is computed on the way
-    source = transform_by_file(std::move(source.checkpoint), arguments.transform, arguments.options.memory);
+    do_together(job(), "cairn: transform", [&] {
+      source = transform_by_file(std::move(source.checkpoint), arguments.transform, arguments.options.memory);
+      return Bytes();
+    });
   }
+  arguments.options.multiprocessing = job();
   ConvertReport report;
   {
     ProgressBar bar("converting");
@@ -170,7 +175,9 @@ void setup_convert(CLI::App& app, int& status) {
   command->add_flag("--json", arguments->json, "Report as one object for programs (docs/cli.md)");
   command->footer(
       "Streams: peak memory stays under --memory whatever the size. The target appears whole or not at all.\n"
-      "Strings, empty nodes and types the format lacks are an error that names them, never dropped silently.\n\n"
+      "Strings, empty nodes and types the format lacks are an error that names them, never dropped silently.\n"
+      "Under an MPI launcher (mpirun -n 8 cairn convert ...) the processes share out the bytes, to every format;\n"
+      "--memory is for each.\n\n"
       "Examples:\n"
       "  cairn convert ckpt model.safetensors --include 'params.*' --rename '^params\\.='\n"
       "  cairn convert ckpt model.safetensors --dtype bfloat16 --shard-bytes 5GB --skip-unsupported\n"

@@ -1,5 +1,6 @@
 // diff.cc -- cairn diff: what is not the same in two checkpoints.
 #include "commands.h"
+#include "ranks.h"
 #include "source.h"
 #include "terminal.h"
 #include "text.h"
@@ -144,6 +145,7 @@ int run_diff(DiffArguments& arguments, int& status) {
   const auto a = open_source(arguments.a);
   const auto b = open_source(source_b);
   options.memory = buffer_memory(arguments.a);
+  options.multiprocessing = job();
   DiffReport report;
   {
     ProgressBar bar("comparing");
@@ -184,7 +186,8 @@ void setup_diff(CLI::App& app, int& status) {
   command->footer(
       "Leaves are paired by name; A and B may be of different formats. Without a tolerance values must have the\n"
       "same bits: 0.0 and -0.0 differ, and NaN is equal only to the same NaN. With one, NaN equals NaN.\n"
-      "Exit status 1 if anything differs, 3 if anything could not be read; the rest is compared all the same.\n\n"
+      "Exit status 1 if anything differs, 3 if anything could not be read; the rest is compared all the same.\n"
+      "Under an MPI launcher (mpirun -n 8 cairn diff ...) the processes share out the bytes; --memory is for each.\n\n"
       "Examples:\n"
       "  cairn diff ckpt model.safetensors\n"
       "  cairn diff run/checkpoints run/checkpoints --step 100 --step-b 200 'params.*'\n"

@@ -1,6 +1,7 @@
 // main.cc -- cairn COMMAND ...: dispatch and exit status.
 #include "commands.h"
 #include "help.h"
+#include "ranks.h"
 #include "source.h"
 #include "terminal.h"
 
@@ -15,6 +16,7 @@ namespace cairn::cli {
 namespace {
 
 int finish(CLI::App& app, const CLI::ParseError& e) {
+  if (is_muted()) return e.get_exit_code() == 0 ? kGood : kUsage;
   if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
   complain(e.what());
   const auto chosen = app.get_subcommands();
@@ -73,5 +75,5 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // write says EPIPE instead, and we end quietly
   std::signal(SIGXFSZ, SIG_IGN);  // write says EFBIG beyond a file size limit, and we clean up
-  return cairn::cli::run(argc, argv);
+  return cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); });
 }

@@ -1,5 +1,6 @@
 // reshard.cc -- cairn reshard: a checkpoint in the pieces that other devices will read.
 #include "commands.h"
+#include "ranks.h"
 #include "source.h"
 #include "terminal.h"
 #include "text.h"
@@ -93,6 +94,7 @@ int run_reshard(ReshardArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   finish_arguments(arguments);
   const auto source = open_source(arguments.source);
+  arguments.options.multiprocessing = job();
   ReshardReport report;
   {
     ProgressBar bar("resharding");
@@ -162,7 +164,8 @@ void setup_reshard(CLI::App& app, int& status) {
       "holds (or a divisor of it), with the shardings that Orbax restores by when no other are given.\n\n"
       "Device arrays that no --spec matches are replicated: each device reads all of them. Host arrays (np.ndarray) and\n"
       "scalars stay as they are; one that a --spec matches becomes a device array. An axis must divide its dimension.\n"
-      "Streams within --memory. The target appears whole or not at all.\n\n"
+      "Streams within --memory. The target appears whole or not at all. Under an MPI launcher (mpirun -n 8 cairn\n"
+      "reshard ...) the processes share out the bytes; --memory is for each.\n\n"
       "Examples:\n"
       "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --spec '*.embedding=model+data' --dry-run\n"
       "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --chunk-bytes 64MiB\n"

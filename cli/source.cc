@@ -2,6 +2,7 @@
 #include "source.h"
 
 #include "commands.h"
+#include "ranks.h"
 #include "terminal.h"
 #include "text.h"
 
@@ -147,7 +148,12 @@ int status_of(const Checkpoint& checkpoint) {
 std::unique_ptr<Checkpoint> open_source(Source& source) {
   finish_options(source);
   try {
-    return open(source.path, source.options);
+    std::unique_ptr<Checkpoint> checkpoint;
+    do_together(job(), "cairn: open", [&] {
+      checkpoint = open(source.path, source.options);
+      return Bytes();
+    });
+    return checkpoint;
   } catch (const Error& e) {
     throw Failure(e.message());
   }

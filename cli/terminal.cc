@@ -51,7 +51,21 @@ std::size_t columns_of(int fd) {
   return 80;
 }
 
+// What a process that is not to speak has in place of a voice.
+struct Muted {
+  bool on = false;
+  std::string complaint;
+};
+Muted& muted() {
+  static Muted state;
+  return state;
+}
+
 }  // namespace
+
+void mute() { muted().on = true; }
+bool is_muted() { return muted().on; }
+const std::string& unsaid() { return muted().complaint; }
 
 Output& out() {
   static Output output;
@@ -59,6 +73,7 @@ Output& out() {
 }
 
 void Output::write(std::string_view text) {
+  if (is_muted()) return;
   if (text.size() >= kBufferSize) {  // large pieces of tensors are not copied once more
     flush();
     write_all(STDOUT_FILENO, text);
@@ -87,11 +102,15 @@ const Style& stderr_style() {
 }
 
 void complain(std::string_view message) {
+  if (is_muted()) {
+    muted().complaint = message;
+    return;
+  }
   const Style& style = stderr_style();
   fmt::print(stderr, "{}cairn:{} {}\n", style.red, style.reset, message);
 }
 
-ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), enabled_(::isatty(STDERR_FILENO) != 0) {}
+ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), enabled_(::isatty(STDERR_FILENO) != 0 && !is_muted()) {}
 
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (!enabled_) return;

@@ -42,6 +42,12 @@ const Style& stderr_style();
 // One line to standard error: "cairn: <message>".
 void complain(std::string_view message);
 
+// From now on nothing is shown: another process speaks for this one.
+void mute();
+bool is_muted();
+// What the last complaint was since; "" if there was none.
+const std::string& unsaid();
+
 // A bar with bytes per second and time left on standard error, if that is a terminal and the work lasts longer than a
 // second. Erased when destroyed. `update` may be called from any thread.
 class ProgressBar {

@@ -1,5 +1,6 @@
 // verify.cc -- cairn verify: is every byte right?
 #include "commands.h"
+#include "ranks.h"
 #include "source.h"
 #include "terminal.h"
 #include "text.h"
@@ -85,7 +86,8 @@ int run_verify(VerifyOptions& options, int& status) {
   VerifyReport report;
   try {
     ProgressBar bar("verifying");
-    report = verify(options.source.path, options.source.options, [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
+    report = verify(
+        options.source.path, options.source.options, [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); }, job());
   } catch (const Error& e) {
     throw Failure(e.message());
   }
@@ -112,7 +114,8 @@ void setup_verify(CLI::App& app, int& status) {
   command->add_flag("--json", options->json, "One object for programs (docs/cli.md)");
   command->add_flag("--unprotected", options->list_unprotected, "Name every array that carries no checksum");
   command->footer(
-      "Checks every checksum, reference and chunk and goes on after damage. Exit status 1 if anything is damaged.\n\n"
+      "Checks every checksum, reference and chunk and goes on after damage. Exit status 1 if anything is damaged.\n"
+      "Under an MPI launcher (mpirun -n 8 cairn verify ...) the processes share out the bytes; --memory is for each.\n\n"
       "Example:\n"
       "  cairn verify ckpt && echo fit to restore");
   command->callback([options, &status] { status = run_verify(*options, status); });

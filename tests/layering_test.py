@@ -18,7 +18,7 @@ ALLOWED = {
     "spec": ["zarr", "ocdbt", "kvstore", "base"],
     "handlers": ["zarr", "tree", "distributed", "kvstore", "base"],
     "checkpoint": ["handlers", "tree", "distributed", "ocdbt", "kvstore", "base"],
-    "formats": ["tree", "kvstore", "base"],
+    "formats": ["tree", "distributed", "kvstore", "base"],
     "tools": ["checkpoint", "formats", "handlers", "zarr", "ocdbt", "tree", "distributed", "kvstore", "base"],
 }
 # public header -> the folder that implements it, whose row it obeys.

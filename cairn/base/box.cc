@@ -54,6 +54,30 @@ BasicArrayView<Byte> make(std::span<Byte> bytes, DType dtype, Shape shape) {
   return {.data = bytes.data(), .dtype = dtype, .element_size = size, .shape = std::move(shape), .strides = std::move(strides)};
 }
 
+// Appends the box that begins at element `begin` and covers as many whole sub-arrays of one dimension as fit before `end`;
+// returns how many elements it has.
+std::int64_t add_box(std::span<const std::int64_t> shape, std::int64_t begin, std::int64_t end, std::vector<Box>& boxes) {
+  const std::size_t rank = shape.size();
+  Box box{std::vector<std::int64_t>(rank, 0), Shape(rank, 1)};
+  std::int64_t rest = begin;
+  for (std::size_t d = rank; d-- > 0;) {
+    box.origin[d] = rest % shape[d];
+    rest /= shape[d];
+  }
+  // Grow from the innermost dimension outwards while the run starts at its beginning and covers all of it.
+  std::int64_t stride = 1;  // elements of one step along d
+  for (std::size_t d = rank; d-- > 0;) {
+    box.shape[d] = std::min(shape[d] - box.origin[d], (end - begin) / stride);
+    if (box.origin[d] != 0 || box.shape[d] != shape[d] || d == 0) {
+      stride *= box.shape[d];
+      break;
+    }
+    stride *= shape[d];
+  }
+  boxes.push_back(std::move(box));
+  return stride;
+}
+
 }  // namespace
 
 std::optional<Box> intersect(const Box& a, const Box& b) {
@@ -115,5 +139,11 @@ ArrayView as_const(const MutableArrayView& view) {
 
 ArrayView make_view(ByteView bytes, DType dtype, Shape shape) { return make(bytes, dtype, std::move(shape)); }
 MutableArrayView make_view(MutableByteView bytes, DType dtype, Shape shape) { return make(bytes, dtype, std::move(shape)); }
+
+std::vector<Box> boxes_of_run(std::span<const std::int64_t> shape, std::int64_t begin, std::int64_t end) {
+  std::vector<Box> boxes;
+  while (begin < end) begin += add_box(shape, begin, end, boxes);
+  return boxes;
+}
 
 }  // namespace cairn

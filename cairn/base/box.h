@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace cairn {
 
 // The part both boxes share; nullopt if there is none (or one of them is empty). Ranks must be equal.
 std::optional<Box> intersect(const Box& a, const Box& b);
 bool contains(const Box& outer, const Box& inner);
+// Elements [begin, end) of an array in C order as boxes that follow each other: at most 2 * rank - 1 of them.
+std::vector<Box> boxes_of_run(std::span<const std::int64_t> shape, std::int64_t begin, std::int64_t end);
 // The same box in the coordinates of what begins at `origin`. Ranks must be equal.
 Box relative_to(Box box, std::span<const std::int64_t> origin);
 // Throws out_of_range, naming the dimension, unless `box` lies inside an array of `shape`.

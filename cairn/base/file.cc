@@ -183,9 +183,14 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (fd_ < 0) fail(temp_path_, "create the file", errno);
 }
 
+AtomicFile::AtomicFile(std::string path, std::string temporary) : path_(std::move(path)), temp_path_(std::move(temporary)), ours_(false) {
+  fd_ = uninterrupted([&] { return ::open(temp_path_.c_str(), O_WRONLY | O_CLOEXEC); });
+  if (fd_ < 0) fail(temp_path_, "open another process's file", errno);
+}
+
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) close(fd_);
-  if (!temp_path_.empty()) unlink(temp_path_.c_str());
+  if (ours_ && !temp_path_.empty()) unlink(temp_path_.c_str());
 }
 
 void AtomicFile::append(ByteView bytes) { write_at(size_, bytes); }

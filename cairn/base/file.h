@@ -71,6 +71,9 @@ bool is_temporary_of(std::string_view name, std::string_view final_name);
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
+  // Another process's, `temporary` being its temporary path: to be written at some places and finished; it is neither committed nor
+  // removed from here.
+  AtomicFile(std::string path, std::string temporary);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
@@ -97,6 +100,7 @@ class AtomicFile {
  private:
   std::string path_;
   std::string temp_path_;
+  bool ours_ = true;  // to be removed if it is not committed
   int fd_ = -1;
   std::atomic<std::uint64_t> size_{0};
 };

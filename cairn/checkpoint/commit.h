@@ -32,6 +32,8 @@ class PendingDirectory {
 
   // If it is not committed, it stays as it is: others may be writing there still. The next one for the same target removes it.
   void leave_if_not_committed() { leave_ = true; }
+  // It goes after all.
+  void remove_if_not_committed() { leave_ = false; }
   // Syncs everything (unless it need not last) and puts it into place. At no moment is there no whole checkpoint, old or new. An
   // error says "in place" if the new one is.
   void commit();

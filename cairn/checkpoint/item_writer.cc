@@ -28,7 +28,7 @@ const Shape& piece_shape(const SaveLeaf& leaf) { return leaf.write_shape.empty()
 
 bool is_shared(const SaveLeaf& leaf) { return leaf.kind == "jax.Array"; }
 
-handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& executor) {
+handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& executor, WorkShare share) {
   handlers::ArrayWriteOptions out;
   out.zarr_format = options.use_zarr3 ? 3 : 2;
   out.compression = options.compression;
@@ -37,6 +37,7 @@ handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& 
   out.memory = options.memory;
   out.executor = &executor;
   out.progress = options.progress;
+  out.share = share;
   return out;
 }
 
@@ -133,8 +134,9 @@ class ItemWriting {
     const auto when = executor_.threads() > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
     auto described = std::async(when, [&] { return team_.is_primary() ? make_beside(item_, options_) : Beside(); });
     place_arrays();
+    const WorkShare share = item_.dealt ? WorkShare{team_.index(), team_.count()} : WorkShare{};
     for (Destination& to : destinations_)
-      to.writer = std::make_unique<handlers::ArrayWriter>(std::move(to.planned), array_options(options_, executor_));
+      to.writer = std::make_unique<handlers::ArrayWriter>(std::move(to.planned), array_options(options_, executor_, share));
     beside_ = described.get();
   }
 
@@ -152,7 +154,7 @@ class ItemWriting {
       std::string name = param_name(leaf.path);
       if (!names.insert(name).second)
         throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" + name + "', so one would replace the other");
-      if (!leaf.is_array() || (!team_.is_primary() && !is_shared(leaf))) continue;
+      if (!leaf.is_array() || (!team_.is_primary() && !is_shared(leaf) && !item_.dealt)) continue;
       const std::size_t number = own && leaf.in_replica_folder ? 1 : 0;
       Destination& to = destinations_[number];
       places_.push_back({i, number, to.leaves.size(), name});
@@ -176,10 +178,11 @@ class ItemWriting {
   void note_arrays(Agreement& agreement) const {
     for (const Place& place : places_) {
       const SaveLeaf& leaf = item_.leaves[place.leaf];
-      if (!is_shared(leaf)) continue;
+      if (!is_shared(leaf) && !item_.dealt) continue;
       std::string description = "pieces of " + shape_text(piece_shape(leaf)) + " as " + writer_of(place).metadata_text(place.array);
       if (!leaf.random_key_impl.empty()) description += ", a PRNG key of " + leaf.random_key_impl;
       if (leaf.in_replica_folder) description += ", in the replicas' database";
+      if (item_.dealt) agreement.add(place.name, std::move(description), {}, {}, {}, false);
       if (leaf.parts) agreement.add(place.name, std::move(description), leaf.shape, piece_shape(leaf), *leaf.parts, team_.is_primary());
     }
   }

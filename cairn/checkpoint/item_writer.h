@@ -61,6 +61,9 @@ LeafMetadata leaf_metadata(const SaveLeaf& leaf);
 
 struct SaveItem {
   std::vector<SaveLeaf> leaves;
+  // Every process has all leaves, and can fetch any of their elements: of several each writes a share of the chunks. No leaf has parts
+  // or is in memory.
+  bool dealt = false;
   std::string custom_metadata;  // JSON text; "" for none
   std::string rich_types;       // the tree with its tuples (tree/rich_types.h); "" to leave that out
   // Called when all values are written, before the tree's metadata is; may be null.

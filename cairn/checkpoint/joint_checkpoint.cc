@@ -1,6 +1,7 @@
 // joint_checkpoint.cc -- the steps of a save around the writing.
 #include <cairn/checkpoint/commit.h>
 #include <cairn/checkpoint/joint_checkpoint.h>
+#include <cairn/checkpoint/layout.h>
 
 #include <utility>
 #include <vector>
@@ -23,11 +24,23 @@ JointCheckpoint::JointCheckpoint(const std::string& path, const SaveOptions& opt
                                               std::string(as_text(folders[p])) + ", process " + std::to_string(team_.primary()) + " to " +
                                               std::string(as_text(folders[team_.primary()])));
   team_.step("save: temporary directory", Before::kShortWork, [&] {
-    if (!team_.is_primary()) return;
+    if (!team_.is_primary()) {
+      if (options.item) folder_ = join(folder_, *options.item);
+      return;
+    }
     pending_.emplace(path, options, custom_metadata);
     folder_ = pending_->folder();
     if (!team_.alone()) pending_->share();
   });
+}
+
+void JointCheckpoint::give_up() {
+  if (team_.alone()) return;
+  const auto all_here = try_call([&] {
+    team_.step("save: give up", Before::kReadingOrWriting, [] {});
+    return true;
+  });
+  if (all_here && pending_) pending_->remove();
 }
 
 void JointCheckpoint::commit(const std::function<void()>& finalize) {

@@ -19,6 +19,8 @@ class JointCheckpoint {
   [[nodiscard]] const std::string& folder() const { return folder_; }
   // `finalize` is called by the primary, before it commits. Once the checkpoint is in place.
   void commit(const std::function<void()>& finalize);
+  // Behind an error, in all processes. If all come here nobody is writing any more, and the directory goes, unless it is in place.
+  void give_up();
 
  private:
   distributed::Team team_;

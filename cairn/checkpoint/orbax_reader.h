@@ -24,7 +24,7 @@ class OrbaxCheckpoint : public Checkpoint {
   [[nodiscard]] std::string read_string(std::size_t index) const override;
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] std::string random_key_impl(std::size_t index) const override;
-  [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override;
+  [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
 
  private:
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;

@@ -3,7 +3,9 @@
 #include <cairn/base/file.h>
 #include <cairn/checkpoint.h>
 #include <cairn/checkpoint/commit.h>
+#include <cairn/checkpoint/finalize.h>
 #include <cairn/checkpoint/item_writer.h>
+#include <cairn/checkpoint/joint_checkpoint.h>
 #include <cairn/checkpoint/layout.h>
 #include <cairn/checkpoint/metadata.h>
 #include <cairn/checkpoint/save.h>
@@ -93,12 +95,22 @@ void PendingCheckpoint::commit() {
   pending_.commit();
 }
 
-void save_item(const std::string& path, const SaveItem& item, const SaveOptions& options) {
-  PendingCheckpoint pending(path, options);
-  std::unique_ptr<Executor> own;
-  if (options.threads != 0) own = std::make_unique<Executor>(options.threads);
-  write_pytree_item(pending.folder(), item, options, own ? *own : default_executor(), distributed::Team({}));
-  pending.commit();
+void save_item(const std::string& path, const SaveItem& item, const SaveOptions& options, const MultiprocessingOptions& job) {
+  const distributed::Team team(job);
+  JointCheckpoint joint(path, options, "", team);
+  try {
+    std::unique_ptr<Executor> own;
+    if (options.threads != 0) own = std::make_unique<Executor>(options.threads);
+    write_pytree_item(joint.folder(), item, options, own ? *own : default_executor(), team);
+    joint.commit([&] {
+      if (team.alone()) return;
+      check_array_metadatas(joint.folder(), {}, team.count());
+      merge_process_databases(joint.folder(), false);
+    });
+  } catch (...) {
+    joint.give_up();
+    throw;
+  }
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <cairn/checkpoint/commit.h>
 #include <cairn/checkpoint/item_writer.h>
 #include <cairn/checkpoint/metadata.h>
+#include <cairn/distributed.h>
 
 #include <string>
 
@@ -19,6 +20,8 @@ class PendingCheckpoint {
   [[nodiscard]] const std::string& folder() const { return folder_; }
   // Before others write there, too: says in the folder that a save has begun. It stays if it is not committed.
   void share();
+  // Removes it however many share it; they must have ended their writing. Nothing if it is committed.
+  void remove() { pending_.remove_if_not_committed(); }
   // Adds what tells that it is complete, makes it durable, and gives it its name.
   void commit();
 
@@ -29,7 +32,8 @@ class PendingCheckpoint {
   std::string folder_;
 };
 
-// As cairn::save_orbax. The item's own custom metadata counts, not that of the options.
-void save_item(const std::string& path, const SaveItem& item, const SaveOptions& options);
+// As cairn::save_orbax. The item's own custom metadata counts, not that of the options. Several processes save one together, whose
+// leaves are dealt out.
+void save_item(const std::string& path, const SaveItem& item, const SaveOptions& options, const MultiprocessingOptions& job = {});
 
 }  // namespace cairn::checkpoint

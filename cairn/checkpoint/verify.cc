@@ -313,22 +313,30 @@ void verify_surroundings(const Layout& layout, VerifyReport& report) {
     if (item.kind == ItemKind::kOther) verify_other_item(item, report);
 }
 
-VerifyReport OrbaxCheckpoint::verify(const ProgressFn& progress) const {
-  VerifyReport report;
-  verify_surroundings(layout_, report);
+VerifyPart OrbaxCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const {
+  VerifyPart part;
+  const bool first_share = share.index == 0;
+  if (first_share) verify_surroundings(layout_, part.around);
   std::vector<handlers::ArrayCheck> checks;
+  std::vector<std::size_t> tensors;  // beside checks
   for (std::size_t first = 0, i = 0; i < items_.size(); ++i) {
     const std::size_t count = leaf_counts_[i];
-    verify_item(
-        items_[i],
-        {std::span(tensors_).subspan(first, count), std::span(stored_).subspan(first, count), std::span(values_).subspan(first, count)},
-        report);
-    for (std::size_t t = first; t < first + count; ++t)
-      if (stored_[t]) checks.push_back({&*stored_[t], label(t), missing_[t], items_[i].storage != ArrayStorage::kFolders});
+    if (first_share)
+      verify_item(
+          items_[i],
+          {std::span(tensors_).subspan(first, count), std::span(stored_).subspan(first, count), std::span(values_).subspan(first, count)},
+          part.around);
+    for (std::size_t t = first; t < first + count; ++t) {
+      if (!stored_[t]) continue;
+      checks.push_back({&*stored_[t], label(t), missing_[t], items_[i].storage != ArrayStorage::kFolders});
+      tensors.push_back(t);
+    }
     first += count;
   }
-  handlers::verify_arrays(checks, limits(), progress, report);
-  return report;
+  if (first_share) part.around.tensors += checks.size();
+  part.arrays = handlers::verify_arrays(checks, share, limits(), progress);
+  for (CheckedArray& array : part.arrays) array.tensor = tensors[array.tensor];
+  return part;
 }
 
 }  // namespace cairn::checkpoint

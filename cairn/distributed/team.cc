@@ -97,3 +97,11 @@ void Team::step(std::string_view name, Before before, const std::function<void()
 }
 
 }  // namespace cairn::distributed
+
+namespace cairn {
+
+std::vector<Bytes> do_together(const MultiprocessingOptions& job, std::string_view name, const std::function<Bytes()>& work) {
+  return distributed::Team(job).exchange(name, distributed::Before::kReadingOrWriting, work);
+}
+
+}  // namespace cairn

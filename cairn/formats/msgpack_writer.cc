@@ -1,7 +1,7 @@
 // msgpack_writer.cc -- planned msgpack as bytes in memory, or as a file that appears whole or not at all.
 #include <cairn/base/file.h>
+#include <cairn/formats/joint_files.h>
 #include <cairn/formats/msgpack_encoder.h>
-#include <cairn/formats/piece_writer.h>
 #include <cairn/tree/msgpack.h>
 
 #include <algorithm>
@@ -32,18 +32,18 @@ void write_memory(const MsgpackPlan& plan, AtomicFile& file, const ProgressFn& p
   if (progress) progress(plan.size, plan.size);
 }
 
-// What is in memory first; then the fetched arrays, in their order.
-void write_fetched(const MsgpackPlan& plan, std::span<const TensorSource> sources, const FetchFn& fetch, AtomicFile& file,
+// What is in memory first, by the primary; then the fetched arrays, in their order, by all.
+void write_fetched(const MsgpackPlan& plan, std::span<const TensorSource> sources, const FetchFn& fetch, JointFiles& files,
                    const MsgpackWriteOptions& options) {
   std::vector<Placement> placements;
   std::uint64_t at = 0;
   for (const MsgpackRun& run : plan.runs) {
     if (run.place != MsgpackRun::Place::kSource) {
-      file.write_at(at, plan.bytes(run));
+      if (files.is_primary()) files[0].write_at(at, plan.bytes(run));
     } else {
       const TensorSource& source = sources[run.source];
       placements.push_back({.tensor = run.source,
-                            .file = &file,
+                            .file = &files[0],
                             .offset = at,
                             .nbytes = run.size,
                             .begin = run.offset,
@@ -52,7 +52,7 @@ void write_fetched(const MsgpackPlan& plan, std::span<const TensorSource> source
     }
     at += run.size;
   }
-  write_pieces(placements, fetch, {.memory = options.memory, .progress = options.progress, .observe = {}});
+  write_pieces(placements_of(placements, files.share()), fetch, {.memory = options.memory, .progress = options.progress, .observe = {}});
 }
 
 }  // namespace
@@ -76,15 +76,21 @@ void write_msgpack(const std::string& path, const Tree& tree, const MsgpackWrite
 
 void write_msgpack(const std::string& path, const Tree& tree, std::span<const TensorSource> sources, const FetchFn& fetch,
                    const MsgpackWriteOptions& options) {
-  const MsgpackPlan plan = plan_msgpack(tree, sources, options.encoding);
-  if (!options.replace && file_exists(path))
-    throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
-  AtomicFile file(path);
-  if (sources.empty())
-    write_memory(plan, file, options.progress);
-  else
-    write_fetched(plan, sources, fetch, file, options);
-  file.commit();
+  const distributed::Team team(options.multiprocessing);
+  MsgpackPlan plan;
+  team.step("write: plan", distributed::Before::kShortWork, [&] { plan = plan_msgpack(tree, sources, options.encoding); });
+  JointFiles files(team, {path}, [&] {
+    if (!options.replace && file_exists(path))
+      throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+  });
+  files.write([&] {
+    if (!sources.empty())
+      write_fetched(plan, sources, fetch, files, options);
+    else if (files.is_primary())
+      write_memory(plan, files[0], options.progress);
+    return Bytes();
+  });
+  files.commit([](std::deque<AtomicFile>& written) { written.front().commit(); });
 }
 
 }  // namespace cairn

@@ -4,7 +4,7 @@
 #include <cairn/base/checksum.h>
 #include <cairn/base/file.h>
 #include <cairn/formats.h>
-#include <cairn/formats/piece_writer.h>
+#include <cairn/formats/joint_files.h>
 #include <cairn/formats/zip_directory.h>
 
 #include <fmt/format.h>
@@ -124,9 +124,19 @@ class PartChecksums {
     const std::lock_guard lock(mutex_);
     parts_[member][offset] = {crc, bytes.size()};
   }
-  [[nodiscard]] std::uint32_t behind(std::uint32_t header_crc, std::size_t member) const {
-    for (const auto& [offset, part] : parts_[member]) header_crc = crc32_combine(header_crc, part.first, part.second);
-    return header_crc;
+  // The checksums of what this process has written, member by member: u64 member, u32 CRC-32, u64 bytes.
+  [[nodiscard]] Bytes message() const {
+    ByteWriter out;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      std::uint32_t crc = 0;
+      std::uint64_t bytes = 0;
+      for (const auto& [offset, part] : parts_[i]) {
+        crc = crc32_combine(crc, part.first, part.second);
+        bytes += part.second;
+      }
+      if (bytes > 0) out.u64(i).u32(crc).u64(bytes);
+    }
+    return std::move(out).take();
   }
 
  private:
@@ -134,13 +144,18 @@ class PartChecksums {
   std::vector<std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>>> parts_;
 };
 
-}  // namespace
+// Extends the checksums of the members' headers by those of their values, which processes have written one behind the other.
+void add_checksums(std::span<const Bytes> messages, std::vector<Member>& members) {
+  for (Member& m : members) m.crc = crc32(m.header);
+  for (const Bytes& message : messages)
+    for (ByteReader in(message); !in.at_end();) {
+      Member& m = members.at(in.u64());
+      const std::uint32_t crc = in.u32();
+      m.crc = crc32_combine(m.crc, crc, in.u64());
+    }
+}
 
-void write_npz(const std::string& path, const std::vector<TensorSource>& tensors, const FetchFn& fetch, const NpzWriteOptions& options) {
-  if (!options.replace && file_exists(path))
-    throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
-  std::vector<Member> members = lay_out(tensors);
-  AtomicFile file(path);
+std::vector<Placement> place(std::span<const Member> members, std::span<const TensorSource> tensors, AtomicFile& file) {
   std::vector<Placement> placements;
   placements.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -152,21 +167,41 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
                           .element_size = dtype_size(tensors[i].dtype),
                           .cut = tensors[i].cut});
   }
-  PartChecksums checksums(members.size());
-  write_pieces(placements, fetch,
-               {.memory = options.memory,
-                .progress = options.progress,
-                .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) { checksums.add(i, offset, bytes); }});
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    Member& m = members[i];
-    m.crc = checksums.behind(crc32(m.header), i);
-    Bytes front = local_header(m);
-    front.insert(front.end(), m.header.begin(), m.header.end());
-    file.write_at(m.offset, front);
-  }
-  const std::uint64_t end = members.empty() ? 0 : placements.back().offset + placements.back().nbytes;
-  file.write_at(end, directory(members, end));
-  file.commit();
+  return placements;
+}
+
+}  // namespace
+
+void write_npz(const std::string& path, const std::vector<TensorSource>& tensors, const FetchFn& fetch, const NpzWriteOptions& options) {
+  const distributed::Team team(options.multiprocessing);
+  std::vector<Member> members;
+  team.step("write: plan", distributed::Before::kShortWork, [&] { members = lay_out(tensors); });
+  JointFiles files(team, {path}, [&] {
+    if (!options.replace && file_exists(path))
+      throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+  });
+  const std::vector<Placement> placements = place(members, tensors, files[0]);
+  const std::vector<Bytes> checksums = files.write([&] {
+    const std::vector<Placement> mine = placements_of(placements, files.share());
+    PartChecksums parts(members.size());
+    write_pieces(mine, fetch,
+                 {.memory = options.memory,
+                  .progress = options.progress,
+                  .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) { parts.add(mine[i].tensor, offset, bytes); }});
+    return parts.message();
+  });
+  files.commit([&](std::deque<AtomicFile>& written) {
+    AtomicFile& file = written.front();
+    add_checksums(checksums, members);
+    for (const Member& m : members) {
+      Bytes front = local_header(m);
+      front.insert(front.end(), m.header.begin(), m.header.end());
+      file.write_at(m.offset, front);
+    }
+    const std::uint64_t end = members.empty() ? 0 : placements.back().offset + placements.back().nbytes;
+    file.write_at(end, directory(members, end));
+    file.commit();
+  });
 }
 
 }  // namespace cairn

@@ -16,7 +16,7 @@ struct Placement {
   AtomicFile* file = nullptr;
   std::uint64_t offset = 0;  // of its first byte in the file
   std::uint64_t nbytes = 0;  // as fetched
-  std::uint64_t begin = 0;   // which of the tensor's bytes is the first one; not for packed ones
+  std::uint64_t begin = 0;   // which of the tensor's bytes, as fetched, is the first one
   std::size_t element_size = 1;
   std::uint64_t cut = 0;  // TensorSource::cut
   bool packed = false;    // written two 4-bit elements a byte, the first one in the low bits

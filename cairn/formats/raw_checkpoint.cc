@@ -130,8 +130,12 @@ const std::byte* RawCheckpoint::mapped(const RawRun& run, std::shared_ptr<const 
   return map->bytes().data() + run.offset;
 }
 
-VerifyReport RawCheckpoint::verify(const ProgressFn& progress) const {
-  return verify_raw({.tensors = tensors_, .arrays = arrays_, .files = files_, .notes = notes_, .executor = executor()}, progress);
+VerifyPart RawCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const { return verify_raw(contents(), share, progress); }
+
+VerifyReport RawCheckpoint::join_verified(std::vector<VerifyPart> parts) const { return join_raw(contents(), std::move(parts)); }
+
+RawContents RawCheckpoint::contents() const {
+  return {.tensors = tensors_, .arrays = arrays_, .files = files_, .notes = notes_, .executor = executor()};
 }
 
 }  // namespace cairn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/formats/raw_read.h>
+#include <cairn/formats/raw_verify.h>
 #include <cairn/reader.h>
 
 #include <memory>
@@ -35,10 +36,12 @@ class RawCheckpoint final : public Checkpoint {
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] Tree structure() const override { return structure_ ? *structure_ : Checkpoint::structure(); }
   // Every byte is read; arrays without a checksum are listed as unprotected.
-  [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override;
+  [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
+  [[nodiscard]] VerifyReport join_verified(std::vector<VerifyPart> parts) const override;
 
  private:
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
+  [[nodiscard]] RawContents contents() const;
   // What comes behind the reading of stored bytes: checksums of arrays that are read whole, then byte order.
   void finish_read(const ReadRequest& request) const;
   [[nodiscard]] const std::byte* mapped(const RawRun& run, std::shared_ptr<const void>& owner) const;

@@ -1,15 +1,19 @@
 // raw_verify.cc -- reads every byte, in pieces and by several threads.
 #include <cairn/base/checksum.h>
+#include <cairn/base/work_line.h>
 #include <cairn/formats/raw_verify.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <set>
+#include <string>
+#include <utility>
 
 namespace cairn {
 namespace {
@@ -32,43 +36,85 @@ std::uint32_t combined(Executor& executor, std::uint64_t size, const std::functi
   return crc;
 }
 
+Finding damage_of(const RawContents& contents, std::size_t tensor, std::uint64_t offset, const std::string& message) {
+  const RawArray& array = contents.arrays[tensor];
+  return {.severity = Severity::kDamage,
+          .tensor = contents.tensors[tensor].name,
+          .file = contents.files[array.runs.empty() ? 0 : array.runs.front().file].path(),
+          .offset = offset,
+          .message = message};
+}
+
+struct Piece {
+  std::size_t tensor;
+  RawRun run;
+};
+
+// What this process is to read, and what it has found there.
 class Check {
  public:
-  Check(const RawContents& contents, const ProgressFn& progress) : c_(contents), progress_(progress) {}
+  Check(const RawContents& contents, WorkShare share, const ProgressFn& progress) : c_(contents), share_(share), progress_(progress) {}
 
-  VerifyReport run() {
-    report_.findings = c_.notes;
-    report_.tensors = c_.tensors.size();
-    for (std::size_t i = 0; i < c_.tensors.size(); ++i) add(i);
-    pieces_crc_.resize(pieces_.size());
+  VerifyPart run() {
+    if (share_.index == 0) {
+      part_.around.findings = c_.notes;
+      part_.around.tensors = c_.tensors.size();
+    }
+    deal();
+    failed_.resize(pieces_.size());
+    crcs_.resize(pieces_.size());
     c_.executor.for_each(pieces_.size(), [&](std::size_t p) { read_piece(p); });
-    c_.executor.for_each(streams_.size(), [&](std::size_t s) { read_stream(streams_[s]); });
-    compare_checksums();
-    return std::move(report_);
+    c_.executor.for_each(streams_.size(), [&](std::size_t s) { read_stream(part_.arrays[streams_[s]]); });
+    add_pieces();
+    return std::move(part_);
   }
 
  private:
-  struct Piece {
-    std::size_t tensor;
-    RawRun run;
-  };
+  void deal() {
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < c_.tensors.size(); ++i) total += weight_of(i);
+    WorkLine line(share_, total);
+    for (std::size_t i = 0; i < c_.tensors.size(); ++i) add(i, line);
+  }
+  [[nodiscard]] std::uint64_t weight_of(std::size_t i) const {
+    return WorkLine::weight(c_.arrays[i].stream ? c_.tensors[i].nbytes : bytes_in_runs(c_.arrays[i]));
+  }
 
-  void add(std::size_t i) {
+  // Its pieces, as if there were one more before them that stands for the array itself: who has that one says what is so of all of it.
+  void add(std::size_t i, WorkLine& line) {
     const TensorInfo& info = c_.tensors[i];
     const RawArray& array = c_.arrays[i];
-    if (!info.is_described()) return damage(i, 0, info.error);
-    if (info.is_array() && !array.checksum && !array.stream) report_.unprotected.push_back(info.name);
-    if (array.stream) {
-      streams_.push_back(i);
-      total_ += info.nbytes;
-      ++report_.chunks;
-    }
+    std::uint64_t pieces = 1;
+    if (info.is_described() && !array.stream)
+      for (const RawRun& run : array.runs) pieces += (run.length + kPiece - 1) / kPiece;
+    const auto mine = line.next(weight_of(i), pieces);
+    if (mine.empty()) return;
+    CheckedArray& checked = part_.arrays.emplace_back();
+    checked.tensor = i;
+    if (mine.begin == 0) add_whole(i, checked);
+    if (!info.is_described()) return;
+    std::uint64_t number = 1;
     for (const RawRun& run : array.runs) {
-      ++report_.chunks;
-      total_ += run.length;
-      for (std::uint64_t at = 0; at < run.length; at += kPiece)
+      for (std::uint64_t at = 0; !array.stream && at < run.length; at += kPiece, ++number) {
+        if (number < mine.begin || number >= mine.end) continue;
         pieces_.push_back({i, {run.file, run.offset + at, std::min(kPiece, run.length - at)}});
+        total_ += pieces_.back().run.length;
+      }
     }
+  }
+
+  void add_whole(std::size_t i, CheckedArray& checked) {
+    const TensorInfo& info = c_.tensors[i];
+    const RawArray& array = c_.arrays[i];
+    if (!info.is_described()) {
+      checked.findings.push_back(damage_of(c_, i, 0, info.error));
+      return;
+    }
+    checked.unprotected = info.is_array() && !array.checksum && !array.stream;
+    checked.chunks = array.runs.size() + (array.stream ? 1 : 0);
+    if (!array.stream) return;
+    streams_.push_back(part_.arrays.size() - 1);
+    total_ += info.nbytes;
   }
 
   void read_piece(std::size_t p) {
@@ -79,74 +125,62 @@ class Check {
       c_.files[piece.run.file].read_into(piece.run.offset, view);
       return true;
     });
-    if (result.ok() && c_.arrays[piece.tensor].checksum) pieces_crc_[p] = crc32(view);
-    const std::lock_guard lock(mutex_);
-    finish(piece.tensor, piece.run.offset, piece.run.length, result);
+    if (!result.ok()) failed_[p] = result.error().message();
+    if (result.ok() && c_.arrays[piece.tensor].checksum) crcs_[p] = crc32(view);
+    report_progress(piece.run.length);
   }
 
-  void read_stream(std::size_t tensor) {
-    const std::uint64_t nbytes = c_.tensors[tensor].nbytes;
+  void read_stream(CheckedArray& checked) {
+    const std::uint64_t nbytes = c_.tensors[checked.tensor].nbytes;
     Bytes scratch(std::min(kStreamPiece, nbytes));
     const auto result = try_call([&] {
       std::uint64_t at = 0;
       do {
         const auto piece = MutableByteView(scratch).first(std::min<std::uint64_t>(scratch.size(), nbytes - at));
-        c_.arrays[tensor].stream->read(c_.files, at, piece);
+        c_.arrays[checked.tensor].stream->read(c_.files, at, piece);
         at += piece.size();
       } while (at < nbytes);
       return true;
     });
-    const std::lock_guard lock(mutex_);
-    finish(tensor, 0, nbytes, result);
-  }
-
-  // With the mutex held.
-  void finish(std::size_t tensor, std::uint64_t offset, std::uint64_t nbytes, const Result<bool>& result) {
     if (result.ok())
-      report_.bytes += nbytes;
+      checked.bytes += nbytes;
     else
-      damage(tensor, offset, result.error().message());
-    done_ += nbytes;
-    if (progress_) progress_(done_, total_);
+      checked.findings.push_back(damage_of(c_, checked.tensor, 0, result.error().message()));
+    report_progress(nbytes);
   }
 
-  // Of arrays of which every piece could be read.
-  void compare_checksums() {
-    std::size_t p = 0;
-    for (std::size_t i = 0; i < c_.tensors.size(); ++i) {
-      std::uint32_t crc = 0;
-      for (; p < pieces_.size() && pieces_[p].tensor == i; ++p) {
-        if (!pieces_crc_[p]) continue;
-        crc = crc32_combine(crc, *pieces_crc_[p], pieces_[p].run.length);
+  void report_progress(std::uint64_t nbytes) {
+    if (!progress_) return;
+    const std::lock_guard lock(mutex_);
+    done_ += nbytes;
+    progress_(done_, total_);
+  }
+
+  // What was found of each piece, to its array.
+  void add_pieces() {
+    auto checked = part_.arrays.begin();
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      const Piece& piece = pieces_[p];
+      while (checked->tensor != piece.tensor) ++checked;
+      if (failed_[p]) {
+        checked->findings.push_back(damage_of(c_, piece.tensor, piece.run.offset, *failed_[p]));
+        continue;
       }
-      const RawArray& array = c_.arrays[i];
-      if (!array.checksum || unread_.contains(i)) continue;
-      const auto result = try_call([&] {
-        check_checksum(array, crc);
-        return true;
-      });
-      if (!result) damage(i, array.runs.empty() ? 0 : array.runs.front().offset, result.error().message());
+      checked->bytes += piece.run.length;
+      checked->crc = crc32_combine(checked->crc, crcs_[p], piece.run.length);
+      checked->crc_bytes += piece.run.length;
     }
   }
 
-  void damage(std::size_t tensor, std::uint64_t offset, const std::string& message) {
-    unread_.insert(tensor);
-    const RawArray& array = c_.arrays[tensor];
-    report_.findings.push_back({.severity = Severity::kDamage,
-                                .tensor = c_.tensors[tensor].name,
-                                .file = c_.files[array.runs.empty() ? 0 : array.runs.front().file].path(),
-                                .offset = offset,
-                                .message = message});
-  }
-
   const RawContents& c_;
+  WorkShare share_;
   const ProgressFn& progress_;
-  VerifyReport report_;
-  std::vector<Piece> pieces_;                             // by tensor, then in order
-  std::vector<std::optional<std::uint32_t>> pieces_crc_;  // beside pieces_, of arrays with a checksum
-  std::vector<std::size_t> streams_;
-  std::set<std::size_t> unread_;
-  std::mutex mutex_;  // guards report_, unread_ and done_ while threads read
+  VerifyPart part_;
+  std::vector<Piece> pieces_;                       // by tensor, then in order
+  std::vector<std::optional<std::string>> failed_;  // beside pieces_: why one could not be read
+  std::vector<std::uint32_t> crcs_;                 // beside pieces_, of arrays with a checksum
+  std::vector<std::size_t> streams_;                // of part_.arrays
+  std::mutex mutex_;                                // guards done_
   std::uint64_t total_ = 0;
   std::uint64_t done_ = 0;
 };
@@ -172,6 +206,38 @@ void check_checksum(const RawArray& array, std::uint32_t of_array) {
                 fmt::format("its bytes are damaged: their CRC-32 is {:08x}, stored is {:08x}", whole, array.checksum->whole));
 }
 
-VerifyReport verify_raw(const RawContents& contents, const ProgressFn& progress) { return Check(contents, progress).run(); }
+VerifyPart verify_raw(const RawContents& contents, WorkShare share, const ProgressFn& progress) {
+  return Check(contents, share, progress).run();
+}
+
+VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts) {
+  VerifyReport report = std::move(parts.front().around);
+  std::vector<CheckedArray> arrays(contents.tensors.size());
+  for (VerifyPart& part : parts)
+    for (CheckedArray& from : part.arrays) {
+      CheckedArray& array = arrays[from.tensor];
+      std::move(from.findings.begin(), from.findings.end(), std::back_inserter(array.findings));
+      array.chunks += from.chunks;
+      array.bytes += from.bytes;
+      array.unprotected = array.unprotected || from.unprotected;
+      array.crc = crc32_combine(array.crc, from.crc, from.crc_bytes);
+    }
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    CheckedArray& array = arrays[i];
+    if (contents.arrays[i].checksum && array.findings.empty()) {  // every piece could be read
+      const auto result = try_call([&] {
+        check_checksum(contents.arrays[i], array.crc);
+        return true;
+      });
+      const auto& runs = contents.arrays[i].runs;
+      if (!result) array.findings.push_back(damage_of(contents, i, runs.empty() ? 0 : runs.front().offset, result.error().message()));
+    }
+    std::move(array.findings.begin(), array.findings.end(), std::back_inserter(report.findings));
+    report.chunks += array.chunks;
+    report.bytes += array.bytes;
+    if (array.unprotected) report.unprotected.push_back(contents.tensors[i].name);
+  }
+  return report;
+}
 
 }  // namespace cairn

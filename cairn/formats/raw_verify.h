@@ -24,6 +24,8 @@ struct RawContents {
   const std::vector<Finding>& notes;  // of opening
   Executor& executor;
 };
-VerifyReport verify_raw(const RawContents& contents, const ProgressFn& progress);
+// What lies around the arrays is said by the first share alone.
+VerifyPart verify_raw(const RawContents& contents, WorkShare share, const ProgressFn& progress);
+VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts);
 
 }  // namespace cairn

@@ -5,7 +5,7 @@
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats.h>
-#include <cairn/formats/piece_writer.h>
+#include <cairn/formats/joint_files.h>
 #include <cairn/formats/safetensors_header.h>
 
 #include <fmt/format.h>
@@ -108,9 +108,9 @@ void refuse_existing(const std::string& path, bool replace) {
     throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
 }
 
-// Sorts a shard as the reference does and writes its header; its tensors join `placements`.
-void place_shard(Shard& shard, std::span<const TensorSource> sources, AtomicFile& file, const SafetensorsWriteOptions& options,
-                 std::vector<Placement>& placements) {
+// Sorts a shard as the reference does and makes its header, which is returned; its tensors join `placements`.
+Bytes place_shard(Shard& shard, std::span<const TensorSource> sources, AtomicFile& file, const SafetensorsWriteOptions& options,
+                  std::vector<Placement>& placements) {
   std::sort(shard.begin(), shard.end(), [&](const Planned& a, const Planned& b) {
     return a.type != b.type ? a.type > b.type : sources[a.source].name < sources[b.source].name;
   });
@@ -121,8 +121,7 @@ void place_shard(Shard& shard, std::span<const TensorSource> sources, AtomicFile
     header.tensors.push_back({source.name, tensor.type, source.shape, at, at + tensor.stored});
     at += tensor.stored;
   }
-  const Bytes encoded = encode_safetensors_header(header);
-  file.append(encoded);
+  Bytes encoded = encode_safetensors_header(header);
   for (std::size_t i = 0; i < shard.size(); ++i) {
     const TensorSource& source = sources[shard[i].source];
     const bool packed = safetensors_types()[shard[i].type].bits == 4;
@@ -134,6 +133,7 @@ void place_shard(Shard& shard, std::span<const TensorSource> sources, AtomicFile
                           .cut = source.cut,
                           .packed = packed});
   }
+  return encoded;
 }
 
 std::string index_text(std::span<const Shard> shards, std::span<const TensorSource> sources, std::span<const std::string> paths) {
@@ -182,27 +182,36 @@ void commit_set(std::deque<AtomicFile>& files, std::span<const std::string> path
 
 std::vector<std::string> write_safetensors(const std::string& path, std::vector<TensorSource> tensors, const FetchFn& fetch,
                                            const SafetensorsWriteOptions& options) {
-  check_metadata(options);
-  std::vector<Shard> shards = split(plan_tensors(tensors), options.max_shard_bytes);
+  const distributed::Team team(options.multiprocessing);
+  std::vector<Shard> shards;
+  team.step("write: plan", distributed::Before::kShortWork, [&] {
+    check_metadata(options);
+    shards = split(plan_tensors(tensors), options.max_shard_bytes);
+  });
   std::vector<std::string> paths = shard_paths(path, shards.size());
   const std::string index = shards.size() > 1 ? std::string(stem(path)) + ".safetensors.index.json" : "";
-  for (const auto& file : paths) refuse_existing(file, options.replace);
-  if (!index.empty()) refuse_existing(index, options.replace);
 
   // All files are complete before the first appears under its name, and the index appears last.
-  std::deque<AtomicFile> files;
-  std::vector<Placement> placements;
-  placements.reserve(tensors.size());
-  for (std::size_t i = 0; i < shards.size(); ++i) place_shard(shards[i], tensors, files.emplace_back(paths[i]), options, placements);
-  write_pieces(placements, fetch, {.memory = options.memory, .progress = options.progress, .observe = {}});
-  if (!index.empty()) {
-    files.emplace_back(index).append(as_bytes(index_text(shards, tensors, paths)));
-    paths.push_back(index);
-  }
-  if (index.empty())
-    files.front().commit();
-  else
-    commit_set(files, paths);
+  JointFiles files(team, paths, [&] {
+    for (const auto& file : paths) refuse_existing(file, options.replace);
+    if (!index.empty()) refuse_existing(index, options.replace);
+  });
+  files.write([&] {
+    std::vector<Placement> placements;
+    placements.reserve(tensors.size());
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      const Bytes header = place_shard(shards[i], tensors, files[i], options, placements);
+      if (files.is_primary()) files[i].write_at(0, header);
+    }
+    write_pieces(placements_of(placements, files.share()), fetch, {.memory = options.memory, .progress = options.progress, .observe = {}});
+    return Bytes();
+  });
+  if (!index.empty()) paths.push_back(index);
+  files.commit([&](std::deque<AtomicFile>& written) {
+    if (index.empty()) return written.front().commit();
+    written.emplace_back(index).append(as_bytes(index_text(shards, tensors, std::span(paths).first(shards.size()))));
+    commit_set(written, paths);
+  });
   return paths;
 }
 

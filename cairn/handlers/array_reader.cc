@@ -2,7 +2,9 @@
 #include <cairn/base/box.h>
 #include <cairn/base/json.h>
 #include <cairn/base/progress_pump.h>
+#include <cairn/base/work_line.h>
 #include <cairn/handlers/array_reader.h>
+#include <cairn/zarr/chunk_grid.h>
 
 #include <algorithm>
 #include <charconv>
@@ -90,12 +92,32 @@ bool is_group(const StorePtr& store, const std::string& key) {
 
 std::uint64_t view_bytes(const MutableArrayView& view) { return static_cast<std::uint64_t>(element_count(view.shape)) * view.element_size; }
 
-void append(VerifyReport&& from, VerifyReport& to) {
-  std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
-  std::move(from.unprotected.begin(), from.unprotected.end(), std::back_inserter(to.unprotected));
-  to.tensors += from.tensors;
-  to.chunks += from.chunks;
-  to.bytes += from.bytes;
+// One array's chunks that are this process's to check.
+struct Task {
+  std::size_t check;
+  zarr::ChunkRun run;
+};
+
+std::int64_t chunks_of(const zarr::ArrayMetadata& metadata) {
+  return element_count(zarr::grid_shape(metadata.shape, metadata.chunk_shape));
+}
+
+// Counted in elements where these have no fixed size.
+std::uint64_t weight_of(const zarr::ArrayMetadata& metadata) {
+  return WorkLine::weight(static_cast<std::uint64_t>(element_count(metadata.shape)) * std::max<std::size_t>(metadata.element_size, 1));
+}
+
+std::vector<Task> tasks_of(std::span<const ArrayCheck> checks, WorkShare share) {
+  std::uint64_t total = 0;
+  for (const auto& check : checks) total += weight_of(check.array->metadata());
+  WorkLine line(share, total);
+  std::vector<Task> tasks;
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    const auto& metadata = checks[i].array->metadata();
+    const auto run = line.next(weight_of(metadata), static_cast<std::uint64_t>(chunks_of(metadata)));
+    if (!run.empty()) tasks.push_back({i, {static_cast<std::int64_t>(run.begin), static_cast<std::int64_t>(run.end)}});
+  }
+  return tasks;
 }
 
 }  // namespace
@@ -195,25 +217,30 @@ void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits,
   if (progress) progress(counter.total, counter.total);
 }
 
-void verify_arrays(std::span<const ArrayCheck> checks, const WorkLimits& limits, const ProgressFn& progress, VerifyReport& report) {
+std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, WorkShare share, const WorkLimits& limits,
+                                        const ProgressFn& progress) {
+  const std::vector<Task> tasks = tasks_of(checks, share);
   Progress counter;
-  for (const auto& check : checks) {
-    const auto& metadata = check.array->metadata();
-    counter.total += static_cast<std::uint64_t>(element_count(metadata.shape)) * metadata.element_size;
+  for (const Task& task : tasks) {
+    const auto& metadata = checks[task.check].array->metadata();
+    const std::uint64_t chunk_bytes = static_cast<std::uint64_t>(element_count(metadata.chunk_shape)) * metadata.element_size;
+    const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(metadata.shape)) * metadata.element_size;
+    counter.total += std::min(bytes, static_cast<std::uint64_t>(task.run.end - task.run.begin) * chunk_bytes);
   }
-  std::vector<VerifyReport> parts(checks.size());
+  std::vector<CheckedArray> found(tasks.size());
   {
     const ProgressPump pump(counter, progress);
     ByteBudget budget(limits.memory);
     Executor& executor = limits.executor != nullptr ? *limits.executor : default_executor();
-    executor.for_each(checks.size(), [&](std::size_t i) {
-      const zarr::ReadContext context{limits.executor, &budget, &counter, checks[i].in_database, nullptr};
-      zarr::verify_array(*checks[i].array, checks[i].label, checks[i].missing, context, parts[i]);
+    executor.for_each(tasks.size(), [&](std::size_t i) {
+      const ArrayCheck& check = checks[tasks[i].check];
+      const zarr::ReadContext context{limits.executor, &budget, &counter, check.in_database, nullptr};
+      found[i] = zarr::verify_array(*check.array, check.label, check.missing, context, tasks[i].run);
+      found[i].tensor = tasks[i].check;
     });
   }
-  for (auto& part : parts) append(std::move(part), report);
-  report.tensors += checks.size();
   if (progress) progress(counter.total, counter.total);
+  return found;
 }
 
 }  // namespace cairn::handlers

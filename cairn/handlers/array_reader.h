@@ -78,7 +78,9 @@ struct ArrayCheck {
   zarr::MissingChunk missing = zarr::MissingChunk::kError;
   bool in_database = false;  // whose nodes have checksums, and so have values inside them
 };
-// Decodes every chunk of every array, in parallel; findings keep the order of `checks`.
-void verify_arrays(std::span<const ArrayCheck> checks, const WorkLimits& limits, const ProgressFn& progress, VerifyReport& report);
+// Decodes every chunk of every array, or those of this share, in parallel. Of arrays of which it has looked at something, in the
+// order of `checks`; `tensor` of each is its place there.
+std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, WorkShare share, const WorkLimits& limits,
+                                        const ProgressFn& progress);
 
 }  // namespace cairn::handlers

@@ -51,6 +51,9 @@ ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions opt
     : arrays_(std::move(arrays)), options_(std::move(options)) {
   opened_.reserve(arrays_.size());
   described_.reserve(arrays_.size());
+  std::uint64_t total = 0;
+  for (const ArrayToWrite& array : arrays_) total += weight_of(array);
+  WorkLine line(options_.share, total);
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const ArrayToWrite& array = arrays_[i];
     in([&] { return array.name; },
@@ -63,7 +66,7 @@ ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions opt
          }
          described_.push_back(&found->second);
          opened_.emplace_back(nullptr, array.name, found->second.metadata);
-         add_portions(i);
+         add_portions(i, line);
        });
   }
   std::stable_sort(portions_.begin(), portions_.end(),
@@ -84,6 +87,8 @@ ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
   }
   return {array.dtype, array.shape, array.piece, target, array.shard_axes, array.write_chunk_shape, array.read_chunk_shape};
 }
+
+std::uint64_t ArrayWriter::weight_of(const ArrayToWrite& array) const { return WorkLine::weight(bytes_of(array.shape, array.dtype)); }
 
 ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
   zarr::NewArray made;
@@ -128,7 +133,7 @@ std::string ArrayWriter::metadata_key(std::size_t array) const {
   return key.empty() ? zarr::ZarrArray::metadata_key(name, options_.zarr_format) : zarr::ZarrArray::key_prefix(name) + key;
 }
 
-void ArrayWriter::add_portions(std::size_t number) {
+void ArrayWriter::add_portions(std::size_t number, WorkLine& line) {
   const ArrayToWrite& array = arrays_[number];
   if (array.parts != nullptr) {
     for (const ArrayPart& part : *array.parts) {
@@ -140,6 +145,7 @@ void ArrayWriter::add_portions(std::size_t number) {
     }
     return;
   }
+  if (options_.share.count > 1) return add_dealt(number, line);
   progress_.total += bytes_of(array.shape, array.dtype);
   Box whole = Box::whole(array.shape);
   if (whole.empty()) return;
@@ -147,6 +153,22 @@ void ArrayWriter::add_portions(std::size_t number) {
     portions_.push_back({number, std::move(whole), 0});
   else
     add_slabs(number, whole);
+}
+
+// The chunks that are this process's, in as few boxes as they make.
+void ArrayWriter::add_dealt(std::size_t number, WorkLine& line) {
+  const ArrayToWrite& array = arrays_[number];
+  const Shape& chunk = chunk_shape(number);
+  const Shape grid = zarr::grid_shape(array.shape, chunk);
+  const auto run = line.next(weight_of(array), static_cast<std::uint64_t>(element_count(grid)));
+  for (Box& box : boxes_of_run(grid, static_cast<std::int64_t>(run.begin), static_cast<std::int64_t>(run.end))) {
+    for (std::size_t d = 0; d < box.rank(); ++d) {
+      box.origin[d] *= chunk[d];
+      box.shape[d] = std::min(box.shape[d] * chunk[d], array.shape[d] - box.origin[d]);
+    }
+    progress_.total += bytes_of(box.shape, array.dtype);
+    add_slabs(number, box);
+  }
 }
 
 // A box that is fetched: at once if that fits into the memory.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/base/executor.h>
+#include <cairn/base/work_line.h>
 #include <cairn/compression.h>
 #include <cairn/reader.h>
 #include <cairn/zarr/write_array.h>
@@ -49,6 +50,8 @@ struct ArrayWriteOptions {
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes beside the arrays
   Executor* executor = nullptr;                    // null: the process's
   ProgressFn progress;
+  // Of arrays that are fetched, this share of the chunks is written here, and the rest by others that plan the same arrays.
+  WorkShare share = {};
 };
 
 // Fills boxes of arrays whose data is null; `tensor` is the position of the array. The requests are the callee's to change.
@@ -98,7 +101,9 @@ class ArrayWriter {
   [[nodiscard]] Described describe(const Kind& kind) const;
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;
   [[nodiscard]] std::string metadata_key(std::size_t array) const;
-  void add_portions(std::size_t number);
+  [[nodiscard]] std::uint64_t weight_of(const ArrayToWrite& array) const;
+  void add_portions(std::size_t number, WorkLine& line);
+  void add_dealt(std::size_t number, WorkLine& line);
   void add_slabs(std::size_t number, const Box& box);
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
   void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);

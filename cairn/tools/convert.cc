@@ -3,10 +3,12 @@
 #include <cairn/tools.h>
 
 #include <cairn/base/box.h>
+#include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
 #include <cairn/tools/convert_msgpack.h>
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
+#include <cairn/tools/joint.h>
 #include <cairn/tools/json_text.h>
 #include <cairn/tools/stream.h>
 
@@ -84,10 +86,23 @@ class Fetcher {
   Buffer scratch_;
 };
 
+// A number for what will be written, so that processes that mean different things do not write one file.
+std::uint32_t plan_hash(const ConvertPlan& plan) {
+  std::string text = plan.report.format;
+  for (const TensorSource& to : plan.targets)
+    text.append("\n").append(to.name).append(" ").append(dtype_name(to.dtype)).append(shape_text(to.shape)).append(std::to_string(to.cut));
+  return crc32c(as_bytes(text));
+}
+
 }  // namespace
 
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options) {
-  ConvertPlan plan = plan_conversion(source, target, options);
+  const distributed::Team team(options.multiprocessing);
+  ConvertPlan plan;
+  agree(team, "convert: plan", [&] {
+    plan = plan_conversion(source, target, options);
+    return leaves_hash(source) ^ plan_hash(plan);
+  });
   if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {
     write_orbax(source, plan, target, options);
@@ -99,6 +114,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
   if (plan.report.format == "npz") {
     NpzWriteOptions write;
     write.replace = options.replace;
+    write.multiprocessing = options.multiprocessing;
     write.memory = plan.memory;
     write.progress = options.progress;
     write_npz(target, plan.targets, fetch, write);
@@ -109,6 +125,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
   } else {
     SafetensorsWriteOptions write;
     write.replace = options.replace;
+    write.multiprocessing = options.multiprocessing;
     write.max_shard_bytes = options.max_shard_bytes;
     write.memory = plan.memory;
     write.progress = options.progress;

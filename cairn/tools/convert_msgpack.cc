@@ -1,4 +1,5 @@
 // convert_msgpack.cc -- a plan of a conversion as a tree to be serialized, with the arrays yet to be fetched.
+#include <cairn/distributed/team.h>
 #include <cairn/tools/convert_msgpack.h>
 #include <cairn/tree/leaf_value.h>
 
@@ -96,7 +97,10 @@ void write_as_msgpack(const PlannedSource& from, const std::string& target, cons
   write.replace = options.replace;
   write.memory = from.plan.memory;
   write.progress = options.progress;
-  write_msgpack(target, make_tree(from), from.plan.targets, fetch, write);
+  write.multiprocessing = options.multiprocessing;
+  Tree tree;
+  distributed::Team(options.multiprocessing).step("convert: leaves", distributed::Before::kShortWork, [&] { tree = make_tree(from); });
+  write_msgpack(target, tree, from.plan.targets, fetch, write);
 }
 
 }  // namespace cairn

@@ -1,11 +1,17 @@
 // convert_orbax.cc -- a plan of a conversion as leaves to be saved; their elements are read when the writer asks for them.
+#include <cairn/base/work_line.h>
 #include <cairn/checkpoint/save.h>
+#include <cairn/distributed/team.h>
 #include <cairn/tools/convert_orbax.h>
+#include <cairn/zarr/chunk_grid.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace cairn {
 namespace {
+
+constexpr std::uint64_t kCrumbs = 8;  // how much smaller than wanted a chunk may become
 
 void place(const Relayout& relayout, checkpoint::SaveLeaf& leaf) {
   if (!relayout.piece.empty()) leaf.write_shape = relayout.piece;
@@ -40,6 +46,26 @@ checkpoint::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan
   return leaf;
 }
 
+// Processes write chunks, so the others would wait for who has one that is larger than a share. Such a chunk is cut: of a host array
+// anywhere between rows; of a device array, whose chunks divide its pieces, where that does not make crumbs.
+void cut_for(const distributed::Team& team, std::uint64_t share_bytes, const ConvertOptions& options, checkpoint::SaveLeaf& leaf) {
+  const auto most = std::max(share_bytes, kLeastPart);
+  Shape piece = leaf.write_shape.empty() ? leaf.shape : leaf.write_shape;
+  const auto bytes = [&] { return static_cast<std::uint64_t>(element_count(piece)) * dtype_size(leaf.dtype); };
+  if (team.alone() || bytes() <= most) return;
+  if (leaf.kind == "jax.Array") {
+    const auto target = std::min(options.chunk_bytes.value_or(INT64_MAX), static_cast<std::int64_t>(most));
+    piece = zarr::choose_chunk_shape(leaf.shape, piece, dtype_size(leaf.dtype), {.bytes = target, .shard_axes = {}});
+    if (bytes() * kCrumbs > most) leaf.chunk_bytes = target;
+    return;
+  }
+  for (std::int64_t& extent : piece) {
+    const std::uint64_t row = bytes() / static_cast<std::uint64_t>(extent);
+    extent = std::clamp<std::int64_t>(static_cast<std::int64_t>(most / std::max<std::uint64_t>(row, 1)), 1, extent);
+  }
+  leaf.write_shape = std::move(piece);
+}
+
 SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options) {
   SaveOptions save;
   save.use_ocdbt = plan.report.format != "orbax-files";
@@ -61,14 +87,21 @@ void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::s
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key_path_less(plan.paths[a], plan.paths[b]); });
   checkpoint::SaveItem item;
+  item.dealt = true;
   item.leaves.reserve(order.size());
-  for (const std::size_t number : order) item.leaves.push_back(make_leaf(source, plan, number));
+  const distributed::Team team(options.multiprocessing);
+  team.step("convert: leaves", distributed::Before::kShortWork, [&] {
+    for (const std::size_t number : order) {
+      checkpoint::SaveLeaf& leaf = item.leaves.emplace_back(make_leaf(source, plan, number));
+      if (leaf.is_array()) cut_for(team, plan.report.bytes / team.count(), options, leaf);
+    }
+  });
   item.custom_metadata = source.info().custom_metadata;
   item.fetch = [&](std::span<ReadRequest> requests) {
     for (ReadRequest& request : requests) request.tensor = plan.indices[order[request.tensor]];
     source.read(requests, {});
   };
-  checkpoint::save_item(target, item, save_options(plan, options));
+  checkpoint::save_item(target, item, save_options(plan, options), options.multiprocessing);
 }
 
 }  // namespace cairn

@@ -3,10 +3,13 @@
 
 #include <cairn/base/box.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/work_line.h>
 #include <cairn/tools/diff_values.h>
+#include <cairn/tools/joint.h>
 #include <cairn/tools/stream.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <deque>
 #include <mutex>
@@ -48,13 +51,40 @@ class ValueComparison {
   ValueComparison(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options, DiffReport& report)
       : a_(a), b_(b), options_(options), report_(report) {}
 
-  void run(const std::vector<Job>& jobs) {
-    for (const Job& job : jobs) total_ += bytes_of(job, element_count(a_.tensors()[job.a].shape));
-    for (const Job& job : jobs) add(job);
+  // Compares this share of all values.
+  void run(const std::vector<Job>& jobs, WorkShare share) {
+    std::uint64_t weights = 0;
+    for (const Job& job : jobs) weights += WorkLine::weight(bytes_of(job));
+    WorkLine line(share, weights);
+    std::vector<Range> ranges;
+    for (const Job& job : jobs) {
+      ranges.push_back(range_of(job, line, weights / share.count));
+      total_ += bytes_of(job, ranges.back().end - ranges.back().begin);
+    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) add(jobs[i], ranges[i]);
     finish_batch();
   }
+  [[nodiscard]] std::uint64_t bytes_of(const Job& job) const { return bytes_of(job, element_count(a_.tensors()[job.a].shape)); }
 
  private:
+  // Elements of a job.
+  struct Range {
+    std::int64_t begin = 0, end = 0;
+  };
+
+  // Cut between rows of chunks, if these are not too much for one process.
+  Range range_of(const Job& job, WorkLine& line, std::uint64_t share_bytes) const {
+    const TensorInfo& a = a_.tensors()[job.a];
+    const std::int64_t count = element_count(a.shape);
+    const Box whole = Box::whole(a.shape);
+    const auto most = static_cast<std::int64_t>(std::max<std::uint64_t>(share_bytes / bytes_of(job, 1), 1));
+    std::int64_t cut = std::max(cut_elements(a, whole, most), cut_elements(b_.tensors()[job.b], whole, most));
+    cut *= static_cast<std::int64_t>(least_part(bytes_of(job, cut)));
+    const auto mine = line.next(WorkLine::weight(bytes_of(job)), static_cast<std::uint64_t>((count + cut - 1) / cut));
+    const auto element = [&](std::uint64_t part) { return std::min(count, static_cast<std::int64_t>(part) * cut); };
+    return {element(mine.begin), element(mine.end)};
+  }
+
   static std::uint64_t bytes_of(const Job& job, std::int64_t count) {
     return static_cast<std::uint64_t>(count) * (job.rule.size_a + job.rule.size_b);
   }
@@ -80,14 +110,13 @@ class ValueComparison {
   }
   static std::int64_t chunk_elements(const TensorInfo& t) { return t.chunk_shape.empty() ? 1 : element_count(t.chunk_shape); }
 
-  void add(const Job& job) {
-    const std::int64_t count = element_count(a_.tensors()[job.a].shape);
-    const std::int64_t most = std::min(piece_of(job), count);
-    for (std::int64_t begin = 0; begin < count; begin += most) {
-      const std::int64_t n = std::min(most, count - begin);
+  void add(const Job& job, const Range& range) {
+    const std::int64_t most = piece_of(job);
+    for (std::int64_t begin = range.begin; begin < range.end; begin += most) {
+      const std::int64_t n = std::min(most, range.end - begin);
       if (!batch_.empty() && batch_bytes_ + bytes_of(job, n) > std::min(options_.memory, kBatchBytes)) finish_batch();
       if (failed(job)) {
-        done_ += bytes_of(job, count - begin);
+        done_ += bytes_of(job, range.end - begin);
         return;
       }
       batch_.push_back({&job, begin, n, 0, 0});
@@ -165,7 +194,6 @@ class ValueComparison {
     std::vector<std::pair<const Piece*, std::size_t>> blocks;
     for (const Piece& piece : batch_) {
       if (failed(*piece.job)) continue;
-      report_.bytes += bytes_of(*piece.job, piece.count);
       for (std::size_t at = 0; at < static_cast<std::size_t>(piece.count); at += kBlock) blocks.emplace_back(&piece, at);
     }
     std::mutex mutex;
@@ -296,8 +324,40 @@ class Pairing {
   std::vector<Job> jobs_;
 };
 
+// What this process has found of the values.
+std::vector<ComparedLeaf> compared(const std::vector<Job>& jobs, const DiffReport& report) {
+  std::vector<ComparedLeaf> out;
+  for (const Job& job : jobs) {
+    const LeafDiff& leaf = report.leaves[job.leaf];
+    if (leaf.values || !leaf.a.error.empty() || !leaf.b.error.empty()) out.push_back({job.leaf, leaf.a.error, leaf.b.error, leaf.values});
+  }
+  return out;
+}
+
+// What all processes have found: what stands in the way of reading as the first of them says it.
+void join(const std::vector<Bytes>& said, const std::vector<Job>& jobs, DiffReport& report) {
+  for (const Job& job : jobs) {
+    LeafDiff& leaf = report.leaves[job.leaf];
+    leaf.values.reset();
+    leaf.a.error.clear();
+    leaf.b.error.clear();
+  }
+  for (const Bytes& message : said)
+    for (ComparedLeaf& found : decode_compared(message)) {
+      LeafDiff& leaf = report.leaves.at(found.leaf);
+      if (leaf.a.error.empty() && leaf.b.error.empty()) {
+        leaf.a.error = std::move(found.error_a);
+        leaf.b.error = std::move(found.error_b);
+      }
+      if (!found.values) continue;
+      if (!leaf.values) leaf.values.emplace();
+      merge(*leaf.values, *found.values, 0);
+    }
+}
+
 // What has come out for a leaf, all things compared.
 void conclude(LeafDiff& leaf) {
+  if (!leaf.a.error.empty() || !leaf.b.error.empty()) leaf.values.reset();  // how far they were compared says nothing
   if (leaf.values) (leaf.values->different > 0 ? leaf.differs : leaf.noted).emplace_back("values");
   if (leaf.state != LeafState::kSame) return;
   if (!leaf.a.error.empty() || !leaf.b.error.empty())
@@ -338,9 +398,21 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   for (const double tolerance : {options.rtol, options.atol})
     if (!(tolerance >= 0) || std::isinf(tolerance))
       throw Error(Code::kInvalidArgument, "a tolerance is a finite number that is not negative, but it is " + std::to_string(tolerance));
+  const distributed::Team team(options.multiprocessing);
   DiffReport report;
-  const std::vector<Job> jobs = Pairing(a, b, options, report).run();
-  ValueComparison(a, b, options, report).run(jobs);
+  std::vector<Job> jobs;
+  agree(team, "diff: leaves", [&] {
+    jobs = Pairing(a, b, options, report).run();
+    return leaves_hash(a) ^ std::rotl(leaves_hash(b), 1);
+  });
+  ValueComparison values(a, b, options, report);
+  const std::vector<Bytes> said = team.exchange("diff: values", distributed::Before::kReadingOrWriting, [&] {
+    values.run(jobs, share_of(team));
+    return team.alone() ? Bytes() : encode_compared(compared(jobs, report));
+  });
+  if (!team.alone()) join(said, jobs, report);
+  for (const Job& job : jobs)
+    if (report.leaves[job.leaf].a.error.empty() && report.leaves[job.leaf].b.error.empty()) report.bytes += values.bytes_of(job);
   for (LeafDiff& leaf : report.leaves) {
     conclude(leaf);
     ++count_of(report, leaf.state);

@@ -3,6 +3,7 @@
 
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
+#include <cairn/tools/joint.h>
 #include <cairn/tools/json_text.h>
 
 #include <algorithm>
@@ -103,9 +104,8 @@ ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
 }  // namespace
 
 ReshardReport reshard(const Checkpoint& source, const std::string& target, const ReshardOptions& options) {
-  check_options(options);
+  const distributed::Team team(options.multiprocessing);
   ConvertOptions convert;
-  convert.format = format_of(source, options);
   convert.compression = options.compression;
   convert.chunk_bytes = options.chunk_bytes;
   convert.target_file_bytes = options.target_file_bytes;
@@ -113,8 +113,16 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target, const
   convert.replace = options.replace;
   convert.memory = options.memory;
   convert.progress = options.progress;
-  ConvertPlan plan = plan_conversion(source, target, convert);
-  ReshardReport report = place_all(source, options, plan);
+  convert.multiprocessing = options.multiprocessing;
+  ConvertPlan plan;
+  ReshardReport report;
+  agree(team, "reshard: plan", [&] {
+    check_options(options);
+    convert.format = format_of(source, options);
+    plan = plan_conversion(source, target, convert);
+    report = place_all(source, options, plan);
+    return leaves_hash(source);
+  });
   if (!options.dry_run) {
     write_orbax(source, plan, target, convert);
     plan.report.files = {target};

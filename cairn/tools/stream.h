@@ -9,9 +9,6 @@
 
 namespace cairn {
 
-// Elements [begin, end) of an array in C order as boxes that follow each other: at most 2 * rank - 1 of them.
-std::vector<Box> boxes_of_run(std::span<const std::int64_t> shape, std::int64_t begin, std::int64_t end);
-
 // Where to cut the elements of `box` into runs of at most about `most`: at multiples of this many. A row of stored chunks
 // along the first dimension that has more than one element if that is not too much (no chunk is decoded twice then), else
 // the longest row of elements that is not. At least 1.

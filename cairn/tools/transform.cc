@@ -98,7 +98,12 @@ class TransformedCheckpoint final : public Checkpoint {
   [[nodiscard]] std::string random_key_impl(std::size_t index) const override {
     return leaves_[index].computed ? "" : source_->random_key_impl(leaves_[index].source);
   }
-  [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override { return source_->verify(progress); }
+  [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override {
+    return source_->verify_part(share, progress);
+  }
+  [[nodiscard]] VerifyReport join_verified(std::vector<VerifyPart> parts) const override {
+    return source_->join_verified(std::move(parts));
+  }
 
  private:
   [[nodiscard]] TensorInfo tensor_of(const KeyPath& path, const TransformedLeaf& leaf) const {

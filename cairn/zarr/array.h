@@ -9,6 +9,8 @@
 #include <cairn/verify_report.h>
 #include <cairn/zarr/codec_chain.h>
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -140,9 +142,15 @@ struct BoxRead {
 // in parallel under the budget. Large raw chunks that land contiguously are read straight into their destination.
 void read_boxes(std::span<const BoxRead> reads, const ReadContext& context = {});
 
-// Reads and decodes every chunk of the array and adds what is wrong to `report` (tensor = label): missing chunks,
+// Some chunks of an array, in C order.
+struct ChunkRun {
+  std::int64_t begin = 0;
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();  // or as many as there are
+};
+// Reads and decodes every chunk of the array, or those of a run, and says what is wrong (tensor = label): missing chunks,
 // undecodable ones, failed checksums; and whether every chunk is covered by some checksum (else `unprotected`).
-// Counts chunks and stored bytes; tensors are the caller's to count. Never throws for damage.
-void verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing, const ReadContext& context, VerifyReport& report);
+// Counts chunks and stored bytes. Never throws for damage.
+CheckedArray verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing, const ReadContext& context,
+                          const ChunkRun& run = {});
 
 }  // namespace cairn::zarr

@@ -22,8 +22,6 @@ constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;  // raw chunks are loo
 
 constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;  // decoded bytes of a chunk of strings, at least
 
-// An array with this much damage is lost; listing more helps nobody.
-constexpr std::size_t kMaxFindings = 1000;
 constexpr std::int64_t kBatch = std::int64_t{1} << 14U;  // chunks between two looks at how much damage there is
 // More chunks than any checkpoint has; a hostile shape must not keep us busy for years.
 constexpr std::int64_t kMaxChunks = std::int64_t{1} << 28U;
@@ -53,8 +51,8 @@ class Verifier {
   Verifier(const ZarrArray& array, MissingChunk missing, const ReadContext& context)
       : array_(array), metadata_(array.metadata()), missing_(missing), context_(context) {}
 
-  void run();
-  void add_to(VerifyReport& report, const std::string& label);
+  void run(const ChunkRun& run);
+  CheckedArray take(const std::string& label);
 
  private:
   void check_chunk(std::int64_t number, const std::vector<std::int64_t>& position);
@@ -86,10 +84,12 @@ class Verifier {
   std::vector<std::pair<std::int64_t, Finding>> found_;  // with the number of the chunk
 };
 
-void Verifier::run() {
+void Verifier::run(const ChunkRun& run) {
   const Shape grid = grid_shape(metadata_.shape, metadata_.chunk_shape);
   const std::int64_t chunks = element_count(grid);
+  const std::int64_t end = std::min(chunks, run.end);
   if (chunks > kMaxChunks) {
+    if (run.begin > 0) return;  // said by who has the first one
     found_.push_back({0,
                       {.severity = Severity::kNote,
                        .tensor = {},
@@ -99,22 +99,21 @@ void Verifier::run() {
     return;
   }
   Executor& executor = context_.executor ? *context_.executor : default_executor();
-  for (std::int64_t first = 0; first < chunks && found_.size() < kMaxFindings; first += kBatch)
-    executor.for_each(static_cast<std::size_t>(std::min(kBatch, chunks - first)), [&](std::size_t i) {
+  for (std::int64_t first = run.begin; first < end && found_.size() < kMostFindings; first += kBatch)
+    executor.for_each(static_cast<std::size_t>(std::min(kBatch, end - first)), [&](std::size_t i) {
       const std::int64_t number = first + static_cast<std::int64_t>(i);
       check_chunk(number, grid_position(grid, number));
     });
 }
 
-void Verifier::add_to(VerifyReport& report, const std::string& label) {
+CheckedArray Verifier::take(const std::string& label) {
+  CheckedArray checked{.chunks = chunks_, .bytes = bytes_, .unprotected = unprotected_};
   std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [number, finding] : found_) {
     finding.tensor = label;
-    report.findings.push_back(std::move(finding));
+    checked.findings.push_back(std::move(finding));
   }
-  report.chunks += chunks_;
-  report.bytes += bytes_;
-  if (unprotected_) report.unprotected.push_back(label);
+  return checked;
 }
 
 Box Verifier::inside_array(const std::vector<std::int64_t>& position) const {
@@ -256,7 +255,7 @@ void Verifier::damage(const Piece& piece, const std::string& message) {
                   .offset = in_file ? piece.value.offset : 0,
                   .message = piece.name + ": " + message};
   const std::lock_guard lock(mutex_);
-  if (found_.size() < kMaxFindings) found_.emplace_back(piece.chunk, std::move(finding));
+  if (found_.size() < kMostFindings) found_.emplace_back(piece.chunk, std::move(finding));
 }
 
 void Verifier::checked(const Piece& piece) {
@@ -265,11 +264,11 @@ void Verifier::checked(const Piece& piece) {
 
 }  // namespace
 
-void verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing, const ReadContext& context,
-                  VerifyReport& report) {
+CheckedArray verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing, const ReadContext& context,
+                          const ChunkRun& run) {
   Verifier verifier(array, missing, context);
-  verifier.run();
-  verifier.add_to(report, label);
+  verifier.run(run);
+  return verifier.take(label);
 }
 
 }  // namespace cairn::zarr

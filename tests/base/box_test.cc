@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <numeric>
 
 namespace cairn {
 namespace {
@@ -92,6 +93,46 @@ TEST(View, MakeViewCountsItsBytes) {
   error_of(Code::kInvalidArgument, [&] { make_view(ByteView(bytes), DType::kComplex128, {1}); });
   error_of(Code::kInvalidArgument, [&] { make_view(ByteView(bytes), DType::kOpaque, {1}); });
 }
+
+// The flat index of each element of a box, in C order.
+std::vector<std::int64_t> elements_of(const Box& box, const Shape& shape) {
+  std::vector<std::int64_t> elements;
+  const std::int64_t n = element_count(box.shape);
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int64_t rest = i;
+    std::int64_t stride = 1;
+    std::int64_t flat = 0;
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      flat += (box.origin[d] + rest % box.shape[d]) * stride;
+      rest /= box.shape[d];
+      stride *= shape[d];
+    }
+    elements.push_back(flat);
+  }
+  return elements;
+}
+
+TEST(BoxesOfRun, CoverEveryRunOnceInOrderWithFewBoxes) {
+  for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 4}, Shape{2, 3, 4}, Shape{1, 5, 1}, Shape{4, 1, 3, 2}, Shape{2, 2, 2, 2}}) {
+    const std::int64_t n = element_count(shape);
+    for (std::int64_t begin = 0; begin < n; ++begin) {
+      for (std::int64_t end = begin; end <= n; ++end) {
+        const auto boxes = boxes_of_run(shape, begin, end);
+        EXPECT_LE(boxes.size(), 2 * shape.size() + 1);
+        std::vector<std::int64_t> seen;
+        for (const Box& box : boxes) {
+          const auto elements = elements_of(box, shape);
+          seen.insert(seen.end(), elements.begin(), elements.end());
+        }
+        std::vector<std::int64_t> wanted(static_cast<std::size_t>(end - begin));
+        std::iota(wanted.begin(), wanted.end(), begin);
+        ASSERT_EQ(seen, wanted) << shape_text(shape) << " " << begin << ":" << end;
+      }
+    }
+  }
+}
+
+TEST(BoxesOfRun, NothingOfAnEmptyArray) { EXPECT_TRUE(boxes_of_run(Shape{3, 0}, 0, 0).empty()); }
 
 }  // namespace
 }  // namespace cairn

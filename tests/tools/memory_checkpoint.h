@@ -88,7 +88,7 @@ class MemoryCheckpoint : public Checkpoint {
   }
   [[nodiscard]] std::string read_string(std::size_t index) const override { return strings_.at(index); }
   [[nodiscard]] std::optional<Array> try_view(std::size_t) const override { return std::nullopt; }
-  [[nodiscard]] VerifyReport verify(const ProgressFn&) const override { return {}; }
+  [[nodiscard]] VerifyPart verify_part(WorkShare, const ProgressFn&) const override { return {}; }
 
   mutable std::atomic<std::uint64_t> reads{0};
   mutable std::atomic<std::uint64_t> elements_read{0};

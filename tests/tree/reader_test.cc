@@ -47,7 +47,7 @@ class MemoryCheckpoint : public Checkpoint {
   }
   std::string read_string(std::size_t index) const override { return bytes_[index]; }
   std::optional<Array> try_view(std::size_t) const override { return std::nullopt; }
-  VerifyReport verify(const ProgressFn&) const override { return {}; }
+  VerifyPart verify_part(WorkShare, const ProgressFn&) const override { return {}; }
 
  private:
   CheckpointInfo info_;

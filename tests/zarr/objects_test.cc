@@ -19,8 +19,9 @@ const std::vector<GoldenArray>& object_arrays() {
 }
 
 VerifyReport verify(const StorePtr& store) {
-  VerifyReport report;
-  verify_array(ZarrArray::open(store, "a"), "a", MissingChunk::kError, {}, report);
+  CheckedArray checked = verify_array(ZarrArray::open(store, "a"), "a", MissingChunk::kError, {});
+  VerifyReport report{.findings = std::move(checked.findings), .chunks = checked.chunks, .bytes = checked.bytes};
+  if (checked.unprotected) report.unprotected.emplace_back("a");
   return report;
 }
 

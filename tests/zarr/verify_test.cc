@@ -14,8 +14,9 @@ using testing::BuiltArray;
 using testing::Packing;
 
 VerifyReport verify(const ZarrArray& array, MissingChunk missing = MissingChunk::kError, const ReadContext& context = {}) {
-  VerifyReport report;
-  verify_array(array, "label", missing, context, report);
+  CheckedArray checked = verify_array(array, "label", missing, context);
+  VerifyReport report{.findings = std::move(checked.findings), .chunks = checked.chunks, .bytes = checked.bytes};
+  if (checked.unprotected) report.unprotected.emplace_back("label");
   return report;
 }
 
