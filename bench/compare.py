@@ -22,9 +22,10 @@ import sys
 import time
 
 from cases import BENCH, CAIRN, HERE, READ_AIMS, ROOT, read_cases
+from joint_cases import JOINT_AIMS, joint_cases
 from save_cases import SAVE_AIMS, save_cases
 
-AIMS = READ_AIMS + SAVE_AIMS
+AIMS = READ_AIMS + SAVE_AIMS + JOINT_AIMS
 
 
 # ---- running ----
@@ -182,7 +183,7 @@ def main():
     scale = "quick" if options.quick else "full"
     rounds = options.rounds or (2 if options.quick else 5)
     data = (options.data or ROOT / "build" / "bench-data").resolve() / scale
-    everything = read_cases(data, scale) + save_cases(data, scale)
+    everything = read_cases(data, scale) + save_cases(data, scale) + joint_cases(data)
     cases = [case for case in everything if any(fnmatch.fnmatch(case.name, pattern) for pattern in options.only or ["*"])]
     if not cases:
         sys.exit(f"no such case; there are {', '.join(case.name for case in everything)}")

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from cases import CAIRN, SCALES
+from cases import CAIRN, HERE, SCALES
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -112,6 +112,10 @@ def save_cairn(path, tree):
     subprocess.run([CAIRN.parent / "save_bench", "save", path.with_name("model.safetensors"), path], stdout=subprocess.DEVNULL, check=True)
 
 
+def save_two(path, tree):
+    subprocess.run([sys.executable, HERE / "joint_peers.py", "save", "2", path.with_name("model.safetensors"), path], stdout=subprocess.DEVNULL, check=True)
+
+
 FORMS = {
     "orbax": lambda path, tree: save_orbax(path, tree),
     "orbax_raw": lambda path, tree: save_orbax(path, tree, use_compression=False),
@@ -119,6 +123,7 @@ FORMS = {
     "torch.pt": save_torch,
     "model.safetensors": save_safetensors,
     "cairn": save_cairn,
+    "orbax_two": save_two,
 }
 
 
@@ -133,7 +138,7 @@ def make(folder, name, scale, wanted):
     done = folder / name / "done"
     facts = json.loads(done.read_text()) if done.exists() else {}
     made = facts.get("forms", [])
-    if "cairn" in wanted:
+    if wanted & {"cairn", "orbax_two"}:
         wanted.add("model.safetensors")
     missing = [form for form in FORMS if form in wanted and form not in made]
     if not missing:

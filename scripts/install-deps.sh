@@ -4,9 +4,9 @@
 set -euo pipefail
 
 packages=(build-essential cmake ninja-build make pkg-config git ccache
-          libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libisal-dev libxxhash-dev libpcre2-dev rapidjson-dev libfmt-dev libcli11-dev
+          libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libsnappy-dev libisal-dev libxxhash-dev libpcre2-dev rapidjson-dev libfmt-dev libcli11-dev
           libopenmpi-dev openmpi-bin
-          libgtest-dev libgmock-dev libbenchmark-dev
+          libgtest-dev libgmock-dev libbenchmark-dev libleveldb-dev
           clang libclang-rt-14-dev clang-format clang-tidy
           python3 python3-venv
           zsh fish)  # the tests press keys in them

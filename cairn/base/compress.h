@@ -25,6 +25,9 @@ Bytes decompress(Codec codec, ByteView in, std::uint64_t max_size);
 // The same for exactly one zstd frame with nothing behind it: what an OCDBT node body must be.
 Bytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size);
 
+// Decodes one block of snappy, without any framing, whose decoded size must be <= max_size.
+Bytes decompress_snappy(ByteView in, std::uint64_t max_size);
+
 // Fills its argument with the next bytes of an encoded value; all of it, unless the value ends. Returns how many.
 using ByteSource = std::function<std::size_t(MutableByteView)>;
 // As decompress_into for a value that is one zstd frame, `encoded_size` bytes that `source` hands out piece by piece, so
