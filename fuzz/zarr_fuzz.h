@@ -48,10 +48,7 @@ inline int fuzz_metadata(const char* key, const std::uint8_t* data, std::size_t 
     check_text(array.metadata());
     if (line < size)
       store->write(array.chunk_key(std::vector<std::int64_t>(array.metadata().shape.size(), 0)), as_bytes(input.substr(line + 1)));
-    if (element_count(array.metadata().shape) < 10000) {
-      VerifyReport report;
-      verify_array(array, "", MissingChunk::kFill, {}, report);
-    }
+    if (element_count(array.metadata().shape) < 10000) verify_array(array, "", MissingChunk::kFill, {});
     (void)array.try_view();
     read_corner(array);
   } catch (const Error&) {  // refused, as most inputs must be

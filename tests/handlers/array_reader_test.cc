@@ -145,12 +145,14 @@ TEST(ArrayReader, VerifiesAllAndKeepsTheirOrder) {
   const StoredArrays arrays = open_arrays(store, {2}, tensors);
   const std::vector<ArrayCheck> checks = {{&*arrays[0], "a", zarr::MissingChunk::kError, false},
                                           {&*arrays[1], "b", zarr::MissingChunk::kError, false}};
-  VerifyReport report;
-  verify_arrays(checks, {}, {}, report);
-  ASSERT_EQ(report.findings.size(), 2U);
-  EXPECT_EQ(report.findings[0].tensor, "a");  // its second chunk is missing
-  EXPECT_EQ(report.findings[1].tensor, "b");  // its first one is too long
-  EXPECT_EQ(report.tensors, 2U);
+  const std::vector<CheckedArray> checked = verify_arrays(checks, {}, {}, {});
+  ASSERT_EQ(checked.size(), 2U);
+  ASSERT_EQ(checked[0].findings.size(), 1U);
+  EXPECT_EQ(checked[0].findings[0].tensor, "a");  // its second chunk is missing
+  ASSERT_EQ(checked[1].findings.size(), 1U);
+  EXPECT_EQ(checked[1].findings[0].tensor, "b");  // its first one is too long
+  EXPECT_EQ(checked[0].tensor, 0U);
+  EXPECT_EQ(checked[1].tensor, 1U);
 }
 
 }  // namespace

@@ -115,8 +115,7 @@ void check_view(const GoldenArray& golden, const StorePtr& store) {
 }
 
 void check_verify(const GoldenArray& golden, const StorePtr& store) {
-  VerifyReport report;
-  verify_array(ZarrArray::open(store, "a"), "label", missing_of(golden), {}, report);
+  const CheckedArray report = verify_array(ZarrArray::open(store, "a"), "label", missing_of(golden), {});
   for (const Finding& finding : report.findings) ADD_FAILURE() << finding.message;
   EXPECT_EQ(report.chunks == 0, golden.expected.empty() || (golden.fill && golden.keys.size() == 1));
 }

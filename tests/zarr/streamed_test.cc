@@ -74,10 +74,9 @@ TEST_P(Streamed, StridedDestinationsAndVerifyingWorkToo) {
   copy_elements(cairn::as_const(view), make_view(MutableByteView(out), DType::kUint32, shape_));
   EXPECT_TRUE(out == array_.elements());
 
-  VerifyReport report;
-  verify_array(array_.open(), "a", MissingChunk::kError, context_, report);
+  const CheckedArray report = verify_array(array_.open(), "a", MissingChunk::kError, context_);
   EXPECT_TRUE(report.findings.empty());
-  EXPECT_EQ(report.unprotected.empty(), GetParam().packing == Packing::kZstdChecksum);
+  EXPECT_EQ(!report.unprotected, GetParam().packing == Packing::kZstdChecksum);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipes, Streamed, ::testing::ValuesIn(kRecipes),
