@@ -56,9 +56,7 @@ cairn::PyTreeCheckpointHandlerOptions options_of(const Process& process) {
   return options;
 }
 
-cairn::NamedSharding rows(const Process& process) {
-  return {cairn::make_mesh({static_cast<std::int64_t>(process.count)}, {"d"}), {{"d"}}};
-}
+cairn::NamedSharding rows(const Process& process) { return {cairn::make_mesh({static_cast<std::int64_t>(process.count)}, {"d"}), {{"d"}}}; }
 
 void wait_for_all(const Process& process) {
   if (process.job) process.job->barrier("bench", cairn::Coordinator::kDefaultTimeout);
@@ -94,7 +92,8 @@ Done save(const Process& process, const std::string& data, const std::string& ta
 Done restore(const Process& process, const std::string& path) {
   Done done;
   cairn::Tree::Dict args;
-  for (const cairn::TensorInfo& info : cairn::open(path)->tensors()) {
+  const auto stored = cairn::open(path);
+  for (const cairn::TensorInfo& info : stored->tensors()) {
     cairn::ArrayRestoreArgs wanted;
     wanted.sharding = rows(process);
     args.emplace_back(info.name, cairn::Tree(cairn::CustomLeaf::of(std::move(wanted))));
@@ -107,7 +106,8 @@ Done restore(const Process& process, const std::string& path) {
   done.end = now();
   for (const auto& entry : cairn::flatten(back))
     for (const auto& shard : entry.value.custom<cairn::ShardedArray>()->shards)
-      done.bytes += static_cast<std::uint64_t>(cairn::element_count(shard.box.shape)) * cairn::dtype_size(entry.value.custom<cairn::ShardedArray>()->dtype);
+      done.bytes += static_cast<std::uint64_t>(cairn::element_count(shard.box.shape)) *
+                    cairn::dtype_size(entry.value.custom<cairn::ShardedArray>()->dtype);
   return done;
 }
 

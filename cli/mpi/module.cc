@@ -14,6 +14,7 @@ class LaunchedJob final : public Coordinator {
  public:
   [[nodiscard]] std::size_t process_index() const override { return job_->process_index(); }
   [[nodiscard]] std::size_t process_count() const override { return job_->process_count(); }
+  [[nodiscard]] std::uint64_t max_value_bytes() const override { return job_->max_value_bytes(); }
   void barrier(std::string_view name, Timeout timeout) override { job_->barrier(name, timeout); }
   Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) override {
     return job_->broadcast(name, value, root, timeout);
