@@ -112,8 +112,8 @@ inline void expect_shards(const Tree& restored, const Replicated& model, std::si
       EXPECT_EQ(array->shards[i].device_id, expected.shards[i].device_id);
       EXPECT_EQ(array->shards[i].box, expected.shards[i].box);
       EXPECT_EQ(array->shards[i].replica, expected.shards[i].replica);
-      const auto copied = [&](const ArrayShard& shard) {
-        Array out = Array::allocate(of.first.dtype(), shard.box.shape);
+      const auto copied = [dtype = array->dtype](const ArrayShard& shard) {
+        Array out = Array::allocate(dtype, shard.box.shape);
         copy_elements(std::get<HostMemory>(shard.source).view, out.mutable_view());
         return out;
       };
