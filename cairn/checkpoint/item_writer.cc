@@ -182,8 +182,10 @@ class ItemWriting {
       std::string description = "pieces of " + shape_text(piece_shape(leaf)) + " as " + writer_of(place).metadata_text(place.array);
       if (!leaf.random_key_impl.empty()) description += ", a PRNG key of " + leaf.random_key_impl;
       if (leaf.in_replica_folder) description += ", in the replicas' database";
-      if (item_.dealt) agreement.add(place.name, std::move(description), {}, {}, {}, false);
-      if (leaf.parts) agreement.add(place.name, std::move(description), leaf.shape, piece_shape(leaf), *leaf.parts, team_.is_primary());
+      if (item_.dealt)
+        agreement.add(place.name, std::move(description), {}, {}, {}, false);
+      else if (leaf.parts)
+        agreement.add(place.name, std::move(description), leaf.shape, piece_shape(leaf), *leaf.parts, team_.is_primary());
     }
   }
 
