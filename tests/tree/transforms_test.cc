@@ -3,7 +3,7 @@
 #include <cairn/transforms.h>
 #include <gmock/gmock.h>
 
-#include <chrono>
+#include <ctime>
 
 namespace cairn {
 namespace {
@@ -198,9 +198,10 @@ TEST(Transforms, ManyRenamesAreFast) {
     to.emplace_back("new" + std::to_string(n), i(-1));
     transforms.emplace_back("new" + std::to_string(n), rename("old" + std::to_string(n)));
   }
-  const auto begin = std::chrono::steady_clock::now();
+  const auto processor_seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  const double begin = processor_seconds();
   const Tree out = apply_transforms(dict(std::move(from)), dict(std::move(to)), std::move(transforms));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));  // some 0.1 s; each with each: many
+  EXPECT_LT(processor_seconds() - begin, 20);  // some 0.1 s, 2 s with sanitizers; each with each: minutes, however idle the machine
   EXPECT_EQ(text(out.dict()->at(777).second), "777");
 }
 
