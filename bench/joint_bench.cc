@@ -9,7 +9,6 @@
 // those of all processes together.
 #include <cairn/cairn.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,18 +21,14 @@
 #include <string>
 #include <vector>
 
+#include "process_memory.h"
+
 namespace {
 
 namespace fs = std::filesystem;
 
 // Of the same clock in all processes.
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-std::uint64_t peak_rss() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
 
 // What a process did, told to its parent.
 struct Done {
@@ -127,7 +122,7 @@ pid_t start(std::size_t index, std::size_t count, const std::string& meeting, co
     Process process{.index = index, .count = count, .job = nullptr};
     if (count > 1) process.job = cairn::files_coordinator({.directory = meeting, .process_index = index, .process_count = count});
     Done done = run(process, words);
-    done.peak = peak_rss();
+    done.peak = bench::peak_rss();
     status = ::write(pipe, &done, sizeof(done)) == sizeof(done) ? 0 : 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "joint_bench: process {}: {}\n", index, error.what());

@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -28,6 +27,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "process_memory.h"
 
 namespace {
 
@@ -210,10 +211,8 @@ Figures run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) try {
   const Figures figures = run({argv + 1, argv + argc});
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
   fmt::print("{{\"seconds\": {:.6f}, \"read_seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}}}\n", figures.seconds, figures.read_seconds,
-             figures.bytes, usage.ru_maxrss * 1024);
+             figures.bytes, bench::peak_rss());
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "restore_bench: {}\n", error.what());

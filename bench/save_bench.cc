@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 #include <isa-l/crc.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,11 +22,12 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "process_memory.h"
 
 namespace {
 
@@ -38,20 +38,6 @@ constexpr std::size_t kPiece = std::size_t{4} << 20U;
 constexpr std::size_t kHuge = std::size_t{2} << 20U;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-std::uint64_t peak_rss() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
-
-std::uint64_t rss() {
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t size = 0;
-  std::uint64_t resident = 0;
-  statm >> size >> resident;
-  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-}
 
 struct Figures {
   double seconds = 0;
@@ -130,7 +116,7 @@ cairn::SaveOptions options_of(const std::vector<std::string>& words) {
 Figures save(const std::string& data, const std::string& target, const cairn::SaveOptions& options) {
   cairn::save(target + "-first", cairn::Tree(std::int64_t{1}), options);  // as the peers do: what the first use sets up
   const cairn::Tree tree = tree_of(data);
-  Figures figures{.seconds = 0, .bytes = tree_bytes(tree), .rss_before = rss()};
+  Figures figures{.seconds = 0, .bytes = tree_bytes(tree), .rss_before = bench::rss()};
   const auto start = Clock::now();
   cairn::save(target, tree, options);
   figures.seconds = seconds_since(start);
@@ -197,7 +183,7 @@ Figures run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) try {
   const Figures figures = run({argv + 1, argv + argc});
-  const std::uint64_t peak = peak_rss();
+  const std::uint64_t peak = bench::peak_rss();
   fmt::print("{{\"seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}, \"beyond_data\": {}}}\n", figures.seconds, figures.bytes, peak,
              peak - figures.rss_before);
   return 0;

@@ -11,7 +11,6 @@
 // trees alone. FOLDER is best in memory: the disk is not what is looked at here.
 #include <cairn/cairn.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +29,8 @@
 #include <utility>
 #include <vector>
 
+#include "process_memory.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -38,20 +39,6 @@ double processor_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
-
-std::uint64_t peak_rss() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
-
-std::uint64_t rss() {
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t size = 0;
-  std::uint64_t resident = 0;
-  statm >> size >> resident;
-  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 // What the process has read and written so far, in whatever way but mapping.
@@ -157,10 +144,10 @@ std::uint64_t save(const Scale& scale, const std::string& path, Arrivals& arriva
   std::mt19937 random(1);
   std::generate(values.begin(), values.end(), [&] { return static_cast<float>(random()); });
   const cairn::Mesh mesh = cairn::make_mesh({scale.processes}, {"d"});
-  const std::uint64_t before = rss();
+  const std::uint64_t before = bench::rss();
   std::vector<cairn::Tree> trees;
   for (std::int64_t p = 0; p < scale.processes; ++p) trees.push_back(tree_of(scale, p, mesh, values));
-  const std::uint64_t trees_rss = rss() - before;
+  const std::uint64_t trees_rss = bench::rss() - before;
   std::vector<std::jthread> processes;
   for (auto& process : cairn::threads_as_processes(trees.size()))
     processes.emplace_back([&, timed = std::make_shared<Timed>(std::move(process), arrivals)] {
@@ -188,7 +175,7 @@ void run(const Scale& scale, const fs::path& folder) {
   fs::remove_all(path);
   Arrivals arrivals;
   const std::uint64_t trees_rss = save(scale, path, arrivals);
-  const std::uint64_t peak = peak_rss();
+  const std::uint64_t peak = bench::peak_rss();
   const double own = restore(scale, path, [&](std::int64_t i) {
     return cairn::ExplicitSharding{{{.device_id = 0, .box = box_of(scale, i, scale.processes / 2)}}};
   });

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 
+#include "tests/support/forwarding_coordinator.h"
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 
@@ -18,22 +19,14 @@ namespace {
 using testing::FailsWith;
 
 // A coordinator that looks at what is delivered, and may be one that can only gather.
-class Watched final : public Coordinator {
+class Watched final : public testing::ForwardingCoordinator {
  public:
-  Watched(std::shared_ptr<Coordinator> of, bool only_gathers) : of_(std::move(of)), only_gathers_(only_gathers) {}
-  [[nodiscard]] std::size_t process_index() const override { return of_->process_index(); }
-  [[nodiscard]] std::size_t process_count() const override { return of_->process_count(); }
-  void barrier(std::string_view name, Timeout timeout) override { of_->barrier(name, timeout); }
-  Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) override {
-    return of_->broadcast(name, value, root, timeout);
-  }
-  std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
-    return of_->all_gather(name, value, timeout);
-  }
+  Watched(std::shared_ptr<Coordinator> of, bool only_gathers) : ForwardingCoordinator(std::move(of)), only_gathers_(only_gathers) {}
   std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
     ++meetings;
     longest = std::max<std::uint64_t>(longest, value.size());
-    auto came = only_gathers_ ? Coordinator::deliver(name, value, between, timeout) : of_->deliver(name, value, between, timeout);
+    auto came =
+        only_gathers_ ? Coordinator::deliver(name, value, between, timeout) : ForwardingCoordinator::deliver(name, value, between, timeout);
     std::uint64_t together = 0;
     for (const Bytes& bytes : came) together += bytes.size();
     most_at_once = std::max(most_at_once, together);
@@ -43,7 +36,6 @@ class Watched final : public Coordinator {
   std::uint64_t meetings = 0, longest = 0, most_at_once = 0, all = 0;  // bytes
 
  private:
-  std::shared_ptr<Coordinator> of_;
   bool only_gathers_;
 };
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/forwarding_coordinator.h"
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/same_bytes.h"
@@ -592,25 +593,15 @@ TEST(SingleReplica, AReaderThatHangsIsNamedWhenTheTimeIsOver) {
 }
 
 // A coordinator that breaks off at the n-th delivery.
-class Breaking final : public Coordinator {
+class Breaking final : public testing::ForwardingCoordinator {
  public:
-  Breaking(Job of, int deliveries) : of_(std::move(of)), left_(deliveries) {}
-  [[nodiscard]] std::size_t process_index() const override { return of_->process_index(); }
-  [[nodiscard]] std::size_t process_count() const override { return of_->process_count(); }
-  void barrier(std::string_view name, Timeout timeout) override { of_->barrier(name, timeout); }
-  Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) override {
-    return of_->broadcast(name, value, root, timeout);
-  }
-  std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
-    return of_->all_gather(name, value, timeout);
-  }
+  Breaking(Job of, int deliveries) : ForwardingCoordinator(std::move(of)), left_(deliveries) {}
   std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
     if (left_-- == 0) throw Error(Code::kUnavailable, "this process ends here");
-    return of_->deliver(name, value, between, timeout);
+    return ForwardingCoordinator::deliver(name, value, between, timeout);
   }
 
  private:
-  Job of_;
   int left_;
 };
 
