@@ -93,6 +93,7 @@ class ProtoWriter {
     out_.varint(number << 3U | 2U).varint(value.size()).bytes(value);
     return *this;
   }
+  ProtoWriter& text(std::uint32_t number, std::string_view value) { return value.empty() ? *this : message(number, as_bytes(value)); }
   [[nodiscard]] ByteView view() const { return out_.view(); }
   [[nodiscard]] Bytes take() && { return std::move(out_).take(); }
 
