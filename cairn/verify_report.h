@@ -42,7 +42,7 @@ struct CheckedArray {
   std::vector<Finding> findings;  // in the order of its chunks
   std::uint64_t chunks = 0, bytes = 0;
   bool unprotected = false;
-  std::uint32_t crc = 0;  // CRC-32 of `crc_bytes` bytes, where the format has one of the whole
+  std::uint32_t crc = 0;  // of `crc_bytes` bytes, where the format has a checksum of the whole
   std::uint64_t crc_bytes = 0;
 };
 // What one process has found: of several the first checks what is around the arrays, each a share of the arrays.

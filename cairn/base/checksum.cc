@@ -10,17 +10,34 @@ namespace {
 
 // Polynomials over GF(2) of degree below 32, reflected: bit 31 is the coefficient of 1.
 constexpr std::uint32_t kIeee = 0xedb88320;
+constexpr std::uint32_t kCastagnoli = 0x82f63b78;
 constexpr std::uint32_t kOne = std::uint32_t{1} << 31U;
 
-std::uint32_t times_x(std::uint32_t p) { return (p >> 1U) ^ ((p & 1U) != 0 ? kIeee : 0); }
+template <std::uint32_t kModulus>
+std::uint32_t times_x(std::uint32_t p) {
+  return (p >> 1U) ^ ((p & 1U) != 0 ? kModulus : 0);
+}
 
+template <std::uint32_t kModulus>
 std::uint32_t times(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (std::uint32_t bit = kOne; bit != 0; bit >>= 1U) {
     if ((a & bit) != 0) product ^= b;
-    b = times_x(b);
+    b = times_x<kModulus>(b);
   }
   return product;
+}
+
+// B behind A multiplies A's polynomial by x^(8 * length); powers by repeated squaring.
+template <std::uint32_t kModulus>
+std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
+  std::uint32_t power = kOne;
+  std::uint32_t square = kOne >> 8U;  // x^8
+  for (; length_b != 0; length_b >>= 1U) {
+    if ((length_b & 1U) != 0) power = times<kModulus>(power, square);
+    square = times<kModulus>(square, square);
+  }
+  return times<kModulus>(a, power) ^ b;
 }
 
 }  // namespace
@@ -54,15 +71,8 @@ std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) {
 
 std::uint32_t adler32(ByteView bytes) { return isal_adler32(1, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()); }
 
-std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
-  // B behind A multiplies A's polynomial by x^(8 * length); powers by repeated squaring.
-  std::uint32_t power = kOne;
-  std::uint32_t square = kOne >> 8U;  // x^8
-  for (; length_b != 0; length_b >>= 1U) {
-    if ((length_b & 1U) != 0) power = times(power, square);
-    square = times(square, square);
-  }
-  return times(a, power) ^ b;
-}
+std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) { return combine<kCastagnoli>(a, b, length_b); }
+
+std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) { return combine<kIeee>(a, b, length_b); }
 
 }  // namespace cairn

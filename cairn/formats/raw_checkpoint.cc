@@ -11,12 +11,6 @@
 namespace cairn {
 namespace {
 
-// What the elements must be aligned to so that a program may look at them in place.
-std::size_t alignment(const TensorInfo& info) {
-  if (info.dtype == DType::kOpaque) return 1;
-  return dtype_kind(info.dtype) == DTypeKind::kComplex ? info.element_size / 2 : info.element_size;
-}
-
 // An array that is stored with its first dimension changing fastest is, with all dimensions reversed, one in C order.
 class Transposed {
  public:
@@ -45,7 +39,7 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
       files_(std::move(contents.files)),
       structure_(std::move(contents.structure)),
       memory_(options.memory),
-      maps_(files_.size()) {
+      maps_(files_) {
   auto& leaves = contents.leaves;
   if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
   tensors_.reserve(leaves.size());
@@ -89,8 +83,8 @@ void RawCheckpoint::finish_read(const ReadRequest& request) const {
     in([&] { return info.name; },
        [&] {
          const bool as_stored = !array.fortran && request.out.contiguous();
-         check_checksum(array,
-                        as_stored ? checksum_of(executor(), {request.out.data, info.nbytes}) : checksum_of(executor(), files_, array));
+         check_checksum(
+             array, as_stored ? checksum_of(executor(), array, {request.out.data, info.nbytes}) : checksum_of(executor(), files_, array));
        });
   // Nothing to be read is checked, too.
   if (array.stream && info.nbytes == 0) in([&] { return info.name; }, [&] { array.stream->read(files_, 0, {}); });
@@ -114,20 +108,7 @@ std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {
   const RawArray& array = arrays_[index];
   if (!info.is_array() || !info.error.empty()) return std::nullopt;
   if (array.packed || array.fortran || array.big_endian || array.runs.size() != 1) return std::nullopt;
-  std::shared_ptr<const void> owner;
-  const std::byte* data = mapped(array.runs.front(), owner);
-  if (data == nullptr || reinterpret_cast<std::uintptr_t>(data) % alignment(info) != 0) return std::nullopt;
-  return Array(info.dtype, info.element_size, info.shape, std::move(owner), data);
-}
-
-const std::byte* RawCheckpoint::mapped(const RawRun& run, std::shared_ptr<const void>& owner) const {
-  const std::lock_guard lock(map_mutex_);
-  auto& map = maps_[run.file];
-  if (!map) map = MappedFile::of(files_[run.file]);
-  // The file may have been cut short since it was opened.
-  if (map->bytes().size() < run.length || run.offset > map->bytes().size() - run.length) return nullptr;
-  owner = map;
-  return map->bytes().data() + run.offset;
+  return maps_.view(info, array.runs.front());
 }
 
 VerifyPart RawCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const { return verify_raw(contents(), share, progress); }

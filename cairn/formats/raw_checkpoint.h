@@ -3,10 +3,10 @@
 
 #include <cairn/formats/raw_read.h>
 #include <cairn/formats/raw_verify.h>
+#include <cairn/formats/raw_view.h>
 #include <cairn/reader.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,7 +44,6 @@ class RawCheckpoint final : public Checkpoint {
   [[nodiscard]] RawContents contents() const;
   // What comes behind the reading of stored bytes: checksums of arrays that are read whole, then byte order.
   void finish_read(const ReadRequest& request) const;
-  [[nodiscard]] const std::byte* mapped(const RawRun& run, std::shared_ptr<const void>& owner) const;
   [[nodiscard]] Executor& executor() const { return own_executor_ ? *own_executor_ : default_executor(); }
 
   CheckpointInfo info_;
@@ -55,8 +54,7 @@ class RawCheckpoint final : public Checkpoint {
   std::vector<RawArray> arrays_;  // beside tensors_
   std::uint64_t memory_;
   std::unique_ptr<Executor> own_executor_;
-  mutable std::mutex map_mutex_;
-  mutable std::vector<std::shared_ptr<const MappedFile>> maps_;  // beside files_, made when first wanted
+  RawMaps maps_;  // of files_
 };
 
 }  // namespace cairn

@@ -1,6 +1,7 @@
 // raw_read.cc -- the plan: small contiguous boxes are sorted and read in scattered groups; all others are cut into pieces
 // of bounded extent in the file, read directly where that is possible and else gathered through scratch memory.
 #include <cairn/base/box.h>
+#include <cairn/base/checksum.h>
 #include <cairn/formats/raw_read.h>
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMaxPiece = std::uint64_t{8} << 20U;
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
+constexpr std::size_t kSumBlock = std::size_t{512} << 10U;
 constexpr std::uint64_t kMinPiece = std::uint64_t{64} << 10U;
 // Boxes up to this size are worth grouping with their neighbours; a larger one is worth a system call of its own.
 constexpr std::uint64_t kSmall = std::uint64_t{256} << 10U;
@@ -275,6 +277,11 @@ class BulkRead {
     } catch (const Error&) {
       for (const Segment& segment : group) read_segment(file, segment);  // so that the message names the tensor
     }
+    for (const Segment& segment : group) {
+      const RawRead& read = reads_[segment.read];
+      const std::uint64_t begin = segment.where.offset - read.array->runs.front().offset;
+      if (read.sums != nullptr) add_sum(read, begin, {read.out->data, segment.where.length});
+    }
     return bytes;
   }
 
@@ -301,28 +308,44 @@ class BulkRead {
     const std::uint64_t extent = extent_in_file(piece.shape, g.strides, out.element_size);
     const std::uint64_t payload = static_cast<std::uint64_t>(element_count(piece.shape)) * out.element_size;
     if (extent == payload && out.contiguous() && !read.array->packed) {
-      read_raw_bytes(*context_.files, *read.array, first, {out.data, payload});
+      read_in_place(read, first, {out.data, payload});
       return payload;
     }
     Buffer scratch = scratch_.take();
     const std::uint64_t runs = payload / std::min(g.run, payload);
     if (read.array->packed || read.array->stream || extent - payload <= runs * kGapBytes)
-      read_through(*read.array, first, {scratch.data(), extent}, out, g.strides);
+      read_through(read, first, {scratch.data(), extent}, out, g.strides);
     else
       gather_runs(*read.array, first, {scratch.data(), payload}, out, g);
     scratch_.give(std::move(scratch));
     return payload;
   }
 
+  static void add_sum(const RawRead& read, std::uint64_t first, ByteView bytes) {
+    read.sums->add(first, bytes.size(), read.array->checksum->of(bytes));
+  }
+
+  // A block at a time where there is a checksum: it is still in the cache then.
+  void read_in_place(const RawRead& read, std::uint64_t first, MutableByteView out) {
+    while (!out.empty()) {
+      const MutableByteView block = out.first(read.sums == nullptr ? out.size() : std::min<std::size_t>(out.size(), kSumBlock));
+      read_raw_bytes(*context_.files, *read.array, first, block);
+      if (read.sums != nullptr) add_sum(read, first, block);
+      first += block.size();
+      out = out.subspan(block.size());
+    }
+  }
+
   // Reads everything from the first element to the last one, and picks.
-  void read_through(const RawArray& array, std::uint64_t first, MutableByteView all, const MutableArrayView& out,
+  void read_through(const RawRead& read, std::uint64_t first, MutableByteView all, const MutableArrayView& out,
                     const std::vector<std::int64_t>& strides) {
+    const RawArray& array = *read.array;
     if (array.packed) {
       const MutableByteView packed(all.data() + all.size(), (first + all.size() + 1) / 2 - first / 2);
       read_raw_bytes(*context_.files, array, first / 2, packed);
       unpack_nibbles(packed, first % 2 == 1, all);
     } else {
-      read_raw_bytes(*context_.files, array, first, all);
+      read_in_place(read, first, all);
     }
     copy_elements(ArrayView{all.data(), out.dtype, out.element_size, out.shape, strides}, out);
   }
@@ -358,6 +381,31 @@ class BulkRead {
 };
 
 }  // namespace
+
+std::uint32_t RawChecksum::of(ByteView bytes) const { return kind == Kind::kCrc32 ? crc32(bytes) : crc32c(bytes); }
+
+std::uint32_t RawChecksum::combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) const {
+  return kind == Kind::kCrc32 ? crc32_combine(a, b, length_b) : crc32c_combine(a, b, length_b);
+}
+
+void RawSums::add(std::uint64_t offset, std::uint64_t length, std::uint32_t crc) {
+  const std::lock_guard lock(mutex_);
+  parts_.push_back({offset, length, crc});
+}
+
+std::optional<std::uint32_t> RawSums::of_all(const RawChecksum& checksum, std::uint64_t size) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Part> parts = parts_;
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.offset < b.offset; });
+  std::uint64_t end = 0;
+  std::uint32_t crc = 0;
+  for (const Part& part : parts) {
+    if (part.offset != end) return std::nullopt;
+    crc = end == 0 ? part.crc : checksum.combine(crc, part.crc, part.length);
+    end += part.length;
+  }
+  return end == size ? std::optional(crc) : std::nullopt;
+}
 
 void read_raw_bytes(const std::vector<File>& files, const RawArray& array, std::uint64_t offset, MutableByteView out) {
   if (!array.own.empty() && offset <= array.own.size() && out.size() <= array.own.size() - offset) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -36,10 +37,32 @@ class SequentialBytes {
   virtual void read(const std::vector<File>& files, std::uint64_t offset, MutableByteView out) const = 0;
 };
 
-// CRC-32 of a run of bytes of which the array is the end.
+// The checksum of a run of bytes of which the array is the end.
 struct RawChecksum {
+  enum class Kind : std::uint8_t { kCrc32, kCrc32c };
+  Kind kind = Kind::kCrc32;
   std::uint32_t before = 0;  // of what lies before the array
-  std::uint32_t whole = 0;   // as stored
+  std::uint32_t whole = 0;   // as it should be; not masked
+
+  // Of bytes alone, and of A followed by B.
+  [[nodiscard]] std::uint32_t of(ByteView bytes) const;
+  [[nodiscard]] std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) const;
+};
+
+// Checksums of the parts of an array, noted as they are read, by any thread.
+class RawSums {
+ public:
+  void add(std::uint64_t offset, std::uint64_t length, std::uint32_t crc);
+  // That of `size` bytes from those of their parts; nullopt unless they are all there.
+  [[nodiscard]] std::optional<std::uint32_t> of_all(const RawChecksum& checksum, std::uint64_t size) const;
+
+ private:
+  struct Part {
+    std::uint64_t offset, length;
+    std::uint32_t crc;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Part> parts_;
 };
 
 // Where an array lies. The runs, one behind the other, are its bytes; or a stream is; or it has them here.
@@ -60,6 +83,7 @@ struct RawRead {
   std::span<const std::int64_t> shape;  // of the whole array; must outlive the call
   const Box* box = nullptr;
   const MutableArrayView* out = nullptr;  // of the array's dtype and the box's shape
+  RawSums* sums = nullptr;                // gets the checksums of what is read in one piece, while it is in the cache
 };
 
 struct RawReadContext {
