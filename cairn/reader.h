@@ -50,6 +50,8 @@ struct TensorInfo {
   [[nodiscard]] std::string full_name() const { return item ? *item + "/" + name : name; }
   // Whether it has array data: false for strings, placeholders and empty nodes.
   [[nodiscard]] bool is_array() const { return dtype_name != "string" && !dtype_name.empty(); }
+  // Whether it is a string, or an array of them (of its shape), which is read by read_strings().
+  [[nodiscard]] bool is_string() const { return dtype_name == "string"; }
   // Whether it is known what it is: also true for an array without damage that cannot be read for its type.
   [[nodiscard]] bool is_described() const { return error.empty() || (is_array() && dtype_name != "?"); }
 };
@@ -63,6 +65,28 @@ struct CheckpointInfo {
   std::vector<std::string> items;                          // of a composite: every item on disk
   std::vector<std::pair<std::string, std::string>> facts;  // versions, options, generation, commit time, ...
   std::string custom_metadata;                             // JSON text; "" if there is none
+};
+
+// An object of the program whose state was saved: a layer, an optimizer, a variable (TensorFlow).
+struct ProgramObject {
+  struct Child {
+    std::string name;
+    std::size_t object = 0;
+  };
+  struct Value {
+    std::string name;                  // of the object's attribute: "VARIABLE_VALUE"
+    std::string full_name;             // the variable's name in the program; may be empty
+    std::vector<std::size_t> tensors;  // into tensors(): mostly one
+  };
+  // What an optimizer keeps for a variable.
+  struct Slot {
+    std::string name;  // "m"
+    std::size_t variable = 0;
+    std::size_t object = 0;
+  };
+  std::vector<Child> children;
+  std::vector<Value> values;
+  std::vector<Slot> slots;
 };
 
 // Called from worker threads with (bytes done, bytes to do).
@@ -88,6 +112,8 @@ class Checkpoint {
   virtual void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const = 0;
   // The value of a string leaf. Throws invalid_argument if tensors()[index] is none.
   [[nodiscard]] virtual std::string read_string(std::size_t index) const = 0;
+  // The values of an array of strings, in C order; of a string leaf its only one.
+  [[nodiscard]] virtual std::vector<std::string> read_strings(std::size_t index) const { return {read_string(index)}; }
   // The stored bytes themselves, mapped, where one raw chunk of a local file is the array. nullopt where they are not.
   [[nodiscard]] virtual std::optional<Array> try_view(std::size_t index) const = 0;
   // The implementation ("threefry2x32") of a typed PRNG key whose data this array is; "" for all others.
@@ -95,6 +121,9 @@ class Checkpoint {
   // The pytree, with the index into tensors() (a std::int64_t) in place of each leaf and empty node. Unlike the paths it tells
   // tuples from lists, where the format does.
   [[nodiscard]] virtual Tree structure() const;
+  // The objects of the program that saved it, by number, 0 being the root; none where the format does not know them. Several may have
+  // the same child, and children may lead back.
+  [[nodiscard]] virtual std::vector<ProgramObject> objects() const { return {}; }
   // Reads every byte there is, checks everything that can be checked, goes on after damage.
   [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const;
   // The same for several processes: each checks its share, about the same number of bytes, and any of them puts together what
@@ -103,8 +132,8 @@ class Checkpoint {
   [[nodiscard]] virtual VerifyReport join_verified(std::vector<VerifyPart> parts) const;
 
   // ---- conveniences on top ----
-  // Index by name, or by "item/name" where there are several items. not_found names close matches; a name that is in two
-  // items is an invalid_argument that lists them.
+  // Index by name, or by "item/name" where there are several items; or by what else the format calls it (find_other). not_found names
+  // close matches; a name that is in two items is an invalid_argument that lists them.
   [[nodiscard]] std::size_t index(std::string_view name) const;
   [[nodiscard]] const TensorInfo& info(std::string_view name) const { return tensors()[index(name)]; }
   void read(std::string_view name, const Box& box, const MutableArrayView& out) const;
@@ -114,6 +143,10 @@ class Checkpoint {
   // Everything, in memory. Python and NumPy scalars come back as such. Arrays of at most 256 KiB share blocks of 16 MiB: one that
   // is kept keeps its block. All are read-only, as arrays that have been handed out are.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
+
+ protected:
+  // What a name that no tensor has stands for all the same.
+  [[nodiscard]] virtual std::optional<std::size_t> find_other(std::string_view /*name*/) const { return std::nullopt; }
 
  private:
   struct NameIndex;

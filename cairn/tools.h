@@ -53,6 +53,8 @@ Summary summarize(const Checkpoint& checkpoint);
 
 // Text from a file made safe to show: control characters (which could drive a terminal) and broken UTF-8 as \xNN.
 std::string printable(std::string_view text);
+// An array of strings, one a line, in C order; of a long one the first `most`.
+std::string strings_text(std::span<const std::string> strings, std::size_t most = 1000);
 
 enum class Paint : std::uint8_t { kPlain, kAnsi };  // kAnsi: with colour escapes
 

@@ -26,7 +26,7 @@ std::size_t find_leaf(const Checkpoint& checkpoint, const std::optional<std::str
 
 std::string readable(const Checkpoint& checkpoint, std::size_t index, const std::optional<SliceSpec>& slice) {
   const TensorInfo& t = checkpoint.tensors()[index];
-  if (t.dtype_name == "string") return checkpoint.read_string(index) + "\n";
+  if (t.is_string()) return (t.shape.empty() ? checkpoint.read_string(index) : strings_text(checkpoint.read_strings(index))) + "\n";
   if (!t.is_array()) return printable(t.kind) + "\n";
   return preview(checkpoint, index, slice ? *slice : parse_slice("", t.shape)) + "\n";
 }

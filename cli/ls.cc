@@ -24,7 +24,7 @@ std::string type_text(const TensorInfo& t) {
   return t.dtype_name.empty() ? t.kind : printable(t.dtype_name);
 }
 
-std::string shape_of(const TensorInfo& t) { return t.is_array() && t.is_described() ? shape_text(t.shape) : ""; }
+std::string shape_of(const TensorInfo& t) { return (t.is_array() && t.is_described()) || !t.shape.empty() ? shape_text(t.shape) : ""; }
 
 std::string short_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
   const Style& style = stdout_style();

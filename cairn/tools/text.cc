@@ -29,6 +29,17 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string strings_text(std::span<const std::string> strings, std::size_t most) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < strings.size() && i < most; ++i) {
+    std::string quoted = printable(strings[i]);
+    for (std::size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 2) quoted.insert(at, 1, '\\');
+    out.append(i > 0 ? ",\n '" : "'").append(quoted).append("'");
+  }
+  if (strings.size() > most) out += ",\n ... and " + std::to_string(strings.size() - most) + " more";
+  return out + "]";
+}
+
 std::string sharding_text(std::string_view json) {
   if (json.empty()) return "";
   const auto parsed = try_call([&] { return parse_sharding(json); });

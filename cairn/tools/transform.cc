@@ -92,6 +92,9 @@ class TransformedCheckpoint final : public Checkpoint {
     reads.run();
   }
   [[nodiscard]] std::string read_string(std::size_t index) const override { return source_->read_string(leaves_[index].source); }
+  [[nodiscard]] std::vector<std::string> read_strings(std::size_t index) const override {
+    return source_->read_strings(leaves_[index].source);
+  }
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override {
     return leaves_[index].computed ? std::nullopt : source_->try_view(leaves_[index].source);
   }

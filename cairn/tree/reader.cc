@@ -72,6 +72,14 @@ void check_readable(const std::string& name, const TensorInfo& tensor) {
   if (!tensor.error.empty()) throw Error(tensor.is_described() ? Code::kUnimplemented : Code::kDataLoss, name + ": " + tensor.error);
 }
 
+// An array of strings, which is not empty: a list of them, or lists of lists.
+Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string>::iterator& next) {
+  if (shape.empty()) return Tree(std::move(*next++));
+  Tree::List list;
+  for (std::int64_t i = 0; i < shape[0]; ++i) list.push_back(nested_strings(shape.subspan(1), next));
+  return Tree(std::move(list));
+}
+
 }  // namespace
 
 VerifyReport Checkpoint::verify(const ProgressFn& progress) const {
@@ -137,6 +145,7 @@ std::size_t Checkpoint::index(std::string_view name) const {
     for (const auto i : it->second)
       if (all[i].item == name.substr(0, slash)) return i;
   }
+  if (const auto other = find_other(name)) return *other;
   throw Error(Code::kNotFound, "no tensor is named '" + std::string(name) + "'" + suggestions(name, all));
 }
 
@@ -190,7 +199,12 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
     // Orbax saves complex numbers of NumPy alone: as a Python number one could not be saved again.
     const bool stays = all[i].kind == "scalar" && dtype_kind(all[i].dtype) == DTypeKind::kComplex;
     if (all[i].is_array()) return stays ? Tree(std::move(arrays[i])) : array_leaf(all[i], std::move(arrays[i]));
-    return all[i].kind == "string" ? Tree(read_string(i)) : empty_leaf(all[i].kind);
+    if (!all[i].is_string()) return empty_leaf(all[i].kind);
+    if (all[i].shape.empty()) return Tree(read_string(i));
+    if (element_count(all[i].shape) == 0) return Tree(EmptyNode::kList);
+    std::vector<std::string> strings = read_strings(i);
+    auto next = strings.begin();
+    return nested_strings(all[i].shape, next);
   });
 }
 
