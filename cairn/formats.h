@@ -17,7 +17,7 @@
 
 namespace cairn {
 
-enum class Format : std::uint8_t { kOrbax, kSafetensors, kMsgpack, kNpz, kNpy };
+enum class Format : std::uint8_t { kOrbax, kSafetensors, kMsgpack, kNpz, kNpy, kTensorflow };
 std::string_view format_name(Format format);
 // By looking at the path and the first bytes, never by extension alone; nullopt for a path that is none of the formats a
 // file can have (directories are the business of is_orbax). Throws not_found if nothing is there.
@@ -82,6 +82,15 @@ std::string npy_descr(DType dtype);
 Bytes npy_header(DType dtype, std::span<const std::int64_t> shape);
 // An uncompressed (stored) zip with one <name>.npy per tensor; zip64 where needed; CRC-32 filled. numpy.load reads it.
 void write_npz(const std::string& path, const std::vector<TensorSource>& tensors, const FetchFn& fetch, const NpzWriteOptions& options);
+
+// ---- TensorFlow ----
+// A checkpoint of TensorFlow 2 (TensorBundle), by its prefix (of <prefix>.index and <prefix>.data-00000-of-00001), its index, a data
+// file, a `checkpoint` file or the folder of one (its latest checkpoint, or that of options.step), or a SavedModel's folder.
+// Names are keys as stored; paths are what is between their slashes. Slices of partitioned variables are put together. The checksum
+// of everything read is checked: of what is read in part, the whole is read once. A missing data file makes its tensors unreadable.
+std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenOptions& options = {});
+// Whether there is something that open_tensorflow would open. Looks at names and first bytes only.
+bool is_tensorflow(const std::string& path);
 
 // ---- flax msgpack ----
 // A flax / Orbax msgpack file as a checkpoint: arrays are read lazily from their place in the file.

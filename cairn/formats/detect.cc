@@ -68,12 +68,16 @@ std::string_view format_name(Format format) {
       return "npz";
     case Format::kNpy:
       return "npy";
+    case Format::kTensorflow:
+      return "tensorflow";
   }
   return "unknown";
 }
 
 std::optional<Format> detect_file(const std::string& path) {
   if (directory_exists(path)) return std::nullopt;
+  // Its data files may begin with anything.
+  if (is_tensorflow(path)) return Format::kTensorflow;
   const File file = File::open(path);
   const std::uint64_t size = file.size();
   Bytes first(std::min(size, kLook));

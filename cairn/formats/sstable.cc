@@ -2,6 +2,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/compress.h>
+#include <cairn/base/file.h>
 #include <cairn/formats/sstable.h>
 
 #include <algorithm>
@@ -183,6 +184,14 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read, const std::func
          keys.pass(blocks.key());
        });
   }
+}
+
+bool is_sstable(const std::string& path) {
+  const auto file = File::try_open(path);
+  if (!file || file->size() < kFooter) return false;
+  Bytes magic(sizeof kMagic);
+  file->read_into(file->size() - magic.size(), magic);
+  return ByteReader(magic).u64() == kMagic;
 }
 
 }  // namespace cairn

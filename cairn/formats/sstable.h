@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace cairn {
@@ -25,5 +26,8 @@ using SstableReadFn = std::function<void(std::uint64_t, MutableByteView)>;
 // data_loss, naming the byte, for whatever a table cannot have: lengths and handles beyond the file, checksums that do not fit, keys
 // that do not increase, blocks without entries. Memory: a block at a time, and the index; decoded, at most 22 times what is stored.
 void read_sstable(std::uint64_t size, const SstableReadFn& read, const std::function<void(std::string_view key, ByteView value)>& entry);
+
+// Whether the file ends as such a table does.
+bool is_sstable(const std::string& path);
 
 }  // namespace cairn

@@ -13,16 +13,18 @@ namespace {
 constexpr std::string_view kFilePrefix = "file://";
 
 [[noreturn]] void refuse(const std::string& path) {
-  throw Error(Code::kInvalidArgument,
-              path +
-                  ": no checkpoint: expected an Orbax checkpoint or step root (a directory with _METADATA, manifest.ocdbt, "
-                  "_CHECKPOINT_METADATA or step directories), a .safetensors file or its .index.json, an .npz or .npy file, or a flax "
-                  "msgpack file");
+  throw Error(
+      Code::kInvalidArgument,
+      path +
+          ": no checkpoint: expected an Orbax checkpoint or step root (a directory with _METADATA, manifest.ocdbt, "
+          "_CHECKPOINT_METADATA or step directories), the prefix of a TensorFlow checkpoint or its folder, a .safetensors file or its "
+          ".index.json, an .npz or .npy file, or a flax msgpack file");
 }
 
-// These formats are one tree in one version. A choice that nothing looks at would be a question answered wrongly.
-void refuse_choices(const std::string& path, const OpenOptions& options) {
-  const char* choice = options.step                     ? "a step"
+// These formats are one tree in one version; of TensorFlow's a folder may have several. A choice that nothing looks at would be a
+// question answered wrongly.
+void refuse_choices(const std::string& path, const OpenOptions& options, bool has_steps = false) {
+  const char* choice = options.step && !has_steps       ? "a step"
                        : options.item                   ? "an item"
                        : !options.metadata_key.empty()  ? "a metadata key"
                        : options.version.generation     ? "a generation"
@@ -59,6 +61,10 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
     // Only Zarr arrays have a metadata key; without it they may not be recognised.
     if (is_orbax(path) || !options.metadata_key.empty()) return open_orbax(path, options);
     refuse_leftover(path);
+    if (is_tensorflow(path)) {
+      refuse_choices(path, options, true);
+      return open_tensorflow(path, options);
+    }
     refuse_choices(path, options);
     // A model folder as Hugging Face publishes them.
     for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
@@ -67,7 +73,7 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
   }
   const auto format = detect_file(path);
   if (!format) refuse(path);
-  if (*format != Format::kOrbax) refuse_choices(path, options);
+  if (*format != Format::kOrbax) refuse_choices(path, options, *format == Format::kTensorflow);
   switch (*format) {
     case Format::kSafetensors:
       return open_safetensors(path, options);
@@ -77,6 +83,8 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
       return open_npz(path, options);
     case Format::kNpy:
       return open_npy(path, options);
+    case Format::kTensorflow:
+      return open_tensorflow(path, options);
     case Format::kOrbax:
       return open_orbax(path, options);
   }

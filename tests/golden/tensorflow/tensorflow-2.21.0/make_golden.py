@@ -4,6 +4,10 @@
 <name>.index and <name>.data-*   the checkpoint
 types.json                       {key: [TensorFlow's number of the type, shape, bytes of the value in hexadecimal]}, of strings null
 slices.json                      [[key, slice, number of the type, bytes]]
+objects-1, checkpoint            what tf.train.Checkpoint.save wrote of a small program: a module, its optimizer's slots, a table, texts
+objects.json                     {key: [type, shape, bytes of the value in hexadecimal, or the strings]}
+split                            MaxShardSizePolicy's slices in several data files; split.json as objects.json
+saved/variables                  of a SavedModel
 Keys are any bytes; here they are spelled in Latin-1.
 """
 
@@ -57,8 +61,65 @@ def type_number(value):
     return tf.convert_to_tensor(value).dtype.as_datatype_enum
 
 
+class Layer(tf.Module):
+    def __init__(self, seed):
+        super().__init__()
+        rng = np.random.default_rng(seed)
+        self.kernel = tf.Variable(rng.standard_normal((3, 4)).astype(np.float32), name="kernel")
+        self.bias = tf.Variable(np.arange(4, dtype=np.float32), name="bias")
+
+
+class Model(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer1 = Layer(1)
+        self.blocks = [Layer(2), Layer(3)]
+        self.named = {"a/b.c": Layer(4)}
+        self.shared = self.layer1
+        self.itself = self
+
+
+def program():
+    model = Model()
+    optimizer = tf.compat.v1.train.AdamOptimizer(0.1)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model.layer1.kernel)
+    optimizer.apply_gradients([(tape.gradient(loss, model.layer1.kernel), model.layer1.kernel)])
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(tf.constant(["x"]), tf.constant([5], tf.int64))
+    return tf.train.Checkpoint(model=model, optimizer=optimizer, table=table, step=tf.Variable(7, dtype=tf.int64), text=tf.Variable("h\u00e9llo"), texts=tf.Variable([["a", ""], ["b" * 20, "c"]]))
+
+
+def described(prefix):
+    reader = tf.train.load_checkpoint(str(prefix))
+    found = {}
+    for key, dtype in reader.get_variable_to_dtype_map().items():
+        value = reader.get_tensor(key)
+        text = np.vectorize(lambda b: b.decode("latin-1"), otypes=[object])(np.asarray(value, dtype=object)).tolist() if dtype == tf.string else value.tobytes().hex()
+        if key != "_CHECKPOINTABLE_OBJECT_GRAPH":
+            found[key] = [dtype.name, list(np.shape(value)), text]
+    return dict(sorted(found.items()))
+
+
+def programs(folder):
+    checkpoint = program()
+    checkpoint.save(str(folder / "objects"))
+    (folder / "objects.json").write_text(json.dumps(described(folder / "objects-1")) + "\n")
+    policy = tf.train.experimental.MaxShardSizePolicy(max_shard_size=40)
+    split = tf.train.Checkpoint(a=tf.Variable(np.arange(35, dtype=np.float32).reshape(5, 7)), b=tf.Variable(np.arange(3, dtype=np.int64)), c=tf.Variable(2.5))
+    split.write(str(folder / "split"), options=tf.train.CheckpointOptions(experimental_sharding_callback=policy))
+    (folder / "split.json").write_text(json.dumps(described(folder / "split")) + "\n")
+    module = tf.Module()
+    module.v = tf.Variable([1.0, 2.0])
+    tf.saved_model.save(module, str(folder / "saved"))
+    for unwanted in ("saved_model.pb", "fingerprint.pb"):
+        (folder / "saved" / unwanted).unlink()
+    (folder / "saved" / "assets").rmdir()
+
+
 def main(folder):
     folder = pathlib.Path(folder).resolve()
+    programs(folder)
     tensors = every_type()
     save(folder / "types", [(name, "", value) for name, value in tensors.items()])
     values = {name: [type_number(value), tf.convert_to_tensor(value).shape.as_list(), bytes_of(value)] for name, value in tensors.items()}

@@ -1,0 +1,238 @@
+// bundle_checkpoint.cc -- reading tensors that lie whole or in slices, and never without a look at their checksums.
+#include <cairn/base/box.h>
+#include <cairn/formats/bundle_checkpoint.h>
+#include <cairn/formats/object_graph.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+namespace cairn {
+namespace {
+
+// Elements of less than a byte are stored in its low bits; the others say nothing, and are zero in memory.
+bool has_spare_bits(const TensorInfo& info) { return info.dtype != DType::kOpaque && dtype_bits(info.dtype) < 8; }
+
+void clear_spare_bits(const MutableArrayView& view, int bits) {
+  const std::byte mask{static_cast<unsigned char>((1U << static_cast<unsigned>(bits)) - 1U)};
+  std::vector<std::int64_t> at(view.shape.size(), 0);
+  for (std::int64_t left = element_count(view.shape); left > 0; --left) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) offset += at[d] * view.strides[d];
+    view.data[offset] &= mask;
+    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == view.shape[d];) at[d] = 0;
+  }
+}
+
+// Elements of types that Cairn has no name for are integers.
+void swap_bytes(MutableArrayView view) {
+  if (view.dtype == DType::kOpaque)
+    view.dtype = view.element_size == 2 ? DType::kUint16 : view.element_size == 4 ? DType::kUint32 : DType::kUint8;
+  copy_elements_swapped(cairn::as_const(view), view);
+}
+
+const StringEntry& string_entry(const RawArray& array) { return static_cast<const StringEntry&>(*array.stream); }
+
+std::string where_text(const std::vector<File>& files, const RawRun& run) {
+  return fmt::format("{}, byte {}", files[run.file].path(), run.offset);
+}
+
+// A slice as a tensor of its own.
+TensorInfo describe(const TensorInfo& tensor, const BundleStored& stored) {
+  TensorInfo info;
+  info.name = tensor.name;
+  info.dtype = tensor.dtype;
+  info.dtype_name = tensor.dtype_name;
+  info.element_size = tensor.element_size;
+  info.shape = stored.box.shape;
+  info.error = tensor.error;
+  for (const RawRun& run : stored.array.runs) info.nbytes += run.length;
+  if (stored.array.stream) info.nbytes = string_entry(stored.array).where().length;
+  return info;
+}
+
+}  // namespace
+
+BundleCheckpoint::BundleCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents)
+    : info_(std::move(info)),
+      notes_(std::move(contents.notes)),
+      files_(std::move(contents.files)),
+      big_endian_(contents.big_endian),
+      memory_(options.memory),
+      maps_(files_) {
+  if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
+  tensors_.reserve(contents.leaves.size());
+  for (BundleLeaf& leaf : contents.leaves) {
+    const auto begin = static_cast<std::uint32_t>(arrays_.size());
+    for (BundleStored& stored : leaf.stored) {
+      described_.push_back(describe(leaf.info, stored));
+      boxes_.push_back(std::move(stored.box));
+      arrays_.push_back(std::move(stored.array));
+    }
+    ranges_.push_back({begin, static_cast<std::uint32_t>(arrays_.size())});
+    tensors_.push_back(std::move(leaf.info));
+  }
+  sound_ = std::make_unique<std::atomic<bool>[]>(arrays_.size());
+}
+
+const TensorInfo& BundleCheckpoint::tensor(std::size_t index) const {
+  if (index < tensors_.size()) return tensors_[index];
+  throw Error(Code::kOutOfRange, fmt::format("tensor {} of {} was asked for", index, tensors_.size()));
+}
+
+// One bulk read. What is to be read of each slice refers to boxes and views that live here.
+class BundleCheckpoint::Reading {
+ public:
+  explicit Reading(const BundleCheckpoint& from) : c_(from) {}
+
+  void add(const ReadRequest& request) {
+    const TensorInfo& info = c_.tensor(request.tensor);
+    if (!info.error.empty()) throw Error(info.is_described() ? Code::kUnimplemented : Code::kDataLoss, info.name + ": " + info.error);
+    check_request(info, request);
+    const Range range = c_.ranges_[request.tensor];
+    if (range.end - range.begin == 1 && c_.boxes_[range.begin].shape == info.shape) return add_part(range.begin, request.box, request.out);
+    std::int64_t covered = 0;
+    for (std::uint32_t i = range.begin; i < range.end; ++i) {
+      const Box& stored = c_.boxes_[i];
+      const auto common = intersect(stored, request.box);
+      if (!common || common->empty()) continue;
+      covered += element_count(common->shape);
+      Box inside = *common, in_request = *common;
+      for (std::size_t d = 0; d < inside.rank(); ++d) {
+        inside.origin[d] -= stored.origin[d];
+        in_request.origin[d] -= request.box.origin[d];
+      }
+      views_.push_back(subview(request.out, in_request));
+      boxes_.push_back(std::move(inside));
+      add_part(i, boxes_.back(), views_.back());
+    }
+    if (covered != element_count(request.box.shape))
+      throw Error(Code::kDataLoss, fmt::format("{}: its slices have {} of the {} elements of {}", info.name, covered,
+                                               element_count(request.box.shape), box_text(request.box)));
+  }
+
+  void run(const ProgressFn& progress) {
+    std::sort(unsummed_.begin(), unsummed_.end());
+    unsummed_.erase(std::unique(unsummed_.begin(), unsummed_.end()), unsummed_.end());
+    c_.executor().for_each(unsummed_.size(), [&](std::size_t i) { c_.check_whole(unsummed_[i]); });
+    read_raw({.files = &c_.files_, .executor = &c_.executor(), .memory = c_.memory_}, reads_, progress);
+    for (const Summed& summed : summed_) finish(summed);
+  }
+
+ private:
+  struct Summed {
+    std::uint32_t array;
+    const RawSums* sums;
+  };
+
+  void add_part(std::uint32_t array, const Box& box, const MutableArrayView& out) {
+    const TensorInfo& info = c_.described_[array];
+    RawRead& read =
+        reads_.emplace_back(RawRead{.array = &c_.arrays_[array], .name = info.name, .shape = info.shape, .box = &box, .out = &out});
+    if (c_.sound_[array]) return;
+    if (box.shape == info.shape) {
+      read.sums = &sums_.emplace_back();
+      summed_.push_back({array, read.sums});
+    } else {
+      unsummed_.push_back(array);
+    }
+  }
+
+  void finish(const Summed& summed) const {
+    const RawArray& array = c_.arrays_[summed.array];
+    const auto crc = summed.sums->of_all(*array.checksum, c_.described_[summed.array].nbytes);
+    if (!crc) return c_.check_whole(summed.array);
+    in([&] { return c_.described_[summed.array].name + ": " + where_text(c_.files_, array.runs.front()); },
+       [&] { check_checksum(array, *crc); });
+    c_.sound_[summed.array] = true;
+  }
+
+  const BundleCheckpoint& c_;
+  std::vector<RawRead> reads_;
+  std::deque<Box> boxes_;
+  std::deque<MutableArrayView> views_;
+  std::deque<RawSums> sums_;
+  std::vector<Summed> summed_;           // arrays that are read whole
+  std::vector<std::uint32_t> unsummed_;  // those that are read in part and have not been checked yet
+};
+
+void BundleCheckpoint::check_whole(std::size_t array) const {
+  if (sound_[array]) return;
+  in([&] { return described_[array].name + ": " + where_text(files_, arrays_[array].runs.front()); },
+     [&] { check_checksum(arrays_[array], checksum_of(executor(), files_, arrays_[array])); });
+  sound_[array] = true;
+}
+
+void BundleCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
+  Reading reading(*this);
+  for (const ReadRequest& request : requests) reading.add(request);
+  reading.run(progress);
+  executor().for_each(requests.size(), [&](std::size_t i) {
+    const ReadRequest& request = requests[i];
+    if (big_endian_) swap_bytes(request.out);
+    if (has_spare_bits(tensors_[request.tensor])) clear_spare_bits(request.out, dtype_bits(tensors_[request.tensor].dtype));
+  });
+}
+
+std::string BundleCheckpoint::read_string(std::size_t index) const {
+  const TensorInfo& info = tensor(index);
+  if (!info.is_string()) throw Error(Code::kInvalidArgument, fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
+  if (!info.shape.empty())
+    throw Error(Code::kInvalidArgument, fmt::format("{}: it is an array of strings of shape {}", info.name, shape_text(info.shape)));
+  return std::move(read_strings(index).front());
+}
+
+std::vector<std::string> BundleCheckpoint::read_strings(std::size_t index) const {
+  const TensorInfo& info = tensor(index);
+  if (!info.is_string()) throw Error(Code::kInvalidArgument, fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
+  if (!info.error.empty()) throw Error(Code::kDataLoss, info.name + ": " + info.error);
+  const Range range = ranges_[index];
+  const auto read = [&](std::uint32_t array) {
+    const StringEntry& entry = string_entry(arrays_[array]);
+    return in([&] { return info.name + ": " + where_text(files_, entry.where()); }, [&] { return entry.strings(files_); });
+  };
+  if (range.end - range.begin == 1 && boxes_[range.begin].shape == info.shape) return read(range.begin);
+  std::int64_t covered = 0;
+  for (std::uint32_t i = range.begin; i < range.end; ++i) covered += element_count(boxes_[i].shape);
+  const std::int64_t all = element_count(info.shape);
+  if (covered != all) throw Error(Code::kDataLoss, fmt::format("{}: its slices have {} of its {} elements", info.name, covered, all));
+  std::vector<std::string> strings(static_cast<std::size_t>(all));
+  const auto strides = c_strides(info.shape, 1);
+  for (std::uint32_t i = range.begin; i < range.end; ++i) {
+    const Box& box = boxes_[i];
+    std::vector<std::int64_t> at(box.rank(), 0);
+    for (std::string& text : read(i)) {
+      std::int64_t to = 0;
+      for (std::size_t d = 0; d < at.size(); ++d) to += (box.origin[d] + at[d]) * strides[d];
+      strings[static_cast<std::size_t>(to)] = std::move(text);
+      for (std::size_t d = at.size(); d-- > 0 && ++at[d] == box.shape[d];) at[d] = 0;
+    }
+  }
+  return strings;
+}
+
+std::optional<Array> BundleCheckpoint::try_view(std::size_t index) const {
+  const TensorInfo& info = tensor(index);
+  const Range range = ranges_[index];
+  if (!info.is_array() || !info.error.empty() || range.end - range.begin != 1 || boxes_[range.begin].shape != info.shape)
+    return std::nullopt;
+  if (big_endian_ || has_spare_bits(info)) return std::nullopt;
+  const RawArray& array = arrays_[range.begin];
+  auto view = maps_.view(info, array.runs.front());
+  if (!view || sound_[range.begin]) return view;
+  in([&] { return info.name + ": " + where_text(files_, array.runs.front()); },
+     [&] { check_checksum(array, checksum_of(executor(), array, view->bytes())); });
+  sound_[range.begin] = true;
+  return view;
+}
+
+VerifyPart BundleCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const {
+  VerifyPart part = verify_raw(contents(), share, progress);
+  if (share.index == 0) part.around.tensors = tensors_.size();
+  return part;
+}
+
+VerifyReport BundleCheckpoint::join_verified(std::vector<VerifyPart> parts) const { return join_raw(contents(), std::move(parts)); }
+
+}  // namespace cairn

@@ -1,0 +1,80 @@
+// bundle_checkpoint.h -- a TensorFlow checkpoint that has been opened: tensors whose bytes lie raw in data files, whole or in slices,
+// each with a checksum that is looked at before a byte of it is believed.
+#pragma once
+
+#include <cairn/formats/bundle_string_bytes.h>
+#include <cairn/formats/raw_read.h>
+#include <cairn/formats/raw_verify.h>
+#include <cairn/formats/raw_view.h>
+#include <cairn/reader.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn {
+
+// What is stored of a tensor: all of it, or a slice.
+struct BundleStored {
+  Box box;         // of the tensor's elements
+  RawArray array;  // with a checksum; for strings a StringEntry as its stream
+};
+struct BundleLeaf {
+  TensorInfo info;
+  std::vector<BundleStored> stored;
+};
+
+class BundleCheckpoint final : public Checkpoint {
+ public:
+  struct Contents {
+    std::vector<File> files;
+    std::vector<BundleLeaf> leaves;  // by name
+    std::vector<Finding> notes;      // of opening, repeated by verify
+    bool big_endian = false;
+  };
+  BundleCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents);
+  [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  // Of what is read whole the checksum is taken on the way; of what is read in part the whole is read once before.
+  void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
+  [[nodiscard]] std::string read_string(std::size_t index) const override;
+  [[nodiscard]] std::vector<std::string> read_strings(std::size_t index) const override;
+  // Reads what it shows once, for the checksum.
+  [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
+  [[nodiscard]] std::vector<ProgramObject> objects() const override;
+  [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
+  [[nodiscard]] VerifyReport join_verified(std::vector<VerifyPart> parts) const override;
+
+ protected:
+  // A key without how all keys of variables end, the keys of a path joined with dots, or a path through the program's objects.
+  [[nodiscard]] std::optional<std::size_t> find_other(std::string_view name) const override;
+
+ private:
+  class Reading;
+  struct Range {
+    std::uint32_t begin = 0, end = 0;  // of arrays_ and boxes_
+  };
+  [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
+  void check_whole(std::size_t array) const;
+  [[nodiscard]] RawContents contents() const { return {described_, arrays_, files_, notes_, executor()}; }
+  [[nodiscard]] Executor& executor() const { return own_executor_ ? *own_executor_ : default_executor(); }
+
+  CheckpointInfo info_;
+  std::vector<Finding> notes_;
+  std::vector<File> files_;
+  bool big_endian_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<Range> ranges_;  // beside tensors_: what is stored of each
+  std::vector<Box> boxes_;     // beside arrays_
+  std::vector<RawArray> arrays_;
+  std::vector<TensorInfo> described_;           // beside arrays_: each as a tensor of its own, for what is said of it
+  std::unique_ptr<std::atomic<bool>[]> sound_;  // beside arrays_: its checksum has been seen to fit
+  std::uint64_t memory_;
+  std::unique_ptr<Executor> own_executor_;
+  RawMaps maps_;  // of files_
+};
+
+}  // namespace cairn

@@ -1,0 +1,157 @@
+// bundle_locate.cc -- looks at names, at an index's last bytes and into state files.
+#include <cairn/base/byte_io.h>
+#include <cairn/base/file.h>
+#include <cairn/formats.h>
+#include <cairn/formats/bundle_files.h>
+#include <cairn/formats/bundle_locate.h>
+#include <cairn/formats/checkpoint_state.h>
+#include <cairn/formats/sstable.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kIndex = ".index";
+constexpr std::size_t kMaxListed = 8;
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::optional<std::int64_t> trailing_number(std::string_view prefix) {
+  const std::size_t dash = prefix.rfind('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = prefix.substr(dash + 1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+// "x.data-00001-of-00002" is of "x".
+std::optional<std::string> prefix_of_data(std::string_view path) {
+  const std::size_t at = path.rfind(".data-");
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view numbers = path.substr(at + 6);
+  const std::size_t of = numbers.find("-of-");
+  const auto is_number = [](std::string_view text) {
+    return text.size() >= 5 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  };
+  if (of == std::string_view::npos || !is_number(numbers.substr(0, of)) || !is_number(numbers.substr(of + 4))) return std::nullopt;
+  return std::string(path.substr(0, at));
+}
+
+BundlePlace place_of(std::string prefix, std::string found_by) {
+  const auto step = trailing_number(prefix);
+  return {std::move(prefix), std::move(found_by), step};
+}
+
+// The prefixes of the indexes in a folder, sorted.
+std::vector<std::string> prefixes_in(const std::string& folder) {
+  std::vector<std::string> prefixes;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string path = it->path().string();
+    if (path.ends_with(kIndex) && is_file(path) && is_sstable(path)) prefixes.push_back(path.substr(0, path.size() - kIndex.size()));
+  }
+  std::sort(prefixes.begin(), prefixes.end());
+  return prefixes;
+}
+
+std::string listed(const std::vector<std::string>& prefixes) {
+  std::vector<std::string> names;
+  for (const std::string& prefix : prefixes)
+    if (names.size() < kMaxListed) names.push_back(fs::path(prefix).filename().string());
+  return fmt::format("{}{}", fmt::join(names, ", "),
+                     prefixes.size() > kMaxListed ? fmt::format(" and {} more", prefixes.size() - kMaxListed) : "");
+}
+
+BundlePlace step_in(const std::string& folder, std::int64_t step) {
+  std::vector<std::string> all = prefixes_in(folder), found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [&](const std::string& prefix) { return trailing_number(prefix) == step; });
+  if (found.size() == 1) return place_of(found.front(), "");
+  if (found.empty())
+    throw Error(Code::kNotFound,
+                fmt::format("{}: has no checkpoint of step {}{}", folder, step, all.empty() ? "" : "; it has " + listed(all)));
+  throw Error(Code::kInvalidArgument, fmt::format("{}: has several checkpoints of step {}: {}; name one", folder, step, listed(found)));
+}
+
+BundlePlace latest_of(const std::string& state_path) {
+  const Result<CheckpointState> state = read_checkpoint_state(state_path);
+  if (!state) throw state.error();
+  const std::string folder = fs::path(state_path).parent_path().string();
+  const std::string& latest = state.value().model_checkpoint_path;
+  if (latest.empty()) throw Error(Code::kNotFound, state_path + ": names no checkpoint");
+  const std::string prefix = resolve_checkpoint_path(folder, latest);
+  if (is_file(bundle_index_path(prefix))) return place_of(prefix, "the latest that its state file names");
+  const auto others = prefixes_in(folder.empty() ? "." : folder);
+  throw Error(Code::kNotFound, fmt::format("{}: the latest checkpoint is {}, which has no index{}", state_path, latest,
+                                           others.empty() ? "" : "; there are " + listed(others)));
+}
+
+std::optional<BundlePlace> locate_in_folder(const std::string& folder, std::optional<std::int64_t> step) {
+  const std::string state = folder + "/" + std::string(kCheckpointStateFile);
+  const std::string variables = folder + "/variables/variables";
+  if (is_file(bundle_index_path(variables))) {
+    if (step) throw Error(Code::kInvalidArgument, fmt::format("{}: a SavedModel has no steps, and {} was asked for", folder, *step));
+    return place_of(variables, "the variables of a SavedModel");
+  }
+  if (is_file(folder + "/saved_model.pb")) throw Error(Code::kNotFound, folder + ": a SavedModel without variables");
+  const bool has_state = is_file(state) && read_checkpoint_state(state).ok();
+  if (step && (has_state || !prefixes_in(folder).empty())) return step_in(folder, *step);
+  if (has_state) return latest_of(state);
+  const std::vector<std::string> prefixes = prefixes_in(folder);
+  if (prefixes.empty()) return std::nullopt;
+  if (prefixes.size() > 1)
+    throw Error(Code::kInvalidArgument,
+                fmt::format("{}: has several checkpoints and no state file that names the latest: {}; name one", folder, listed(prefixes)));
+  return place_of(prefixes.front(), "the only one of its folder");
+}
+
+// Of something that is one checkpoint, whatever step is asked for.
+BundlePlace checked(BundlePlace place, std::optional<std::int64_t> step) {
+  if (step && place.step != step)
+    throw Error(Code::kInvalidArgument, fmt::format("{}: is one checkpoint, and not that of step {}", place.prefix, *step));
+  return place;
+}
+
+}  // namespace
+
+std::optional<BundlePlace> locate_bundle(const std::string& path, std::optional<std::int64_t> step) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    if (auto place = locate_in_folder(path, step)) return place;
+  if (is_file(path)) {
+    if (path.ends_with(kIndex)) {
+      const std::string prefix = path.substr(0, path.size() - kIndex.size());
+      // Without its last bytes it is an index all the same if there is data beside it: opening it says what is wrong.
+      if (is_sstable(path) || is_file(bundle_data_path(prefix, 0, 1))) return checked(place_of(prefix, ""), step);
+    }
+    if (const auto prefix = prefix_of_data(path); prefix && is_file(bundle_index_path(*prefix)))
+      return checked(place_of(*prefix, ""), step);
+    if (fs::path(path).filename() == kCheckpointStateFile && read_checkpoint_state(path).ok())
+      return step ? step_in(fs::path(path).parent_path().string(), *step) : latest_of(path);
+    return std::nullopt;
+  }
+  if (!path.empty() && path.back() != '/' && is_file(bundle_index_path(path))) return checked(place_of(path, ""), step);
+  return std::nullopt;
+}
+
+bool is_tensorflow(const std::string& path) {
+  const auto found = try_call([&] { return locate_bundle(path).has_value(); });
+  return !found.ok() || found.value();  // what has something wrong is there, too
+}
+
+}  // namespace cairn

@@ -1,0 +1,173 @@
+// bundle_reader.cc -- opens a TensorFlow checkpoint: the index is read and checked whole, of the data files only that they are there
+// and long enough.
+#include <cairn/formats.h>
+#include <cairn/formats/bundle_checkpoint.h>
+#include <cairn/formats/bundle_files.h>
+#include <cairn/formats/bundle_index.h>
+#include <cairn/formats/bundle_locate.h>
+#include <cairn/formats/bundle_names.h>
+#include <cairn/formats/object_graph.h>
+
+#include <cairn/base/checksum.h>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+
+namespace cairn {
+namespace {
+
+// The data files that tensors lie in. One that is not there is no reason not to look at the others.
+class DataFiles {
+ public:
+  DataFiles(std::string prefix, std::int32_t count) : prefix_(std::move(prefix)), count_(count) {}
+
+  struct Data {
+    std::uint32_t file = 0;  // into files()
+    std::uint64_t size = 0;
+    std::string missing;  // why it cannot be read; "" if it can
+  };
+  const Data& of(std::int32_t shard) {
+    const auto [it, added] = known_.try_emplace(shard);
+    if (!added) return it->second;
+    const std::string path = bundle_data_path(prefix_, shard, count_);
+    try {
+      File file = File::open(path);
+      it->second = {.file = static_cast<std::uint32_t>(files_.size()), .size = file.size(), .missing = {}};
+      files_.push_back(std::move(file));
+    } catch (const Error& error) {
+      it->second.missing = error.message();
+    }
+    return it->second;
+  }
+  std::vector<File> take() { return std::move(files_); }
+
+ private:
+  std::string prefix_;
+  std::int32_t count_;
+  std::map<std::int32_t, Data> known_;
+  std::vector<File> files_;
+};
+
+// Where the entry's bytes are, or why they cannot be had.
+RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data, std::string& error) {
+  RawArray array;
+  const DataFiles::Data& in = data.of(entry.shard);
+  const RawRun run{in.file, static_cast<std::uint64_t>(entry.offset), static_cast<std::uint64_t>(entry.size)};
+  if (!in.missing.empty())
+    error = in.missing;
+  else if (run.offset > in.size || run.length > in.size - run.offset)
+    error = fmt::format("its bytes {} to {} are behind the end of data file {}, which has {}", run.offset, run.offset + run.length,
+                        entry.shard, in.size);
+  if (!error.empty()) return array;
+  const std::uint32_t crc = crc32c_unmasked(entry.crc32c);
+  if (entry.dtype == kBundleString) {
+    array.stream = std::make_shared<StringEntry>(run, static_cast<std::uint64_t>(element_count(entry.shape)), big_endian, crc);
+    return array;
+  }
+  array.runs.push_back(run);
+  if (entry.dtype != kBundleVariant) array.checksum = RawChecksum{RawChecksum::Kind::kCrc32c, 0, crc};
+  return array;
+}
+
+// As TensorFlow has it: a length in front, then the checksum of it.
+std::uint64_t string_bytes(std::int64_t size) {
+  const auto whole = static_cast<std::uint64_t>(size);
+  for (std::uint64_t digits = 1; digits <= 10 && digits + 4 <= whole; ++digits) {
+    const std::uint64_t length = whole - 4 - digits;
+    if (length >> (7 * digits - 7) != 0 || digits == 1)
+      if (digits == 10 || length >> (7 * digits) == 0) return length;
+  }
+  return 0;
+}
+
+void describe(const BundleTensor& tensor, TensorInfo& info) {
+  const BundleType& type = *bundle_type(tensor.entry.dtype);
+  info.kind = tensor.name == kObjectGraphKey ? "object_graph" : tensor.entry.dtype == kBundleString ? "string" : "np.ndarray";
+  info.dtype = type.dtype.value_or(DType::kOpaque);
+  info.dtype_name = type.dtype ? dtype_name(*type.dtype) : type.name;
+  info.element_size = type.size;
+  info.shape = tensor.entry.shape;
+  info.nbytes = static_cast<std::uint64_t>(element_count(info.shape)) * type.size;
+  if (tensor.entry.dtype == kBundleVariant) info.error = "elements of type variant, which are TensorFlow's own, cannot be read";
+}
+
+BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFiles& data) {
+  BundleLeaf leaf;
+  leaf.info.name = tensor.name;
+  describe(tensor, leaf.info);
+  std::string error;
+  const auto add = [&](Box box, const BundleEntry& entry) {
+    leaf.info.stored_nbytes += static_cast<std::uint64_t>(entry.size);
+    leaf.stored.push_back({std::move(box), locate(entry, header.big_endian, data, error)});
+  };
+  if (tensor.parts.empty()) add(Box::whole(tensor.entry.shape), tensor.entry);
+  for (const BundlePart& part : tensor.parts) add(part.box, part.entry);
+  if (!tensor.parts.empty()) leaf.info.chunk_shape = tensor.parts.front().box.shape;
+  if (leaf.info.is_string())
+    leaf.info.nbytes = leaf.info.shape.empty() && tensor.parts.empty() ? string_bytes(tensor.entry.size) : leaf.info.stored_nbytes;
+  if (!error.empty()) {
+    leaf.info.error = std::move(error);
+    leaf.info.dtype_name = "?";
+    leaf.stored.clear();
+  }
+  return leaf;
+}
+
+// What verify has to say of a tensor that is not all there.
+void note_gaps(const BundleTensor& tensor, const TensorInfo& info, const std::string& index_path, std::vector<Finding>& notes) {
+  if (!info.is_described())
+    notes.push_back({.severity = Severity::kDamage, .tensor = tensor.name, .file = index_path, .offset = 0, .message = info.error});
+  if (tensor.parts.empty()) return;
+  std::int64_t stored = 0;
+  for (const BundlePart& part : tensor.parts) stored += element_count(part.box.shape);
+  const std::int64_t all = element_count(tensor.entry.shape);
+  if (stored != all)
+    notes.push_back({.severity = Severity::kDamage,
+                     .tensor = tensor.name,
+                     .file = index_path,
+                     .offset = 0,
+                     .message = fmt::format("its slices have {} of its {} elements", stored, all)});
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenOptions& options) {
+  const auto place = locate_bundle(path, options.step);
+  if (!place)
+    throw Error(Code::kNotFound, path +
+                                     ": no TensorFlow checkpoint: expected a prefix (of <prefix>.index and <prefix>.data-00000-of-00001), "
+                                     "a 'checkpoint' file, its folder, or a SavedModel's");
+  const std::string index_path = bundle_index_path(place->prefix);
+  const File index_file = File::open(index_path);
+  const BundleIndex index = in(
+      [&] { return index_path; },
+      [&] {
+        return read_bundle_index(index_file.size(), [&](std::uint64_t offset, MutableByteView out) { index_file.read_into(offset, out); });
+      });
+  BundleCheckpoint::Contents contents;
+  contents.big_endian = index.header.big_endian;
+  DataFiles data(place->prefix, index.header.shards);
+  std::vector<std::string> keys;
+  for (const BundleTensor& tensor : index.tensors) {
+    contents.leaves.push_back(make_leaf(tensor, index.header, data));
+    note_gaps(tensor, contents.leaves.back().info, index_path, contents.notes);
+    keys.push_back(tensor.name);
+  }
+  std::vector<KeyPath> paths = bundle_paths(keys);
+  for (std::size_t i = 0; i < paths.size(); ++i) contents.leaves[i].info.path = std::move(paths[i]);
+  contents.files = data.take();
+
+  CheckpointInfo info;
+  info.format = "tensorflow";
+  info.layout = "TensorFlow checkpoint";
+  info.path = place->prefix;
+  if (!place->found_by.empty()) info.layout += ", " + place->found_by;
+  info.step = place->step;
+  info.facts.emplace_back("data files", std::to_string(index.header.shards));
+  info.facts.emplace_back("byte order", index.header.big_endian ? "big-endian" : "little-endian");
+  return std::make_unique<BundleCheckpoint>(options, std::move(info), std::move(contents));
+}
+
+}  // namespace cairn
