@@ -136,9 +136,9 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
 
 std::string convert_json(const ConvertReport& report) {
   JsonArray skipped;
-  for (const auto& [name, why] : report.skipped) skipped.push_back(JsonObject{{"name", name}, {"why", why}});
+  for (const auto& [name, why] : report.skipped) skipped.push_back(JsonObject{{"name", text_json(name)}, {"why", why}});
   JsonArray renamed;
-  for (const auto& [from, to] : report.renamed) renamed.push_back(JsonObject{{"from", from}, {"to", to}});
+  for (const auto& [from, to] : report.renamed) renamed.push_back(JsonObject{{"from", text_json(from)}, {"to", text_json(to)}});
   const Json out = JsonObject{{"format", report.format},       {"files", strings_json(report.files)},
                               {"tensors", report.tensors},     {"bytes", report.bytes},
                               {"cast", report.cast},           {"scalars", strings_json(report.scalars)},

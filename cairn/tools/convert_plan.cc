@@ -84,6 +84,7 @@ class Renamer {
 // Why the target cannot hold this leaf; "" if it can.
 std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format) {
   if (!t.error.empty()) return t.error;
+  if (t.is_string() && !t.shape.empty()) return "an array of strings";
   if (is_orbax_format(format)) return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.kind == "placeholder") return "a placeholder without data";
   if (format == "msgpack") return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
@@ -146,12 +147,14 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
     const TensorInfo& t = source.tensors()[index];
     if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
+    if (t.kind == "object_graph") continue;  // which is not a leaf but says what the leaves belong to
     const DType dtype = target_dtype(t, options);
     if (std::string why = obstacle(t, dtype, plan.report.format); !why.empty()) {
       unsupported.emplace_back(t.full_name(), std::move(why));
       continue;
     }
-    std::string name = renamer.apply(t.name);
+    const std::string stored = source.info().format == "tensorflow" ? param_name(t.path) : t.name;
+    std::string name = renamer.apply(stored);
     const auto [other, added] = taken.try_emplace(name, t.full_name());
     if (!added)
       throw Error(Code::kInvalidArgument, "two leaves would both be named '" + printable(name) + "': " + printable(other->second) +
@@ -160,7 +163,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     if (is_scalar(t) && !holds_trees(plan.report.format)) plan.report.scalars.push_back(name);
     if (dtype != t.dtype) ++plan.report.cast;
     plan.indices.push_back(index);
-    plan.paths.push_back(renamed_path(t, name));
+    plan.paths.push_back(name == stored ? t.path : renamed_path(t, name));
     plan.targets.push_back({std::move(name), dtype, t.shape, 0});
     plan.report.bytes += t.is_array() ? static_cast<std::uint64_t>(element_count(t.shape)) * dtype_size(dtype) : t.nbytes;
   }

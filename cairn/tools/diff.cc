@@ -18,6 +18,7 @@
 namespace cairn {
 namespace {
 
+constexpr std::size_t kMostStrings = 20;                          // of an array, in a report
 constexpr std::size_t kBlock = 16384;                             // elements: their float64 copies stay in the second-level cache
 constexpr std::uint64_t kBatchBytes = std::uint64_t{128} << 20U;  // of both sides: as fast as more, and less memory to touch
 
@@ -221,21 +222,39 @@ class ValueComparison {
   Buffer buffer_a_, buffer_b_;
 };
 
+// What a leaf is called where another format has it, too: of TensorFlow's keys that are their paths. nullopt for what no other has.
+std::optional<std::string> common_name(const Checkpoint& checkpoint, const Checkpoint& other, std::size_t i) {
+  const TensorInfo& t = checkpoint.tensors()[i];
+  const bool keyed = checkpoint.info().format == "tensorflow";
+  if (!keyed || other.info().format == "tensorflow") return t.full_name();
+  if (t.kind == "object_graph") return std::nullopt;
+  return param_name(t.path);
+}
+
+// Strings as text for a report: one as it is, several as a list.
+std::string text_of(const std::vector<std::string>& strings, const TensorInfo& tensor) {
+  return tensor.shape.empty() ? strings.front() : strings_text(strings, kMostStrings);
+}
+
 void compare_strings(const Checkpoint& a, const Checkpoint& b, const Job& job, LeafDiff& leaf) {
   const auto read = [](const Checkpoint& from, std::size_t index, DiffSide& side) {
     try {
-      return from.read_string(index);
+      return from.read_strings(index);
     } catch (const Error& e) {
       side.error = e.message();
-      return std::string();
+      return std::vector<std::string>();
     }
   };
-  std::string text_a = read(a, job.a, leaf.a);
-  std::string text_b = read(b, job.b, leaf.b);
-  if (!leaf.a.error.empty() || !leaf.b.error.empty() || text_a == text_b) return;
+  const std::vector<std::string> strings_a = read(a, job.a, leaf.a);
+  const std::vector<std::string> strings_b = read(b, job.b, leaf.b);
+  if (!leaf.a.error.empty() || !leaf.b.error.empty()) return;
+  const TensorInfo& info_a = a.tensors()[job.a];
+  const TensorInfo& info_b = b.tensors()[job.b];
+  if (info_a.shape != info_b.shape) leaf.differs.emplace_back("shape");
+  if (info_a.shape != info_b.shape || strings_a == strings_b) return;
   leaf.differs.emplace_back("values");
-  leaf.a.text = std::move(text_a);
-  leaf.b.text = std::move(text_b);
+  leaf.a.text = text_of(strings_a, info_a);
+  leaf.b.text = text_of(strings_b, info_b);
 }
 
 // Compares what the metadata tells. Whether there are values to compare, too.
@@ -258,10 +277,17 @@ class Pairing {
     // A name that is there twice is paired in order.
     std::unordered_map<std::string, std::deque<std::size_t>> named;
     const auto of_b = select_tensors(b_, options_.include, options_.exclude);
-    for (const std::size_t i : of_b) named[b_.tensors()[i].full_name()].push_back(i);
     std::vector<bool> paired(b_.tensors().size());
+    for (const std::size_t i : of_b) {
+      if (const auto name = common_name(b_, a_, i))
+        named[*name].push_back(i);
+      else
+        paired[i] = true;  // there is nothing to pair it with
+    }
     for (const std::size_t i : select_tensors(a_, options_.include, options_.exclude)) {
-      const auto found = named.find(a_.tensors()[i].full_name());
+      const auto name = common_name(a_, b_, i);
+      if (!name) continue;
+      const auto found = named.find(*name);
       if (found == named.end() || found->second.empty()) {
         add_single(a_, i, LeafState::kOnlyInA);
         continue;

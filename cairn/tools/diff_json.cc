@@ -28,7 +28,7 @@ Json side_json(const DiffSide& side, bool with_text) {
   JsonObject out{
       {"kind", side.kind}, {"dtype", described ? Json(side.dtype_name) : Json()}, {"shape", array ? shape_json(side.shape) : Json()}};
   if (!side.random_key_impl.empty()) out.emplace_back("random_key_impl", side.random_key_impl);
-  if (with_text) out.emplace_back("text", side.text);
+  if (with_text) out.emplace_back("text", text_json(side.text));
   if (!side.error.empty()) out.emplace_back("error", side.error);
   return out;
 }
@@ -50,7 +50,7 @@ Json values_json(const ValueDiff& v, const Shape& shape) {
 Json leaf_json(const LeafDiff& leaf) {
   JsonObject out;
   if (leaf.item) out.emplace_back("item", *leaf.item);
-  out.emplace_back("name", leaf.name);
+  out.emplace_back("name", text_json(leaf.name));
   out.emplace_back("state", state_text(leaf.state));
   out.emplace_back("differs", strings_json(leaf.differs));
   out.emplace_back("noted", strings_json(leaf.noted));

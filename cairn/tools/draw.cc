@@ -1,6 +1,7 @@
 // draw.cc -- the pytree as a drawing, one line a node.
 #include <cairn/tools.h>
 
+#include <cairn/tools/draw_nodes.h>
 #include <cairn/tools/draw_sharding.h>
 
 #include <map>
@@ -9,25 +10,16 @@
 namespace cairn {
 namespace {
 
-// Deeper levels share one line, keys joined with '.': each line carries its whole indentation, so that a hostile path of
-// a hundred thousand keys would otherwise print gigabytes.
-constexpr std::size_t kMaxDepth = 64;
-
-struct Node {
-  std::string label;
-  std::vector<std::size_t> children;  // indices into the arena, in order of appearance
-  const TensorInfo* leaf = nullptr;
-};
-
 // The tree behind a flat list of paths. The arena's first node is the root.
 class Arena {
  public:
   Arena() { nodes_.emplace_back(); }
+  std::vector<DrawnNode> take() { return std::move(nodes_); }
   void add(const TensorInfo& tensor) {
     std::size_t at = 0;
     if (tensor.item) at = child(at, {*tensor.item, KeyType::kDict}, "");
     for (std::size_t d = 0; d < tensor.path.size(); ++d) {
-      if (d == kMaxDepth) {
+      if (d == kMaxDrawnDepth) {  // the others share one line, joined with '.'
         std::string rest;
         for (std::size_t i = d; i < tensor.path.size(); ++i) rest.append(i > d ? "." : "").append(tensor.path[i].text);
         at = child(at, {rest, KeyType::kDict}, "deep");
@@ -38,29 +30,22 @@ class Arena {
     // Two leaves on one path (a broken file) are both worth seeing.
     if (nodes_[at].leaf != nullptr) at = child(at, {"(again)", KeyType::kDict}, tensor.name);
     nodes_[at].leaf = &tensor;
+    nodes_[at].text = leaf_text(tensor);
   }
-  [[nodiscard]] const Node& node(std::size_t i) const { return nodes_[i]; }
 
  private:
   std::size_t child(std::size_t parent, const Key& key, const std::string& apart) {
     const auto [entry, added] = index_.try_emplace({parent, key.type, key.text, apart}, nodes_.size());
     if (added) {
-      nodes_.push_back({key.type == KeyType::kSequence ? "[" + key.text + "]" : printable(key.text), {}, nullptr});
+      nodes_.push_back({.label = key.type == KeyType::kSequence ? "[" + key.text + "]" : printable(key.text)});
       nodes_[parent].children.push_back(entry->second);
     }
     return entry->second;
   }
 
-  std::vector<Node> nodes_;
+  std::vector<DrawnNode> nodes_;
   std::map<std::tuple<std::size_t, KeyType, std::string, std::string>, std::size_t> index_;
 };
-
-std::string leaf_text(const TensorInfo& t) {
-  if (!t.is_described()) return "unreadable";
-  if (t.is_array())
-    return t.dtype_name + " " + shape_text(t.shape) + (t.kind == "scalar" ? " scalar" : t.kind == "np.generic" ? " NumPy scalar" : "");
-  return t.dtype_name.empty() ? t.kind : t.dtype_name;
-}
 
 struct Palette {
   std::string_view line, leaf, end;
@@ -75,17 +60,30 @@ std::string notes_text(const TensorInfo& t, const std::string& prefix, const Pal
   return out;
 }
 
+// Of the program's objects, where the format knows them; else of the paths.
+std::vector<DrawnNode> nodes_of(const Checkpoint& checkpoint) {
+  if (const auto objects = checkpoint.objects(); !objects.empty()) return object_nodes(checkpoint, objects);
+  Arena arena;
+  for (const auto& tensor : checkpoint.tensors()) arena.add(tensor);
+  return arena.take();
+}
+
 }  // namespace
+
+std::string leaf_text(const TensorInfo& t) {
+  if (!t.is_described()) return "unreadable";
+  if (t.is_array())
+    return t.dtype_name + " " + shape_text(t.shape) + (t.kind == "scalar" ? " scalar" : t.kind == "np.generic" ? " NumPy scalar" : "");
+  if (t.is_string() && !t.shape.empty()) return "strings " + shape_text(t.shape);
+  return t.dtype_name.empty() ? t.kind : t.dtype_name;
+}
 
 std::string draw_tree(const Checkpoint& checkpoint, Paint paint, TreeNotes notes) {
   const Palette palette = paint == Paint::kAnsi ? Palette{"\x1b[2m", "\x1b[36m", "\x1b[0m"} : Palette{};
-  Arena arena;
-  for (const auto& tensor : checkpoint.tensors()) arena.add(tensor);
+  const std::vector<DrawnNode> nodes = nodes_of(checkpoint);
   std::string out = printable(checkpoint.info().path) + "\n";
-  if (const auto* leaf = arena.node(0).leaf) {
-    out += leaf_text(*leaf) + "\n";
-    if (notes == TreeNotes::kShardings) out += notes_text(*leaf, "", palette);
-  }
+  if (!nodes[0].text.empty()) out += printable(nodes[0].text) + "\n";
+  if (nodes[0].leaf != nullptr && notes == TreeNotes::kShardings) out += notes_text(*nodes[0].leaf, "", palette);
 
   // Depth first with a stack of our own; `prefix` carries the bars of the levels above.
   struct Level {
@@ -97,7 +95,7 @@ std::string draw_tree(const Checkpoint& checkpoint, Paint paint, TreeNotes notes
   std::vector<std::size_t> prefix_sizes;
   while (!stack.empty()) {
     Level& level = stack.back();
-    const Node& parent = arena.node(level.node);
+    const DrawnNode& parent = nodes[level.node];
     if (level.next == parent.children.size()) {
       stack.pop_back();
       if (!prefix_sizes.empty()) {
@@ -108,9 +106,9 @@ std::string draw_tree(const Checkpoint& checkpoint, Paint paint, TreeNotes notes
     }
     const std::size_t index = parent.children[level.next++];
     const bool last = level.next == parent.children.size();
-    const Node& node = arena.node(index);
+    const DrawnNode& node = nodes[index];
     out.append(palette.line).append(prefix).append(last ? "└── " : "├── ").append(palette.end).append(node.label);
-    if (node.leaf != nullptr) out.append("  ").append(palette.leaf).append(printable(leaf_text(*node.leaf))).append(palette.end);
+    if (!node.text.empty()) out.append("  ").append(palette.leaf).append(printable(node.text)).append(palette.end);
     out += '\n';
     prefix_sizes.push_back(prefix.size());
     prefix += last ? "    " : "│   ";

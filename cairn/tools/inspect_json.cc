@@ -1,6 +1,7 @@
 // inspect_json.cc -- what a checkpoint holds: counted, and as the JSON documents of docs/cli.md.
 #include <cairn/tools.h>
 
+#include <cairn/base/utf8.h>
 #include <cairn/tools/json_text.h>
 
 #include <charconv>
@@ -19,7 +20,7 @@ Json path_json(const KeyPath& path) {
     const char* end = key.text.data() + key.text.size();
     const auto parsed = std::from_chars(key.text.data(), end, index);
     const bool integer = key.type == KeyType::kSequence && parsed.ec == std::errc() && parsed.ptr == end;
-    out.push_back(integer ? Json(index) : Json(key.text));
+    out.push_back(integer ? Json(index) : text_json(key.text));
   }
   return out;
 }
@@ -38,10 +39,10 @@ Json tensor_json(const TensorInfo& t) {
   out.reserve(11);
   const bool array = t.is_array() && t.is_described();
   if (t.item) out.emplace_back("item", *t.item);
-  out.emplace_back("name", t.name);
+  out.emplace_back("name", text_json(t.name));
   out.emplace_back("path", path_json(t.path));
   out.emplace_back("dtype", dtype_json(t));
-  out.emplace_back("shape", array ? shape_json(t.shape) : Json());
+  out.emplace_back("shape", array || (t.is_string() && !t.shape.empty()) ? shape_json(t.shape) : Json());
   out.emplace_back("kind", t.kind);
   out.emplace_back("nbytes", t.nbytes);
   out.emplace_back("stored_nbytes", t.stored_nbytes);
@@ -56,9 +57,11 @@ Json tensor_json(const TensorInfo& t) {
 
 Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
+Json text_json(std::string_view text) { return valid_utf8(text) ? Json(std::string(text)) : Json(printable(text)); }
+
 Json strings_json(const std::vector<std::string>& texts) {
   JsonArray out;
-  for (const auto& t : texts) out.emplace_back(t);
+  for (const auto& text : texts) out.push_back(text_json(text));
   return out;
 }
 
@@ -125,10 +128,10 @@ std::string verify_json(const VerifyReport& report) {
   for (const auto& f : report.findings) {
     const bool damage = f.severity == Severity::kDamage;
     findings.push_back(JsonObject{{"severity", damage ? "damage" : "note"},
-                                  {"tensor", f.tensor.empty() ? Json() : Json(f.tensor)},
+                                  {"tensor", f.tensor.empty() ? Json() : text_json(f.tensor)},
                                   {"file", f.file.empty() ? Json() : Json(f.file)},
                                   {"offset", f.file.empty() ? Json() : Json(f.offset)},
-                                  {"message", f.message}});
+                                  {"message", text_json(f.message)}});
   }
   const Json out =
       JsonObject{{"ok", !report.damaged()}, {"tensors", report.tensors},       {"chunks", report.chunks},

@@ -6,6 +6,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ inline Json shape_json(std::span<const std::int64_t> shape) {
 
 // JSON has no NaN or infinity: they become null.
 Json number_json(double value);
+// Names and texts may be any bytes: what is not UTF-8, which JSON cannot hold, becomes \xNN.
+Json text_json(std::string_view text);
 Json strings_json(const std::vector<std::string>& texts);
 // A list of objects, one a line: for people's eyes, grep and diff.
 std::string lines_json(const JsonArray& entries);

@@ -162,7 +162,7 @@ std::string stats_json(std::span<const TensorStats> stats) {
   for (const auto& s : stats) {
     JsonObject out;
     if (s.item) out.emplace_back("item", *s.item);
-    out.emplace_back("name", s.name);
+    out.emplace_back("name", text_json(s.name));
     out.emplace_back("dtype", s.dtype_name);
     out.emplace_back("shape", shape_json(s.shape));
     out.emplace_back("count", s.count);
