@@ -31,6 +31,7 @@ std::uint32_t times(std::uint32_t a, std::uint32_t b) {
 // B behind A multiplies A's polynomial by x^(8 * length); powers by repeated squaring.
 template <std::uint32_t kModulus>
 std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
+  if (a == 0) return b;
   std::uint32_t power = kOne;
   std::uint32_t square = kOne >> 8U;  // x^8
   for (; length_b != 0; length_b >>= 1U) {

@@ -38,18 +38,8 @@ std::string where_text(const std::vector<File>& files, const RawRun& run) {
   return fmt::format("{}, byte {}", files[run.file].path(), run.offset);
 }
 
-// A slice as a tensor of its own.
-TensorInfo describe(const TensorInfo& tensor, const BundleStored& stored) {
-  TensorInfo info;
-  info.name = tensor.name;
-  info.dtype = tensor.dtype;
-  info.dtype_name = tensor.dtype_name;
-  info.element_size = tensor.element_size;
-  info.shape = stored.box.shape;
-  info.error = tensor.error;
-  for (const RawRun& run : stored.array.runs) info.nbytes += run.length;
-  if (stored.array.stream) info.nbytes = string_entry(stored.array).where().length;
-  return info;
+std::uint64_t stored_bytes(const RawArray& array) {
+  return array.stream ? static_cast<const EntryStream&>(*array.stream).where().length : array.runs.front().length;
 }
 
 }  // namespace
@@ -66,7 +56,7 @@ BundleCheckpoint::BundleCheckpoint(const OpenOptions& options, CheckpointInfo in
   for (BundleLeaf& leaf : contents.leaves) {
     const auto begin = static_cast<std::uint32_t>(arrays_.size());
     for (BundleStored& stored : leaf.stored) {
-      described_.push_back(describe(leaf.info, stored));
+      tensor_of_.push_back(static_cast<std::uint32_t>(tensors_.size()));
       boxes_.push_back(std::move(stored.box));
       arrays_.push_back(std::move(stored.array));
     }
@@ -127,11 +117,11 @@ class BundleCheckpoint::Reading {
   };
 
   void add_part(std::uint32_t array, const Box& box, const MutableArrayView& out) {
-    const TensorInfo& info = c_.described_[array];
+    const Shape& shape = c_.boxes_[array].shape;
     RawRead& read =
-        reads_.emplace_back(RawRead{.array = &c_.arrays_[array], .name = info.name, .shape = info.shape, .box = &box, .out = &out});
+        reads_.emplace_back(RawRead{.array = &c_.arrays_[array], .name = c_.name_of(array), .shape = shape, .box = &box, .out = &out});
     if (c_.sound_[array]) return;
-    if (box.shape == info.shape) {
+    if (box.shape == shape) {
       read.sums = &sums_.emplace_back();
       summed_.push_back({array, read.sums});
     } else {
@@ -141,10 +131,9 @@ class BundleCheckpoint::Reading {
 
   void finish(const Summed& summed) const {
     const RawArray& array = c_.arrays_[summed.array];
-    const auto crc = summed.sums->of_all(*array.checksum, c_.described_[summed.array].nbytes);
+    const auto crc = summed.sums->of_all(*array.checksum, stored_bytes(array));
     if (!crc) return c_.check_whole(summed.array);
-    in([&] { return c_.described_[summed.array].name + ": " + where_text(c_.files_, array.runs.front()); },
-       [&] { check_checksum(array, *crc); });
+    in([&] { return c_.name_of(summed.array) + ": " + where_text(c_.files_, array.runs.front()); }, [&] { check_checksum(array, *crc); });
     c_.sound_[summed.array] = true;
   }
 
@@ -159,7 +148,7 @@ class BundleCheckpoint::Reading {
 
 void BundleCheckpoint::check_whole(std::size_t array) const {
   if (sound_[array]) return;
-  in([&] { return described_[array].name + ": " + where_text(files_, arrays_[array].runs.front()); },
+  in([&] { return name_of(array) + ": " + where_text(files_, arrays_[array].runs.front()); },
      [&] { check_checksum(arrays_[array], checksum_of(executor(), files_, arrays_[array])); });
   sound_[array] = true;
 }
@@ -227,12 +216,31 @@ std::optional<Array> BundleCheckpoint::try_view(std::size_t index) const {
   return view;
 }
 
+std::vector<TensorInfo> BundleCheckpoint::describe() const {
+  std::vector<TensorInfo> described(arrays_.size());
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const TensorInfo& tensor = tensors_[tensor_of_[i]];
+    described[i].name = tensor.name;
+    described[i].dtype = tensor.dtype;
+    described[i].dtype_name = tensor.dtype_name;
+    described[i].element_size = tensor.element_size;
+    described[i].shape = boxes_[i].shape;
+    described[i].nbytes = stored_bytes(arrays_[i]);
+    described[i].error = tensor.error;
+  }
+  return described;
+}
+
 VerifyPart BundleCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const {
-  VerifyPart part = verify_raw(contents(), share, progress);
+  const std::vector<TensorInfo> described = describe();
+  VerifyPart part = verify_raw({described, arrays_, files_, notes_, executor()}, share, progress);
   if (share.index == 0) part.around.tensors = tensors_.size();
   return part;
 }
 
-VerifyReport BundleCheckpoint::join_verified(std::vector<VerifyPart> parts) const { return join_raw(contents(), std::move(parts)); }
+VerifyReport BundleCheckpoint::join_verified(std::vector<VerifyPart> parts) const {
+  const std::vector<TensorInfo> described = describe();
+  return join_raw({described, arrays_, files_, notes_, executor()}, std::move(parts));
+}
 
 }  // namespace cairn

@@ -2,7 +2,7 @@
 // each with a checksum that is looked at before a byte of it is believed.
 #pragma once
 
-#include <cairn/formats/bundle_string_bytes.h>
+#include <cairn/formats/bundle_entry_bytes.h>
 #include <cairn/formats/raw_read.h>
 #include <cairn/formats/raw_verify.h>
 #include <cairn/formats/raw_view.h>
@@ -20,7 +20,7 @@ namespace cairn {
 // What is stored of a tensor: all of it, or a slice.
 struct BundleStored {
   Box box;         // of the tensor's elements
-  RawArray array;  // with a checksum; for strings a StringEntry as its stream
+  RawArray array;  // with a checksum; for strings and variants an EntryStream
 };
 struct BundleLeaf {
   TensorInfo info;
@@ -59,7 +59,9 @@ class BundleCheckpoint final : public Checkpoint {
   };
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
   void check_whole(std::size_t array) const;
-  [[nodiscard]] RawContents contents() const { return {described_, arrays_, files_, notes_, executor()}; }
+  [[nodiscard]] const std::string& name_of(std::size_t array) const { return tensors_[tensor_of_[array]].name; }
+  // What is stored, each as a tensor of its own, for what is said of it.
+  [[nodiscard]] std::vector<TensorInfo> describe() const;
   [[nodiscard]] Executor& executor() const { return own_executor_ ? *own_executor_ : default_executor(); }
 
   CheckpointInfo info_;
@@ -70,7 +72,7 @@ class BundleCheckpoint final : public Checkpoint {
   std::vector<Range> ranges_;  // beside tensors_: what is stored of each
   std::vector<Box> boxes_;     // beside arrays_
   std::vector<RawArray> arrays_;
-  std::vector<TensorInfo> described_;           // beside arrays_: each as a tensor of its own, for what is said of it
+  std::vector<std::uint32_t> tensor_of_;        // beside arrays_: whose it is
   std::unique_ptr<std::atomic<bool>[]> sound_;  // beside arrays_: its checksum has been seen to fit
   std::uint64_t memory_;
   std::unique_ptr<Executor> own_executor_;

@@ -159,7 +159,14 @@ void check_disjoint(const std::vector<BundlePart>& parts) {
   }
 }
 
-using Entries = std::map<std::string, BundleEntry, std::less<>>;
+// By key.
+using Entries = std::vector<std::pair<std::string, BundleEntry>>;
+
+const BundleEntry* find_entry(const Entries& entries, std::string_view key) {
+  const auto it =
+      std::lower_bound(entries.begin(), entries.end(), key, [](const auto& entry, std::string_view k) { return entry.first < k; });
+  return it == entries.end() || it->first != key ? nullptr : &it->second;
+}
 
 // The parts of a tensor in slices; what holds them is noted in `used`.
 std::vector<BundlePart> parts_of(const std::string& name, const BundleEntry& whole, const Entries& entries,
@@ -169,9 +176,9 @@ std::vector<BundlePart> parts_of(const std::string& name, const BundleEntry& who
   std::vector<BundlePart> parts;
   for (const TensorSlice& slice : whole.slices) {
     const Box box = box_of(slice, whole.shape);
-    const auto it = entries.find(slice_key(name, slice));
-    if (it == entries.end()) damaged("there is no entry for its slice " + slice_text(slice));
-    const BundleEntry& entry = it->second;
+    const BundleEntry* found = find_entry(entries, slice_key(name, slice));
+    if (found == nullptr) damaged("there is no entry for its slice " + slice_text(slice));
+    const BundleEntry& entry = *found;
     if (!entry.slices.empty() || entry.dtype != whole.dtype || entry.shape != box.shape)
       damaged("the entry of its slice " + slice_text(slice) + " is that of another tensor");
     used.push_back(&entry);
@@ -340,7 +347,7 @@ BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
       return;
     }
     if (!has_header) damaged("there is no header: the first key is '" + std::string(key) + "'");
-    in([&] { return "tensor '" + std::string(key) + "'"; }, [&] { entries.emplace_hint(entries.end(), key, parse_bundle_entry(value)); });
+    in([&] { return "tensor '" + std::string(key) + "'"; }, [&] { entries.emplace_back(key, parse_bundle_entry(value)); });
   });
   if (!has_header) damaged("there is no header");
   check_version(index.header);
@@ -357,8 +364,8 @@ BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
   }
   std::sort(used.begin(), used.end());
   if (std::adjacent_find(used.begin(), used.end()) != used.end()) damaged("a slice is one of two tensors");
-  for (const auto& [key, entry] : entries)
-    if (entry.slices.empty() && !std::binary_search(used.begin(), used.end(), &entry)) index.tensors.push_back({key, entry, {}});
+  for (auto& [key, entry] : entries)
+    if (entry.slices.empty() && !std::binary_search(used.begin(), used.end(), &entry)) index.tensors.push_back({key, std::move(entry), {}});
   std::sort(index.tensors.begin(), index.tensors.end(), [](const BundleTensor& a, const BundleTensor& b) { return a.name < b.name; });
   return index;
 }

@@ -8,7 +8,6 @@
 #include <cairn/types.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>

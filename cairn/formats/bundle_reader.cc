@@ -62,12 +62,17 @@ RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data, std:
                         entry.shard, in.size);
   if (!error.empty()) return array;
   const std::uint32_t crc = crc32c_unmasked(entry.crc32c);
+  const auto count = static_cast<std::uint64_t>(element_count(entry.shape));
   if (entry.dtype == kBundleString) {
-    array.stream = std::make_shared<StringEntry>(run, static_cast<std::uint64_t>(element_count(entry.shape)), big_endian, crc);
+    array.stream = std::make_shared<StringEntry>(run, count, big_endian, crc);
+    return array;
+  }
+  if (entry.dtype == kBundleVariant) {
+    array.stream = std::make_shared<VariantEntry>(run, count, crc);
     return array;
   }
   array.runs.push_back(run);
-  if (entry.dtype != kBundleVariant) array.checksum = RawChecksum{RawChecksum::Kind::kCrc32c, 0, crc};
+  array.checksum = RawChecksum{RawChecksum::Kind::kCrc32c, 0, crc};
   return array;
 }
 
