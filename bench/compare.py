@@ -24,8 +24,9 @@ import time
 from cases import BENCH, CAIRN, HERE, READ_AIMS, ROOT, read_cases
 from joint_cases import JOINT_AIMS, joint_cases
 from save_cases import SAVE_AIMS, save_cases
+from tensorflow_cases import TENSORFLOW_AIMS, tensorflow_cases
 
-AIMS = READ_AIMS + SAVE_AIMS + JOINT_AIMS
+AIMS = READ_AIMS + SAVE_AIMS + JOINT_AIMS + TENSORFLOW_AIMS
 
 
 # ---- running ----
@@ -112,7 +113,7 @@ def machine():
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
     huge = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
     packages = {}
-    for name in ("orbax-checkpoint", "jax", "tensorstore", "torch", "safetensors", "numpy"):
+    for name in ("orbax-checkpoint", "jax", "tensorstore", "torch", "safetensors", "tensorflow-cpu", "numpy"):
         packages[name] = importlib.metadata.version(name)
     return {"cpu": cpu, "cores": os.cpu_count(), "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1), "kernel": platform.release(),
             "huge_pages": huge.read_text().strip() if huge.exists() else "unknown", "python": platform.python_version(),
@@ -183,7 +184,7 @@ def main():
     scale = "quick" if options.quick else "full"
     rounds = options.rounds or (2 if options.quick else 5)
     data = (options.data or ROOT / "build" / "bench-data").resolve() / scale
-    everything = read_cases(data, scale) + save_cases(data, scale) + joint_cases(data)
+    everything = read_cases(data, scale) + save_cases(data, scale) + joint_cases(data) + tensorflow_cases(data)
     cases = [case for case in everything if any(fnmatch.fnmatch(case.name, pattern) for pattern in options.only or ["*"])]
     if not cases:
         sys.exit(f"no such case; there are {', '.join(case.name for case in everything)}")

@@ -108,6 +108,14 @@ def save_safetensors(path, tree):
     safetensors.numpy.save_file(dict(tree), path)
 
 
+def save_tensorflow(path, tree):
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    import tensorflow as tf
+
+    path.mkdir()
+    tf.raw_ops.SaveV2(prefix=str(path / "model"), tensor_names=list(tree), shape_and_slices=[""] * len(tree), tensors=list(tree.values()))
+
+
 def save_cairn(path, tree):
     subprocess.run([CAIRN.parent / "save_bench", "save", path.with_name("model.safetensors"), path], stdout=subprocess.DEVNULL, check=True)
 
@@ -124,6 +132,7 @@ FORMS = {
     "model.safetensors": save_safetensors,
     "cairn": save_cairn,
     "orbax_two": save_two,
+    "tf": save_tensorflow,
 }
 
 

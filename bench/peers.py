@@ -149,6 +149,46 @@ def safetensors_list(path):
         return len([(name, opened.get_slice(name).get_shape(), opened.get_slice(name).get_dtype()) for name in opened.keys()])
 
 
+# ---- TensorFlow ----
+def tensorflow_prefix(path):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    return str(next(path.glob("*.index")))[: -len(".index")]
+
+
+def tensorflow_load(path):
+    import tensorflow as tf
+
+    prefix = tensorflow_prefix(path)
+    types = tf.train.load_checkpoint(prefix).get_variable_to_dtype_map()
+    names = sorted(types)
+    tf.constant([1.0]) + 1
+
+    # All of them with one operation: what tf.train.Checkpoint.restore comes to.
+    def run(_):
+        return tf.raw_ops.RestoreV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=[types[name] for name in names])
+
+    seconds, tensors = timed(lambda: None, run)
+    return seconds, [tensor.numpy() for tensor in tensors]
+
+
+def tensorflow_reader_load(path):
+    import tensorflow as tf
+
+    prefix = tensorflow_prefix(path)
+
+    def run(_):
+        reader = tf.train.load_checkpoint(prefix)
+        return [reader.get_tensor(name) for name in reader.get_variable_to_dtype_map()]
+
+    return timed(lambda: None, run)
+
+
+def tensorflow_list(path):
+    import tensorflow as tf
+
+    return len(tf.train.list_variables(tensorflow_prefix(path)))
+
+
 def numpy_load(path):
     import numpy as np
 
