@@ -7,6 +7,7 @@
 
 #include <cairn/cairn.h>
 
+#include <sys/resource.h>
 #include <CLI/CLI.hpp>
 
 #include <csignal>
@@ -24,6 +25,14 @@ int finish(CLI::App& app, const CLI::ParseError& e) {
   return kUsage;
 }
 
+// A checkpoint may have thousands of data files, and who starts programs often lets them open a thousand.
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int run(int argc, char** argv) {
   int status = kGood;
   CLI::App app("Opens, shows, verifies and converts the checkpoints of machine-learning models.", "cairn");
@@ -32,7 +41,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer(
       "Every command takes a checkpoint of any format: an Orbax directory or step root, a .safetensors\n"
-      "file or its index, an .npz or .npy file, a flax msgpack file.\n\n"
+      "file or its index, an .npz or .npy file, a flax msgpack file, the prefix or folder of a TensorFlow checkpoint.\n\n"
       "Exit status: 0 good; 1 the answer is no (damaged, different, no match); 2 wrong usage; 3 could not read or write.\n\n"
       "Examples:\n"
       "  cairn ls ckpt                     what is in it\n"
@@ -75,5 +84,6 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // write says EPIPE instead, and we end quietly
   std::signal(SIGXFSZ, SIG_IGN);  // write says EFBIG beyond a file size limit, and we clean up
+  cairn::cli::allow_many_files();
   return cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); });
 }

@@ -6,9 +6,11 @@
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
 #include <cairn/formats.h>
+#include <cairn/formats/bundle_index.h>
 #include <cairn/formats/safetensors_header.h>
 #include <cairn/ocdbt/dump.h>
 #include <cairn/ocdbt/envelope.h>
+#include <cairn/tools/json_text.h>
 
 #include <algorithm>
 
@@ -67,6 +69,41 @@ std::string dump_npy(const Section& section) {
   return pretty(JsonObject{{"version", JsonArray{int{major}, int{minor}}}, {"header", printable(text)}});
 }
 
+std::string type_text(const BundleEntry& entry) {
+  const BundleType* type = bundle_type(entry.dtype);
+  return type != nullptr ? std::string(type->name) : std::to_string(entry.dtype);
+}
+
+// The index of a TensorFlow checkpoint as it is, not as its reader wants it: entries of slices have keys of their own.
+std::string dump_bundle_index(const Section& section) {
+  JsonObject header;
+  JsonArray entries;
+  read_sstable(
+      section.length, [&](std::uint64_t at, MutableByteView out) { section.file.read_into(section.offset + at, out); },
+      [&](std::string_view key, ByteView value) {
+        if (key.empty()) {
+          const BundleHeader parsed = parse_bundle_header(value);
+          header = {{"shards", parsed.shards},
+                    {"endianness", parsed.big_endian ? "big" : "little"},
+                    {"producer", parsed.producer},
+                    {"min_consumer", parsed.min_consumer}};
+          return;
+        }
+        const BundleEntry entry = parse_bundle_entry(value);
+        JsonArray slices;
+        for (const TensorSlice& slice : entry.slices) slices.emplace_back(slice_text(slice));
+        entries.push_back(JsonObject{{"key", text_json(key)},
+                                     {"dtype", type_text(entry)},
+                                     {"shape", shape_json(entry.shape)},
+                                     {"shard", entry.shard},
+                                     {"offset", entry.offset},
+                                     {"size", entry.size},
+                                     {"crc32c", std::uint64_t{entry.crc32c}},
+                                     {"slices", std::move(slices)}});
+      });
+  return pretty(JsonObject{{"header", std::move(header)}, {"entries", std::move(entries)}});
+}
+
 bool looks_like_json(ByteView first) {
   const std::string_view text = as_text(first);
   const std::size_t at = text.find_first_not_of(" \t\r\n");
@@ -78,13 +115,15 @@ std::string dump_section(const Section& section, const DumpRange& range) {
   if (ocdbt::sniff_object(first)) return pretty(ocdbt::dump_object(section.read_all(), ""));
   if (as_text(first).starts_with(kNpyMagic)) return dump_npy(section);
   if (looks_like_safetensors(first)) return dump_safetensors(section);
+  if (range.offset == 0 && !range.length && is_sstable(range.file)) return dump_bundle_index(section);
   if (looks_like_json(first)) return pretty(parse_json(as_text(section.read_all())));
   if (range.offset == 0 && !range.length && detect_file(range.file) == Format::kMsgpack) {
     const auto checkpoint = open_msgpack(range.file);
     return tensors_json(*checkpoint, select_tensors(*checkpoint, {}));
   }
   throw Error(Code::kInvalidArgument,
-              "neither an OCDBT manifest or node, nor a safetensors or .npy header, nor JSON, nor msgpack begins here; "
+              "neither an OCDBT manifest or node, nor a safetensors or .npy header, nor JSON, nor msgpack, nor the index of a TensorFlow "
+              "checkpoint begins here; "
               "a part of a data file is chosen with --node FILE:OFFSET:LENGTH");
 }
 

@@ -372,3 +372,30 @@ def test_a_checkpoint_moved_with_its_folder_opens(scratch):
     keras_checkpoint(scratch / "one", fit=False)
     shutil.move(scratch / "one", scratch / "two")
     assert cairn_cli.ls(scratch / "two")
+
+
+def test_variants_are_checked_though_not_read(scratch):
+    iterator = iter(tf.data.Dataset.range(10).shuffle(4).batch(2))
+    next(iterator)
+    prefix = tf.train.Checkpoint(it=iterator, v=tf.Variable([1.0])).save(str(scratch / "c"))
+    assert not refused(prefix)
+    entry = {entry["name"]: entry for entry in cairn_cli.ls(prefix)}["it/.ATTRIBUTES/ITERATOR_STATE"]
+    assert entry["dtype"] == "variant"
+    assert cairn_cli.call("cat", prefix, "it").returncode != cairn_cli.GOOD
+    data = scratch / "c-1.data-00000-of-00001"
+    whole = data.read_bytes()
+    for bit in np.random.default_rng(FRESH).integers(0, 8 * len(whole), 60):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        data.write_bytes(damaged)
+        assert refused(prefix), int(bit)
+
+
+def test_dumps_an_index(scratch):
+    save(scratch / "ckpt", [("w", "4 2 0,4:0,1", tf.ones([4, 1])), ("s", "", tf.constant("x"))])
+    found = json.loads(cairn_cli.run("dump", scratch / "ckpt.index").stdout)
+    assert found["header"] == {"shards": 1, "endianness": "little", "producer": 1, "min_consumer": 0}
+    entries = {entry["key"]: entry for entry in found["entries"]}
+    assert entries["w"]["slices"] == ["0,4:0,1"] and entries["w"]["shape"] == [4, 2]
+    assert entries["s"]["dtype"] == "string" and entries["s"]["size"] == 6
+    assert len(entries) == 3, "the slice has an entry of its own"
