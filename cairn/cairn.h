@@ -3,6 +3,7 @@
 
 #include <cairn/array_spec.h>
 #include <cairn/checkpoint.h>
+#include <cairn/checkpoint_sharding.h>
 #include <cairn/checkpointer.h>
 #include <cairn/compression.h>
 #include <cairn/distributed.h>

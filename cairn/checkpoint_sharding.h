@@ -200,7 +200,8 @@ class MaxShardSizePolicy : public ShardingCallback {
   explicit MaxShardSizePolicy(std::int64_t max_shard_size, MaxShardSizeOptions options = {});
 
   [[nodiscard]] std::string description() const override;
-  // Throws invalid_argument for more than a million shards, and for tensors of more than 2^63 - 1 bytes, naming the key.
+  // Throws, naming the key, invalid_argument for more than a million shards and for a slice spec that is not the tensor's; out_of_range
+  // for a tensor of more than 2^63 - 1 bytes; unimplemented where TensorFlow fails, if it is to be like TensorFlow's.
   [[nodiscard]] std::vector<Shard> operator()(std::span<const ShardableTensor> tensors) const override;
   [[nodiscard]] std::vector<std::pair<std::string, Value>> kwargs() const override;
 

@@ -17,6 +17,8 @@
 
 namespace cairn {
 
+class ShardingCallback;
+
 enum class Format : std::uint8_t { kOrbax, kSafetensors, kMsgpack, kNpz, kNpy, kTensorflow };
 std::string_view format_name(Format format);
 // By looking at the path and the first bytes, never by extension alone; nullopt for a path that is none of the formats a
@@ -51,15 +53,17 @@ using FetchFn = std::function<void(std::span<const TensorPiece> pieces)>;
 struct SafetensorsWriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata;  // __metadata__
   std::optional<std::uint64_t> max_shard_bytes;               // more: <stem>-00001-of-0000N.safetensors and an index
-  bool replace = false;                                       // an existing target is refused otherwise
-  std::uint64_t memory = std::uint64_t{1} << 30U;             // buffer bytes in flight
+  // Instead: each of its shards is such a file (checkpoint_sharding.h). The keys are the names; tensors must stay whole.
+  std::shared_ptr<const ShardingCallback> sharding_callback;
+  bool replace = false;                            // an existing target is refused otherwise
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // buffer bytes in flight
   ProgressFn progress;
   // Several processes write one set, which must see the same folder: each calls with the same arguments, fetches and writes its share
   // of the bytes, and gets what one process would write. What fails in one fails in all, and nothing appears.
   MultiprocessingOptions multiprocessing;
 };
 // Writes tensors in the reference's order (by alignment descending, then name), to a temporary and renamed.
-// Throws invalid_argument for a dtype the format cannot hold, naming the tensor.
+// Throws invalid_argument for a dtype the format cannot hold, and for a tensor that the sharding callback cuts, naming the tensor.
 // Returns the files written.
 std::vector<std::string> write_safetensors(const std::string& path, std::vector<TensorSource> tensors, const FetchFn& fetch,
                                            const SafetensorsWriteOptions& options);

@@ -4,6 +4,7 @@
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
+#include <cairn/checkpoint_sharding.h>
 #include <cairn/formats.h>
 #include <cairn/formats/joint_files.h>
 #include <cairn/formats/safetensors_header.h>
@@ -25,7 +26,7 @@ struct Planned {
   std::size_t type;
   std::uint64_t stored;  // bytes in the file
 };
-using Shard = std::vector<Planned>;
+using FilePlan = std::vector<Planned>;
 
 std::size_t type_index(const TensorSource& source) {
   const auto types = safetensors_types();
@@ -72,9 +73,9 @@ void check_metadata(const SafetensorsWriteOptions& options) {
 }
 
 // Tensors in the order given, a new shard where the next one would not fit; one too large for any gets its own.
-std::vector<Shard> split(const std::vector<Planned>& tensors, std::optional<std::uint64_t> max_bytes) {
-  std::vector<Shard> shards;
-  Shard current;
+std::vector<FilePlan> split(const std::vector<Planned>& tensors, std::optional<std::uint64_t> max_bytes) {
+  std::vector<FilePlan> shards;
+  FilePlan current;
   std::uint64_t bytes = 0;
   for (const auto& tensor : tensors) {
     if (max_bytes && tensor.stored > *max_bytes) {
@@ -90,6 +91,42 @@ std::vector<Shard> split(const std::vector<Planned>& tensors, std::optional<std:
   }
   if (!current.empty() || shards.empty()) shards.push_back(std::move(current));
   return shards;
+}
+
+// A callback's shards, each a file.
+std::vector<FilePlan> split_by(const ShardingCallback& callback, const std::vector<Planned>& planned,
+                               std::span<const TensorSource> sources) {
+  std::vector<ShardableTensor> tensors;
+  tensors.reserve(sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    tensors.push_back({.tensor = ShardTensor(std::make_shared<const SaveSpec>(
+                           SaveSpec{.source = i, .name = sources[i].name, .dtype = sources[i].dtype, .shape = sources[i].shape})),
+                       .checkpoint_key = sources[i].name});
+  std::vector<FilePlan> shards;
+  for (const Shard& shard : make_shards(callback, tensors)) {
+    FilePlan file;
+    for (const auto& [name, slices] : shard) {
+      for (const auto& [slice_spec, tensor] : slices) {
+        if (tensor.part() != nullptr)
+          throw Error(
+              Code::kInvalidArgument,
+              fmt::format("{}: the sharding callback cuts it (\"{}\"), but safetensors has no parts of tensors; let it keep tensors whole",
+                          name, slice_spec));
+        file.push_back(planned[tensor.spec().source]);
+      }
+    }
+    if (!file.empty()) shards.push_back(std::move(file));
+  }
+  if (shards.empty()) shards.emplace_back();
+  return shards;
+}
+
+std::vector<FilePlan> plan_files(std::span<const TensorSource> sources, const SafetensorsWriteOptions& options) {
+  const std::vector<Planned> planned = plan_tensors(sources);
+  if (!options.sharding_callback) return split(planned, options.max_shard_bytes);
+  if (options.max_shard_bytes)
+    throw Error(Code::kInvalidArgument, "either max_shard_bytes or the sharding callback decides on the files, not both");
+  return split_by(*options.sharding_callback, planned, sources);
 }
 
 std::string_view stem(std::string_view path) {
@@ -109,7 +146,7 @@ void refuse_existing(const std::string& path, bool replace) {
 }
 
 // Sorts a shard as the reference does and makes its header, which is returned; its tensors join `placements`.
-Bytes place_shard(Shard& shard, std::span<const TensorSource> sources, AtomicFile& file, const SafetensorsWriteOptions& options,
+Bytes place_shard(FilePlan& shard, std::span<const TensorSource> sources, AtomicFile& file, const SafetensorsWriteOptions& options,
                   std::vector<Placement>& placements) {
   std::sort(shard.begin(), shard.end(), [&](const Planned& a, const Planned& b) {
     return a.type != b.type ? a.type > b.type : sources[a.source].name < sources[b.source].name;
@@ -136,7 +173,7 @@ Bytes place_shard(Shard& shard, std::span<const TensorSource> sources, AtomicFil
   return encoded;
 }
 
-std::string index_text(std::span<const Shard> shards, std::span<const TensorSource> sources, std::span<const std::string> paths) {
+std::string index_text(std::span<const FilePlan> shards, std::span<const TensorSource> sources, std::span<const std::string> paths) {
   std::map<std::string_view, std::string> weight_map;
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -183,10 +220,10 @@ void commit_set(std::deque<AtomicFile>& files, std::span<const std::string> path
 std::vector<std::string> write_safetensors(const std::string& path, std::vector<TensorSource> tensors, const FetchFn& fetch,
                                            const SafetensorsWriteOptions& options) {
   const distributed::Team team(options.multiprocessing);
-  std::vector<Shard> shards;
+  std::vector<FilePlan> shards;
   team.step("write: plan", distributed::Before::kShortWork, [&] {
     check_metadata(options);
-    shards = split(plan_tensors(tensors), options.max_shard_bytes);
+    shards = plan_files(tensors, options);
   });
   std::vector<std::string> paths = shard_paths(path, shards.size());
   const std::string index = shards.size() > 1 ? std::string(stem(path)) + ".safetensors.index.json" : "";

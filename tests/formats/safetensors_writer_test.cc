@@ -3,6 +3,8 @@
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
 
+#include <cairn/checkpoint_sharding.h>
+
 namespace cairn {
 namespace {
 
@@ -78,6 +80,83 @@ TEST(SafetensorsWriter, SplitsInOrderAndGivesGiantsAFileOfTheirOwn) {
     EXPECT_EQ(read_whole(*back, back->index(source.tensors[i].name)), source.values[i]);
   EXPECT_TRUE(back->verify({}).findings.empty());
   EXPECT_EQ(write_safetensors(dir / "one.safetensors", source.tensors, source.fetch(), {.max_shard_bytes = 100}).size(), 1U);
+}
+
+// By what the names begin with; a shard for "z", too.
+class ByFirstLetter : public ShardingCallback {
+ public:
+  explicit ByFirstLetter(bool cut = false) : cut_(cut) {}
+  [[nodiscard]] std::string description() const override { return "By first letter."; }
+  [[nodiscard]] std::vector<Shard> operator()(std::span<const ShardableTensor> tensors) const override {
+    OrderedMap<Shard> shards;
+    (void)shards["z"];
+    for (const auto& t : tensors) {
+      if (cut_ && t.shape() == Shape{4}) {
+        shards["1"][t.checkpoint_key]["4 0,1"] = t.tensor.slice({0}, {1});
+        shards["2"][t.checkpoint_key]["4 1,3"] = t.tensor.slice({1}, {3});
+      } else {
+        shards[t.checkpoint_key.substr(0, 1)][t.checkpoint_key][t.slice_spec] = t.tensor;
+      }
+    }
+    std::vector<Shard> out;
+    for (const auto& [letter, shard] : shards) out.push_back(shard);
+    return out;
+  }
+
+ private:
+  bool cut_;
+};
+
+TEST(SafetensorsWriter, ACallbackDecidesOnTheFiles) {
+  MemorySource source;
+  for (const std::string name : {"b1", "a1", "b0", "c", "a2"}) source.add_pattern(name, DType::kUint8, {3}, source.tensors.size());
+  TempDir dir;
+  const auto write = [&](const std::string& name, SafetensorsWriteOptions options) {
+    return write_safetensors(dir / name, source.tensors, source.fetch(), options);
+  };
+  const auto files = write("m.safetensors", {.sharding_callback = std::make_shared<ByFirstLetter>()});
+  EXPECT_EQ(file_names(dir.path()),
+            "m-00001-of-00003.safetensors m-00002-of-00003.safetensors m-00003-of-00003.safetensors m.safetensors.index.json ");
+  std::string holds;
+  for (const std::size_t i : {0, 1, 2}) {
+    const auto file = open_safetensors(files[i]);
+    for (const auto& info : file->tensors()) holds += std::to_string(i) + info.name + " ";
+  }
+  EXPECT_EQ(holds, "0b0 0b1 1a1 1a2 2c ");
+  const auto back = open_safetensors(files.back());
+  for (std::size_t i = 0; i < source.tensors.size(); ++i)
+    EXPECT_EQ(read_whole(*back, back->index(source.tensors[i].name)), source.values[i]);
+  EXPECT_TRUE(back->verify({}).findings.empty());
+
+  EXPECT_EQ(write("one.safetensors", {.sharding_callback = std::make_shared<ShardByTaskPolicy>()}).size(), 1U);
+  write("as_ever.safetensors", {});
+  EXPECT_EQ(read_file(dir / "one.safetensors"), read_file(dir / "as_ever.safetensors"));
+  // Its specs say which part of each tensor it takes, and it takes all.
+  EXPECT_EQ(write("six.safetensors", {.sharding_callback = std::make_shared<MaxShardSizePolicy>(6)}).size(), 4U);
+}
+
+TEST(SafetensorsWriter, RefusesACallbackThatCutsOrLosesTensors) {
+  MemorySource source;
+  source.add_pattern("whole", DType::kUint8, {3}, 1);
+  source.add_pattern("cut", DType::kUint8, {4}, 2);
+  TempDir dir;
+  const auto write = [&](const SafetensorsWriteOptions& options) {
+    return [&, options] { write_safetensors(dir / "m.safetensors", source.tensors, source.fetch(), options); };
+  };
+  EXPECT_THAT(write({.sharding_callback = std::make_shared<ByFirstLetter>(true)}),
+              FailsWith(Code::kInvalidArgument, "cut: the sharding callback cuts it (\"4 0,1\")"));
+  EXPECT_THAT(write({.sharding_callback = std::make_shared<MaxShardSizePolicy>(5)}),
+              FailsWith(Code::kInvalidArgument, "cut: the sharding callback cuts it"));
+  EXPECT_THAT(write({.max_shard_bytes = 5, .sharding_callback = std::make_shared<ByFirstLetter>()}),
+              FailsWith(Code::kInvalidArgument, "not both"));
+  class Forgetful : public ByFirstLetter {
+   public:
+    [[nodiscard]] std::vector<Shard> operator()(std::span<const ShardableTensor> tensors) const override {
+      return ByFirstLetter::operator()(tensors.first(1));
+    }
+  };
+  EXPECT_THAT(write({.sharding_callback = std::make_shared<Forgetful>()}), FailsWith(Code::kFailedPrecondition, "checkpoint_key: cut"));
+  EXPECT_EQ(file_names(dir.path()), "");
 }
 
 TEST(SafetensorsWriter, RefusesWhatTheFormatCannotHold) {
