@@ -66,7 +66,7 @@ Cut best_cut(const Rest& rest, std::uint64_t room) {
   Cut best;
   for (std::size_t axis = 0; axis < rest.box.rank(); ++axis) {
     const auto length = static_cast<std::uint64_t>(rest.box.shape[axis]);
-    const std::uint64_t fit = room / (rest.item * (count / length));
+    const std::uint64_t fit = room / checked_product(count / length, rest.item);
     if (fit == 0) continue;
     const std::uint64_t parts = (length - 1) / fit + 1;
     if (fewest != 0 && parts >= fewest) continue;

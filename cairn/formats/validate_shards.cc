@@ -128,10 +128,10 @@ class Validation {
   Original& whole_of(const Slot& slot, const ShardTensor& tensor) {
     if (of_spec_.empty())
       for (std::size_t i = 0; i < originals_.size(); ++i) of_spec_.emplace(&originals_[i].tensor->tensor.spec(), i);
-    const auto found = of_spec_.find(&tensor.spec());
-    if (found == of_spec_.end() || originals_[found->second].tensor->checkpoint_key != slot.key)
-      fail("a tensor was found that is no part of one with its checkpoint key:", slot);
-    return originals_[found->second];
+    const auto [begin, end] = of_spec_.equal_range(&tensor.spec());
+    for (auto it = begin; it != end; ++it)
+      if (originals_[it->second].tensor->checkpoint_key == slot.key) return originals_[it->second];
+    fail("a tensor was found that is no part of one with its checkpoint key:", slot);
   }
 
   // Where the slice spec says that the part lies, in the original's coordinates.
@@ -226,9 +226,9 @@ class Validation {
   std::vector<Original> originals_;  // in the order in which they came
   std::unordered_map<Slot, std::size_t, SlotHash> slots_;
   std::unordered_set<Slot, SlotHash> used_;
-  std::unordered_map<std::string_view, std::size_t> unseen_;  // by key, how many of its tensors have not been seen whole
-  std::unordered_map<const SaveSpec*, std::size_t> of_spec_;  // originals by what they are; made when the first part is met
-  std::optional<Slot> exchanged_;                             // where a tensor is that TensorFlow takes for another
+  std::unordered_map<std::string_view, std::size_t> unseen_;       // by key, how many of its tensors have not been seen whole
+  std::unordered_multimap<const SaveSpec*, std::size_t> of_spec_;  // originals by what they are; made when the first part is met
+  std::optional<Slot> exchanged_;                                  // where a tensor is that TensorFlow takes for another
   std::string last_device_;
   Task last_task_;
 };

@@ -90,6 +90,14 @@ TEST(ValidateShards, APartMustBeWhatItsSpecSays) {
   EXPECT_THAT(validating({a}, {{0, "a", "", ShardTensor()}}), fails("there is no tensor under a key of the checkpoint shards:"));
 }
 
+TEST(ValidateShards, OneTensorMayHaveTwoKeys) {
+  const ShardableTensor a = shardable("a", DType::kInt8, {4});
+  ShardableTensor b = a;
+  b.checkpoint_key = "b";
+  const ShardTensor first = a.tensor.slice({0}, {2}), second = a.tensor.slice({2}, {2});
+  validating({a, b}, {{0, "a", "4 0,2", first}, {0, "b", "4 0,2", first}, {1, "b", "4 2,2", second}, {1, "a", "4 2,2", second}})();
+}
+
 TEST(ValidateShards, PartsMustBeAllOfTheTensor) {
   const ShardableTensor a = shardable("a", DType::kInt8, {4, 3});
   const auto part = [&](std::size_t shard, std::int64_t row, std::int64_t rows) {
