@@ -15,7 +15,7 @@ namespace {
 
 using namespace cairn;
 
-void cut(std::string_view text, const SliceSpec& spec) {
+void cut(std::string_view text, const ShapeAndSlice& spec) {
   const Box box = slice_box(spec);
   const auto count = try_call([&] { return element_count(box.shape); });
   if (!count.ok() || count.value() > 10'000 || box.rank() > 254) return;

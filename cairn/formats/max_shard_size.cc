@@ -103,7 +103,7 @@ class Partitioner {
   Rest start(const ShardableTensor& tensor) {
     Rest rest{&tensor, tensor.shape(), std::vector<std::int64_t>(tensor.shape().size()), Box::whole(tensor.shape()), 0, 0};
     if (!tensor.slice_spec.empty()) {
-      SliceSpec spec = parse_slice_spec(tensor.slice_spec);
+      ShapeAndSlice spec = parse_slice_spec(tensor.slice_spec);
       rest.box = slice_box(spec);
       if (rest.box.shape != tensor.shape())
         throw Error(Code::kInvalidArgument, fmt::format("the slice spec \"{}\" is not that of a tensor of shape {}", tensor.slice_spec,

@@ -58,7 +58,7 @@ SliceExtent parse_extent(std::string_view text, std::string_view slice) {
   return {pair[0], pair[1]};
 }
 
-void check_inside(const SliceSpec& spec) {
+void check_inside(const ShapeAndSlice& spec) {
   const auto texts = [&] { return fmt::format("shape = [{}], slice = {}", fmt::join(spec.full_shape, ","), slice_text(spec.slice)); };
   if (spec.slice.size() != spec.full_shape.size()) refuse("Mismatching ranks: " + texts());
   for (std::size_t d = 0; d < spec.slice.size(); ++d) {
@@ -78,10 +78,10 @@ void append(std::string& text, std::int64_t number, char end) {
 
 }  // namespace
 
-SliceSpec parse_slice_spec(std::string_view text) {
+ShapeAndSlice parse_slice_spec(std::string_view text) {
   const std::size_t blank = text.rfind(' ');
   if (blank == std::string_view::npos) refuse(fmt::format("Need least two elements in shape_and_slice specification: {}", text));
-  SliceSpec spec;
+  ShapeAndSlice spec;
   const std::string_view slice = text.substr(blank + 1);
   std::string_view rest = slice;
   while (const auto extent = next_part(rest, ':')) spec.slice.push_back(parse_extent(*extent, slice));
@@ -98,7 +98,7 @@ SliceSpec parse_slice_spec(std::string_view text) {
   return spec;
 }
 
-std::string slice_spec_text(const SliceSpec& spec) {
+std::string slice_spec_text(const ShapeAndSlice& spec) {
   std::string text;
   for (const std::int64_t extent : spec.full_shape) append(text, extent, ' ');
   return text + slice_text(spec.slice);
@@ -115,7 +115,7 @@ std::string slice_spec_text(std::span<const std::int64_t> full_shape, const Box&
   return text;
 }
 
-Box slice_box(const SliceSpec& spec) {
+Box slice_box(const ShapeAndSlice& spec) {
   Box box = Box::whole(spec.full_shape);
   for (std::size_t d = 0; d < spec.slice.size(); ++d) {
     if (!spec.slice[d].length) continue;

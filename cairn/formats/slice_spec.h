@@ -13,17 +13,17 @@
 
 namespace cairn {
 
-struct SliceSpec {
+struct ShapeAndSlice {
   Shape full_shape;
   TensorSlice slice;  // as many dimensions; keeps which of them were "-"
-  bool operator==(const SliceSpec&) const = default;
+  bool operator==(const ShapeAndSlice&) const = default;
 };
 
 // Throws invalid_argument, in TensorFlow's words, for what is no such text (an empty one is none either: it names no shape); for a slice of
 // another rank than its tensor, or that does not lie within it.
-SliceSpec parse_slice_spec(std::string_view text);
-std::string slice_spec_text(const SliceSpec& spec);
+ShapeAndSlice parse_slice_spec(std::string_view text);
+std::string slice_spec_text(const ShapeAndSlice& spec);
 // The slice in the coordinates of the whole tensor.
-Box slice_box(const SliceSpec& spec);
+Box slice_box(const ShapeAndSlice& spec);
 
 }  // namespace cairn

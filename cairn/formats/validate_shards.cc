@@ -137,12 +137,12 @@ class Validation {
   // Where the slice spec says that the part lies, in the original's coordinates.
   Box part_of(const Slot& slot, const Original& original) const {
     const ShardableTensor& target = *original.tensor;
-    const SliceSpec spec =
+    const ShapeAndSlice spec =
         in([&] { return fmt::format("the sharding callback's slice of {}", slot.key); }, [&] { return parse_slice_spec(slot.slice_spec); });
     Box outer = Box::whole(target.shape());
     Shape full = target.shape();
     if (!target.slice_spec.empty()) {
-      const SliceSpec of_target = parse_slice_spec(target.slice_spec);
+      const ShapeAndSlice of_target = parse_slice_spec(target.slice_spec);
       outer = slice_box(of_target);
       full = of_target.full_shape;
     }

@@ -12,7 +12,7 @@ namespace {
 using testing::FailsWith;
 
 TEST(SliceSpec, BothWays) {
-  const SliceSpec spec = parse_slice_spec("4 3 5 0,4:-:3,2");
+  const ShapeAndSlice spec = parse_slice_spec("4 3 5 0,4:-:3,2");
   EXPECT_EQ(spec.full_shape, (Shape{4, 3, 5}));
   EXPECT_EQ(slice_box(spec), (Box{{0, 0, 3}, {4, 3, 2}}));
   EXPECT_EQ(slice_spec_text(spec), "4 3 5 0,4:-:3,2");

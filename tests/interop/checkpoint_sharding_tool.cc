@@ -99,7 +99,7 @@ Json validate(const Json& question) {
 }
 
 Json spec(const Json& question) {
-  const SliceSpec parsed = parse_slice_spec(text(at(question, "text")));
+  const ShapeAndSlice parsed = parse_slice_spec(text(at(question, "text")));
   const Box box = slice_box(parsed);
   return JsonObject{{"shape", list_json(parsed.full_shape)},
                     {"origin", list_json(box.origin)},
@@ -122,8 +122,7 @@ class AskedCallback : public ShardingCallback {
   [[nodiscard]] std::vector<Shard> operator()(std::span<const ShardableTensor> /*tensors*/) const override { return {}; }
   [[nodiscard]] std::vector<std::pair<std::string, Value>> kwargs() const override {
     std::vector<std::pair<std::string, Value>> out;
-    for (const Json& entry : *at(*question_, "kwargs").as_array())
-      out.emplace_back(text(nth(entry, 0)), value_of(nth(entry, 1)));
+    for (const Json& entry : *at(*question_, "kwargs").as_array()) out.emplace_back(text(nth(entry, 0)), value_of(nth(entry, 1)));
     return out;
   }
 
