@@ -54,7 +54,14 @@ class Coordinator {
   };
   // A meeting of all, too; returns what the processes of `from` gave, in their order. Throws invalid_argument for one that is no other
   // process. The coordinators of this library move no value to who does not want it; where it is not overridden, all get all.
+  // Deliveries of a name follow each other, and then comes another meeting of that name: where one throws in one process alone, for want of
+  // memory perhaps, this process has broken off the next one.
   virtual std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout);
+
+  // Comes to the next meeting of that name only to say that it fails: whoever is there, or comes, throws unavailable with `why` at once, in
+  // place of waiting for this process. Does not wait itself, and throws nothing: who cannot be told waits until its time is over. So do all
+  // where it is not overridden.
+  virtual void break_off(std::string_view name, std::string_view why) noexcept;
 };
 
 // The only process of its job: nothing to wait for.
@@ -76,7 +83,8 @@ struct FilesJob {
   std::string run_id = {};
   Coordinator::Timeout join_timeout = Coordinator::kDefaultTimeout;  // for that agreement
   // After how long without a sign of life a process that others wait for is taken for dead, on whatever host it is: each touches a file
-  // every twelfth of it, from a thread of its own, and watches the others' while it waits. The same in all processes; zero: never.
+  // every twelfth of it, from a thread of its own, and watches the others' while it waits. The same in all processes, which they check;
+  // zero: never.
   Coordinator::Timeout silence_timeout = std::chrono::seconds(120);
   std::uint64_t max_message_bytes = std::uint64_t{1} << 30U;  // of one value; larger ones are refused
 };
@@ -84,7 +92,7 @@ struct FilesJob {
 // unavailable, naming who is missing, if that takes longer than join_timeout. What earlier runs left in the folder does no
 // harm; what is left by processes of this host that have ended is removed. A process that was killed is known at once to have ended to
 // those on the same host (in the same PID namespace), to others after the silence_timeout. Throws invalid_argument for a place
-// outside the job, a bad run_id, and processes that disagree about their number; already_exists if the place is
+// outside the job, a bad run_id, and processes that disagree about their number or the silence_timeout; already_exists if the place is
 // taken; data_loss, naming the file, for files that no coordinator wrote.
 std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job);
 

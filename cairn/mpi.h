@@ -26,10 +26,11 @@ struct MpiOptions {
   // Whose processes meet: MPI_Comm_c2f of a communicator, an integer with every MPI. None: MPI_COMM_WORLD.
   std::optional<int> communicator = {};
   Coordinator::Timeout start_timeout = Coordinator::kDefaultTimeout;
+  std::shared_ptr<const MpiSession> session = nullptr;  // kept as long as the coordinator lives, for who has no place for one
 };
 // All processes of the communicator call it together; their ranks are their indices. Messages go through a duplicate of the communicator,
-// so that they meet no others; a value has at most 2^31 - 2^21 bytes. Must end before MPI does. Where one process gives up a meeting at the
-// very moment when the last one comes, another may get through it.
+// so that they meet no others; a value has at most 2^31 - 2^21 bytes. Must end before MPI does, as it does with a session of its own. Where
+// one process gives up a meeting at the very moment when the last one comes, another may get through it.
 //
 // Throws failed_precondition if MPI has not begun, is over, or was begun without support for threads (at least
 // MPI_THREAD_SERIALIZED, and then nobody else may call MPI at the same time); unavailable if not all processes take part in time.

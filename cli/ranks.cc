@@ -130,7 +130,7 @@ void check_same_command(const MultiprocessingOptions& all, int argc, char** argv
 
 // Meets the others when all is done and said; the first one's status is that of all.
 int end_together(Coordinator& processes, int status) {
-  const bool failed = processes.process_index() != 0 && (status == kUsage || status == kFailure);
+  const bool failed = status == kUsage || status == kFailure;
   const auto mine = static_cast<std::byte>(status);
   try {
     const Bytes said = processes.broadcast("cairn: end", ByteView(&mine, 1), 0, failed ? kFarewell : kForever);

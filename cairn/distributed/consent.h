@@ -1,5 +1,5 @@
-// consent.h -- what all processes must mean alike, in one number, because there is much of it; only where they do not, each says all, so
-// that the first difference can be named.
+// consent.h -- what all processes must mean alike, in one number, because there is much of it; only where they do not, two of them say
+// more, so that the first difference can be named.
 #pragma once
 
 #include <cairn/distributed/team.h>
@@ -18,12 +18,15 @@ class Consent {
   void add(std::string name, std::string meaning) { meant_.emplace_back(std::move(name), std::move(meaning)); }
   // For the step in which all have added theirs.
   [[nodiscard]] std::uint64_t digest() const;
-  // `digests`: of all processes. If they differ, meets the others again, in step `name`, and throws invalid_argument, naming what a process
-  // means otherwise than process 0.
+  // `digests`: of all processes. If they differ, meets the others again, in two steps `name`, and throws invalid_argument, naming what a
+  // process means otherwise than process 0.
   void check(std::span<const std::uint64_t> digests, const Team& team, std::string_view name) const;
 
  private:
-  std::vector<std::pair<std::string, std::string>> meant_;
+  using Meant = std::pair<std::string, std::string>;
+  static std::uint64_t digest_of(const Meant& meant, std::uint64_t before);
+
+  std::vector<Meant> meant_;
 };
 
 }  // namespace cairn::distributed

@@ -50,6 +50,7 @@ struct Visit {
   std::uint64_t round = 0;
   std::uint64_t number = 0;  // of this process's visits, in the order in which it came
   Coordinator::Timeout timeout;
+  std::string message = {};  // this process's file
 
   // Its message is called so, and then <number>-<low>: all its visits before number `low` were over when it came.
   [[nodiscard]] std::string message_prefix(std::size_t process) const { return fmt::format("m-{}-{}-{}-", label, round, process); }
@@ -119,8 +120,17 @@ class FilesCoordinator final : public Coordinator {
     const auto look = [&](const Visit& visit, const std::vector<Arrival>& arrivals) {
       for (const std::size_t p : between.from) out.push_back(value_of(visit, p, arrivals[p]));
     };
-    meet(name, value, timeout, look, Durability::kUnsynced);  // many bytes, and a job that loses power is over
+    meet(name, value, timeout, look, Kind::kDelivery);
     return out;
+  }
+  void break_off(std::string_view name, std::string_view why) noexcept override {
+    try {
+      const Visit visit = begin(name, {});
+      (void)try_to_break(visit, why);
+      end(visit);
+    } catch (const std::exception&) {
+      // Without memory even for that: the others wait until their time is over.
+    }
   }
 
  private:
@@ -130,31 +140,65 @@ class FilesCoordinator final : public Coordinator {
     std::vector<Arrival> arrivals;
   };
 
+  // Deliveries follow each other by one name, and are of many bytes.
+  enum class Kind { kMeeting, kDelivery };
+  // What becomes of the others in a meeting that goes wrong here.
+  enum class Others { kGetThrough, kFailToo, kUnknown };
+
   [[nodiscard]] std::string path(const std::string& name) const { return folder_->path() + "/" + name; }
 
   // Comes to a meeting; when it is complete, `look(visit, arrivals)` reads what others have said.
   template <class Look>
-  void meet(std::string_view name, ByteView value, Timeout timeout, Look look, Durability durability = Durability::kSynced) {
-    if (value.size() > max_value_)
-      throw Error(Code::kInvalidArgument,
-                  fmt::format("'{}': a value of {} bytes is longer than the {} that a message may have", name, value.size(), max_value_));
+  void meet(std::string_view name, ByteView value, Timeout timeout, Look look, Kind kind = Kind::kMeeting) {
     if (name.size() > kMostAroundAValue / 2) throw Error(Code::kInvalidArgument, "the name of a meeting is too long");
     const auto deadline = distributed::deadline_after(timeout);
-    const Visit visit = begin(name, timeout);
+    Visit visit = begin(name, timeout);
+    Others others = Others::kGetThrough;
     try {
-      const Message message{me_, count_, visit.round, visit.name, {value.begin(), value.end()}};
-      AtomicFile file(path(visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open())));
-      file.append(encode_message(message));
-      file.commit(durability);
-      const std::string broken = wait_for_the_end(visit, deadline);
+      const std::string broken = come_and_wait(visit, value, deadline, kind, others);
       if (!broken.empty()) throw Error(Code::kUnavailable, "'" + visit.name + "': " + broken);
       std::vector<Arrival> arrivals = arrivals_at(visit);
       look(visit, arrivals);
       leave({visit, std::move(arrivals)});
     } catch (...) {
+      // Of a meeting that has failed nobody reads more than that.
+      if (others == Others::kFailToo && !visit.message.empty()) unlink(path(visit.message).c_str());
       end(visit);
+      if (others == Others::kGetThrough && kind == Kind::kDelivery) break_off(name, distributed::current_exception_text());
       throw;
     }
+  }
+
+  // Who cannot come, or not see who does, tells the others if they are not through yet.
+  std::string come_and_wait(Visit& visit, ByteView value, distributed::Clock::time_point deadline, Kind kind, Others& others) {
+    try {
+      come(visit, value, kind);
+      std::string broken = wait_for_the_end(visit, deadline);
+      if (!broken.empty()) others = Others::kFailToo;
+      return broken;
+    } catch (...) {
+      others = try_to_break(visit, distributed::current_exception_text());
+      throw;
+    }
+  }
+
+  void come(Visit& visit, ByteView value, Kind kind) {
+    if (value.size() > max_value_)
+      throw Error(Code::kInvalidArgument, fmt::format("'{}': a value of {} bytes is longer than the {} that a message may have", visit.name,
+                                                      value.size(), max_value_));
+    const Message message{me_, count_, visit.round, visit.name, {value.begin(), value.end()}};
+    visit.message = visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open());
+    AtomicFile file(path(visit.message));
+    file.append(encode_message(message));
+    // A job that loses power is over, so that only what is small needs to be durable.
+    file.commit(kind == Kind::kDelivery ? Durability::kUnsynced : Durability::kSynced);
+  }
+
+  // Makes the meeting fail, because something has gone wrong here, unless it has ended.
+  [[nodiscard]] Others try_to_break(const Visit& visit, std::string_view why) {
+    const auto ended = try_call([&] { return decide(visit, distributed::broke_off_text(me_, why)); });
+    if (!ended) return Others::kUnknown;
+    return ended.value().empty() ? Others::kGetThrough : Others::kFailToo;
   }
 
   Visit begin(std::string_view name, Timeout timeout) {
@@ -179,16 +223,21 @@ class FilesCoordinator final : public Coordinator {
     auto next_look = distributed::Clock::now() + kBetweenLooks;
     while (true) {
       const Names names = distributed::names_in(folder_->path());
-      if (names.contains(visit.decision())) return decided(visit);
+      if (names.contains(visit.decision())) {
+        std::string broken = decided(visit);
+        if (!broken.empty()) folder_->check_marks();  // what is wrong here, too, is better said here
+        return broken;
+      }
+      if (!names.contains(visit.message)) throw Error(Code::kUnavailable, path(visit.message) + ": has been removed by somebody");
       const auto missing = missing_from(visit, names);
       if (missing.empty()) {
-        folder_->check_sizes();
+        folder_->check_marks();
         return decide(visit, "");
       }
       const auto now = distributed::Clock::now();
       if (now >= next_look || now >= deadline || is_anyone_gone(missing, names)) {
         next_look = now + kBetweenLooks;
-        folder_->check_sizes();  // else some would wait for processes that others do not count
+        folder_->check_marks();  // else some would wait for processes that others do not count
         const auto ended = gone_of(visit, missing, [&](std::size_t p, const Names& seen) { return folder_->has_ended(p, seen); });
         if (!ended.empty()) return decide(visit, distributed::ended_text(ended));
         const auto silent = gone_of(visit, missing, [&](std::size_t p, const Names&) { return folder_->is_silent(p); });
@@ -267,13 +316,15 @@ class FilesCoordinator final : public Coordinator {
     return bytes;
   }
 
-  // Leaves a complete meeting, and removes the files of those that all had left before they came to it.
+  // Leaves a complete meeting, and removes the files of those that all had left before they came to it: of its own name, as nobody comes
+  // twice at the same time, and of others, if every arrival says so.
   void leave(Left meeting) {
     std::vector<Left> done;
     {
       const std::lock_guard lock(mutex_);
       open_.erase(meeting.visit.number);
       const auto all_have_left = [&](const Left& old) {
+        if (old.visit.name == meeting.visit.name) return true;
         for (std::size_t p = 0; p < count_; ++p)
           if (old.arrivals[p].number >= meeting.arrivals[p].low) return false;
         return true;

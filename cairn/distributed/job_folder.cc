@@ -3,6 +3,7 @@
 #include <cairn/base/file.h>
 #include <cairn/distributed/job_folder.h>
 #include <cairn/error.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@ namespace cairn::distributed {
 namespace {
 
 constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;  // bytes
+constexpr double kMilliseconds = 1000;                           // of a second
 
 std::string name_of(std::string_view what, std::size_t process) { return std::string(what) + std::to_string(process); }
 
@@ -43,13 +45,22 @@ ProcessMark read_mark(const std::string& path) {
   return in([&] { return path; }, [&] { return parse_mark(as_text(read_file(path, kMostOfAMark))); });
 }
 
-JobFolder::JobFolder(std::string path, const FilesJob& job) : path_(std::move(path)), me_(job.process_index), count_(job.process_count) {
-  const ProcessMark mark = mark_of_this_process(me_, count_);
+JobFolder::JobFolder(std::string path, const FilesJob& job)
+    : path_(std::move(path)),
+      me_(job.process_index),
+      count_(job.process_count),
+      silence_(std::max(job.silence_timeout, Coordinator::Timeout(0))) {
+  const ProcessMark mark = mark_of_this_process(job);
   const std::string here = path_ + "/" + name_of("here-", me_);
   if (!write_new(here, as_bytes(mark_text(mark))))
     throw Error(Code::kAlreadyExists, here + ": there has been a " + describe(read_mark(here)) + " in this run; a run id is used once");
-  if (count_ > 1 && job.silence_timeout.count() > 0)
-    heartbeat_.emplace(here, std::max(job.silence_timeout / kBeatsOfSilence, Coordinator::Timeout(1)));
+  if (count_ == 1 || silence_.count() == 0) return;
+  try {
+    heartbeat_.emplace(here, std::max(silence_ / kBeatsOfSilence, Coordinator::Timeout(1)));
+  } catch (const std::system_error& e) {
+    write_new(path_ + "/" + name_of("gone-", me_), {});  // it was there, and others may wait for it by now
+    throw Error(Code::kUnavailable, here + ": cannot start the thread that touches it: " + e.what());
+  }
 }
 
 JobFolder::~JobFolder() {
@@ -78,6 +89,10 @@ std::optional<ProcessMark> JobFolder::mark_of(std::size_t process) const {
   if (mark.processes != count_)
     throw Error(Code::kInvalidArgument, path + ": " + describe(mark) + " is of a job of " + std::to_string(mark.processes) +
                                             " processes, process " + std::to_string(me_) + " of one of " + std::to_string(count_));
+  if (mark.silence != static_cast<std::uint64_t>(silence_.count()))
+    throw Error(Code::kInvalidArgument,
+                fmt::format("{}: {} has a silence_timeout of {:g} s, process {} of {:g} s", path, describe(mark),
+                            static_cast<double>(mark.silence) / kMilliseconds, me_, static_cast<double>(silence_.count()) / kMilliseconds));
   return marks_.emplace(process, std::move(mark)).first->second;
 }
 
@@ -98,7 +113,7 @@ void JobFolder::give_up(const std::vector<std::size_t>& missing) const {
   for (const std::size_t p : missing) write_new(path_ + "/" + name_of("gone-", p), {});
 }
 
-void JobFolder::check_sizes() const {
+void JobFolder::check_marks() const {
   for (std::size_t p = 0; p < count_; ++p) (void)mark_of(p);
 }
 

@@ -51,13 +51,12 @@ class JobFolder {
   ~JobFolder();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // Whether a process has ended, as far as can be known: `names` are those in the folder. Throws invalid_argument if it belongs
-  // to a job of another size.
+  // Whether a process has ended, as far as can be known: `names` are those in the folder. Throws as check_marks.
   [[nodiscard]] bool has_ended(std::size_t process, const Names& names) const;
   // Whether a process, of another host perhaps, has given no sign of life for the job's silence_timeout while it was asked for.
   [[nodiscard]] bool is_silent(std::size_t process) const;
-  // Throws invalid_argument if a process takes the job to have another size.
-  void check_sizes() const;
+  // Throws invalid_argument if a process takes the job to have another size, or another silence_timeout.
+  void check_marks() const;
   // Says of processes that did not join that nobody needs to wait for them.
   void give_up(const std::vector<std::size_t>& missing) const;
 
@@ -67,6 +66,7 @@ class JobFolder {
   std::string path_;
   std::size_t me_;
   std::size_t count_;
+  Coordinator::Timeout silence_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, ProcessMark> marks_;  // that have been read
   mutable SignsOfLife signs_;

@@ -211,7 +211,7 @@ std::unique_ptr<JobFolder> enter(const std::string& run, const FilesJob& job) {
 
 // Any other process: waits until process 0 has answered this very request.
 std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
-  const ProcessMark mark = mark_of_this_process(job.process_index, job.process_count);
+  const ProcessMark mark = mark_of_this_process(job);
   const std::string join = folder + "/join-" + std::to_string(job.process_index);
   const auto deadline = deadline_after(job.join_timeout);
   const auto request = [&] { make_in(folder, [&] { replace_file(join, mark_text(mark)); }); };

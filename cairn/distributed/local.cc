@@ -37,15 +37,20 @@ class Lobby {
                           const std::span<const std::size_t>* wanted = nullptr) {
     std::unique_lock lock(mutex_);
     Meetings& meetings = meetings_.try_emplace(std::string(name)).first->second;
-    // The first meeting of this name that this process has not been to.
-    auto meeting = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) { return !m.values[me]; });
-    if (meeting == meetings.end()) meeting = meetings.emplace(meetings.end(), processes());
-    meeting->values[me].emplace(value.begin(), value.end());
-    if (++meeting->come == processes()) changed_.notify_all();
+    const auto meeting = come(me, meetings, value);
     break_if_somebody_is_gone(*meeting);
     const bool in_time = changed_.wait_until(lock, distributed::deadline_after(timeout), [&] { return is_over(*meeting); });
     if (!in_time) give_up(*meeting, me, timeout);
     return leave(name, meetings, meeting, wanted);
+  }
+
+  void break_off(std::size_t me, std::string_view name, std::string_view why) {
+    const std::lock_guard lock(mutex_);
+    Meetings& meetings = meetings_.try_emplace(std::string(name)).first->second;
+    const auto meeting = come(me, meetings, {});
+    if (meeting->broken.empty()) meeting->broken = distributed::broke_off_text(me, why);
+    changed_.notify_all();
+    depart(name, meetings, meeting);
   }
 
   // Process `me` will come to no meeting any more.
@@ -58,6 +63,15 @@ class Lobby {
 
  private:
   using Meetings = std::list<Meeting>;  // stays where it is while others come and go
+
+  // To the first meeting of this name that this process has not been to.
+  Meetings::iterator come(std::size_t me, Meetings& meetings, ByteView value) {
+    auto meeting = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) { return !m.values[me]; });
+    if (meeting == meetings.end()) meeting = meetings.emplace(meetings.end(), processes());
+    meeting->values[me].emplace(value.begin(), value.end());
+    if (++meeting->come == processes()) changed_.notify_all();
+    return meeting;
+  }
 
   bool is_over(const Meeting& meeting) const { return meeting.come == processes() || !meeting.broken.empty(); }
 
@@ -81,7 +95,7 @@ class Lobby {
     changed_.notify_all();
   }
 
-  // The values of a meeting that is over. The last one to leave clears it away.
+  // The values of a meeting that is over.
   std::vector<Bytes> leave(std::string_view name, Meetings& meetings, Meetings::iterator meeting,
                            const std::span<const std::size_t>* wanted) {
     std::vector<Bytes> values;
@@ -90,12 +104,17 @@ class Lobby {
     else if (meeting->broken.empty())
       for (const auto& value : meeting->values) values.push_back(*value);
     const std::string broken = meeting->broken;
+    depart(name, meetings, meeting);
+    if (!broken.empty()) throw Error(Code::kUnavailable, "'" + std::string(name) + "': " + broken);
+    return values;
+  }
+
+  // The last one to leave clears the meeting away.
+  void depart(std::string_view name, Meetings& meetings, Meetings::iterator meeting) {
     std::size_t never = 0;  // those who will not come any more
     for (std::size_t p = 0; p < processes(); ++p) never += gone_[p] && !meeting->values[p] ? 1 : 0;
     if (++meeting->left + never == processes()) meetings.erase(meeting);
     if (meetings.empty()) meetings_.erase(meetings_.find(name));
-    if (!broken.empty()) throw Error(Code::kUnavailable, "'" + std::string(name) + "': " + broken);
-    return values;
   }
 
   std::mutex mutex_;
@@ -122,6 +141,13 @@ class ThreadProcess final : public Coordinator {
   std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
     distributed::check_delivery(between, index_, process_count());
     return lobby_->meet(index_, name, value, timeout, &between.from);
+  }
+  void break_off(std::string_view name, std::string_view why) noexcept override {
+    try {
+      lobby_->break_off(index_, name, why);
+    } catch (const std::exception&) {
+      // Without memory even for that: the others wait until their time is over.
+    }
   }
 
  private:

@@ -15,6 +15,8 @@ std::vector<Bytes> Coordinator::deliver(std::string_view name, ByteView value, c
   return wanted;
 }
 
+void Coordinator::break_off(std::string_view /*name*/, std::string_view /*why*/) noexcept {}
+
 }  // namespace cairn
 
 namespace cairn::distributed {
@@ -53,6 +55,21 @@ std::string ended_text(std::span<const std::size_t> gone) { return processes_tex
 std::string silent_text(std::span<const std::size_t> silent, std::size_t me, Coordinator::Timeout timeout) {
   return fmt::format("{} gave no sign of life for {:g} s, as process {} saw it", processes_text(silent),
                      static_cast<double>(timeout.count()) / 1000, me);
+}
+
+std::string broke_off_text(std::size_t process, std::string_view why) {
+  constexpr std::size_t kMost = 4096;  // bytes; small messages need nobody's help on their way
+  return fmt::format("process {} broke off: {}", process, why.substr(0, kMost));
+}
+
+std::string current_exception_text() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
 }
 
 }  // namespace cairn::distributed

@@ -186,7 +186,8 @@ class Post {
 
 class MpiCoordinator final : public Coordinator {
  public:
-  explicit MpiCoordinator(MPI_Comm comm) : post_(comm), gone_(post_.count(), false) {}
+  MpiCoordinator(MPI_Comm comm, std::shared_ptr<const MpiSession> session)
+      : session_(std::move(session)), post_(comm), gone_(post_.count(), false) {}
   ~MpiCoordinator() override {
     try {
       say_farewell();
@@ -207,10 +208,26 @@ class MpiCoordinator final : public Coordinator {
   std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override { return meet(name, value, timeout); }
   std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
     distributed::check_delivery(between, process_index(), process_count());
-    std::vector<Bytes> all = meet(name, value, timeout, &between.to);
-    std::vector<Bytes> wanted;
-    for (const std::size_t p : between.from) wanted.push_back(std::move(all[p]));
-    return wanted;
+    const Key key = come(name, value, &between.to);
+    try {
+      std::vector<Bytes> all = wait(key, timeout);
+      std::vector<Bytes> wanted;
+      for (const std::size_t p : between.from) wanted.push_back(std::move(all[p]));
+      return wanted;
+    } catch (const Broken&) {
+      throw;
+    } catch (...) {
+      break_off(name, distributed::current_exception_text());  // the others get through this one
+      throw;
+    }
+  }
+  void break_off(std::string_view name, std::string_view why) noexcept override {
+    try {
+      const std::lock_guard lock(mutex_);
+      if (name.size() <= kMostName) break_off(next(name), why);
+    } catch (const std::exception&) {
+      // The others wait until their time is over.
+    }
   }
 
  private:
@@ -220,12 +237,15 @@ class MpiCoordinator final : public Coordinator {
     std::string broken;                   // why it will never be complete; "" if it may
   };
 
-  // The value goes to those of `to`; to all, if that is null.
-  std::vector<Bytes> meet(std::string_view name, ByteView value, Timeout timeout, const std::span<const std::size_t>* to = nullptr) {
-    if (value.size() > max_value_bytes() || name.size() > kMostName)
-      throw Error(Code::kInvalidArgument, fmt::format("a value of {} bytes is longer than an MPI message may be", value.size()));
+  // What all have failed to meet for; all other errors are this process's own.
+  class Broken final : public Error {
+    using Error::Error;
+  };
+
+  std::vector<Bytes> meet(std::string_view name, ByteView value, Timeout timeout) { return wait(come(name, value, nullptr), timeout); }
+
+  std::vector<Bytes> wait(const Key& key, Timeout timeout) {
     const auto deadline = distributed::deadline_after(timeout);
-    const Key key = come(name, value, to);
     distributed::Backoff backoff;
     for (int looks = 0;; ++looks) {
       {
@@ -243,17 +263,41 @@ class MpiCoordinator final : public Coordinator {
     }
   }
 
+  Key next(std::string_view name) {
+    std::string text(name);
+    const std::uint64_t round = rounds_[text]++;
+    return {std::move(text), round};
+  }
+
+  // The value goes to those of `to`; to all, if that is null. Who cannot come says so.
   Key come(std::string_view name, ByteView value, const std::span<const std::size_t>* to) {
     const std::lock_guard lock(mutex_);
-    Key key{std::string(name), rounds_[std::string(name)]++};
-    Meeting& meeting = meetings_[key];
-    meeting.values[process_index()].assign(value.begin(), value.end());
-    Message coming = message(kCome, key, meeting.values[process_index()]);
-    if (to != nullptr)
-      post_.send_to_some(std::move(coming), *to);
-    else
-      post_.send_to_others(coming);
+    if (name.size() > kMostName) throw Error(Code::kInvalidArgument, "the name of a meeting is too long");
+    Key key = next(name);
+    try {
+      if (value.size() > max_value_bytes())
+        throw Error(Code::kInvalidArgument,
+                    fmt::format("'{}': a value of {} bytes is longer than an MPI message may be", name, value.size()));
+      Meeting& meeting = meetings_[key];
+      meeting.values[process_index()].assign(value.begin(), value.end());
+      Message coming = message(kCome, key, meeting.values[process_index()]);
+      if (to != nullptr)
+        post_.send_to_some(std::move(coming), *to);
+      else
+        post_.send_to_others(coming);
+    } catch (...) {
+      break_off(key, distributed::current_exception_text());
+      throw;
+    }
     return key;
+  }
+
+  void break_off(const Key& key, std::string_view why) {
+    meetings_.erase(key);
+    tell_broken(key, distributed::broke_off_text(process_index(), why));
+  }
+  void tell_broken(const Key& key, const std::string& why) {
+    post_.send_to_others(message(kBroken, key, {as_bytes(why).begin(), as_bytes(why).end()}));
   }
 
   [[nodiscard]] Message message(char what, const Key& key, Bytes value) const {
@@ -293,8 +337,7 @@ class MpiCoordinator final : public Coordinator {
       meeting.broken = distributed::ended_text(ended);
     else if (given_up != nullptr)
       meeting.broken = distributed::gave_up_text(missing, process_index(), *given_up);
-    if (!meeting.broken.empty())
-      post_.send_to_others(message(kBroken, key, {as_bytes(meeting.broken).begin(), as_bytes(meeting.broken).end()}));
+    if (!meeting.broken.empty()) tell_broken(key, meeting.broken);
   }
 
   std::vector<Bytes> leave(const Key& key) {
@@ -306,7 +349,7 @@ class MpiCoordinator final : public Coordinator {
   [[noreturn]] void fail(const Key& key) {
     const std::string broken = meetings_[key].broken;
     meetings_.erase(key);
-    throw Error(Code::kUnavailable, "'" + key.first + "': " + broken);
+    throw Broken(Code::kUnavailable, "'" + key.first + "': " + broken);
   }
 
   // Tells the others, and takes in what they still send, so that nothing is under way when MPI ends.
@@ -324,6 +367,7 @@ class MpiCoordinator final : public Coordinator {
     }
   }
 
+  std::shared_ptr<const MpiSession> session_;  // if it is the coordinator's to keep: first, so that it ends last
   std::mutex mutex_;
   Post post_;
   std::vector<bool> gone_;
@@ -358,7 +402,7 @@ std::unique_ptr<Coordinator> mpi_coordinator(const MpiOptions& options) {
   if (level < MPI_THREAD_SERIALIZED)
     throw Error(Code::kFailedPrecondition, "MPI was begun without support for threads: MPI_THREAD_SERIALIZED is the least");
   const MPI_Comm all = options.communicator ? MPI_Comm_f2c(*options.communicator) : MPI_COMM_WORLD;
-  return std::make_unique<MpiCoordinator>(duplicate(all, options.start_timeout));
+  return std::make_unique<MpiCoordinator>(duplicate(all, options.start_timeout), options.session);
 }
 
 }  // namespace cairn

@@ -84,7 +84,8 @@ void unpack(const Shipment& message, std::size_t from, ByteView bytes) {
 }  // namespace
 
 void deliver_parcels(const Team& team, std::string_view name, std::span<const Parcel> parcels, const ParcelLimits& limits) {
-  const Shipments messages = plan(parcels, message_size(parcels, limits));
+  Shipments messages;
+  team.between_deliveries(name, [&] { messages = plan(parcels, message_size(parcels, limits)); });
   std::size_t rounds = 0;
   for (const auto& [from, of_sender] : messages) rounds = std::max(rounds, of_sender.size());
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -98,10 +99,12 @@ void deliver_parcels(const Team& team, std::string_view name, std::span<const Pa
       coming.push_back(&of_sender[round]);
       senders.push_back(from);
     }
-    const Bytes value = mine == nullptr ? Bytes() : pack(*mine);
     const auto to = mine == nullptr ? std::span<const std::size_t>() : std::span<const std::size_t>(mine->to());
-    const std::vector<Bytes> came = team.deliver(name, value, {to, senders});
-    for (std::size_t i = 0; i < coming.size(); ++i) unpack(*coming[i], senders[i], came[i]);
+    team.deliver(
+        name, {to, senders}, [&] { return mine == nullptr ? Bytes() : pack(*mine); },
+        [&](const std::vector<Bytes>& came) {
+          for (std::size_t i = 0; i < coming.size(); ++i) unpack(*coming[i], senders[i], came[i]);
+        });
   }
 }
 

@@ -25,8 +25,8 @@ struct ParcelLimits {
 };
 
 // Delivers all parcels, in as few meetings as the limits allow, in each of which every sender gives its next bytes to those who want them.
-// All processes call it alike, with the same parcels in the same order. Throws what Team::deliver does; data_loss for a message of another
-// length than is due.
+// All processes call it alike, with the same parcels in the same order, and then take a step of that name, where those learn of it who are
+// through when somebody fails. Throws what Team::deliver does; data_loss for a message of another length than is due.
 void deliver_parcels(const Team& team, std::string_view name, std::span<const Parcel> parcels, const ParcelLimits& limits);
 
 }  // namespace cairn::distributed

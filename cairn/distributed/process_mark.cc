@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -72,8 +73,9 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-ProcessMark mark_of_this_process(std::uint64_t process, std::uint64_t processes) {
-  ProcessMark mark{.process = process, .processes = processes};
+ProcessMark mark_of_this_process(const FilesJob& job) {
+  ProcessMark mark{.process = job.process_index, .processes = job.process_count};
+  mark.silence = static_cast<std::uint64_t>(std::max<std::int64_t>(job.silence_timeout.count(), 0));
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) == 0) mark.host = host.data();
   mark.pid = static_cast<std::uint64_t>(getpid());
@@ -88,6 +90,7 @@ std::string mark_text(const ProcessMark& mark) {
   Json json;
   json.set("process", mark.process);
   json.set("processes", mark.processes);
+  json.set("silence", mark.silence);
   json.set("host", mark.host);
   json.set("pid", mark.pid);
   json.set("pid_space", mark.pid_space);
@@ -101,6 +104,7 @@ ProcessMark parse_mark(std::string_view encoded) {
   ProcessMark mark;
   mark.process = number(json, "process");
   mark.processes = number(json, "processes");
+  mark.silence = number(json, "silence");
   mark.host = text(json, "host");
   mark.pid = number(json, "pid");
   mark.pid_space = text(json, "pid_space");

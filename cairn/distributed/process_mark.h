@@ -1,8 +1,10 @@
 // process_mark.h -- the file by which the others know that a process is there, and whether it still is.
 //
-// {"process": 1, "processes": 4, "host": "node7", "pid": 4711, "pid_space": "<boot id> pid:[4026531836]", "started": 123456, "nonce":
-// "..."}
+// {"process": 1, "processes": 4, "silence": 120000, "host": "node7", "pid": 4711, "pid_space": "<boot id> pid:[4026531836]",
+// "started": 123456, "nonce": "..."}
 #pragma once
+
+#include <cairn/distributed.h>
 
 #include <cstdint>
 #include <string>
@@ -13,6 +15,7 @@ namespace cairn::distributed {
 struct ProcessMark {
   std::uint64_t process = 0;
   std::uint64_t processes = 0;  // that it takes the job to have
+  std::uint64_t silence = 0;    // milliseconds, its silence_timeout; 0: none
   std::string host;             // for people
   std::uint64_t pid = 0;
   std::string pid_space;      // where that number means this process: the boot of a kernel, and a PID namespace; "" if unknown
@@ -21,8 +24,8 @@ struct ProcessMark {
   bool operator==(const ProcessMark&) const = default;
 };
 
-// This process, under a new nonce.
-ProcessMark mark_of_this_process(std::uint64_t process, std::uint64_t processes);
+// This process, with that place in its job, under a new nonce.
+ProcessMark mark_of_this_process(const FilesJob& job);
 
 std::string mark_text(const ProcessMark& mark);
 // Throws data_loss for what mark_text does not make.

@@ -3,6 +3,7 @@
 //   u8 0, what the work gave        it went well
 //   u8 1, u8 code, text             it did not
 #include <cairn/base/byte_io.h>
+#include <cairn/distributed/meeting.h>
 #include <cairn/distributed/team.h>
 
 #include <algorithm>
@@ -85,8 +86,21 @@ std::vector<Bytes> Team::exchange(std::string_view name, Before before, const st
   return out;
 }
 
-std::vector<Bytes> Team::deliver(std::string_view name, ByteView value, const Coordinator::Delivery& between) const {
-  return options_.coordinator->deliver(options_.barrier_sync_key_prefix + std::string(name), value, between, options_.write_timeout);
+void Team::deliver(std::string_view name, const Coordinator::Delivery& between, const std::function<Bytes()>& prepare,
+                   const std::function<void(std::vector<Bytes>)>& take) const {
+  Bytes value;
+  between_deliveries(name, [&] { value = prepare(); });
+  auto came = options_.coordinator->deliver(options_.barrier_sync_key_prefix + std::string(name), value, between, options_.write_timeout);
+  between_deliveries(name, [&] { take(std::move(came)); });
+}
+
+void Team::between_deliveries(std::string_view name, const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (...) {
+    if (!alone()) options_.coordinator->break_off(options_.barrier_sync_key_prefix + std::string(name), current_exception_text());
+    throw;
+  }
 }
 
 void Team::step(std::string_view name, Before before, const std::function<void()>& work) const {

@@ -38,9 +38,12 @@ class Team {
   // The same, for work that has something to say: returns what each has said, in the order of the processes.
   std::vector<Bytes> exchange(std::string_view name, Before before, const std::function<Bytes()>& work) const;
 
-  // Within a step that is made of many meetings: the coordinator's (not for a process that is alone), by its rules. Who cannot come to the
-  // next one leaves the others to their time-out.
-  std::vector<Bytes> deliver(std::string_view name, ByteView value, const Coordinator::Delivery& between) const;
+  // Within a step that begins with many meetings of its name: the coordinator's (not for a process that is alone), by its rules. `prepare`
+  // makes what this process gives, `take` gets what came; where either throws, the next meeting of that name is broken off.
+  void deliver(std::string_view name, const Coordinator::Delivery& between, const std::function<Bytes()>& prepare,
+               const std::function<void(std::vector<Bytes>)>& take) const;
+  // `work` between such meetings, by the same rule.
+  void between_deliveries(std::string_view name, const std::function<void()>& work) const;
   [[nodiscard]] std::uint64_t max_value_bytes() const {
     return options_.coordinator ? options_.coordinator->max_value_bytes() : UINT64_MAX;
   }

@@ -1,6 +1,5 @@
 // single_replica_restore.cc -- the steps of a restore that one replica reads: arguments, arrays, reading, broadcasting, the end.
 #include <cairn/base/byte_io.h>
-#include <cairn/distributed/parcels.h>
 #include <cairn/handlers/single_replica_restore.h>
 #include <fmt/format.h>
 
@@ -11,6 +10,8 @@ namespace cairn::handlers {
 namespace {
 
 using distributed::Before;
+
+constexpr std::string_view kValues = "restore: values";  // the meetings in which they are given away, and the step after them
 
 [[noreturn]] void refuse(const std::string& why) { throw Error(Code::kInvalidArgument, why); }
 
@@ -53,7 +54,7 @@ std::vector<ShardedArray> SingleReplicaRestore::run() {
   broadcast();
   std::vector<ShardedArray> out;
   // Somebody may not have got all that was meant for it.
-  team_.step("restore: end", Before::kShortWork, [&] {
+  team_.step(kValues, Before::kReadingOrWriting, [&] {
     for (RestoringArray& array : arrays_) out.push_back(array.take());
   });
   return out;
@@ -94,7 +95,8 @@ Bytes SingleReplicaRestore::check_arguments() {
            sharding.spec = replicas_->spec_of(*args.single_replica_sharding);
          else
            replicas_->check_spec(sharding.spec);
-         meant_.add(infos_[i].name, sharding_json(sharding).value());
+         // Without its devices, of which there may be thousands: all are on the one mesh.
+         meant_.add(infos_[i].name, sharding_json(NamedSharding{{sharding.mesh.shape, sharding.mesh.axis_names}, sharding.spec}).value());
          shardings_.push_back(std::move(sharding));
        });
   ByteWriter out;
@@ -105,10 +107,15 @@ Bytes SingleReplicaRestore::check_arguments() {
 }
 
 void SingleReplicaRestore::take_mesh(const NamedSharding& sharding) {
-  if (!replicas_)
-    replicas_.emplace(sharding.mesh, ReplicaChoice{options_.replica_axis_index, options_.primary_replica_id});
-  else if (!replicas_->is_same(sharding.mesh))
-    refuse("is on another mesh than " + infos_[0].name + ", but one replica can be read for all only on one");
+  if (replicas_) {
+    if (!replicas_->is_same(sharding.mesh))
+      refuse("is on another mesh than " + infos_[0].name + ", but one replica can be read for all only on one");
+    return;
+  }
+  replicas_.emplace(sharding.mesh, ReplicaChoice{options_.replica_axis_index, options_.primary_replica_id});
+  Mesh mesh{sharding.mesh.shape, sharding.mesh.axis_names};
+  mesh.device_ids = std::vector<std::int64_t>(replicas_->devices().begin(), replicas_->devices().end());
+  meant_.add("the mesh", sharding_json(NamedSharding{std::move(mesh), {}}).value());
 }
 
 // ---- arrays: what is stored, and what comes of it ----
@@ -185,14 +192,21 @@ void SingleReplicaRestore::broadcast() {
   if (team_.alone()) return;
   distributed::ParcelLimits limits;
   limits.message = std::min(limits.message, longest_message_);
-  for (const auto& [first, last] : broadcast_groups(bytes_per_device(), limit_)) {
+  std::vector<std::pair<std::size_t, std::size_t>> groups;
+  team_.between_deliveries(kValues, [&] { groups = broadcast_groups(bytes_per_device(), limit_); });
+  for (const auto& [first, last] : groups) {
     std::vector<distributed::Parcel> parcels;
-    for (std::size_t i = first; i < last; ++i)
-      for (Replicas::Route& route : replicas_->routes(arrays_[i].box_of_device())) {
-        std::byte* bytes = arrays_[i].is_here(route.box) ? arrays_[i].memory(route.box) : nullptr;
-        parcels.push_back({route.from, std::move(route.to), arrays_[i].box_bytes(route.box), bytes});
-      }
-    distributed::deliver_parcels(team_, "restore: values", parcels, limits);
+    team_.between_deliveries(kValues, [&, first = first, last = last] {
+      for (std::size_t i = first; i < last; ++i) add_parcels(arrays_[i], parcels);
+    });
+    distributed::deliver_parcels(team_, kValues, parcels, limits);
+  }
+}
+
+void SingleReplicaRestore::add_parcels(RestoringArray& array, std::vector<distributed::Parcel>& parcels) const {
+  for (Replicas::Route& route : replicas_->routes(array.box_of_device())) {
+    std::byte* bytes = array.is_here(route.box) ? array.memory(route.box) : nullptr;
+    parcels.push_back({route.from, std::move(route.to), array.box_bytes(route.box), bytes});
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/distributed/consent.h>
+#include <cairn/distributed/parcels.h>
 #include <cairn/distributed/team.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_restore.h>
@@ -30,6 +31,7 @@ class SingleReplicaRestore {
   void agree_on_arrays();
   void read();
   void broadcast();
+  void add_parcels(RestoringArray& array, std::vector<distributed::Parcel>& parcels) const;
 
   [[nodiscard]] Bytes check_arguments();
   void take_mesh(const NamedSharding& sharding);

@@ -3,8 +3,8 @@
 #include <cairn/tools.h>
 
 #include <cairn/base/box.h>
-#include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/mix.h>
 #include <cairn/tools/convert_msgpack.h>
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
@@ -87,11 +87,11 @@ class Fetcher {
 };
 
 // A number for what will be written, so that processes that mean different things do not write one file.
-std::uint32_t plan_hash(const ConvertPlan& plan) {
+std::uint64_t plan_hash(const ConvertPlan& plan, std::uint64_t of_source) {
   std::string text = plan.report.format;
   for (const TensorSource& to : plan.targets)
     text.append("\n").append(to.name).append(" ").append(dtype_name(to.dtype)).append(shape_text(to.shape)).append(std::to_string(to.cut));
-  return crc32c(as_bytes(text));
+  return hash_of(as_bytes(text), mixed(of_source));
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
   ConvertPlan plan;
   agree(team, "convert: plan", [&] {
     plan = plan_conversion(source, target, options);
-    return leaves_hash(source) ^ plan_hash(plan);
+    return plan_hash(plan, checkpoint_hash(source));
   });
   if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {

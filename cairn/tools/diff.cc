@@ -3,6 +3,7 @@
 
 #include <cairn/base/box.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/mix.h>
 #include <cairn/base/work_line.h>
 #include <cairn/tools/diff_values.h>
 #include <cairn/tools/joint.h>
@@ -350,6 +351,15 @@ class Pairing {
   std::vector<Job> jobs_;
 };
 
+// A number for what is compared with what, and how.
+std::uint64_t jobs_hash(const std::vector<Job>& jobs, std::uint64_t hash) {
+  for (const Job& job : jobs)
+    for (const std::uint64_t number : {std::uint64_t{job.a}, std::uint64_t{job.b}, std::uint64_t{job.leaf},
+                                       std::bit_cast<std::uint64_t>(job.rule.rtol), std::bit_cast<std::uint64_t>(job.rule.atol)})
+      hash = mixed(hash ^ number);
+  return hash;
+}
+
 // What this process has found of the values.
 std::vector<ComparedLeaf> compared(const std::vector<Job>& jobs, const DiffReport& report) {
   std::vector<ComparedLeaf> out;
@@ -429,7 +439,7 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   std::vector<Job> jobs;
   agree(team, "diff: leaves", [&] {
     jobs = Pairing(a, b, options, report).run();
-    return leaves_hash(a) ^ std::rotl(leaves_hash(b), 1);
+    return jobs_hash(jobs, mixed(checkpoint_hash(a)) ^ checkpoint_hash(b));
   });
   ValueComparison values(a, b, options, report);
   const std::vector<Bytes> said = team.exchange("diff: values", distributed::Before::kReadingOrWriting, [&] {

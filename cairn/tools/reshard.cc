@@ -121,7 +121,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target, const
     convert.format = format_of(source, options);
     plan = plan_conversion(source, target, convert);
     report = place_all(source, options, plan);
-    return leaves_hash(source);
+    return checkpoint_hash(source);
   });
   if (!options.dry_run) {
     write_orbax(source, plan, target, convert);

@@ -1,11 +1,18 @@
 // verify.cc -- checking a checkpoint that may be too damaged to open.
 #include <cairn/cairn.h>
 
+#include <cairn/base/byte_io.h>
 #include <cairn/base/file.h>
 #include <cairn/ocdbt/check.h>
 #include <cairn/tools/joint.h>
 
+#include <functional>
+#include <optional>
 #include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cairn {
 namespace {
@@ -21,30 +28,62 @@ VerifyReport verify_closed(const std::string& path, const Error& error) {
   return report;
 }
 
+// What stops the opening or the checks in one process is a finding for all, if it is damage: they must not part over it.
+bool is_damage(const Error& error) { return error.code() == Code::kDataLoss || error.code() == Code::kOutOfRange; }
+
+// A step of which each process says what `work` gives, which it returns, or what damage it has met: `damage` is the first of that then,
+// this process's own if it has one.
+std::vector<Bytes> exchange_or_damage(const distributed::Team& team, std::string_view step, const std::function<Bytes()>& work,
+                                      std::optional<Error>& damage) {
+  std::vector<Bytes> said = team.exchange(step, distributed::Before::kReadingOrWriting, [&] {
+    ByteWriter out;
+    try {
+      const Bytes done = work();
+      out.u8(0).bytes(done);
+    } catch (const Error& e) {
+      if (!is_damage(e)) throw;
+      damage = e;
+      out.u8(1).text(e.message());
+    }
+    return std::move(out).take();
+  });
+  for (std::size_t p = 0; p < said.size(); ++p) {
+    const bool is_damaged = said[p].at(0) != std::byte{0};
+    said[p].erase(said[p].begin());
+    if (is_damaged && !damage) damage.emplace(Code::kDataLoss, "process " + std::to_string(p) + ": " + std::string(as_text(said[p])));
+  }
+  return said;
+}
+
 }  // namespace
 
 VerifyReport verify(const std::string& path, const OpenOptions& options, const ProgressFn& progress,
                     const MultiprocessingOptions& multiprocessing) {
   const distributed::Team team(multiprocessing);
   std::unique_ptr<Checkpoint> checkpoint;
-  try {
-    agree(team, "verify: open", [&] {
-      checkpoint = open(path, options);
-      return leaves_hash(*checkpoint);
-    });
-    if (team.alone()) return checkpoint->verify(progress);
+  std::optional<Error> damage;
+  const auto opened = exchange_or_damage(
+      team, "verify: open",
+      [&] {
+        checkpoint = open(path, options);
+        return std::move(ByteWriter().u64(checkpoint_hash(*checkpoint))).take();
+      },
+      damage);
+  if (!damage) {
+    std::vector<std::uint64_t> numbers;
+    for (const Bytes& number : opened) numbers.push_back(ByteReader(number).u64());
+    check_agreed(numbers);
+    const auto checked = exchange_or_damage(
+        team, "verify: check", [&] { return encode_verify_part(checkpoint->verify_part(share_of(team), progress)); }, damage);
     std::vector<VerifyPart> parts;
-    for (const Bytes& part : team.exchange("verify: check", distributed::Before::kReadingOrWriting,
-                                           [&] { return encode_verify_part(checkpoint->verify_part(share_of(team), progress)); }))
-      parts.push_back(decode_verify_part(part));
-    return checkpoint->join_verified(std::move(parts));
-  } catch (const Error& e) {
-    if (e.code() != Code::kDataLoss && e.code() != Code::kOutOfRange) throw;
-    const auto said = team.exchange("verify: why it does not open", distributed::Before::kReadingOrWriting, [&] {
-      return team.is_primary() ? encode_verify_part({.around = verify_closed(path, e), .arrays = {}}) : Bytes();
-    });
-    return decode_verify_part(said[team.primary()]).around;
+    if (!damage)
+      for (const Bytes& part : checked) parts.push_back(decode_verify_part(part));
+    if (!damage) return checkpoint->join_verified(std::move(parts));
   }
+  const auto said = team.exchange("verify: why it does not open", distributed::Before::kReadingOrWriting, [&] {
+    return team.is_primary() ? encode_verify_part({.around = verify_closed(path, *damage), .arrays = {}}) : Bytes();
+  });
+  return decode_verify_part(said[team.primary()]).around;
 }
 
 }  // namespace cairn

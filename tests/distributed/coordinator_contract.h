@@ -134,6 +134,32 @@ inline void who_comes_too_late_fails_too(Coordinator& job) {
   EXPECT_EQ(job.all_gather("late", as_bytes("x"), kLong).size(), job.process_count());
 }
 
+// Whether the others are there already or come later, and whatever kind of meeting it is.
+inline void who_breaks_off_fails_all_at_once(Coordinator& job) {
+  const std::size_t last = job.process_count() - 1, me = job.process_index();
+  const std::string said = "process " + std::to_string(last) + " broke off: out of luck";
+  for (int round = 0; round < 4; ++round) {
+    if (round % 2 == 0) job.barrier("begin", kLong);
+    if (me == last)
+      job.break_off("b", "out of luck");
+    else if (round < 2)
+      EXPECT_THAT([&] { job.barrier("b", kLong); }, FailsWith(Code::kUnavailable, "'b': " + said));
+    else
+      EXPECT_THAT([&] { job.deliver("b", bytes_of("x"), {}, kLong); }, FailsWith(Code::kUnavailable, "'b': " + said));
+    if (round % 2 == 1) job.barrier("begin", kLong);
+  }
+  EXPECT_EQ(job.all_gather("b", as_bytes("x"), kLong).size(), job.process_count());
+}
+
+// Many words are no reason to say nothing.
+inline void who_breaks_off_may_have_much_to_say(Coordinator& job) {
+  if (job.process_index() == 0) job.break_off("b", std::string(100000, 'x'));
+  if (job.process_index() != 0) {
+    EXPECT_THAT([&] { job.barrier("b", kLong); }, FailsWith(Code::kUnavailable, "'b': process 0 broke off: " + std::string(1000, 'x')));
+  }
+  job.barrier("b", kLong);
+}
+
 inline std::vector<ContractPart> coordinator_contract() {
   return {{"NobodyPassesABarrierBeforeAllHaveCome", nobody_passes_a_barrier_before_all_have_come},
           {"GathersInTheOrderOfProcesses", gathers_in_the_order_of_processes},
@@ -141,7 +167,9 @@ inline std::vector<ContractPart> coordinator_contract() {
           {"DeliversToThoseWhoWantIt", delivers_to_those_who_want_it},
           {"NamesAreMetIndependently", names_are_met_independently},
           {"AnyTextIsAName", any_text_is_a_name},
-          {"WhoComesTooLateFailsToo", who_comes_too_late_fails_too}};
+          {"WhoComesTooLateFailsToo", who_comes_too_late_fails_too},
+          {"WhoBreaksOffFailsAllAtOnce", who_breaks_off_fails_all_at_once},
+          {"WhoBreaksOffMayHaveMuchToSay", who_breaks_off_may_have_much_to_say}};
 }
 
 }  // namespace cairn::testing

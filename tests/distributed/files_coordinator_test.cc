@@ -4,6 +4,10 @@
 #include <cairn/distributed/job_folder.h>
 #include <cairn/distributed/message.h>
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <thread>
@@ -30,6 +34,13 @@ void run_job(const TempDir& folder, std::size_t count, const std::function<void(
   std::vector<std::thread> threads;
   for (std::size_t p = 0; p < count; ++p) threads.emplace_back([&, p] { part(*files_coordinator(job_in(folder, p, count))); });
   for (std::thread& thread : threads) thread.join();
+}
+
+// Where the processes of the only run meet.
+std::string distributed_folder(const TempDir& folder) {
+  for (const std::string& name : distributed::names_in(folder / ".cairn-job"))
+    if (name.starts_with("run-")) return folder / ".cairn-job/" + name;
+  return "";
 }
 
 std::size_t files_below(const std::string& folder) {
@@ -143,10 +154,85 @@ TEST(FilesCoordinator, ALongMeetingKeepsItsFiles) {
   });
 }
 
+// Each of them is a value of some size, and the process may be in another meeting for long.
+TEST(FilesCoordinator, DeliveriesAreRemovedAsTheyGo) {
+  const TempDir folder = TempDir::in_memory();
+  run_job(folder, 2, [&](Coordinator& job) {
+    job.barrier("begin", kLong);
+    std::thread slow([&] {
+      if (job.process_index() == 0) job.barrier("slow", kLong);
+    });
+    const std::size_t other = 1 - job.process_index();
+    for (int i = 0; i < 30; ++i) job.deliver("d", as_bytes("x"), {{&other, 1}, {&other, 1}}, kLong);
+    // Marks, what has begun or ended last, and what the last two deliveries have left.
+    if (job.process_index() == 1) {
+      EXPECT_LE(files_below(folder.path()), 2U + 2U * 3U + 2U * 3U);
+      job.barrier("slow", kLong);
+    }
+    slow.join();
+  });
+}
+
+TEST(FilesCoordinator, AFailedMeetingLeavesNoValues) {
+  const TempDir folder = TempDir::in_memory();
+  run_job(folder, 3, [&](Coordinator& job) {
+    const std::vector<std::size_t> none;
+    for (int i = 0; i < 3; ++i) {
+      if (job.process_index() == 2)
+        job.break_off("d", "no more");
+      else
+        EXPECT_THAT([&] { job.deliver("d", as_bytes("x"), {none, none}, kLong); }, FailsWith(Code::kUnavailable, "process 2 broke off"));
+    }
+    job.barrier("end", kLong);
+    for (const std::string& name : distributed::names_in(distributed_folder(folder))) EXPECT_FALSE(name.starts_with("m-d-")) << name;
+    job.barrier("all have looked", kLong);
+  });
+}
+
+// A disk that is full, a quota.
+TEST(FilesCoordinator, WhoCannotWriteFailsAllAtOnce) {
+  const TempDir folder = TempDir::in_memory();
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit limited = before;
+  limited.rlim_cur = 20000;
+  run_job(folder, 2, [&](Coordinator& job) {
+    job.barrier("begin", kLong);
+    if (job.process_index() == 0) {
+      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limited), 0);
+      EXPECT_THAT([&] { job.all_gather("g", Bytes(50000), kLong); }, FailsWith(Code::kIo, "File too large"));
+      EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    } else {
+      EXPECT_THAT([&] { job.all_gather("g", {}, kLong); }, FailsWith(Code::kUnavailable, "'g': process 0 broke off: /"));
+    }
+    EXPECT_EQ(job.all_gather("g", {}, kLong).size(), 2U);
+  });
+}
+
+TEST(FilesCoordinator, AFolderThatIsRemovedIsNoticed) {
+  const TempDir folder = TempDir::in_memory();
+  run_job(folder, 2, [&](Coordinator& job) {
+    job.barrier("begin", kLong);
+    if (job.process_index() == 0) {
+      EXPECT_THAT([&] { job.barrier("b", kLong); }, FailsWith(Code::kUnavailable, "has been removed by somebody"));
+    } else {
+      const std::string run = distributed_folder(folder);
+      const auto has_come = [](const std::string& name) { return name.starts_with("m-b-") && !name.ends_with(".tmp"); };
+      while (true) {
+        const auto names = distributed::names_in(run);
+        if (std::any_of(names.begin(), names.end(), has_come)) break;
+        std::this_thread::yield();
+      }
+      std::filesystem::remove_all(folder / ".cairn-job");
+    }
+  });
+}
+
 TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
   const TempDir folder = TempDir::in_memory();
   const std::string meet = folder / ".cairn-job";
-  distributed::ProcessMark dead = distributed::mark_of_this_process(1, 2);
+  distributed::ProcessMark dead = distributed::mark_of_this_process(job_in(folder, 1, 2));
   dead.started += 1;
   const std::string dead_text = distributed::mark_text(dead);
   distributed::ProcessMark far = dead;  // of another host: nobody here knows whether it lives
@@ -180,6 +266,21 @@ TEST(FilesCoordinator, ProcessesAgreeOnTheirNumber) {
                 FailsWith(Code::kInvalidArgument, "is of a job of 2 processes, process 1 of one of 3"));
   });
   EXPECT_THAT([&] { first->barrier("b", kLong); }, FailsWith(Code::kInvalidArgument, "is of a job of 3 processes, process 0 of one of 2"));
+  other.join();
+}
+
+// Else one takes for dead who gives signs as seldom as it was told to.
+TEST(FilesCoordinator, ProcessesAgreeOnTheSilence) {
+  const TempDir folder = TempDir::in_memory();
+  const auto first = files_coordinator(job_in(folder, 0, 2, "r"));
+  std::thread other([&] {
+    FilesJob job = job_in(folder, 1, 2, "r");
+    job.silence_timeout = std::chrono::milliseconds(1500);
+    const auto second = files_coordinator(job);
+    EXPECT_THAT([&] { second->barrier("b", kLong); },
+                FailsWith(Code::kInvalidArgument, "has a silence_timeout of 120 s, process 1 of 1.5 s"));
+  });
+  EXPECT_THAT([&] { first->barrier("b", kLong); }, FailsWith(Code::kInvalidArgument, "has a silence_timeout of 1.5 s, process 0 of 120 s"));
   other.join();
 }
 
@@ -223,7 +324,7 @@ void expect_refused(const std::string& name, std::string_view text, Code code, c
   while (mine().empty()) std::this_thread::yield();
   std::string place = mine();
   place.replace(place.size() - 5, 1, "1");
-  put_file(run + "/here-1", name == "here" ? text : distributed::mark_text(distributed::mark_of_this_process(1, 2)));
+  put_file(run + "/here-1", name == "here" ? text : distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
   put_file(run + "/new", name == "message" ? text : as_text(distributed::encode_message({1, 2, 0, "g", {}})));
   std::filesystem::rename(run + "/new", run + "/" + place);
   waiting.join();
@@ -239,6 +340,33 @@ TEST(FilesCoordinator, FilesThatNoCoordinatorWroteAreNamed) {
   expect_refused("message", message({0, 2, 0, "g", {}}), Code::kDataLoss, "is process 0's message");
   expect_refused("here", "no mark", Code::kDataLoss, "/here-1");
   expect_refused("here", std::string(1U << 20U, ' '), Code::kDataLoss, "/here-1");
+}
+
+// Process 1, which has given it, comes to the next one, and must not wait there for who could not read.
+TEST(FilesCoordinator, WhoCannotReadADeliveryBreaksOffTheNext) {
+  const TempDir folder = TempDir::in_memory();
+  const std::string run = folder / ".cairn-job/run-r";
+  const auto job = files_coordinator(job_in(folder, 0, 2, "r"));
+  const std::size_t other = 1;
+  std::thread waiting([&] {
+    EXPECT_THAT([&] { job->deliver("g", {}, {{}, {&other, 1}}, kLong); }, FailsWith(Code::kDataLoss, "begins otherwise"));
+  });
+  const auto file = [&](std::string_view beginning) {
+    for (const std::string& found : distributed::names_in(run))
+      if (found.starts_with(beginning) && !is_temporary_name(found)) return found;
+    return std::string();
+  };
+  while (file("m-g-").empty()) std::this_thread::yield();
+  std::string place = file("m-g-");
+  place.replace(place.size() - 5, 1, "1");
+  put_file(run + "/here-1", distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
+  put_file(run + "/new", "no message");
+  std::filesystem::rename(run + "/new", run + "/" + place);
+  waiting.join();
+  std::string next = file("d-g-");
+  next.back() = '1';
+  const auto decided = distributed::decode_message(read_file(run + "/" + next));
+  EXPECT_THAT(std::string(as_text(decided.value)), ::testing::HasSubstr("process 0 broke off: " + run));
 }
 
 TEST(FilesCoordinator, DamagedInvitationsAndRequestsAreNamed) {
@@ -261,6 +389,20 @@ TEST(FilesCoordinator, ValuesHaveALimit) {
   EXPECT_EQ(alone->all_gather("g", as_bytes("0123456789"), kShort).size(), 1U);
   EXPECT_THAT([&] { alone->all_gather("g", as_bytes("0123456789a"), kShort); },
               FailsWith(Code::kInvalidArgument, "a value of 11 bytes is longer than the 10"));
+}
+
+TEST(FilesCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
+  const TempDir folder = TempDir::in_memory();
+  const auto part = [&](std::size_t me, std::string_view value, Code code, const std::string& message) {
+    FilesJob job = job_in(folder, me, 2);
+    job.max_message_bytes = 10;
+    const auto mine = files_coordinator(job);
+    EXPECT_THAT([&] { mine->all_gather("g", as_bytes(value), kLong); }, FailsWith(code, message));
+    EXPECT_EQ(mine->all_gather("g", as_bytes("x"), kLong).size(), 2U);
+  };
+  std::thread other([&] { part(1, "0123456789a", Code::kInvalidArgument, "'g': a value of 11 bytes is longer than the 10"); });
+  part(0, "", Code::kUnavailable, "'g': process 1 broke off: 'g': a value of 11 bytes is longer than the 10");
+  other.join();
 }
 
 TEST(FilesCoordinator, AFolderThatCannotBeWrittenIsNamed) {

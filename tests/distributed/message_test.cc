@@ -52,25 +52,26 @@ TEST(MessageFile, DamageBehindTheChecksumIsFound) {
 }
 
 TEST(ProcessMarkFile, RoundTrips) {
-  const ProcessMark mark = mark_of_this_process(3, 8);
+  const ProcessMark mark = mark_of_this_process({.process_index = 3, .process_count = 8});
   EXPECT_EQ(parse_mark(mark_text(mark)), mark);
   EXPECT_EQ(mark.pid, static_cast<std::uint64_t>(getpid()));
   EXPECT_EQ(mark.nonce.size(), 32U);
-  EXPECT_NE(mark_of_this_process(3, 8).nonce, mark.nonce);
+  EXPECT_NE(mark_of_this_process({.process_index = 3, .process_count = 8}).nonce, mark.nonce);
 }
 
 TEST(ProcessMarkFile, WhatIsNoneIsRefused) {
-  const std::string good = mark_text(mark_of_this_process(0, 1));
+  const std::string good = mark_text(mark_of_this_process({}));
   for (std::size_t n = 0; n < good.size(); ++n)
     EXPECT_THAT([&] { parse_mark(std::string_view(good).substr(0, n)); }, FailsWith(Code::kDataLoss)) << n;
   EXPECT_THAT([] { parse_mark("[]"); }, FailsWith(Code::kDataLoss, "'process' is no number"));
   EXPECT_THAT([] { parse_mark(R"({"process": -1})"); }, FailsWith(Code::kDataLoss, "'process' is no number"));
-  EXPECT_THAT([] { parse_mark(R"({"process": 1, "processes": 2, "host": 3})"); }, FailsWith(Code::kDataLoss, "'host' is no text"));
+  EXPECT_THAT([] { parse_mark(R"({"process": 1, "processes": 2, "silence": 0, "host": 3})"); },
+              FailsWith(Code::kDataLoss, "'host' is no text"));
   EXPECT_THAT([] { parse_mark(std::string(100000, '[')); }, FailsWith(Code::kDataLoss));
 }
 
 TEST(ProcessMarkFile, KnowsWhoHasEnded) {
-  ProcessMark mine = mark_of_this_process(0, 1);
+  ProcessMark mine = mark_of_this_process({});
   EXPECT_FALSE(has_ended(mine));
   ProcessMark earlier = mine;  // that had our number
   earlier.started += 1;

@@ -1,6 +1,7 @@
 // mpi_contract.cc -- the contract of coordinators under MPI: every process of the launcher runs all of it.
 #include <cairn/mpi.h>
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <thread>
 
@@ -59,6 +60,27 @@ TEST(MpiCoordinator, AProcessThatEndsIsNotWaitedFor) {
   job->barrier("begin", kLong);
   if (job->process_index() == 1) return;
   EXPECT_THAT([&] { job->barrier("b", kLong); }, FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+}
+
+// Who cannot come says so in place of coming.
+TEST(MpiCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
+  const auto job = mpi_coordinator();
+  if (job->process_count() == 1) return;
+  if (job->process_index() == 0) {
+    const std::size_t size = job->max_value_bytes() + 1;
+    void* untouched = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(untouched, MAP_FAILED);
+    EXPECT_THAT(
+        [&] {
+          job->all_gather("g", {static_cast<const std::byte*>(untouched), size}, kLong);
+        },
+        FailsWith(Code::kInvalidArgument, "'g': a value of 2145386497 bytes is longer than"));
+    munmap(untouched, size);
+  } else {
+    EXPECT_THAT([&] { job->all_gather("g", {}, kLong); },
+                FailsWith(Code::kUnavailable, "'g': process 0 broke off: 'g': a value of 2145386497 bytes"));
+  }
+  EXPECT_EQ(job->all_gather("g", as_bytes("x"), kLong).size(), job->process_count());
 }
 
 TEST(MpiCoordinator, WhoDoesNotBeginIsNotWaitedForEither) {

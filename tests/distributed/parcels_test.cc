@@ -120,5 +120,44 @@ TEST(Parcels, AMessageOfAnotherLengthIsRefused) {
   EXPECT_NE(errors[1]->message().find("process 0 sent 9 bytes where 10 are due"), std::string::npos) << errors[1]->message();
 }
 
+// What comes with the n-th delivery comes without its end.
+class Truncating final : public testing::ForwardingCoordinator {
+ public:
+  Truncating(std::shared_ptr<Coordinator> of, int deliveries) : ForwardingCoordinator(std::move(of)), left_(deliveries) {}
+  std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
+    auto came = ForwardingCoordinator::deliver(name, value, between, timeout);
+    if (left_-- == 0) came[0].pop_back();
+    return came;
+  }
+
+ private:
+  int left_;
+};
+
+// Whether there are more meetings to come or all parcels are delivered.
+TEST(Parcels, WhoFailsAndLivesOnIsNamedAtOnce) {
+  for (const int deliveries : {0, 3, 9}) {
+    const auto errors = testing::run_as_processes(3, [&](const std::shared_ptr<Coordinator>& job) {
+      const Team team({.coordinator = job->process_index() == 1 ? std::make_shared<Truncating>(job, deliveries) : job});
+      Bytes bytes(10);
+      const std::vector<Parcel> parcels = {{0, {1, 2}, 10, bytes.data()}};
+      std::optional<Error> error;
+      try {
+        deliver_parcels(team, "parcels", parcels, {.in_flight = 100, .message = 1});
+        team.step("parcels", Before::kShortWork, [] {});
+      } catch (const Error& e) {
+        error = e;
+      }
+      job->barrier("lives on", std::chrono::seconds(60));
+      team.step("parcels", Before::kShortWork, [] {});  // all have been to as many meetings
+      if (error) throw Error(*error);
+    });
+    const std::string why = "process 0 sent 0 bytes where 1 are due";
+    ASSERT_TRUE(errors[0] && errors[1] && errors[2]);
+    EXPECT_EQ(errors[1]->message(), why);
+    for (const std::size_t p : {0, 2}) EXPECT_EQ(errors[p]->message(), "'parcels': process 1 broke off: " + why);
+  }
+}
+
 }  // namespace
 }  // namespace cairn::distributed

@@ -89,12 +89,10 @@ TEST(Heartbeat, TouchesItsFileAndCountsOnlyThat) {
 // Process 0 of a run of two; process 1 is what the test makes it, on a host of which nothing can be seen here.
 class FarProcess : public ::testing::Test {
  protected:
-  FarProcess() {
-    distributed::ProcessMark mark = distributed::mark_of_this_process(1, 2);
+  std::unique_ptr<Coordinator> first(Coordinator::Timeout silence) {
+    distributed::ProcessMark mark = distributed::mark_of_this_process({.process_index = 1, .process_count = 2, .silence_timeout = silence});
     mark.pid_space = "another";
     put_file(run_ + "/here-1", distributed::mark_text(mark));
-  }
-  std::unique_ptr<Coordinator> first(Coordinator::Timeout silence) {
     return files_coordinator(
         {.directory = folder_.path(), .process_index = 0, .process_count = 2, .run_id = "r", .silence_timeout = silence});
   }

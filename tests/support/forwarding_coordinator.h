@@ -25,6 +25,7 @@ class ForwardingCoordinator : public Coordinator {
   std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
     return of_->deliver(name, value, between, timeout);
   }
+  void break_off(std::string_view name, std::string_view why) noexcept override { of_->break_off(name, why); }
 
  private:
   std::shared_ptr<Coordinator> of_;

@@ -307,6 +307,62 @@ TEST_P(Joint, ATargetThatIsThereIsRefusedByAll) {
   EXPECT_THAT(names_in_folder(), ::testing::ElementsAre("source", "x.safetensors"));
 }
 
+// Else what each finds would be put together, or one file made of both.
+TEST(JointTools, ProcessesThatOpenOtherStepsOrVersionsAreTold) {
+  TempDir dir = TempDir::in_memory();
+  const Tree tree(Tree::Dict{{"w", Tree(testing::make_array(DType::kInt32, {2}, std::vector<std::int32_t>{1, 2}))}});
+  for (const std::string step : {"/root/1", "/root/2"}) save_orbax(dir.path() + step, tree);
+  const auto check = [&](const std::function<void(std::size_t process, const MultiprocessingOptions& job)>& use) {
+    for (const auto& error :
+         run_as_processes(3, [&](const auto& coordinator) { use(coordinator->process_index(), job_of(coordinator)); })) {
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), Code::kFailedPrecondition);
+      EXPECT_THAT(error->message(), ::testing::HasSubstr("process 2 does not see the same leaves as process 0, or another step"));
+    }
+  };
+  const auto step_of = [](std::size_t process) { return OpenOptions{.step = process == 2 ? 2 : 1}; };
+  check([&](std::size_t p, const MultiprocessingOptions& job) { verify(dir / "root", step_of(p), {}, job); });
+  check([&](std::size_t p, const MultiprocessingOptions& job) {
+    convert(*open(dir / "root", step_of(p)), dir / "x.safetensors", {.multiprocessing = job});
+  });
+  check([&](std::size_t p, const MultiprocessingOptions& job) {
+    const auto one = open(dir / "root", {.step = 1});
+    diff(*one, *open(dir / "root", step_of(p)), {.multiprocessing = job});
+  });
+  check([&](std::size_t p, const MultiprocessingOptions& job) {
+    const auto one = open(dir / "root", {.step = 1});
+    diff(*one, *one, {.rtol = p == 2 ? 0.5 : 0, .multiprocessing = job});
+  });
+  EXPECT_FALSE(file_exists(dir / "x.safetensors"));
+}
+
+// One cannot read what is damaged for another: each error in its place, and nobody waits.
+TEST(JointTools, ProcessesThatVerifyDoNotPartOverTheirErrors) {
+  TempDir dir = TempDir::in_memory();
+  save_orbax(dir / "whole", Tree(Tree::Dict{{"w", Tree(testing::make_array(DType::kInt32, {1}, std::vector<std::int32_t>{1}))}}));
+  testing::put_file(dir / "damaged.safetensors", std::string("\x05\0\0\0\0\0\0\0{\"a\":", 13));
+  const auto errors = run_as_processes(3, [&](const auto& coordinator) {
+    const bool sees_damage = coordinator->process_index() != 1;
+    verify(dir / (sees_damage ? "damaged.safetensors" : "missing"), {}, {}, job_of(coordinator));
+  });
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), Code::kNotFound);
+    EXPECT_THAT(error->message(), ::testing::HasSubstr("/missing"));
+  }
+  // Damage that one alone meets is what all report.
+  for (const std::size_t who : {0, 2}) {
+    const auto none = run_as_processes(3, [&](const auto& coordinator) {
+      const bool sees_damage = coordinator->process_index() == who;
+      const auto report = verify(dir / (sees_damage ? "damaged.safetensors" : "whole"), {}, {}, job_of(coordinator));
+      ASSERT_EQ(report.findings.size(), 1U);
+      EXPECT_TRUE(report.damaged());
+      EXPECT_EQ(report.findings[0].message.starts_with("process 2: "), who == 2) << report.findings[0].message;
+    });
+    expect_all_well(none);
+  }
+}
+
 TEST(JointTools, ProcessesThatSeeOtherLeavesAreTold) {
   const auto errors = run_as_processes(3, [&](const auto& coordinator) {
     testing::MemoryCheckpoint source;
