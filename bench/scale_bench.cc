@@ -1,7 +1,7 @@
 // scale_bench.cc -- many processes and many parameters at once: the threads of one process pose as the processes of a job
 // with one device each and save a tree of sharded arrays together; then one of them restores it.
 //
-//   scale_bench PROCESSES PARAMETERS ELEMENTS FOLDER
+//   scale_bench PROCESSES PARAMETERS ELEMENTS FOLDER     (PROCESSES: a multiple of 8)
 //
 // Four of five parameters have 1 to ELEMENTS numbers on every device, the others are the same on all of them: every process
 // writes a piece of each of the former, and one of the latter. Prints one line of JSON: what each step costs all processes together in
@@ -34,6 +34,8 @@
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kRestoredOn = 8;  // devices; spread arrays must be divided by them
 
 double processor_seconds() {
   timespec now{};
@@ -179,8 +181,8 @@ void run(const Scale& scale, const fs::path& folder) {
   const double own = restore(scale, path, [&](std::int64_t i) {
     return cairn::ExplicitSharding{{{.device_id = 0, .box = box_of(scale, i, scale.processes / 2)}}};
   });
-  const cairn::Mesh eight = cairn::make_mesh({8}, {"d"});
-  const double all = restore(scale, path, [&](std::int64_t i) { return cairn::NamedSharding{eight, spec(i)}; });
+  const cairn::Mesh few = cairn::make_mesh({kRestoredOn}, {"d"});
+  const double all = restore(scale, path, [&](std::int64_t i) { return cairn::NamedSharding{few, spec(i)}; });
   const auto step = [&](std::string_view from, std::string_view to) {
     return arrivals.last.at(std::string(to)).at - arrivals.last.at(std::string(from)).at;
   };
@@ -202,12 +204,15 @@ void run(const Scale& scale, const fs::path& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::cerr << "usage: scale_bench PROCESSES PARAMETERS ELEMENTS FOLDER\n";
+  const auto number = [&](int argument) { return argc > argument ? std::atoll(argv[argument]) : 0; };
+  const Scale scale{number(1), number(2), number(3)};
+  if (argc != 5 || scale.processes < 1 || scale.processes % kRestoredOn != 0 || scale.parameters < 1 || scale.elements < 1) {
+    std::cerr << "usage: scale_bench PROCESSES PARAMETERS ELEMENTS FOLDER\n"
+              << "PROCESSES is a multiple of " << kRestoredOn << ", the devices on which all is restored at the end\n";
     return 2;
   }
   try {
-    run({std::atoll(argv[1]), std::atoll(argv[2]), std::atoll(argv[3])}, argv[4]);
+    run(scale, argv[4]);
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';
     return 1;

@@ -135,7 +135,7 @@ def test_who_cannot_write_is_named_and_nothing_is_left(tmp_path):
     with open(tmp_path / "big.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
         file.truncate(8 + len(header) + size)
-    limited = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec prlimit --fsize=40000000 "$@"; fi; exec "$@"'
+    limited = 'if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ]; then exec prlimit --fsize=40000000 "$@"; fi; exec "$@"'
     for target in ("out.safetensors", "out.npz"):
         done = mpirun(2, "sh", "-c", limited, "sh", CAIRN, "convert", tmp_path / "big.safetensors", tmp_path / target)
         assert done.returncode == FAILURE, done
@@ -179,7 +179,7 @@ def killer(tmp_path_factory):
 def test_a_process_that_is_killed_ends_all(source, tmp_path, killer, name, options):
     (tmp_path / "target").mkdir()
     target = tmp_path / "target" / name
-    one_dies = f'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then export LD_PRELOAD={killer}; fi; exec "$@"'
+    one_dies = f'if [ "${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" = 2 ]; then export LD_PRELOAD={killer}; fi; exec "$@"'
     done = mpirun(3, "sh", "-c", one_dies, "sh", CAIRN, "convert", source, target, *options)
     assert done.returncode != GOOD
     assert b"rank 2" in done.stderr and b"signal 9" in done.stderr, done

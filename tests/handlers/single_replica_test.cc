@@ -1,104 +1,37 @@
-// single_replica_test.cc -- SingleReplicaArrayHandler over a reader that counts: random meshes over random processes, every byte where it
-// belongs, read by the primary replica alone; every error, in all processes; readers that fail, hang and go. The processes are threads.
-#include <cairn/base/box.h>
-#include <cairn/handlers.h>
+// single_replica_test.cc -- SingleReplicaArrayHandler restores: random meshes over random processes, every byte where it belongs, read by
+// the primary replica alone; readers that fail, hang and go.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstring>
-#include <map>
 #include <numeric>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "tests/handlers/single_replica_reader.h"
 #include "tests/support/forwarding_coordinator.h"
 #include "tests/support/matchers.h"
-#include "tests/support/processes.h"
 #include "tests/support/same_bytes.h"
 
 namespace cairn {
 namespace {
 
+using testing::Asked;
 using testing::FailsWith;
 using ::testing::HasSubstr;
+using testing::Job;
+using testing::kMesh;
+using testing::numbers;
+using testing::processes_of;
+using testing::Reader;
+using testing::restore;
+using testing::right;
 using testing::run_as_processes;
 using testing::same_array;
-
-using Job = std::shared_ptr<Coordinator>;
-using Stored = std::map<std::string, Array>;
-
-Array numbers(DType dtype, Shape shape, std::uint64_t seed) {
-  Array array = Array::allocate(dtype, std::move(shape));
-  std::mt19937_64 random(seed);
-  for (std::byte& b : std::span(array.mutable_view().data, array.bytes().size())) b = static_cast<std::byte>(random() & 0x7fU);
-  return array;
-}
-
-// Arrays in memory, as one process reads them.
-class Reader final : public ItemReader {
- public:
-  Reader(
-      const Stored& stored, MultiprocessingOptions processes, std::function<void()> before_reading = [] {})
-      : stored_(stored), processes_(std::move(processes)), before_reading_(std::move(before_reading)) {}
-  [[nodiscard]] std::vector<TensorInfo> arrays_under(std::span<const std::string_view> names, const std::string&) const override {
-    looked = true;
-    std::vector<TensorInfo> infos;
-    for (const std::string_view name : names) {
-      const auto it = stored_.find(std::string(name));
-      if (it == stored_.end()) throw Error(Code::kNotFound, std::string(name) + ": is not there");
-      TensorInfo& info = infos.emplace_back();
-      info.name = name;
-      info.dtype = it->second.dtype();
-      info.element_size = it->second.element_size();
-      info.shape = info.chunk_shape = it->second.shape();
-    }
-    return infos;
-  }
-  [[nodiscard]] std::optional<std::string> sharding(const std::string&) const override { return std::nullopt; }
-  [[nodiscard]] std::string random_key_impl(const std::string&) const override { return "threefry2x32"; }  // has no effect
-  void read(std::span<const Read> reads) const override {
-    before_reading_();
-    for (const Read& read : reads) {
-      boxes.emplace_back(std::string(read.name), read.box);
-      copy_elements(subview(stored_.at(std::string(read.name)).view(), read.box), read.out);
-    }
-  }
-  [[nodiscard]] std::string string(const std::string&) const override { return ""; }
-  [[nodiscard]] MultiprocessingOptions processes() const override { return processes_; }
-
-  mutable std::vector<std::pair<std::string, Box>> boxes;  // that were read
-  mutable bool looked = false;
-
- private:
-  const Stored& stored_;
-  MultiprocessingOptions processes_;
-  std::function<void()> before_reading_;
-};
-
-MultiprocessingOptions processes_of(const Job& job, std::vector<std::int64_t> devices,
-                                    Coordinator::Timeout timeout = std::chrono::seconds(60)) {
-  return {.coordinator = job, .local_devices = std::move(devices), .timeout = timeout, .write_timeout = timeout};
-}
-
-std::vector<ShardedArray> restore(const std::shared_ptr<const Reader>& reader,
-                                  const std::vector<std::pair<std::string, AnyRestoreArgs>>& leaves,
-                                  const SingleReplicaArrayHandler::Options& options) {
-  std::vector<ParamInfo> infos;
-  std::vector<AnyRestoreArgs> args;
-  for (const auto& [name, of] : leaves) {
-    ParamInfo& info = infos.emplace_back();
-    info.name = name;
-    info.is_ocdbt_checkpoint = true;
-    info.reader = reader;
-    args.push_back(of);
-  }
-  std::vector<ShardedArray> out;
-  for (const Tree& tree : SingleReplicaArrayHandler(options).deserialize(infos, args)) out.push_back(*tree.custom<ShardedArray>());
-  return out;
-}
+using testing::Stored;
+using testing::stored_two;
 
 // What of an array a shard must hold: it is cut off or filled up to `shape`, and converted.
 Array expected_shard(const Array& stored, const Shape& shape, DType dtype, const Box& box) {
@@ -243,249 +176,6 @@ TEST_P(RandomRestore, EveryByteComesFromThePrimaryReplica) {
     }
   });
   for (std::size_t p = 0; p < errors.size(); ++p) EXPECT_FALSE(errors[p]) << "process " << p << ": " << errors[p]->message();
-}
-
-// ---- errors ----
-
-// Two processes, each one replica of two devices; a of float32 (4, 2), b of int8 (4).
-const Mesh kMesh = make_mesh({2, 2}, {"r", "m"});
-
-const Stored& stored_two() {
-  static const Stored stored = {{"a", numbers(DType::kFloat32, {4, 2}, 1)}, {"b", numbers(DType::kInt8, {4}, 2)}};
-  return stored;
-}
-
-struct Asked {
-  SingleReplicaArrayHandler::Options options;
-  std::vector<std::pair<std::string, AnyRestoreArgs>> leaves;
-  std::optional<std::vector<std::int64_t>> devices;
-  SingleReplicaArrayRestoreArgs& args(std::size_t i) { return std::get<SingleReplicaArrayRestoreArgs>(leaves[i].second); }
-};
-
-Asked right(std::size_t process) {
-  Asked asked;
-  asked.devices = {static_cast<std::int64_t>(process * 2), static_cast<std::int64_t>(process * 2 + 1)};
-  for (const auto& [name, array] : stored_two()) {
-    SingleReplicaArrayRestoreArgs args;
-    args.sharding = NamedSharding{kMesh, {{"m"}}};
-    args.dtype = array.dtype();
-    args.global_shape = array.shape();
-    asked.leaves.emplace_back(name, args);
-  }
-  return asked;
-}
-
-std::vector<std::optional<Error>> run_two(const std::function<void(std::size_t process, Asked& asked)>& change) {
-  return run_as_processes(2, [&](const Job& job) {
-    Asked asked = right(job->process_index());
-    change(job->process_index(), asked);
-    MultiprocessingOptions processes = processes_of(job, {});
-    processes.local_devices = asked.devices;
-    const auto restored = restore(std::make_shared<Reader>(stored_two(), processes), asked.leaves, asked.options);
-    for (const ShardedArray& array : restored) EXPECT_EQ(array.shards.size(), 2U);
-  });
-}
-
-struct Wrong {
-  const char* name;
-  std::function<void(std::size_t process, Asked& asked)> make;
-  std::vector<std::string> says;
-};
-void PrintTo(const Wrong& wrong, std::ostream* out) { *out << wrong.name; }
-
-const NamedSharding kSplit{kMesh, {{"m"}}};
-
-const Wrong kWrong[] = {
-    {"RestoreArgs",
-     [](std::size_t, Asked& of) { of.leaves[1].second = RestoreArgs{}; },
-     {"b: ", "needs SingleReplicaArrayRestoreArgs", "RestoreArgs"}},
-    {"ArrayRestoreArgs",
-     [](std::size_t, Asked& of) {
-       ArrayRestoreArgs args;
-       args.sharding = kSplit;
-       of.leaves[0].second = args;
-     },
-     {"a: ", "needs SingleReplicaArrayRestoreArgs", "was given ArrayRestoreArgs"}},
-    {"NoSharding", [](std::size_t, Asked& of) { of.args(1).sharding.reset(); }, {"b: ", "no sharding"}},
-    {"MeshAndAxes",
-     [](std::size_t, Asked& of) {
-       of.args(0).sharding.reset();
-       of.args(0).mesh = kMesh;
-       of.args(0).mesh_axes = PartitionSpec{};
-     },
-     {"a: ", "no sharding", "mesh_axes"}},
-    {"SingleDevice",
-     [](std::size_t, Asked& of) { of.args(1).sharding = SingleDeviceSharding{"cpu:0"}; },
-     {"b: ", "no NamedSharding", "cpu:0"}},
-    {"OneAxis",
-     [](std::size_t, Asked& of) {
-       for (int i : {0, 1}) of.args(i).sharding = NamedSharding{make_mesh({4}, {"r"}), {}};
-     },
-     {"a: ", "mesh (4,)", "no replicas"}},
-    {"AxisThatIsNone", [](std::size_t, Asked& of) { of.options.replica_axis_index = 2; }, {"replica_axis_index 2", "there are 2"}},
-    {"NegativeAxisThatIsNone",
-     [](std::size_t, Asked& of) { of.options.replica_axis_index = -3; },
-     {"replica_axis_index -3", "there are 2"}},
-    {"ReplicaThatIsNone",
-     [](std::size_t, Asked& of) { of.options.primary_replica_id = 2; },
-     {"'r'", "primary_replica_id 2", "there are 2"}},
-    {"NegativeReplicaThatIsNone", [](std::size_t, Asked& of) { of.options.primary_replica_id = -3; }, {"primary_replica_id -3"}},
-    {"SplitAlongTheReplicas",
-     [](std::size_t, Asked& of) {
-       of.args(1).sharding = NamedSharding{kMesh, {{"m", "r"}}};
-     },
-     {"b: ", "along 'r'", "axis of the replicas"}},
-    {"AxisNotInTheMesh",
-     [](std::size_t, Asked& of) {
-       of.args(1).sharding = NamedSharding{kMesh, {{"z"}}};
-     },
-     {"b: ", "z"}},
-    {"OtherMesh",
-     [](std::size_t, Asked& of) {
-       NamedSharding other = kSplit;
-       other.mesh.device_ids = {3, 2, 1, 0};
-       of.args(1).sharding = other;
-     },
-     {"b: ", "another mesh than a"}},
-    {"AllDevicesInThePrimary",
-     [](std::size_t, Asked& of) {
-       for (int i : {0, 1}) of.args(i).sharding = NamedSharding{make_mesh({1, 4}, {"r", "m"}), {}};
-     },
-     {"all devices are in the primary replica"}},
-    {"NobodysDeviceInThePrimary",
-     [](std::size_t p, Asked& of) {
-       if (p == 0) of.devices = {0};
-     },
-     {"device 1, in the primary replica, of the mesh is no process's"}},
-    {"NobodysDevice",
-     [](std::size_t p, Asked& of) {
-       if (p == 1) of.devices = {3};
-     },
-     {"device 2 of the mesh is no process's"}},
-    {"TwoProcessesDevice",
-     [](std::size_t p, Asked& of) {
-       if (p == 1) of.devices = {1, 2, 3};
-     },
-     {"device 1 is said to be process 0's and process 1's"}},
-    {"DevicesNotSaid",
-     [](std::size_t p, Asked& of) {
-       if (p == 1) of.devices.reset();
-     },
-     {"local_devices"}},
-    {"NoShapeOutsideThePrimary",
-     [](std::size_t, Asked& of) { of.args(1).global_shape.reset(); },
-     {"b: ", "no global_shape", "outside the primary"}},
-    {"NoDtypeOutsideThePrimary", [](std::size_t, Asked& of) { of.args(0).dtype.reset(); }, {"a: ", "no dtype", "outside the primary"}},
-    {"TwoShapes",
-     [](std::size_t, Asked& of) {
-       of.args(0).shape = Shape{4, 3};
-     },
-     {"a: ", "must match"}},
-    {"OtherShapeThanStored",
-     [](std::size_t, Asked& of) { of.args(1).global_shape = Shape{6}; },
-     {"b: ", "stored with shape (4,)", "strict"}},
-    {"OtherRankThanStored",
-     [](std::size_t, Asked& of) {
-       of.args(1).global_shape = Shape{4, 1};
-       of.args(1).strict = false;
-     },
-     {"b: ", "ranks do not match"}},
-    {"Indivisible",
-     [](std::size_t, Asked& of) {
-       of.args(1).global_shape = Shape{5};
-       of.args(1).strict = false;
-     },
-     {"b: ", "5"}},
-    {"FactorAboveOne",
-     [](std::size_t, Asked& of) { of.options.broadcast_memory_scaling_factor = 1.5; },
-     {"broadcast_memory_scaling_factor is 1.5"}},
-    {"FactorThatIsNone",
-     [](std::size_t, Asked& of) { of.options.broadcast_memory_scaling_factor = std::nan(""); },
-     {"broadcast_memory_scaling_factor"}},
-    {"OtherAxes",
-     [](std::size_t p, Asked& of) {
-       for (int i : {0, 1}) of.args(i).sharding = NamedSharding{kMesh, {}};
-       of.options.replica_axis_index = static_cast<std::int64_t>(p);
-     },
-     {"replica_axis_index: process 1 means 1, process 0 0"}},
-    {"OtherPrimaries",
-     [](std::size_t p, Asked& of) { of.options.primary_replica_id = static_cast<std::int64_t>(p); },
-     {"primary_replica_id: process 1 means 1, process 0 0"}},
-    {"OtherSpecs",
-     [](std::size_t p, Asked& of) {
-       if (p == 1) of.args(0).sharding = NamedSharding{kMesh, {{}, {"m"}}};
-     },
-     {"a: process 1 means"}},
-    {"OtherOrder",
-     [](std::size_t p, Asked& of) {
-       if (p == 1) std::swap(of.leaves[0], of.leaves[1]);
-     },
-     {"a: process 1 has b in its place"}},
-    {"OneLess",
-     [](std::size_t p, Asked& of) {
-       if (p == 1) of.leaves.pop_back();
-     },
-     {"b: process 0 has it, process 1 has not"}},
-    {"OtherDtypes",
-     [](std::size_t p, Asked& of) {
-       if (p == 1) of.args(1).dtype = DType::kInt16;
-     },
-     {"b: process 1 means int16 (4,), process 0 int8 (4,)"}},
-    {"OtherShapes",
-     [](std::size_t p, Asked& of) {
-       if (p == 1) of.args(1).global_shape = Shape{8};
-     },
-     {"b: process 1 means int8 (8,), process 0 int8 (4,)"}},
-    {"SingleReplicaShardingOfSeveralReplicas",
-     [](std::size_t, Asked& of) { of.args(0).single_replica_sharding = kSplit; },
-     {"a: ", "single_replica_sharding", "several replicas"}},
-    {"SingleReplicaShardingElsewhere",
-     [](std::size_t, Asked& of) {
-       of.args(0).single_replica_sharding = NamedSharding{make_mesh({1, 2}, {"r", "m"}, 7), {{"m"}}};
-     },
-     {"a: ", "device 7", "not in the mesh"}},
-    {"SingleReplicaShardingReversed",
-     [](std::size_t, Asked& of) {
-       NamedSharding reversed{make_mesh({1, 2}, {"r", "m"}), {{"m"}}};
-       reversed.mesh.device_ids = {1, 0};
-       of.args(0).single_replica_sharding = reversed;
-     },
-     {"a: ", "device 1 another part"}},
-    {"SingleReplicaShardingOfOtherParts",
-     [](std::size_t, Asked& of) {
-       of.args(0).single_replica_sharding = NamedSharding{make_mesh({1, 1}, {"r", "m"}), {{"m"}}};
-     },
-     {"a: ", "splits arrays otherwise"}},
-};
-
-class WrongRestore : public ::testing::TestWithParam<Wrong> {};
-INSTANTIATE_TEST_SUITE_P(SingleReplica, WrongRestore, ::testing::ValuesIn(kWrong), [](const auto& of) { return of.param.name; });
-
-TEST_P(WrongRestore, FailsInAllAlike) {
-  const auto errors = run_two(GetParam().make);
-  for (std::size_t p = 0; p < 2; ++p) {
-    ASSERT_TRUE(errors[p]) << "process " << p;
-    EXPECT_EQ(errors[p]->code(), Code::kInvalidArgument) << errors[p]->message();
-    for (const std::string& text : GetParam().says) EXPECT_THAT(errors[p]->message(), HasSubstr(text)) << "process " << p;
-  }
-}
-
-TEST(SingleReplica, TheSameArgumentsWithoutTheMistakeAreGood) {
-  for (const auto& error : run_two([](std::size_t, Asked&) {})) EXPECT_FALSE(error) << error->message();
-}
-
-// What is allowed, though it looks wrong.
-TEST(SingleReplica, ReadersNeedNoShapesAndFactorsCountOnlyWithoutALimit) {
-  for (const auto& error : run_two([](std::size_t p, Asked&of) {
-         of.options.broadcast_memory_scaling_factor = 7;
-         of.options.broadcast_memory_limit_bytes = static_cast<std::int64_t>(10 + p);  // the least counts
-         of.options.primary_replica_id = 1;
-         if (p == 1) {
-           of.args(0).dtype.reset();
-           of.args(1).global_shape.reset();
-         }
-       }))
-    EXPECT_FALSE(error) << error->message();
 }
 
 TEST(SingleReplica, TheSpecOfASingleReplicaShardingCounts) {
