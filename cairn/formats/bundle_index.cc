@@ -171,8 +171,9 @@ const BundleEntry* find_entry(const Entries& entries, std::string_view key) {
 // The parts of a tensor in slices; what holds them is noted in `used`.
 std::vector<BundlePart> parts_of(const std::string& name, const BundleEntry& whole, const Entries& entries,
                                  std::vector<const BundleEntry*>& used) {
-  checked_type(whole);
-  checked_count(whole.shape);
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(checked_count(whole.shape), static_cast<std::int64_t>(checked_type(whole).size), &bytes))
+    damaged("its shape " + shape_text(whole.shape) + " has more bytes than can be counted");
   std::vector<BundlePart> parts;
   for (const TensorSlice& slice : whole.slices) {
     const Box box = box_of(slice, whole.shape);

@@ -15,7 +15,7 @@ struct BundlePlace {
 
 // Of a prefix, an index, a data file, a state file ("checkpoint"), its folder, a SavedModel's folder, or a folder that has one index.
 // nullopt where there is nothing of the kind. Of several checkpoints in a folder it is the state file's latest one, or that of `step`.
-// Throws not_found where there are such files, but not the one wanted; data_loss for a state file that cannot be read.
+// Throws not_found where there are such files, but not the one wanted. A file `checkpoint` that is no state file is none of ours.
 std::optional<BundlePlace> locate_bundle(const std::string& path, std::optional<std::int64_t> step = {});
 
 }  // namespace cairn

@@ -171,6 +171,7 @@ TEST(BundleIndex, RefusesEntriesThatCannotBe) {
   refuses_entry([](BundleEntry& e) { e.offset = INT64_MAX; }, "24 bytes long");
   refuses_entry([](BundleEntry& e) { e.size = 23; }, "it has 23 bytes, which are not those of (2, 3) elements of float");
   refuses_entry([](BundleEntry& e) { e.shape = {-2, -3}; }, "its shape is (-2, -3)");
+  refuses_entry([](BundleEntry& e) { e.shape.assign(255, 1); }, "it has 255 dimensions");
   refuses_entry([](BundleEntry& e) { e.shape = {INT64_MAX, 3}; }, "more elements than can be counted");
   refuses_entry([](BundleEntry& e) { e.shape = {INT64_MAX}; }, "which are not those of");
   refuses_entry([](BundleEntry& e) { e.dtype = kBundleString, e.shape = {2}, e.size = 5; }, "too few for 2 strings");
@@ -212,6 +213,10 @@ TEST(BundleIndex, RefusesSlicesThatCannotBe) {
   refuses_slices({{{0, 0}}}, {floats({0})}, "does not lie in (4,)");
   refuses_slices({{{1, std::nullopt}}}, {floats({4})}, "begins behind");
   refuses_slices({{{0, 1}, {0, 1}}}, {floats({1, 1})}, "not of the rank");
+  BundleEntry huge{.dtype = 1, .shape = {INT64_MAX / 2}};
+  huge.slices = {{{0, 1}}};
+  refuses(table_of({{"", sound_header()}, {slice_key("k", {{0, 1}}), encode_bundle_entry(floats({1}))}, {"k", encode_bundle_entry(huge)}}),
+          "has more bytes than can be counted");
 }
 
 TEST(BundleIndex, NoticesEveryDamagedBit) {
