@@ -45,10 +45,14 @@ struct TensorPiece {
   std::size_t tensor = 0;  // index into the sources as they were passed, whatever the order of writing
   std::uint64_t offset = 0;
   MutableByteView out;
+  // Only where a writer cuts tensors (write_tensorflow with a sharding callback): the part of the tensor whose bytes these are a run of.
+  const Box* part = nullptr;
 };
 // Fills every piece. Called with as many consecutive pieces as fit the writer's buffer (thousands of small tensors, or
 // part of a large one), in the order of writing, each byte exactly once; never from two threads at once.
 using FetchFn = std::function<void(std::span<const TensorPiece> pieces)>;
+// For tensors that are all in memory, in the order of the sources. What the views refer to outlives the function.
+FetchFn fetch_from(std::vector<ArrayView> arrays);
 
 struct SafetensorsWriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata;  // __metadata__

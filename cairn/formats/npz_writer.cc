@@ -5,13 +5,12 @@
 #include <cairn/base/file.h>
 #include <cairn/formats.h>
 #include <cairn/formats/joint_files.h>
+#include <cairn/formats/part_checksums.h>
 #include <cairn/formats/zip_directory.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 namespace cairn {
 namespace {
@@ -26,6 +25,7 @@ constexpr std::uint16_t kUtf8Name = 0x800;
 constexpr std::uint16_t kDate = 0x21;  // 1980-01-01, so that equal contents make equal files
 constexpr std::uint8_t kMadeOnUnix = 3;
 constexpr std::uint32_t kFileMode = 0600U << 16U;
+constexpr Checksum kChecksum = {crc32, crc32_combine};
 
 struct Member {
   std::string name;
@@ -114,47 +114,6 @@ std::vector<Member> lay_out(std::span<const TensorSource> tensors) {
   return members;
 }
 
-// Checksums of the parts of each member's values, by offset: parts are written by several threads in any order.
-class PartChecksums {
- public:
-  explicit PartChecksums(std::size_t members) : parts_(members) {}
-
-  void add(std::size_t member, std::uint64_t offset, ByteView bytes) {
-    const std::uint32_t crc = crc32(bytes);
-    const std::lock_guard lock(mutex_);
-    parts_[member][offset] = {crc, bytes.size()};
-  }
-  // The checksums of what this process has written, member by member: u64 member, u32 CRC-32, u64 bytes.
-  [[nodiscard]] Bytes message() const {
-    ByteWriter out;
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      std::uint32_t crc = 0;
-      std::uint64_t bytes = 0;
-      for (const auto& [offset, part] : parts_[i]) {
-        crc = crc32_combine(crc, part.first, part.second);
-        bytes += part.second;
-      }
-      if (bytes > 0) out.u64(i).u32(crc).u64(bytes);
-    }
-    return std::move(out).take();
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>>> parts_;
-};
-
-// Extends the checksums of the members' headers by those of their values, which processes have written one behind the other.
-void add_checksums(std::span<const Bytes> messages, std::vector<Member>& members) {
-  for (Member& m : members) m.crc = crc32(m.header);
-  for (const Bytes& message : messages)
-    for (ByteReader in(message); !in.at_end();) {
-      Member& m = members.at(in.u64());
-      const std::uint32_t crc = in.u32();
-      m.crc = crc32_combine(m.crc, crc, in.u64());
-    }
-}
-
 std::vector<Placement> place(std::span<const Member> members, std::span<const TensorSource> tensors, AtomicFile& file) {
   std::vector<Placement> placements;
   placements.reserve(members.size());
@@ -183,7 +142,7 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   const std::vector<Placement> placements = place(members, tensors, files[0]);
   const std::vector<Bytes> checksums = files.write([&] {
     const std::vector<Placement> mine = placements_of(placements, files.share());
-    PartChecksums parts(members.size());
+    PartChecksums parts(kChecksum, members.size());
     write_pieces(mine, fetch,
                  {.memory = options.memory,
                   .progress = options.progress,
@@ -192,7 +151,8 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   });
   files.commit([&](std::deque<AtomicFile>& written) {
     AtomicFile& file = written.front();
-    add_checksums(checksums, members);
+    for (Member& m : members) m.crc = crc32(m.header);
+    join_checksums(kChecksum, checksums, [&](std::size_t i) -> std::uint32_t& { return members.at(i).crc; });
     for (const Member& m : members) {
       Bytes front = local_header(m);
       front.insert(front.end(), m.header.begin(), m.header.end());
