@@ -18,6 +18,7 @@
 #include <cairn/reader.h>
 #include <cairn/sharding.h>
 #include <cairn/structure.h>
+#include <cairn/tensorflow.h>
 #include <cairn/tools.h>
 #include <cairn/transforms.h>
 #include <cairn/tree.h>

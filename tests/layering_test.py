@@ -27,7 +27,7 @@ OWNER = {
     "error.h": "base", "types.h": "base", "compression.h": "base", "verify_report.h": "base", "kvstore.h": "kvstore", "tree.h": "tree",
     "reader.h": "tree", "structure.h": "tree", "transforms.h": "tree", "sharding.h": "distributed",
     "array_spec.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers", "limits.h": "handlers", "tensorstore_spec.h": "spec",
-    "checkpoint.h": "checkpoint", "pytree_checkpoint_handler.h": "checkpoint", "checkpointer.h": "checkpoint", "formats.h": "formats", "checkpoint_sharding.h": "formats", "tools.h": "tools", "cairn.h": "tools",
+    "checkpoint.h": "checkpoint", "pytree_checkpoint_handler.h": "checkpoint", "checkpointer.h": "checkpoint", "formats.h": "formats", "tensorflow.h": "formats", "checkpoint_sharding.h": "formats", "tools.h": "tools", "cairn.h": "tools",
 }
 # Third-party header prefix -> the only library files that see it.
 THIRD_PARTY = {

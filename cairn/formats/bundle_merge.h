@@ -1,0 +1,21 @@
+// bundle_merge.h -- several TensorFlow checkpoints made one, as TensorFlow's MergeV2Checkpoints does: their data files get other names, and
+// one index stands for all.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace cairn {
+
+struct BundleMergeOptions {
+  bool delete_old_dirs = false;      // folders of the parts, other than that of the result, that are empty then
+  bool allow_missing_files = false;  // parts that are not there are passed over, but not all
+};
+
+// Makes `prefix` of the parts, in their order, and removes them. A key may be in several only if each has slices of that tensor. Until the
+// result is in place the parts are as they were, but on file systems without hard links. A checkpoint at `prefix` is replaced. Throws
+// invalid_argument for a key that is in two, for byte orders or versions that differ, and for parts that are missing; data_loss, naming the
+// part, for damage to an index.
+void merge_bundles(std::span<const std::string> parts, const std::string& prefix, const BundleMergeOptions& options = {});
+
+}  // namespace cairn

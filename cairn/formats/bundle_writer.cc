@@ -1,0 +1,317 @@
+// bundle_writer.cc -- what is stored where, the values in bounded memory, and the index from the checksums that they turn out to have.
+#include <cairn/base/box.h>
+#include <cairn/base/checksum.h>
+#include <cairn/base/executor.h>
+#include <cairn/formats/bundle_index.h>
+#include <cairn/formats/bundle_place.h>
+#include <cairn/formats/bundle_strings.h>
+#include <cairn/formats/bundle_writer.h>
+#include <cairn/formats/joint_files.h>
+#include <cairn/formats/part_checksums.h>
+#include <cairn/formats/sstable_writer.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+namespace cairn {
+namespace {
+
+constexpr Checksum kChecksum = {crc32c, crc32c_combine};
+constexpr std::size_t kOpenFiles = 256;                    // that are written at the same time
+constexpr std::size_t kStringRun = std::size_t{1} << 20U;  // bytes of strings that are written at once
+constexpr std::int32_t kProducer = 1;                      // the version of the format that this is
+
+// Bytes at a place in a data file.
+struct Stored {
+  std::size_t source;
+  std::optional<Box> part;  // in the source's coordinates
+  std::size_t file;
+  BundleEntry* entry;  // what the index says of it; the checksum is filled in when it is known
+};
+using Index = std::map<std::string, BundleEntry>;
+
+std::vector<std::string_view> strings_of(const BundleSource& source, const std::optional<Box>& part) {
+  const Box box = part ? *part : Box::whole(source.shape);
+  std::vector<std::string_view> strings;
+  const std::vector<std::int64_t> strides = c_strides(source.shape, 1);
+  std::vector<std::int64_t> at(box.rank(), 0);
+  for (std::int64_t left = element_count(box.shape); left > 0; --left) {
+    std::size_t element = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) element += static_cast<std::size_t>((box.origin[d] + at[d]) * strides[d]);
+    strings.push_back(source.strings[element]);
+    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == box.shape[d];) at[d] = 0;
+  }
+  return strings;
+}
+
+BundleStringsHead head_of(const std::vector<std::string_view>& strings) {
+  std::vector<std::uint64_t> lengths;
+  lengths.reserve(strings.size());
+  for (const std::string_view text : strings) lengths.push_back(text.size());
+  return encode_bundle_strings(lengths);
+}
+
+void check_source(const BundleSource& source) {
+  if (source.key.empty()) throw Error(Code::kInvalidArgument, "a tensor has no name");
+  if (source.type == kBundleString && static_cast<std::int64_t>(source.strings.size()) != element_count(source.shape))
+    throw Error(Code::kInvalidArgument,
+                fmt::format("there are {} strings for the shape {}", source.strings.size(), shape_text(source.shape)));
+}
+
+// The whole layout: every entry of the index but the checksums.
+class Layout {
+ public:
+  Layout(const std::vector<BundleSource>& sources, const BundlePlan& plan) : sources_(sources) {
+    for (std::size_t file = 0; file < plan.size(); ++file) {
+      std::int64_t offset = 0;
+      for (const BundlePiece& piece : plan[file])
+        in([&] { return "tensor '" + sources_.at(piece.source).key + "'"; }, [&] { place(piece, file, offset); });
+    }
+  }
+  [[nodiscard]] const std::vector<Stored>& stored() const { return stored_; }
+  [[nodiscard]] const Index& index() const { return index_; }
+
+ private:
+  void place(const BundlePiece& piece, std::size_t file, std::int64_t& offset) {
+    const BundleSource& source = sources_[piece.source];
+    check_source(source);
+    const Shape& shape = piece.part ? piece.part->shape : source.shape;
+    BundleEntry entry{.dtype = source.type, .shape = shape, .shard = static_cast<std::int32_t>(file), .offset = offset};
+    entry.size = size_of(source, piece.part);
+    offset += entry.size;
+    stored_.push_back({piece.source, piece.part, file, add_entry(source, piece.part, entry)});
+  }
+
+  static std::int64_t size_of(const BundleSource& source, const std::optional<Box>& part) {
+    if (source.type != kBundleString)
+      return element_count(part ? part->shape : source.shape) * static_cast<std::int64_t>(bundle_type(source.type)->size);
+    const auto strings = strings_of(source, part);
+    std::uint64_t size = head_of(strings).bytes.size();
+    for (const std::string_view text : strings) size += text.size();
+    return static_cast<std::int64_t>(size);
+  }
+
+  // Under the key of the tensor; but if it is a slice, under that of the slice, and the tensor's entry names the slice.
+  BundleEntry* add_entry(const BundleSource& source, const std::optional<Box>& part, const BundleEntry& entry) {
+    const Shape& full = source.origin ? source.full_shape : source.shape;
+    Box box = part ? *part : Box::whole(source.shape);
+    if (source.origin)
+      for (std::size_t d = 0; d < box.rank(); ++d) box.origin[d] += (*source.origin)[d];
+    check_inside(box, full);
+    if (box == Box::whole(full)) return add(source.key, entry);
+    TensorSlice slice;
+    for (std::size_t d = 0; d < box.rank(); ++d) slice.push_back({box.origin[d], box.shape[d]});
+    // TensorFlow, merging one file after the other, leaves the number of the first one that has a slice.
+    const auto [whole, is_new] = index_.try_emplace(source.key, BundleEntry{.dtype = entry.dtype, .shape = full, .shard = entry.shard});
+    if (!is_new && (whole->second.slices.empty() || whole->second.dtype != entry.dtype || whole->second.shape != full))
+      throw Error(Code::kInvalidArgument, "two tensors have this name");
+    whole->second.slices.push_back(slice);
+    return add(slice_key(source.key, slice), entry);
+  }
+  BundleEntry* add(const std::string& key, const BundleEntry& entry) {
+    const auto [at, is_new] = index_.try_emplace(key, entry);
+    if (!is_new) throw Error(Code::kInvalidArgument, "two tensors have this name, or slices of it are the same");
+    return &at->second;
+  }
+
+  const std::vector<BundleSource>& sources_;
+  Index index_;
+  std::vector<Stored> stored_;
+};
+
+// Appends to a file at an offset, in runs, with the checksum of all.
+class StringRuns {
+ public:
+  StringRuns(AtomicFile& file, std::uint64_t offset) : file_(file), offset_(offset) {}
+  void put(ByteView bytes) {
+    if (run_.size() + bytes.size() > kStringRun) flush();
+    if (bytes.size() <= kStringRun) {
+      run_.insert(run_.end(), bytes.begin(), bytes.end());
+    } else {
+      file_.write_at(offset_, bytes);
+      offset_ += bytes.size();
+    }
+  }
+  void flush() {
+    file_.write_at(offset_, run_);
+    offset_ += run_.size();
+    run_.clear();
+  }
+
+ private:
+  AtomicFile& file_;
+  std::uint64_t offset_;
+  Bytes run_;
+};
+
+// Returns the checksum of the entry, not masked.
+std::uint32_t write_strings(const BundleSource& source, const Stored& stored, AtomicFile& file) {
+  const auto strings = strings_of(source, stored.part);
+  const BundleStringsHead head = head_of(strings);
+  StringRuns runs(file, static_cast<std::uint64_t>(stored.entry->offset));
+  runs.put(head.bytes);
+  std::uint32_t crc = head.crc;
+  for (const std::string_view text : strings) {
+    crc = crc32c_extend(crc, as_bytes(text));
+    runs.put(as_bytes(text));
+  }
+  runs.flush();
+  return crc;
+}
+
+class BundleWriter {
+ public:
+  BundleWriter(const std::vector<BundleSource>& sources, const Layout& layout, const FetchFn& fetch, const BundleWriteOptions& options)
+      : sources_(sources), stored_(layout.stored()), fetch_(fetch), options_(options) {
+    for (const Stored& stored : stored_)
+      if (!is_string(stored)) total_ += static_cast<std::uint64_t>(stored.entry->size);
+  }
+
+  // Those in the files [first, first + count), as indices.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> stored_in(std::size_t first, std::size_t count) const {
+    const auto before = [&](std::size_t file) {
+      const auto at = std::partition_point(stored_.begin(), stored_.end(), [&](const Stored& s) { return s.file < file; });
+      return static_cast<std::size_t>(at - stored_.begin());
+    };
+    return {before(first), before(first + count)};
+  }
+
+  // Everything of these files that is this process's share; what it says are checksums, counted from the first that is stored in them.
+  Bytes write(JointFiles& files, std::size_t first, std::size_t count) {
+    const auto [begin, end] = stored_in(first, count);
+    std::vector<Placement> placements;
+    for (std::size_t i = begin; i < end; ++i)
+      if (!is_string(stored_[i])) placements.push_back(placement_of(i, files[stored_[i].file - first]));
+    const std::vector<Placement> mine = placements_of(placements, files.share());
+    write_strings_of(files, first, count);
+    PartChecksums parts(kChecksum, end - begin);
+    const std::size_t start = begin;
+    const PieceWriterOptions options = {
+        .memory = options_.memory,
+        .progress = progress(total_ / files.share().count),
+        .observe = [&, start](std::size_t i, std::uint64_t offset, ByteView bytes) { parts.add(mine[i].tensor - start, offset, bytes); }};
+    write_pieces(
+        mine, [&](std::span<const TensorPiece> pieces) { fetch_stored(pieces); }, options);
+    for (const Placement& placement : mine) done_before_ += placement.nbytes;
+    return parts.message();
+  }
+
+ private:
+  [[nodiscard]] bool is_string(const Stored& stored) const { return sources_[stored.source].type == kBundleString; }
+
+  void write_strings_of(JointFiles& files, std::size_t first, std::size_t count) {
+    if (!files.is_primary()) return;
+    const auto [begin, end] = stored_in(first, count);
+    for (std::size_t i = begin; i < end; ++i) {
+      const Stored& stored = stored_[i];
+      if (is_string(stored)) stored.entry->crc32c = write_strings(sources_[stored.source], stored, files[stored.file - first]);
+    }
+  }
+
+  [[nodiscard]] ProgressFn progress(std::uint64_t total) const {
+    if (!options_.progress) return {};
+    return
+        [this, total](std::uint64_t done, std::uint64_t) { options_.progress(done_before_ + done, std::max(total, done_before_ + done)); };
+  }
+
+  [[nodiscard]] Placement placement_of(std::size_t index, AtomicFile& file) const {
+    const Stored& stored = stored_[index];
+    const BundleSource& source = sources_[stored.source];
+    return {.tensor = index,
+            .file = &file,
+            .offset = static_cast<std::uint64_t>(stored.entry->offset),
+            .nbytes = static_cast<std::uint64_t>(stored.entry->size),
+            .element_size = bundle_type(source.type)->size,
+            .cut = stored.part ? 0 : source.cut};
+  }
+
+  // Pieces of what is stored, asked for as pieces of the sources.
+  void fetch_stored(std::span<const TensorPiece> pieces) const {
+    std::vector<TensorPiece> wanted;
+    wanted.reserve(pieces.size());
+    for (const TensorPiece& piece : pieces) {
+      const Stored& stored = stored_[piece.tensor];
+      wanted.push_back({stored.source, piece.offset, piece.out, stored.part ? &*stored.part : nullptr});
+    }
+    fetch_(wanted);
+    for (const TensorPiece& piece : wanted) clear_high_bits(bundle_type(sources_[piece.tensor].type)->dtype, piece.out);
+  }
+
+  // Of 2- and 4-bit elements only the low bits count, and TensorFlow writes the others as zero.
+  static void clear_high_bits(const std::optional<DType>& dtype, MutableByteView bytes) {
+    if (!dtype || dtype_bits(*dtype) >= 8) return;
+    const auto mask = static_cast<std::byte>((1 << dtype_bits(*dtype)) - 1);
+    for (std::byte& byte : bytes) byte &= mask;
+  }
+
+  const std::vector<BundleSource>& sources_;
+  const std::vector<Stored>& stored_;
+  const FetchFn& fetch_;
+  const BundleWriteOptions& options_;
+  std::uint64_t total_ = 0, done_before_ = 0;
+};
+
+void write_index(AtomicFile& file, const Index& index, std::size_t shards) {
+  SstableWriter table(file);
+  table.add("", encode_bundle_header({.shards = static_cast<std::int32_t>(shards), .producer = kProducer}));
+  for (const auto& [key, entry] : index) table.add(key, encode_bundle_entry(entry));
+  table.finish();
+}
+
+void allow(const std::string& prefix, std::span<const std::string> paths, bool replace) {
+  if (const std::size_t slash = prefix.rfind('/'); slash != std::string::npos && slash > 0) make_directories(prefix.substr(0, slash));
+  for (const std::string& path : paths)
+    if (!replace && file_exists(path))
+      throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+}
+
+}  // namespace
+
+std::string bundle_index_path(const std::string& prefix) { return prefix + ".index"; }
+
+std::string bundle_data_path(const std::string& prefix, std::size_t shard, std::size_t shards) {
+  return fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, shards);
+}
+
+std::vector<std::string> write_bundle(const std::string& prefix, const std::vector<BundleSource>& sources, const BundlePlan& plan,
+                                      const FetchFn& fetch, const distributed::Team& team, const BundleWriteOptions& options) {
+  std::optional<Layout> layout;
+  team.step("write: layout", distributed::Before::kShortWork, [&] { layout.emplace(sources, plan); });
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < plan.size(); ++i) paths.push_back(bundle_data_path(prefix, i, plan.size()));
+  paths.push_back(bundle_index_path(prefix));
+
+  BundleWriter writer(sources, *layout, fetch, options);
+  std::deque<JointFiles> groups;
+  std::vector<AtomicFile*> files;  // the primary's
+  for (std::size_t first = 0; first < plan.size(); first += kOpenFiles) {
+    const std::size_t count = std::min(kOpenFiles, plan.size() - first);
+    const auto begin = paths.begin() + static_cast<std::ptrdiff_t>(first);
+    JointFiles& group = groups.emplace_back(team, std::vector<std::string>(begin, begin + static_cast<std::ptrdiff_t>(count)), [&] {
+      if (first == 0) allow(prefix, paths, options.replace);
+    });
+    const auto messages = group.write([&] { return writer.write(group, first, count); });
+    team.step("write: sync", distributed::Before::kReadingOrWriting, [&] {
+      if (!team.is_primary()) return;
+      const std::size_t start = writer.stored_in(first, count).first;
+      join_checksums(kChecksum, messages, [&](std::size_t i) -> std::uint32_t& { return layout->stored().at(start + i).entry->crc32c; });
+      default_executor().for_each(count, [&](std::size_t i) { group[i].finish(); });
+      for (std::size_t i = 0; i < count; ++i) files.push_back(&group[i]);
+    });
+  }
+  team.step("write: commit", distributed::Before::kReadingOrWriting, [&] {
+    if (!team.is_primary()) return;
+    for (const Stored& stored : layout->stored()) stored.entry->crc32c = crc32c_masked(stored.entry->crc32c);
+    AtomicFile index(paths.back());
+    write_index(index, layout->index(), plan.size());
+    index.finish();
+    files.push_back(&index);
+    place_bundle(prefix, files, paths);
+  });
+  return paths;
+}
+
+}  // namespace cairn
