@@ -201,7 +201,8 @@ Transformed transform_by_file(std::shared_ptr<const Checkpoint> source, const st
 
 // ---- converting ----
 
-// "safetensors", "npz", "msgpack", "orbax" (OCDBT and Zarr v2), "orbax-zarr3" (OCDBT and Zarr v3), "orbax-files" (a folder per parameter).
+// "safetensors", "npz", "msgpack", "tensorflow" (the target is a prefix), "orbax" (OCDBT and Zarr v2), "orbax-zarr3" (OCDBT and Zarr v3),
+// "orbax-files" (a folder per parameter).
 std::span<const std::string_view> convert_formats();
 
 struct ConvertOptions {
@@ -212,8 +213,13 @@ struct ConvertOptions {
   bool skip_unsupported = false;                            // leave out what the target cannot hold, and list it
   bool replace = false;
   bool dry_run = false;                           // decide and report, but write nothing
-  std::optional<std::uint64_t> max_shard_bytes;   // of safetensors files
+  std::optional<std::uint64_t> max_shard_bytes;   // of safetensors files, and of TensorFlow's data files
   std::optional<MsgpackDialect> msgpack_dialect;  // of msgpack files; none: kFlaxState, which flax restores into any state
+  // Of TensorFlow checkpoints. Leaves get keys and objects that tf.train.Checkpoint(**tree) restores, or keep those that they have if the
+  // source is one of TensorFlow, too; plain_names: keys are names as they are, without objects, as tf.compat.v1.train.Saver restores them.
+  bool plain_names = false;
+  // As tf.train.Checkpoint.save(): the folder's file `checkpoint` names this as the latest, and there is a save_counter. False: as write().
+  bool name_latest = true;
   // Of Orbax checkpoints, as in SaveOptions.
   Compression compression;
   std::optional<std::int64_t> chunk_bytes;

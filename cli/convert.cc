@@ -132,12 +132,14 @@ void setup_convert(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
   add_source(*command, arguments->source);
   command
-      ->add_option("DST", arguments->target, "What to write: NAME.safetensors, NAME.npz, NAME.msgpack, or a folder for an Orbax checkpoint")
+      ->add_option("DST", arguments->target,
+                   "What to write: NAME.safetensors, NAME.npz, NAME.msgpack, NAME.index (TensorFlow),\nor a folder for an Orbax checkpoint")
       ->required();
   command
       ->add_option("--to", options.format,
-                   "safetensors, npz, msgpack, orbax (OCDBT, Zarr v2),\norbax-zarr3, or orbax-files (a folder per parameter;\n"
-                   "default: by the extension of DST)")
+                   "safetensors, npz, msgpack, tensorflow (DST is the prefix),\n"
+                   "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\n"
+                   "per parameter; default: by the extension of DST)")
       ->type_name("FORMAT");
   command->add_option("--include", options.include, "Only names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
   command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
@@ -152,7 +154,9 @@ void setup_convert(CLI::App& app, int& status) {
       ->type_name("RULES.json");
   command->add_flag("--dry-run", options.dry_run, "Say what would be read and written, and write nothing");
   command->add_option("--dtype", arguments->dtype, "Cast floating arrays, but no scalars, to this type")->type_name("TYPE");
-  command->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes, "Split into safetensors files of at most this size")
+  command
+      ->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes,
+                   "Split into safetensors files, or TensorFlow data files,\nof at most this size")
       ->type_name("SIZE");
   command
       ->add_option(
@@ -160,6 +164,10 @@ void setup_convert(CLI::App& app, int& status) {
           "Of msgpack files: flax (as flax.serialization.to_bytes:\nlists and tuples are dicts \"0\", \"1\", ...; the default), or\n"
           "orbax (they stay lists and tuples)")
       ->type_name("DIALECT");
+  command->add_flag("--names", options.plain_names,
+                    "Keep names as they are, without objects, as\ntf.compat.v1.train.Saver restores them (TensorFlow)");
+  command->add_flag("!--no-latest", options.name_latest,
+                    "Neither a save_counter nor the folder's file 'checkpoint':\nas Checkpoint.write() instead of save() (TensorFlow)");
   command
       ->add_option("--compression", arguments->compression,
                    "Of Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), none, zstd[:LEVEL], blosc[:LEVEL]")
@@ -184,6 +192,7 @@ void setup_convert(CLI::App& app, int& status) {
       "  cairn convert ckpt arrays.npz --exclude 'opt_state.*'\n"
       "  cairn convert ckpt merged --to orbax --transform rules.json --dry-run\n"
       "  cairn convert ckpt model.msgpack --item params\n"
+      "  cairn convert ckpt tf/model-1 --to tensorflow --shard-bytes 2GB --skip-unsupported\n"
       "  cairn convert model.safetensors checkpoints/0 --to orbax --as-item default");
   command->callback([arguments, &status] { status = run_convert(*arguments); });
 }

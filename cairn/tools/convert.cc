@@ -8,6 +8,7 @@
 #include <cairn/tools/convert_msgpack.h>
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
+#include <cairn/tools/convert_tensorflow.h>
 #include <cairn/tools/joint.h>
 #include <cairn/tools/json_text.h>
 #include <cairn/tools/stream.h>
@@ -38,14 +39,14 @@ class Fetcher {
       const std::size_t index = plan_.indices[piece.tensor];
       const TensorInfo& tensor = source_.tensors()[index];
       const DType to = plan_.targets[piece.tensor].dtype;
-      const auto begin = static_cast<std::int64_t>(piece.offset / dtype_size(to));
+      const auto begin = static_cast<std::int64_t>(piece.offset / (to == tensor.dtype ? tensor.element_size : dtype_size(to)));
       MutableByteView out = piece.out;
       if (to != tensor.dtype) {
         out = MutableByteView(scratch_.data() + used, source_bytes(piece));
         add_casts({out, tensor.dtype, piece.out, to}, casts);
         used += padded_size(out.size());
       }
-      reader.add(index, Box::whole(tensor.shape), begin, out);
+      reader.add(index, piece.part != nullptr ? *piece.part : Box::whole(tensor.shape), begin, out);
     }
     reader.read();
     default_executor().for_each(casts.size(), [&](std::size_t i) {
@@ -122,6 +123,8 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
   } else if (plan.report.format == "msgpack") {
     write_as_msgpack({source, plan}, target, fetch, options);
     plan.report.files = {target};
+  } else if (plan.report.format == "tensorflow") {
+    plan.report.files = write_as_tensorflow({source, plan}, target, fetch, options);
   } else {
     SafetensorsWriteOptions write;
     write.replace = options.replace;

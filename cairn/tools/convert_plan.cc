@@ -1,6 +1,7 @@
 // convert_plan.cc -- choosing, renaming and checking the leaves of a conversion.
 #include <cairn/tools/convert_plan.h>
 
+#include <cairn/tensorflow.h>
 #include <cairn/tools/stream.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ constexpr std::size_t kMaxNamed = 20;        // leaves spelled out in one error
 constexpr std::size_t kMaxRenamable = 4096;  // bytes of a name: the regex engine's stack grows with the text
 constexpr std::uint64_t kBuffers = 2;        // that the writer makes of its memory: one is read into while the other is written
 
-constexpr std::array<std::string_view, 6> kFormats = {"safetensors", "npz", "msgpack", "orbax", "orbax-zarr3", "orbax-files"};
+constexpr std::array<std::string_view, 7> kFormats = {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"};
 
 std::string choose_format(const std::string& target, const std::string& format) {
   if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return format;
@@ -27,16 +28,20 @@ std::string choose_format(const std::string& target, const std::string& format) 
   if (target.ends_with(".safetensors")) return "safetensors";
   if (target.ends_with(".npz")) return "npz";
   if (target.ends_with(".msgpack")) return "msgpack";
-  throw Error(Code::kInvalidArgument,
-              target + ": the extension names no format: expected .safetensors, .npz or .msgpack, or --to FORMAT (orbax makes a folder)");
+  if (target.ends_with(".index")) return "tensorflow";
+  throw Error(
+      Code::kInvalidArgument,
+      target + ": the extension names no format: expected .safetensors, .npz, .msgpack or .index, or --to FORMAT (orbax makes a folder)");
 }
 
 void check_options(const ConvertOptions& options, const std::string& format) {
   if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
     throw Error(Code::kInvalidArgument,
                 "floating arrays can be cast to a floating type only, not to " + std::string(dtype_name(*options.dtype)));
-  if (options.max_shard_bytes && format != "safetensors")
+  if (options.max_shard_bytes && format != "safetensors" && format != "tensorflow")
     throw Error(Code::kInvalidArgument, format + " files cannot be split into shards");
+  if ((options.plain_names || !options.name_latest) && format != "tensorflow")
+    throw Error(Code::kInvalidArgument, "plain names, and whether the latest checkpoint is named, are for TensorFlow, not for " + format);
   if (options.msgpack_dialect && format != "msgpack")
     throw Error(Code::kInvalidArgument, "a dialect is for msgpack files, not for " + format);
   const bool orbax = options.compression != Compression() || options.chunk_bytes || options.target_file_bytes || options.item;
@@ -84,12 +89,15 @@ class Renamer {
 // Why the target cannot hold this leaf; "" if it can.
 std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format) {
   if (!t.error.empty()) return t.error;
+  if (format == "tensorflow" && t.is_string()) return "";
   if (t.is_string() && !t.shape.empty()) return "an array of strings";
   if (is_orbax_format(format)) return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.kind == "placeholder") return "a placeholder without data";
   if (format == "msgpack") return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.dtype_name == "string") return "a string";
   if (!t.is_array()) return "an empty node (" + t.kind + ")";
+  if (format == "tensorflow" && dtype != DType::kOpaque)
+    return tensorflow_dtype(dtype) ? "" : "elements of type " + std::string(dtype_name(dtype));
   if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
   if (format == "safetensors" && !safetensors_dtype(dtype)) return "elements of type " + t.dtype_name;
   return "";
@@ -144,16 +152,18 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   const Renamer renamer(options.rename);
   std::map<std::string, std::string> taken;  // new name -> old
   std::vector<std::pair<std::string, std::string>> unsupported;
+  // From one TensorFlow checkpoint to another, keys and types stay what they are.
+  const bool of_one_kind = plan.report.format == "tensorflow" && source.info().format == "tensorflow";
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
     const TensorInfo& t = source.tensors()[index];
     if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
     if (t.kind == "object_graph") continue;  // which is not a leaf but says what the leaves belong to
     const DType dtype = target_dtype(t, options);
-    if (std::string why = obstacle(t, dtype, plan.report.format); !why.empty()) {
+    if (std::string why = obstacle(t, dtype, plan.report.format); !why.empty() && !(of_one_kind && t.error.empty())) {
       unsupported.emplace_back(t.full_name(), std::move(why));
       continue;
     }
-    const std::string stored = source.info().format == "tensorflow" ? param_name(t.path) : t.name;
+    const std::string stored = source.info().format == "tensorflow" && !of_one_kind ? param_name(t.path) : t.name;
     std::string name = renamer.apply(stored);
     const auto [other, added] = taken.try_emplace(name, t.full_name());
     if (!added)
@@ -165,7 +175,8 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     plan.indices.push_back(index);
     plan.paths.push_back(name == stored ? t.path : renamed_path(t, name));
     plan.targets.push_back({std::move(name), dtype, t.shape, 0});
-    plan.report.bytes += t.is_array() ? static_cast<std::uint64_t>(element_count(t.shape)) * dtype_size(dtype) : t.nbytes;
+    plan.report.bytes +=
+        t.is_array() && dtype != t.dtype ? static_cast<std::uint64_t>(element_count(t.shape)) * dtype_size(dtype) : t.nbytes;
   }
   if (!unsupported.empty() && !options.skip_unsupported)
     throw Error(Code::kInvalidArgument, plan.report.format + " cannot hold " + std::to_string(unsupported.size()) +
