@@ -15,7 +15,8 @@ namespace cairn {
 
 // TensorFlow's name of the type ("float", "half"); nullopt for a type that it cannot hold.
 std::optional<std::string_view> tensorflow_dtype(DType dtype);
-// The key under which the object that one gets to by this path has its value: "model/layer.S1/kernel/.ATTRIBUTES/VARIABLE_VALUE".
+// The key under which the object that one gets to by this path has its value: "model/layer.S1/kernel/.ATTRIBUTES/VARIABLE_VALUE". For
+// the paths of an opened TensorFlow checkpoint's variables these are their keys.
 std::string tensorflow_key(const KeyPath& path);
 
 // One tensor to be written.

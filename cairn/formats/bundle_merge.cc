@@ -2,6 +2,7 @@
 #include <cairn/base/directory.h>
 #include <cairn/base/file.h>
 #include <cairn/error.h>
+#include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_index.h>
 #include <cairn/formats/bundle_merge.h>
 #include <cairn/formats/bundle_place.h>
@@ -69,7 +70,8 @@ class Merged {
 
   void add_entry(const std::string& key, BundleEntry entry, const From& from, std::map<std::int32_t, std::int32_t>& shards) {
     const auto [shard, is_new] = shards.try_emplace(entry.shard, static_cast<std::int32_t>(data_.size()));
-    if (is_new) data_.push_back(bundle_data_path(from.part, static_cast<std::size_t>(entry.shard), static_cast<std::size_t>(from.shards)));
+    if (is_new)
+      data_.push_back(bundle_data_path(from.part, static_cast<std::uint64_t>(entry.shard), static_cast<std::uint64_t>(from.shards)));
     entry.shard = shard->second;
     const auto [at, first] = entries_.try_emplace(key, entry);
     if (first) return;

@@ -39,7 +39,7 @@ std::vector<KeyPath> bundle_paths(std::span<const std::string> keys) {
     KeyPath& path = paths.emplace_back();
     if (!name.empty()) cut(name, path);
     if (!nodes.contains(name) && leaves.insert(name).second) continue;
-    path.push_back({".ATTRIBUTES", KeyType::kDict});
+    path.push_back({std::string(kAttributesStep), KeyType::kDict});
     path.push_back({std::string(kVariableAttribute), KeyType::kDict});
   }
   return paths;

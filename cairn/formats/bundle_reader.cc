@@ -31,7 +31,7 @@ class DataFiles {
   const Data& of(std::int32_t shard) {
     const auto [it, added] = known_.try_emplace(shard);
     if (!added) return it->second;
-    const std::string path = bundle_data_path(prefix_, shard, count_);
+    const std::string path = bundle_data_path(prefix_, static_cast<std::uint64_t>(shard), static_cast<std::uint64_t>(count_));
     try {
       File file = File::open(path);
       it->second = {.file = static_cast<std::uint32_t>(files_.size()), .size = file.size(), .missing = {}};

@@ -2,6 +2,7 @@
 #include <cairn/base/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
+#include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_index.h>
 #include <cairn/formats/bundle_place.h>
 #include <cairn/formats/bundle_strings.h>
@@ -269,12 +270,6 @@ void allow(const std::string& prefix, std::span<const std::string> paths, bool r
 }
 
 }  // namespace
-
-std::string bundle_index_path(const std::string& prefix) { return prefix + ".index"; }
-
-std::string bundle_data_path(const std::string& prefix, std::size_t shard, std::size_t shards) {
-  return fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, shards);
-}
 
 std::vector<std::string> write_bundle(const std::string& prefix, const std::vector<BundleSource>& sources, const BundlePlan& plan,
                                       const FetchFn& fetch, const distributed::Team& team, const BundleWriteOptions& options) {

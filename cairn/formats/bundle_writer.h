@@ -39,9 +39,6 @@ struct BundleWriteOptions {
   ProgressFn progress = {};
 };
 
-std::string bundle_index_path(const std::string& prefix);
-std::string bundle_data_path(const std::string& prefix, std::size_t shard, std::size_t shards);
-
 // Writes the bundle, of several processes each its share, and returns the files: those with values, then the index. Of a checkpoint that
 // is replaced files that the new one does not have are removed, once it is in place. Throws invalid_argument for two sources that would
 // have one key, and for strings that are not as many as the shape says.

@@ -18,6 +18,11 @@ inline constexpr std::string_view kObjectGraphKey = "_CHECKPOINTABLE_OBJECT_GRAP
 inline constexpr std::string_view kVariableAttribute = "VARIABLE_VALUE";
 inline constexpr std::string_view kVariableSuffix = "/.ATTRIBUTES/VARIABLE_VALUE";
 
+// In keys of what an optimizer keeps for a variable: "<variable>/.OPTIMIZER_SLOT/<optimizer>/<slot>/.ATTRIBUTES/VARIABLE_VALUE".
+inline constexpr std::string_view kSlotStep = ".OPTIMIZER_SLOT";
+// What a path ends with whose key has others behind it (bundle_names.h).
+inline constexpr std::string_view kAttributesStep = ".ATTRIBUTES";
+
 // TrackableObject.
 struct TrackableNode {
   struct Child {

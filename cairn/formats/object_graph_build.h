@@ -13,8 +13,9 @@ struct GraphKey {
   std::string full_name;  // "": the path, its steps joined with '/'
 };
 
-// An object for every step of the keys that end as a variable's does; others are in no object. Numbered as TensorFlow numbers what it
-// saves: breadth first, children in the order in which they come. Throws invalid_argument, naming the key, for names that are not UTF-8.
+// An object for every step of the keys that end as a variable's does; others are in no object. What is a slot of an optimizer by its key
+// is one in the graph. Numbered as TensorFlow numbers what it saves: breadth first, children in the order in which they come, slots last.
+// Throws invalid_argument, naming the key, for names that are not UTF-8.
 ObjectGraph build_object_graph(std::span<const GraphKey> keys);
 
 }  // namespace cairn

@@ -153,8 +153,11 @@ std::optional<std::string_view> tensorflow_dtype(DType dtype) {
 }
 
 std::string tensorflow_key(const KeyPath& path) {
+  std::span<const Key> steps = path;
+  const std::size_t n = path.size();
+  if (n > 2 && path[n - 2].text == kAttributesStep && path[n - 1].text == kVariableAttribute) steps = steps.first(n - 2);
   std::string key;
-  for (const Key& step : path) key += (key.empty() ? "" : "/") + escape_trackable(step.text);
+  for (const Key& step : steps) key += (key.empty() ? "" : "/") + (step.text == kSlotStep ? step.text : escape_trackable(step.text));
   return key + std::string(kVariableSuffix);
 }
 

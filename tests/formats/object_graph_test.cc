@@ -1,5 +1,7 @@
 // object_graph_test.cc -- the graphs that TensorFlow wrote, read and written again byte for byte; and what is no graph.
 #include <cairn/formats/object_graph.h>
+#include <cairn/formats/object_graph_build.h>
+#include <cairn/tensorflow.h>
 #include <gmock/gmock.h>
 
 #include "tests/formats/golden.h"
@@ -45,6 +47,33 @@ TEST(ObjectGraph, SaysWhatBelongsToWhat) {
   const auto& slots = graph[child(0, "optimizer")].slots;
   ASSERT_FALSE(slots.empty());
   EXPECT_EQ(slots[0].variable, kernel);
+}
+
+TEST(ObjectGraph, IsMadeOfKeysAlone) {
+  const auto checkpoint = open_tensorflow(kObjects);
+  std::vector<GraphKey> keys;
+  for (const TensorInfo& tensor : checkpoint->tensors()) {
+    keys.push_back({tensor.name, ""});
+    if (tensor.name.ends_with(kVariableSuffix)) EXPECT_EQ(tensorflow_key(tensor.path), tensor.name);
+  }
+  const ObjectGraph graph = build_object_graph(keys);
+  const auto child = [&](std::size_t of, std::string_view name) -> std::size_t {
+    for (const auto& one : graph[of].children)
+      if (one.name == name) return one.node;
+    ADD_FAILURE() << "no child " << name;
+    return 0;
+  };
+  const std::size_t kernel = child(child(child(0, "model"), "layer1"), "kernel");
+  EXPECT_TRUE(graph[kernel].children.empty()) << "its slots are the optimizer's";
+  const auto& slots = graph[child(0, "optimizer")].slots;
+  ASSERT_EQ(slots.size(), 2U);
+  EXPECT_EQ(slots[0].name, "m");
+  EXPECT_EQ(slots[0].variable, kernel);
+  ASSERT_EQ(graph[slots[0].node].attributes.size(), 1U);
+  EXPECT_EQ(graph[slots[0].node].attributes[0].checkpoint_key,
+            "model/layer1/kernel/.OPTIMIZER_SLOT/optimizer/m/.ATTRIBUTES/VARIABLE_VALUE");
+  EXPECT_EQ(graph[child(child(child(0, "model"), "named"), "a/b.c")].children.size(), 2U);
+  EXPECT_EQ(parse_object_graph(encode_object_graph(graph)), graph);
 }
 
 TEST(ObjectGraph, EscapesNamesInKeys) {
