@@ -4,6 +4,7 @@
 //
 //   save          DATA (a checkpoint, read before the clock starts) with cairn::save. Options: auto, none, zstd (level 1);
 //                 zarr3; folders; unsynced; memory=BYTES
+//   save-tensorflow  the same as a TensorFlow checkpoint, TARGET/model
 //   floor-direct  writes as many bytes as DATA has with O_DIRECT from 8 threads, crc32c of all of them, synced: what the
 //                 disk gives to a program that does nothing else
 //   floor-memcpy  all cores copy as many bytes from touched memory to touched memory; TARGET is not used
@@ -124,6 +125,18 @@ Figures save(const std::string& data, const std::string& target, const cairn::Sa
   return figures;
 }
 
+Figures save_tensorflow(const std::string& data, const std::string& target) {
+  const cairn::TensorFlowWriteOptions options{.like = cairn::TensorFlowWriteOptions::Like::kWrite};
+  cairn::write_tensorflow(target + "-first/model", cairn::Tree(std::int64_t{1}), options);
+  const cairn::Tree tree = tree_of(data);
+  Figures figures{.seconds = 0, .bytes = tree_bytes(tree), .rss_before = bench::rss()};
+  const auto start = Clock::now();
+  cairn::write_tensorflow(target + "/model", tree, options);
+  figures.seconds = seconds_since(start);
+  fs::remove_all(target + "-first");
+  return figures;
+}
+
 // ---- floors ----
 // Touched huge pages; never freed, the process ends soon.
 std::byte* filled(std::size_t size) {
@@ -174,6 +187,7 @@ Figures floor_memcpy(const std::string& data) {
 Figures run(const std::vector<std::string>& words) {
   const auto& mode = words.at(0);
   if (mode == "save") return save(words.at(1), words.at(2), options_of({words.begin() + 3, words.end()}));
+  if (mode == "save-tensorflow") return save_tensorflow(words.at(1), words.at(2));
   if (mode == "floor-direct") return floor_direct(words.at(1), words.at(2));
   if (mode == "floor-memcpy") return floor_memcpy(words.at(1));
   throw std::invalid_argument("unknown mode " + mode);

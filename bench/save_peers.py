@@ -3,8 +3,8 @@
 
     python save_peers.py PEER DATA.safetensors TARGET [WORD ...]
 
-PEER: orbax (words: raw, zarr3), tensorstore (uncompressed Zarr in OCDBT), torch, dcp, safetensors (word: sync, which adds
-what these two leave out: fsync of the file and its folder). Imports and reading the data are not part of the time, nor what
+PEER: orbax (words: raw, zarr3), tensorstore (uncompressed Zarr in OCDBT), torch, dcp, safetensors, tensorflow (word: sync, which adds
+what these three leave out: fsync of the files and their folder). Imports and reading the data are not part of the time, nor what
 the first use of a package sets up: each peer first saves a tiny tree. Orbax, TensorStore and DCP sync what they write by
 themselves.
 """
@@ -79,12 +79,30 @@ def safetensors(path, tree, words):
     synced(path, words)
 
 
+def tensorflow(path, tree, words):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    import tensorflow as tf
+
+    path.mkdir()
+    tf.raw_ops.SaveV2(prefix=str(path / "model"), tensor_names=list(tree), shape_and_slices=[""] * len(tree), tensors=list(tree.values()))
+    for file in path.iterdir():
+        synced(file, words)
+
+
+def as_tensorflow_likes(tree):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    import tensorflow as tf
+
+    return {name: tf.constant(array) for name, array in tree.items()}
+
+
 def main(peer, data, target, *words):
     import ml_dtypes  # noqa: F401 -- makes NumPy understand bfloat16
     import numpy as np
     import safetensors.numpy
 
-    as_peer_likes = tensors if peer in ("torch", "dcp") else lambda tree: tree
+    likes = {"torch": tensors, "dcp": tensors, "tensorflow": as_tensorflow_likes}
+    as_peer_likes = likes.get(peer, lambda tree: tree)
     save = globals()[peer]
     target = pathlib.Path(target).resolve()
     save(target.with_name(target.name + "-first"), as_peer_likes({"a": np.arange(3)}), words)
