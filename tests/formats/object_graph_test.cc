@@ -54,7 +54,8 @@ TEST(ObjectGraph, IsMadeOfKeysAlone) {
   std::vector<GraphKey> keys;
   for (const TensorInfo& tensor : checkpoint->tensors()) {
     keys.push_back({tensor.name, ""});
-    if (tensor.name.ends_with(kVariableSuffix)) EXPECT_EQ(tensorflow_key(tensor.path), tensor.name);
+    const bool is_variable = tensor.name.ends_with(kVariableSuffix);
+    EXPECT_EQ(is_variable ? tensorflow_key(tensor.path) : tensor.name, tensor.name);
   }
   const ObjectGraph graph = build_object_graph(keys);
   const auto child = [&](std::size_t of, std::string_view name) -> std::size_t {
