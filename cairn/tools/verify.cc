@@ -71,6 +71,7 @@ VerifyReport verify(const std::string& path, const OpenOptions& options, const P
       damage);
   if (!damage) {
     std::vector<std::uint64_t> numbers;
+    numbers.reserve(opened.size());
     for (const Bytes& number : opened) numbers.push_back(ByteReader(number).u64());
     check_agreed(numbers);
     const auto checked = exchange_or_damage(
