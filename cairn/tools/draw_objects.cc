@@ -113,7 +113,8 @@ class ObjectDrawing {
         }
         nodes_[at].leaf = &tensor;
         nodes_[at].text = leaf_text(tensor);
-        if (!value.full_name.empty() && value.full_name != places_[object].name) nodes_[at].text += "  " + value.full_name;
+        if (!value.full_name.empty() && value.full_name != places_[object].name && value.full_name != path_of(object))
+          nodes_[at].text += "  " + value.full_name;
       }
     }
   }
