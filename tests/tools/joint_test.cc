@@ -311,7 +311,7 @@ TEST_P(Joint, ATargetThatIsThereIsRefusedByAll) {
 TEST(JointTools, ProcessesThatOpenOtherStepsOrVersionsAreTold) {
   TempDir dir = TempDir::in_memory();
   const Tree tree(Tree::Dict{{"w", Tree(testing::make_array(DType::kInt32, {2}, std::vector<std::int32_t>{1, 2}))}});
-  for (const std::string step : {"/root/1", "/root/2"}) save_orbax(dir.path() + step, tree);
+  for (const std::string step : {"/steps/1", "/steps/2"}) save_orbax(dir.path() + step, tree);
   const auto check = [&](const std::function<void(std::size_t process, const MultiprocessingOptions& job)>& use) {
     for (const auto& error :
          run_as_processes(3, [&](const auto& coordinator) { use(coordinator->process_index(), job_of(coordinator)); })) {
@@ -321,16 +321,16 @@ TEST(JointTools, ProcessesThatOpenOtherStepsOrVersionsAreTold) {
     }
   };
   const auto step_of = [](std::size_t process) { return OpenOptions{.step = process == 2 ? 2 : 1}; };
-  check([&](std::size_t p, const MultiprocessingOptions& job) { verify(dir / "root", step_of(p), {}, job); });
+  check([&](std::size_t p, const MultiprocessingOptions& job) { verify(dir / "steps", step_of(p), {}, job); });
   check([&](std::size_t p, const MultiprocessingOptions& job) {
-    convert(*open(dir / "root", step_of(p)), dir / "x.safetensors", {.multiprocessing = job});
+    convert(*open(dir / "steps", step_of(p)), dir / "x.safetensors", {.multiprocessing = job});
   });
   check([&](std::size_t p, const MultiprocessingOptions& job) {
-    const auto one = open(dir / "root", {.step = 1});
-    diff(*one, *open(dir / "root", step_of(p)), {.multiprocessing = job});
+    const auto one = open(dir / "steps", {.step = 1});
+    diff(*one, *open(dir / "steps", step_of(p)), {.multiprocessing = job});
   });
   check([&](std::size_t p, const MultiprocessingOptions& job) {
-    const auto one = open(dir / "root", {.step = 1});
+    const auto one = open(dir / "steps", {.step = 1});
     diff(*one, *one, {.rtol = p == 2 ? 0.5 : 0, .multiprocessing = job});
   });
   EXPECT_FALSE(file_exists(dir / "x.safetensors"));
