@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "tests/formats/raw_table.h"
@@ -22,8 +21,7 @@ void check_same(const Message& message, Message (*parse)(ByteView), cairn::Bytes
 }
 
 void check_index(const cairn::Bytes& table) {
-  const auto read = [&](std::uint64_t offset, cairn::MutableByteView out) { std::memcpy(out.data(), table.data() + offset, out.size()); };
-  for (const cairn::BundleTensor& tensor : cairn::read_bundle_index(table.size(), read).tensors)
+  for (const cairn::BundleTensor& tensor : cairn::read_bundle_index(table.size(), cairn::testing::reader_of(table)).tensors)
     for (const cairn::BundlePart& part : tensor.parts) cairn::check_inside(part.box, tensor.entry.shape);
 }
 

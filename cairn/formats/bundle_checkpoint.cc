@@ -1,29 +1,17 @@
 // bundle_checkpoint.cc -- reading tensors that lie whole or in slices, and never without a look at their checksums.
 #include <cairn/base/box.h>
 #include <cairn/formats/bundle_checkpoint.h>
+#include <cairn/formats/bundle_elements.h>
 #include <cairn/formats/object_graph.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 
 namespace cairn {
 namespace {
-
-// Elements of less than a byte are stored in its low bits; the others say nothing, and are zero in memory.
-bool has_spare_bits(const TensorInfo& info) { return info.dtype != DType::kOpaque && dtype_bits(info.dtype) < 8; }
-
-void clear_spare_bits(const MutableArrayView& view, int bits) {
-  const std::byte mask{static_cast<unsigned char>((1U << static_cast<unsigned>(bits)) - 1U)};
-  std::vector<std::int64_t> at(view.shape.size(), 0);
-  for (std::int64_t left = element_count(view.shape); left > 0; --left) {
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d < at.size(); ++d) offset += at[d] * view.strides[d];
-    view.data[offset] &= mask;
-    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == view.shape[d];) at[d] = 0;
-  }
-}
 
 // Elements of types that Cairn has no name for are integers.
 void swap_bytes(MutableArrayView view) {
@@ -131,7 +119,7 @@ class BundleCheckpoint::Reading {
 
   void finish(const Summed& summed) const {
     const RawArray& array = c_.arrays_[summed.array];
-    const auto crc = summed.sums->of_all(*array.checksum, stored_bytes(array));
+    const auto crc = summed.sums->of_all(*array.checksum->kind, stored_bytes(array));
     if (!crc) return c_.check_whole(summed.array);
     in([&] { return c_.name_of(summed.array) + ": " + where_text(c_.files_, array.runs.front()); }, [&] { check_checksum(array, *crc); });
     c_.sound_[summed.array] = true;
@@ -160,7 +148,7 @@ void BundleCheckpoint::read(std::span<const ReadRequest> requests, const Progres
   executor().for_each(requests.size(), [&](std::size_t i) {
     const ReadRequest& request = requests[i];
     if (big_endian_) swap_bytes(request.out);
-    if (has_spare_bits(tensors_[request.tensor])) clear_spare_bits(request.out, dtype_bits(tensors_[request.tensor].dtype));
+    clear_spare_bits(request.out);
   });
 }
 
@@ -190,13 +178,11 @@ std::vector<std::string> BundleCheckpoint::read_strings(std::size_t index) const
   const auto strides = c_strides(info.shape, 1);
   for (std::uint32_t i = range.begin; i < range.end; ++i) {
     const Box& box = boxes_[i];
-    std::vector<std::int64_t> at(box.rank(), 0);
-    for (std::string& text : read(i)) {
-      std::int64_t to = 0;
-      for (std::size_t d = 0; d < at.size(); ++d) to += (box.origin[d] + at[d]) * strides[d];
-      strings[static_cast<std::size_t>(to)] = std::move(text);
-      for (std::size_t d = at.size(); d-- > 0 && ++at[d] == box.shape[d];) at[d] = 0;
-    }
+    std::vector<std::string> part = read(i);
+    auto next = part.begin();
+    const std::int64_t first = std::inner_product(strides.begin(), strides.end(), box.origin.begin(), std::int64_t{0});
+    for_each_element(box.shape, strides,
+                     [&](std::int64_t offset) { strings[static_cast<std::size_t>(first + offset)] = std::move(*next++); });
   }
   return strings;
 }
@@ -206,7 +192,7 @@ std::optional<Array> BundleCheckpoint::try_view(std::size_t index) const {
   const Range range = ranges_[index];
   if (!info.is_array() || !info.error.empty() || range.end - range.begin != 1 || boxes_[range.begin].shape != info.shape)
     return std::nullopt;
-  if (big_endian_ || has_spare_bits(info)) return std::nullopt;
+  if (big_endian_ || has_spare_bits(info.dtype)) return std::nullopt;
   const RawArray& array = arrays_[range.begin];
   auto view = maps_.view(info, array.runs.front());
   if (!view || sound_[range.begin]) return view;

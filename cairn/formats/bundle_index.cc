@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;  // of checkpoints, that this reader is
 constexpr std::int64_t kMaxShards = 1'000'000;
-constexpr std::size_t kMaxRank = 254;  // of TensorFlow's shapes
 
 [[noreturn]] void damaged(const std::string& what) { throw Error(Code::kDataLoss, what); }
 
@@ -94,7 +93,7 @@ void check_version(const BundleHeader& header) {
 }
 
 std::int64_t checked_count(const Shape& shape) {
-  if (shape.size() > kMaxRank) damaged("it has " + std::to_string(shape.size()) + " dimensions");
+  if (shape.size() > kMaxBundleRank) damaged("it has " + std::to_string(shape.size()) + " dimensions");
   for (const std::int64_t extent : shape)
     if (extent < 0) damaged("its shape is " + shape_text(shape));
   try {

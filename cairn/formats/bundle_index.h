@@ -69,6 +69,8 @@ struct BundleType {
 const BundleType* bundle_type(std::int32_t number);
 inline constexpr std::int32_t kBundleString = 7;
 inline constexpr std::int32_t kBundleVariant = 21;
+// The most dimensions that a tensor of TensorFlow's has.
+inline constexpr std::size_t kMaxBundleRank = 254;
 
 // A part of a partitioned tensor.
 struct BundlePart {

@@ -39,19 +39,6 @@ std::optional<std::int64_t> trailing_number(std::string_view prefix) {
   return number;
 }
 
-// "x.data-00001-of-00002" is of "x".
-std::optional<std::string> prefix_of_data(std::string_view path) {
-  const std::size_t at = path.rfind(".data-");
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view numbers = path.substr(at + 6);
-  const std::size_t of = numbers.find("-of-");
-  const auto is_number = [](std::string_view text) {
-    return text.size() >= 5 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  };
-  if (of == std::string_view::npos || !is_number(numbers.substr(0, of)) || !is_number(numbers.substr(of + 4))) return std::nullopt;
-  return std::string(path.substr(0, at));
-}
-
 BundlePlace place_of(std::string prefix, std::string found_by) {
   const auto step = trailing_number(prefix);
   return {std::move(prefix), std::move(found_by), step};
@@ -77,8 +64,9 @@ std::string listed(const std::vector<std::string>& prefixes) {
                      prefixes.size() > kMaxListed ? fmt::format(" and {} more", prefixes.size() - kMaxListed) : "");
 }
 
-BundlePlace step_in(const std::string& folder, std::int64_t step) {
-  std::vector<std::string> all = prefixes_in(folder), found;
+// all: the prefixes in the folder.
+BundlePlace step_in(const std::string& folder, const std::vector<std::string>& all, std::int64_t step) {
+  std::vector<std::string> found;
   std::copy_if(all.begin(), all.end(), std::back_inserter(found),
                [&](const std::string& prefix) { return trailing_number(prefix) == step; });
   if (found.size() == 1) return place_of(found.front(), "");
@@ -88,11 +76,17 @@ BundlePlace step_in(const std::string& folder, std::int64_t step) {
   throw Error(Code::kInvalidArgument, fmt::format("{}: has several checkpoints of step {}: {}; name one", folder, step, listed(found)));
 }
 
-BundlePlace latest_of(const std::string& state_path) {
-  const Result<CheckpointState> state = read_checkpoint_state(state_path);
-  if (!state) throw state.error();
+// What a state file says; nullopt where there is none, or something else of that name.
+std::optional<CheckpointState> state_at(const std::string& path) {
+  if (!is_file(path)) return std::nullopt;
+  Result<CheckpointState> state = read_checkpoint_state(path);
+  if (!state.ok()) return std::nullopt;
+  return std::move(state).value();
+}
+
+BundlePlace latest_of(const std::string& state_path, const CheckpointState& state) {
   const std::string folder = fs::path(state_path).parent_path().string();
-  const std::string& latest = state.value().model_checkpoint_path;
+  const std::string& latest = state.model_checkpoint_path;
   if (latest.empty()) throw Error(Code::kNotFound, state_path + ": names no checkpoint");
   const std::string prefix = resolve_checkpoint_path(folder, latest);
   if (is_file(bundle_index_path(prefix))) return place_of(prefix, "the latest that its state file names");
@@ -102,17 +96,17 @@ BundlePlace latest_of(const std::string& state_path) {
 }
 
 std::optional<BundlePlace> locate_in_folder(const std::string& folder, std::optional<std::int64_t> step) {
-  const std::string state = folder + "/" + std::string(kCheckpointStateFile);
+  const std::string state_path = folder + "/" + std::string(kCheckpointStateFile);
   const std::string variables = folder + "/variables/variables";
   if (is_file(bundle_index_path(variables))) {
     if (step) throw Error(Code::kInvalidArgument, fmt::format("{}: a SavedModel has no steps, and {} was asked for", folder, *step));
     return place_of(variables, "the variables of a SavedModel");
   }
   if (is_file(folder + "/saved_model.pb")) throw Error(Code::kNotFound, folder + ": a SavedModel without variables");
-  const bool has_state = is_file(state) && read_checkpoint_state(state).ok();
-  if (step && (has_state || !prefixes_in(folder).empty())) return step_in(folder, *step);
-  if (has_state) return latest_of(state);
+  const auto state = state_at(state_path);
+  if (state && !step) return latest_of(state_path, *state);
   const std::vector<std::string> prefixes = prefixes_in(folder);
+  if (step && (state || !prefixes.empty())) return step_in(folder, prefixes, *step);
   if (prefixes.empty()) return std::nullopt;
   if (prefixes.size() > 1)
     throw Error(Code::kInvalidArgument,
@@ -141,8 +135,9 @@ std::optional<BundlePlace> locate_bundle(const std::string& path, std::optional<
     }
     if (const auto prefix = prefix_of_data(path); prefix && is_file(bundle_index_path(*prefix)))
       return checked(place_of(*prefix, ""), step);
-    if (fs::path(path).filename() == kCheckpointStateFile && read_checkpoint_state(path).ok())
-      return step ? step_in(fs::path(path).parent_path().string(), *step) : latest_of(path);
+    if (fs::path(path).filename() == kCheckpointStateFile)
+      if (const auto state = state_at(path))
+        return step ? step_in(bundle_folder(path), prefixes_in(bundle_folder(path)), *step) : latest_of(path, *state);
     return std::nullopt;
   }
   if (!path.empty() && path.back() != '/' && is_file(bundle_index_path(path))) return checked(place_of(path, ""), step);

@@ -20,11 +20,6 @@
 namespace cairn {
 namespace {
 
-std::string folder_of(const std::string& prefix) {
-  const std::size_t slash = prefix.rfind('/');
-  return slash == std::string::npos ? "." : prefix.substr(0, std::max<std::size_t>(slash, 1));
-}
-
 class Merged {
  public:
   void add(const std::string& part, const std::string& prefix) {
@@ -121,7 +116,7 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   for (const std::string& part : found) merged.add(part, prefix);
   if (std::find(found.begin(), found.end(), prefix) != found.end())
     throw Error(Code::kInvalidArgument, prefix + ": is one of the parts, and what they are to become");
-  make_directories(folder_of(prefix));
+  make_directories(bundle_folder(prefix));
 
   const std::size_t shards = merged.data().size();
   AtomicFile index(bundle_index_path(prefix));
@@ -134,13 +129,13 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
     // No index ever names files of two checkpoints.
     if (std::any_of(targets.begin(), targets.end(), file_exists)) {
       remove_part(prefix);
-      sync_path(folder_of(prefix));
+      sync_path(bundle_folder(prefix));
     }
     for (std::size_t i = 0; i < shards; ++i) {
       link_to(merged.data()[i], targets[i]);
       made.push_back(targets[i]);
     }
-    sync_path(folder_of(prefix));
+    sync_path(bundle_folder(prefix));
     index.commit();
   } catch (const Error&) {
     for (std::size_t i = 0; i < made.size(); ++i)
@@ -158,8 +153,8 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
        if (!options.delete_old_dirs) return;
        for (const std::string& part : found) {
          std::error_code ignored;
-         if (absolute_path(folder_of(part)) != absolute_path(folder_of(prefix)))
-           std::filesystem::remove(folder_of(part), ignored);  // if empty
+         if (absolute_path(bundle_folder(part)) != absolute_path(bundle_folder(prefix)))
+           std::filesystem::remove(bundle_folder(part), ignored);  // if empty
        }
      });
 }

@@ -24,17 +24,17 @@ void cut(std::string_view key, KeyPath& path) {
 
 }  // namespace
 
-std::vector<KeyPath> bundle_paths(std::span<const std::string> keys) {
+std::vector<KeyPath> bundle_paths(std::span<const std::string_view> keys) {
   // Every place that has something below it.
   std::unordered_set<std::string_view> nodes = {""};
   std::unordered_set<std::string_view> leaves;
-  for (const std::string& key : keys) {
+  for (const std::string_view key : keys) {
     const std::string_view name = without_suffix(key);
     for (std::size_t at = name.find('/'); at != std::string_view::npos; at = name.find('/', at + 1)) nodes.insert(name.substr(0, at));
   }
   std::vector<KeyPath> paths;
   paths.reserve(keys.size());
-  for (const std::string& key : keys) {
+  for (const std::string_view key : keys) {
     const std::string_view name = without_suffix(key);
     KeyPath& path = paths.emplace_back();
     if (!name.empty()) cut(name, path);

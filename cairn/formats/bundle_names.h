@@ -4,7 +4,7 @@
 #include <cairn/tree.h>
 
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace cairn {
@@ -12,6 +12,6 @@ namespace cairn {
 // The path of each key: its steps between slashes, not escaped, without the ".ATTRIBUTES/VARIABLE_VALUE" that keys of variables end
 // with. A key that others go on behind ("w" beside "w/Adam", a variable with optimizer slots) is not a leaf then, and has these two
 // steps at its end whether it is spelled with them or not.
-std::vector<KeyPath> bundle_paths(std::span<const std::string> keys);
+std::vector<KeyPath> bundle_paths(std::span<const std::string_view> keys);
 
 }  // namespace cairn

@@ -1,6 +1,7 @@
 // bundle_place.cc -- renames in an order that no crash makes a wrong checkpoint of.
 #include <cairn/base/directory.h>
 #include <cairn/error.h>
+#include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_place.h>
 
 #include <algorithm>
@@ -9,23 +10,6 @@
 
 namespace cairn {
 namespace {
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
-}
-
-// "00000-of-00001"
-bool is_shard_suffix(std::string_view text) {
-  const auto digits = [&] {
-    const std::size_t count = std::min(text.find_first_not_of("0123456789"), text.size());
-    text.remove_prefix(count);
-    return count >= 5;
-  };
-  if (!digits() || !text.starts_with("-of-")) return false;
-  text.remove_prefix(4);
-  return digits() && text.empty();
-}
 
 void put_back(const std::string& path, const Bytes& bytes) {
   AtomicFile file(path);
@@ -44,16 +28,14 @@ void remove_others(const std::string& prefix, std::span<const std::string> paths
 }  // namespace
 
 std::vector<std::string> bundle_data_files(const std::string& prefix) {
-  const std::size_t slash = prefix.rfind('/');
-  const std::string folder = slash == std::string::npos ? "" : prefix.substr(0, slash + 1);
-  const std::string start = prefix.substr(folder.size()) + ".data-";
+  const std::string folder = prefix.substr(0, prefix.rfind('/') + 1);
   std::vector<std::string> found;
   std::error_code error;
-  for (std::filesystem::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with(start) && is_shard_suffix(std::string_view(name).substr(start.size()))) found.push_back(folder + name);
+  for (std::filesystem::directory_iterator at(bundle_folder(prefix), error), end; !error && at != end; at.increment(error)) {
+    std::string path = folder + at->path().filename().string();
+    if (prefix_of_data(path) == prefix) found.push_back(std::move(path));
   }
-  if (error) throw Error(Code::kIo, (folder.empty() ? "." : folder) + ": cannot list the folder: " + error.message());
+  if (error) throw Error(Code::kIo, bundle_folder(prefix) + ": cannot list the folder: " + error.message());
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -61,7 +43,7 @@ std::vector<std::string> bundle_data_files(const std::string& prefix) {
 void place_bundle(const std::string& prefix, std::span<AtomicFile* const> files, std::span<const std::string> paths) {
   const std::string& index = paths.back();
   const std::size_t data = files.size() - 1;
-  const std::string folder = folder_of(index);
+  const std::string folder = bundle_folder(index);
   const bool in_the_way = std::any_of(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(data), file_exists);
   const Bytes old = in_the_way && file_exists(index) ? read_file(index) : Bytes();
   if (!old.empty()) {

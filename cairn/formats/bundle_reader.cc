@@ -72,7 +72,7 @@ RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data, std:
     return array;
   }
   array.runs.push_back(run);
-  array.checksum = RawChecksum{RawChecksum::Kind::kCrc32c, 0, crc};
+  array.checksum = RawChecksum{&kCrc32c, 0, crc};
   return array;
 }
 
@@ -154,7 +154,7 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   BundleCheckpoint::Contents contents;
   contents.big_endian = index.header.big_endian;
   DataFiles data(place->prefix, index.header.shards);
-  std::vector<std::string> keys;
+  std::vector<std::string_view> keys;
   for (const BundleTensor& tensor : index.tensors) {
     contents.leaves.push_back(make_leaf(tensor, index.header, data));
     note_gaps(tensor, contents.leaves.back().info, index_path, contents.notes);

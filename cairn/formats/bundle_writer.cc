@@ -2,6 +2,7 @@
 #include <cairn/base/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
+#include <cairn/formats/bundle_elements.h>
 #include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_index.h>
 #include <cairn/formats/bundle_place.h>
@@ -16,11 +17,11 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
 
 namespace cairn {
 namespace {
 
-constexpr Checksum kChecksum = {crc32c, crc32c_combine};
 constexpr std::size_t kOpenFiles = 256;                    // that are written at the same time
 constexpr std::size_t kStringRun = std::size_t{1} << 20U;  // bytes of strings that are written at once
 constexpr std::int32_t kProducer = 1;                      // the version of the format that this is
@@ -38,13 +39,9 @@ std::vector<std::string_view> strings_of(const BundleSource& source, const std::
   const Box box = part ? *part : Box::whole(source.shape);
   std::vector<std::string_view> strings;
   const std::vector<std::int64_t> strides = c_strides(source.shape, 1);
-  std::vector<std::int64_t> at(box.rank(), 0);
-  for (std::int64_t left = element_count(box.shape); left > 0; --left) {
-    std::size_t element = 0;
-    for (std::size_t d = 0; d < at.size(); ++d) element += static_cast<std::size_t>((box.origin[d] + at[d]) * strides[d]);
-    strings.push_back(source.strings[element]);
-    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == box.shape[d];) at[d] = 0;
-  }
+  const std::int64_t first = std::inner_product(strides.begin(), strides.end(), box.origin.begin(), std::int64_t{0});
+  for_each_element(box.shape, strides,
+                   [&](std::int64_t offset) { strings.push_back(source.strings[static_cast<std::size_t>(first + offset)]); });
   return strings;
 }
 
@@ -188,7 +185,7 @@ class BundleWriter {
       if (!is_string(stored_[i])) placements.push_back(placement_of(i, files[stored_[i].file - first]));
     const std::vector<Placement> mine = placements_of(placements, files.share());
     write_strings_of(files, first, count);
-    PartChecksums parts(kChecksum, end - begin);
+    PartChecksums parts(kCrc32c, end - begin);
     const std::size_t start = begin;
     const PieceWriterOptions options = {
         .memory = options_.memory,
@@ -238,14 +235,9 @@ class BundleWriter {
       wanted.push_back({stored.source, piece.offset, piece.out, stored.part ? &*stored.part : nullptr});
     }
     fetch_(wanted);
-    for (const TensorPiece& piece : wanted) clear_high_bits(bundle_type(sources_[piece.tensor].type)->dtype, piece.out);
-  }
-
-  // Of 2- and 4-bit elements only the low bits count, and TensorFlow writes the others as zero.
-  static void clear_high_bits(const std::optional<DType>& dtype, MutableByteView bytes) {
-    if (!dtype || dtype_bits(*dtype) >= 8) return;
-    const auto mask = static_cast<std::byte>((1 << dtype_bits(*dtype)) - 1);
-    for (std::byte& byte : bytes) byte &= mask;
+    for (const TensorPiece& piece : wanted)
+      if (const auto dtype = bundle_type(sources_[piece.tensor].type)->dtype; dtype && has_spare_bits(*dtype))
+        clear_spare_bits(make_view(piece.out, *dtype, {static_cast<std::int64_t>(piece.out.size())}));
   }
 
   const std::vector<BundleSource>& sources_;
@@ -292,7 +284,7 @@ std::vector<std::string> write_bundle(const std::string& prefix, const std::vect
     team.step("write: sync", distributed::Before::kReadingOrWriting, [&] {
       if (!team.is_primary()) return;
       const std::size_t start = writer.stored_in(first, count).first;
-      join_checksums(kChecksum, messages, [&](std::size_t i) -> std::uint32_t& { return layout->stored().at(start + i).entry->crc32c; });
+      join_checksums(kCrc32c, messages, [&](std::size_t i) -> std::uint32_t& { return layout->stored().at(start + i).entry->crc32c; });
       default_executor().for_each(count, [&](std::size_t i) { group[i].finish(); });
       for (std::size_t i = 0; i < count; ++i) files.push_back(&group[i]);
     });

@@ -19,7 +19,6 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kMaxShards = 1'000'000;  // more are no plan, but a mistake
-constexpr std::size_t kMaxRank = 254;          // of TensorFlow's tensors
 
 // Of which TensorFlow restores a tensor that lies in parts.
 bool is_joined_by_tensorflow(std::string_view type) {
@@ -177,9 +176,9 @@ class Partitioner {
 
   void add_cut(Rest rest) {
     if (max_ > 0 && rest.bytes / max_ > kMaxShards) refuse_number();
-    if (rest.bytes > room_ && rest.box.rank() > kMaxRank)
+    if (rest.bytes > room_ && rest.box.rank() > kMaxBundleRank)
       throw Error(Code::kInvalidArgument,
-                  fmt::format("a tensor of rank {} cannot be cut; TensorFlow's have {} axes at most", rest.box.rank(), kMaxRank));
+                  fmt::format("a tensor of rank {} cannot be cut; TensorFlow's have {} axes at most", rest.box.rank(), kMaxBundleRank));
     while (rest.bytes > room_) {
       const Cut cut = best_cut(rest, room_);
       if (cut.length != 0) {

@@ -96,7 +96,7 @@ std::optional<RawLeaf> read_member(const ZipMember& member, const ReadAtFn& read
   describe(decoded, member.size, leaf);
   if (member.method == ZipMember::kStored) {
     leaf.array.runs.push_back({0, member.offset + decoded.size, leaf.info.nbytes});
-    leaf.array.checksum = {.before = crc32(*header), .whole = member.crc};
+    leaf.array.checksum = {.kind = &kCrc32, .before = crc32(*header), .whole = member.crc};
   } else {
     leaf.array.stream = std::make_shared<DeflatedBytes>(member, decoded.size);
     leaf.info.stored_nbytes = member.stored;

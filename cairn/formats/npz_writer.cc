@@ -25,7 +25,6 @@ constexpr std::uint16_t kUtf8Name = 0x800;
 constexpr std::uint16_t kDate = 0x21;  // 1980-01-01, so that equal contents make equal files
 constexpr std::uint8_t kMadeOnUnix = 3;
 constexpr std::uint32_t kFileMode = 0600U << 16U;
-constexpr Checksum kChecksum = {crc32, crc32_combine};
 
 struct Member {
   std::string name;
@@ -142,7 +141,7 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   const std::vector<Placement> placements = place(members, tensors, files[0]);
   const std::vector<Bytes> checksums = files.write([&] {
     const std::vector<Placement> mine = placements_of(placements, files.share());
-    PartChecksums parts(kChecksum, members.size());
+    PartChecksums parts(kCrc32, members.size());
     write_pieces(mine, fetch,
                  {.memory = options.memory,
                   .progress = options.progress,
@@ -152,7 +151,7 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   files.commit([&](std::deque<AtomicFile>& written) {
     AtomicFile& file = written.front();
     for (Member& m : members) m.crc = crc32(m.header);
-    join_checksums(kChecksum, checksums, [&](std::size_t i) -> std::uint32_t& { return members.at(i).crc; });
+    join_checksums(kCrc32, checksums, [&](std::size_t i) -> std::uint32_t& { return members.at(i).crc; });
     for (const Member& m : members) {
       Bytes front = local_header(m);
       front.insert(front.end(), m.header.begin(), m.header.end());

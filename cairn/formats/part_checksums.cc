@@ -24,7 +24,7 @@ Bytes PartChecksums::message() const {
   return std::move(out).take();
 }
 
-void join_checksums(const Checksum& kind, std::span<const Bytes> messages, const std::function<std::uint32_t&(std::size_t item)>& of) {
+void join_checksums(const ChecksumKind& kind, std::span<const Bytes> messages, const std::function<std::uint32_t&(std::size_t item)>& of) {
   for (const Bytes& message : messages)
     for (ByteReader in(message); !in.at_end();) {
       std::uint32_t& sum = of(in.u64());

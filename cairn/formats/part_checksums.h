@@ -1,6 +1,7 @@
 // part_checksums.h -- checksums of values that are written in parts, by several threads and processes in any order.
 #pragma once
 
+#include <cairn/formats/checksum_kind.h>
 #include <cairn/types.h>
 
 #include <cstdint>
@@ -13,16 +14,10 @@
 
 namespace cairn {
 
-// A kind of checksum that can be put together from those of parts.
-struct Checksum {
-  std::uint32_t (*of)(ByteView) = nullptr;
-  std::uint32_t (*combine)(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) = nullptr;
-};
-
 // What one process has written of some items.
 class PartChecksums {
  public:
-  PartChecksums(const Checksum& kind, std::size_t items) : kind_(kind), parts_(items) {}
+  PartChecksums(const ChecksumKind& kind, std::size_t items) : kind_(kind), parts_(items) {}
 
   // The bytes of an item that begin at `offset` of it. From any thread.
   void add(std::size_t item, std::uint64_t offset, ByteView bytes);
@@ -30,12 +25,12 @@ class PartChecksums {
   [[nodiscard]] Bytes message() const;
 
  private:
-  Checksum kind_;
+  ChecksumKind kind_;
   std::mutex mutex_;
   std::vector<std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>>> parts_;
 };
 
 // Extends the checksum of each item, which `of` gives, by what the processes' messages say, which have written one behind the other.
-void join_checksums(const Checksum& kind, std::span<const Bytes> messages, const std::function<std::uint32_t&(std::size_t item)>& of);
+void join_checksums(const ChecksumKind& kind, std::span<const Bytes> messages, const std::function<std::uint32_t&(std::size_t item)>& of);
 
 }  // namespace cairn

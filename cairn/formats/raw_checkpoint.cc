@@ -31,6 +31,12 @@ class Transposed {
   MutableArrayView out_;
 };
 
+// A request behind whose reading something is left to do.
+struct Unfinished {
+  std::size_t request;
+  const RawSums* sums;  // of an array that has a checksum and is read whole
+};
+
 }  // namespace
 
 RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents)
@@ -60,7 +66,8 @@ void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn
   std::vector<RawRead> reads;
   reads.reserve(requests.size());
   std::deque<Transposed> transposed;
-  std::vector<std::size_t> unfinished;
+  std::deque<RawSums> sums;
+  std::vector<Unfinished> unfinished;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const ReadRequest& request = requests[i];
     const TensorInfo& info = tensor(request.tensor);
@@ -70,21 +77,21 @@ void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn
     RawRead& read =
         reads.emplace_back(RawRead{.array = &array, .name = info.name, .shape = info.shape, .box = &request.box, .out = &request.out});
     if (array.fortran) transposed.emplace_back(info, request).use_in(read);
-    if (array.checksum || array.big_endian || array.stream) unfinished.push_back(i);
+    if (array.checksum && request.box.shape == info.shape) read.sums = &sums.emplace_back();
+    if (read.sums != nullptr || array.big_endian || array.stream) unfinished.push_back({i, read.sums});
   }
   read_raw({.files = &files_, .executor = &executor(), .memory = memory_}, reads, progress);
-  executor().for_each(unfinished.size(), [&](std::size_t i) { finish_read(requests[unfinished[i]]); });
+  executor().for_each(unfinished.size(), [&](std::size_t i) { finish_read(requests[unfinished[i].request], unfinished[i].sums); });
 }
 
-void RawCheckpoint::finish_read(const ReadRequest& request) const {
+void RawCheckpoint::finish_read(const ReadRequest& request, const RawSums* sums) const {
   const TensorInfo& info = tensors_[request.tensor];
   const RawArray& array = arrays_[request.tensor];
-  if (array.checksum && request.box.shape == info.shape)
+  if (sums != nullptr)
     in([&] { return info.name; },
        [&] {
-         const bool as_stored = !array.fortran && request.out.contiguous();
-         check_checksum(
-             array, as_stored ? checksum_of(executor(), array, {request.out.data, info.nbytes}) : checksum_of(executor(), files_, array));
+         const auto crc = sums->of_all(*array.checksum->kind, info.nbytes);
+         check_checksum(array, crc ? *crc : checksum_of(executor(), files_, array));
        });
   // Nothing to be read is checked, too.
   if (array.stream && info.nbytes == 0) in([&] { return info.name; }, [&] { array.stream->read(files_, 0, {}); });
@@ -93,8 +100,7 @@ void RawCheckpoint::finish_read(const ReadRequest& request) const {
 
 std::string RawCheckpoint::read_string(std::size_t index) const {
   const TensorInfo& info = tensor(index);
-  if (info.dtype_name != "string")
-    throw Error(Code::kInvalidArgument, fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
+  if (!info.is_string()) throw Error(Code::kInvalidArgument, fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
   std::string text(info.nbytes, '\0');
   in([&] { return info.name; },
      [&] {

@@ -43,7 +43,7 @@ class RawCheckpoint final : public Checkpoint {
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
   [[nodiscard]] RawContents contents() const;
   // What comes behind the reading of stored bytes: checksums of arrays that are read whole, then byte order.
-  void finish_read(const ReadRequest& request) const;
+  void finish_read(const ReadRequest& request, const RawSums* sums) const;
   [[nodiscard]] Executor& executor() const { return own_executor_ ? *own_executor_ : default_executor(); }
 
   CheckpointInfo info_;

@@ -1,7 +1,6 @@
 // raw_read.cc -- the plan: small contiguous boxes are sorted and read in scattered groups; all others are cut into pieces
 // of bounded extent in the file, read directly where that is possible and else gathered through scratch memory.
 #include <cairn/base/box.h>
-#include <cairn/base/checksum.h>
 #include <cairn/formats/raw_read.h>
 
 #include <fmt/format.h>
@@ -322,7 +321,7 @@ class BulkRead {
   }
 
   static void add_sum(const RawRead& read, std::uint64_t first, ByteView bytes) {
-    read.sums->add(first, bytes.size(), read.array->checksum->of(bytes));
+    read.sums->add(first, bytes.size(), read.array->checksum->kind->of(bytes));
   }
 
   // A block at a time where there is a checksum: it is still in the cache then.
@@ -382,18 +381,12 @@ class BulkRead {
 
 }  // namespace
 
-std::uint32_t RawChecksum::of(ByteView bytes) const { return kind == Kind::kCrc32 ? crc32(bytes) : crc32c(bytes); }
-
-std::uint32_t RawChecksum::combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) const {
-  return kind == Kind::kCrc32 ? crc32_combine(a, b, length_b) : crc32c_combine(a, b, length_b);
-}
-
 void RawSums::add(std::uint64_t offset, std::uint64_t length, std::uint32_t crc) {
   const std::lock_guard lock(mutex_);
   parts_.push_back({offset, length, crc});
 }
 
-std::optional<std::uint32_t> RawSums::of_all(const RawChecksum& checksum, std::uint64_t size) const {
+std::optional<std::uint32_t> RawSums::of_all(const ChecksumKind& kind, std::uint64_t size) const {
   const std::lock_guard lock(mutex_);
   std::vector<Part> parts = parts_;
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.offset < b.offset; });
@@ -401,7 +394,7 @@ std::optional<std::uint32_t> RawSums::of_all(const RawChecksum& checksum, std::u
   std::uint32_t crc = 0;
   for (const Part& part : parts) {
     if (part.offset != end) return std::nullopt;
-    crc = end == 0 ? part.crc : checksum.combine(crc, part.crc, part.length);
+    crc = end == 0 ? part.crc : kind.combine(crc, part.crc, part.length);
     end += part.length;
   }
   return end == size ? std::optional(crc) : std::nullopt;

@@ -4,6 +4,7 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/base/file.h>
+#include <cairn/formats/checksum_kind.h>
 #include <cairn/reader.h>
 #include <cairn/types.h>
 
@@ -39,14 +40,9 @@ class SequentialBytes {
 
 // The checksum of a run of bytes of which the array is the end.
 struct RawChecksum {
-  enum class Kind : std::uint8_t { kCrc32, kCrc32c };
-  Kind kind = Kind::kCrc32;
+  const ChecksumKind* kind = nullptr;
   std::uint32_t before = 0;  // of what lies before the array
   std::uint32_t whole = 0;   // as it should be; not masked
-
-  // Of bytes alone, and of A followed by B.
-  [[nodiscard]] std::uint32_t of(ByteView bytes) const;
-  [[nodiscard]] std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) const;
 };
 
 // Checksums of the parts of an array, noted as they are read, by any thread.
@@ -54,7 +50,7 @@ class RawSums {
  public:
   void add(std::uint64_t offset, std::uint64_t length, std::uint32_t crc);
   // That of `size` bytes from those of their parts; nullopt unless they are all there.
-  [[nodiscard]] std::optional<std::uint32_t> of_all(const RawChecksum& checksum, std::uint64_t size) const;
+  [[nodiscard]] std::optional<std::uint32_t> of_all(const ChecksumKind& kind, std::uint64_t size) const;
 
  private:
   struct Part {

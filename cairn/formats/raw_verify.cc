@@ -27,13 +27,13 @@ std::uint64_t bytes_in_runs(const RawArray& array) {
 }
 
 // The checksum of `size` bytes from those of their pieces.
-std::uint32_t combined(Executor& executor, const RawChecksum& checksum, std::uint64_t size,
+std::uint32_t combined(Executor& executor, const ChecksumKind& kind, std::uint64_t size,
                        const std::function<std::uint32_t(std::uint64_t, std::uint64_t)>& of_piece) {
   std::vector<std::uint32_t> pieces((size + kPiece - 1) / kPiece);
   const auto length = [&](std::size_t i) { return std::min(kPiece, size - i * kPiece); };
   executor.for_each(pieces.size(), [&](std::size_t i) { pieces[i] = of_piece(i * kPiece, length(i)); });
   std::uint32_t crc = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) crc = checksum.combine(crc, pieces[i], length(i));
+  for (std::size_t i = 0; i < pieces.size(); ++i) crc = kind.combine(crc, pieces[i], length(i));
   return crc;
 }
 
@@ -127,7 +127,7 @@ class Check {
       return true;
     });
     if (!result.ok()) failed_[p] = result.error().message();
-    if (const auto& checksum = c_.arrays[piece.tensor].checksum; result.ok() && checksum) crcs_[p] = checksum->of(view);
+    if (const auto& checksum = c_.arrays[piece.tensor].checksum; result.ok() && checksum) crcs_[p] = checksum->kind->of(view);
     report_progress(piece.run.length);
   }
 
@@ -170,7 +170,7 @@ class Check {
       checked->bytes += piece.run.length;
       const auto& checksum = c_.arrays[piece.tensor].checksum;
       if (!checksum) continue;
-      checked->crc = checksum->combine(checked->crc, crcs_[p], piece.run.length);
+      checked->crc = checksum->kind->combine(checked->crc, crcs_[p], piece.run.length);
       checked->crc_bytes += piece.run.length;
     }
   }
@@ -191,24 +191,24 @@ class Check {
 }  // namespace
 
 std::uint32_t checksum_of(Executor& executor, const RawArray& array, ByteView bytes) {
-  return combined(executor, *array.checksum, bytes.size(),
-                  [&](std::uint64_t offset, std::uint64_t length) { return array.checksum->of(bytes.subspan(offset, length)); });
+  return combined(executor, *array.checksum->kind, bytes.size(),
+                  [&](std::uint64_t offset, std::uint64_t length) { return array.checksum->kind->of(bytes.subspan(offset, length)); });
 }
 
 std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files, const RawArray& array) {
-  return combined(executor, *array.checksum, bytes_in_runs(array), [&](std::uint64_t offset, std::uint64_t length) {
+  return combined(executor, *array.checksum->kind, bytes_in_runs(array), [&](std::uint64_t offset, std::uint64_t length) {
     const auto bytes = std::make_unique_for_overwrite<std::byte[]>(length);
     read_raw_bytes(files, array, offset, {bytes.get(), length});
-    return array.checksum->of({bytes.get(), length});
+    return array.checksum->kind->of({bytes.get(), length});
   });
 }
 
 void check_checksum(const RawArray& array, std::uint32_t of_array) {
   const RawChecksum& checksum = *array.checksum;
-  const std::uint32_t whole = checksum.combine(checksum.before, of_array, bytes_in_runs(array));
+  const std::uint32_t whole = checksum.kind->combine(checksum.before, of_array, bytes_in_runs(array));
   if (whole != checksum.whole)
-    throw Error(Code::kDataLoss, fmt::format("its bytes are damaged: their {} is {:08x}, stored is {:08x}",
-                                             checksum.kind == RawChecksum::Kind::kCrc32 ? "CRC-32" : "crc32c", whole, checksum.whole));
+    throw Error(Code::kDataLoss,
+                fmt::format("its bytes are damaged: their {} is {:08x}, stored is {:08x}", checksum.kind->name, whole, checksum.whole));
 }
 
 VerifyPart verify_raw(const RawContents& contents, WorkShare share, const ProgressFn& progress) {
@@ -225,7 +225,8 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
       array.chunks += from.chunks;
       array.bytes += from.bytes;
       array.unprotected = array.unprotected || from.unprotected;
-      if (const auto& checksum = contents.arrays[from.tensor].checksum) array.crc = checksum->combine(array.crc, from.crc, from.crc_bytes);
+      if (const auto& checksum = contents.arrays[from.tensor].checksum)
+        array.crc = checksum->kind->combine(array.crc, from.crc, from.crc_bytes);
     }
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     CheckedArray& array = arrays[i];

@@ -17,24 +17,13 @@ namespace {
 using ::testing::ElementsAre;
 using testing::FailsWith;
 using testing::from_hex;
+using testing::from_latin1;
+using testing::reader_of;
 using testing::table_of;
 
 const std::string kGolden = "tensorflow/tensorflow-2.21.0/";
 
-SstableReadFn reader_of(ByteView table) {
-  return [table](std::uint64_t offset, MutableByteView out) { std::memcpy(out.data(), table.data() + offset, out.size()); };
-}
 BundleIndex index_of(ByteView table) { return read_bundle_index(table.size(), reader_of(table)); }
-
-// What the golden files spell in Latin-1.
-std::string from_latin1(std::string_view utf8) {
-  std::string text;
-  for (std::size_t i = 0; i < utf8.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(utf8[i]);
-    text += byte < 0x80 ? utf8[i] : static_cast<char>((byte & 0x03U) << 6U | (static_cast<unsigned char>(utf8[++i]) & 0x3fU));
-  }
-  return text;
-}
 
 const BundleTensor& tensor(const BundleIndex& index, std::string_view name) {
   for (const BundleTensor& one : index.tensors)

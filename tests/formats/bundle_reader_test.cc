@@ -20,18 +20,10 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using testing::FailsWith;
 using testing::from_hex;
+using testing::from_latin1;
 using ::testing::HasSubstr;
 
 const std::string kFolder = testing::golden("tensorflow/tensorflow-2.21.0");
-
-std::string from_latin1(std::string_view utf8) {
-  std::string text;
-  for (std::size_t i = 0; i < utf8.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(utf8[i]);
-    text += byte < 0x80 ? utf8[i] : static_cast<char>((byte & 0x03U) << 6U | (static_cast<unsigned char>(utf8[++i]) & 0x3fU));
-  }
-  return text;
-}
 
 void flatten_strings(const Json& json, std::vector<std::string>& out) {
   if (const auto* list = json.as_array()) {

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/formats/golden.h"
+#include "tests/formats/raw_table.h"
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
@@ -51,8 +52,7 @@ struct Bundle {
 
 BundleIndex index_of(const std::string& path) {
   const Bytes table = read_file(path);
-  return read_bundle_index(table.size(),
-                           [&](std::uint64_t offset, MutableByteView out) { std::memcpy(out.data(), table.data() + offset, out.size()); });
+  return read_bundle_index(table.size(), testing::reader_of(table));
 }
 
 // What a golden bundle of one data file holds, in the order of the file.
@@ -78,7 +78,7 @@ Bundle golden_bundle(const std::string& prefix) {
   for (Found& one : found) {
     const ByteView bytes = ByteView(data).subspan(static_cast<std::size_t>(one.entry.offset), static_cast<std::size_t>(one.entry.size));
     if (one.entry.dtype == kBundleString) {
-      const auto read = [&](std::uint64_t offset, MutableByteView out) { std::memcpy(out.data(), bytes.data() + offset, out.size()); };
+      const SstableReadFn read = testing::reader_of(bytes);
       const BundleStrings strings =
           read_bundle_strings(static_cast<std::uint64_t>(element_count(one.entry.shape)), bytes.size(), false, read);
       ByteReader in(bytes.subspan(strings.start));

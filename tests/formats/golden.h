@@ -31,6 +31,16 @@ inline Bytes from_hex(std::string_view text) {
   return bytes;
 }
 
+// What golden files spell in Latin-1.
+inline std::string from_latin1(std::string_view utf8) {
+  std::string text;
+  for (std::size_t i = 0; i < utf8.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(utf8[i]);
+    text += byte < 0x80 ? utf8[i] : static_cast<char>((byte & 0x03U) << 6U | (static_cast<unsigned char>(utf8[++i]) & 0x3fU));
+  }
+  return text;
+}
+
 inline Bytes to_bytes(ByteView view) { return {view.begin(), view.end()}; }
 
 inline std::string file_names(const std::string& folder) {

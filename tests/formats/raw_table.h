@@ -3,14 +3,25 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
+#include <cairn/formats/sstable.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace cairn::testing {
+
+// Reads a table in memory, which must outlive it; it never ends behind the table, as readers have checked what they ask for.
+inline SstableReadFn reader_of(ByteView table) {
+  return [table](std::uint64_t offset, MutableByteView out) {
+    if (offset > table.size() || out.size() > table.size() - offset) std::abort();
+    std::memcpy(out.data(), table.data() + offset, out.size());
+  };
+}
 
 struct RawHandle {
   std::uint64_t offset = 0;

@@ -6,12 +6,12 @@
 #include <leveldb/options.h>
 #include <leveldb/table_builder.h>
 
-#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
 
 #include "tests/formats/golden.h"
+#include "tests/formats/raw_table.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -56,8 +56,7 @@ Bytes written_by_leveldb(const TempDir& dir, const Items& items, const SstableOp
 
 Items items_of(ByteView table) {
   Items found;
-  const auto read = [&](std::uint64_t offset, MutableByteView out) { std::memcpy(out.data(), table.data() + offset, out.size()); };
-  read_sstable(table.size(), read, [&](std::string_view key, ByteView value) { found.emplace(key, as_text(value)); });
+  read_sstable(table.size(), testing::reader_of(table), [&](std::string_view key, ByteView value) { found.emplace(key, as_text(value)); });
   return found;
 }
 

@@ -13,8 +13,9 @@
 #include <cairn/sharding.h>
 
 #include <algorithm>
-#include <iostream>
 #include <string>
+
+#include "tests/interop/answer_lines.h"
 
 namespace cairn {
 namespace {
@@ -84,14 +85,4 @@ Json answer(const Json& question) {
 }  // namespace
 }  // namespace cairn
 
-int main() {
-  for (std::string line; std::getline(std::cin, line);) {
-    const cairn::Json question = cairn::parse_json(line);
-    try {
-      std::cout << cairn::to_text(cairn::answer(question)) << '\n';
-    } catch (const cairn::Error& e) {
-      std::cout << cairn::to_text(cairn::JsonObject{{"error", e.message()}}) << '\n';
-    }
-  }
-  return 0;
-}
+int main() { cairn::testing::answer_lines(cairn::answer); }
