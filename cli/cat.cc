@@ -67,7 +67,7 @@ int run_cat(CatOptions& options) {
     out().write(std::string(stdout_style().dim) + printable(t.name) + "  " + t.dtype_name + " " +
                 shape_text(slice ? slice->shape : t.shape) + std::string(stdout_style().reset) + "\n");
   const std::string text = readable(*checkpoint, index, slice);
-  out().write(stdout_is_terminal() && t.dtype_name == "string" ? printable(text.substr(0, text.size() - 1)) + "\n" : text);
+  out().write(stdout_is_terminal() && t.is_string() ? printable(text.substr(0, text.size() - 1)) + "\n" : text);
   return kGood;
 }
 

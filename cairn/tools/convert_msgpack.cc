@@ -32,7 +32,7 @@ std::vector<std::optional<Tree>> read_scalars(const PlannedSource& from) {
 Tree other_leaf(const PlannedSource& from, std::size_t number) {
   const std::size_t index = from.plan.indices[number];
   const TensorInfo& tensor = from.source.tensors()[index];
-  if (tensor.dtype_name == "string") return Tree(from.source.read_string(index));
+  if (tensor.is_string()) return Tree(from.source.read_string(index));
   if (!tensor.is_array()) return empty_leaf(tensor.kind);
   return Tree(CustomLeaf::of(SourceLeaf{number, tensor.kind == "bytes" ? SourceLeaf::As::kBytes : SourceLeaf::As::kArray}));
 }

@@ -26,7 +26,7 @@ checkpoint::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan
   checkpoint::SaveLeaf leaf;
   leaf.path = plan.paths[number];
   leaf.kind = tensor.kind;
-  if (tensor.dtype_name == "string") {
+  if (tensor.is_string()) {
     leaf.kind = "string";
     leaf.text = source.read_string(index);
   }

@@ -3,6 +3,7 @@
 
 #include <cairn/tensorflow.h>
 #include <cairn/tools/stream.h>
+#include <cairn/tools/tree_name.h>
 
 #include <algorithm>
 #include <array>
@@ -94,7 +95,7 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
   if (is_orbax_format(format)) return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.kind == "placeholder") return "a placeholder without data";
   if (format == "msgpack") return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
-  if (t.dtype_name == "string") return "a string";
+  if (t.is_string()) return "a string";
   if (!t.is_array()) return "an empty node (" + t.kind + ")";
   if (format == "tensorflow" && dtype != DType::kOpaque)
     return tensorflow_dtype(dtype) ? "" : "elements of type " + std::string(dtype_name(dtype));
@@ -153,7 +154,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   std::map<std::string, std::string> taken;  // new name -> old
   std::vector<std::pair<std::string, std::string>> unsupported;
   // From one TensorFlow checkpoint to another, keys and types stay what they are.
-  const bool of_one_kind = plan.report.format == "tensorflow" && source.info().format == "tensorflow";
+  const bool of_one_kind = plan.report.format == "tensorflow" && has_keys(source);
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
     const TensorInfo& t = source.tensors()[index];
     if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
@@ -163,7 +164,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
       unsupported.emplace_back(t.full_name(), std::move(why));
       continue;
     }
-    const std::string stored = source.info().format == "tensorflow" && !of_one_kind ? param_name(t.path) : t.name;
+    const std::string stored = of_one_kind ? t.name : tree_name(source, t);
     std::string name = renamer.apply(stored);
     const auto [other, added] = taken.try_emplace(name, t.full_name());
     if (!added)

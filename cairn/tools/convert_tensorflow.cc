@@ -2,6 +2,7 @@
 #include <cairn/distributed/team.h>
 #include <cairn/tensorflow.h>
 #include <cairn/tools/convert_tensorflow.h>
+#include <cairn/tools/tree_name.h>
 
 #include <algorithm>
 #include <limits>
@@ -13,13 +14,11 @@ namespace {
 
 constexpr std::string_view kIndex = ".index";
 
-bool is_from_tensorflow(const PlannedSource& from) { return from.source.info().format == "tensorflow"; }
-
 // The object graph that the source has, if the keys in it are those that will be written.
 std::optional<std::size_t> graph_of(const PlannedSource& from) {
   const auto& tensors = from.source.tensors();
   const auto at = std::find_if(tensors.begin(), tensors.end(), [](const TensorInfo& tensor) { return tensor.kind == "object_graph"; });
-  if (at == tensors.end() || !is_from_tensorflow(from) || !from.plan.report.renamed.empty()) return std::nullopt;
+  if (at == tensors.end() || !has_keys(from.source) || !from.plan.report.renamed.empty()) return std::nullopt;
   return static_cast<std::size_t>(at - tensors.begin());
 }
 
@@ -37,7 +36,7 @@ KeyPath steps_of(const std::string& name) {
 
 std::string key_of(const PlannedSource& from, std::size_t number, bool plain_names) {
   const std::string& name = from.plan.targets[number].name;
-  if (plain_names || is_from_tensorflow(from)) return name;
+  if (plain_names || has_keys(from.source)) return name;
   const std::string& format = from.source.info().format;
   const bool is_flat = format == "safetensors" || format == "npz" || format == "npy";
   return tensorflow_key(is_flat ? steps_of(name) : from.plan.paths[number]);

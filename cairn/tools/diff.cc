@@ -8,6 +8,7 @@
 #include <cairn/tools/diff_values.h>
 #include <cairn/tools/joint.h>
 #include <cairn/tools/stream.h>
+#include <cairn/tools/tree_name.h>
 
 #include <algorithm>
 #include <bit>
@@ -226,10 +227,9 @@ class ValueComparison {
 // What a leaf is called where another format has it, too: of TensorFlow's keys that are their paths. nullopt for what no other has.
 std::optional<std::string> common_name(const Checkpoint& checkpoint, const Checkpoint& other, std::size_t i) {
   const TensorInfo& t = checkpoint.tensors()[i];
-  const bool keyed = checkpoint.info().format == "tensorflow";
-  if (!keyed || other.info().format == "tensorflow") return t.full_name();
+  if (!has_keys(checkpoint) || has_keys(other)) return t.full_name();
   if (t.kind == "object_graph") return std::nullopt;
-  return param_name(t.path);
+  return tree_name(checkpoint, t);
 }
 
 // Strings as text for a report: one as it is, several as a list.

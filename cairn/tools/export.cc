@@ -10,7 +10,7 @@ void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOp
   const TensorInfo& tensor = checkpoint.tensors()[index];
   if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
   const bool npy = options.encoding == LeafEncoding::kNpy;
-  if (tensor.dtype_name == "string") {
+  if (tensor.is_string()) {
     if (!tensor.shape.empty())
       throw Error(Code::kInvalidArgument, tensor.name + ": an array of strings has no bytes of its own; it can be shown");
     if (npy) throw Error(Code::kInvalidArgument, tensor.name + ": a string cannot be a .npy file; its UTF-8 bytes can be had raw");
