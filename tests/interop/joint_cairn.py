@@ -47,16 +47,16 @@ def tree(case, array_of, rest=tree_json.to_json):
     return {"dict": [["layers", {"list": layers}], [first, array_of(first)], ["rest", {"dict": [[name, rest(leaf)] for name, leaf in case.rest.items()]}]]}
 
 
-def save_job(folder, case, processes, ids):
+def save_job(folder, case, processes, ids, primary=0):
     """The job by which processes save a case; `ids`: of all devices."""
     def array_of(name):
-        return {"sharded": tree_json.array_json(case.values[name]) | {"sharding": case.topologies[name].text(ids), "key": ""}}
+        return {"sharded": tree_json.array_json(case.values[name]) | {"sharding": case.topologies[name].text(ids), "key": case.keys.get(name, "")}}
 
     def save_args(name):
         dtype = case.dtypes.get(name)
         return {"save_args": {"dtype": dtype and dtype.name, "chunk_byte_size": case.chunk_byte_size, "shard_axes": []}}
 
-    return {"op": "async_save" if case.background else "save", "dir": str(folder), "options": case.options, "array": case.array, "primary": 0,
+    return {"op": "async_save" if case.background else "save", "dir": str(folder), "options": case.options, "array": case.array, "primary": primary,
             "owners": [[ids[d] for d in held] for held in joint_cases.owners(processes)], "item": tree(case, array_of),
             "save_args": tree(case, save_args, lambda leaf: {"none": True}), "ocdbt_target_data_file_size": case.data_file_size}
 

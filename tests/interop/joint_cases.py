@@ -14,6 +14,7 @@ import random_trees
 
 DEVICES = 8
 FORMS = [(8,), (4, 2), (2, 4), (2, 2, 2), (2, 1, 4), (4,), (2, 2), (2,), (1,), (6,), (3, 2), (5,)]
+KEY_WORDS = {"threefry2x32": 2, "rbg": 4, "unsafe_rbg": 4}  # kinds of typed PRNG keys, and the 32-bit words of one
 
 
 @dataclasses.dataclass
@@ -58,14 +59,17 @@ def jax_ids(processes):
     return [2048 * process_of(d, processes) + d % (DEVICES // processes) for d in range(DEVICES)]
 
 
-def draw_topology(rng, shape, processes=1):
-    """One that divides the shape evenly, with devices of every process."""
+def draw_topology(rng, shape, processes=1, holders=None):
+    """One that divides the shape evenly, with devices of every process; or of two or more of those in `holders`, and of no other."""
+    able = range(processes) if holders is None else holders
+    pool = [d for d in range(DEVICES) if process_of(d, processes) in able]
     while True:
         form = FORMS[rng.integers(len(FORMS))]
-        devices = rng.permutation(DEVICES)[: int(np.prod(form))].tolist()
+        devices = rng.permutation(pool)[: int(np.prod(form))].tolist()
         if rng.random() < 0.3:
             devices.sort()
-        if len({process_of(d, processes) for d in devices}) == processes:
+        held_by = len({process_of(d, processes) for d in devices})
+        if len(devices) == np.prod(form) and (held_by == processes if holders is None else held_by > 1):
             break
     axes = tuple(f"axis{i}" for i in rng.permutation(len(form)))
     sizes = dict(zip(axes, form))
@@ -81,6 +85,13 @@ def draw_topology(rng, shape, processes=1):
     return Topology(form, devices, axes, spec)
 
 
+def draw_key_topology(rng, data_shape, *of):
+    """One for the data of an array of keys: their words stay together."""
+    topology = draw_topology(rng, data_shape[:-1], *of)
+    topology.spec += [None] * (len(data_shape) - len(topology.spec))
+    return topology
+
+
 @dataclasses.dataclass
 class Case:
     """One checkpoint: how it is saved, and what is in it."""
@@ -88,7 +99,8 @@ class Case:
     seed: int
     options: dict  # of the checkpoint handler
     array: dict  # of the array handler
-    values: dict  # {name: host array}, as given
+    values: dict  # {name: host array}, as given; of keys, their words
+    keys: dict  # {name: kind of the typed PRNG keys}, of those that are some
     topologies: dict  # {name: Topology}
     dtypes: dict  # {name: dtype} that they are stored as, where that is another
     chunk_byte_size: int | None
@@ -98,6 +110,10 @@ class Case:
 
     def stored(self, name):
         return self.values[name].astype(self.dtypes.get(name, self.values[name].dtype))
+
+    def draw_topology(self, rng, name, processes):
+        """Another for this array, on which JAX has it."""
+        return (draw_key_topology if name in self.keys else draw_topology)(rng, self.values[name].shape, processes)
 
     def tree(self, array_of, rest=lambda leaf: leaf):
         """The tree; `array_of(name)` stands for the sharded arrays."""
@@ -113,28 +129,35 @@ class Case:
 SIZES = [1, 2, 3, 4, 6, 8, 16, 24, 40]
 
 
-def draw_case(seed, processes):
+def draw_case(seed, processes, partly=False):
+    """`partly`: not every process has shards of every array, and some may have none at all."""
     rng = np.random.default_rng([seed, 17])
+    holders = rng.permutation(processes)[: rng.integers(2, processes + 1)].tolist() if partly else None
     parallel = bool(rng.random() < 0.7)
     options = {"use_ocdbt": bool(rng.random() < 0.7), "use_zarr3": bool(rng.integers(2)), "use_compression": bool(rng.random() < 0.7)}
     array = {"use_replica_parallel": parallel, "min_slice_bytes": [0, 0, 24, 100][rng.integers(4)], "max_replicas": [None, None, 2, 3][rng.integers(4)],
              "separate_folder": bool(rng.random() < 0.4)}
-    values, topologies, dtypes = {}, {}, {}
+    values, topologies, dtypes, keys = {}, {}, {}, {}
     for i in range(rng.integers(2, 6)):
         shape = tuple(int(rng.choice(SIZES)) for _ in range(rng.integers(0, 4))) if rng.random() < 0.9 else (48, 240)
         name = f"w{i}"
+        if rng.random() < 0.2:
+            keys[name] = list(KEY_WORDS)[rng.integers(len(KEY_WORDS))]
+            values[name] = rng.integers(0, 2**32, (*shape[:2], KEY_WORDS[keys[name]]), np.uint32)
+            topologies[name] = draw_key_topology(rng, values[name].shape, processes, holders)
+            continue
         if rng.random() < 0.15:
             values[name] = rng.integers(0, 100, shape).astype(np.int32)
             dtypes[name] = np.dtype(["float32", "int8", "complex64", "int64"][rng.integers(4)])
         else:
             values[name] = random_trees.random_values(rng, random_trees.DTYPES[rng.integers(len(random_trees.DTYPES))], shape)
-        topologies[name] = draw_topology(rng, shape, processes)
+        topologies[name] = draw_topology(rng, shape, processes, holders)
     rest = {"host": rng.integers(0, 100, (3, 4)).astype(np.int16), "step": int(rng.integers(1000)), "text": "ü", "float": float(rng.standard_normal()), "none": None}
     chunk = int(rng.choice([64, 500, 4000])) if rng.random() < 0.3 else None
     if chunk is not None:
         chunk = max(chunk, max(value.nbytes for value in values.values()) // 60)
     size = [None, None, 0, 1000, 4096][rng.integers(5)]
-    return Case(seed, options, array, values, topologies, dtypes, chunk, size, bool(rng.random() < 0.3), rest)
+    return Case(seed, options, array, values, keys, topologies, dtypes, chunk, size, bool(rng.random() < 0.3), rest)
 
 
 def same_bytes(got, want):

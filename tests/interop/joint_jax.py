@@ -4,7 +4,7 @@ the real Orbax, and restores others on random topologies. Starting such processe
 
     python joint_jax.py --plan PLAN.json --processes N
 
-PLAN: {"saves": [[folder, seed], ...], "restores": [[folder, seed of its case, processes it was drawn for, seed], ...]}
+PLAN: {"saves": [[folder, seed], ...], "restores": [[folder, arguments by which its case was drawn, seed], ...]}
 Writes PLAN.json.<process> when all went well: {"restored": number of shards compared}. Otherwise it says what differs, and fails.
 """
 
@@ -48,7 +48,8 @@ def save(folder, case):
 
     def array_of(name):
         values = case.values[name]
-        return jax.make_array_from_callback(values.shape, case.topologies[name].sharding(jax.devices()), lambda index: values[index])
+        array = jax.make_array_from_callback(values.shape, case.topologies[name].sharding(jax.devices()), lambda index: values[index])
+        return jax.random.wrap_key_data(array, impl=case.keys[name]) if name in case.keys else array
 
     tree = case.tree(array_of)
     save_args = case.tree(lambda name: ocp.SaveArgs(dtype=case.dtypes.get(name), chunk_byte_size=case.chunk_byte_size), lambda leaf: ocp.SaveArgs())
@@ -66,6 +67,16 @@ def check_array(folder, name, got, want, sharding):
     return len(got.addressable_shards)
 
 
+def key_args(case, name, sharding):
+    """Those that ask for keys of that kind, the shape and the sharding being those of the keys and not of their words."""
+    import jax
+    import orbax.checkpoint as ocp
+
+    shape = case.values[name].shape[:-1]
+    of_keys = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*sharding.spec[:-1]))
+    return ocp.ArrayRestoreArgs(sharding=of_keys, global_shape=shape, dtype=jax.random.key(0, impl=case.keys[name]).dtype)
+
+
 def restore(folder, case, seed, processes):
     """Restores a case's checkpoint on a topology of its own; the number of shards compared."""
     import jax
@@ -75,13 +86,18 @@ def restore(folder, case, seed, processes):
     import joint_cases
 
     rng = np.random.default_rng([seed, 18])
-    shardings = {name: joint_cases.draw_topology(rng, values.shape, processes).sharding(jax.devices()) for name, values in case.values.items()}
-    args = case.tree(lambda name: ocp.ArrayRestoreArgs(sharding=shardings[name]), lambda leaf: ocp.RestoreArgs())
+    shardings = {name: case.draw_topology(rng, name, processes).sharding(jax.devices()) for name in case.values}
+    logical = {name for name in case.keys if rng.random() < 0.5}  # keys that are asked for as such, the others by their data
+    args = case.tree(lambda name: key_args(case, name, shardings[name]) if name in logical else ocp.ArrayRestoreArgs(sharding=shardings[name]),
+                     lambda leaf: ocp.RestoreArgs())
     with ocp.Checkpointer(handler_of(case)) as checkpointer:
         got = checkpointer.restore(folder, args=ocp.args.PyTreeRestore(restore_args=args))
     flat = {"rest": got["rest"]} | {name: value for entry in got["layers"] for name, value in entry.items()} | {name: got[name] for name in got if name[0] == "w"}
     assert joint_cases.same_bytes(np.asarray(flat["rest"].pop("host")), case.rest["host"]), folder
     assert flat["rest"] == {name: leaf for name, leaf in case.rest.items() if name != "host"}, folder
+    for name, kind in case.keys.items():
+        assert jax.dtypes.issubdtype(flat[name].dtype, jax.dtypes.prng_key) and str(jax.random.key_impl(flat[name])) == kind, (folder, name)
+        flat[name] = jax.random.key_data(flat[name])
     return sum(check_array(folder, name, flat[name], case.stored(name), sharding) for name, sharding in shardings.items())
 
 
@@ -98,8 +114,8 @@ def run_process(options):
     for folder, seed in plan["saves"]:
         save(folder, joint_cases.draw_case(seed, options.processes))
     restored = 0
-    for folder, case_seed, drawn_for, seed in plan["restores"]:
-        restored += restore(folder, joint_cases.draw_case(case_seed, drawn_for), seed, options.processes)
+    for folder, drawn, seed in plan["restores"]:
+        restored += restore(folder, joint_cases.draw_case(*drawn), seed, options.processes)
     pathlib.Path(f"{options.plan}.{options.process}").write_text(json.dumps({"restored": restored}))
 
 

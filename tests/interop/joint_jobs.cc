@@ -40,7 +40,7 @@ Json held_json(const ShardedArray& array) {
     const Json described = *tree_to_json(Tree(std::move(bytes))).find("array");
     shards.push_back(JsonArray{shard.device_id, numbers(shard.box.origin), numbers(shard.box.shape), *described.find("hex")});
   }
-  return shards;
+  return JsonObject{{"key", array.random_key_impl}, {"shards", std::move(shards)}};
 }
 
 Json restore(const Json& job, const Coordinator& mine) {

@@ -15,8 +15,9 @@ namespace cairn::testing {
 //        "killed": {"process": 2, "meeting": 3, "after": true}          which kills itself at its meeting number 3, from 0
 //       {"op": "restore", "dir": folder, "owners": [...], "restore_args": tree}]
 // Out: for each {"done": true}, {"error": text, "code": "invalid_argument"}, or of a restore
-//      {"tree": tree, "held": {name: [[device, origin, shape, hex], ...]}}: sharded arrays are placeholders in the tree;
-//      of them only what the process's own devices hold is restored. Process 0 also verifies what it restores.
+//      {"tree": tree, "held": {name: {"key": kind of PRNG keys, "shards": [[device, origin, shape, hex], ...]}, ...}}:
+//      sharded arrays are placeholders in the tree; of them only what the process's own devices hold is restored. Process 0
+//      also verifies what it restores.
 void run_joint_jobs(const std::shared_ptr<Coordinator>& mine, const std::string& jobs, const std::string& out);
 
 }  // namespace cairn::testing

@@ -20,8 +20,9 @@ import tree_json
 
 FRESH = int(os.environ["CAIRN_FRESH_SEED"])
 CASES = 30  # saved by both with the same processes
-OTHERS = 8  # saved by Cairn with each of OTHER_COUNTS
-OTHER_COUNTS = {1: 1, 8: 2}  # and the parts of the devices that every array has some of: not every process has some
+OTHERS = 8  # saved by Cairn with each number of OTHER_COUNTS
+# Of processes, and whether some of them have no shards of some arrays, or of none: what Orbax restores, but cannot save.
+OTHER_COUNTS = [(1, False), (4, True), (8, True)]
 
 
 @pytest.mark.parametrize("processes", [2, 4])
@@ -29,44 +30,51 @@ def test_both_restore_what_the_other_saved(scratch, processes):
     cases = [joint_cases.draw_case(FRESH + processes * 1000 + i, processes) for i in range(CASES)]
     theirs = [scratch / f"theirs{i}" for i in range(CASES)]
     ours = save_with_cairn(scratch, cases, processes)
-    all_ours = [(folder, case, processes) for folder, case in zip(ours, cases)] + save_with_other_counts(scratch)
+    others = save_with_other_counts(scratch)
+    all_ours = [(folder, case, (case.seed, processes)) for folder, case in zip(ours, cases)] + others
     run_jax(scratch / "plan", processes, list(zip(theirs, cases)), all_ours)
     for mine, other, case in zip(ours, theirs, cases):
         check_layout(mine, other, case, processes)
     for count in (1, 2, 4):
         restore_with_cairn(scratch / f"restore{count}", theirs, cases, count)
+    restore_with_cairn(scratch / "restore-others", [folder for folder, *_ in others], [case for _, case, _ in others], processes)
     for folder, case, _ in all_ours:
         joint_jax.restore(folder, case, case.seed, 1)
 
 
 def save_with_cairn(scratch, cases, processes):
-    """Half of them by processes that meet through files, half under MPI; the folders."""
+    """The folders."""
     folders = [scratch / f"ours{i}" for i in range(len(cases))]
     ids = joint_cases.jax_ids(processes)
-    jobs = [joint_cairn.save_job(folder, case, processes, ids) for folder, case in zip(folders, cases)]
-    half = len(jobs) // 2
-    for name, part, mpi in (("files", jobs[:half], False), ("mpi", jobs[half:], True)):
-        for said in joint_cairn.run(scratch / f"save-{name}", part, processes, mpi):
-            assert said == [{"done": True}] * len(part)
+    run_saves(scratch / "save", [joint_cairn.save_job(folder, case, processes, ids) for folder, case in zip(folders, cases)], processes)
     return folders
 
 
+def run_saves(folder, jobs, processes):
+    """Half of them by processes that meet through files, half under MPI."""
+    half = len(jobs) // 2
+    for name, part, mpi in (("files", jobs[:half], False), ("mpi", jobs[half:], True)):
+        for said in joint_cairn.run(folder.with_name(f"{folder.name}-{name}"), part, processes, mpi):
+            assert said == [{"done": True}] * len(part)
+
+
 def save_with_other_counts(scratch):
-    """By one process and by eight; [(folder, case, number of processes it was drawn for)]."""
+    """[(folder, case, arguments by which it was drawn)]"""
     saved = []
-    for count, drawn_for in OTHER_COUNTS.items():
-        cases = [joint_cases.draw_case(FRESH + count * 1000 + i, drawn_for) for i in range(OTHERS)]
+    for count, partly in OTHER_COUNTS:
+        drawn = [(FRESH + count * 1000 + 500 + i, count, partly) for i in range(OTHERS)]
+        cases = [joint_cases.draw_case(*arguments) for arguments in drawn]
         folders = [scratch / f"of{count}-{i}" for i in range(OTHERS)]
-        jobs = [joint_cairn.save_job(folder, case, count, list(range(joint_cases.DEVICES))) for folder, case in zip(folders, cases)]
-        for said in joint_cairn.run(scratch / f"save-{count}", jobs, count, mpi=True):
-            assert said == [{"done": True}] * OTHERS
-        saved += [(folder, case, drawn_for) for folder, case in zip(folders, cases)]
+        ids = list(range(joint_cases.DEVICES))
+        jobs = [joint_cairn.save_job(folder, case, count, ids, primary=case.seed % count) for folder, case in zip(folders, cases)]
+        run_saves(scratch / f"save{count}", jobs, count)
+        saved += zip(folders, cases, drawn)
     return saved
 
 
 def run_jax(plan, processes, to_save, to_restore):
     plan.write_text(json.dumps({"saves": [[str(folder), case.seed] for folder, case in to_save],
-                                "restores": [[str(folder), case.seed, drawn_for, case.seed] for folder, case, drawn_for in to_restore]}))
+                                "restores": [[str(folder), drawn, case.seed] for folder, case, drawn in to_restore]}))
     for said in joint_jax.finish(plan, joint_jax.start(plan, processes)):
         assert said["restored"] >= len(to_restore)
 
@@ -90,8 +98,9 @@ def restore_with_cairn(folder, saved, cases, processes):
 def check_boxes(folder, case, name, topology, held):
     """That each process has the boxes that JAX gives its devices, with the values that were saved."""
     want = case.stored(name)
+    assert {array["key"] for array in held} == {case.keys.get(name, "")}, (folder, name)
     boxes = topology.sharding(jax.devices()).devices_indices_map(want.shape)
-    for process, shards in enumerate(held):
+    for process, shards in enumerate(array["shards"] for array in held):
         mine = {device.id: index for device, index in boxes.items() if joint_cases.process_of(device.id, len(held)) == process}
         assert sorted(shard[0] for shard in shards) == sorted(mine), (folder, name)
         for device, origin, shape, data in shards:

@@ -37,3 +37,4 @@ def test_both_processes_wrote(saved):
         data = list((root / "ocdbt_zarr2" / f"ocdbt.process_{process}" / "d").iterdir())
         assert sum(file.stat().st_size for file in data) > 1000
         assert list((root / "replica_folders" / f"ocdbt.process_replica_{process}" / "d").iterdir())
+    assert sum(file.stat().st_size for file in (root / "controller" / "ocdbt.process_controller" / "d").iterdir()) > 5000

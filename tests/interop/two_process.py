@@ -24,6 +24,7 @@ VARIANTS = {
     "files_zarr3": {"use_ocdbt": False, "use_zarr3": True},
     "chunked": {"chunk_byte_size": 512},
     "replica_folders": {"replica_folders": True},
+    "controller": {"ocdbt_process_id": "controller"},  # the database of host values has a name, not a number
     "v1": {"v1": True},
 }
 
@@ -46,7 +47,7 @@ def make_tree(seed):
         "layer0": {"w": put("layer0.w", (8, 8), ("x", "y"))},
         "layer1": {"big": put("layer1.big", (64, 32), ("x", "y"), ml_dtypes.bfloat16), "bias": put("layer1.bias", (8,), ("x",))},
         "repl": put("repl", (16, 6), ()), "both": put("both", (16,), (("x", "y"),), np.float64), "y": put("y", (3, 10), (None, "y")),
-        "scalar": put("scalar", (), ()), "np": np.arange(12, dtype=np.int16).reshape(3, 4), "step": 5, "name": "two processes", "none": None,
+        "scalar": put("scalar", (), ()), "np": np.arange(12, dtype=np.int16).reshape(3, 4), "large": rng.standard_normal((50, 20)), "step": 5, "name": "two processes", "none": None,
     }
     return tree, host
 
@@ -67,7 +68,7 @@ def expected(tree, host):
     return found
 
 
-def save(path, tree, chunk_byte_size=None, replica_folders=False, v1=False, **options):
+def save(path, tree, chunk_byte_size=None, replica_folders=False, ocdbt_process_id=None, v1=False, **options):
     import jax
     import numpy as np
     import orbax.checkpoint as ocp
@@ -75,11 +76,12 @@ def save(path, tree, chunk_byte_size=None, replica_folders=False, v1=False, **op
     if v1:
         ocp.v1.save(path, tree)
         return
-    if replica_folders:
+    if replica_folders or ocdbt_process_id:
         handlers = ocp.type_handlers
+        scalars = handlers.ScalarHandler(ocdbt_process_id=ocdbt_process_id)
         options["type_handler_registry"] = handlers.create_type_handler_registry(
-            (int, handlers.ScalarHandler()), (float, handlers.ScalarHandler()), (np.ndarray, handlers.NumpyHandler()), (str, handlers.StringHandler()),
-            (jax.Array, handlers.ArrayHandler(enable_replica_parallel_separate_folder=True)))
+            (int, scalars), (float, scalars), (np.ndarray, handlers.NumpyHandler(ocdbt_process_id=ocdbt_process_id)), (str, handlers.StringHandler()),
+            (jax.Array, handlers.ArrayHandler(enable_replica_parallel_separate_folder=replica_folders)))
     args = jax.tree.map(lambda leaf: ocp.SaveArgs(chunk_byte_size=chunk_byte_size), tree) if chunk_byte_size else None
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**options)) as checkpointer:
         checkpointer.save(path, args=ocp.args.PyTreeSave(tree, save_args=args))
