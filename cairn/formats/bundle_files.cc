@@ -1,4 +1,5 @@
 // bundle_files.cc -- names made, and taken apart.
+#include <cairn/error.h>
 #include <cairn/formats/bundle_files.h>
 
 #include <fmt/format.h>
@@ -6,6 +7,11 @@
 #include <algorithm>
 
 namespace cairn {
+
+void check_bundle_prefix(std::string_view prefix) {
+  if (prefix.empty() || prefix.ends_with('/'))
+    throw Error(Code::kInvalidArgument, fmt::format("'{}' names a folder; expected the prefix of the files, as in 'folder/ckpt'", prefix));
+}
 
 std::string bundle_index_path(std::string_view prefix) { return std::string(prefix) + ".index"; }
 

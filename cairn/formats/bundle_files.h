@@ -8,6 +8,8 @@
 
 namespace cairn {
 
+// Throws invalid_argument for what is no prefix of files but a folder.
+void check_bundle_prefix(std::string_view prefix);
 std::string bundle_index_path(std::string_view prefix);
 // shard: of `count` data files, from 0 on.
 std::string bundle_data_path(std::string_view prefix, std::uint64_t shard, std::uint64_t count);

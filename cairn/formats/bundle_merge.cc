@@ -20,19 +20,31 @@
 namespace cairn {
 namespace {
 
+BundleIndex read_index(const File& file) {
+  return read_bundle_index(file.size(), [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); });
+}
+
+// A key as messages have it: of what slice_key makes no more than the name.
+std::string shown(const std::string& key) {
+  using namespace std::string_view_literals;
+  return key.starts_with('\0') ? key.substr(1, key.find("\0\1"sv) - 1) : key;
+}
+
 class Merged {
  public:
   void add(const std::string& part, const std::string& prefix) {
     const File file = File::open(bundle_index_path(part));
     in([&] { return file.path(); },
        [&] {
-         const auto read = [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); };
-         const BundleHeader header = read_bundle_index(file.size(), read).header;  // checks all of it
+         const BundleHeader header = read_index(file).header;  // checks all of it
          check_header(header);
-         std::map<std::int32_t, std::int32_t> shards;  // of this part -> of the result
+         std::vector<std::pair<std::string, BundleEntry>> entries;
+         const auto read = [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); };
          read_sstable(file.size(), read, [&](std::string_view key, ByteView value) {
-           if (!key.empty()) add_entry(std::string(key), parse_bundle_entry(value), {part, header.shards, prefix}, shards);
+           if (!key.empty()) entries.emplace_back(key, parse_bundle_entry(value));
          });
+         std::map<std::int32_t, std::int32_t> shards;  // of this part -> of the result
+         for (auto& [key, entry] : entries) add_entry(key, std::move(entry), {part, header.shards, prefix}, shards);
        });
   }
 
@@ -71,7 +83,7 @@ class Merged {
     const auto [at, first] = entries_.try_emplace(key, entry);
     if (first) return;
     if (at->second.slices.empty() || entry.slices.empty() || at->second.dtype != entry.dtype || at->second.shape != entry.shape)
-      throw Error(Code::kInvalidArgument, "Duplicate tensor keyed by " + key + " encountered, when merging prefix: " + from.prefix);
+      throw Error(Code::kInvalidArgument, "Duplicate tensor keyed by " + shown(key) + " encountered, when merging prefix: " + from.prefix);
     at->second.slices.insert(at->second.slices.end(), entry.slices.begin(), entry.slices.end());
   }
 
@@ -80,14 +92,31 @@ class Merged {
   std::vector<std::string> data_;
 };
 
+// A data file of a part, where it really is.
+struct DataFile {
+  std::string path;
+  bool behind_link = false;  // it may be others', too
+};
+
+std::vector<DataFile> resolve(const std::vector<std::string>& files) {
+  std::vector<DataFile> resolved;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::canonical(file, error);
+    if (error == std::errc::no_such_file_or_directory) throw Error(Code::kNotFound, file + ": the data file is missing");
+    if (error) throw Error(Code::kIo, file + ": cannot find out where it is: " + error.message());
+    if (!std::filesystem::is_regular_file(path, error)) throw Error(Code::kIo, file + ": is no file");
+    resolved.push_back({path.string(), std::filesystem::is_symlink(file, error)});
+  }
+  return resolved;
+}
+
 // The file under another name, too; where file systems have no links, under that name alone.
-void link_to(const std::string& from, const std::string& to) {
+void link_to(const DataFile& from, const std::string& to) {
   std::error_code error;
-  std::filesystem::create_hard_link(from, to, error);
-  if (error) std::filesystem::rename(from, to, error);
-  if (error)
-    throw Error(error == std::errc::no_such_file_or_directory ? Code::kNotFound : Code::kIo,
-                from + ": cannot rename it to " + to + ": " + error.message());
+  std::filesystem::create_hard_link(from.path, to, error);
+  if (error && !from.behind_link) std::filesystem::rename(from.path, to, error);
+  if (error) throw Error(Code::kIo, from.path + ": cannot rename it to " + to + ": " + error.message());
 }
 
 void remove_part(const std::string& part) {
@@ -108,55 +137,97 @@ std::vector<std::string> existing(std::span<const std::string> parts, bool allow
   return found;
 }
 
-}  // namespace
+bool is_same_prefix(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return a == b || (std::filesystem::path(a).filename() == std::filesystem::path(b).filename() &&
+                    std::filesystem::equivalent(bundle_folder(a), bundle_folder(b), ignored));
+}
 
-void merge_bundles(std::span<const std::string> parts, const std::string& prefix, const BundleMergeOptions& options) {
-  const std::vector<std::string> found = existing(parts, options.allow_missing_files);
-  Merged merged;
-  for (const std::string& part : found) merged.add(part, prefix);
-  if (std::find(found.begin(), found.end(), prefix) != found.end())
-    throw Error(Code::kInvalidArgument, prefix + ": is one of the parts, and what they are to become");
-  make_directories(bundle_folder(prefix));
+// Whether the files, in their order, are already those of the checkpoint at the prefix: a merge was stopped while it removed the parts.
+bool is_in_place(const std::vector<DataFile>& files, const std::string& prefix) {
+  if (files.empty() || !file_exists(bundle_index_path(prefix))) return false;
+  const auto index = try_call([&] { return read_index(File::open(bundle_index_path(prefix))); });
+  if (!index.ok()) return false;
+  const auto shards = static_cast<std::uint64_t>(index.value().header.shards);
+  std::size_t at = 0;
+  for (std::uint64_t i = 0; i < shards && at < files.size(); ++i) {
+    const std::string data = bundle_data_path(prefix, i, shards);
+    if (!file_exists(data)) return false;
+    std::error_code ignored;
+    if (std::filesystem::equivalent(files[at].path, data, ignored)) ++at;
+  }
+  return at == files.size();
+}
 
-  const std::size_t shards = merged.data().size();
-  AtomicFile index(bundle_index_path(prefix));
-  merged.write(index);
-  index.finish();
-  std::vector<std::string> made;
+// The parts, and those of their folders that are to be removed, too.
+void remove_parts(const std::vector<std::string>& parts, const std::string& prefix, bool delete_old_dirs) {
+  for (const std::string& part : parts) remove_part(part);
+  if (!delete_old_dirs) return;
+  for (const std::string& part : parts) {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(bundle_folder(part), bundle_folder(prefix), ignored))
+      std::filesystem::remove(bundle_folder(part), ignored);  // if empty
+  }
+}
+
+// Gives the data files their new names, and then the index its own. If that fails the parts are as they were.
+void place(const std::vector<DataFile>& files, const std::vector<std::string>& targets, const std::string& prefix, AtomicFile& index) {
+  std::size_t made = 0;
   try {
-    std::vector<std::string> targets;
-    for (std::size_t i = 0; i < shards; ++i) targets.push_back(bundle_data_path(prefix, i, shards));
     // No index ever names files of two checkpoints.
     if (std::any_of(targets.begin(), targets.end(), file_exists)) {
       remove_part(prefix);
       sync_path(bundle_folder(prefix));
     }
-    for (std::size_t i = 0; i < shards; ++i) {
-      link_to(merged.data()[i], targets[i]);
-      made.push_back(targets[i]);
-    }
+    for (; made < files.size(); ++made) link_to(files[made], targets[made]);
     sync_path(bundle_folder(prefix));
-    index.commit();
+    index.commit(Durability::kUnsynced);
   } catch (const Error&) {
-    for (std::size_t i = 0; i < made.size(); ++i)
-      (void)try_call([&] {
-        if (!file_exists(merged.data()[i])) std::filesystem::rename(made[i], merged.data()[i]);
-        return remove_tree(made[i]), true;
-      });
+    for (std::size_t i = 0; i < made; ++i) {
+      std::error_code ignored;
+      if (!file_exists(files[i].path)) std::filesystem::rename(targets[i], files[i].path, ignored);
+      if (!ignored) std::filesystem::remove(targets[i], ignored);
+    }
     throw;
   }
-  in([&] { return prefix + ": is in place, but not all of its parts are removed"; },
-     [&] {
-       for (const std::string& old : bundle_data_files(prefix))
-         if (std::find(made.begin(), made.end(), old) == made.end()) remove_tree(old);
-       for (const std::string& part : found) remove_part(part);
-       if (!options.delete_old_dirs) return;
-       for (const std::string& part : found) {
-         std::error_code ignored;
-         if (absolute_path(bundle_folder(part)) != absolute_path(bundle_folder(prefix)))
-           std::filesystem::remove(bundle_folder(part), ignored);  // if empty
-       }
-     });
+}
+
+}  // namespace
+
+void merge_bundles(std::span<const std::string> parts, const std::string& prefix, const BundleMergeOptions& options) {
+  check_bundle_prefix(prefix);
+  const std::vector<std::string> found = existing(parts, options.allow_missing_files);
+  const auto is_target = [&](const std::string& part) { return is_same_prefix(part, prefix); };
+  if (std::any_of(found.begin(), found.end(), is_target))
+    throw Error(Code::kInvalidArgument, prefix + ": is one of the parts, and what they are to become");
+  Merged merged;
+  for (const std::string& part : found) merged.add(part, prefix);
+
+  const std::vector<DataFile> files = resolve(merged.data());
+  const auto in_place = [&] { return prefix + ": is in place, but not all of its parts are removed"; };
+  if (is_in_place(files, prefix)) return in(in_place, [&] { remove_parts(found, prefix, options.delete_old_dirs); });
+
+  make_directories(bundle_folder(prefix));
+  std::vector<std::string> targets;
+  for (std::size_t i = 0; i < files.size(); ++i) targets.push_back(bundle_data_path(prefix, i, files.size()));
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(bundle_folder(prefix), error) / std::filesystem::path(prefix).filename();
+  if (error) throw Error(Code::kIo, prefix + ": cannot find out where it is: " + error.message());
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (prefix_of_data(files[i].path) == real)
+      throw Error(Code::kInvalidArgument, merged.data()[i] + ": is a link to a file of " + prefix + ", which is to be replaced");
+
+  AtomicFile index(bundle_index_path(prefix));
+  merged.write(index);
+  index.finish();
+  in([&] { return "the parts together"; }, [&] { read_index(File::open(index.temporary_path())); });
+  place(files, targets, prefix, index);
+  sync_parent(bundle_index_path(prefix));
+  in(in_place, [&] {
+    for (const std::string& old : bundle_data_files(prefix))
+      if (std::find(targets.begin(), targets.end(), old) == targets.end()) remove_tree(old);
+    remove_parts(found, prefix, options.delete_old_dirs);
+  });
 }
 
 }  // namespace cairn

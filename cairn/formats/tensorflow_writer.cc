@@ -1,5 +1,6 @@
 // tensorflow_writer.cc -- sources to a plan: types, the object graph, which file gets what; then the bundle, and the folder's latest.
 #include <cairn/base/box.h>
+#include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_index.h>
 #include <cairn/formats/bundle_writer.h>
 #include <cairn/formats/checkpoint_state.h>
@@ -109,8 +110,7 @@ BundlePlan plan_files(const std::vector<TensorFlowSource>& sources, const Shardi
 std::string folder_of(const std::string& prefix) { return prefix.substr(0, prefix.rfind('/') + 1); }
 
 void check_prefix(const std::string& prefix, const TensorFlowWriteOptions& options) {
-  if (folder_of(prefix).size() == prefix.size())
-    throw Error(Code::kInvalidArgument, "'" + prefix + "' names a folder; expected the prefix of the files, as in 'folder/ckpt'");
+  check_bundle_prefix(prefix);
   if (options.like != Like::kSave) return;
   const auto state = read_checkpoint_state(folder_of(prefix) + std::string(kCheckpointStateFile));
   if (!state.ok() && state.error().code() != Code::kNotFound)
