@@ -63,7 +63,8 @@ enum class TreeNotes : std::uint8_t {
   kShardings,  // below each array that was sharded: how, and which device held what
 };
 
-// The pytree, drawn with box characters: one line a node, and its notes.
+// The pytree, drawn with box characters: one line a node, and its notes. Of a checkpoint that knows its program's objects, those; if
+// they cannot be read the first line says why, and the keys are drawn.
 std::string draw_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlain, TreeNotes notes = TreeNotes::kNone);
 
 // A stored sharding in one line: "NamedSharding(x=4,y=2; P('x', None))", "SingleDeviceSharding(cpu:0)"; "" for none; the text

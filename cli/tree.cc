@@ -27,6 +27,11 @@ void setup_tree(CLI::App& app, int& status) {
     const Paint paint = stdout_style().reset.empty() ? Paint::kPlain : Paint::kAnsi;
     out().write(draw_tree(*checkpoint, paint, options->sharding ? TreeNotes::kShardings : TreeNotes::kNone));
     status = status_of(*checkpoint);
+    const auto objects = try_call([&] { return checkpoint->objects(); });
+    if (status != kGood || objects.ok()) return;
+    out().flush();
+    complain(objects.error().message());
+    status = kFailure;
   });
 }
 

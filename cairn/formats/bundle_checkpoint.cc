@@ -41,6 +41,10 @@ BundleCheckpoint::BundleCheckpoint(const OpenOptions& options, CheckpointInfo in
       maps_(files_) {
   if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
   tensors_.reserve(contents.leaves.size());
+  ranges_.reserve(contents.leaves.size());
+  tensor_of_.reserve(contents.leaves.size());
+  boxes_.reserve(contents.leaves.size());
+  arrays_.reserve(contents.leaves.size());
   for (BundleLeaf& leaf : contents.leaves) {
     const auto begin = static_cast<std::uint32_t>(arrays_.size());
     for (BundleStored& stored : leaf.stored) {

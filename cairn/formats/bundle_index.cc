@@ -143,17 +143,36 @@ Box box_of(const TensorSlice& slice, const Shape& shape) {
   return box;
 }
 
-// Throws if two of them share an element. Those of a dimension are looked at in the order in which they begin.
+// The axis along which most of the boxes begin elsewhere; all are of this rank, which is not 0.
+std::size_t longest_cut(const std::vector<const Box*>& boxes, std::size_t rank) {
+  std::size_t axis = 0, most = 0;
+  std::vector<std::int64_t> begins(boxes.size());
+  for (std::size_t d = 0; d < rank; ++d) {
+    std::transform(boxes.begin(), boxes.end(), begins.begin(), [&](const Box* box) { return box->origin[d]; });
+    std::sort(begins.begin(), begins.end());
+    const auto distinct = static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
+    if (distinct > most) axis = d, most = distinct;
+  }
+  return axis;
+}
+
+// Throws if two of them share an element. They are looked at in the order in which they begin along the axis that tells most of them
+// apart, each beside those only that it begins within.
 void check_disjoint(const std::vector<BundlePart>& parts) {
   std::vector<const Box*> boxes;
   boxes.reserve(parts.size());
   for (const BundlePart& part : parts) boxes.push_back(&part.box);
-  std::sort(boxes.begin(), boxes.end(), [](const Box* a, const Box* b) { return a->origin < b->origin; });
+  const auto overlap = [](const Box& a, const Box& b) { damaged("its slices " + box_text(a) + " and " + box_text(b) + " overlap"); };
+  const std::size_t rank = boxes.front()->rank();
+  if (rank == 0 && boxes.size() > 1) overlap(*boxes[0], *boxes[1]);
+  if (rank == 0 || boxes.size() == 1) return;
+  const std::size_t axis = longest_cut(boxes, rank);
+  std::sort(boxes.begin(), boxes.end(), [&](const Box* a, const Box* b) { return a->origin[axis] < b->origin[axis]; });
   std::vector<const Box*> open;  // that may reach the next one
   for (const Box* box : boxes) {
-    std::erase_if(open, [&](const Box* before) { return before->rank() > 0 && before->origin[0] + before->shape[0] <= box->origin[0]; });
+    std::erase_if(open, [&](const Box* before) { return before->origin[axis] + before->shape[axis] <= box->origin[axis]; });
     for (const Box* before : open)
-      if (intersect(*before, *box) || box->rank() == 0) damaged("its slices " + box_text(*before) + " and " + box_text(*box) + " overlap");
+      if (intersect(*before, *box)) overlap(*before, *box);
     open.push_back(box);
   }
 }
@@ -352,21 +371,27 @@ BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
   if (!has_header) damaged("there is no header");
   check_version(index.header);
 
+  // Slices have entries of their own, which come first: what is in slices is put together before it is known what is a tensor.
   std::vector<const BundleEntry*> used;
+  std::vector<std::vector<BundlePart>> sliced;
   for (const auto& [key, entry] : entries) {
     const std::string& name = key;
     const BundleEntry& of = entry;
     in([&] { return "tensor '" + name + "'"; },
        [&] {
          if (of.slices.empty()) return check_bytes(of, index.header);
-         index.tensors.push_back({name, of, parts_of(name, of, entries, used)});
+         sliced.push_back(parts_of(name, of, entries, used));
        });
   }
   std::sort(used.begin(), used.end());
   if (std::adjacent_find(used.begin(), used.end()) != used.end()) damaged("a slice is one of two tensors");
-  for (auto& [key, entry] : entries)
-    if (entry.slices.empty() && !std::binary_search(used.begin(), used.end(), &entry)) index.tensors.push_back({key, std::move(entry), {}});
-  std::sort(index.tensors.begin(), index.tensors.end(), [](const BundleTensor& a, const BundleTensor& b) { return a.name < b.name; });
+  index.tensors.reserve(entries.size() - used.size());
+  auto parts = sliced.begin();
+  for (auto& [key, entry] : entries) {
+    if (std::binary_search(used.begin(), used.end(), &entry)) continue;
+    const bool is_sliced = !entry.slices.empty();
+    index.tensors.push_back({std::move(key), std::move(entry), is_sliced ? std::move(*parts++) : std::vector<BundlePart>()});
+  }
   return index;
 }
 

@@ -98,9 +98,9 @@ void describe(const BundleTensor& tensor, TensorInfo& info) {
   if (tensor.entry.dtype == kBundleVariant) info.error = "elements of type variant, which are TensorFlow's own, cannot be read";
 }
 
+// The name is left to be moved into it.
 BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFiles& data) {
   BundleLeaf leaf;
-  leaf.info.name = tensor.name;
   describe(tensor, leaf.info);
   std::string error;
   const auto add = [&](Box box, const BundleEntry& entry) {
@@ -146,20 +146,24 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
                                      "a 'checkpoint' file, its folder, or a SavedModel's");
   const std::string index_path = bundle_index_path(place->prefix);
   const File index_file = File::open(index_path);
-  const BundleIndex index = in(
-      [&] { return index_path; },
-      [&] {
-        return read_bundle_index(index_file.size(), [&](std::uint64_t offset, MutableByteView out) { index_file.read_into(offset, out); });
-      });
+  BundleIndex index = in([&] { return index_path; },
+                         [&] {
+                           return read_bundle_index(index_file.size(),
+                                                    [&](std::uint64_t offset, MutableByteView out) { index_file.read_into(offset, out); });
+                         });
   BundleCheckpoint::Contents contents;
   contents.big_endian = index.header.big_endian;
   DataFiles data(place->prefix, index.header.shards);
-  std::vector<std::string_view> keys;
-  for (const BundleTensor& tensor : index.tensors) {
-    contents.leaves.push_back(make_leaf(tensor, index.header, data));
-    note_gaps(tensor, contents.leaves.back().info, index_path, contents.notes);
-    keys.push_back(tensor.name);
+  contents.leaves.reserve(index.tensors.size());
+  for (BundleTensor& tensor : index.tensors) {
+    BundleLeaf& leaf = contents.leaves.emplace_back(make_leaf(tensor, index.header, data));
+    note_gaps(tensor, leaf.info, index_path, contents.notes);
+    leaf.info.name = std::move(tensor.name);
   }
+  index.tensors = {};
+  std::vector<std::string_view> keys;
+  keys.reserve(contents.leaves.size());
+  for (const BundleLeaf& leaf : contents.leaves) keys.push_back(leaf.info.name);
   std::vector<KeyPath> paths = bundle_paths(keys);
   for (std::size_t i = 0; i < paths.size(); ++i) contents.leaves[i].info.path = std::move(paths[i]);
   contents.files = data.take();

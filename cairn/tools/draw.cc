@@ -60,12 +60,15 @@ std::string notes_text(const TensorInfo& t, const std::string& prefix, const Pal
   return out;
 }
 
-// Of the program's objects, where the format knows them; else of the paths.
+// Of the program's objects, where the format knows them and they can be read; else of the paths.
 std::vector<DrawnNode> nodes_of(const Checkpoint& checkpoint) {
-  if (const auto objects = checkpoint.objects(); !objects.empty()) return object_nodes(checkpoint, objects);
+  const auto objects = try_call([&] { return checkpoint.objects(); });
+  if (objects.ok() && !objects.value().empty()) return object_nodes(checkpoint, objects.value());
   Arena arena;
   for (const auto& tensor : checkpoint.tensors()) arena.add(tensor);
-  return arena.take();
+  std::vector<DrawnNode> nodes = arena.take();
+  if (!objects.ok()) nodes[0].text = "(by their keys: the program's objects cannot be read: " + objects.error().message() + ")";
+  return nodes;
 }
 
 }  // namespace

@@ -118,6 +118,25 @@ TEST(BundleReader, KnowsTheProgramsObjects) {
   EXPECT_THAT(tree, HasSubstr("save_counter  int64 ()"));
 }
 
+TEST(BundleReader, DrawsTheKeysWhereTheObjectsAreDamaged) {
+  const testing::TempDir dir;
+  const auto copied = [&](const std::string& name) {
+    fs::copy_file(kFolder + "/" + name, dir.path() + "/" + name);
+    return dir.path() + "/" + name;
+  };
+  copied("objects-1.index");
+  const std::string data = copied("objects-1.data-00000-of-00001");
+  Bytes bytes = read_file(data);
+  const ByteView name = as_bytes("layer1");
+  const auto at = std::search(bytes.begin(), bytes.end(), name.begin(), name.end());
+  ASSERT_NE(at, bytes.end());
+  *at ^= std::byte{1};
+  testing::put_file(data, as_text(bytes));
+  const std::string tree = draw_tree(*open(dir.path() + "/objects-1"), Paint::kPlain);
+  EXPECT_THAT(tree, HasSubstr("the program's objects cannot be read: _CHECKPOINTABLE_OBJECT_GRAPH: "));
+  EXPECT_THAT(tree, HasSubstr("save_counter  int64 ()"));
+}
+
 TEST(BundleReader, FindsTensorsByEveryNameTheyHave) {
   const auto checkpoint = open(kFolder);
   const std::size_t kernel = checkpoint->index("model/layer1/kernel/.ATTRIBUTES/VARIABLE_VALUE");
