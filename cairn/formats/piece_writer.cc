@@ -1,10 +1,12 @@
 // piece_writer.cc -- cuts tensors into batches that fill a buffer, and overlaps fetching with writing.
+#include <cairn/base/direct_writer.h>
 #include <cairn/base/executor.h>
 #include <cairn/formats/piece_writer.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kUsualBuffer = std::uint64_t{64} << 20U;  // more only where a tensor's cut asks for it
 constexpr std::uint64_t kWriteRun = std::uint64_t{4} << 20U;      // bytes that one thread writes at a time
+constexpr std::uint64_t kMuch = std::uint64_t{16} << 20U;         // bytes of a file that are worth going past the page cache
 
 // The smallest run that may be fetched or written alone.
 std::uint64_t grain(const Placement& p) { return p.packed ? 2 : p.element_size; }
@@ -29,20 +32,23 @@ struct Batch {
   std::vector<Piece> pieces;
 };
 
-std::uint64_t buffer_size(std::span<const Placement> placements, std::uint64_t memory) {
-  std::uint64_t total = 0, wanted = kUsualBuffer, least = 0;
-  for (const auto& p : placements) {
-    total += padded_size(p.nbytes);
-    wanted = std::max(wanted, std::min(padded_size(p.cut), padded_size(p.nbytes)));
-    least = std::max(least, padded_size(grain(p)));
-  }
-  return std::max(std::min({memory / 2 / kArrayAlignment * kArrayAlignment, wanted, total}), least);
-}
+// Where in the file the piece goes that has the tensor's byte `offset`, as fetched, first.
+std::uint64_t place(const Placement& p, std::uint64_t offset) { return p.offset + (p.packed ? offset / 2 : offset); }
 
-// Deals out the placements, one buffer at a time.
+// Deals out the placements, one buffer at a time. In a buffer, what is to be written lies as it will lie in the file: behind each other
+// what is so there, and each piece as far behind the beginning of a block as there.
 class Cutter {
  public:
-  Cutter(std::span<const Placement> placements, std::uint64_t capacity) : placements_(placements), capacity_(capacity) {}
+  Cutter(std::span<const Placement> placements, std::uint64_t memory) : placements_(placements) {
+    std::uint64_t total = 0, wanted = kUsualBuffer, least = 0;
+    for (const auto& p : placements) {
+      total += padded_size(p.nbytes) + kBlock;
+      wanted = std::max(wanted, std::min(p.cut, p.nbytes) + kBlock);
+      least = std::max(least, grain(p) + kBlock);
+    }
+    capacity_ = std::max(std::min({memory / 2 / kBlock * kBlock, wanted, total}), least);
+  }
+  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
 
   // Fills `batch` with the pieces that come next; none are left if it comes out empty.
   void next(Batch& batch) {
@@ -50,10 +56,14 @@ class Cutter {
     std::uint64_t used = 0;
     while (at_ < placements_.size()) {
       const Placement& p = placements_[at_];
-      const std::uint64_t length = take(p, capacity_ - used);
+      const std::uint64_t start = used == 0 ? lead(p) : follows(p, used) ? used : (used + kBlock - 1) / kBlock * kBlock + lead(p);
+      const std::uint64_t length = start < capacity_ ? take(p, capacity_ - start) : 0;
       if (length == 0 && offset_ < p.nbytes) return;
-      if (length > 0) batch.pieces.push_back({at_, offset_, {batch.buffer.data() + used, length}});
-      used += padded_size(length);
+      if (length > 0) {
+        batch.pieces.push_back({at_, offset_, {batch.buffer.data() + start, length}});
+        used = start + length;
+        end_in_file_ = place(p, offset_ + length);
+      }
       offset_ += length;
       if (offset_ < p.nbytes) return;
       ++at_;
@@ -62,13 +72,26 @@ class Cutter {
   }
 
  private:
+  static constexpr std::uint64_t kBlock = DirectWriter::kBlock;
+
+  // Elements must not lie askew in memory, as they may in the file.
+  [[nodiscard]] std::uint64_t lead(const Placement& p) const {
+    const std::uint64_t lead = place(p, offset_) % kBlock;
+    return p.packed || lead % p.element_size != 0 ? 0 : lead;
+  }
+  // Whether the next piece may lie at byte `used` of the buffer, where the one before ends.
+  [[nodiscard]] bool follows(const Placement& p, std::uint64_t used) const {
+    const bool in_file = at_ > 0 && placements_[at_ - 1].file == p.file && place(p, offset_) == end_in_file_;
+    return in_file && !p.packed && !placements_[at_ - 1].packed && used % p.element_size == 0;
+  }
+
   // How much of what is left of `p` goes into `space` bytes: all, or whole cuts, or whole elements if not even one cut
   // would fit an empty buffer; 0 to wait for an empty buffer.
   std::uint64_t take(const Placement& p, std::uint64_t space) const {
-    const std::uint64_t left = p.nbytes - offset_;
+    const std::uint64_t left = p.nbytes - offset_, most = capacity_ - lead(p);
     if (left <= space) return left;
-    if (left <= capacity_ && space < capacity_) return 0;
-    const bool cuttable = p.cut > 0 && p.cut % grain(p) == 0 && p.cut <= capacity_;
+    if (left <= most && space < most) return 0;
+    const bool cuttable = p.cut > 0 && p.cut % grain(p) == 0 && p.cut <= most;
     const std::uint64_t unit = cuttable ? p.cut : grain(p);
     const std::uint64_t start = p.begin + offset_;
     const std::uint64_t end = (start + space) / unit * unit;  // pieces end at multiples of the unit
@@ -76,20 +99,25 @@ class Cutter {
   }
 
   std::span<const Placement> placements_;
-  std::uint64_t capacity_;
+  std::uint64_t capacity_ = 0;
   std::size_t at_ = 0;
-  std::uint64_t offset_ = 0;  // in placement at_
+  std::uint64_t offset_ = 0;       // in placement at_
+  std::uint64_t end_in_file_ = 0;  // of the piece before
 };
 
 class PieceWriter {
  public:
   PieceWriter(std::span<const Placement> placements, const FetchFn& fetch, const PieceWriterOptions& options)
-      : placements_(placements),
-        fetch_(fetch),
-        options_(options),
-        capacity_(buffer_size(placements, options.memory)),
-        cutter_(placements, capacity_) {
-    for (const auto& p : placements) total_ += p.nbytes;
+      : placements_(placements), fetch_(fetch), options_(options), cutter_(placements, options.memory) {
+    std::map<AtomicFile*, std::pair<std::uint64_t, std::uint64_t>> sizes;  // bytes here, and where the last one ends
+    for (const auto& p : placements) {
+      total_ += p.nbytes;
+      auto& [bytes, end] = sizes[p.file];
+      bytes += p.nbytes;
+      end = std::max(end, place(p, p.nbytes));
+    }
+    for (const auto& [file, size] : sizes)
+      if (size.first >= kMuch) direct_.try_emplace(file, *file, size.second);
   }
 
   void run() {
@@ -109,7 +137,7 @@ class PieceWriter {
 
  private:
   void fill(Batch& batch) {
-    if (batch.buffer.size() == 0) batch.buffer = Buffer(capacity_);
+    if (batch.buffer.size() == 0) batch.buffer = Buffer(cutter_.capacity());
     cutter_.next(batch);
     if (batch.pieces.empty()) return;
     std::vector<TensorPiece> wanted;
@@ -121,13 +149,30 @@ class PieceWriter {
     fetch_(wanted);
   }
 
-  // Large pieces are written by several threads, small ones in runs.
-  void write(const Batch& batch) {
+  // Large pieces are cut where a run would end in the file, so that blocks stay whole.
+  [[nodiscard]] std::vector<Piece> cut(const Batch& batch) const {
     std::vector<Piece> parts;
-    for (const auto& piece : batch.pieces)
-      for (std::uint64_t at = 0; at < piece.bytes.size(); at += kWriteRun)
-        parts.push_back(
-            {piece.placement, piece.offset + at, piece.bytes.subspan(at, std::min<std::uint64_t>(kWriteRun, piece.bytes.size() - at))});
+    for (const auto& piece : batch.pieces) {
+      const Placement& p = placements_[piece.placement];
+      for (std::uint64_t at = 0; at < piece.bytes.size();) {
+        const std::uint64_t first = kWriteRun - (p.packed ? 0 : place(p, piece.offset + at) % kWriteRun);
+        const std::uint64_t length = std::min<std::uint64_t>(first, piece.bytes.size() - at);
+        parts.push_back({piece.placement, piece.offset + at, piece.bytes.subspan(at, length)});
+        at += length;
+      }
+    }
+    return parts;
+  }
+
+  [[nodiscard]] bool joins(const Piece& before, const Piece& next) const {
+    const Placement &p = placements_[before.placement], &q = placements_[next.placement];
+    return p.file == q.file && !p.packed && !q.packed && before.bytes.data() + before.bytes.size() == next.bytes.data() &&
+           place(p, before.offset) + before.bytes.size() == place(q, next.offset);
+  }
+
+  void write(const Batch& batch) {
+    const std::vector<Piece> parts = cut(batch);
+    // Jobs of about a run each: large parts one by one, small ones many together.
     std::vector<std::size_t> ends;
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -136,30 +181,46 @@ class PieceWriter {
       ends.push_back(i + 1);
       bytes = 0;
     }
-    default_executor().for_each(ends.size(), [&](std::size_t run) {
-      for (std::size_t i = run == 0 ? 0 : ends[run - 1]; i < ends[run]; ++i) write_part(parts[i]);
+    default_executor().for_each(ends.size(), [&](std::size_t job) {
+      for (std::size_t i = job == 0 ? 0 : ends[job - 1]; i < ends[job];) {
+        std::size_t next = i + 1;
+        while (next < ends[job] && joins(parts[next - 1], parts[next])) ++next;
+        write_run(std::span(parts).subspan(i, next - i));
+        i = next;
+      }
     });
   }
 
-  void write_part(const Piece& part) {
-    const Placement& p = placements_[part.placement];
-    ByteView bytes = part.bytes;
-    if (p.packed) {
-      for (std::size_t i = 0; i < part.bytes.size() / 2; ++i)
-        part.bytes[i] = (part.bytes[2 * i] & std::byte{15}) | (part.bytes[2 * i + 1] << 4);
-      bytes = bytes.first(bytes.size() / 2);
+  void write_run(std::span<const Piece> parts) {
+    const Placement& p = placements_[parts.front().placement];
+    ByteView all(parts.front().bytes.data(), 0);
+    std::uint64_t fetched = 0;
+    for (const Piece& part : parts) {
+      const ByteView bytes = placements_[part.placement].packed ? pack(part.bytes) : ByteView(part.bytes);
+      if (options_.observe) options_.observe(part.placement, part.offset, bytes);
+      all = {all.data(), all.size() + bytes.size()};
+      fetched += part.bytes.size();
     }
-    if (options_.observe) options_.observe(part.placement, part.offset, bytes);
-    p.file->write_at(p.offset + (p.packed ? part.offset / 2 : part.offset), bytes);
-    const std::uint64_t done = done_.fetch_add(part.bytes.size()) + part.bytes.size();
+    const std::uint64_t offset = place(p, parts.front().offset);
+    if (const auto direct = direct_.find(p.file); direct != direct_.end())
+      direct->second.write_at(offset, all);
+    else
+      p.file->write_at(offset, all);
+    const std::uint64_t done = done_.fetch_add(fetched) + fetched;
     if (options_.progress) options_.progress(done, total_);
+  }
+
+  // In place: two elements a byte.
+  static ByteView pack(MutableByteView bytes) {
+    for (std::size_t i = 0; i < bytes.size() / 2; ++i) bytes[i] = (bytes[2 * i] & std::byte{15}) | (bytes[2 * i + 1] << 4);
+    return ByteView(bytes).first(bytes.size() / 2);
   }
 
   std::span<const Placement> placements_;
   const FetchFn& fetch_;
   const PieceWriterOptions& options_;
-  std::uint64_t capacity_;
   Cutter cutter_;
+  std::map<AtomicFile*, DirectWriter> direct_;  // of large files
   std::uint64_t total_ = 0;
   std::atomic<std::uint64_t> done_{0};
 };
