@@ -75,7 +75,7 @@ std::vector<std::string> write_safetensors(const std::string& path, std::vector<
 // ---- npy and npz ----
 // An archive of .npy files as numpy.savez and savez_compressed write it, or one .npy file, whose array gets the file's name. Arrays
 // of any NumPy type but objects and structures. Stored members are read in place, in parallel; deflated ones from the front, in
-// bounded memory. The archive's CRC-32 is checked where an array is read whole, and by verify; a view is not checked.
+// bounded memory. The archive's CRC-32 of an array is checked before anything of it is handed out.
 std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions& options = {});
 std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions& options = {});
 struct NpzWriteOptions {

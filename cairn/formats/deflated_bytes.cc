@@ -42,14 +42,17 @@ void DeflatedReader::skip_to(std::uint64_t position) {
   while (position_ < position) read(MutableByteView(skipped).first(std::min<std::uint64_t>(skipped.size(), position - position_)));
 }
 
+std::unique_ptr<DeflatedReader> DeflatedBytes::from_the_front(const std::vector<File>& files) const {
+  return std::make_unique<DeflatedReader>(
+      member_, [file = files.data()](std::uint64_t offset, MutableByteView out) { file->read_into(offset, out); });
+}
+
 std::unique_ptr<DeflatedReader> DeflatedBytes::take(const std::vector<File>& files, std::uint64_t position) const {
   const std::lock_guard lock(mutex_);
   auto best = idle_.end();
   for (auto at = idle_.begin(); at != idle_.end(); ++at)
     if ((*at)->position() <= position && (best == idle_.end() || (*at)->position() > (*best)->position())) best = at;
-  if (best == idle_.end())
-    return std::make_unique<DeflatedReader>(
-        member_, [file = files.data()](std::uint64_t offset, MutableByteView out) { file->read_into(offset, out); });
+  if (best == idle_.end()) return from_the_front(files);
   auto reader = std::move(*best);
   idle_.erase(best);
   return reader;
@@ -60,10 +63,20 @@ void DeflatedBytes::read(const std::vector<File>& files, std::uint64_t offset, M
   auto reader = take(files, position);
   reader->skip_to(position);
   reader->read(out);
-  if (reader->position() == member_.size) return;
+  if (reader->position() == member_.size) {
+    sound_ = true;
+    return;
+  }
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(reader));
   if (idle_.size() > kMostIdle) idle_.erase(idle_.begin());
+}
+
+void DeflatedBytes::check_whole(const std::vector<File>& files) const {
+  if (sound_) return;
+  const auto reader = from_the_front(files);
+  reader->skip_to(member_.size);
+  sound_ = true;
 }
 
 }  // namespace cairn

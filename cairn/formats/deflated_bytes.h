@@ -5,6 +5,7 @@
 #include <cairn/formats/raw_read.h>
 #include <cairn/formats/zip_directory.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -35,13 +36,16 @@ class DeflatedBytes final : public SequentialBytes {
  public:
   DeflatedBytes(const ZipMember& member, std::uint64_t array_offset) : member_(member), array_offset_(array_offset) {}
   void read(const std::vector<File>& files, std::uint64_t offset, MutableByteView out) const override;
+  void check_whole(const std::vector<File>& files) const override;
 
  private:
+  [[nodiscard]] std::unique_ptr<DeflatedReader> from_the_front(const std::vector<File>& files) const;
   // The one that is least far before the position; a new one if there is none.
   std::unique_ptr<DeflatedReader> take(const std::vector<File>& files, std::uint64_t position) const;
 
   ZipMember member_;
   std::uint64_t array_offset_;
+  mutable std::atomic<bool> sound_{false};  // it has been decoded to its end
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<DeflatedReader>> idle_;  // between calls; the last one was used last
 };

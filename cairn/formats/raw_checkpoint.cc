@@ -55,6 +55,7 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
     arrays_.push_back(std::move(leaf.array));
     if (!leaf.unreadable.empty()) tensors_.back().error = std::move(leaf.unreadable);
   }
+  sound_ = std::make_unique<std::atomic<bool>[]>(arrays_.size());
 }
 
 const TensorInfo& RawCheckpoint::tensor(std::size_t index) const {
@@ -68,6 +69,7 @@ void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn
   std::deque<Transposed> transposed;
   std::deque<RawSums> sums;
   std::vector<Unfinished> unfinished;
+  std::vector<std::size_t> in_part;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const ReadRequest& request = requests[i];
     const TensorInfo& info = tensor(request.tensor);
@@ -77,11 +79,28 @@ void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn
     RawRead& read =
         reads.emplace_back(RawRead{.array = &array, .name = info.name, .shape = info.shape, .box = &request.box, .out = &request.out});
     if (array.fortran) transposed.emplace_back(info, request).use_in(read);
-    if (array.checksum && request.box.shape == info.shape) read.sums = &sums.emplace_back();
+    if (request.box.shape != info.shape && !request.box.empty())
+      in_part.push_back(request.tensor);
+    else if (array.checksum && !sound_[request.tensor])
+      read.sums = &sums.emplace_back();
     if (read.sums != nullptr || array.big_endian || array.stream) unfinished.push_back({i, read.sums});
   }
+  std::sort(in_part.begin(), in_part.end());
+  in_part.erase(std::unique(in_part.begin(), in_part.end()), in_part.end());
+  executor().for_each(in_part.size(), [&](std::size_t i) { check_whole(in_part[i]); });
   read_raw({.files = &files_, .executor = &executor(), .memory = memory_}, reads, progress);
   executor().for_each(unfinished.size(), [&](std::size_t i) { finish_read(requests[unfinished[i].request], unfinished[i].sums); });
+}
+
+void RawCheckpoint::check_whole(std::size_t index) const {
+  const RawArray& array = arrays_[index];
+  in([&] { return tensors_[index].name; },
+     [&] {
+       if (array.stream) array.stream->check_whole(files_);
+       if (!array.checksum || sound_[index]) return;
+       check_checksum(array, checksum_of(executor(), files_, array));
+       sound_[index] = true;
+     });
 }
 
 void RawCheckpoint::finish_read(const ReadRequest& request, const RawSums* sums) const {
@@ -92,6 +111,7 @@ void RawCheckpoint::finish_read(const ReadRequest& request, const RawSums* sums)
        [&] {
          const auto crc = sums->of_all(*array.checksum->kind, info.nbytes);
          check_checksum(array, crc ? *crc : checksum_of(executor(), files_, array));
+         sound_[request.tensor] = true;
        });
   // Nothing to be read is checked, too.
   if (array.stream && info.nbytes == 0) in([&] { return info.name; }, [&] { array.stream->read(files_, 0, {}); });
@@ -114,7 +134,9 @@ std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {
   const RawArray& array = arrays_[index];
   if (!info.is_array() || !info.error.empty()) return std::nullopt;
   if (array.packed || array.fortran || array.big_endian || array.runs.size() != 1) return std::nullopt;
-  return maps_.view(info, array.runs.front());
+  auto view = maps_.view(info, array.runs.front());
+  if (view) check_whole(index);
+  return view;
 }
 
 VerifyPart RawCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const { return verify_raw(contents(), share, progress); }

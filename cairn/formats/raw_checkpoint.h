@@ -6,6 +6,7 @@
 #include <cairn/formats/raw_view.h>
 #include <cairn/reader.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +32,10 @@ class RawCheckpoint final : public Checkpoint {
   RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents);
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  // Of an array with a checksum that is read whole it is taken on the way; of one that is read in part the whole is read once before.
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
   [[nodiscard]] std::string read_string(std::size_t index) const override;
+  // Reads what it shows once, if it has a checksum.
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] Tree structure() const override { return structure_ ? *structure_ : Checkpoint::structure(); }
   // Every byte is read; arrays without a checksum are listed as unprotected.
@@ -42,6 +45,8 @@ class RawCheckpoint final : public Checkpoint {
  private:
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
   [[nodiscard]] RawContents contents() const;
+  // Throws data_loss if the array's checksum does not fit, unless it has been seen that it does; nothing for one without.
+  void check_whole(std::size_t index) const;
   // What comes behind the reading of stored bytes: checksums of arrays that are read whole, then byte order.
   void finish_read(const ReadRequest& request, const RawSums* sums) const;
   [[nodiscard]] Executor& executor() const { return own_executor_ ? *own_executor_ : default_executor(); }
@@ -51,7 +56,8 @@ class RawCheckpoint final : public Checkpoint {
   std::vector<File> files_;
   std::optional<Tree> structure_;
   std::vector<TensorInfo> tensors_;
-  std::vector<RawArray> arrays_;  // beside tensors_
+  std::vector<RawArray> arrays_;                // beside tensors_
+  std::unique_ptr<std::atomic<bool>[]> sound_;  // beside tensors_: its checksum has been seen to fit
   std::uint64_t memory_;
   std::unique_ptr<Executor> own_executor_;
   RawMaps maps_;  // of files_

@@ -36,6 +36,9 @@ class SequentialBytes {
   virtual ~SequentialBytes() = default;
   // The array's bytes from `offset` on. Throws data_loss for damage, with the last byte also if a checksum of them all does not fit.
   virtual void read(const std::vector<File>& files, std::uint64_t offset, MutableByteView out) const = 0;
+  // Before a part of them is believed: reads them all and throws data_loss if their checksum does not fit, unless that has been seen.
+  // Nothing for those that are only read whole.
+  virtual void check_whole(const std::vector<File>& /*files*/) const {}
 };
 
 // The checksum of a run of bytes of which the array is the end.
