@@ -1,4 +1,4 @@
-// direct_writer.cc -- whole blocks go past the page cache, what is before and behind them through it. No block is written both ways.
+// direct_writer.cc -- whole blocks go past the page cache, what is before and behind them through it. No page is written both ways.
 #include <cairn/base/direct_file.h>
 #include <cairn/base/direct_writer.h>
 #include <cairn/base/system_call.h>
@@ -12,7 +12,8 @@
 namespace cairn {
 
 DirectWriter::DirectWriter(AtomicFile& file, std::uint64_t size) : file_(file) {
-  if (!why_not_direct(file.descriptor()).empty()) return;
+  // A page that is written both ways at the same time can lose either.
+  if (sysconf(_SC_PAGESIZE) > static_cast<long>(kBlock) || !why_not_direct(file.descriptor()).empty()) return;
   fd_ = uninterrupted([&] { return ::open(file.temporary_path().c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC); });
   if (fd_ < 0) return;
   // Writes that make a file longer wait for each other.

@@ -13,7 +13,7 @@ namespace cairn {
 // From several threads at once. The file system may refuse at any time: then the same bytes are written the ordinary way.
 class DirectWriter {
  public:
-  // Bytes go past the page cache whose address leaves the same remainder by this as their place in the file.
+  // Bytes go past the page cache whose address leaves the same remainder by this as their place in the file; none where pages are larger.
   static constexpr std::size_t kBlock = 4096;
 
   // The file must outlive this, and be finished after it. `size`: what the file will have at least; the space is taken now. Throws io,

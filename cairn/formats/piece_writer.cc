@@ -36,7 +36,7 @@ struct Batch {
 std::uint64_t place(const Placement& p, std::uint64_t offset) { return p.offset + (p.packed ? offset / 2 : offset); }
 
 // Deals out the placements, one buffer at a time. In a buffer, what is to be written lies as it will lie in the file: behind each other
-// what is so there, and each piece as far behind the beginning of a block as there.
+// what is so there, and large pieces as far behind the beginning of a block as there.
 class Cutter {
  public:
   Cutter(std::span<const Placement> placements, std::uint64_t memory) : placements_(placements) {
@@ -56,7 +56,7 @@ class Cutter {
     std::uint64_t used = 0;
     while (at_ < placements_.size()) {
       const Placement& p = placements_[at_];
-      const std::uint64_t start = used == 0 ? lead(p) : follows(p, used) ? used : (used + kBlock - 1) / kBlock * kBlock + lead(p);
+      const std::uint64_t start = start_of(p, used);
       const std::uint64_t length = start < capacity_ ? take(p, capacity_ - start) : 0;
       if (length == 0 && offset_ < p.nbytes) return;
       if (length > 0) {
@@ -73,13 +73,21 @@ class Cutter {
 
  private:
   static constexpr std::uint64_t kBlock = DirectWriter::kBlock;
+  static constexpr std::uint64_t kSmall = 16 * kBlock;  // bytes of a piece that need not go past the page cache
 
+  // Where in the buffer, `used` bytes of which are taken, the next piece begins. Small ones only lie close together.
+  [[nodiscard]] std::uint64_t start_of(const Placement& p, std::uint64_t used) const {
+    if (used == 0) return lead(p);
+    const bool small = p.nbytes - offset_ < kSmall;
+    if (follows(p, used) && (small || used % kBlock == place(p, offset_) % kBlock)) return used;
+    return small ? padded_size(used) : (used + kBlock - 1) / kBlock * kBlock + lead(p);
+  }
   // Elements must not lie askew in memory, as they may in the file.
   [[nodiscard]] std::uint64_t lead(const Placement& p) const {
     const std::uint64_t lead = place(p, offset_) % kBlock;
     return p.packed || lead % p.element_size != 0 ? 0 : lead;
   }
-  // Whether the next piece may lie at byte `used` of the buffer, where the one before ends.
+  // Whether in the file the next piece begins where the one before ends, and in memory may do so at byte `used` of the buffer.
   [[nodiscard]] bool follows(const Placement& p, std::uint64_t used) const {
     const bool in_file = at_ > 0 && placements_[at_ - 1].file == p.file && place(p, offset_) == end_in_file_;
     return in_file && !p.packed && !placements_[at_ - 1].packed && used % p.element_size == 0;
@@ -117,7 +125,7 @@ class PieceWriter {
       end = std::max(end, place(p, p.nbytes));
     }
     for (const auto& [file, size] : sizes)
-      if (size.first >= kMuch) direct_.try_emplace(file, *file, size.second);
+      if (size.first >= kMuch) large_.emplace(file, size.second);
   }
 
   void run() {
@@ -170,8 +178,24 @@ class PieceWriter {
            place(p, before.offset) + before.bytes.size() == place(q, next.offset);
   }
 
+  // The files that the parts go to are open a second time, and no others: there may be thousands.
+  void open_large(std::span<const Piece> parts) {
+    std::map<AtomicFile*, DirectWriter> open;
+    for (const Piece& part : parts) {
+      AtomicFile* file = placements_[part.placement].file;
+      const auto large = large_.find(file);
+      if (large == large_.end() || open.contains(file)) continue;
+      if (auto known = direct_.extract(file))
+        open.insert(std::move(known));
+      else
+        open.try_emplace(file, *file, large->second);
+    }
+    direct_ = std::move(open);
+  }
+
   void write(const Batch& batch) {
     const std::vector<Piece> parts = cut(batch);
+    open_large(parts);
     // Jobs of about a run each: large parts one by one, small ones many together.
     std::vector<std::size_t> ends;
     std::uint64_t bytes = 0;
@@ -220,7 +244,8 @@ class PieceWriter {
   const FetchFn& fetch_;
   const PieceWriterOptions& options_;
   Cutter cutter_;
-  std::map<AtomicFile*, DirectWriter> direct_;  // of large files
+  std::map<AtomicFile*, std::uint64_t> large_;  // files, and where they end
+  std::map<AtomicFile*, DirectWriter> direct_;  // of those that are written now
   std::uint64_t total_ = 0;
   std::atomic<std::uint64_t> done_{0};
 };
