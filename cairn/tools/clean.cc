@@ -6,6 +6,7 @@
 #include <cairn/base/json.h>
 #include <cairn/checkpoint/commit.h>
 #include <cairn/checkpoint/layout.h>
+#include <cairn/formats/bundle_files.h>
 
 #include <filesystem>
 
@@ -39,6 +40,14 @@ void find_inside(const std::string& folder, int depth, std::vector<std::string>&
   }
 }
 
+// Whether a file was to become `name`, or one of the files of the TensorFlow checkpoint of that prefix.
+bool is_leftover_of(const std::string& file, const std::string& name) {
+  if (is_temporary_of(file, name)) return true;
+  if (!file.starts_with(name + ".")) return false;
+  const std::string target = file.substr(0, file.find('.', name.size() + 1));
+  return is_temporary_of(file, target) && (target == bundle_index_path(name) || prefix_of_data(target) == name);
+}
+
 // Those of the checkpoint that is, or was to be, at `path`.
 void find_beside(const std::string& path, std::vector<std::string>& found) {
   const fs::path full = absolute_path(path);
@@ -49,7 +58,7 @@ void find_beside(const std::string& path, std::vector<std::string>& found) {
   for (const auto& other : listing.folders)
     if (other.starts_with(name + std::string(checkpoint::kTemporaryMark))) found.push_back(checkpoint::join(listing.path, other));
   for (const auto& other : listing.files)
-    if (is_temporary_of(other, name)) found.push_back(checkpoint::join(listing.path, other));
+    if (is_leftover_of(other, name)) found.push_back(checkpoint::join(listing.path, other));
 }
 
 }  // namespace
@@ -62,7 +71,7 @@ std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
   if (directory_exists(path) && !is_leftover(fs::path(path).filename().string()))
     find_inside(path, kDepth, found);
   else if (!beside)
-    throw Error(Code::kNotFound, path + ": no such folder, and no leftover of one");
+    throw Error(Code::kNotFound, path + ": no such folder, and no leftover of a checkpoint of that name");
   std::vector<CleanedPath> cleaned;
   for (const std::string& leftover : found) {
     CleanedPath& done = cleaned.emplace_back();

@@ -96,6 +96,73 @@ def test_checkpoints_hold_the_same(source, tmp_path, format):
     assert json.loads(good("ls", tmp_path / "for4", "large", "--json"))[0]["chunk_shape"] == [3001, 250]
 
 
+def same_folders(alone, together):
+    """Every file of both, byte for byte."""
+    names = sorted(os.listdir(alone))
+    assert sorted(os.listdir(together)) == names
+    for name in names:
+        assert (together / name).read_bytes() == (alone / name).read_bytes(), name
+    return names
+
+
+@pytest.fixture(scope="module")
+def mixed(source, tmp_path_factory):
+    """The same leaves as files of several formats, and as TensorFlow checkpoints of one data file and of several, with tensors in slices."""
+    folder = tmp_path_factory.mktemp("mixed")
+    good("convert", source, folder / "orbax", "--to", "orbax", "--chunk-bytes", "1MiB")
+    good("convert", source, folder / "tf" / "one", "--to", "tensorflow")
+    good("convert", folder / "orbax", folder / "tf" / "cut", "--to", "tensorflow", "--max-shard-bytes", "1MB")
+    return folder
+
+
+@pytest.mark.parametrize("options", [[], ["--max-shard-bytes", "700kB"], ["--names", "--no-latest"], ["--dtype", "float16", "--exclude", "layers.3.*"]])
+def test_tensorflow_checkpoints_are_those_of_one_process(source, mixed, tmp_path, options):
+    for number, origin in enumerate([source, mixed / "orbax", mixed / "tf" / "cut"]):
+        alone, together = tmp_path / f"{number}/alone", tmp_path / f"{number}/together"
+        one = json.loads(good("convert", origin, alone / "ckpt", "--to", "tensorflow", "--json", *options))
+        shared = json.loads(good_together(3, "convert", origin, together / "ckpt", "--to", "tensorflow", "--json", *options))
+        assert [file.replace("/together/", "/alone/") for file in shared.pop("files")] == one.pop("files")
+        assert shared == one
+        names = same_folders(alone, together)
+        assert "ckpt.index" in names and ("checkpoint" in names) == ("--no-latest" not in options)
+        assert (len(names) > 10) == ("--max-shard-bytes" in options)
+        assert json.loads(good("verify", together / "ckpt", "--json"))["ok"]
+
+
+@pytest.mark.parametrize("name", ["one", "cut"])
+def test_tensorflow_checkpoints_are_read_as_by_one_process(source, mixed, tmp_path, name):
+    origin = mixed / "tf" / name
+    for folder in ("alone", "together"):
+        (tmp_path / folder).mkdir()
+        for target, options in [("x.safetensors", ["--max-shard-bytes", "1MB"]), ("x.npz", []), ("x.msgpack", []), ("y.safetensors", ["--dtype", "bfloat16"])]:
+            args = ["convert", origin, tmp_path / folder / target, *options]
+            good(*args) if folder == "alone" else good_together(3, *args)
+    assert len(same_folders(tmp_path / "alone", tmp_path / "together")) == 6
+    for format in ("orbax", "orbax-zarr3", "orbax-files"):
+        good_together(3, "convert", origin, tmp_path / format, "--to", format)
+        assert json.loads(good("verify", tmp_path / format, "--json"))["ok"]
+        assert json.loads(good("diff", origin, tmp_path / format, "--json"))["equal"]
+    for args in (["verify", origin, "--json"], ["diff", source, origin, "--json"], ["diff", mixed / "orbax", origin]):
+        done, alone = together(3, *args), run(*args)
+        assert (done.stdout, done.returncode) == (alone.stdout, alone.returncode) and not complaints(done)
+
+
+def test_damage_to_a_tensorflow_checkpoint_is_reported_as_by_one_process(mixed, tmp_path):
+    (tmp_path / "target").mkdir()
+    shutil.copytree(mixed / "tf", tmp_path / "tf")
+    files = sorted((tmp_path / "tf").glob("cut.data-*"))
+    changed = bytearray(files[2].read_bytes())
+    changed[len(changed) // 2] ^= 4
+    files[2].write_bytes(changed)
+    os.truncate(files[7], 1000)
+    alone, shared = run("verify", tmp_path / "tf" / "cut", "--json"), together(3, "verify", tmp_path / "tf" / "cut", "--json")
+    assert (alone.returncode, alone.stdout) == (shared.returncode, shared.stdout) and alone.returncode == NO
+    assert json.loads(alone.stdout)["findings"] and not complaints(shared)
+    for target, options in (("x.safetensors", []), ("ckpt", ["--to", "tensorflow"]), ("new", ["--to", "orbax"])):
+        assert "data file 7" in bad_together(FAILURE, 3, "convert", tmp_path / "tf" / "cut", tmp_path / "target" / target, *options)
+        assert os.listdir(tmp_path / "target") == []
+
+
 def test_orbax_restores_what_processes_have_written(source, tmp_path):
     good_together(3, "convert", source, tmp_path / "ckpt", "--to", "orbax")
     restored = ocp.PyTreeCheckpointer().restore(str(tmp_path / "ckpt"))
@@ -136,8 +203,8 @@ def test_who_cannot_write_is_named_and_nothing_is_left(tmp_path):
         file.write(struct.pack("<Q", len(header)) + header)
         file.truncate(8 + len(header) + size)
     limited = 'if [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ]; then exec prlimit --fsize=40000000 "$@"; fi; exec "$@"'
-    for target in ("out.safetensors", "out.npz"):
-        done = mpirun(2, "sh", "-c", limited, "sh", CAIRN, "convert", tmp_path / "big.safetensors", tmp_path / target)
+    for target, *options in (["out.safetensors"], ["out.npz"], ["out", "--to", "tensorflow"]):
+        done = mpirun(2, "sh", "-c", limited, "sh", CAIRN, "convert", tmp_path / "big.safetensors", tmp_path / target, *options)
         assert done.returncode == FAILURE, done
         assert len(complaints(done)) == 1
         assert complaints(done)[0].startswith(f"cairn: process 1: {tmp_path / target}") and "File too large" in complaints(done)[0]
@@ -175,7 +242,7 @@ def killer(tmp_path_factory):
     return folder / "killer.so"
 
 
-@pytest.mark.parametrize("name, options", [("out.safetensors", []), ("out", ["--to", "orbax"])])
+@pytest.mark.parametrize("name, options", [("out.safetensors", []), ("out", ["--to", "orbax"]), ("out", ["--to", "tensorflow"])])
 def test_a_process_that_is_killed_ends_all(source, tmp_path, killer, name, options):
     (tmp_path / "target").mkdir()
     target = tmp_path / "target" / name
