@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -20,11 +22,15 @@ constexpr std::uint64_t kMuch = std::uint64_t{16} << 20U;         // bytes of a 
 // The smallest run that may be fetched or written alone.
 std::uint64_t grain(const Placement& p) { return p.packed ? 2 : p.element_size; }
 
+// What a fetched element's address must be a multiple of: of complex numbers their size, of texts of three bytes one.
+std::uint64_t alignment(const Placement& p) { return std::gcd(p.element_size, kArrayAlignment); }
+
 // Part of a placement, in a buffer.
 struct Piece {
   std::size_t placement;
   std::uint64_t offset;  // in the tensor, as fetched
   MutableByteView bytes;
+  std::size_t skew = 0;  // how far behind `bytes` they are fetched to
 };
 
 struct Batch {
@@ -44,7 +50,7 @@ class Cutter {
     for (const auto& p : placements) {
       total += padded_size(p.nbytes) + kBlock;
       wanted = std::max(wanted, std::min(p.cut, p.nbytes) + kBlock);
-      least = std::max(least, grain(p) + kBlock);
+      least = std::max(least, grain(p) + alignment(p) + kBlock);
     }
     capacity_ = std::max(std::min({memory / 2 / kBlock * kBlock, wanted, total}), least);
   }
@@ -57,11 +63,12 @@ class Cutter {
     while (at_ < placements_.size()) {
       const Placement& p = placements_[at_];
       const std::uint64_t start = start_of(p, used);
-      const std::uint64_t length = start < capacity_ ? take(p, capacity_ - start) : 0;
+      const std::uint64_t taken = start + skew(p, start);
+      const std::uint64_t length = taken < capacity_ ? take(p, capacity_ - taken) : 0;
       if (length == 0 && offset_ < p.nbytes) return;
       if (length > 0) {
-        batch.pieces.push_back({at_, offset_, {batch.buffer.data() + start, length}});
-        used = start + length;
+        batch.pieces.push_back({at_, offset_, {batch.buffer.data() + start, length}, skew(p, start)});
+        used = taken + length;
         end_in_file_ = place(p, offset_ + length);
       }
       offset_ += length;
@@ -82,21 +89,21 @@ class Cutter {
     if (follows(p, used) && (small || used % kBlock == place(p, offset_) % kBlock)) return used;
     return small ? padded_size(used) : (used + kBlock - 1) / kBlock * kBlock + lead(p);
   }
-  // Elements must not lie askew in memory, as they may in the file.
-  [[nodiscard]] std::uint64_t lead(const Placement& p) const {
-    const std::uint64_t lead = place(p, offset_) % kBlock;
-    return p.packed || lead % p.element_size != 0 ? 0 : lead;
+  [[nodiscard]] std::uint64_t lead(const Placement& p) const { return p.packed ? 0 : place(p, offset_) % kBlock; }
+  // Elements may lie askew in the file; in memory they must not, as long as they are elements.
+  [[nodiscard]] static std::uint64_t skew(const Placement& p, std::uint64_t start) {
+    return (alignment(p) - start % alignment(p)) % alignment(p);
   }
   // Whether in the file the next piece begins where the one before ends, and in memory may do so at byte `used` of the buffer.
   [[nodiscard]] bool follows(const Placement& p, std::uint64_t used) const {
     const bool in_file = at_ > 0 && placements_[at_ - 1].file == p.file && place(p, offset_) == end_in_file_;
-    return in_file && !p.packed && !placements_[at_ - 1].packed && used % p.element_size == 0;
+    return in_file && !p.packed && !placements_[at_ - 1].packed && used % alignment(p) == 0;
   }
 
   // How much of what is left of `p` goes into `space` bytes: all, or whole cuts, or whole elements if not even one cut
   // would fit an empty buffer; 0 to wait for an empty buffer.
   std::uint64_t take(const Placement& p, std::uint64_t space) const {
-    const std::uint64_t left = p.nbytes - offset_, most = capacity_ - lead(p);
+    const std::uint64_t left = p.nbytes - offset_, most = capacity_ - lead(p) - skew(p, lead(p));
     if (left <= space) return left;
     if (left <= most && space < most) return 0;
     const bool cuttable = p.cut > 0 && p.cut % grain(p) == 0 && p.cut <= most;
@@ -152,9 +159,11 @@ class PieceWriter {
     wanted.reserve(batch.pieces.size());
     for (const auto& piece : batch.pieces) {
       const Placement& p = placements_[piece.placement];
-      wanted.push_back({p.tensor, p.begin + piece.offset, piece.bytes});
+      wanted.push_back({p.tensor, p.begin + piece.offset, {piece.bytes.data() + piece.skew, piece.bytes.size()}});
     }
     fetch_(wanted);
+    for (const auto& piece : batch.pieces)
+      if (piece.skew > 0) std::memmove(piece.bytes.data(), piece.bytes.data() + piece.skew, piece.bytes.size());
   }
 
   // Large pieces are cut where a run would end in the file, so that blocks stay whole.
