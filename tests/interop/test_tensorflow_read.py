@@ -368,6 +368,48 @@ def test_names_may_be_any_bytes(scratch):
     assert cairn_cli.run("tree", scratch / "ckpt").stdout
 
 
+@pytest.mark.parametrize("names", [["a.b", "a..b", "c/d"], [".", "..", "../../x", "/etc/x", "a/../b"], ["w.Sx", "w/x", "w.Sx/y"]])
+def test_names_that_differ_only_in_escapes_are_all_converted(scratch, names):
+    """Names of TensorFlow 1 are not escaped, and may be taken for others that are."""
+    save(scratch / "ckpt", [(name, "", tf.constant([float(i)])) for i, name in enumerate(names)])
+    for target in ["x.safetensors", "x.msgpack", "orbax", "tf/x"]:
+        cairn_cli.run("convert", scratch / "ckpt", scratch / target, "--to", {"tf/x": "tensorflow"}.get(target, target.split(".")[-1]), *(["--names"] if target == "tf/x" else []))
+        compared = json.loads(cairn_cli.run("diff", scratch / "ckpt", scratch / target, "--json").stdout)
+        assert compared["equal"] and compared["same"] == len(names), target
+    reader = tf.train.load_checkpoint(str(scratch / "tf/x"))
+    assert {name: reader.get_tensor(name).tolist() for name in reader.get_variable_to_shape_map()} == {name: [float(i)] for i, name in enumerate(names)}
+    assert sorted(entry.name for entry in scratch.iterdir()) == ["ckpt.data-00000-of-00001", "ckpt.index", "orbax", "tf", "x.msgpack", "x.safetensors"]
+
+
+def test_what_is_in_the_place_of_a_data_file_is_named(scratch):
+    save(scratch / "ckpt", [("a", "", tf.constant([1.0, 2.0])), ("empty", "", tf.constant([], tf.float32))])
+    data = scratch / "ckpt.data-00000-of-00001"
+    data.rename(scratch / "values")
+    for make, text in [(lambda: None, "no such file"), (lambda: os.mkfifo(data), "is not a regular file"), (lambda: data.mkdir(), "is a directory"),
+                       (lambda: data.symlink_to(data.name), "symbolic links"), (lambda: data.symlink_to("/dev/zero"), "is not a regular file")]:
+        make()
+        report = json.loads(cairn_cli.run("verify", scratch / "ckpt", "--json", status=cairn_cli.NO).stdout)
+        assert not report["ok"] and any(text in finding["message"] and data.name in finding["message"] for finding in report["findings"]), report
+        for command in (["cat", scratch / "ckpt", "a"], ["stats", scratch / "ckpt"], ["convert", scratch / "ckpt", scratch / "x.npz"], ["diff", scratch / "ckpt", scratch / "ckpt"]):
+            done = cairn_cli.call(*command)
+            assert done.returncode == cairn_cli.IO and data.name in (done.stdout + done.stderr).decode(), done
+        assert not (scratch / "x.npz").exists()
+        if data.is_dir():
+            data.rmdir()
+        else:
+            data.unlink(missing_ok=True)
+    data.symlink_to("values")
+    assert not refused(scratch / "ckpt")
+    assert cairn_cli.cat(scratch / "ckpt", "a") == as_stored(np.array([1.0, 2.0], np.float32))
+
+
+def test_prefixes_may_be_any_names(scratch):
+    for i, name in enumerate(["g[0-9]*?", "üñí ✓", "-dash", "a b", "new\nline", "x.index", "x.data-00000-of-00001", "%s%n", "a.."]):
+        save(scratch / name, [("a", "", tf.constant([float(i)]))])
+        for path in (scratch / name, scratch / f"{name}.index", scratch / f"{name}.data-00000-of-00001"):
+            assert cairn_cli.cat(path, "a") == as_stored(np.array([i], np.float32)), path
+
+
 def test_a_checkpoint_moved_with_its_folder_opens(scratch):
     (scratch / "one").mkdir()
     keras_checkpoint(scratch / "one", fit=False)
