@@ -65,6 +65,9 @@ struct CheckpointInfo {
   std::vector<std::string> items;                          // of a composite: every item on disk
   std::vector<std::pair<std::string, std::string>> facts;  // versions, options, generation, commit time, ...
   std::string custom_metadata;                             // JSON text; "" if there is none
+  // What tells these values from others of the same leaves, seen on opening without reading them: (what of, text) pairs. Checksums where
+  // the format keeps them beside the names; else each file's size and when it was changed last. None where facts tell it (Orbax).
+  std::vector<std::pair<std::string, std::string>> revision;
 };
 
 // An object of the program whose state was saved: a layer, an optimizer, a variable (TensorFlow).

@@ -101,6 +101,11 @@ File::~File() {
 
 std::uint64_t File::size() const { return static_cast<std::uint64_t>(status_of(fd_, path_).st_size); }
 
+std::int64_t File::modified_ns() const {
+  const timespec at = status_of(fd_, path_).st_mtim;
+  return std::int64_t{at.tv_sec} * 1'000'000'000 + at.tv_nsec;
+}
+
 bool File::unlinked() const { return status_of(fd_, path_).st_nlink == 0; }
 
 void File::read_into(std::uint64_t offset, MutableByteView out) const {

@@ -27,6 +27,8 @@ class File {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const;
+  // When its bytes were changed last: nanoseconds since 1970, as precise as the file system keeps them.
+  [[nodiscard]] std::int64_t modified_ns() const;
   // True once the file has no name left: it was deleted or replaced since it was opened.
   [[nodiscard]] bool unlinked() const;
   // Fills all of `out` from `offset`; out_of_range if the file ends before.

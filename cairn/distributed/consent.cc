@@ -18,7 +18,7 @@ std::string take_text(ByteReader& in) { return std::string(in.text(in.u32())); }
 [[noreturn]] void refuse(const std::string& name, const std::string& why) { throw Error(Code::kInvalidArgument, name + ": " + why); }
 
 // Throws, as the two differ.
-void compare(ByteView of_first, ByteView of_other, const std::string& who) {
+void compare(ByteView of_first, ByteView of_other, const std::string& who, const std::string& verb) {
   ByteReader first(of_first);
   ByteReader other(of_other);
   if (other.at_end() && !first.at_end()) refuse(take_text(first), "process 0 has it, " + who + " has not");
@@ -26,7 +26,7 @@ void compare(ByteView of_first, ByteView of_other, const std::string& who) {
   const std::string first_name = take_text(first), first_meaning = take_text(first);
   const std::string other_name = take_text(other), other_meaning = take_text(other);
   if (first_name != other_name) refuse(first_name, who + " has " + other_name + " in its place");
-  refuse(first_name, who + " means " + other_meaning + ", process 0 " + first_meaning);
+  refuse(first_name, who + " " + verb + " " + other_meaning + ", process 0 " + first_meaning);
 }
 
 // Where two processes' numbers differ first.
@@ -66,7 +66,7 @@ void Consent::check(std::span<const std::uint64_t> digests, const Team& team, st
         out.u32(static_cast<std::uint32_t>(text.size())).text(text);
     return std::move(out).take();
   });
-  compare(said[0], said[other], "process " + std::to_string(other));
+  compare(said[0], said[other], "process " + std::to_string(other), verb_);
 }
 
 }  // namespace cairn::distributed

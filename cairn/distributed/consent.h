@@ -15,6 +15,9 @@ namespace cairn::distributed {
 
 class Consent {
  public:
+  // `verb`: what a process does with what is added, for messages.
+  explicit Consent(std::string verb = "means") : verb_(std::move(verb)) {}
+
   void add(std::string name, std::string meaning) { meant_.emplace_back(std::move(name), std::move(meaning)); }
   // For the step in which all have added theirs.
   [[nodiscard]] std::uint64_t digest() const;
@@ -26,6 +29,7 @@ class Consent {
   using Meant = std::pair<std::string, std::string>;
   static std::uint64_t digest_of(const Meant& meant, std::uint64_t before);
 
+  std::string verb_;
   std::vector<Meant> meant_;
 };
 

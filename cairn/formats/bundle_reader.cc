@@ -9,6 +9,7 @@
 #include <cairn/formats/object_graph.h>
 
 #include <cairn/base/checksum.h>
+#include <cairn/base/mix.h>
 
 #include <fmt/format.h>
 
@@ -155,7 +156,10 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   contents.big_endian = index.header.big_endian;
   DataFiles data(place->prefix, index.header.shards);
   contents.leaves.reserve(index.tensors.size());
+  std::uint64_t checksums = index.tensors.size();
   for (BundleTensor& tensor : index.tensors) {
+    checksums = mixed(checksums ^ tensor.entry.crc32c);
+    for (const BundlePart& part : tensor.parts) checksums = mixed(checksums ^ part.entry.crc32c);
     BundleLeaf& leaf = contents.leaves.emplace_back(make_leaf(tensor, index.header, data));
     note_gaps(tensor, leaf.info, index_path, contents.notes);
     leaf.info.name = std::move(tensor.name);
@@ -174,6 +178,7 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   info.path = place->prefix;
   if (!place->found_by.empty()) info.layout += ", " + place->found_by;
   info.step = place->step;
+  info.revision.emplace_back("the checksums", fmt::format("{:016x}", checksums));
   info.facts.emplace_back("data files", std::to_string(index.header.shards));
   info.facts.emplace_back("byte order", index.header.big_endian ? "big-endian" : "little-endian");
   return std::make_unique<BundleCheckpoint>(options, std::move(info), std::move(contents));

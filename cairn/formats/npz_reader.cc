@@ -2,6 +2,7 @@
 // and the headers; values are read, mapped or decoded when they are asked for.
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/mix.h>
 #include <cairn/formats.h>
 #include <cairn/formats/deflated_bytes.h>
 #include <cairn/formats/npy_header.h>
@@ -113,6 +114,13 @@ void check_names(const std::vector<RawLeaf>& leaves) {
     throw Error(Code::kDataLoss, fmt::format("two members are arrays of the name \"{}\"", *twice));
 }
 
+// Whatever an archive's time is, its directory has a checksum of each member.
+std::string checksums_text(const std::vector<ZipMember>& members) {
+  std::uint64_t hash = members.size();
+  for (const ZipMember& member : members) hash = mixed(hash ^ member.crc);
+  return fmt::format("{:016x}", hash);
+}
+
 // The arrays of an archive, in the order of its directory; what else is in it becomes a note.
 std::vector<RawLeaf> read_members(const File& file, CheckpointInfo& info, std::vector<Finding>& notes) {
   const ReadAtFn read = [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); };
@@ -140,6 +148,7 @@ std::vector<RawLeaf> read_members(const File& file, CheckpointInfo& info, std::v
     leaves.push_back(*std::move(found[i]));
   }
   check_names(leaves);
+  info.revision.emplace_back("the checksums", checksums_text(members));
   info.facts.emplace_back("arrays", std::to_string(leaves.size()));
   if (compressed > 0) info.facts.emplace_back("deflated arrays", std::to_string(compressed));
   return leaves;

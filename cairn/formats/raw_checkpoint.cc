@@ -1,5 +1,6 @@
 // raw_checkpoint.cc -- requests to a read plan, and mapped views.
 #include <cairn/base/box.h>
+#include <cairn/base/time_text.h>
 #include <cairn/formats/raw_checkpoint.h>
 #include <cairn/formats/raw_verify.h>
 
@@ -37,6 +38,18 @@ struct Unfinished {
   const RawSums* sums;  // of an array that has a checksum and is read whole
 };
 
+// By their names alone: hosts may have the folder in different places.
+std::vector<std::pair<std::string, std::string>> sizes_and_times(const std::vector<File>& files) {
+  std::vector<std::pair<std::string, std::string>> out;
+  out.reserve(files.size());
+  for (const File& file : files) {
+    const std::int64_t changed = file.modified_ns();
+    out.emplace_back(file.path().substr(file.path().rfind('/') + 1),
+                     fmt::format("{} bytes, changed last at {} ({} ns)", file.size(), time_text(changed), changed));
+  }
+  return out;
+}
+
 }  // namespace
 
 RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents)
@@ -47,6 +60,7 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
       memory_(options.memory),
       maps_(files_) {
   auto& leaves = contents.leaves;
+  if (info_.revision.empty()) info_.revision = sizes_and_times(files_);
   if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
   tensors_.reserve(leaves.size());
   arrays_.reserve(leaves.size());

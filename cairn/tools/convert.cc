@@ -3,13 +3,13 @@
 #include <cairn/tools.h>
 
 #include <cairn/base/box.h>
+#include <cairn/base/directory.h>
 #include <cairn/base/executor.h>
-#include <cairn/base/mix.h>
+#include <cairn/tools/agree.h>
 #include <cairn/tools/convert_msgpack.h>
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
 #include <cairn/tools/convert_tensorflow.h>
-#include <cairn/tools/joint.h>
 #include <cairn/tools/json_text.h>
 #include <cairn/tools/stream.h>
 
@@ -87,12 +87,31 @@ class Fetcher {
   Buffer scratch_;
 };
 
-// A number for what will be written, so that processes that mean different things do not write one file.
-std::uint64_t plan_hash(const ConvertPlan& plan, std::uint64_t of_source) {
-  std::string text = plan.report.format;
-  for (const TensorSource& to : plan.targets)
-    text.append("\n").append(to.name).append(" ").append(dtype_name(to.dtype)).append(shape_text(to.shape)).append(std::to_string(to.cut));
-  return hash_of(as_bytes(text), mixed(of_source));
+// So that processes that mean different things do not write one file.
+void add_options(const ConvertOptions& options, distributed::Consent& asked) {
+  const auto add = [&](const char* name, const auto& value) { asked.add(name, option_text(value)); };
+  add("include", options.include);
+  add("exclude", options.exclude);
+  add("rename", options.rename);
+  asked.add("dtype", options.dtype ? std::string(dtype_name(*options.dtype)) : "none");
+  add("skip_unsupported", options.skip_unsupported);
+  add("replace", options.replace);
+  add("dry_run", options.dry_run);
+  add("max_shard_bytes", options.max_shard_bytes);
+  asked.add("msgpack_dialect", options.msgpack_dialect ? std::to_string(static_cast<int>(*options.msgpack_dialect)) : "none");
+  add("plain_names", options.plain_names);
+  add("name_latest", options.name_latest);
+  add_orbax_options(options, asked);
+}
+
+void add_intent(const Checkpoint& source, const std::string& target, const ConvertPlan& plan, const ConvertOptions& options,
+                Intent& intent) {
+  intent.asked.add("the target", absolute_path(target));
+  intent.asked.add("format", plan.report.format);
+  // Which parts of files are whose follows from it; of Orbax checkpoints the least memory of all counts.
+  if (!is_orbax_format(plan.report.format)) intent.asked.add("memory", std::to_string(options.memory));
+  add_options(options, intent.asked);
+  add_opened(source, "", intent.opened);
 }
 
 }  // namespace
@@ -100,10 +119,9 @@ std::uint64_t plan_hash(const ConvertPlan& plan, std::uint64_t of_source) {
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options) {
   const distributed::Team team(options.multiprocessing);
   ConvertPlan plan;
-  agree(team, "convert: plan", [&] {
-    plan = plan_conversion(source, target, options);
-    return plan_hash(plan, checkpoint_hash(source));
-  });
+  agree(
+      team, "convert: plan", [&] { plan = plan_conversion(source, target, options); },
+      [&](Intent& intent) { add_intent(source, target, plan, options, intent); });
   if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {
     write_orbax(source, plan, target, options);

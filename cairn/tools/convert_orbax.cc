@@ -2,6 +2,7 @@
 #include <cairn/base/work_line.h>
 #include <cairn/checkpoint/save.h>
 #include <cairn/distributed/team.h>
+#include <cairn/tools/agree.h>
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/zarr/chunk_grid.h>
 
@@ -81,6 +82,14 @@ SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options)
 }
 
 }  // namespace
+
+void add_orbax_options(const ConvertOptions& options, distributed::Consent& asked) {
+  const Compression& compression = options.compression;
+  asked.add("compression", std::to_string(static_cast<int>(compression.method)) + " at level " + option_text(compression.level));
+  asked.add("chunk_bytes", option_text(options.chunk_bytes));
+  asked.add("target_file_bytes", option_text(options.target_file_bytes));
+  asked.add("item", option_text(options.item));
+}
 
 void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target, const ConvertOptions& options) {
   std::vector<std::size_t> order(plan.indices.size());

@@ -3,8 +3,8 @@
 
 #include <cairn/base/box.h>
 #include <cairn/base/executor.h>
-#include <cairn/base/mix.h>
 #include <cairn/base/work_line.h>
+#include <cairn/tools/agree.h>
 #include <cairn/tools/diff_values.h>
 #include <cairn/tools/joint.h>
 #include <cairn/tools/stream.h>
@@ -351,13 +351,13 @@ class Pairing {
   std::vector<Job> jobs_;
 };
 
-// A number for what is compared with what, and how.
-std::uint64_t jobs_hash(const std::vector<Job>& jobs, std::uint64_t hash) {
-  for (const Job& job : jobs)
-    for (const std::uint64_t number : {std::uint64_t{job.a}, std::uint64_t{job.b}, std::uint64_t{job.leaf},
-                                       std::bit_cast<std::uint64_t>(job.rule.rtol), std::bit_cast<std::uint64_t>(job.rule.atol)})
-      hash = mixed(hash ^ number);
-  return hash;
+void add_options(const DiffOptions& options, distributed::Consent& asked) {
+  asked.add("include", option_text(options.include));
+  asked.add("exclude", option_text(options.exclude));
+  asked.add("rtol", option_text(options.rtol));
+  asked.add("atol", option_text(options.atol));
+  asked.add("ignore_dtype", option_text(options.ignore_dtype));
+  asked.add("strict", option_text(options.strict));
 }
 
 // What this process has found of the values.
@@ -437,10 +437,13 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   const distributed::Team team(options.multiprocessing);
   DiffReport report;
   std::vector<Job> jobs;
-  agree(team, "diff: leaves", [&] {
-    jobs = Pairing(a, b, options, report).run();
-    return jobs_hash(jobs, mixed(checkpoint_hash(a)) ^ checkpoint_hash(b));
-  });
+  agree(
+      team, "diff: leaves", [&] { jobs = Pairing(a, b, options, report).run(); },
+      [&](Intent& intent) {
+        add_options(options, intent.asked);
+        add_opened(a, "A: ", intent.opened);
+        add_opened(b, "B: ", intent.opened);
+      });
   ValueComparison values(a, b, options, report);
   const std::vector<Bytes> said = team.exchange("diff: values", distributed::Before::kReadingOrWriting, [&] {
     values.run(jobs, share_of(team));

@@ -2,10 +2,8 @@
 #include <cairn/tools/joint.h>
 
 #include <cairn/base/byte_io.h>
-#include <cairn/base/mix.h>
 
 #include <bit>
-#include <utility>
 
 namespace cairn {
 namespace {
@@ -87,45 +85,6 @@ ValueDiff take_values(ByteReader& in) {
 }
 
 }  // namespace
-
-void agree(const distributed::Team& team, std::string_view step, const std::function<std::uint64_t()>& prepare) {
-  std::vector<std::uint64_t> numbers;
-  for (const Bytes& said : team.exchange(step, distributed::Before::kReadingOrWriting, [&] {
-         ByteWriter out;
-         out.u64(prepare());
-         return std::move(out).take();
-       }))
-    numbers.push_back(ByteReader(said).u64());
-  check_agreed(numbers);
-}
-
-void check_agreed(std::span<const std::uint64_t> numbers) {
-  for (std::size_t p = 0; p < numbers.size(); ++p)
-    if (numbers[p] != numbers[0])
-      throw Error(Code::kFailedPrecondition, "process " + std::to_string(p) +
-                                                 " does not see the same leaves as process 0, or another step or version of them: all must "
-                                                 "see the same files, and nobody may write them meanwhile (of a root that grows, say which "
-                                                 "step)");
-}
-
-std::uint64_t checkpoint_hash(const Checkpoint& checkpoint) {
-  const CheckpointInfo& info = checkpoint.info();
-  ByteWriter out;
-  put_text(out, info.format);
-  out.u8(info.step ? 1 : 0).u64(static_cast<std::uint64_t>(info.step.value_or(0)));
-  for (const auto& [label, value] : info.facts) {
-    put_text(out, label);
-    put_text(out, value);
-  }
-  for (const TensorInfo& tensor : checkpoint.tensors()) {
-    for (const std::string& text : {tensor.full_name(), tensor.kind, tensor.dtype_name, tensor.error}) put_text(out, text);
-    for (const Shape* shape : {&tensor.shape, &tensor.chunk_shape}) {
-      out.u64(shape->size());
-      for (const std::int64_t extent : *shape) out.u64(static_cast<std::uint64_t>(extent));
-    }
-  }
-  return hash_of(out.view());
-}
 
 Bytes encode_verify_part(const VerifyPart& part) {
   ByteWriter out;

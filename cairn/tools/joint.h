@@ -6,22 +6,11 @@
 #include <cairn/tools.h>
 
 #include <cstddef>
-#include <functional>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace cairn {
-
-// A step: takes `prepare`, which gives a number for what this process means to do. Throws failed_precondition, naming the process, if
-// not all give the same one.
-void agree(const distributed::Team& team, std::string_view step, const std::function<std::uint64_t()>& prepare);
-// The second half of it, for a step that has gathered the numbers.
-void check_agreed(std::span<const std::uint64_t> numbers);
-// Such a number for what has been opened: which step, in which version, what its leaves are, without their values.
-std::uint64_t checkpoint_hash(const Checkpoint& checkpoint);
 
 inline WorkShare share_of(const distributed::Team& team) { return {team.index(), team.count()}; }
 

@@ -1,9 +1,10 @@
 // reshard.cc -- a checkpoint written again in the pieces that another set of devices will read.
 #include <cairn/tools.h>
 
+#include <cairn/base/directory.h>
+#include <cairn/tools/agree.h>
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
-#include <cairn/tools/joint.h>
 #include <cairn/tools/json_text.h>
 
 #include <algorithm>
@@ -101,6 +102,14 @@ ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
   return report;
 }
 
+void add_options(const ReshardOptions& options, distributed::Consent& asked) {
+  asked.add("mesh", options.mesh ? sharding_json(NamedSharding{*options.mesh, {}}).value_or("") : "none");
+  for (const auto& [glob, spec] : options.specs)
+    asked.add("spec of '" + glob + "'", sharding_json(NamedSharding{*options.mesh, spec}).value_or(""));
+  asked.add("replace", option_text(options.replace));
+  asked.add("dry_run", option_text(options.dry_run));
+}
+
 }  // namespace
 
 ReshardReport reshard(const Checkpoint& source, const std::string& target, const ReshardOptions& options) {
@@ -116,13 +125,21 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target, const
   convert.multiprocessing = options.multiprocessing;
   ConvertPlan plan;
   ReshardReport report;
-  agree(team, "reshard: plan", [&] {
-    check_options(options);
-    convert.format = format_of(source, options);
-    plan = plan_conversion(source, target, convert);
-    report = place_all(source, options, plan);
-    return checkpoint_hash(source);
-  });
+  agree(
+      team, "reshard: plan",
+      [&] {
+        check_options(options);
+        convert.format = format_of(source, options);
+        plan = plan_conversion(source, target, convert);
+        report = place_all(source, options, plan);
+      },
+      [&](Intent& intent) {
+        intent.asked.add("the target", absolute_path(target));
+        intent.asked.add("format", convert.format);
+        add_options(options, intent.asked);
+        add_orbax_options(convert, intent.asked);
+        add_opened(source, "", intent.opened);
+      });
   if (!options.dry_run) {
     write_orbax(source, plan, target, convert);
     plan.report.files = {target};

@@ -2,8 +2,11 @@
 #include <cairn/tools.h>
 
 #include <cairn/base/file.h>
+#include <cairn/base/mix.h>
 #include <cairn/tools/transform_leaves.h>
 #include <cairn/tree/transform_keys.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -66,7 +69,9 @@ class Paths {
 
 class TransformedCheckpoint final : public Checkpoint {
  public:
-  TransformedCheckpoint(std::shared_ptr<const Checkpoint> source, std::vector<TransformedLeaf> leaves, std::uint64_t memory)
+  // `rules`: what tells them from others.
+  TransformedCheckpoint(std::shared_ptr<const Checkpoint> source, std::vector<TransformedLeaf> leaves, std::string rules,
+                        std::uint64_t memory)
       : source_(std::move(source)), info_(source_->info()), memory_(memory) {
     const Paths paths(*source_, leaves);
     std::vector<std::pair<KeyPath, TransformedLeaf>> ordered;
@@ -78,6 +83,7 @@ class TransformedCheckpoint final : public Checkpoint {
       leaves_.push_back(std::move(leaf));
     }
     info_.layout += ", transformed";
+    info_.revision.emplace_back("the rules that transform it", std::move(rules));
   }
 
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
@@ -158,12 +164,14 @@ TransformReport report_of(const Checkpoint& source, const std::vector<Transforme
   return report;
 }
 
+std::string hash_text(std::string_view rules) { return fmt::format("{:016x}", hash_of(as_bytes(rules))); }
+
 }  // namespace
 
 Transformed transform(std::shared_ptr<const Checkpoint> source, std::string_view rules, std::uint64_t memory) {
   std::vector<TransformedLeaf> leaves = transform_leaves(*source, parse_transform_rules(rules));
   TransformReport report = report_of(*source, leaves);
-  return {std::make_unique<TransformedCheckpoint>(std::move(source), std::move(leaves), memory), std::move(report)};
+  return {std::make_unique<TransformedCheckpoint>(std::move(source), std::move(leaves), hash_text(rules), memory), std::move(report)};
 }
 
 Transformed transform_by_file(std::shared_ptr<const Checkpoint> source, const std::string& rules_path, std::uint64_t memory) {

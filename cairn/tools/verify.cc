@@ -4,6 +4,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/file.h>
 #include <cairn/ocdbt/check.h>
+#include <cairn/tools/agree.h>
 #include <cairn/tools/joint.h>
 
 #include <functional>
@@ -62,18 +63,20 @@ VerifyReport verify(const std::string& path, const OpenOptions& options, const P
   const distributed::Team team(multiprocessing);
   std::unique_ptr<Checkpoint> checkpoint;
   std::optional<Error> damage;
-  const auto opened = exchange_or_damage(
+  distributed::Consent opened("sees");
+  const auto digests = exchange_or_damage(
       team, "verify: open",
       [&] {
         checkpoint = open(path, options);
-        return std::move(ByteWriter().u64(checkpoint_hash(*checkpoint))).take();
+        if (!team.alone()) add_opened(*checkpoint, "", opened);
+        return std::move(ByteWriter().u64(opened.digest())).take();
       },
       damage);
   if (!damage) {
     std::vector<std::uint64_t> numbers;
-    numbers.reserve(opened.size());
-    for (const Bytes& number : opened) numbers.push_back(ByteReader(number).u64());
-    check_agreed(numbers);
+    numbers.reserve(digests.size());
+    for (const Bytes& digest : digests) numbers.push_back(ByteReader(digest).u64());
+    check_opened(numbers, opened, team, "verify: open");
     const auto checked = exchange_or_damage(
         team, "verify: check", [&] { return encode_verify_part(checkpoint->verify_part(share_of(team), progress)); }, damage);
     std::vector<VerifyPart> parts;

@@ -307,35 +307,6 @@ TEST_P(Joint, ATargetThatIsThereIsRefusedByAll) {
   EXPECT_THAT(names_in_folder(), ::testing::ElementsAre("source", "x.safetensors"));
 }
 
-// Else what each finds would be put together, or one file made of both.
-TEST(JointTools, ProcessesThatOpenOtherStepsOrVersionsAreTold) {
-  TempDir dir = TempDir::in_memory();
-  const Tree tree(Tree::Dict{{"w", Tree(testing::make_array(DType::kInt32, {2}, std::vector<std::int32_t>{1, 2}))}});
-  for (const std::string step : {"/steps/1", "/steps/2"}) save_orbax(dir.path() + step, tree);
-  const auto check = [&](const std::function<void(std::size_t process, const MultiprocessingOptions& job)>& use) {
-    for (const auto& error :
-         run_as_processes(3, [&](const auto& coordinator) { use(coordinator->process_index(), job_of(coordinator)); })) {
-      ASSERT_TRUE(error);
-      EXPECT_EQ(error->code(), Code::kFailedPrecondition);
-      EXPECT_THAT(error->message(), ::testing::HasSubstr("process 2 does not see the same leaves as process 0, or another step"));
-    }
-  };
-  const auto step_of = [](std::size_t process) { return OpenOptions{.step = process == 2 ? 2 : 1}; };
-  check([&](std::size_t p, const MultiprocessingOptions& job) { verify(dir / "steps", step_of(p), {}, job); });
-  check([&](std::size_t p, const MultiprocessingOptions& job) {
-    convert(*open(dir / "steps", step_of(p)), dir / "x.safetensors", {.multiprocessing = job});
-  });
-  check([&](std::size_t p, const MultiprocessingOptions& job) {
-    const auto one = open(dir / "steps", {.step = 1});
-    diff(*one, *open(dir / "steps", step_of(p)), {.multiprocessing = job});
-  });
-  check([&](std::size_t p, const MultiprocessingOptions& job) {
-    const auto one = open(dir / "steps", {.step = 1});
-    diff(*one, *one, {.rtol = p == 2 ? 0.5 : 0, .multiprocessing = job});
-  });
-  EXPECT_FALSE(file_exists(dir / "x.safetensors"));
-}
-
 // One cannot read what is damaged for another: each error in its place, and nobody waits.
 TEST(JointTools, ProcessesThatVerifyDoNotPartOverTheirErrors) {
   TempDir dir = TempDir::in_memory();
@@ -360,20 +331,6 @@ TEST(JointTools, ProcessesThatVerifyDoNotPartOverTheirErrors) {
       EXPECT_EQ(report.findings[0].message.starts_with("process 2: "), who == 2) << report.findings[0].message;
     });
     expect_all_well(none);
-  }
-}
-
-TEST(JointTools, ProcessesThatSeeOtherLeavesAreTold) {
-  const auto errors = run_as_processes(3, [&](const auto& coordinator) {
-    testing::MemoryCheckpoint source;
-    source.add("w", testing::make_array<float>(DType::kFloat32, {coordinator->process_index() == 1 ? 3 : 2}, {}), "np.ndarray");
-    TempDir dir;
-    convert(source, dir / "x.safetensors", {.multiprocessing = job_of(coordinator)});
-  });
-  for (const auto& error : errors) {
-    ASSERT_TRUE(error);
-    EXPECT_EQ(error->code(), Code::kFailedPrecondition);
-    EXPECT_THAT(error->message(), ::testing::HasSubstr("process 1 does not see the same leaves as process 0"));
   }
 }
 
