@@ -53,6 +53,7 @@ BundleCheckpoint::BundleCheckpoint(const OpenOptions& options, CheckpointInfo in
       arrays_.push_back(std::move(stored.array));
     }
     ranges_.push_back({begin, static_cast<std::uint32_t>(arrays_.size())});
+    if (!leaf.lost.empty()) lost_.emplace(tensors_.size(), std::move(leaf.lost));
     tensors_.push_back(std::move(leaf.info));
   }
   sound_ = std::make_unique<std::atomic<bool>[]>(arrays_.size());
@@ -61,6 +62,16 @@ BundleCheckpoint::BundleCheckpoint(const OpenOptions& options, CheckpointInfo in
 const TensorInfo& BundleCheckpoint::tensor(std::size_t index) const {
   if (index < tensors_.size()) return tensors_[index];
   throw Error(Code::kOutOfRange, fmt::format("tensor {} of {} was asked for", index, tensors_.size()));
+}
+
+void BundleCheckpoint::refuse_gap(std::size_t index, const Box& box, std::int64_t covered) const {
+  const TensorInfo& info = tensors_[index];
+  if (const auto found = lost_.find(index); found != lost_.end())
+    for (const BundleLost& lost : found->second)
+      if (const auto common = intersect(lost.box, box); common && !common->empty())
+        throw Error(Code::kDataLoss, fmt::format("{}: {}: {}", info.name, box_text(lost.box), lost.why));
+  throw Error(Code::kDataLoss,
+              fmt::format("{}: its slices have {} of the {} elements of {}", info.name, covered, element_count(box.shape), box_text(box)));
 }
 
 // One bulk read. What is to be read of each slice refers to boxes and views that live here.
@@ -89,9 +100,7 @@ class BundleCheckpoint::Reading {
       boxes_.push_back(std::move(inside));
       add_part(i, boxes_.back(), views_.back());
     }
-    if (covered != element_count(request.box.shape))
-      throw Error(Code::kDataLoss, fmt::format("{}: its slices have {} of the {} elements of {}", info.name, covered,
-                                               element_count(request.box.shape), box_text(request.box)));
+    if (covered != element_count(request.box.shape)) c_.refuse_gap(request.tensor, request.box, covered);
   }
 
   void run(const ProgressFn& progress) {
@@ -177,7 +186,7 @@ std::vector<std::string> BundleCheckpoint::read_strings(std::size_t index) const
   std::int64_t covered = 0;
   for (std::uint32_t i = range.begin; i < range.end; ++i) covered += element_count(boxes_[i].shape);
   const std::int64_t all = element_count(info.shape);
-  if (covered != all) throw Error(Code::kDataLoss, fmt::format("{}: its slices have {} of its {} elements", info.name, covered, all));
+  if (covered != all) refuse_gap(index, Box::whole(info.shape), covered);
   std::vector<std::string> strings(static_cast<std::size_t>(all));
   const auto strides = c_strides(info.shape, 1);
   for (std::uint32_t i = range.begin; i < range.end; ++i) {

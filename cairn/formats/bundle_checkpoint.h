@@ -9,6 +9,7 @@
 #include <cairn/reader.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,9 +23,15 @@ struct BundleStored {
   Box box;         // of the tensor's elements
   RawArray array;  // with a checksum; for strings and variants an EntryStream
 };
+// A slice whose data file is missing or too short.
+struct BundleLost {
+  Box box;
+  std::string why;
+};
 struct BundleLeaf {
   TensorInfo info;
   std::vector<BundleStored> stored;
+  std::vector<BundleLost> lost = {};
 };
 
 class BundleCheckpoint final : public Checkpoint {
@@ -59,6 +66,8 @@ class BundleCheckpoint final : public Checkpoint {
   };
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
   void check_whole(std::size_t array) const;
+  // Throws data_loss for elements in `box` that no slice has, or none that can be read.
+  [[noreturn]] void refuse_gap(std::size_t index, const Box& box, std::int64_t covered) const;
   [[nodiscard]] const std::string& name_of(std::size_t array) const { return tensors_[tensor_of_[array]].name; }
   // What is stored, each as a tensor of its own, for what is said of it.
   [[nodiscard]] std::vector<TensorInfo> describe() const;
@@ -69,8 +78,9 @@ class BundleCheckpoint final : public Checkpoint {
   std::vector<File> files_;
   bool big_endian_;
   std::vector<TensorInfo> tensors_;
-  std::vector<Range> ranges_;  // beside tensors_: what is stored of each
-  std::vector<Box> boxes_;     // beside arrays_
+  std::vector<Range> ranges_;                            // beside tensors_: what is stored of each
+  std::vector<Box> boxes_;                               // beside arrays_
+  std::map<std::size_t, std::vector<BundleLost>> lost_;  // by tensor
   std::vector<RawArray> arrays_;
   std::vector<std::uint32_t> tensor_of_;        // beside arrays_: whose it is
   std::unique_ptr<std::atomic<bool>[]> sound_;  // beside arrays_: its checksum has been seen to fit

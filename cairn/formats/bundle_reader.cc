@@ -8,6 +8,7 @@
 #include <cairn/formats/bundle_names.h>
 #include <cairn/formats/object_graph.h>
 
+#include <cairn/base/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/mix.h>
 
@@ -32,15 +33,17 @@ class DataFiles {
   const Data& of(std::int32_t shard) {
     const auto [it, added] = known_.try_emplace(shard);
     if (!added) return it->second;
-    const std::string path = bundle_data_path(prefix_, static_cast<std::uint64_t>(shard), static_cast<std::uint64_t>(count_));
     try {
-      File file = File::open(path);
+      File file = File::open(path(shard));
       it->second = {.file = static_cast<std::uint32_t>(files_.size()), .size = file.size(), .missing = {}};
       files_.push_back(std::move(file));
     } catch (const Error& error) {
       it->second.missing = error.message();
     }
     return it->second;
+  }
+  [[nodiscard]] std::string path(std::int32_t shard) const {
+    return bundle_data_path(prefix_, static_cast<std::uint64_t>(shard), static_cast<std::uint64_t>(count_));
   }
   std::vector<File> take() { return std::move(files_); }
 
@@ -59,8 +62,8 @@ RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data, std:
   if (!in.missing.empty())
     error = in.missing;
   else if (run.offset > in.size || run.length > in.size - run.offset)
-    error = fmt::format("its bytes {} to {} are behind the end of data file {}, which has {}", run.offset, run.offset + run.length,
-                        entry.shard, in.size);
+    error = fmt::format("its bytes {} to {} are behind the end of {}, which has {}", run.offset, run.offset + run.length,
+                        data.path(entry.shard), in.size);
   if (!error.empty()) return array;
   const std::uint32_t crc = crc32c_unmasked(entry.crc32c);
   const auto count = static_cast<std::uint64_t>(element_count(entry.shape));
@@ -103,38 +106,38 @@ void describe(const BundleTensor& tensor, TensorInfo& info) {
 BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFiles& data) {
   BundleLeaf leaf;
   describe(tensor, leaf.info);
-  std::string error;
   const auto add = [&](Box box, const BundleEntry& entry) {
     leaf.info.stored_nbytes += static_cast<std::uint64_t>(entry.size);
-    leaf.stored.push_back({std::move(box), locate(entry, header.big_endian, data, error)});
+    std::string error;
+    RawArray array = locate(entry, header.big_endian, data, error);
+    if (error.empty())
+      leaf.stored.push_back({std::move(box), std::move(array)});
+    else
+      leaf.lost.push_back({std::move(box), std::move(error)});
   };
   if (tensor.parts.empty()) add(Box::whole(tensor.entry.shape), tensor.entry);
   for (const BundlePart& part : tensor.parts) add(part.box, part.entry);
   if (!tensor.parts.empty()) leaf.info.chunk_shape = tensor.parts.front().box.shape;
   if (leaf.info.is_string())
     leaf.info.nbytes = leaf.info.shape.empty() && tensor.parts.empty() ? string_bytes(tensor.entry.size) : leaf.info.stored_nbytes;
-  if (!error.empty()) {
-    leaf.info.error = std::move(error);
+  if (leaf.stored.empty() && !leaf.lost.empty()) {
+    leaf.info.error = leaf.lost.front().why;
     leaf.info.dtype_name = "?";
-    leaf.stored.clear();
   }
   return leaf;
 }
 
 // What verify has to say of a tensor that is not all there.
-void note_gaps(const BundleTensor& tensor, const TensorInfo& info, const std::string& index_path, std::vector<Finding>& notes) {
-  if (!info.is_described())
-    notes.push_back({.severity = Severity::kDamage, .tensor = tensor.name, .file = index_path, .offset = 0, .message = info.error});
+void note_gaps(const BundleTensor& tensor, const BundleLeaf& leaf, const std::string& index_path, std::vector<Finding>& notes) {
+  const auto note = [&](std::string message) {
+    notes.push_back({.severity = Severity::kDamage, .tensor = tensor.name, .file = index_path, .offset = 0, .message = std::move(message)});
+  };
+  for (const BundleLost& lost : leaf.lost) note(tensor.parts.empty() ? lost.why : box_text(lost.box) + ": " + lost.why);
   if (tensor.parts.empty()) return;
   std::int64_t stored = 0;
   for (const BundlePart& part : tensor.parts) stored += element_count(part.box.shape);
   const std::int64_t all = element_count(tensor.entry.shape);
-  if (stored != all)
-    notes.push_back({.severity = Severity::kDamage,
-                     .tensor = tensor.name,
-                     .file = index_path,
-                     .offset = 0,
-                     .message = fmt::format("its slices have {} of its {} elements", stored, all)});
+  if (stored != all) note(fmt::format("its slices have {} of its {} elements", stored, all));
 }
 
 }  // namespace
@@ -161,7 +164,7 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
     checksums = mixed(checksums ^ tensor.entry.crc32c);
     for (const BundlePart& part : tensor.parts) checksums = mixed(checksums ^ part.entry.crc32c);
     BundleLeaf& leaf = contents.leaves.emplace_back(make_leaf(tensor, index.header, data));
-    note_gaps(tensor, leaf.info, index_path, contents.notes);
+    note_gaps(tensor, leaf, index_path, contents.notes);
     leaf.info.name = std::move(tensor.name);
   }
   index.tensors = {};

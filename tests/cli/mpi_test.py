@@ -157,9 +157,9 @@ def test_damage_to_a_tensorflow_checkpoint_is_reported_as_by_one_process(mixed, 
     os.truncate(files[7], 1000)
     alone, shared = run("verify", tmp_path / "tf" / "cut", "--json"), together(3, "verify", tmp_path / "tf" / "cut", "--json")
     assert (alone.returncode, alone.stdout) == (shared.returncode, shared.stdout) and alone.returncode == NO
-    assert json.loads(alone.stdout)["findings"] and not complaints(shared)
+    assert len(json.loads(alone.stdout)["findings"]) >= 2 and not complaints(shared)
     for target, options in (("x.safetensors", []), ("ckpt", ["--to", "tensorflow"]), ("new", ["--to", "orbax"])):
-        assert "data file 7" in bad_together(FAILURE, 3, "convert", tmp_path / "tf" / "cut", tmp_path / "target" / target, *options)
+        assert ".data-0000" in bad_together(FAILURE, 3, "convert", tmp_path / "tf" / "cut", tmp_path / "target" / target, *options)
         assert os.listdir(tmp_path / "target") == []
 
 

@@ -3,6 +3,7 @@
 #include <cairn/base/box.h>
 #include <cairn/cairn.h>
 #include <cairn/formats/bundle_locate.h>
+#include <cairn/tensorflow.h>
 #include <cairn/tools.h>
 #include <gmock/gmock.h>
 
@@ -101,6 +102,44 @@ TEST(BundleReader, ReadsWhatIsThereOfAPartialTensor) {
   const VerifyReport report = checkpoint->verify({});
   ASSERT_EQ(report.findings.size(), 1U);
   EXPECT_EQ(report.findings[0].tensor, "cube");
+}
+
+TEST(BundleReader, ReadsTheSlicesWhoseFilesAreThere) {
+  const testing::TempDir dir;
+  const testing::MemorySource values = [] {
+    testing::MemorySource made;
+    made.add_pattern("w", DType::kUint8, {6, 100}, 1);
+    return made;
+  }();
+  std::vector<TensorFlowSource> sources = {{.key = "w", .dtype = DType::kUint8, .shape = {6, 100}}};
+  const auto policy = std::make_shared<MaxShardSizePolicy>(100);
+  const std::vector<ArrayView> views = {make_view(values.values[0], DType::kUint8, {6, 100})};
+  write_tensorflow(dir / "x", sources, fetch_from(views),
+                   {.like = TensorFlowWriteOptions::Like::kWrite, .object_graph = false, .sharding_callback = policy});
+  std::filesystem::remove(dir / "x.data-00001-of-00006");
+  std::filesystem::resize_file(dir / "x.data-00004-of-00006", 99);
+  Bytes damaged = read_file(dir / "x.data-00005-of-00006");
+  damaged[50] ^= std::byte{1};
+  testing::put_file(dir / "x.data-00005-of-00006", damaged);
+
+  const auto checkpoint = open(dir / "x");
+  const auto read_row = [&](std::int64_t row, std::int64_t rows = 1) {
+    Array part = Array::allocate(DType::kUint8, 1, {rows, 100});
+    const ReadRequest request{0, {{row, 0}, {rows, 100}}, part.mutable_view()};
+    checkpoint->read({&request, 1}, {});
+    const auto from = values.values[0].begin() + row * 100;
+    EXPECT_EQ(testing::to_bytes(part.bytes()), Bytes(from, from + rows * 100));
+  };
+  read_row(0);
+  read_row(2, 2);
+  EXPECT_THAT([&] { read_row(0, 2); }, FailsWith(Code::kDataLoss, "x.data-00001-of-00006: no such file"));
+  EXPECT_THAT([&] { read_row(4); },
+              FailsWith(Code::kDataLoss, "its bytes 0 to 100 are behind the end of " + dir / "x.data-00004-of-00006"));
+  EXPECT_THAT([&] { read_row(5); }, FailsWith(Code::kDataLoss, "x.data-00005-of-00006, byte 0"));
+  // All that is wrong, not the first alone.
+  const VerifyReport report = checkpoint->verify({});
+  ASSERT_EQ(report.findings.size(), 3U);
+  for (const Finding& finding : report.findings) EXPECT_EQ(finding.tensor, "w");
 }
 
 TEST(BundleReader, KnowsTheProgramsObjects) {
