@@ -91,8 +91,9 @@ BundlePlace latest_of(const std::string& state_path, const CheckpointState& stat
   const std::string prefix = resolve_checkpoint_path(folder, latest);
   if (is_file(bundle_index_path(prefix))) return place_of(prefix, "the latest that its state file names");
   const auto others = prefixes_in(folder.empty() ? "." : folder);
-  throw Error(Code::kNotFound, fmt::format("{}: the latest checkpoint is {}, which has no index{}", state_path, latest,
-                                           others.empty() ? "" : "; there are " + listed(others)));
+  constexpr std::size_t kShown = 300;  // bytes of a name that may be as long as the file
+  throw Error(Code::kNotFound, fmt::format("{}: the latest checkpoint is {}{}, which has no index{}", state_path, latest.substr(0, kShown),
+                                           latest.size() > kShown ? "..." : "", others.empty() ? "" : "; there are " + listed(others)));
 }
 
 std::optional<BundlePlace> locate_in_folder(const std::string& folder, std::optional<std::int64_t> step) {
