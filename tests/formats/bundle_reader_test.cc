@@ -282,8 +282,7 @@ TEST_F(Damaged, EveryBitOfTheIndexIsNoticed) {
 TEST_F(Damaged, WithoutADataFileTheOthersCanBeRead) {
   fs::remove(at("split.data-00001-of-00005"));
   const auto checkpoint = open(at("split"));
-  EXPECT_THAT(checkpoint->info("a/.ATTRIBUTES/VARIABLE_VALUE").error, HasSubstr("split.data-00001-of-00005"));
-  EXPECT_FALSE(checkpoint->info("a/.ATTRIBUTES/VARIABLE_VALUE").is_described());
+  EXPECT_TRUE(checkpoint->info("a/.ATTRIBUTES/VARIABLE_VALUE").is_described()) << "other slices of it are there";
   EXPECT_EQ(checkpoint->read("c").bytes().size(), 4U);
   EXPECT_THAT([&] { static_cast<void>(checkpoint->read("a")); }, FailsWith(Code::kDataLoss, "split.data-00001-of-00005"));
   const VerifyReport report = checkpoint->verify({});
