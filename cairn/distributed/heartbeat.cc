@@ -1,8 +1,9 @@
 // heartbeat.cc -- touching a file, and noticing who does not touch his.
+#include <cairn/base/file.h>
 #include <cairn/distributed/heartbeat.h>
+#include <cairn/error.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -12,14 +13,8 @@ namespace {
 // When the file was last touched, in nanoseconds; nullopt if it cannot be seen. It is opened for that: network file systems answer
 // from their caches about files that are not.
 std::optional<std::int64_t> change_of(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
-  struct stat found {};
-  const bool known = fstat(file, &found) == 0;
-  close(file);
-  constexpr std::int64_t kNanoseconds = 1000000000;
-  if (!known) return std::nullopt;
-  return found.st_mtim.tv_sec * kNanoseconds + found.st_mtim.tv_nsec;
+  const auto changed = try_call([&] { return File::open(path).modified_ns(); });
+  return changed.ok() ? std::optional(changed.value()) : std::nullopt;
 }
 
 }  // namespace

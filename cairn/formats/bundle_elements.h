@@ -26,7 +26,8 @@ inline bool has_spare_bits(DType dtype) { return dtype != DType::kOpaque && dtyp
 inline void clear_spare_bits(const MutableArrayView& view) {
   if (!has_spare_bits(view.dtype)) return;
   const auto mask = static_cast<std::byte>((1 << dtype_bits(view.dtype)) - 1);
-  for_each_element(view.shape, view.strides, [&](std::int64_t offset) { view.data[offset] &= mask; });
+  if (!view.contiguous()) return for_each_element(view.shape, view.strides, [&](std::int64_t offset) { view.data[offset] &= mask; });
+  for (std::byte& element : std::span(view.data, static_cast<std::size_t>(element_count(view.shape)))) element &= mask;
 }
 
 }  // namespace cairn

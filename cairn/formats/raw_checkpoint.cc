@@ -93,10 +93,9 @@ void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn
     RawRead& read =
         reads.emplace_back(RawRead{.array = &array, .name = info.name, .shape = info.shape, .box = &request.box, .out = &request.out});
     if (array.fortran) transposed.emplace_back(info, request).use_in(read);
-    if (request.box.shape != info.shape && !request.box.empty())
-      in_part.push_back(request.tensor);
-    else if (array.checksum && !sound_[request.tensor])
-      read.sums = &sums.emplace_back();
+    const bool whole = request.box.shape == info.shape;
+    if (!whole && !request.box.empty()) in_part.push_back(request.tensor);
+    if (whole && array.checksum && !sound_[request.tensor]) read.sums = &sums.emplace_back();
     if (read.sums != nullptr || array.big_endian || array.stream) unfinished.push_back({i, read.sums});
   }
   std::sort(in_part.begin(), in_part.end());

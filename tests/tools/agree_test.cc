@@ -11,19 +11,16 @@
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
+#include "tests/tools/jobs.h"
 #include "tests/tools/memory_checkpoint.h"
 
 namespace cairn {
 namespace {
 
+using testing::expect_all_well;
+using testing::job_of;
 using testing::run_as_processes;
 using testing::TempDir;
-
-MultiprocessingOptions job_of(const std::shared_ptr<Coordinator>& coordinator) { return {.coordinator = coordinator}; }
-
-void expect_all_well(const std::vector<std::optional<Error>>& errors) {
-  for (std::size_t p = 0; p < errors.size(); ++p) EXPECT_FALSE(errors[p]) << "process " << p << ": " << errors[p]->message();
-}
 
 std::vector<std::string> names_in(const TempDir& dir) {
   std::vector<std::string> names;
