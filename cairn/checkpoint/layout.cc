@@ -306,6 +306,8 @@ Listing list_directory(const std::string& path) {
     auto& names = it->is_directory(ignored) ? listing.folders : listing.files;
     names.push_back(it->path().filename().string());
   }
+  const bool absent = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !absent) throw Error(Code::kIo, path + ": cannot list the folder: " + error.message());
   std::sort(listing.files.begin(), listing.files.end());
   std::sort(listing.folders.begin(), listing.folders.end());
   return listing;

@@ -34,7 +34,8 @@ inline constexpr std::string_view kPendingMark = ".partial_save.pending_";
 inline constexpr std::string_view kRootMetadataFolder = "metadata";
 inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
 
-// The names in one directory, sorted. Empty if it cannot be listed.
+// The names in one directory, sorted. Empty if there is no such directory. Throws Error(kIo) if the
+// directory cannot be listed: one that may not be read is not an empty one.
 struct Listing {
   std::string path;
   std::vector<std::string> files;
