@@ -18,11 +18,6 @@ bool is_orbax(const std::string& path);
 // Opens an Orbax checkpoint of any layout. Errors as cairn::open.
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
 
-enum class IfExists : std::uint8_t {
-  kFail,     // already_exists
-  kReplace,  // an older checkpoint gives way when the new one is whole; anything else at the path is never replaced
-};
-
 struct SaveOptions {
   bool use_ocdbt = true;   // one database; false: one folder per parameter
   bool use_zarr3 = false;  // arrays as Zarr v3, which newer Orbax writes by default; v2 is what all versions read

@@ -287,14 +287,24 @@ std::string reshard_json(const ReshardReport& report);
 // ---- cleaning ----
 
 enum class CleanMode : std::uint8_t { kShow, kRemove };
+enum class CleanOutcome : std::uint8_t {
+  kRemoved,
+  kRestored,  // it was complete and its target was not there: it has the target's name now (kShow: if it verifies)
+  kInUse,     // a save is under way, so it was left alone
+  kRefused,   // left alone: it holds something that is not a checkpoint's, or cannot be removed
+};
 struct CleanedPath {
   std::string path;
   std::uint64_t bytes = 0;
-  bool restored = false;  // not removed: a checkpoint that was set aside while it was being replaced is back in its place
+  CleanOutcome outcome = CleanOutcome::kRemoved;  // with kShow: what would come of it
+  std::string why;                                // kInUse, kRefused
 };
-// Removes what interrupted saves have left in a folder of checkpoints (its steps and their items included) and beside it:
-// temporary folders of Orbax and of Cairn, and Cairn's temporary files. A save under way looks the same, so nobody may be
-// saving. not_found if there is neither the folder nor a leftover of it.
+// Removes what interrupted saves have left in a directory of checkpoints (its steps and their items
+// included) and beside it: temporary directories of Orbax and of Cairn, and Cairn's temporary files.
+// Puts into place what only lacks its name: a checkpoint that was set aside while it was being
+// replaced, a temporary directory, or the index of a set of files, that is committed and verifies.
+// Symbolic links are not followed. Saves of Cairn that are under way are noticed; those of Orbax are
+// not. not_found if there is neither the directory nor a leftover of it.
 std::vector<CleanedPath> clean(const std::string& path, CleanMode mode = CleanMode::kRemove);
 std::string clean_json(const std::vector<CleanedPath>& cleaned);
 

@@ -28,6 +28,12 @@ enum class Durability : std::uint8_t {
   kUnsynced      // when other processes see it; a loss of power may take it, or leave anything in its place
 };
 
+// What a save does where something has the name of its target.
+enum class IfExists : std::uint8_t {
+  kFail,     // already_exists; also if it appears while the save is under way
+  kReplace,  // an older checkpoint gives way when the new one is whole; what is not a checkpoint is never replaced
+};
+
 // One process's share of a work that `count` processes do together.
 struct WorkShare {
   std::size_t index = 0, count = 1;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace cairn::cli {
 namespace {
 
@@ -15,21 +17,36 @@ struct CleanOptions {
   bool json = false;
 };
 
-void run_clean(const CleanOptions& options) {
-  const auto cleaned = clean(options.path, options.dry_run ? CleanMode::kShow : CleanMode::kRemove);
+const char* outcome_text(CleanOutcome outcome, bool dry_run) {
+  switch (outcome) {
+    case CleanOutcome::kRemoved:
+      return dry_run ? "would go" : "removed";
+    case CleanOutcome::kRestored:
+      return dry_run ? "would come back" : "came back";
+    case CleanOutcome::kInUse:
+      return "in use";
+    case CleanOutcome::kRefused:
+      break;
+  }
+  return "refused";
+}
+
+void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) {
   if (options.json) {
     out().write(clean_json(cleaned));
     return;
   }
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, gone = 0;
   for (const auto& c : cleaned) {
-    const char* what = c.restored ? (options.dry_run ? "would come back" : "came back") : (options.dry_run ? "would go" : "removed");
-    out().write(fmt::format("{:<9} {} ({})\n", what, printable(c.path), bytes_text(c.bytes)));
-    if (!c.restored) bytes += c.bytes;
+    const bool goes = c.outcome == CleanOutcome::kRemoved;
+    out().write(fmt::format("{:<9} {} ({}){}\n", outcome_text(c.outcome, options.dry_run), printable(c.path), bytes_text(c.bytes),
+                            c.why.empty() ? "" : ": " + printable(c.why)));
+    if (goes) bytes += c.bytes;
+    if (goes || c.outcome == CleanOutcome::kRestored) ++gone;
   }
-  out().write(cleaned.empty() ? "nothing to clean\n"
-                              : fmt::format("{}, {} {}\n", plural(cleaned.size(), "leftover"), bytes_text(bytes),
-                                            options.dry_run ? "to be freed" : "freed"));
+  if (cleaned.empty()) out().write("nothing to clean\n");
+  if (gone > 0)
+    out().write(fmt::format("{}, {} {}\n", plural(gone, "leftover"), bytes_text(bytes), options.dry_run ? "to be freed" : "freed"));
 }
 
 }  // namespace
@@ -42,13 +59,16 @@ void setup_clean(CLI::App& app, int& status) {
   command->add_flag("--json", options->json, "A list for programs (docs/cli.md)");
   command->footer(
       "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were killed, Orbax's as well as Cairn's.\n"
-      "A checkpoint that was set aside while it was being replaced comes back. Finished checkpoints are never touched.\n"
-      "Only if nobody is saving there: a save that is under way looks the same.\n\n"
+      "What is complete and only lacks its name gets it: \"came back\". Finished checkpoints are never touched,\n"
+      "nor is a folder that holds anything but a checkpoint's own files: \"refused\", exit status 3.\n"
+      "A save of Cairn that is under way is left alone: \"in use\". One of Orbax cannot be told from a leftover.\n\n"
       "Example:\n"
       "  cairn clean checkpoints --dry-run");
   command->callback([options, &status] {
-    run_clean(*options);
-    status = kGood;
+    const auto cleaned = clean(options->path, options->dry_run ? CleanMode::kShow : CleanMode::kRemove);
+    show(cleaned, *options);
+    const auto refused = [](const CleanedPath& c) { return c.outcome == CleanOutcome::kRefused; };
+    status = std::any_of(cleaned.begin(), cleaned.end(), refused) ? kFailure : kGood;
   });
 }
 

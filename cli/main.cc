@@ -1,6 +1,7 @@
 // main.cc -- cairn COMMAND ...: dispatch and exit status.
 #include "commands.h"
 #include "help.h"
+#include "interrupt.h"
 #include "ranks.h"
 #include "source.h"
 #include "terminal.h"
@@ -84,6 +85,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // write says EPIPE instead, and we end quietly
   std::signal(SIGXFSZ, SIG_IGN);  // write says EFBIG beyond a file size limit, and we clean up
+  cairn::cli::end_cleanly_on_signals();
   cairn::cli::allow_many_files();
   return cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); });
 }

@@ -3,6 +3,7 @@
 #include <cairn/base/system_call.h>
 #include <cairn/error.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -41,6 +42,10 @@ int open_for_reading(const std::string& path) {
   return uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
 }
 
+[[noreturn]] void refuse_existing(const std::string& path) {
+  throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+}
+
 [[noreturn]] void fail_short(const std::string& path, std::uint64_t end, std::uint64_t wanted_end) {
   throw Error(Code::kOutOfRange,
               path + ": the file ends at byte " + std::to_string(end) + ", byte " + std::to_string(wanted_end) + " is wanted");
@@ -55,6 +60,19 @@ std::string parent_of(const std::string& path) {
   const auto slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Renames without replacing anything: 0, or the error.
+int rename_to_free_name(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return errno;
+  // File systems without the flag: a second name for the file, else a placeholder that is ours.
+  if (link(from.c_str(), to.c_str()) == 0) return unlink(from.c_str()) == 0 ? 0 : errno;
+  if (errno == EEXIST) return errno;
+  const int placeholder = uninterrupted([&] { return ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  if (placeholder < 0) return errno;
+  close(placeholder);
+  return rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
 std::string random_suffix() {
@@ -181,11 +199,19 @@ bool is_temporary_of(std::string_view name, std::string_view final_name) {
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (path_.find('\0') != std::string::npos) throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
+  int error = 0;
   do {
     temp_path_ = path_ + std::string(kTemporary) + random_suffix();
+    noted_.emplace(temp_path_);
     fd_ = uninterrupted([&] { return ::open(temp_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
-  } while (fd_ < 0 && errno == EEXIST);
-  if (fd_ < 0) fail(temp_path_, "create the file", errno);
+    error = fd_ < 0 ? errno : 0;
+  } while (error == EEXIST);
+  if (error != 0) {
+    noted_.reset();
+    fail(temp_path_, "create the file", error);
+  }
+  // Tells those who look for leftovers that it is being written; not all file systems have such locks.
+  (void)flock(fd_, LOCK_EX | LOCK_NB);
 }
 
 AtomicFile::AtomicFile(std::string path, std::string temporary) : path_(std::move(path)), temp_path_(std::move(temporary)), ours_(false) {
@@ -259,11 +285,46 @@ void AtomicFile::finish(Durability durability) {
 }
 
 void AtomicFile::commit(Durability durability) {
+  name_it(durability, [this] { return rename(temp_path_.c_str(), path_.c_str()) == 0 ? 0 : errno; });
+}
+
+void AtomicFile::commit_output_as(const std::string& path, IfExists if_exists, Durability durability) {
+  path_ = path;
+  commit_output(if_exists, durability);
+}
+
+void AtomicFile::commit_output(IfExists if_exists, Durability durability) {
+  name_it(durability, [&] {
+    check_output(path_, if_exists);
+    if (if_exists == IfExists::kFail) return rename_to_free_name(temp_path_, path_);
+    return rename(temp_path_.c_str(), path_.c_str()) == 0 ? 0 : errno;
+  });
+}
+
+template <class Rename>
+void AtomicFile::name_it(Durability durability, Rename rename_it) {
   if (committed()) throw Error(Code::kFailedPrecondition, path_ + ": committed twice");
   if (fd_ >= 0) finish(durability);
-  if (rename(temp_path_.c_str(), path_.c_str()) != 0) fail(path_, "rename the finished file to it", errno);
+  const int error = rename_it();
+  if (error == EEXIST) refuse_existing(path_);
+  if (error != 0) fail(path_, "rename the finished file to it", error);
   temp_path_.clear();
+  noted_.reset();
   if (durability == Durability::kSynced) sync_parent(path_);
+}
+
+void check_output(const std::string& path, IfExists if_exists) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return;  // what is above it is wrong: creating the file says so
+    fail(path, "look it up", errno);
+  }
+  if (if_exists == IfExists::kFail) refuse_existing(path);
+  const char* what = S_ISDIR(status.st_mode)   ? "a directory"
+                     : S_ISLNK(status.st_mode) ? "a symbolic link"
+                     : S_ISREG(status.st_mode) ? nullptr
+                                               : "a device, pipe or socket";
+  if (what != nullptr) throw Error(Code::kAlreadyExists, path + ": is " + what + ", not a file; it is not replaced, choose another name");
 }
 
 Bytes read_file(const std::string& path, std::uint64_t max_size) {

@@ -2,6 +2,7 @@
 // system's reason; a missing file is Error(kNotFound), no permission and everything else Error(kIo).
 #pragma once
 
+#include <cairn/base/temporaries.h>
 #include <cairn/types.h>
 
 #include <atomic>
@@ -62,6 +63,10 @@ class MappedFile {
   ByteView bytes_;
 };
 
+// Throws already_exists if something has the name of a file that is to be written, and may not be
+// replaced. Only regular files ever may: not directories, symbolic links, devices, pipes or sockets.
+void check_output(const std::string& path, IfExists if_exists);
+
 // True for the name of a file that an AtomicFile is writing, or has left behind in a crash.
 bool is_temporary_name(std::string_view name);
 // The same for one file: `final_name` is the name that it was to get.
@@ -95,13 +100,24 @@ class AtomicFile {
   // Makes the bytes durable under the temporary name; nothing can be written after it. Commit does it, too: of several files that
   // belong together, all are better finished before the first appears.
   void finish(Durability durability = Durability::kSynced);
+  // Gives it the final name, whatever has it: for files that are Cairn's own.
   void commit(Durability durability = Durability::kSynced);
+  // The same for a file that a user has named. already_exists if something has the name and may not
+  // be replaced: never anything but a regular file, and with kFail not even one that has appeared
+  // since the file was begun.
+  void commit_output(IfExists if_exists, Durability durability = Durability::kSynced);
+  // The same under another name of the same folder.
+  void commit_output_as(const std::string& path, IfExists if_exists, Durability durability = Durability::kSynced);
   // Whether the file has its final name.
   [[nodiscard]] bool committed() const { return temp_path_.empty(); }
 
  private:
+  template <class Rename>
+  void name_it(Durability durability, Rename rename_it);
+
   std::string path_;
   std::string temp_path_;
+  std::optional<NotedTemporary> noted_;
   bool ours_ = true;  // to be removed if it is not committed
   int fd_ = -1;
   std::atomic<std::uint64_t> size_{0};

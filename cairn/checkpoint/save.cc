@@ -31,15 +31,7 @@ std::int64_t now_ns() {
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-// Only a checkpoint, or nothing at all, gives way to a checkpoint.
-void check_replaceable(const std::string& target) {
-  if (!directory_exists(target)) return;
-  const Listing listing = list_directory(target);
-  if ((listing.files.empty() && listing.folders.empty()) || is_orbax(target)) return;
-  throw Error(Code::kAlreadyExists, target + ": is a folder that is no checkpoint, so it will not be replaced");
-}
-
-const SaveOptions& checked(const SaveOptions& options, const std::string& target) {
+const SaveOptions& checked(const SaveOptions& options) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
   if (options.item &&
       (options.item->empty() || options.item->find('/') != std::string::npos || *options.item == "." || *options.item == ".."))
@@ -54,7 +46,6 @@ const SaveOptions& checked(const SaveOptions& options, const std::string& target
        [&] {
          if (parse_json(options.custom_metadata).is_null()) refuse("is null");
        });
-  if (options.if_exists == IfExists::kReplace) check_replaceable(target);
   return options;
 }
 
@@ -72,9 +63,9 @@ CheckpointMetadata new_metadata(const std::string& custom_metadata) {
 }  // namespace
 
 PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions& options, const std::string& custom_metadata)
-    : options_(checked(options, path)),
+    : options_(checked(options)),
       metadata_(new_metadata(custom_metadata)),
-      pending_(path, options.if_exists == IfExists::kReplace, options.durability),
+      pending_(path, options.if_exists, options.durability),
       folder_(options.item ? join(pending_.path(), *options.item) : pending_.path()) {
   make_directories(folder_, Durability::kSyncedLater);
 }

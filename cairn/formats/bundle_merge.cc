@@ -120,8 +120,8 @@ void link_to(const DataFile& from, const std::string& to) {
 }
 
 void remove_part(const std::string& part) {
-  remove_tree(bundle_index_path(part));
-  for (const std::string& file : bundle_data_files(part)) remove_tree(file);
+  remove_file(bundle_index_path(part));
+  for (const std::string& file : bundle_data_files(part)) remove_file(file);
 }
 
 std::vector<std::string> existing(std::span<const std::string> parts, bool allow_missing) {
@@ -225,7 +225,7 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   sync_parent(bundle_index_path(prefix));
   in(in_place, [&] {
     for (const std::string& old : bundle_data_files(prefix))
-      if (std::find(targets.begin(), targets.end(), old) == targets.end()) remove_tree(old);
+      if (std::find(targets.begin(), targets.end(), old) == targets.end()) remove_file(old);
     remove_parts(found, prefix, options.delete_old_dirs);
   });
 }

@@ -1,5 +1,6 @@
-// bundle_place.cc -- renames in an order that no crash makes a wrong checkpoint of.
+// bundle_place.cc -- looking through a folder for the files of one prefix.
 #include <cairn/base/directory.h>
+#include <cairn/base/file.h>
 #include <cairn/error.h>
 #include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_place.h>
@@ -9,23 +10,6 @@
 #include <system_error>
 
 namespace cairn {
-namespace {
-
-void put_back(const std::string& path, const Bytes& bytes) {
-  AtomicFile file(path);
-  file.append(ByteView(bytes));
-  file.commit();
-}
-
-void remove_others(const std::string& prefix, std::span<const std::string> paths) {
-  in([&] { return prefix + ": is in place, but a data file of the checkpoint that was there before is, too"; },
-     [&] {
-       for (const std::string& old : bundle_data_files(prefix))
-         if (std::find(paths.begin(), paths.end(), old) == paths.end()) remove_tree(old);
-     });
-}
-
-}  // namespace
 
 std::vector<std::string> bundle_data_files(const std::string& prefix) {
   const std::string folder = prefix.substr(0, prefix.rfind('/') + 1);
@@ -40,29 +24,24 @@ std::vector<std::string> bundle_data_files(const std::string& prefix) {
   return found;
 }
 
-void place_bundle(const std::string& prefix, std::span<AtomicFile* const> files, std::span<const std::string> paths) {
-  const std::string& index = paths.back();
-  const std::size_t data = files.size() - 1;
-  const std::string folder = bundle_folder(index);
-  const bool in_the_way = std::any_of(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(data), file_exists);
-  const Bytes old = in_the_way && file_exists(index) ? read_file(index) : Bytes();
-  if (!old.empty()) {
-    remove_tree(index);
-    sync_path(folder);
-  }
-  try {
-    for (std::size_t i = 0; i < data; ++i) files[i]->commit(Durability::kUnsynced);
-    sync_path(folder);  // no index before its files, whatever happens
-    files[data]->commit(Durability::kUnsynced);
-  } catch (const Error&) {
-    const bool changed = data > 0 && files[0]->committed();
-    for (std::size_t i = 0; i < data; ++i)
-      if (files[i]->committed()) (void)try_call([&] { return remove_tree(paths[i]), true; });
-    if (!changed && !old.empty()) (void)try_call([&] { return put_back(index, old), true; });
-    throw;
-  }
-  sync_parent(index);
-  remove_others(prefix, paths);
+std::size_t free_shard_count(const std::string& prefix, std::size_t count) {
+  const std::vector<std::string> files = bundle_data_files(prefix);
+  const auto is_taken = [&](std::size_t n) {
+    const std::string ending = bundle_data_path("", 0, n).substr(std::string_view(".data-00000").size());
+    return std::ranges::any_of(files, [&](const std::string& file) { return file.ends_with(ending); });
+  };
+  do ++count;
+  while (is_taken(count));
+  return count;
+}
+
+void remove_other_data_files(const std::string& prefix, std::span<const std::string> paths) {
+  in([&] { return prefix + ": is in place, but a data file of the checkpoint that was there before is, too"; },
+     [&] {
+       for (const std::string& old : bundle_data_files(prefix))
+         if (std::ranges::find(paths, old) == paths.end() && std::filesystem::is_regular_file(std::filesystem::symlink_status(old)))
+           remove_file(old);
+     });
 }
 
 }  // namespace cairn

@@ -1,20 +1,19 @@
-// bundle_place.h -- the files of a TensorFlow checkpoint get their names so that what is under a prefix is a whole checkpoint or none.
+// bundle_place.h -- the data files of TensorFlow checkpoints in their folder.
 #pragma once
 
-#include <cairn/base/file.h>
-
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace cairn {
 
-// Gives the finished files their names, `paths`, the index last. Where they take names that the index in place refers to, that goes first:
-// no index ever names files of two checkpoints. If one cannot get its name, those that have theirs are removed, and as long as none had
-// one, the old index comes back. Then data files of this prefix that are not among `paths` are removed.
-void place_bundle(const std::string& prefix, std::span<AtomicFile* const> files, std::span<const std::string> paths);
-
-// Names of the data files that are under this prefix, of whatever checkpoint.
+// Paths of the data files that are under this prefix, of whatever checkpoint.
 std::vector<std::string> bundle_data_files(const std::string& prefix);
+// A number of data files above `count` that no checkpoint under the prefix has: with it in their names,
+// new files do not meet the old ones.
+std::size_t free_shard_count(const std::string& prefix, std::size_t count);
+// Removes the data files under the prefix that are not among `paths`.
+void remove_other_data_files(const std::string& prefix, std::span<const std::string> paths);
 
 }  // namespace cairn

@@ -2,12 +2,14 @@
 #include <cairn/base/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/save_lock.h>
 #include <cairn/formats/bundle_elements.h>
 #include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_index.h>
 #include <cairn/formats/bundle_place.h>
 #include <cairn/formats/bundle_strings.h>
 #include <cairn/formats/bundle_writer.h>
+#include <cairn/formats/file_set.h>
 #include <cairn/formats/joint_files.h>
 #include <cairn/formats/part_checksums.h>
 #include <cairn/formats/sstable_writer.h>
@@ -254,11 +256,19 @@ void write_index(AtomicFile& file, const Index& index, std::size_t shards) {
   table.finish();
 }
 
-void allow(const std::string& prefix, std::span<const std::string> paths, bool replace) {
+void make_folder_of(const std::string& prefix) {
   if (const std::size_t slash = prefix.rfind('/'); slash != std::string::npos && slash > 0) make_directories(prefix.substr(0, slash));
-  for (const std::string& path : paths)
-    if (!replace && file_exists(path))
-      throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+}
+
+// Puts the checkpoint into place of what is there, and removes that.
+void place(const std::string& prefix, std::span<AtomicFile* const> data, const std::vector<std::string>& paths, const Index& index,
+           IfExists if_exists) {
+  FileSet set{.data = data, .paths = paths, .interim = {}, .index = bundle_index_path(prefix), .write_index = {}};
+  const std::size_t other_count = free_shard_count(prefix, data.size());
+  for (std::size_t i = 0; i < data.size(); ++i) set.interim.push_back(bundle_data_path(prefix, i, other_count));
+  set.write_index = [&](AtomicFile& file, bool interim) { write_index(file, index, interim ? other_count : data.size()); };
+  place_set(set, if_exists);
+  if (if_exists == IfExists::kReplace) remove_other_data_files(prefix, paths);
 }
 
 }  // namespace
@@ -269,16 +279,21 @@ std::vector<std::string> write_bundle(const std::string& prefix, const std::vect
   team.step("write: layout", distributed::Before::kShortWork, [&] { layout.emplace(sources, plan); });
   std::vector<std::string> paths;
   for (std::size_t i = 0; i < plan.size(); ++i) paths.push_back(bundle_data_path(prefix, i, plan.size()));
-  paths.push_back(bundle_index_path(prefix));
+  const IfExists if_exists = options.replace ? IfExists::kReplace : IfExists::kFail;
 
   BundleWriter writer(sources, *layout, fetch, options);
+  std::optional<SaveLock> lock;  // the primary's
   std::deque<JointFiles> groups;
   std::vector<AtomicFile*> files;  // the primary's
   for (std::size_t first = 0; first < plan.size(); first += kOpenFiles) {
     const std::size_t count = std::min(kOpenFiles, plan.size() - first);
     const auto begin = paths.begin() + static_cast<std::ptrdiff_t>(first);
     JointFiles& group = groups.emplace_back(team, std::vector<std::string>(begin, begin + static_cast<std::ptrdiff_t>(count)), [&] {
-      if (first == 0) allow(prefix, paths, options.replace);
+      if (first > 0) return;
+      make_folder_of(prefix);
+      lock.emplace(bundle_index_path(prefix));
+      check_output(bundle_index_path(prefix), if_exists);
+      for (const std::string& path : paths) check_output(path, if_exists);
     });
     const auto messages = group.write([&] { return writer.write(group, first, count); });
     team.step("write: sync", distributed::Before::kReadingOrWriting, [&] {
@@ -292,12 +307,9 @@ std::vector<std::string> write_bundle(const std::string& prefix, const std::vect
   team.step("write: commit", distributed::Before::kReadingOrWriting, [&] {
     if (!team.is_primary()) return;
     for (const Stored& stored : layout->stored()) stored.entry->crc32c = crc32c_masked(stored.entry->crc32c);
-    AtomicFile index(paths.back());
-    write_index(index, layout->index(), plan.size());
-    index.finish();
-    files.push_back(&index);
-    place_bundle(prefix, files, paths);
+    place(prefix, files, paths, layout->index(), if_exists);
   });
+  paths.push_back(bundle_index_path(prefix));
   return paths;
 }
 

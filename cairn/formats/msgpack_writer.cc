@@ -1,5 +1,6 @@
 // msgpack_writer.cc -- planned msgpack as bytes in memory, or as a file that appears whole or not at all.
 #include <cairn/base/file.h>
+#include <cairn/base/save_lock.h>
 #include <cairn/formats/joint_files.h>
 #include <cairn/formats/msgpack_encoder.h>
 #include <cairn/tree/msgpack.h>
@@ -79,9 +80,11 @@ void write_msgpack(const std::string& path, const Tree& tree, std::span<const Te
   const distributed::Team team(options.multiprocessing);
   MsgpackPlan plan;
   team.step("write: plan", distributed::Before::kShortWork, [&] { plan = plan_msgpack(tree, sources, options.encoding); });
+  const IfExists if_exists = options.replace ? IfExists::kReplace : IfExists::kFail;
+  std::optional<SaveLock> lock;  // the primary's
   JointFiles files(team, {path}, [&] {
-    if (!options.replace && file_exists(path))
-      throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+    lock.emplace(path);
+    check_output(path, if_exists);
   });
   files.write([&] {
     if (!sources.empty())
@@ -90,7 +93,7 @@ void write_msgpack(const std::string& path, const Tree& tree, std::span<const Te
       write_memory(plan, files[0], options.progress);
     return Bytes();
   });
-  files.commit([](std::deque<AtomicFile>& written) { written.front().commit(); });
+  files.commit([&](std::deque<AtomicFile>& written) { written.front().commit_output(if_exists); });
 }
 
 }  // namespace cairn

@@ -3,6 +3,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/file.h>
+#include <cairn/base/save_lock.h>
 #include <cairn/formats.h>
 #include <cairn/formats/joint_files.h>
 #include <cairn/formats/part_checksums.h>
@@ -134,9 +135,11 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   const distributed::Team team(options.multiprocessing);
   std::vector<Member> members;
   team.step("write: plan", distributed::Before::kShortWork, [&] { members = lay_out(tensors); });
+  const IfExists if_exists = options.replace ? IfExists::kReplace : IfExists::kFail;
+  std::optional<SaveLock> lock;  // the primary's
   JointFiles files(team, {path}, [&] {
-    if (!options.replace && file_exists(path))
-      throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+    lock.emplace(path);
+    check_output(path, if_exists);
   });
   const std::vector<Placement> placements = place(members, tensors, files[0]);
   const std::vector<Bytes> checksums = files.write([&] {
@@ -159,7 +162,7 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
     }
     const std::uint64_t end = members.empty() ? 0 : placements.back().offset + placements.back().nbytes;
     file.write_at(end, directory(members, end));
-    file.commit();
+    file.commit_output(if_exists);
   });
 }
 

@@ -60,4 +60,7 @@ std::optional<std::uint64_t> safetensors_nbytes(const SafetensorsType& type, std
 // Length, JSON and padding, tensors in the order given. Throws invalid_argument for what a reader would refuse.
 Bytes encode_safetensors_header(const SafetensorsHeader& header);
 
+// The files that an index names, relative to its folder; never ones outside it.
+std::vector<std::string> safetensors_index_files(const std::string& index);
+
 }  // namespace cairn

@@ -177,6 +177,13 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
 
 }  // namespace
 
+std::vector<std::string> safetensors_index_files(const std::string& index) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensors] : in([&] { return index; }, [&] { return parse_index(as_text(read_file(index, kMaxIndex))); }).files)
+    names.push_back(name);
+  return names;
+}
+
 std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const OpenOptions& options) {
   Bytes first;
   {

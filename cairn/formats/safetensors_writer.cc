@@ -3,10 +3,13 @@
 #include <cairn/base/directory.h>
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/base/save_lock.h>
 #include <cairn/base/utf8.h>
 #include <cairn/checkpoint_sharding.h>
 #include <cairn/formats.h>
+#include <cairn/formats/file_set.h>
 #include <cairn/formats/joint_files.h>
+#include <cairn/formats/output_names.h>
 #include <cairn/formats/safetensors_header.h>
 
 #include <fmt/format.h>
@@ -14,11 +17,10 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <random>
 
 namespace cairn {
 namespace {
-
-constexpr std::string_view kExtension = ".safetensors";
 
 // A source, checked: what the format makes of it.
 struct Planned {
@@ -129,22 +131,6 @@ std::vector<FilePlan> plan_files(std::span<const TensorSource> sources, const Sa
   return split_by(*options.sharding_callback, planned, sources);
 }
 
-std::string_view stem(std::string_view path) {
-  return path.size() > kExtension.size() && path.ends_with(kExtension) ? path.substr(0, path.size() - kExtension.size()) : path;
-}
-
-std::vector<std::string> shard_paths(const std::string& path, std::size_t shards) {
-  if (shards == 1) return {path};
-  std::vector<std::string> paths;
-  for (std::size_t i = 0; i < shards; ++i) paths.push_back(fmt::format("{}-{:05}-of-{:05}{}", stem(path), i + 1, shards, kExtension));
-  return paths;
-}
-
-void refuse_existing(const std::string& path, bool replace) {
-  if (!replace && file_exists(path))
-    throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
-}
-
 // Sorts a shard as the reference does and makes its header, which is returned; its tensors join `placements`.
 Bytes place_shard(FilePlan& shard, std::span<const TensorSource> sources, AtomicFile& file, const SafetensorsWriteOptions& options,
                   std::vector<Placement>& placements) {
@@ -190,30 +176,81 @@ std::string index_text(std::span<const FilePlan> shards, std::span<const TensorS
   return text + "\n  }\n}\n";
 }
 
-void put_back(const std::string& path, const Bytes& bytes) {
-  AtomicFile file(path);
-  file.append(ByteView(bytes));
-  file.commit();
-}
-
-// The index comes last. If it is there already it goes first, so that no index ever names files of two sets. If then a file cannot get
-// its name, those that have theirs are removed; as long as none has, the old index comes back.
-void commit_set(std::deque<AtomicFile>& files, std::span<const std::string> paths) {
-  for (auto& file : files) file.finish();
-  const std::string& index = paths.back();
-  const Bytes old = file_exists(index) ? read_file(index) : Bytes();
-  remove_tree(index);
-  try {
-    for (auto& file : files) file.commit(Durability::kUnsynced);
-  } catch (const Error&) {
-    const bool changed = files.front().committed();
-    for (std::size_t i = 0; i < files.size(); ++i)
-      if (files[i].committed()) (void)try_call([&] { return remove_tree(paths[i]), true; });
-    if (!changed && !old.empty()) (void)try_call([&] { return put_back(index, old), true; });
-    throw;
+// The files that one save writes, and those of the same name that an older one may have left: a single
+// file, or the shards of a set and their index. A folder that holds both opens as the set.
+class Output {
+ public:
+  Output(std::string path, std::size_t shards, IfExists if_exists)
+      : single_(std::move(path)), stem_(safetensors_stem(single_)), index_(safetensors_index_path(stem_)), if_exists_(if_exists) {
+    if (shards == 1) paths_ = {single_};
+    for (std::size_t i = 0; shards > 1 && i < shards; ++i) paths_.push_back(safetensors_shard_path(stem_, i, shards));
   }
-  sync_parent(index);
-}
+
+  [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
+  [[nodiscard]] bool is_set() const { return paths_.size() > 1; }
+  [[nodiscard]] const std::string& index() const { return index_; }
+
+  // Before anything is written.
+  void begin() {
+    lock_.emplace(save_lock_path(single_ == stem_ ? index_ : single_));
+    for (const std::string& path : paths_) check_output(path, if_exists_);
+    check_output(index_, if_exists_);
+    check_output(single_, if_exists_);
+    if (const auto old = try_call([&] { return safetensors_index_files(index_); })) old_shards_ = old.value();
+  }
+
+  void commit(std::deque<AtomicFile>& files, std::span<const FilePlan> shards, std::span<const TensorSource> sources) {
+    if (!is_set()) {
+      files.front().commit_output(if_exists_);
+      check_output(index_, if_exists_);
+    } else {
+      std::vector<AtomicFile*> data;
+      for (AtomicFile& file : files) {
+        file.finish();
+        data.push_back(&file);
+      }
+      FileSet set{.data = data, .paths = paths_, .interim = interim_paths(), .index = index_, .write_index = {}};
+      set.write_index = [&](AtomicFile& file, bool interim) {
+        file.append(as_bytes(index_text(shards, sources, interim ? set.interim : set.paths)));
+      };
+      place_set(set, if_exists_);
+    }
+    if (if_exists_ == IfExists::kReplace)
+      in([&] { return paths_.front() + ": is in place, but files of what was there before are, too"; }, [&] { remove_old(); });
+  }
+
+ private:
+  // Free ones: their tag is random.
+  [[nodiscard]] std::vector<std::string> interim_paths() const {
+    const std::string tag = fmt::format("{:x}", std::random_device()());
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < paths_.size(); ++i) names.push_back(safetensors_interim_path(stem_, tag, i, paths_.size()));
+    return names;
+  }
+
+  // The index first: it would lead to files that go.
+  void remove_old() const {
+    remove_output(is_set() ? single_ : index_);
+    const std::string folder = index_.substr(0, index_.rfind('/') + 1);
+    for (const std::string& name : old_shards_)
+      if (save_lock_path(folder + name) == index_ && std::ranges::find(paths_, folder + name) == paths_.end()) remove_output(folder + name);
+    const Directory directory = Directory::open(folder.empty() ? "." : folder);
+    const std::string stem = stem_.substr(folder.size());
+    for (const DirectoryEntry& entry : directory.list())
+      if (is_safetensors_interim(entry.name, stem)) remove_output(folder + entry.name);
+  }
+
+  static void remove_output(const std::string& path) {
+    check_output(path, IfExists::kReplace);
+    remove_file(path);
+  }
+
+  std::string single_, stem_, index_;
+  IfExists if_exists_;
+  std::vector<std::string> paths_;
+  std::vector<std::string> old_shards_;  // names that the old index has, in its folder
+  std::optional<SaveLock> lock_;
+};
 
 }  // namespace
 
@@ -225,14 +262,8 @@ std::vector<std::string> write_safetensors(const std::string& path, std::vector<
     check_metadata(options);
     shards = plan_files(tensors, options);
   });
-  std::vector<std::string> paths = shard_paths(path, shards.size());
-  const std::string index = shards.size() > 1 ? std::string(stem(path)) + ".safetensors.index.json" : "";
-
-  // All files are complete before the first appears under its name, and the index appears last.
-  JointFiles files(team, paths, [&] {
-    for (const auto& file : paths) refuse_existing(file, options.replace);
-    if (!index.empty()) refuse_existing(index, options.replace);
-  });
+  Output output(path, shards.size(), options.replace ? IfExists::kReplace : IfExists::kFail);
+  JointFiles files(team, output.paths(), [&] { output.begin(); });
   files.write([&] {
     std::vector<Placement> placements;
     placements.reserve(tensors.size());
@@ -243,12 +274,9 @@ std::vector<std::string> write_safetensors(const std::string& path, std::vector<
     write_pieces(placements_of(placements, files.share()), fetch, {.memory = options.memory, .progress = options.progress, .observe = {}});
     return Bytes();
   });
-  if (!index.empty()) paths.push_back(index);
-  files.commit([&](std::deque<AtomicFile>& written) {
-    if (index.empty()) return written.front().commit();
-    written.emplace_back(index).append(as_bytes(index_text(shards, tensors, std::span(paths).first(shards.size()))));
-    commit_set(written, paths);
-  });
+  files.commit([&](std::deque<AtomicFile>& written) { output.commit(written, shards, tensors); });
+  std::vector<std::string> paths = output.paths();
+  if (output.is_set()) paths.push_back(output.index());
   return paths;
 }
 

@@ -4,11 +4,17 @@
 #include <cairn/base/directory.h>
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/base/save_lock.h>
 #include <cairn/checkpoint/commit.h>
+#include <cairn/checkpoint/contents.h>
 #include <cairn/checkpoint/layout.h>
-#include <cairn/formats/bundle_files.h>
+#include <cairn/checkpoint/metadata.h>
+#include <cairn/formats/output_names.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <optional>
 
 namespace cairn {
 namespace {
@@ -26,73 +32,153 @@ std::uint64_t bytes_below(const std::string& path) {
   return bytes;
 }
 
+// Something that a save has left, and where.
+struct Leftover {
+  Directory parent;
+  std::string name;
+  EntryKind kind;
+
+  // The name that it was to get.
+  [[nodiscard]] std::string target() const {
+    return name.substr(0, kind == EntryKind::kDirectory ? name.find(checkpoint::kTemporaryMark) : name.rfind(".cairn-tmp-"));
+  }
+};
+
 // Leftovers in `folder`, and in the folders in it as far as `depth` goes: steps have items.
-void find_inside(const std::string& folder, int depth, std::vector<std::string>& found) {
-  const checkpoint::Listing listing = checkpoint::list_directory(folder);
-  for (const auto& name : listing.files)
-    if (is_temporary_name(name)) found.push_back(checkpoint::join(folder, name));
-  for (const auto& name : listing.folders) {
-    const std::string path = checkpoint::join(folder, name);
-    if (is_leftover(name))
-      found.push_back(path);
-    else if (depth > 0)
-      find_inside(path, depth - 1, found);
+void find_inside(const Directory& folder, int depth, std::vector<Leftover>& found) {
+  for (const DirectoryEntry& entry : folder.list()) {
+    const bool is_folder = entry.kind == EntryKind::kDirectory;
+    if (is_folder ? is_leftover(entry.name) : entry.kind == EntryKind::kFile && is_temporary_name(entry.name))
+      found.push_back({folder, entry.name, entry.kind});
+    else if (is_folder && depth > 0)
+      find_inside(folder.child(entry.name), depth - 1, found);
   }
 }
 
-// Whether a file was to become `name`, or one of the files of the TensorFlow checkpoint of that prefix.
-bool is_leftover_of(const std::string& file, const std::string& name) {
-  if (is_temporary_of(file, name)) return true;
-  if (!file.starts_with(name + ".")) return false;
-  const std::string target = file.substr(0, file.find('.', name.size() + 1));
-  return is_temporary_of(file, target) && (target == bundle_index_path(name) || prefix_of_data(target) == name);
+// Those of the checkpoint that is, or was to be, `name` in that folder.
+void find_beside(const Directory& folder, const std::string& name, std::vector<Leftover>& found) {
+  const std::string lock = save_lock_path(name);
+  for (const DirectoryEntry& entry : folder.list()) {
+    if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kFile) continue;
+    if (entry.kind == EntryKind::kFile && !is_temporary_name(entry.name)) continue;
+    if (entry.kind == EntryKind::kDirectory && !is_leftover(entry.name)) continue;
+    Leftover leftover{folder, entry.name, entry.kind};
+    const std::string target = leftover.target();
+    // A prefix of TensorFlow's is not the name of a file.
+    if (target == name || entry.name == name || save_lock_path(target) == lock || save_lock_path(target) == save_lock_path(name + ".index"))
+      found.push_back(std::move(leftover));
+  }
 }
 
-// Those of the checkpoint that is, or was to be, at `path`.
-void find_beside(const std::string& path, std::vector<std::string>& found) {
-  const fs::path full = absolute_path(path);
-  const std::string name = full.filename().string();
-  if (name.empty()) return;
-  if (is_leftover(name) && directory_exists(path)) return found.push_back(full.string());
-  const checkpoint::Listing listing = checkpoint::list_directory(full.parent_path().string());
-  for (const auto& other : listing.folders)
-    if (other.starts_with(name + std::string(checkpoint::kTemporaryMark))) found.push_back(checkpoint::join(listing.path, other));
-  for (const auto& other : listing.files)
-    if (is_leftover_of(other, name)) found.push_back(checkpoint::join(listing.path, other));
+// Whether the temporary directory lacks nothing but its name: its save had come to its last step, and
+// a crash of the machine has not taken any of it.
+bool is_whole(const std::string& path) {
+  if (!file_exists(checkpoint::join(path, checkpoint::kCommitFile))) return false;
+  const auto metadata =
+      try_call([&] { return checkpoint::read_checkpoint_metadata(checkpoint::join(path, checkpoint::kCheckpointMetadataFile)); });
+  if (!metadata || !metadata.value().commit_time_ns) return false;
+  OpenOptions options;
+  options.allow_uncommitted = true;
+  const auto report = try_call([&] { return verify(path, options); });
+  return report && !report.value().damaged();
 }
+
+class Cleaner {
+ public:
+  explicit Cleaner(CleanMode mode) : mode_(mode) {}
+
+  CleanedPath run(const Leftover& leftover) {
+    CleanedPath done;
+    done.path = leftover.parent.path_of(leftover.name);
+    done.bytes = bytes_below(done.path);
+    try {
+      // While this is held, no save to the target begins.
+      const std::string target = leftover.parent.path_of(leftover.target());
+      const bool is_lock = leftover.name == SaveLock::file_for(leftover.target());
+      std::optional<SaveLock> lock;
+      if (mode_ == CleanMode::kRemove && !is_lock) lock.emplace(save_lock_path(target));
+      if (mode_ == CleanMode::kShow && SaveLock::is_held(save_lock_path(target)))
+        throw Error(Code::kUnavailable, target + ": a save to this path is in progress");
+      if (leftover.kind == EntryKind::kDirectory)
+        clean_directory(leftover, done);
+      else if (!is_lock && is_set_index(target))
+        clean_index(leftover, done);
+      else if (mode_ == CleanMode::kRemove && !remove_unless_locked(done.path))
+        throw Error(Code::kUnavailable, done.path + ": is being written");
+    } catch (const Error& e) {
+      done.outcome = e.code() == Code::kUnavailable ? CleanOutcome::kInUse : CleanOutcome::kRefused;
+      done.why = e.message();
+    }
+    return done;
+  }
+
+ private:
+  void clean_directory(const Leftover& leftover, CleanedPath& done) const {
+    const std::string target = leftover.target();
+    check_only_checkpoint(leftover.parent.child(leftover.name), checkpoint::DirectoryRole::kTemporary);
+    const bool replaced = leftover.name == target + std::string(checkpoint::kSetAsideMark);
+    if (leftover.parent.kind(target) == EntryKind::kAbsent && (replaced || is_whole(done.path))) {
+      done.outcome = CleanOutcome::kRestored;
+      if (mode_ == CleanMode::kShow) return;
+      leftover.parent.rename(leftover.name, target);
+      leftover.parent.sync();
+    } else if (mode_ == CleanMode::kRemove) {
+      leftover.parent.remove(leftover.name);
+    }
+  }
+
+  // The index of a set whose data files may all be in place.
+  void clean_index(const Leftover& leftover, CleanedPath& done) const {
+    const std::string target = leftover.target();
+    const auto whole = [&] {
+      const auto report = try_call([&] { return verify(leftover.parent.path_of(target)); });
+      return report && !report.value().damaged();
+    };
+    if (leftover.parent.kind(target) == EntryKind::kAbsent) {
+      done.outcome = CleanOutcome::kRestored;
+      if (mode_ == CleanMode::kShow) return;
+      leftover.parent.rename(leftover.name, target);
+      if (whole()) return leftover.parent.sync();
+      leftover.parent.rename(target, leftover.name);
+      done.outcome = CleanOutcome::kRemoved;
+    }
+    if (mode_ == CleanMode::kRemove && !remove_unless_locked(done.path)) throw Error(Code::kUnavailable, done.path + ": is being written");
+  }
+
+  CleanMode mode_;
+};
 
 }  // namespace
 
 std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
   constexpr int kDepth = 2;  // a root's steps, their items
-  std::vector<std::string> found;
-  find_beside(path, found);
-  const bool beside = !found.empty();
-  if (directory_exists(path) && !is_leftover(fs::path(path).filename().string()))
-    find_inside(path, kDepth, found);
-  else if (!beside)
+  const std::string full = absolute_path(path);
+  const std::size_t slash = full.rfind('/');
+  const std::string parent = full.substr(0, std::max<std::size_t>(slash, 1)), name = full.substr(slash + 1);
+  std::vector<Leftover> found;
+  if (!name.empty() && directory_exists(parent)) find_beside(Directory::open(parent), name, found);
+  if (directory_exists(full) && !is_leftover(name))
+    find_inside(Directory::open(full), kDepth, found);
+  else if (found.empty())
     throw Error(Code::kNotFound, path + ": no such folder, and no leftover of a checkpoint of that name");
+  // The locks go last: each is taken while the others are looked at.
+  (void)std::stable_partition(found.begin(), found.end(), [](const Leftover& l) { return l.name != SaveLock::file_for(l.target()); });
+  Cleaner cleaner(mode);
   std::vector<CleanedPath> cleaned;
-  for (const std::string& leftover : found) {
-    CleanedPath& done = cleaned.emplace_back();
-    done.path = leftover;
-    done.bytes = bytes_below(leftover);
-    const std::string target = leftover.substr(0, leftover.rfind(checkpoint::kTemporaryMark));
-    done.restored = leftover.ends_with(checkpoint::kSetAsideMark) && !file_exists(target);
-    if (mode == CleanMode::kShow) continue;
-    if (done.restored) {
-      rename_tree(leftover, target);
-      sync_parent(target);
-    } else {
-      remove_tree(leftover);
-    }
-  }
+  for (const Leftover& leftover : found)
+    if (leftover.parent.kind(leftover.name) != EntryKind::kAbsent) cleaned.push_back(cleaner.run(leftover));
   return cleaned;
 }
 
 std::string clean_json(const std::vector<CleanedPath>& cleaned) {
+  static constexpr std::array<std::string_view, 4> kOutcomes = {"removed", "restored", "in use", "refused"};
   JsonArray list;
-  for (const auto& c : cleaned) list.push_back(JsonObject{{"path", c.path}, {"bytes", c.bytes}, {"restored", c.restored}});
+  for (const auto& c : cleaned)
+    list.push_back(JsonObject{{"path", c.path},
+                              {"bytes", c.bytes},
+                              {"restored", c.outcome == CleanOutcome::kRestored},
+                              {"outcome", std::string(kOutcomes[static_cast<std::size_t>(c.outcome)])},
+                              {"why", c.why}});
   return to_text(Json(std::move(list)), JsonStyle::kPretty) + "\n";
 }
 

@@ -1,0 +1,34 @@
+// interrupt.cc -- a thread that waits for signals.
+#include "interrupt.h"
+
+#include <cairn/base/temporaries.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace cairn::cli {
+
+void end_cleanly_on_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  bool any = false;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now {};
+    if (sigaction(number, nullptr, &now) != 0 || now.sa_handler == SIG_IGN) continue;
+    sigaddset(&signals, number);
+    any = true;
+  }
+  // Threads inherit the mask: none but the one below ever gets these signals.
+  if (!any || pthread_sigmask(SIG_BLOCK, &signals, nullptr) != 0) return;
+  std::thread([signals] {
+    int number = 0;
+    if (sigwait(&signals, &number) != 0) return;
+    remove_temporaries();
+    _exit(128 + number);
+  }).detach();
+}
+
+}  // namespace cairn::cli
