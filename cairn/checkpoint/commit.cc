@@ -55,18 +55,24 @@ PendingDirectory::PendingDirectory(const Names& names, IfExists if_exists, Durab
 // Behind a crash between the two renames of a replacement, what was there comes back.
 void PendingDirectory::restore_set_aside() const {
   const std::string old = name_ + std::string(kSetAsideMark);
-  if (parent_.kind(old) == EntryKind::kAbsent) return;
+  if (!is_leftover(old)) return;
   if (parent_.kind(name_) != EntryKind::kAbsent) return remove_old(old, DirectoryRole::kTemporary);
+  check_only_checkpoint(parent_.child(old), DirectoryRole::kTarget);
   parent_.rename(old, name_);
   parent_.sync();
 }
 
+// Whether something has a name that only saves to this target use. Throws if it is not a directory.
+bool PendingDirectory::is_leftover(const std::string& name) const {
+  const EntryKind found = parent_.kind(name);
+  if (found != EntryKind::kAbsent && found != EntryKind::kDirectory)
+    throw Error(Code::kAlreadyExists, parent_.path_of(name) + ": is " + std::string(entry_kind_text(found)) +
+                                          " where a save needs a temporary directory; remove it");
+  return found == EntryKind::kDirectory;
+}
+
 void PendingDirectory::remove_leftover() const {
-  const EntryKind found = parent_.kind(temporary_);
-  if (found == EntryKind::kAbsent) return;
-  if (found != EntryKind::kDirectory)
-    throw Error(Code::kAlreadyExists,
-                path() + ": is " + std::string(entry_kind_text(found)) + " where a save needs a temporary directory; remove it");
+  if (!is_leftover(temporary_)) return;
   in([&] { return target() + ": what an interrupted save has left cannot be removed"; },
      [&] { remove_old(temporary_, DirectoryRole::kTemporary); });
 }

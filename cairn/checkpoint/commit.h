@@ -54,6 +54,7 @@ class PendingDirectory {
 
   void restore_set_aside() const;
   void remove_leftover() const;
+  [[nodiscard]] bool is_leftover(const std::string& name) const;
   void check_target() const;
   // The name that the old checkpoint has now.
   [[nodiscard]] std::string replace_target();

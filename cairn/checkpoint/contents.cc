@@ -28,7 +28,7 @@ constexpr std::size_t kIdDigits = 32;  // of a data file's name
 
 constexpr std::array<std::string_view, 3> kDataFolders = {"d", "ocdbt_data", "ocdbt_meta"};
 constexpr std::array<std::string_view, 4> kItemFiles = {kTreeMetadataFile, kShardingFile, kStringsFile, kCommitFile};
-constexpr std::array<std::string_view, 2> kStepFiles = {kCheckpointMetadataFile, kV1Marker};
+constexpr std::array<std::string_view, 3> kStepFiles = {kCheckpointMetadataFile, kV1Marker, "_CHECKPOINT_DELETION"};
 // Of items that are not pytrees: JSON, proto text, metrics, what an emergency checkpoint says of its processes.
 constexpr std::array<std::string_view, 6> kOtherItemFiles = {"metadata",    "data.json",          "metrics",
                                                              "proto.pbtxt", "mesh_metadata.json", "global_process_metadata.json"};
@@ -77,7 +77,8 @@ class Contents {
       throw Error(Code::kAlreadyExists, directory.path() +
                                             ": is a directory that does not say it is one checkpoint (it has none of _METADATA, "
                                             "_CHECKPOINT_METADATA, orbax.checkpoint, manifest.ocdbt), so it is not replaced or removed");
-    if (item || has_parameters(directory, entries)) return check_item(directory, entries, true);
+    // What is unfinished may have come no further than a few folders: of parameters, or of items.
+    if (temporary_ || item || has_parameters(directory, entries)) return check_item(directory, entries, true);
     check_step(directory, entries);
   }
 
@@ -138,8 +139,7 @@ class Contents {
   void check_step(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
     const std::set<std::string> listed = listed_items(directory, entries);
     check_entries(
-        directory, entries,
-        [](std::string_view name) { return is_one_of(kStepFiles, name) || name == kCommitFile || name == "_CHECKPOINT_DELETION"; },
+        directory, entries, [](std::string_view name) { return is_one_of(kStepFiles, name) || name == kCommitFile; },
         [&](const Directory& child, const std::string& name) {
           if (is_temporary_mark_in(name)) return Contents(true).check_item(child, child.list(), false), true;
           if (!listed.empty() && !listed.contains(name)) return false;
@@ -161,7 +161,7 @@ class Contents {
   void check_item(const Directory& directory, const std::vector<DirectoryEntry>& entries, bool top) {
     const bool database = has(entries, kManifestFile);
     const bool array = temporary_ || is_array(entries);  // a tree that is one array has no name for it
-    const std::set<std::string> parameters = top_names_of_parameters(directory, entries);
+    const std::set<std::string> parameters = names_of_parameters(directory, entries);
     check_entries(
         directory, entries,
         [&](std::string_view name) {
@@ -176,13 +176,29 @@ class Contents {
           if (!top && is_one_of(kRandomKeyFolders, name.substr(0, name.find(kTemporaryMark))))
             return check_item(child, child.list(), false), true;
           if (array && is_chunk_name(name)) return check_chunks(child), true;
-          if (!temporary_ && (database || (!parameters.empty() && !parameters.contains(name)))) return false;
-          return check_parameter(child);
+          if (temporary_ && top && is_unfinished_item(child, name)) return check_item(child, child.list(), false), true;
+          return (temporary_ || !database) && check_parameter(child, name, parameters);
         });
   }
 
-  // The first part of each parameter's name, up to a '/'; empty if they are not known.
-  static std::set<std::string> top_names_of_parameters(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
+  // Whether a folder of something unfinished is an item rather than a parameter: anything but an array.
+  static bool is_unfinished_item(const Directory& directory, const std::string& name) {
+    if (is_temporary_mark_in(name)) return true;
+    const auto entries = directory.list();
+    const auto is_items = [&](const DirectoryEntry& e) {
+      return e.name == kArrayMetadataFolder || is_one_of(kDataFolders, e.name) || e.name.starts_with(kProcessPrefix) ||
+             is_one_of(kItemFiles, final_name(e.name)) || is_one_of(kOtherItemFiles, final_name(e.name)) ||
+             is_manifest(final_name(e.name)) || is_one_of(kRandomKeyFolders, e.name);
+    };
+    // Or an item whose parameters have folders of their own.
+    const auto has_array = [&](const DirectoryEntry& e) {
+      return e.kind == EntryKind::kDirectory && !is_chunk_name(e.name) && is_array(directory.child(e.name).list());
+    };
+    return std::ranges::any_of(entries, is_items) || std::ranges::any_of(entries, has_array);
+  }
+
+  // Empty if they are not known.
+  static std::set<std::string> names_of_parameters(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
     std::set<std::string> names;
     if (!has(entries, kTreeMetadataFile)) return names;
     const auto metadata = try_call([&] {
@@ -191,11 +207,15 @@ class Contents {
     });
     if (!metadata) return names;
     names.insert("");  // not empty, even for a tree without leaves
-    for (const LeafMetadata& leaf : metadata.value().leaves) {
-      const std::string name = param_name(leaf.path);
-      names.insert(name.substr(0, name.find('/')));
-    }
+    for (const LeafMetadata& leaf : metadata.value().leaves) names.insert(param_name(leaf.path));
     return names;
+  }
+
+  // Whether a folder is that of a parameter, or one above some: names may contain '/'.
+  static bool leads_to_one(const std::string& folder, const std::set<std::string>& names) {
+    if (names.empty() || names.contains(folder)) return true;
+    const auto below = names.lower_bound(folder + "/");
+    return below != names.end() && below->starts_with(folder + "/");
   }
 
   static bool is_manifest(std::string_view name) {
@@ -220,15 +240,16 @@ class Contents {
     });
   }
 
-  // False for a folder without anything in it, which no finished save makes.
-  bool check_parameter(const Directory& directory) {
+  // False for a folder that is none of a parameter, or has nothing in it, which no finished save makes.
+  bool check_parameter(const Directory& directory, const std::string& folder, const std::set<std::string>& parameters) {
+    if (!temporary_ && !leads_to_one(folder, parameters)) return false;
     const auto entries = directory.list();
     const bool array = temporary_ || is_array(entries);
     check_entries(
         directory, entries, [&](std::string_view name) { return array && (is_one_of(kArrayFiles, name) || is_chunk_name(name)); },
         [&](const Directory& child, const std::string& name) {
           if (array && is_chunk_name(name)) return check_chunks(child), true;
-          return check_parameter(child);
+          return check_parameter(child, folder + "/" + name, parameters);
         });
     return temporary_ || !entries.empty();
   }

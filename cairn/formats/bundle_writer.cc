@@ -2,7 +2,6 @@
 #include <cairn/base/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
-#include <cairn/base/save_lock.h>
 #include <cairn/formats/bundle_elements.h>
 #include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_index.h>
@@ -11,6 +10,7 @@
 #include <cairn/formats/bundle_writer.h>
 #include <cairn/formats/file_set.h>
 #include <cairn/formats/joint_files.h>
+#include <cairn/formats/output_lock.h>
 #include <cairn/formats/part_checksums.h>
 #include <cairn/formats/sstable_writer.h>
 
@@ -282,7 +282,7 @@ std::vector<std::string> write_bundle(const std::string& prefix, const std::vect
   const IfExists if_exists = options.replace ? IfExists::kReplace : IfExists::kFail;
 
   BundleWriter writer(sources, *layout, fetch, options);
-  std::optional<SaveLock> lock;  // the primary's
+  std::optional<OutputLock> lock;  // the primary's
   std::deque<JointFiles> groups;
   std::vector<AtomicFile*> files;  // the primary's
   for (std::size_t first = 0; first < plan.size(); first += kOpenFiles) {

@@ -1,8 +1,8 @@
 // msgpack_writer.cc -- planned msgpack as bytes in memory, or as a file that appears whole or not at all.
 #include <cairn/base/file.h>
-#include <cairn/base/save_lock.h>
 #include <cairn/formats/joint_files.h>
 #include <cairn/formats/msgpack_encoder.h>
+#include <cairn/formats/output_lock.h>
 #include <cairn/tree/msgpack.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void write_msgpack(const std::string& path, const Tree& tree, std::span<const Te
   MsgpackPlan plan;
   team.step("write: plan", distributed::Before::kShortWork, [&] { plan = plan_msgpack(tree, sources, options.encoding); });
   const IfExists if_exists = options.replace ? IfExists::kReplace : IfExists::kFail;
-  std::optional<SaveLock> lock;  // the primary's
+  std::optional<OutputLock> lock;  // the primary's
   JointFiles files(team, {path}, [&] {
     lock.emplace(path);
     check_output(path, if_exists);

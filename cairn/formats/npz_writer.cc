@@ -3,9 +3,9 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/file.h>
-#include <cairn/base/save_lock.h>
 #include <cairn/formats.h>
 #include <cairn/formats/joint_files.h>
+#include <cairn/formats/output_lock.h>
 #include <cairn/formats/part_checksums.h>
 #include <cairn/formats/zip_directory.h>
 
@@ -136,7 +136,7 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   std::vector<Member> members;
   team.step("write: plan", distributed::Before::kShortWork, [&] { members = lay_out(tensors); });
   const IfExists if_exists = options.replace ? IfExists::kReplace : IfExists::kFail;
-  std::optional<SaveLock> lock;  // the primary's
+  std::optional<OutputLock> lock;  // the primary's
   JointFiles files(team, {path}, [&] {
     lock.emplace(path);
     check_output(path, if_exists);

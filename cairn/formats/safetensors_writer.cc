@@ -3,12 +3,12 @@
 #include <cairn/base/directory.h>
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
-#include <cairn/base/save_lock.h>
 #include <cairn/base/utf8.h>
 #include <cairn/checkpoint_sharding.h>
 #include <cairn/formats.h>
 #include <cairn/formats/file_set.h>
 #include <cairn/formats/joint_files.h>
+#include <cairn/formats/output_lock.h>
 #include <cairn/formats/output_names.h>
 #include <cairn/formats/safetensors_header.h>
 
@@ -192,7 +192,7 @@ class Output {
 
   // Before anything is written.
   void begin() {
-    lock_.emplace(save_lock_path(single_ == stem_ ? index_ : single_));
+    lock_.emplace(single_ == stem_ ? index_ : single_);
     for (const std::string& path : paths_) check_output(path, if_exists_);
     check_output(index_, if_exists_);
     check_output(single_, if_exists_);
@@ -249,7 +249,7 @@ class Output {
   IfExists if_exists_;
   std::vector<std::string> paths_;
   std::vector<std::string> old_shards_;  // names that the old index has, in its folder
-  std::optional<SaveLock> lock_;
+  std::optional<OutputLock> lock_;
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ void find_beside(const Directory& folder, const std::string& name, std::vector<L
     Leftover leftover{folder, entry.name, entry.kind};
     const std::string target = leftover.target();
     // A prefix of TensorFlow's is not the name of a file.
-    if (target == name || entry.name == name || save_lock_path(target) == lock || save_lock_path(target) == save_lock_path(name + ".index"))
+    if (target == name || entry.name == name || save_lock_path(target) == lock || save_lock_path(target) == name + ".index")
       found.push_back(std::move(leftover));
   }
 }
@@ -159,7 +159,7 @@ std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
   if (!name.empty() && directory_exists(parent)) find_beside(Directory::open(parent), name, found);
   if (directory_exists(full) && !is_leftover(name))
     find_inside(Directory::open(full), kDepth, found);
-  else if (found.empty())
+  else if (found.empty() && !file_exists(full) && !file_exists(save_lock_path(full)) && !file_exists(full + ".index"))
     throw Error(Code::kNotFound, path + ": no such folder, and no leftover of a checkpoint of that name");
   // The locks go last: each is taken while the others are looked at.
   (void)std::stable_partition(found.begin(), found.end(), [](const Leftover& l) { return l.name != SaveLock::file_for(l.target()); });

@@ -178,7 +178,7 @@ TEST(SaveTree, ReplacesOnlyCheckpoints) {
   save(dir / "ckpt", two, replace);
   EXPECT_TRUE(same(load(dir / "ckpt"), two));
   put_file(dir / "home/letter.txt", as_bytes("dear"));
-  EXPECT_THAT([&] { save(dir / "home", two, replace); }, FailsWith(Code::kAlreadyExists, "no checkpoint"));
+  EXPECT_THAT([&] { save(dir / "home", two, replace); }, FailsWith(Code::kAlreadyExists, "does not say it is one checkpoint"));
   EXPECT_THAT([&] { save(dir / "home/letter.txt", two, replace); }, FailsWith(Code::kAlreadyExists, "is a file"));
   EXPECT_TRUE(file_exists(dir / "home/letter.txt"));
   fs::create_directory(dir / "empty");
@@ -209,27 +209,50 @@ TEST(SaveTree, SavesBelowALinkedFolder) {
 
 TEST(PendingDirectory, RemovesWhatACrashHasLeft) {
   const TempDir dir;
-  put_file(dir / "ckpt.orbax-checkpoint-tmp/half", as_bytes("x"));
+  put_file(dir / "ckpt.orbax-checkpoint-tmp/_sharding", as_bytes("x"));
   {
-    const PendingDirectory pending(dir / "ckpt", false);
+    const PendingDirectory pending(dir / "ckpt", IfExists::kFail);
     EXPECT_EQ(pending.path(), dir / "ckpt.orbax-checkpoint-tmp");
     EXPECT_TRUE(fs::is_empty(pending.path()));
   }
   EXPECT_TRUE(fs::is_empty(dir.path()));  // not committed
 }
 
+TEST(PendingDirectory, LeavesWhatIsNotACheckpoints) {
+  const TempDir dir;
+  put_file(dir / "ckpt.orbax-checkpoint-tmp/precious", as_bytes("x"));
+  EXPECT_THAT([&] { PendingDirectory(dir / "ckpt", IfExists::kReplace); }, FailsWith(Code::kAlreadyExists, "precious"));
+  EXPECT_TRUE(fs::exists(dir / "ckpt.orbax-checkpoint-tmp/precious"));
+}
+
+TEST(PendingDirectory, RefusesASecondSaveToOnePath) {
+  const TempDir dir;
+  const PendingDirectory pending(dir / "ckpt", IfExists::kFail);
+  EXPECT_THAT([&] { PendingDirectory(dir / "ckpt", IfExists::kReplace); }, FailsWith(Code::kUnavailable, "another save to this path"));
+  EXPECT_TRUE(fs::exists(pending.path()));
+}
+
+TEST(PendingDirectory, NoticesThatItsDirectoryWasReplaced) {
+  const TempDir dir;
+  PendingDirectory pending(dir / "ckpt", IfExists::kFail);
+  fs::remove_all(pending.path());
+  fs::create_directory(pending.path());
+  EXPECT_THAT([&] { pending.commit(); }, FailsWith(Code::kFailedPrecondition, "was removed or replaced"));
+  EXPECT_FALSE(fs::exists(dir / "ckpt"));
+}
+
 TEST(PendingDirectory, BringsBackWhatAReplacementHadSetAside) {
   const TempDir dir;
   save(dir / "ckpt", Tree(std::int64_t{1}), {});
   fs::rename(dir / "ckpt", dir / "ckpt.orbax-checkpoint-tmp-old");
-  EXPECT_THAT([&] { PendingDirectory(dir / "ckpt", false); }, FailsWith(Code::kAlreadyExists, "ckpt"));
+  EXPECT_THAT([&] { PendingDirectory(dir / "ckpt", IfExists::kFail); }, FailsWith(Code::kAlreadyExists, "ckpt"));
   EXPECT_TRUE(same(load(dir / "ckpt"), Tree(std::int64_t{1})));
   EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("ckpt"));
 }
 
 TEST(PendingDirectory, OfTwoWhoCommitOneWins) {
   const TempDir dir;
-  PendingDirectory pending(dir / "ckpt", false);
+  PendingDirectory pending(dir / "ckpt", IfExists::kFail);
   put_file(pending.path() + "/file", as_bytes("late"));
   put_file(dir / "ckpt/file", as_bytes("first"));
   EXPECT_THAT([&] { pending.commit(); }, FailsWith(Code::kAlreadyExists, "ckpt"));

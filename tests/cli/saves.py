@@ -1,0 +1,64 @@
+"""What the tests of saving share: small sources of known values, and a snapshot of everything in a folder."""
+
+import os
+import socket
+import stat
+
+import numpy as np
+import safetensors.numpy
+
+# Options of `cairn convert` for each kind of output, and the name of the target.
+KINDS = {
+    "orbax": ("ckpt", ["--to", "orbax"]),
+    "orbax-zarr3": ("ckpt", ["--to", "orbax-zarr3"]),
+    "orbax-files": ("ckpt", ["--to", "orbax-files"]),
+    "item": ("ckpt", ["--to", "orbax", "--as-item", "default"]),
+    "safetensors": ("ckpt.safetensors", []),
+    "set": ("ckpt.safetensors", ["--max-shard-bytes", "4000"]),
+    "npz": ("ckpt.npz", []),
+    "msgpack": ("ckpt.msgpack", []),
+    "tensorflow": ("ckpt", ["--to", "tensorflow"]),
+    "tensorflow-sharded": ("ckpt", ["--to", "tensorflow", "--max-shard-bytes", "4000"]),
+}
+DIRECTORIES = ["orbax", "orbax-zarr3", "orbax-files", "item"]
+
+
+def write_source(path, number):
+    """Four tensors; every element is `number`."""
+    safetensors.numpy.save_file({f"layer{i}.w": np.full((25, 40), number, np.float32) for i in range(4)}, path)
+    return path
+
+
+def opened_path(kind, folder):
+    """What to open for a checkpoint of that kind."""
+    index = folder / "ckpt.safetensors.index.json"
+    if kind in ("safetensors", "set") and index.exists():
+        return index
+    return folder / ("ckpt.index" if kind.startswith("tensorflow") else KINDS[kind][0])
+
+
+def snapshot(path):
+    """Everything at and below a path that a careless save could change. Links are not followed."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    what = stat.S_IFMT(status.st_mode)
+    if stat.S_ISLNK(status.st_mode):
+        return what, os.readlink(path)
+    if stat.S_ISREG(status.st_mode):
+        return what, stat.S_IMODE(status.st_mode), open(path, "rb").read()
+    if stat.S_ISDIR(status.st_mode):
+        return what, stat.S_IMODE(status.st_mode), {name: snapshot(os.path.join(path, name)) for name in sorted(os.listdir(path))}
+    return what, status.st_ino
+
+
+def make_socket(path):
+    server = socket.socket(socket.AF_UNIX)
+    here = os.getcwd()
+    os.chdir(path.parent)  # the kernel takes only short names
+    try:
+        server.bind(path.name)
+    finally:
+        os.chdir(here)
+        server.close()
