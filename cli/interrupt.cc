@@ -7,9 +7,19 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 namespace cairn::cli {
+namespace {
+
+std::atomic<bool> ending = false;
+
+}  // namespace
+
+void wait_if_ending() {
+  while (ending) pause();
+}
 
 void end_cleanly_on_signals() {
   sigset_t signals;
@@ -26,6 +36,7 @@ void end_cleanly_on_signals() {
   std::thread([signals] {
     int number = 0;
     if (sigwait(&signals, &number) != 0) return;
+    ending = true;
     remove_temporaries();
     _exit(128 + number);
   }).detach();

