@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 namespace cairn {
@@ -36,6 +37,22 @@ EntryKind kind_of(const struct stat& status) {
   if (S_ISREG(status.st_mode)) return EntryKind::kFile;
   if (S_ISDIR(status.st_mode)) return EntryKind::kDirectory;
   return S_ISLNK(status.st_mode) ? EntryKind::kLink : EntryKind::kOther;
+}
+
+// What a listing tells of an entry; nullopt: not every file system does.
+std::optional<EntryKind> kind_of_type(unsigned char type) {
+  switch (type) {
+    case DT_REG:
+      return EntryKind::kFile;
+    case DT_DIR:
+      return EntryKind::kDirectory;
+    case DT_LNK:
+      return EntryKind::kLink;
+    case DT_UNKNOWN:
+      return std::nullopt;
+    default:
+      return EntryKind::kOther;
+  }
 }
 
 int open_directory(int at, const char* path, int flags) {
@@ -121,7 +138,8 @@ std::vector<DirectoryEntry> Directory::list() const {
   while (const dirent* entry = readdir(names.get())) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
-    const EntryKind found = kind(name);
+    const auto told = kind_of_type(entry->d_type);
+    const EntryKind found = told ? *told : kind(name);
     if (found != EntryKind::kAbsent) entries.push_back({name, found});  // else it was removed meanwhile
     errno = 0;
   }
