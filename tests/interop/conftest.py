@@ -32,9 +32,19 @@ def fast_folder():
     return memory if memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30 else None
 
 
-@pytest.fixture
-def scratch():
-    """An empty folder that goes away with the test, whichever way that ends: these tests write a lot."""
+def empty_folder():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cairn-interop-", dir=fast_folder()))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def scratch():
+    """An empty folder that goes away with the test, whichever way that ends: these tests write a lot."""
+    yield from empty_folder()
+
+
+@pytest.fixture(scope="module")
+def module_scratch():
+    """The same for all tests of a file."""
+    yield from empty_folder()
