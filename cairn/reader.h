@@ -45,6 +45,7 @@ struct TensorInfo {
   std::string sharding;             // JSON text as stored; "" if there is none
   // Why the array cannot be read: missing or damaged metadata, then dtype_name is "?"; or elements of no fixed size. Else "".
   std::string error;
+  Code error_code = Code::kDataLoss;  // of `error`; kUnimplemented and kIo do not mean that the array is damaged
 
   // "item/name" where there are several items, else the name.
   [[nodiscard]] std::string full_name() const { return item ? *item + "/" + name : name; }

@@ -80,7 +80,8 @@ std::string preview(const Checkpoint& checkpoint, std::size_t index, const Slice
 
 std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices);
 std::string info_json(const Checkpoint& checkpoint);
-std::string verify_json(const VerifyReport& report);
+std::string verify_json(const VerifyReport& report, bool strict = false);              // strict: notes count as damage
+std::string verify_json(const std::vector<VerifyReport>& steps, bool strict = false);  // of verify_steps
 
 // ---- bytes of one leaf ----
 
@@ -175,10 +176,16 @@ Shape element_index(std::span<const std::int64_t> shape, std::uint64_t element);
 
 // ---- verifying ----
 
-// Opens and verifies. Damage that keeps the checkpoint from being opened at all is a finding too; everything else that
-// open throws passes through. Several processes each read their share of the bytes, and all get the report of one process.
+// Opens and verifies. Damage that keeps the checkpoint or an item of it from being opened is a finding too; everything else that
+// open throws passes through. Of a step root it is one step that is verified, which the report names. Several processes each read
+// their share of the bytes, and all get the report of one process.
 VerifyReport verify(const std::string& path, const OpenOptions& options = {}, const ProgressFn& progress = {},
                     const MultiprocessingOptions& multiprocessing = {});
+
+// The same for every step of an Orbax step root or a TensorFlow folder, by their numbers. A step that is not finished, or cannot be
+// opened for another reason than damage, is one that was not checked. Throws invalid_argument for what is not such a folder.
+std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOptions& options = {}, const ProgressFn& progress = {},
+                                       const MultiprocessingOptions& multiprocessing = {});
 
 // ---- transforming ----
 

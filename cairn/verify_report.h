@@ -1,17 +1,35 @@
 // verify_report.h -- what a check of stored bytes found.
 #pragma once
 
+#include <cairn/error.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace cairn {
 
 enum class Severity : std::uint8_t {
-  kNote,    // worth knowing: carries no checksum, orphaned file
-  kDamage,  // bytes that cannot be trusted or are not there
+  kNote,        // worth knowing: a file that nothing refers to, a sharding of no array. No value is lost
+  kNotChecked,  // may be whole: Cairn does not know its type or codec, or the system does not let it be read
+  kDamage,      // bytes that cannot be trusted or are not there
 };
+// What an error in the way of a check says about the bytes. The one place that decides it.
+constexpr Severity severity_of(Code code) {
+  switch (code) {
+    case Code::kUnimplemented:       // an unknown codec, type or handler
+    case Code::kIo:                  // no permission, too many open files, a device that fails
+    case Code::kUnavailable:         // may work later
+    case Code::kFailedPrecondition:  // the caller has to choose first, or the save is not finished
+      return Severity::kNotChecked;
+    default:
+      return Severity::kDamage;
+  }
+}
+
 struct Finding {
   Severity severity = Severity::kDamage;
   std::string tensor;        // parameter name; "" if it belongs to none
@@ -19,17 +37,30 @@ struct Finding {
   std::uint64_t offset = 0;  // in that file
   std::string message;
 };
+// What the findings say together. Exit statuses of `cairn verify` follow from it.
+enum class Verdict : std::uint8_t {
+  kGood,
+  kNotChecked,  // nothing is known to be damaged, but not everything could be checked
+  kDamaged,     // wins over kNotChecked
+};
+
 struct VerifyReport {
+  std::string path;                  // of the checkpoint: of a step root, the folder of the step that was checked
+  std::optional<std::int64_t> step;  // the step's number, if a root was opened; TensorFlow's prefixes always have one
   std::vector<Finding> findings;
   std::uint64_t tensors = 0;             // looked at
   std::uint64_t chunks = 0;              // decoded
   std::uint64_t bytes = 0;               // read
   std::vector<std::string> unprotected;  // tensors with at least one chunk that no checksum covers
 
-  [[nodiscard]] bool damaged() const {
-    for (const auto& f : findings)
-      if (f.severity == Severity::kDamage) return true;
-    return false;
+  [[nodiscard]] bool has(Severity severity) const {
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; });
+  }
+  [[nodiscard]] bool damaged() const { return has(Severity::kDamage); }
+  // `strict`: a note counts as damage.
+  [[nodiscard]] Verdict verdict(bool strict = false) const {
+    if (damaged() || (strict && has(Severity::kNote))) return Verdict::kDamaged;
+    return has(Severity::kNotChecked) ? Verdict::kNotChecked : Verdict::kGood;
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <tuple>
@@ -18,6 +19,8 @@ struct VerifyOptions {
   Source source;
   bool json = false;
   bool list_unprotected = false;
+  bool all_steps = false;
+  bool strict = false;
 };
 
 constexpr std::size_t kNamesShown = 5;
@@ -51,7 +54,8 @@ std::string group_text(const Group& group) {
   const Style& style = stdout_style();
   const Finding& f = *group.finding;
   const bool damage = f.severity == Severity::kDamage;
-  std::string text = fmt::format("{}{}{}  ", damage ? style.red : style.yellow, damage ? "DAMAGED" : "note   ", style.reset);
+  const std::string_view word = damage ? "DAMAGED" : f.severity == Severity::kNotChecked ? "not checked" : "note   ";
+  std::string text = fmt::format("{}{}{}  ", damage ? style.red : style.yellow, word, style.reset);
   if (!group.tensors.empty()) text += list_text(group.tensors, "") + ": ";
   text += printable(f.message) + "\n";
   if (!f.file.empty()) text += fmt::format("         {}{} at byte {}{}\n", style.dim, printable(f.file), f.offset, style.reset);
@@ -61,9 +65,7 @@ std::string group_text(const Group& group) {
 std::string unprotected_text(const VerifyReport& report, bool all) {
   const auto& names = report.unprotected;
   if (names.empty()) return "";
-  const Style& style = stdout_style();
-  std::string text = fmt::format("{}note   {}  {} without a checksum: a changed value there cannot be noticed", style.yellow, style.reset,
-                                 plural(names.size(), "array"));
+  std::string text = fmt::format("         {} without a checksum: a changed value there cannot be noticed", plural(names.size(), "array"));
   if (all) {
     text += '\n';
     for (const auto& name : names) text += "         " + printable(name) + "\n";
@@ -72,36 +74,81 @@ std::string unprotected_text(const VerifyReport& report, bool all) {
   return text + "\n         " + list_text(names, " (--unprotected lists them)") + "\n";
 }
 
-std::string summary_text(const VerifyReport& report, std::size_t damaged, double seconds) {
+std::string verdict_words(const VerifyReport& report, bool strict) {
   const Style& style = stdout_style();
-  const std::string verdict = damaged == 0 ? fmt::format("{}good{}     no damage", style.green, style.reset)
-                                           : fmt::format("{}bad{}      {} of damage", style.red, style.reset, plural(damaged, "place"));
-  return fmt::format("{} in {}, {} ({}) read in {}\n", verdict, plural(report.tensors, "tensor"), plural(report.chunks, "chunk"),
-                     bytes_text(report.bytes), duration_text(seconds));
+  const auto places = [&](Severity severity) { return grouped(report, severity).size(); };
+  switch (report.verdict(strict)) {
+    case Verdict::kGood:
+      return fmt::format("{}good{}     no damage", style.green, style.reset);
+    case Verdict::kNotChecked:
+      return fmt::format("{}unknown{}  {} not checked, no damage in the rest,", style.yellow, style.reset,
+                         plural(places(Severity::kNotChecked), "place"));
+    case Verdict::kDamaged:
+      break;
+  }
+  if (!report.damaged()) return fmt::format("{}bad{}      {} (--strict)", style.red, style.reset, plural(places(Severity::kNote), "note"));
+  return fmt::format("{}bad{}      {} of damage", style.red, style.reset, plural(places(Severity::kDamage), "place"));
+}
+
+// Of a step root it matters which step is good, and that the others were not looked at.
+std::string step_text(const VerifyReport& report, bool all_steps) {
+  if (all_steps) return "step     " + printable(report.path) + "\n";
+  if (!report.step) return "";
+  return fmt::format("step     {}: {}\n", *report.step, printable(report.path));
+}
+
+// The exit status: what follows from the worst of the findings.
+int status_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return kGood;
+    case Verdict::kNotChecked:
+      return kFailure;
+    case Verdict::kDamaged:
+      break;
+  }
+  return kNo;
+}
+
+void write_report(const VerifyReport& report, const VerifyOptions& options) {
+  out().write(step_text(report, options.all_steps));
+  for (const Severity severity : {Severity::kDamage, Severity::kNotChecked, Severity::kNote})
+    for (const auto& group : grouped(report, severity)) out().write(group_text(group));
+  out().write(unprotected_text(report, options.list_unprotected));
+}
+
+std::string summary_text(const VerifyReport& report, bool strict, double seconds) {
+  return fmt::format("{} in {}, {} ({}) read in {}\n", verdict_words(report, strict), plural(report.tensors, "tensor"),
+                     plural(report.chunks, "chunk"), bytes_text(report.bytes), duration_text(seconds));
 }
 
 int run_verify(VerifyOptions& options, int& status) {
   const auto start = std::chrono::steady_clock::now();
   finish_options(options.source);
-  VerifyReport report;
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  std::vector<VerifyReport> reports;
   try {
     ProgressBar bar("verifying");
-    report = verify(
-        options.source.path, options.source.options, [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); }, job());
+    const auto progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    if (options.all_steps)
+      reports = verify_steps(options.source.path, options.source.options, progress, job());
+    else
+      reports.push_back(verify(options.source.path, options.source.options, progress, job()));
   } catch (const Error& e) {
+    if (options.all_steps && e.code() == Code::kInvalidArgument) throw UsageError(e.message());
     throw Failure(e.message());
   }
-  status = report.damaged() ? kNo : kGood;  // known before printing, which a closed pipe may end
+  Verdict worst = Verdict::kGood;
+  for (const auto& report : reports) worst = std::max(worst, report.verdict(options.strict));
+  status = status_of(worst);  // known before printing, which a closed pipe may end
   if (options.json) {
-    out().write(verify_json(report));
+    out().write(options.all_steps ? verify_json(reports, options.strict) : verify_json(reports.front(), options.strict));
     return status;
   }
-  const auto damages = grouped(report, Severity::kDamage);
-  for (const auto& group : damages) out().write(group_text(group));
-  for (const auto& group : grouped(report, Severity::kNote)) out().write(group_text(group));
-  out().write(unprotected_text(report, options.list_unprotected));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  out().write(summary_text(report, damages.size(), seconds));
+  for (const auto& report : reports) {
+    write_report(report, options);
+    out().write(summary_text(report, options.strict, seconds()));
+  }
   return status;
 }
 
@@ -113,8 +160,11 @@ void setup_verify(CLI::App& app, int& status) {
   add_source(*command, options->source);
   command->add_flag("--json", options->json, "One object for programs (docs/cli.md)");
   command->add_flag("--unprotected", options->list_unprotected, "Name every array that carries no checksum");
+  command->add_flag("--all-steps", options->all_steps, "Every step of a step root, not only the latest");
+  command->add_flag("--strict", options->strict, "Notes count as damage");
   command->footer(
-      "Checks every checksum, reference and chunk and goes on after damage. Exit status 1 if anything is damaged.\n"
+      "Checks every checksum, reference and chunk and goes on after damage. Exit status 1 if anything is damaged; else 3 if\n"
+      "something could not be checked: no permission, or a type or codec that Cairn does not know.\n"
       "Under an MPI launcher (mpirun -n 8 cairn verify ...) the processes share out the bytes; --memory is for each.\n\n"
       "Example:\n"
       "  cairn verify ckpt && echo fit to restore");

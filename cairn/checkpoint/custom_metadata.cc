@@ -55,6 +55,7 @@ class Search {
       item_.stored[i].reset();
       tensor.dtype_name = handlers::kUnknownDtype;
       tensor.error = e.message();
+      tensor.error_code = e.code();
     }
   }
 

@@ -231,7 +231,7 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
   add_database(item, prefix, facts);
   if (const std::string words = sharding_words(item); !words.empty()) facts.emplace_back(prefix + "shardings", words);
   add_random_keys(item, prefix, facts);
-  for (const auto& [file, why] : item.broken) facts.emplace_back(prefix + "UNREADABLE", file + ": " + why);
+  for (const BrokenFile& broken : item.broken) facts.emplace_back(prefix + "UNREADABLE", broken.file + ": " + broken.why);
   if (item.metadata.custom_metadata.empty()) return;
   const auto custom = try_call([&] { return parse_json(item.metadata.custom_metadata); });
   const std::string text = custom ? to_text(custom.value()) : item.metadata.custom_metadata;

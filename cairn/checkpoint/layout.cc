@@ -71,15 +71,24 @@ std::optional<Item> random_key_item(const Item& item, const Listing& listing) {
   return std::nullopt;
 }
 
+bool holds_only_folders(const Listing& listing) {
+  return std::all_of(listing.files.begin(), listing.files.end(), [](const auto& name) { return name == kCommitFile; });
+}
+
 Item look_at_item(const std::string& folder, const std::string& name) {
   Item item{without_temporary_mark(name), join(folder, name), ItemKind::kOther, ""};
-  const Listing listing = list_directory(item.path);
+  const auto listed = try_call([&] { return list_directory(item.path); });
+  if (!listed) {
+    item.kind = ItemKind::kPytree;  // perhaps: opening it says why it cannot be listed, and the other items can be opened
+    return item;
+  }
+  const Listing& listing = listed.value();
   if (is_marked_item(listing)) {
     item.kind = ItemKind::kPytree;
   } else if (auto key = random_key_item(item, listing)) {
     return *std::move(key);
-  } else if (listing.files.empty() && has_arrays_below(listing)) {
-    item.kind = ItemKind::kPytree;  // an item of the oldest kind: only a folder for each parameter
+  } else if (holds_only_folders(listing) && has_arrays_below(listing)) {
+    item.kind = ItemKind::kPytree;  // only a folder for each parameter: of the oldest kind, or its metadata is gone
   }
   return item;
 }
@@ -133,9 +142,10 @@ bool look_at_marked(const Listing& listing, Layout& layout) {
   if (!is_marked_checkpoint(listing)) return false;
   layout.kind = LayoutKind::kComposite;
   layout.items = look_at_items(listing);
+  if (std::any_of(layout.items.begin(), layout.items.end(), is_pytree)) return true;
   const bool parameters = std::any_of(listing.folders.begin(), listing.folders.end(),
                                       [&](const auto& name) { return has_array_metadata(list_directory(join(path, name))); });
-  if (parameters && std::none_of(layout.items.begin(), layout.items.end(), is_pytree)) {
+  if (parameters) {
     layout.kind = LayoutKind::kDirect;  // of the oldest kind: only a folder for each parameter
     layout.items = {Item{"", path, ItemKind::kPytree, ""}};
   }
@@ -235,8 +245,9 @@ void require_committed(Layout& layout, const Listing& listing, const OpenOptions
     if (!layout.uncommitted.empty()) break;
     if (is_temporary(fs::path(item.path).filename().string()))
       layout.uncommitted = "its item '" + item.name + "' has the mark of a temporary directory";
-    else if (is_pytree(item) && !listing.has_file(kCommitFile))
-      layout.uncommitted = unfinished_content(list_directory(item.path));
+    else if (const auto listed = try_call([&] { return list_directory(item.path); });
+             listed && is_pytree(item) && !listing.has_file(kCommitFile))
+      layout.uncommitted = unfinished_content(listed.value());
   }
   if (!layout.uncommitted.empty() && !options.allow_uncommitted)
     throw Error(Code::kFailedPrecondition, refuse_text(layout.path, layout.uncommitted));
@@ -354,6 +365,17 @@ Layout find_layout(const std::string& path, const OpenOptions& options) {
   // What an interrupted save into folders has left looks like arrays that nobody speaks of.
   require_committed(layout, listing, options);
   return layout;
+}
+
+std::vector<std::string> list_steps(const std::string& path) {
+  const std::string folder = absolute_path(path);
+  const Listing listing = list_directory(folder);
+  const auto steps = step_folders(listing);
+  Layout ignored;
+  std::vector<std::string> folders;
+  if (look_at_marked(listing, ignored) || !is_root(folder, steps)) return folders;
+  for (const auto& step : steps) folders.push_back(join(folder, step.folder));
+  return folders;
 }
 
 }  // namespace cairn::checkpoint

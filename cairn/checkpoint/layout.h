@@ -81,4 +81,7 @@ struct Layout {
 // something unfinished unless allow_uncommitted; invalid_argument for what is no checkpoint, saying what was looked for.
 Layout find_layout(const std::string& path, const OpenOptions& options);
 
+// The folders of all steps of a root, complete or not, by their numbers. Empty for what is not a root.
+std::vector<std::string> list_steps(const std::string& path);
+
 }  // namespace cairn::checkpoint

@@ -68,12 +68,12 @@ void require_versions(const std::string& path, const std::vector<PytreeItem>& it
 
 }  // namespace
 
-OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options)
-    : layout_(std::move(layout)), items_(std::move(items)), memory_(options.memory) {
+OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options, std::vector<LostItem> lost)
+    : layout_(std::move(layout)), items_(std::move(items)), lost_(std::move(lost)), memory_(options.memory) {
   if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
   info_ = describe_checkpoint(layout_, items_);
   for (auto& item : items_) {
-    if (items_.size() > 1)
+    if (items_.size() + lost_.size() > 1)
       for (auto& tensor : item.tensors) tensor.item = item.item.name;
     leaf_counts_.push_back(item.tensors.size());
     missing_.insert(missing_.end(), item.tensors.size(), item.missing);
@@ -137,6 +137,24 @@ std::string OrbaxCheckpoint::random_key_impl(std::size_t index) const {
     return it == items_[i].random_keys.end() ? "" : it->second;
   }
   return "";
+}
+
+std::unique_ptr<Checkpoint> open_to_verify(const std::string& path, const OpenOptions& options) {
+  Layout layout = find_layout(path, options);
+  std::vector<PytreeItem> items;
+  std::vector<LostItem> lost;
+  for (const auto& item : choose_items(layout, options)) {
+    auto opened = try_call([&] { return open_pytree_item(item, layout.kind, options); });
+    // A version that is not there is a question wrongly put, not damage.
+    const bool wrongly_put = !opened && (opened.error().code() == Code::kNotFound || opened.error().code() == Code::kInvalidArgument);
+    if (wrongly_put && is_version(options.version)) throw opened.error();
+    if (opened)
+      items.push_back(std::move(opened).value());
+    else
+      lost.push_back({item, opened.error()});
+  }
+  if (is_version(options.version) && lost.empty()) require_versions(layout.path, items);
+  return std::make_unique<OrbaxCheckpoint>(std::move(layout), std::move(items), options, std::move(lost));
 }
 
 }  // namespace cairn::checkpoint

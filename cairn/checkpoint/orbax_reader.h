@@ -4,6 +4,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/checkpoint/layout.h>
 #include <cairn/checkpoint/pytree_item.h>
+#include <cairn/checkpoint/verify.h>
 #include <cairn/reader.h>
 
 #include <memory>
@@ -14,7 +15,8 @@ namespace cairn::checkpoint {
 
 class OrbaxCheckpoint : public Checkpoint {
  public:
-  OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options);
+  // lost: items that could not be opened, for verify.
+  OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options, std::vector<LostItem> lost = {});
   using Checkpoint::info;
   using Checkpoint::read;
 
@@ -33,7 +35,8 @@ class OrbaxCheckpoint : public Checkpoint {
   void read_inside(const ReadRequest& request) const;
 
   Layout layout_;
-  std::vector<PytreeItem> items_;         // their tensors have moved to tensors_
+  std::vector<PytreeItem> items_;  // their tensors have moved to tensors_
+  std::vector<LostItem> lost_;
   std::vector<TensorInfo> tensors_;       // of all items
   handlers::StoredArrays stored_;         // beside tensors_
   std::vector<LeafValue> values_;         // beside tensors_
@@ -44,5 +47,8 @@ class OrbaxCheckpoint : public Checkpoint {
   std::uint64_t memory_;
   mutable handlers::ValueStreams streams_;
 };
+
+// Opens a checkpoint to be verified: an item that cannot be opened is a finding, and the others are verified all the same.
+std::unique_ptr<Checkpoint> open_to_verify(const std::string& path, const OpenOptions& options);
 
 }  // namespace cairn::checkpoint

@@ -19,7 +19,7 @@ namespace {
 // The file is named beside the reason, so not in it.
 void note_broken(PytreeItem& out, const std::string& file, const Error& e) {
   const std::string& why = e.message();
-  out.broken.emplace_back(file, why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why);
+  out.broken.push_back({file, why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why, e.code()});
 }
 
 // Runs f; what it throws is noted as the reason why `file` could not be used.
@@ -66,8 +66,12 @@ void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& opti
     return;
   }
   out.storage = ArrayStorage::kOcdbt;
-  // A tree of texts and empty nodes has no database.
-  if (!out.has_arrays && !listing.has_file(kManifestFile)) return;
+  // A tree of texts and empty nodes has no database. Nor need one whose leaves all have handlers of their own.
+  const bool needed = std::any_of(out.tensors.begin(), out.tensors.end(), [](const auto& tensor) {
+    return tensor.dtype_name == handlers::kUnknownDtype && !is_custom_kind(tensor.kind);
+  });
+  const bool expected = needed || out.structure == Structure::kNames || (out.has_arrays && !out.process_folders.empty());
+  if (!expected && !listing.has_file(kManifestFile)) return;
   try {
     open_database(out, options);
   } catch (const Error& e) {
@@ -96,6 +100,7 @@ void add_recorded_leaves(PytreeItem& out, std::vector<LeafMetadata> leaves) {
   out.tensors.reserve(leaves.size());
   out.values.reserve(leaves.size());
   for (auto& leaf : leaves) {
+    out.has_write_shape.push_back(leaf.write_shape.has_value());
     TensorInfo tensor = make_tensor(std::move(leaf.path), std::move(leaf.value_type));
     if (tensor.kind == "string")
       tensor.dtype_name = "string";
@@ -265,11 +270,16 @@ void attach_strings(PytreeItem& out) {
     else
       error = std::string(kStringsFile) + " is missing";
   });
-  if (!out.broken.empty() && out.broken.back().first == file) error = out.broken.back().first + ": " + out.broken.back().second;
+  Code code = Code::kDataLoss;
+  if (!out.broken.empty() && out.broken.back().file == file) {
+    error = file + ": " + out.broken.back().why;
+    code = out.broken.back().code;
+  }
   for (const auto i : wanted) {
     const auto it = strings.find(out.tensors[i].name);
     if (it == strings.end()) {
       out.tensors[i].error = error;
+      out.tensors[i].error_code = code;
       continue;
     }
     out.values[i].text = std::make_shared<const std::string>(it->second);
@@ -287,10 +297,12 @@ void attach_files(PytreeItem& out, const NameTable& names) {
 void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& options) {
   out.stored.resize(out.tensors.size());
   if (out.arrays == nullptr && out.has_arrays) {
-    const std::string why =
-        out.broken.empty() ? "the arrays' database is missing" : out.broken.back().first + ": " + out.broken.back().second;
-    for (auto& tensor : out.tensors)
-      if (tensor.dtype_name == handlers::kUnknownDtype) tensor.error = why;
+    const BrokenFile why = out.broken.empty() ? BrokenFile{"", "the arrays' database is missing", Code::kDataLoss} : out.broken.back();
+    for (auto& tensor : out.tensors) {
+      if (tensor.dtype_name != handlers::kUnknownDtype) continue;
+      tensor.error = why.file.empty() ? why.why : why.file + ": " + why.why;
+      tensor.error_code = why.code;
+    }
     return;
   }
   if (!out.has_arrays) return;
@@ -299,6 +311,18 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& o
   out.stored = handlers::open_arrays(out.arrays, {out.zarr_format}, out.tensors, own ? &*own : nullptr);
   open_custom_arrays(out, names, options.metadata_key);
   handlers::fill_stored_sizes(out.keys, names, out.tensors);
+}
+
+// A handler of its own keeps a leaf wherever it likes. If that is an array under the leaf's name, it is read like any other.
+void excuse_custom_leaves(PytreeItem& out) {
+  for (std::size_t i = 0; i < out.tensors.size(); ++i) {
+    TensorInfo& tensor = out.tensors[i];
+    if (out.structure != Structure::kTreeMetadata || !is_custom_kind(tensor.kind) || out.stored[i]) continue;
+    if (tensor.dtype_name != handlers::kUnknownDtype || tensor.error.empty()) continue;
+    if (out.arrays != nullptr && !handlers::is_missing(tensor)) continue;
+    tensor.error = "its type '" + tensor.kind + "' belongs to a type handler that Cairn does not have";
+    tensor.error_code = Code::kUnimplemented;
+  }
 }
 
 bool wants_arrays(const PytreeItem& out) {
@@ -335,6 +359,12 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
 
 }  // namespace
 
+bool is_custom_kind(std::string_view kind) {
+  for (const std::string_view known : {"jax.Array", "np.ndarray", "scalar", "string", "placeholder"})
+    if (kind == known) return false;
+  return !is_empty_node_type(kind);
+}
+
 Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
   Array array = Array::allocate(leaf.dtype, leaf.element_size, leaf.shape);
   std::byte* to = array.mutable_view().data;
@@ -358,11 +388,12 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   }
   if (out.structure == Structure::kNames) {
     if (out.arrays == nullptr || (out.keys.empty() && !out.broken.empty()))
-      throw Error(Code::kDataLoss, out.broken.back().first + ": " + out.broken.back().second);
+      throw Error(out.broken.back().code, out.broken.back().file + ": " + out.broken.back().why);
     add_named_leaves(out, options.metadata_key);
   }
   const NameTable names(out.tensors);
   attach_arrays(out, names, options);
+  excuse_custom_leaves(out);
   attach_files(out, names);
   return out;
 }

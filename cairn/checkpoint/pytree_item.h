@@ -41,6 +41,13 @@ struct LeafValue {
   std::shared_ptr<const std::string> text;
 };
 
+// A file that was there but could not be used.
+struct BrokenFile {
+  std::string file;
+  std::string why;
+  Code code = Code::kDataLoss;
+};
+
 struct PytreeItem {
   Item item;
   StorePtr files;   // the item's folder
@@ -52,6 +59,7 @@ struct PytreeItem {
   TreeMetadata metadata;                     // without leaves: those are `tensors`
   bool has_aggregated_values = false;        // whether the legacy msgpack file holds values, not only placeholders
   std::size_t recorded = 0;                  // so many of `tensors`, the first, are in `_METADATA`
+  std::vector<bool> has_write_shape;         // of the recorded leaves, which are the first; Orbax records it with array_metadatas
   zarr::MissingChunk missing = zarr::MissingChunk::kFill;
   int zarr_format = 0;      // 0: not recorded
   bool has_arrays = false;  // whether any leaf is to be found in `arrays`
@@ -64,11 +72,14 @@ struct PytreeItem {
   std::vector<std::pair<std::string, std::string>> unread_array_metadata;  // file, why it could not be read
   bool has_shardings = false;                                              // whether there is a file of them
   std::map<std::string, std::string> random_keys;                          // names of typed PRNG keys, and their implementations
-  std::vector<std::pair<std::string, std::string>> broken;                 // file, why it could not be used
+  std::vector<BrokenFile> broken;
 };
 
 // Whether a version is asked for at all.
 inline bool is_version(const OcdbtVersion& version) { return version.generation || version.commit_time_ns; }
+
+// Whether a leaf of this kind is stored by a type handler that Cairn does not have: nobody else knows where its value is.
+bool is_custom_kind(std::string_view kind);
 
 // Opens what can be opened: an array that is missing or damaged is a tensor with an error. Throws only if the structure
 // itself cannot be read, or if the database has no such version as the options ask for.

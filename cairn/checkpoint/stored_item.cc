@@ -29,7 +29,7 @@ StoredItem::StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory
 
 std::vector<TensorInfo> StoredItem::arrays_under(std::span<const std::string_view> names, const std::string& metadata_key) const {
   if (item_.arrays == nullptr) {
-    const std::string why = item_.broken.empty() ? "there is no database" : item_.broken.back().first + ": " + item_.broken.back().second;
+    const std::string why = item_.broken.empty() ? "there is no database" : item_.broken.back().file + ": " + item_.broken.back().why;
     throw Error(item_.broken.empty() ? Code::kNotFound : Code::kDataLoss, "the arrays of " + item_.item.path + " cannot be read: " + why);
   }
   std::vector<TensorInfo> wanted(names.size());

@@ -17,10 +17,19 @@ struct ItemLeaves {
   std::span<const LeafValue> values;
 };
 
+// A pytree item that could not be opened.
+struct LostItem {
+  Item item;
+  Error error;
+};
+
 // Everything about `item` but the chunks. Goes on after damage; never throws for it.
 void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report);
 
-// _CHECKPOINT_METADATA and the items that are no pytrees.
+// Why the item cannot be opened, and what else is wrong with its database, if it has one.
+void verify_lost_item(const LostItem& lost, VerifyReport& report);
+
+// _CHECKPOINT_METADATA: whether all is there that it records; and the items that are not pytrees.
 void verify_surroundings(const Layout& layout, VerifyReport& report);
 
 }  // namespace cairn::checkpoint

@@ -226,6 +226,7 @@ std::vector<TensorInfo> BundleCheckpoint::describe() const {
     described[i].shape = boxes_[i].shape;
     described[i].nbytes = stored_bytes(arrays_[i]);
     described[i].error = tensor.error;
+    described[i].error_code = tensor.error_code;
   }
   return described;
 }

@@ -27,6 +27,7 @@ struct BundleStored {
 struct BundleLost {
   Box box;
   std::string why;
+  Code code = Code::kDataLoss;
 };
 struct BundleLeaf {
   TensorInfo info;

@@ -150,4 +150,11 @@ bool is_tensorflow(const std::string& path) {
   return !found.ok() || found.value();  // what has something wrong is there, too
 }
 
+std::vector<std::string> bundle_prefixes(const std::string& folder) {
+  std::vector<std::string> prefixes = prefixes_in(folder);
+  std::stable_sort(prefixes.begin(), prefixes.end(),
+                   [](const std::string& a, const std::string& b) { return trailing_number(a) < trailing_number(b); });
+  return prefixes;
+}
+
 }  // namespace cairn

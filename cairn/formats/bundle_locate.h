@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace cairn {
 
@@ -17,5 +18,8 @@ struct BundlePlace {
 // nullopt where there is nothing of the kind. Of several checkpoints in a folder it is the state file's latest one, or that of `step`.
 // Throws not_found where there are such files, but not the one wanted. A file `checkpoint` that is no state file is none of ours.
 std::optional<BundlePlace> locate_bundle(const std::string& path, std::optional<std::int64_t> step = {});
+
+// The prefixes of all checkpoints in a folder, by their steps.
+std::vector<std::string> bundle_prefixes(const std::string& folder);
 
 }  // namespace cairn

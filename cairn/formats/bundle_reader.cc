@@ -28,17 +28,17 @@ class DataFiles {
   struct Data {
     std::uint32_t file = 0;  // into files()
     std::uint64_t size = 0;
-    std::string missing;  // why it cannot be read; "" if it can
+    std::optional<Error> missing;  // why it cannot be read
   };
   const Data& of(std::int32_t shard) {
     const auto [it, added] = known_.try_emplace(shard);
     if (!added) return it->second;
     try {
       File file = File::open(path(shard));
-      it->second = {.file = static_cast<std::uint32_t>(files_.size()), .size = file.size(), .missing = {}};
+      it->second = {.file = static_cast<std::uint32_t>(files_.size()), .size = file.size(), .missing = std::nullopt};
       files_.push_back(std::move(file));
     } catch (const Error& error) {
-      it->second.missing = error.message();
+      it->second.missing = error;
     }
     return it->second;
   }
@@ -55,16 +55,16 @@ class DataFiles {
 };
 
 // Where the entry's bytes are, or why they cannot be had.
-RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data, std::string& error) {
+RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data, std::optional<Error>& error) {
   RawArray array;
   const DataFiles::Data& in = data.of(entry.shard);
   const RawRun run{in.file, static_cast<std::uint64_t>(entry.offset), static_cast<std::uint64_t>(entry.size)};
-  if (!in.missing.empty())
+  if (in.missing)
     error = in.missing;
   else if (run.offset > in.size || run.length > in.size - run.offset)
-    error = fmt::format("its bytes {} to {} are behind the end of {}, which has {}", run.offset, run.offset + run.length,
-                        data.path(entry.shard), in.size);
-  if (!error.empty()) return array;
+    error.emplace(Code::kDataLoss, fmt::format("its bytes {} to {} are behind the end of {}, which has {}", run.offset,
+                                               run.offset + run.length, data.path(entry.shard), in.size));
+  if (error) return array;
   const std::uint32_t crc = crc32c_unmasked(entry.crc32c);
   const auto count = static_cast<std::uint64_t>(element_count(entry.shape));
   if (entry.dtype == kBundleString) {
@@ -99,7 +99,9 @@ void describe(const BundleTensor& tensor, TensorInfo& info) {
   info.element_size = type.size;
   info.shape = tensor.entry.shape;
   info.nbytes = static_cast<std::uint64_t>(element_count(info.shape)) * type.size;
-  if (tensor.entry.dtype == kBundleVariant) info.error = "elements of type variant, which are TensorFlow's own, cannot be read";
+  if (tensor.entry.dtype != kBundleVariant) return;
+  info.error = "elements of type variant, which are TensorFlow's own, cannot be read";
+  info.error_code = Code::kUnimplemented;
 }
 
 // The name is left to be moved into it.
@@ -108,12 +110,12 @@ BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, Dat
   describe(tensor, leaf.info);
   const auto add = [&](Box box, const BundleEntry& entry) {
     leaf.info.stored_nbytes += static_cast<std::uint64_t>(entry.size);
-    std::string error;
+    std::optional<Error> error;
     RawArray array = locate(entry, header.big_endian, data, error);
-    if (error.empty())
-      leaf.stored.push_back({std::move(box), std::move(array)});
+    if (error)
+      leaf.lost.push_back({std::move(box), error->message(), error->code()});
     else
-      leaf.lost.push_back({std::move(box), std::move(error)});
+      leaf.stored.push_back({std::move(box), std::move(array)});
   };
   if (tensor.parts.empty()) add(Box::whole(tensor.entry.shape), tensor.entry);
   for (const BundlePart& part : tensor.parts) add(part.box, part.entry);
@@ -122,6 +124,7 @@ BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, Dat
     leaf.info.nbytes = leaf.info.shape.empty() && tensor.parts.empty() ? string_bytes(tensor.entry.size) : leaf.info.stored_nbytes;
   if (leaf.stored.empty() && !leaf.lost.empty()) {
     leaf.info.error = leaf.lost.front().why;
+    leaf.info.error_code = leaf.lost.front().code;
     leaf.info.dtype_name = "?";
   }
   return leaf;
@@ -129,15 +132,16 @@ BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, Dat
 
 // What verify has to say of a tensor that is not all there.
 void note_gaps(const BundleTensor& tensor, const BundleLeaf& leaf, const std::string& index_path, std::vector<Finding>& notes) {
-  const auto note = [&](std::string message) {
-    notes.push_back({.severity = Severity::kDamage, .tensor = tensor.name, .file = index_path, .offset = 0, .message = std::move(message)});
+  const auto note = [&](Severity severity, std::string message) {
+    notes.push_back({.severity = severity, .tensor = tensor.name, .file = index_path, .offset = 0, .message = std::move(message)});
   };
-  for (const BundleLost& lost : leaf.lost) note(tensor.parts.empty() ? lost.why : box_text(lost.box) + ": " + lost.why);
+  for (const BundleLost& lost : leaf.lost)
+    note(severity_of(lost.code), tensor.parts.empty() ? lost.why : box_text(lost.box) + ": " + lost.why);
   if (tensor.parts.empty()) return;
   std::int64_t stored = 0;
   for (const BundlePart& part : tensor.parts) stored += element_count(part.box.shape);
   const std::int64_t all = element_count(tensor.entry.shape);
-  if (stored != all) note(fmt::format("its slices have {} of its {} elements", stored, all));
+  if (stored != all) note(Severity::kDamage, fmt::format("its slices have {} of its {} elements", stored, all));
 }
 
 }  // namespace

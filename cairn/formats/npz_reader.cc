@@ -70,6 +70,7 @@ RawLeaf broken_leaf(std::string name, const Error& e) {
   RawLeaf leaf = new_leaf(std::move(name));
   leaf.info.dtype_name = "?";
   leaf.info.error = e.message();
+  leaf.info.error_code = e.code();
   return leaf;
 }
 

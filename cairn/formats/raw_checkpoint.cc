@@ -67,7 +67,9 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
   for (RawLeaf& leaf : leaves) {
     tensors_.push_back(std::move(leaf.info));
     arrays_.push_back(std::move(leaf.array));
-    if (!leaf.unreadable.empty()) tensors_.back().error = std::move(leaf.unreadable);
+    if (leaf.unreadable.empty()) continue;
+    tensors_.back().error = std::move(leaf.unreadable);
+    tensors_.back().error_code = Code::kUnimplemented;
   }
   sound_ = std::make_unique<std::atomic<bool>[]>(arrays_.size());
 }

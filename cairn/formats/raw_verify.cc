@@ -37,9 +37,10 @@ std::uint32_t combined(Executor& executor, const ChecksumKind& kind, std::uint64
   return crc;
 }
 
-Finding damage_of(const RawContents& contents, std::size_t tensor, std::uint64_t offset, const std::string& message) {
+// What stood in the way of checking a tensor.
+Finding finding_of(const RawContents& contents, std::size_t tensor, std::uint64_t offset, Code code, const std::string& message) {
   const RawArray& array = contents.arrays[tensor];
-  return {.severity = Severity::kDamage,
+  return {.severity = severity_of(code),
           .tensor = contents.tensors[tensor].name,
           .file = contents.files[array.runs.empty() ? 0 : array.runs.front().file].path(),
           .offset = offset,
@@ -108,10 +109,13 @@ class Check {
     const TensorInfo& info = c_.tensors[i];
     const RawArray& array = c_.arrays[i];
     if (!info.is_described()) {
-      checked.findings.push_back(damage_of(c_, i, 0, info.error));
+      checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
       return;
     }
-    checked.unprotected = info.is_array() && !array.checksum && !array.stream;
+    const bool covered = array.checksum || array.stream;
+    if (!covered && info.error_code == Code::kUnimplemented && !info.error.empty())
+      checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
+    checked.unprotected = info.is_array() && !covered;
     checked.chunks = array.runs.size() + (array.stream ? 1 : 0);
     if (!array.stream) return;
     streams_.push_back(part_.arrays.size() - 1);
@@ -126,7 +130,7 @@ class Check {
       c_.files[piece.run.file].read_into(piece.run.offset, view);
       return true;
     });
-    if (!result.ok()) failed_[p] = result.error().message();
+    if (!result.ok()) failed_[p] = result.error();
     if (const auto& checksum = c_.arrays[piece.tensor].checksum; result.ok() && checksum) crcs_[p] = checksum->kind->of(view);
     report_progress(piece.run.length);
   }
@@ -146,7 +150,7 @@ class Check {
     if (result.ok())
       checked.bytes += nbytes;
     else
-      checked.findings.push_back(damage_of(c_, checked.tensor, 0, result.error().message()));
+      checked.findings.push_back(finding_of(c_, checked.tensor, 0, result.error().code(), result.error().message()));
     report_progress(nbytes);
   }
 
@@ -164,7 +168,7 @@ class Check {
       const Piece& piece = pieces_[p];
       while (checked->tensor != piece.tensor) ++checked;
       if (failed_[p]) {
-        checked->findings.push_back(damage_of(c_, piece.tensor, piece.run.offset, *failed_[p]));
+        checked->findings.push_back(finding_of(c_, piece.tensor, piece.run.offset, failed_[p]->code(), failed_[p]->message()));
         continue;
       }
       checked->bytes += piece.run.length;
@@ -179,11 +183,11 @@ class Check {
   WorkShare share_;
   const ProgressFn& progress_;
   VerifyPart part_;
-  std::vector<Piece> pieces_;                       // by tensor, then in order
-  std::vector<std::optional<std::string>> failed_;  // beside pieces_: why one could not be read
-  std::vector<std::uint32_t> crcs_;                 // beside pieces_, of arrays with a checksum
-  std::vector<std::size_t> streams_;                // of part_.arrays
-  std::mutex mutex_;                                // guards done_
+  std::vector<Piece> pieces_;                 // by tensor, then in order
+  std::vector<std::optional<Error>> failed_;  // beside pieces_: why one could not be read
+  std::vector<std::uint32_t> crcs_;           // beside pieces_, of arrays with a checksum
+  std::vector<std::size_t> streams_;          // of part_.arrays
+  std::mutex mutex_;                          // guards done_
   std::uint64_t total_ = 0;
   std::uint64_t done_ = 0;
 };
@@ -236,7 +240,9 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
         return true;
       });
       const auto& runs = contents.arrays[i].runs;
-      if (!result) array.findings.push_back(damage_of(contents, i, runs.empty() ? 0 : runs.front().offset, result.error().message()));
+      if (!result)
+        array.findings.push_back(
+            finding_of(contents, i, runs.empty() ? 0 : runs.front().offset, result.error().code(), result.error().message()));
     }
     std::move(array.findings.begin(), array.findings.end(), std::back_inserter(report.findings));
     report.chunks += array.chunks;

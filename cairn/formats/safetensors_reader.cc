@@ -4,6 +4,7 @@
 #include <cairn/formats.h>
 #include <cairn/formats/raw_checkpoint.h>
 #include <cairn/formats/safetensors_header.h>
+#include <cairn/formats/safetensors_set.h>
 
 #include <fmt/format.h>
 
@@ -152,14 +153,29 @@ void check_and_note(const std::string& path, const Index& index, const std::vect
                      .message = fmt::format("total_size is {}, but the tensors take {} bytes", *index.total_size, sum)});
 }
 
+Index read_index(const std::string& path) {
+  return in([&] { return path; }, [&] { return parse_index(as_text(read_file(path, kMaxIndex))); });
+}
+
+// A file that the index names has to be there: without it the set is damaged.
+Shard open_shard_of(const std::string& index_path, const std::string& name, const std::vector<std::string>& listed) {
+  const std::string path = (std::filesystem::path(index_path).parent_path() / name).string();
+  return in([&] { return "shard of " + index_path; },
+            [&] {
+              auto shard = try_call([&] { return open_shard(path); });
+              if (!shard && shard.error().code() == Code::kNotFound) throw Error(Code::kDataLoss, path + ": the shard is missing");
+              if (!shard) throw shard.error();
+              check_listed(shard.value(), listed);
+              return std::move(shard).value();
+            });
+}
+
 std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions& options) {
-  const Index index = in([&] { return path; }, [&] { return parse_index(as_text(read_file(path, kMaxIndex))); });
+  const Index index = read_index(path);
   std::vector<File> files;
   std::vector<RawLeaf> leaves;
   for (const auto& [name, listed] : index.files) {
-    Shard shard = in([&] { return "shard of " + path; },
-                     [&, &file = name] { return open_shard((std::filesystem::path(path).parent_path() / file).string()); });
-    check_listed(shard, listed);
+    Shard shard = open_shard_of(path, name, listed);
     for (auto& entry : shard.header.tensors)
       leaves.push_back(make_leaf(std::move(entry), static_cast<std::uint32_t>(files.size()), shard.data_start));
     files.push_back(std::move(shard.file));
@@ -191,7 +207,23 @@ std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const Open
     first.resize(std::min<std::uint64_t>(file.size(), kSafetensorsPrefix + 1));
     file.read_into(0, first);
   }
-  return looks_like_json_object(first) ? open_set(path, options) : open_file(path, options);
+  return path.ends_with(".index.json") || looks_like_json_object(first) ? open_set(path, options) : open_file(path, options);
+}
+
+std::vector<Finding> check_safetensors_set(const std::string& path) {
+  const auto index = try_call([&] { return read_index(path); });
+  std::vector<Finding> findings;
+  if (!index) return findings;
+  for (const auto& [name, listed] : index.value().files) {
+    const auto shard = try_call([&, &file = name, &tensors = listed] { return open_shard_of(path, file, tensors); });
+    if (shard) continue;
+    findings.push_back({.severity = severity_of(shard.error().code()),
+                        .tensor = {},
+                        .file = (std::filesystem::path(path).parent_path() / name).string(),
+                        .offset = 0,
+                        .message = shard.error().message()});
+  }
+  return findings;
 }
 
 }  // namespace cairn

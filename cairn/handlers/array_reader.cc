@@ -133,6 +133,7 @@ void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
   tensor.nbytes = 0;
   if (metadata.element_size == 0)
     tensor.error = "elements of type " + metadata.dtype_name + " have no fixed size: Cairn checks them, but does not read them";
+  tensor.error_code = tensor.error.empty() ? tensor.error_code : Code::kUnimplemented;
   const auto count = static_cast<std::uint64_t>(element_count(metadata.shape));
   if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.element_size), &tensor.nbytes))
     throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " + metadata.dtype_name + " takes more than 2^64 bytes");
@@ -150,6 +151,7 @@ StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys, std::span
       arrays[i].reset();
       tensors[i].dtype_name = kUnknownDtype;
       tensors[i].error = e.code() == Code::kNotFound ? std::string(kMissing) : e.message();
+      tensors[i].error_code = e.code();
     }
   };
   Executor& workers = executor != nullptr ? *executor : default_executor();

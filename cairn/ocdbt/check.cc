@@ -41,8 +41,11 @@ class DatabaseCheck {
   static Place key_of(const ObjectPlace& p) { return {p.file.path, p.file.base_length, p.offset, p.length}; }
 
   void damage(const std::string& file, std::uint64_t offset, std::string message) {
+    found(Severity::kDamage, file, offset, std::move(message));
+  }
+  void found(Severity severity, const std::string& file, std::uint64_t offset, std::string message) {
     report_.findings.push_back(
-        {.severity = Severity::kDamage, .tensor = {}, .file = base_.describe(file), .offset = offset, .message = std::move(message)});
+        {.severity = severity, .tensor = {}, .file = base_.describe(file), .offset = offset, .message = std::move(message)});
   }
   // Runs f; an Error becomes a finding and false.
   template <class F>
@@ -51,7 +54,7 @@ class DatabaseCheck {
       f();
       return true;
     } catch (const Error& e) {
-      damage(file, offset, e.message());
+      found(severity_of(e.code()), file, offset, e.message());
       return false;
     }
   }
@@ -65,7 +68,8 @@ class DatabaseCheck {
   void visit(const NodeExpectation& expected);
   void visit_new(const NodeExpectation& expected, Visited& outcome);
   void check_values(const LoadedNode& leaf, const NodeExpectation& expected);
-  std::optional<std::uint64_t> size_of(const std::string& file);
+  // Of a data file; the inner value is nullopt if there is no such file, the outer one if that cannot be found out, which is a finding.
+  std::optional<std::optional<std::uint64_t>> size_of(const std::string& file);
 
   const KvStore& base_;
   VerifyReport& report_;
@@ -74,7 +78,7 @@ class DatabaseCheck {
   std::map<std::uint64_t, RootedVersion> versions_;  // by generation
   std::set<Place> version_nodes_;
   std::map<Place, Visited> nodes_;
-  std::map<std::string, std::optional<std::uint64_t>> file_sizes_;
+  std::map<std::string, std::optional<std::optional<std::uint64_t>>> file_sizes_;
 };
 
 std::vector<std::pair<std::string, Manifest>> DatabaseCheck::manifests() {
@@ -171,9 +175,9 @@ void DatabaseCheck::visit_new(const NodeExpectation& expected, Visited& outcome)
     });
 }
 
-std::optional<std::uint64_t> DatabaseCheck::size_of(const std::string& file) {
+std::optional<std::optional<std::uint64_t>> DatabaseCheck::size_of(const std::string& file) {
   if (const auto known = file_sizes_.find(file); known != file_sizes_.end()) return known->second;
-  std::optional<std::uint64_t>& size = file_sizes_[file];
+  auto& size = file_sizes_[file];
   guarded(file, 0, [&] { size = base_.size(file); });
   return size;
 }
@@ -188,7 +192,9 @@ void DatabaseCheck::check_values(const LoadedNode& leaf, const NodeExpectation& 
     if (at == paths.end() && !guarded(expected.place.file.path, expected.place.offset,
                                       [&] { at = in(key, [&] { return paths.emplace(value.file, leaf.file(value.file).path).first; }); }))
       continue;
-    const auto size = size_of(at->second);
+    const auto known = size_of(at->second);
+    if (!known) continue;
+    const std::optional<std::uint64_t>& size = *known;
     if (!size)
       damage(at->second, value.offset, key() + ": the data file is missing");
     else if (value.offset > *size || value.length > *size - value.offset)

@@ -18,14 +18,17 @@ constexpr std::size_t kIdDigits = 32;
 
 using Listing = std::map<std::string, std::uint64_t>;  // key to size
 
-// The files of every version, none of which is damaged.
+// The files of every version, all of which could be checked and none of which is damaged.
 std::set<std::string> checked_files(const StorePtr& base) {
   VerifyReport report;
   std::set<std::string> files;
   check_database(base, report, files);
-  for (const auto& finding : report.findings)
+  for (const auto& finding : report.findings) {
     if (finding.severity == Severity::kDamage)
       throw Error(Code::kDataLoss, fmt::format("{}: {}; a damaged database is not compacted", finding.file, finding.message));
+    if (finding.severity == Severity::kNotChecked)
+      throw Error(Code::kIo, fmt::format("{}: {}; a database is compacted only if all of it can be read", finding.file, finding.message));
+  }
   return files;
 }
 

@@ -123,19 +123,65 @@ std::string info_json(const Checkpoint& checkpoint) {
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 
-std::string verify_json(const VerifyReport& report) {
+namespace {
+
+std::string_view severity_text(Severity severity) {
+  switch (severity) {
+    case Severity::kNote:
+      return "note";
+    case Severity::kNotChecked:
+      return "not_checked";
+    case Severity::kDamage:
+      break;
+  }
+  return "damage";
+}
+
+std::string_view verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return "good";
+    case Verdict::kNotChecked:
+      return "not_checked";
+    case Verdict::kDamaged:
+      break;
+  }
+  return "damaged";
+}
+
+Json report_json(const VerifyReport& report, bool strict) {
   JsonArray findings;
-  for (const auto& f : report.findings) {
-    const bool damage = f.severity == Severity::kDamage;
-    findings.push_back(JsonObject{{"severity", damage ? "damage" : "note"},
+  for (const auto& f : report.findings)
+    findings.push_back(JsonObject{{"severity", std::string(severity_text(f.severity))},
                                   {"tensor", f.tensor.empty() ? Json() : text_json(f.tensor)},
                                   {"file", f.file.empty() ? Json() : Json(f.file)},
                                   {"offset", f.file.empty() ? Json() : Json(f.offset)},
                                   {"message", text_json(f.message)}});
+  const Verdict verdict = report.verdict(strict);
+  return JsonObject{{"ok", verdict == Verdict::kGood},
+                    {"verdict", std::string(verdict_text(verdict))},
+                    {"path", report.path},
+                    {"step", report.step ? Json(*report.step) : Json()},
+                    {"tensors", report.tensors},
+                    {"chunks", report.chunks},
+                    {"bytes", report.bytes},
+                    {"findings", std::move(findings)},
+                    {"unprotected", strings_json(report.unprotected)}};
+}
+
+}  // namespace
+
+std::string verify_json(const VerifyReport& report, bool strict) { return to_text(report_json(report, strict), JsonStyle::kPretty) + "\n"; }
+
+std::string verify_json(const std::vector<VerifyReport>& steps, bool strict) {
+  JsonArray reports;
+  Verdict worst = Verdict::kGood;
+  for (const auto& step : steps) {
+    reports.push_back(report_json(step, strict));
+    worst = std::max(worst, step.verdict(strict));
   }
   const Json out =
-      JsonObject{{"ok", !report.damaged()}, {"tensors", report.tensors},       {"chunks", report.chunks},
-                 {"bytes", report.bytes},   {"findings", std::move(findings)}, {"unprotected", strings_json(report.unprotected)}};
+      JsonObject{{"ok", worst == Verdict::kGood}, {"verdict", std::string(verdict_text(worst))}, {"steps", std::move(reports)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 

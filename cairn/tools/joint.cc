@@ -32,7 +32,9 @@ void put_finding(ByteWriter& out, const Finding& finding) {
 }
 Finding take_finding(ByteReader& in) {
   Finding finding;
-  finding.severity = in.u8() == 0 ? Severity::kNote : Severity::kDamage;
+  // Whatever is not one of the three counts as damage: nothing unknown may pass for good.
+  const std::uint8_t severity = in.u8();
+  finding.severity = severity <= static_cast<std::uint8_t>(Severity::kDamage) ? static_cast<Severity>(severity) : Severity::kDamage;
   finding.offset = in.u64();
   finding.tensor = take_text(in);
   finding.file = take_text(in);

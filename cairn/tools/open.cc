@@ -4,6 +4,9 @@
 #include <cairn/base/file.h>
 #include <cairn/checkpoint.h>
 #include <cairn/checkpoint/layout.h>
+#include <cairn/checkpoint/orbax_reader.h>
+#include <cairn/formats/bundle_locate.h>
+#include <cairn/tools/open_to_verify.h>
 
 #include <filesystem>
 
@@ -50,11 +53,9 @@ std::string local_path(const std::string& path) {
   return path;
 }
 
-}  // namespace
+using OrbaxOpener = std::unique_ptr<Checkpoint> (*)(const std::string&, const OpenOptions&);
 
-std::string_view version() { return CAIRN_VERSION; }
-
-std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& options) {
+std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions& options, OrbaxOpener open_orbax) {
   const std::string path = local_path(where);
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
   if (directory_exists(path)) {
@@ -89,6 +90,26 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
       return open_orbax(path, options);
   }
   refuse(path);
+}
+
+}  // namespace
+
+std::string_view version() { return CAIRN_VERSION; }
+
+std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& options) { return open_any(where, options, &open_orbax); }
+
+std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenOptions& options) {
+  return open_any(where, options, &checkpoint::open_to_verify);
+}
+
+std::vector<std::string> list_steps(const std::string& where, const OpenOptions& options) {
+  const std::string path = local_path(where);
+  if (options.step) throw Error(Code::kInvalidArgument, "one step was asked for, and all of them");
+  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
+  std::vector<std::string> steps = directory_exists(path) ? checkpoint::list_steps(path) : std::vector<std::string>();
+  if (steps.empty() && directory_exists(path)) steps = bundle_prefixes(path);
+  if (steps.empty()) throw Error(Code::kInvalidArgument, path + " is not a root of steps, so all steps cannot be verified");
+  return steps;
 }
 
 Tree load(const std::string& path, const OpenOptions& options) { return open(path, options)->load(); }

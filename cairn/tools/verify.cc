@@ -1,15 +1,16 @@
-// verify.cc -- checking a checkpoint that may be too damaged to open.
+// verify.cc -- checking a checkpoint that may be too damaged to open, or all of a root.
 #include <cairn/cairn.h>
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/file.h>
-#include <cairn/ocdbt/check.h>
+#include <cairn/formats/safetensors_set.h>
 #include <cairn/tools/agree.h>
 #include <cairn/tools/joint.h>
+#include <cairn/tools/open_to_verify.h>
 
+#include <filesystem>
 #include <functional>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -18,31 +19,37 @@
 namespace cairn {
 namespace {
 
-// What stopped the opening is a finding like any other; the database below it may tell where else there is damage.
+// The findings of each shard, if `path` is a safetensors index or a model folder that has one.
+std::vector<Finding> check_shards(const std::string& path) {
+  return check_safetensors_set(directory_exists(path) ? path + "/model.safetensors.index.json" : path);
+}
+
+// What stopped the opening is a finding like any other; the rest of the checkpoint may tell where else there is damage.
 VerifyReport verify_closed(const std::string& path, const Error& error) {
   VerifyReport report;
-  if (file_exists(path + "/manifest.ocdbt")) {
-    std::set<std::string> files;
-    ocdbt::check_database(open_file_store(path), report, files);
-  }
-  if (!report.damaged()) report.findings.push_back({Severity::kDamage, "", path, 0, error.message()});
+  report.findings = check_shards(path);
+  if (report.findings.empty()) report.findings.push_back({severity_of(error.code()), "", path, 0, error.message()});
   return report;
 }
 
-// What stops the opening or the checks in one process is a finding for all, if it is damage: they must not part over it.
-bool is_damage(const Error& error) { return error.code() == Code::kDataLoss || error.code() == Code::kOutOfRange; }
+// What stops the opening or the checks in one process is a finding for all, if it is damage: they must not part over it. So is a shard
+// that cannot be read: the others are checked all the same.
+bool is_finding(const std::string& path, const Error& error) {
+  if (error.code() == Code::kDataLoss || error.code() == Code::kOutOfRange) return true;
+  return error.code() == Code::kIo && !check_shards(path).empty();
+}
 
 // A step of which each process says what `work` gives, which it returns, or what damage it has met: `damage` is the first of that then,
 // this process's own if it has one.
 std::vector<Bytes> exchange_or_damage(const distributed::Team& team, std::string_view step, const std::function<Bytes()>& work,
-                                      std::optional<Error>& damage) {
+                                      const std::string& path, std::optional<Error>& damage) {
   std::vector<Bytes> said = team.exchange(step, distributed::Before::kReadingOrWriting, [&] {
     ByteWriter out;
     try {
       const Bytes done = work();
       out.u8(0).bytes(done);
     } catch (const Error& e) {
-      if (!is_damage(e)) throw;
+      if (!is_finding(path, e)) throw;
       damage = e;
       out.u8(1).text(e.message());
     }
@@ -56,6 +63,26 @@ std::vector<Bytes> exchange_or_damage(const distributed::Team& team, std::string
   return said;
 }
 
+VerifyReport named(VerifyReport report, const CheckpointInfo& info) {
+  report.path = info.path;
+  report.step = info.step;
+  return report;
+}
+
+// One of several: what keeps it from being opened must not keep the others from being checked.
+VerifyReport verify_step(const std::string& path, const OpenOptions& options, const ProgressFn& progress,
+                         const MultiprocessingOptions& multiprocessing) {
+  try {
+    return verify(path, options, progress, multiprocessing);
+  } catch (const Error& e) {
+    if (e.code() == Code::kUnavailable) throw;  // the other processes are gone
+    VerifyReport report;
+    report.path = path;
+    report.findings.push_back({severity_of(e.code()), "", path, 0, e.message()});
+    return report;
+  }
+}
+
 }  // namespace
 
 VerifyReport verify(const std::string& path, const OpenOptions& options, const ProgressFn& progress,
@@ -67,27 +94,50 @@ VerifyReport verify(const std::string& path, const OpenOptions& options, const P
   const auto digests = exchange_or_damage(
       team, "verify: open",
       [&] {
-        checkpoint = open(path, options);
+        checkpoint = open_to_verify(path, options);
         if (!team.alone()) add_opened(*checkpoint, "", opened);
         return std::move(ByteWriter().u64(opened.digest())).take();
       },
-      damage);
+      path, damage);
   if (!damage) {
     std::vector<std::uint64_t> numbers;
     numbers.reserve(digests.size());
     for (const Bytes& digest : digests) numbers.push_back(ByteReader(digest).u64());
     check_opened(numbers, opened, team, "verify: open");
     const auto checked = exchange_or_damage(
-        team, "verify: check", [&] { return encode_verify_part(checkpoint->verify_part(share_of(team), progress)); }, damage);
+        team, "verify: check", [&] { return encode_verify_part(checkpoint->verify_part(share_of(team), progress)); }, path, damage);
     std::vector<VerifyPart> parts;
     if (!damage)
       for (const Bytes& part : checked) parts.push_back(decode_verify_part(part));
-    if (!damage) return checkpoint->join_verified(std::move(parts));
+    if (!damage) return named(checkpoint->join_verified(std::move(parts)), checkpoint->info());
   }
   const auto said = team.exchange("verify: why it does not open", distributed::Before::kReadingOrWriting, [&] {
     return team.is_primary() ? encode_verify_part({.around = verify_closed(path, *damage), .arrays = {}}) : Bytes();
   });
-  return decode_verify_part(said[team.primary()]).around;
+  VerifyReport report = decode_verify_part(said[team.primary()]).around;
+  report.path = path;
+  return report;
+}
+
+std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOptions& options, const ProgressFn& progress,
+                                       const MultiprocessingOptions& multiprocessing) {
+  const distributed::Team team(multiprocessing);
+  // Steps may be added meanwhile, and hosts may have the root in different places: all take the names that the first process sees.
+  const auto said = team.exchange("verify: list the steps", distributed::Before::kReadingOrWriting, [&] {
+    ByteWriter out;
+    if (!team.is_primary()) return Bytes();
+    for (const auto& step : list_steps(path, options)) {
+      const std::string name = std::filesystem::path(step).filename().string();
+      out.u64(name.size()).text(name);
+    }
+    return std::move(out).take();
+  });
+  std::vector<VerifyReport> reports;
+  for (ByteReader names(said[team.primary()]); names.remaining() > 0;) {
+    const std::string step = (std::filesystem::path(path) / names.text(names.u64())).string();
+    reports.push_back(verify_step(step, options, progress, multiprocessing));
+  }
+  return reports;
 }
 
 }  // namespace cairn

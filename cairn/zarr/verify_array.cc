@@ -64,7 +64,7 @@ class Verifier {
   bool check_streamed(const CodecChain& chain, const Piece& piece);
   void check_missing(const Piece& piece);
   ByteView read(const StoredValue& value, Scratch& scratch);
-  void damage(const Piece& piece, const std::string& message);
+  void found(Severity severity, const Piece& piece, const std::string& message);
   void checked(const Piece& piece);
 
   [[nodiscard]] Box inside_array(const std::vector<std::int64_t>& position) const;
@@ -91,7 +91,7 @@ void Verifier::run(const ChunkRun& run) {
   if (chunks > kMaxChunks) {
     if (run.begin > 0) return;  // said by who has the first one
     found_.push_back({0,
-                      {.severity = Severity::kNote,
+                      {.severity = Severity::kNotChecked,
                        .tensor = {},
                        .file = {},
                        .message = "has " + std::to_string(chunks) + " chunks, too many to check"}});
@@ -136,7 +136,8 @@ void Verifier::check_chunk(std::int64_t number, const std::vector<std::int64_t>&
     piece.value = {.file = kNoFile, .offset = 0, .length = value->bytes.size(), .memory = value->bytes};
     check_value(metadata_.codecs, std::move(piece));
   } catch (const Error& error) {  // of the store itself; everything below reports its own
-    damage({.value = {}, .inside = {}, .chunk = number, .name = "chunk " + metadata_.keys.key(position)}, error.message());
+    found(severity_of(error.code()), {.value = {}, .inside = {}, .chunk = number, .name = "chunk " + metadata_.keys.key(position)},
+          error.message());
   }
 }
 
@@ -152,7 +153,7 @@ void Verifier::check_value(const CodecChain& chain, Piece piece) {
     }
     ++chunks_;
   } catch (const Error& error) {
-    damage(piece, error.message());
+    found(severity_of(error.code()), piece, error.message());
   }
   checked(piece);
 }
@@ -235,7 +236,7 @@ void Verifier::check_objects(const CodecChain& chain, const Piece& piece) {
 }
 
 void Verifier::check_missing(const Piece& piece) {
-  if (missing_ == MissingChunk::kError) damage(piece, "the chunk is missing");
+  if (missing_ == MissingChunk::kError) found(Severity::kDamage, piece, "the chunk is missing");
   checked(piece);
 }
 
@@ -247,9 +248,9 @@ ByteView Verifier::read(const StoredValue& value, Scratch& scratch) {
   return bytes;
 }
 
-void Verifier::damage(const Piece& piece, const std::string& message) {
+void Verifier::found(Severity severity, const Piece& piece, const std::string& message) {
   const bool in_file = piece.value.file != kNoFile;
-  Finding finding{.severity = Severity::kDamage,
+  Finding finding{.severity = severity,
                   .tensor = {},
                   .file = in_file ? files_.path(piece.value.file) : "",
                   .offset = in_file ? piece.value.offset : 0,

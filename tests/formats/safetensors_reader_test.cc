@@ -237,11 +237,12 @@ TEST(SafetensorsReader, RefusesAnIndexThatDoesNotFit) {
 
 TEST(SafetensorsReader, RefusesShardsThatDoNotFit) {
   const std::string first = "model-00001-of-00003.safetensors", second = "model-00002-of-00003.safetensors";
-  EXPECT_THAT([&] { open_damaged([&](const std::string& folder) { fs::remove(folder + second); }); }, FailsWith(Code::kNotFound, second));
+  EXPECT_THAT([&] { open_damaged([&](const std::string& folder) { fs::remove(folder + second); }); },
+              FailsWith(Code::kDataLoss, second + ": the shard is missing"));
   EXPECT_THAT([&] { open_damaged([&](const std::string& folder) { fs::resize_file(folder + second, 350); }); },
               FailsWith(Code::kDataLoss, second));
   EXPECT_THAT([&] { open_damaged([&](const std::string& folder) { fs::rename(folder + first, folder + second); }); },
-              FailsWith(Code::kNotFound, first));
+              FailsWith(Code::kDataLoss, first + ": the shard is missing"));
   EXPECT_THAT(
       [&] {
         open_damaged([&](const std::string& folder) {

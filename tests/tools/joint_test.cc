@@ -331,5 +331,45 @@ TEST(JointTools, ProcessesThatVerifyDoNotPartOverTheirErrors) {
   }
 }
 
+// What cannot be opened or checked, and steps: all processes report what one would.
+TEST(JointTools, ProcessesReportVerdictsAsOneProcessDoes) {
+  TempDir dir = TempDir::in_memory();
+  const std::string golden = std::string(CAIRN_GOLDEN_DIR) + "/orbax/orbax-0.12.8/";
+  for (const char* name : {"composite", "manager", "tiny_files_zarr2"}) testing::copy_tree(golden + name, dir / name);
+  testing::put_file(dir / "composite/params/_METADATA", "{");
+  std::filesystem::remove(dir / "composite/array/checkpoint/0");
+  std::filesystem::remove_all(dir / "manager/2/default/d");
+  testing::put_file(dir / "manager/1/_CHECKPOINT_METADATA", R"({"item_handlers": null, "init_timestamp_nsecs": 1})");
+  std::filesystem::remove(dir / "manager/1/commit_success.txt");
+  Bytes metadata = read_file(dir / "tiny_files_zarr2/w/.zarray");
+  std::string codec(as_text(metadata));
+  codec.replace(codec.find("zstd"), 4, "mine");
+  testing::put_file(dir / "tiny_files_zarr2/w/.zarray", codec);
+  testing::put_file(dir / "x.safetensors.index.json", R"({"weight_map": {"a": "gone.safetensors", "b": "lost.safetensors"}})");
+
+  const auto check = [&](const std::string& name, Verdict verdict, std::size_t findings) {
+    const VerifyReport alone = verify(dir / name);
+    EXPECT_EQ(alone.verdict(), verdict) << name;
+    EXPECT_GE(alone.findings.size(), findings) << name;
+    expect_all_well(run_as_processes(3, [&](const auto& coordinator) {
+      EXPECT_EQ(verify_json(verify(dir / name, {}, {}, job_of(coordinator))), verify_json(alone)) << name;
+    }));
+  };
+  check("composite", Verdict::kDamaged, 2);
+  check("tiny_files_zarr2", Verdict::kNotChecked, 1);
+  check("x.safetensors.index.json", Verdict::kDamaged, 2);
+  const auto steps = verify_steps(dir / "manager");
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[0].verdict(), Verdict::kNotChecked);  // not finished
+  EXPECT_EQ(steps[1].verdict(), Verdict::kDamaged);
+  EXPECT_EQ(steps[2].verdict(), Verdict::kGood);
+  expect_all_well(run_as_processes(3, [&](const auto& coordinator) {
+    const auto together = verify_steps(dir / "manager", {}, {}, job_of(coordinator));
+    ASSERT_EQ(together.size(), steps.size());
+    EXPECT_EQ(together[0].verdict(), steps[0].verdict());
+    for (const std::size_t i : {1, 2}) EXPECT_EQ(verify_json(together[i]), verify_json(steps[i]));
+  }));
+}
+
 }  // namespace
 }  // namespace cairn

@@ -1,0 +1,175 @@
+"""Verdicts of `cairn verify`: the exit status, the step, what was not checked and why."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import tempfile
+
+import numpy as np
+import pytest
+
+from command import CAIRN, FAILURE, GOOD, NO, ROOT, USAGE, bad, good, run
+
+GOLDEN = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
+NOBODY = 65534
+
+
+@pytest.fixture
+def folder():
+    """One that every user may enter: pytest's own are for its user alone."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="cairn-verify-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def golden(folder):
+    return lambda name: pathlib.Path(shutil.copytree(GOLDEN / name, folder / name))
+
+
+def report(status, *args, **how):
+    done = run("verify", "--json", *args, **how)
+    assert done.returncode == status, done
+    return json.loads(done.stdout)
+
+
+def not_checked(found):
+    return [finding for finding in found["findings"] if finding["severity"] == "not_checked"]
+
+
+def as_nobody():
+    """Arguments for a run without root's rights, which no permission stops."""
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def test_the_step_of_a_root_is_named(golden):
+    root = golden("manager")
+    assert good("verify", root).startswith(f"step     10: {root}/10\n")
+    found = report(GOOD, root)
+    assert (found["step"], found["path"], found["verdict"]) == (10, str(root / "10"), "good")
+    assert report(GOOD, root, "--step", 2)["step"] == 2
+    assert report(GOOD, root / "10")["step"] is None
+    assert "step " not in good("verify", root / "10")
+
+
+def test_all_steps(golden):
+    root = golden("manager")
+    shutil.rmtree(root / "1" / "default" / "d")
+    assert report(GOOD, root)["ok"]
+    found = report(NO, root, "--all-steps")
+    assert (found["ok"], found["verdict"]) == (False, "damaged")
+    assert [(pathlib.Path(step["path"]).name, step["verdict"]) for step in found["steps"]] == [("1", "damaged"), ("2", "good"), ("10", "good")]
+    text = run("verify", root, "--all-steps").stdout.decode()
+    assert [line for line in text.splitlines() if line.startswith("step ")] == [f"step     {root}/{step}" for step in (1, 2, 10)]
+    bad(USAGE, "verify", root, "--all-steps", "--step", 2)
+    bad(USAGE, "verify", root / "10", "--all-steps")
+
+
+def test_all_steps_goes_on_after_one_that_cannot_be_opened(golden):
+    root = golden("manager")
+    (root / "2" / "_CHECKPOINT_METADATA").write_text('{"item_handlers": null, "init_timestamp_nsecs": 1}')
+    (root / "2" / "commit_success.txt").unlink()
+    found = report(FAILURE, root, "--all-steps")
+    assert [step["verdict"] for step in found["steps"]] == ["good", "not_checked", "good"]
+    assert "is not a finished checkpoint" in not_checked(found["steps"][1])[0]["message"]
+
+
+def test_all_checkpoints_of_a_tensorflow_folder(folder):
+    source = safetensors_set(folder / "set", 2)
+    root = folder / "tf"
+    root.mkdir()
+    for step in (2, 10):
+        good("convert", source, root / f"ckpt-{step}", "--to", "tensorflow")
+    next(root.glob("ckpt-2.data-*")).unlink()
+    assert [step["verdict"] for step in report(NO, root, "--all-steps")["steps"]] == ["damaged", "good"]
+
+
+def test_strict_takes_notes_for_damage(golden):
+    path = golden("tiny_files_zarr2")
+    assert report(GOOD, path, "--strict")["ok"]
+    (path / "README").write_text("mine")
+    assert report(GOOD, path)["verdict"] == "good"
+    assert report(NO, path, "--strict")["verdict"] == "damaged"
+    assert run("verify", path, "--strict").stdout.decode().splitlines()[-1].startswith("bad      1 note (--strict)")
+
+
+def test_unknown_codecs_are_not_checked(golden):
+    path = golden("tiny_files_zarr2")
+    metadata = path / "w" / ".zarray"
+    metadata.write_text(metadata.read_text().replace('"zstd"', '"mine"'))
+    assert [finding["tensor"] for finding in not_checked(report(FAILURE, path))] == ["w"]
+    assert run("verify", path).stdout.decode().startswith("not checked  w: ")
+    (path / "n" / "0").unlink()
+    assert report(NO, path)["verdict"] == "damaged"  # which wins
+
+
+def test_objects_that_no_checksum_covers_are_not_checked(folder):
+    objects = np.array([1, "two", None], dtype=object)
+    np.save(folder / "objects.npy", objects, allow_pickle=True)
+    np.savez(folder / "objects.npz", objects=objects)
+    assert not_checked(report(FAILURE, folder / "objects.npy"))[0]["tensor"] == "objects"
+    assert report(GOOD, folder / "objects.npz")["ok"]  # by the archive's checksum
+
+
+def test_what_may_not_be_read_is_not_checked(golden):
+    path = golden("tiny_files_zarr2")
+    (path / "w" / "0.0").chmod(0)
+    found = report(FAILURE, path, **as_nobody())
+    assert [finding["tensor"] for finding in found["findings"]] == ["w"]
+    assert "Permission denied" in not_checked(found)[0]["message"]
+    (path / "n" / "0").unlink()
+    assert report(NO, path, **as_nobody())["verdict"] == "damaged"
+
+
+@pytest.mark.parametrize("lost", ["_METADATA", "manifest.ocdbt", "d", "."])
+def test_an_item_that_may_not_be_read_does_not_hide_the_others(golden, lost):
+    path = golden("composite")
+    unreadable = path / "params" / lost
+    unreadable.chmod(0)
+    try:
+        found = report(FAILURE, path, **as_nobody())
+        assert {finding["severity"] for finding in found["findings"]} <= {"not_checked", "note"}
+        assert all("params/" in (finding["file"] or finding["tensor"]) + "/" for finding in not_checked(found))
+        (path / "array" / "checkpoint" / "0").unlink()
+        found = report(NO, path, **as_nobody())
+        assert [finding["tensor"] for finding in found["findings"] if finding["severity"] == "damage"] == ["array/checkpoint"]
+        assert not_checked(found)
+    finally:
+        unreadable.chmod(0o755)
+
+
+def safetensors_set(folder, shards):
+    """A set of one tensor a file."""
+    folder.mkdir()
+    for i in range(shards):
+        header = json.dumps({f"t{i}": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}).encode()
+        (folder / f"s{i}.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"x")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {f"t{i}": f"s{i}.safetensors" for i in range(shards)}}))
+    return folder
+
+
+def test_missing_shards_are_damage_and_all_are_named(folder):
+    path = safetensors_set(folder / "set", 5)
+    assert report(GOOD, path)["tensors"] == 5
+    for shard in ("s1", "s3"):
+        (path / f"{shard}.safetensors").unlink()
+    found = report(NO, path)
+    assert [pathlib.Path(finding["file"]).name for finding in found["findings"]] == ["s1.safetensors", "s3.safetensors"]
+    (path / "s2.safetensors").chmod(0)
+    found = report(NO, path, **as_nobody())
+    assert [finding["severity"] for finding in found["findings"]] == ["damage", "not_checked", "damage"]
+    (path / "s1.safetensors").write_bytes((path / "s0.safetensors").read_bytes())
+    (path / "s3.safetensors").write_bytes((path / "s0.safetensors").read_bytes())
+    assert report(NO, path, **as_nobody())["verdict"] == "damaged"  # they hold another tensor than the index says
+
+
+def test_too_many_open_files_are_not_damage(folder):
+    path = safetensors_set(folder / "set", 100)
+    few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    done = subprocess.run([CAIRN, "verify", path], capture_output=True, timeout=60, preexec_fn=few)
+    assert done.returncode == FAILURE and b"Too many open files" in done.stderr + done.stdout
+    assert report(GOOD, path)["ok"]
