@@ -60,8 +60,8 @@ std::string rate_text(const BenchFigure& figure) {
 }
 
 void show(const BenchReport& report) {
-  out().write(fmt::format("{} on {}, {} free; {}; {} of float32 in 8 arrays\n", printable(report.folder), report.file_system,
-                          bytes_text(report.free_bytes), plural(report.threads, "thread"), bytes_text(report.size)));
+  out().show(fmt::format("{} on {}, {} free; {}; {} of float32 in 8 arrays\n", printable(report.folder), report.file_system,
+                         bytes_text(report.free_bytes), plural(report.threads, "thread"), bytes_text(report.size)));
   Table table({{"", Align::kLeft, {}}, {"", Align::kRight, {}}, {"", Align::kRight, {}}});
   const auto add = [&](const char* title, const std::vector<BenchFigure>& figures) {
     table.add({title, "", ""});
@@ -69,9 +69,9 @@ void show(const BenchReport& report) {
   };
   add("this machine", report.machine);
   add("Cairn", report.cairn);
-  out().write(table.text(false));
-  out().write(report.why_buffered.empty() ? "Large checkpoints are written here past the page cache (O_DIRECT).\n"
-                                          : "Checkpoints are written here through the page cache: " + report.why_buffered + ".\n");
+  out().show(table.text(false));
+  out().show(report.why_buffered.empty() ? "Large checkpoints are written here past the page cache (O_DIRECT).\n"
+                                         : "Checkpoints are written here through the page cache: " + report.why_buffered + ".\n");
 }
 
 void run_bench(const BenchArguments& arguments) {
@@ -85,7 +85,7 @@ void run_bench(const BenchArguments& arguments) {
   options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   const BenchReport report = bench(folder, options);
   bar.erase();
-  arguments.json ? out().write(bench_json(report)) : show(report);
+  arguments.json ? out().show_json(bench_json(report)) : show(report);
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ void run_bench(const BenchArguments& arguments) {
 void setup_bench(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command = app.add_subcommand("bench", "Measure what the storage here can do, and what Cairn does on it");
-  command->add_option("DIR", arguments->folder, "The folder to measure; default: the current one")->default_str("");
+  check_path(command->add_option("DIR", arguments->folder, "The folder to measure; default: the current one"))->default_str("");
   command->add_option("--size", arguments->size, "How much is written at a time; twice as much memory is used")->default_str("1GiB");
   command->add_flag("--json", arguments->json, "An object for programs (docs/cli.md)");
   command->footer(

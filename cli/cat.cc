@@ -4,6 +4,8 @@
 #include "terminal.h"
 #include "text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace cairn::cli {
@@ -24,11 +26,25 @@ std::size_t find_leaf(const Checkpoint& checkpoint, const std::optional<std::str
   throw UsageError("NAME is required: the checkpoint has " + plural(checkpoint.tensors().size(), "tensor") + "; cairn ls lists them");
 }
 
-std::string readable(const Checkpoint& checkpoint, std::size_t index, const std::optional<SliceSpec>& slice) {
+// A string is what a file says: a terminal gets it escaped, a pipe as it is.
+void show_string(const std::string& text) {
+  if (stdout_is_terminal())
+    out().show(printable(text) + "\n");
+  else
+    out().write(text + "\n");
+}
+
+void show_leaf(const Checkpoint& checkpoint, std::size_t index, const std::optional<SliceSpec>& slice) {
   const TensorInfo& t = checkpoint.tensors()[index];
-  if (t.is_string()) return (t.shape.empty() ? checkpoint.read_string(index) : strings_text(checkpoint.read_strings(index))) + "\n";
-  if (!t.is_array()) return printable(t.kind) + "\n";
-  return preview(checkpoint, index, slice ? *slice : parse_slice("", t.shape)) + "\n";
+  if (t.is_string() && t.shape.empty()) return show_string(checkpoint.read_string(index));
+  if (t.is_string()) return out().show(strings_text(checkpoint.read_strings(index)) + "\n");
+  if (!t.is_array()) return out().show(printable(t.kind) + "\n");
+  const Style& style = stdout_style();
+  const std::string text = preview(checkpoint, index, slice ? *slice : parse_slice("", t.shape));
+  if (stdout_is_terminal())
+    out().show(fmt::format("{}{}  {} {}{}\n", style.dim, printable(t.name), printable(t.dtype_name),
+                           shape_text(slice ? slice->shape : t.shape), style.reset));
+  out().show(text + "\n");
 }
 
 void copy_bytes(const Checkpoint& checkpoint, std::size_t index, const CatOptions& options) {
@@ -63,11 +79,7 @@ int run_cat(CatOptions& options) {
     return kGood;
   }
   if (options.output) throw UsageError("-o needs --raw or --npy");
-  if (stdout_is_terminal() && t.is_array())
-    out().write(std::string(stdout_style().dim) + printable(t.name) + "  " + t.dtype_name + " " +
-                shape_text(slice ? slice->shape : t.shape) + std::string(stdout_style().reset) + "\n");
-  const std::string text = readable(*checkpoint, index, slice);
-  out().write(stdout_is_terminal() && t.is_string() ? printable(text.substr(0, text.size() - 1)) + "\n" : text);
+  show_leaf(*checkpoint, index, slice);
   return kGood;
 }
 
@@ -81,7 +93,7 @@ void setup_cat(CLI::App& app, int& status) {
   command->add_option("--slice", options->slice, "NumPy slice without steps: 0:8,:,-1 or ...,0")->type_name("SLICE");
   auto* raw = command->add_flag("--raw", options->raw, "C-order little-endian bytes (4-bit types: one byte an element)");
   command->add_flag("--npy", options->npy, "A .npy file")->excludes(raw);
-  command->add_option("-o,--output", options->output, "Write to FILE, which appears whole or not at all")->type_name("FILE");
+  check_path(command->add_option("-o,--output", options->output, "Write to FILE, which appears whole or not at all"))->type_name("FILE");
   command->footer(
       "Examples:\n"
       "  cairn cat ckpt params.dense.kernel                      a preview\n"

@@ -33,20 +33,20 @@ const char* outcome_text(CleanOutcome outcome, bool dry_run) {
 
 void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) {
   if (options.json) {
-    out().write(clean_json(cleaned));
+    out().show_json(clean_json(cleaned));
     return;
   }
   std::uint64_t bytes = 0, gone = 0;
   for (const auto& c : cleaned) {
     const bool goes = c.outcome == CleanOutcome::kRemoved;
-    out().write(fmt::format("{:<9} {} ({}){}\n", outcome_text(c.outcome, options.dry_run), printable(c.path), bytes_text(c.bytes),
+    out().show(fmt::format("{:<9} {} ({}){}\n", outcome_text(c.outcome, options.dry_run), printable(c.path), bytes_text(c.bytes),
                             c.why.empty() ? "" : ": " + printable(c.why)));
     if (goes) bytes += c.bytes;
     if (goes || c.outcome == CleanOutcome::kRestored) ++gone;
   }
-  if (cleaned.empty()) out().write("nothing to clean\n");
+  if (cleaned.empty()) out().show("nothing to clean\n");
   if (gone > 0)
-    out().write(fmt::format("{}, {} {}\n", plural(gone, "leftover"), bytes_text(bytes), options.dry_run ? "to be freed" : "freed"));
+    out().show(fmt::format("{}, {} {}\n", plural(gone, "leftover"), bytes_text(bytes), options.dry_run ? "to be freed" : "freed"));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
 void setup_clean(CLI::App& app, int& status) {
   const auto options = std::make_shared<CleanOptions>();
   CLI::App* command = app.add_subcommand("clean", "Remove what interrupted saves have left behind");
-  command->add_option("DIR", options->path, "A folder of checkpoints, a step root, or the path of one checkpoint")->required();
+  check_path(command->add_option("DIR", options->path, "A folder of checkpoints, a step root, or the path of one checkpoint"))->required();
   command->add_flag("--dry-run", options->dry_run, "Only show what would be removed");
   command->add_flag("--json", options->json, "A list for programs (docs/cli.md)");
   command->footer(

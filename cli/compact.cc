@@ -24,12 +24,12 @@ void run_compact(const CompactOptions& options) {
     throw Failure(e.message());
   }
   if (options.json) {
-    out().write(compact_json(done));
+    out().show_json(compact_json(done));
     return;
   }
   for (const auto& d : done)
-    out().write(fmt::format("{}: {} in {} ({}), before {} ({})\n", printable(d.path), plural(d.keys, "key"), plural(d.files_after, "file"),
-                            bytes_text(d.bytes_after), plural(d.files_before, "file"), bytes_text(d.bytes_before)));
+    out().show(fmt::format("{}: {} in {} ({}), before {} ({})\n", printable(d.path), plural(d.keys, "key"), plural(d.files_after, "file"),
+                           bytes_text(d.bytes_after), plural(d.files_before, "file"), bytes_text(d.bytes_before)));
 }
 
 }  // namespace
@@ -37,8 +37,8 @@ void run_compact(const CompactOptions& options) {
 void setup_compact(CLI::App& app, int& status) {
   const auto options = std::make_shared<CompactOptions>();
   CLI::App* command = app.add_subcommand("compact", "Rewrite a checkpoint's database into few files");
-  command->add_option("CKPT", options->path, "An Orbax checkpoint, a step root, or an OCDBT database")->required();
-  command->add_option("--step", options->open.step, "Which step of a step root; else the latest");
+  check_path(command->add_option("CKPT", options->path, "An Orbax checkpoint, a step root, or an OCDBT database"))->required();
+  check_int64(command->add_option("--step", options->open.step, "Which step of a step root; else the latest"));
   command->add_option("--item", options->open.item, "Which item of a composite checkpoint; else all of them");
   command->add_flag("--orphans", options->orphans, "Remove data files, too, that no version refers to; only if nobody is writing");
   command->add_flag("--json", options->json, "A list for programs (docs/cli.md)");

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace cairn::cli {
@@ -89,11 +90,18 @@ std::string plan_text(const TransformReport* transformed, const Checkpoint& chec
   }
   for (const std::size_t i : select_tensors(checkpoint, options.include, options.exclude)) {
     const TensorInfo& tensor = checkpoint.tensors()[i];
-    text += "leaf     " + printable(tensor.name) + " " + (tensor.is_array() ? tensor.dtype_name + shape_text(tensor.shape) : tensor.kind) +
-            "\n";
+    text += "leaf     " + printable(tensor.name) + " " +
+            printable(tensor.is_array() ? tensor.dtype_name + shape_text(tensor.shape) : tensor.kind) + "\n";
   }
   text += list_text("renamed ", report.renamed, "->") + list_text("left out", report.skipped, "--");
   return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"), bytes_text(report.bytes));
+}
+
+// Whether GLOBs leave nothing of a checkpoint that has something. An object graph is no leaf.
+bool selects_nothing(const Checkpoint& source, const ConvertOptions& options) {
+  const auto is_leaf = [&](std::size_t i) { return source.tensors()[i].kind != "object_graph"; };
+  const auto chosen = select_tensors(source, options.include, options.exclude);
+  return !source.tensors().empty() && std::none_of(chosen.begin(), chosen.end(), is_leaf);
 }
 
 int run_convert(ConvertArguments& arguments) {
@@ -110,17 +118,25 @@ int run_convert(ConvertArguments& arguments) {
   }
   arguments.options.multiprocessing = job();
   ConvertReport report;
-  {
+  try {
     ProgressBar bar("converting");
     arguments.options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
     report = convert(*source.checkpoint, arguments.target, arguments.options);
+  } catch (const Error& e) {
+    // Asked for nothing, all processes throw not_found together, before anything is written; so may what has other reasons.
+    if (e.code() != Code::kNotFound || !selects_nothing(*source.checkpoint, arguments.options)) throw;
+    complain(e.message());
+    return kNo;
   }
   if (arguments.options.dry_run && !arguments.json) {
-    out().write(plan_text(transformed ? &source.report : nullptr, *source.checkpoint, report, arguments.options));
+    out().show(plan_text(transformed ? &source.report : nullptr, *source.checkpoint, report, arguments.options));
     return kGood;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  out().write(arguments.json ? convert_json(report) : report_text(report, seconds));
+  if (arguments.json)
+    out().show_json(convert_json(report));
+  else
+    out().show(report_text(report, seconds));
   return kGood;
 }
 
@@ -131,9 +147,9 @@ void setup_convert(CLI::App& app, int& status) {
   ConvertOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
   add_source(*command, arguments->source);
-  command
-      ->add_option("DST", arguments->target,
-                   "What to write: NAME.safetensors, NAME.npz, NAME.msgpack, NAME.index (TensorFlow),\nor a folder for an Orbax checkpoint")
+  check_path(command->add_option(
+                 "DST", arguments->target,
+                 "What to write: NAME.safetensors, NAME.npz, NAME.msgpack, NAME.index (TensorFlow),\nor a folder for an Orbax checkpoint"))
       ->required();
   command
       ->add_option("--to", options.format,
@@ -145,12 +161,11 @@ void setup_convert(CLI::App& app, int& status) {
   command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
   command
       ->add_option("--rename", arguments->rename,
-                   "Replace what REGEX (ECMAScript) matches in names;\n$1 is its first group; may be repeated")
+                   "Replace what REGEX (as Python's re) matches in names;\n$1 is its first group; may be repeated")
       ->type_name("REGEX=TEXT")
       ->allow_extra_args(false);
-  command
-      ->add_option("--transform", arguments->transform,
-                   "Rules that rename, drop, cast, transpose, stack, split, ...\nleaves on the way (docs/transforms.md)")
+  check_path(command->add_option("--transform", arguments->transform,
+                                 "Rules that rename, drop, cast, transpose, stack, split, ...\nleaves on the way (docs/transforms.md)"))
       ->type_name("RULES.json");
   command->add_flag("--dry-run", options.dry_run, "Say what would be read and written, and write nothing");
   command->add_option("--dtype", arguments->dtype, "Cast floating arrays, but no scalars, to this type")->type_name("TYPE");

@@ -26,7 +26,7 @@ struct DiffArguments {
 constexpr std::size_t kTextShown = 60;  // bytes of a string
 
 std::string type_text(const DiffSide& side) {
-  if (side.dtype_name.empty()) return side.kind;
+  if (side.dtype_name.empty()) return printable(side.kind);
   if (side.dtype_name == "?" || side.dtype_name == "string") return side.dtype_name == "?" ? "unreadable" : "string";
   return printable(side.dtype_name) + " " + shape_text(side.shape);
 }
@@ -133,6 +133,20 @@ Source source_of_b(const DiffArguments& arguments) {
   return b;
 }
 
+std::uint64_t count(const DiffReport& report) {
+  return report.same + report.different + report.only_in_a + report.only_in_b + report.unreadable;
+}
+
+// "2 leaves cannot be read, the first: params.w: in A: chunk 0.0: ..."
+std::string unreadable_text(const DiffReport& report) {
+  const auto first =
+      std::find_if(report.leaves.begin(), report.leaves.end(), [](const LeafDiff& leaf) { return leaf.state == LeafState::kUnreadable; });
+  std::string text = plural(report.unreadable, "leaf") + " cannot be read";
+  if (first == report.leaves.end()) return text;
+  const bool in_a = !first->a.error.empty();
+  return text + ", the first: " + full_name(*first) + ": in " + (in_a ? "A: " + first->a.error : "B: " + first->b.error);
+}
+
 int status_of(const DiffReport& report) {
   if (report.unreadable > 0) return kFailure;
   return report.equal() ? kGood : kNo;
@@ -153,16 +167,19 @@ int run_diff(DiffArguments& arguments, int& status) {
     report = diff(*a, *b, options);
   }
   status = status_of(report);  // known before printing, which a closed pipe may end
+  const bool excludes_all = !options.exclude.empty() && a->tensors().size() + b->tensors().size() > 0;
+  const bool nothing_matches = (!options.include.empty() || excludes_all) && count(report) == 0;
+  if (nothing_matches) status = kNo;
   if (arguments.json) {
-    out().write(diff_json(report));
-  } else {
-    for (const LeafDiff& leaf : report.leaves) out().write(leaf_text(leaf));
-    out().write(notes_text(report) + summary_text(report));
+    out().show_json(diff_json(report));
+  } else if (!nothing_matches) {
+    for (const LeafDiff& leaf : report.leaves) out().show(leaf_text(leaf));
+    out().show(notes_text(report) + summary_text(report));
   }
-  const bool chosen = !options.include.empty();
-  if (!chosen || report.same + report.different + report.only_in_a + report.only_in_b + report.unreadable > 0) return status;
-  complain("no tensor of either matches");
-  return kNo;
+  if (nothing_matches || report.unreadable > 0) out().flush();
+  if (nothing_matches) complain("no tensor of either matches: nothing was compared");
+  if (report.unreadable > 0) complain(unreadable_text(report));
+  return status;
 }
 
 }  // namespace
@@ -172,9 +189,9 @@ void setup_diff(CLI::App& app, int& status) {
   DiffOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("diff", "Compare two checkpoints: structure, types and values");
   add_source(*command, arguments->a, "A");
-  command->add_option("B", arguments->b, "The other checkpoint, of any format")->required();
+  check_path(command->add_option("B", arguments->b, "The other checkpoint, of any format"))->required();
   command->add_option("GLOB", arguments->glob, "Only names that match");
-  command->add_option("--step-b", arguments->step_b, "Step of B, where it is another than --step")->type_name("N");
+  check_int64(command->add_option("--step-b", arguments->step_b, "Step of B, where it is another than --step"))->type_name("N");
   command->add_option("--item-b", arguments->item_b, "Item of B, where it is another than --item")->type_name("NAME");
   command->add_option("--include", options.include, "Only names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
   command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);

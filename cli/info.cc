@@ -68,7 +68,10 @@ void setup_info(CLI::App& app, int& status) {
       "  cairn info run/checkpoints --step 12  another one");
   command->callback([options, &status] {
     const auto checkpoint = open_source(options->source);
-    out().write(options->json ? info_json(*checkpoint) : info_text(*checkpoint));
+    if (options->json)
+      out().show_json(info_json(*checkpoint));
+    else
+      out().show(info_text(*checkpoint));
     status = status_of(*checkpoint);
   });
 }

@@ -69,11 +69,11 @@ int run_ls(LsOptions& options) {
   if (!options.glob.empty()) include.push_back(options.glob);
   const auto indices = select_tensors(*checkpoint, include);
   if (options.json) {
-    out().write(tensors_json(*checkpoint, indices));
+    out().show_json(tensors_json(*checkpoint, indices));
   } else if (options.names) {
-    for (const std::size_t i : indices) out().write(shown_name(checkpoint->tensors()[i]) + "\n");
+    for (const std::size_t i : indices) out().show(shown_name(checkpoint->tensors()[i]) + "\n");
   } else {
-    out().write(options.long_form ? long_text(*checkpoint, indices) : short_text(*checkpoint, indices));
+    out().show(options.long_form ? long_text(*checkpoint, indices) : short_text(*checkpoint, indices));
   }
   if (!indices.empty() || include.empty()) return status_of(*checkpoint);
   complain("no tensor matches '" + options.glob + "'");

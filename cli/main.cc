@@ -12,17 +12,27 @@
 #include <CLI/CLI.hpp>
 
 #include <csignal>
+#include <exception>
+#include <filesystem>
 #include <new>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace cairn::cli {
 namespace {
 
 int finish(CLI::App& app, const CLI::ParseError& e) {
-  if (is_muted()) return e.get_exit_code() == 0 ? kGood : kUsage;
-  if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+  if (e.get_exit_code() == 0) {  // --help, --version
+    std::ostringstream text;
+    app.exit(e, text, text);
+    out().show(text.str());
+    return kGood;
+  }
   complain(e.what());
   const auto chosen = app.get_subcommands();
-  std::fprintf(stderr, "Try: cairn %s--help\n", chosen.empty() ? "" : (chosen.front()->get_name() + " ").c_str());
+  advise("Try: cairn " + (chosen.empty() ? "" : chosen.front()->get_name() + " ") + "--help");
   return kUsage;
 }
 
@@ -32,6 +42,42 @@ void allow_many_files() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// What was printed before something went wrong comes out before the complaint.
+int fail(std::string_view message, int status = kFailure) {
+  try {
+    out().flush();
+  } catch (const BrokenPipe&) {
+  } catch (const Error&) {  // the complaint matters more
+  }
+  complain(message);
+  return status;
+}
+
+// Runs f, and turns whatever it throws into a complaint and an exit status. If it throws nothing, `status`, which f may set, is
+// the one.
+template <class F>
+int guarded(const int& status, F&& f) {
+  try {
+    std::forward<F>(f)();
+    return status;
+  } catch (const BrokenPipe&) {
+    return status;
+  } catch (const Error& e) {
+    return fail(e.message(), e.code() == Code::kInvalidArgument ? kUsage : kFailure);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory; --memory lowers what is used");
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::error_code gone;
+    (void)std::filesystem::current_path(gone);
+    if (gone) return fail("the working directory: " + gone.message());
+    return fail((e.path1().empty() ? "" : e.path1().string() + ": ") + e.code().message());
+  } catch (const std::exception& e) {
+    return fail(std::string("unexpected error: ") + e.what());
+  } catch (...) {
+    return fail("unexpected error of an unknown type");
+  }
 }
 
 int run(int argc, char** argv) {
@@ -53,30 +99,18 @@ int run(int argc, char** argv) {
   for (const auto setup : {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_diff, setup_verify, setup_convert, setup_reshard,
                            setup_compact, setup_clean, setup_bench, setup_dump, setup_completion})
     setup(app, status);
-  try {
-    app.parse(argc, argv);
-    if (app.get_subcommands().empty()) {
-      std::fputs(app.help().c_str(), stderr);
-      return kUsage;
+  return guarded(status, [&] {
+    try {
+      app.parse(argc, argv);
+      if (app.get_subcommands().empty()) {
+        std::fputs(app.help().c_str(), stderr);
+        status = kUsage;
+      }
+    } catch (const CLI::ParseError& e) {
+      status = finish(app, e);
     }
-    out().flush();
-    return status;
-  } catch (const CLI::ParseError& e) {
-    return finish(app, e);
-  } catch (const BrokenPipe&) {
-    return status;
-  } catch (const UsageError& e) {
-    complain(e.what());
-    return kUsage;
-  } catch (const Error& e) {
-    complain(e.message());
-    return e.code() == Code::kInvalidArgument ? kUsage : kFailure;
-  } catch (const Failure& e) {
-    complain(e.what());
-  } catch (const std::bad_alloc&) {
-    complain("out of memory; --memory lowers what is used");
-  }
-  return kFailure;
+    out().finish();
+  });
 }
 
 }  // namespace
@@ -87,7 +121,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // write says EFBIG beyond a file size limit, and we clean up
   cairn::cli::end_cleanly_on_signals();
   cairn::cli::allow_many_files();
-  const int status = cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); });
+  int status = cairn::cli::kGood;
+  status = cairn::cli::guarded(status, [&] { status = cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); }); });
   cairn::cli::wait_if_ending();
   return status;
 }

@@ -137,8 +137,7 @@ int end_together(Coordinator& processes, int status) {
     return said.empty() ? kFailure : std::to_integer<int>(said[0]);
   } catch (const Error& e) {
     // The first one cannot know what has happened here.
-    if (processes.process_index() != 0 && !unsaid().empty())
-      fmt::print(stderr, "cairn: process {}: {}\n", processes.process_index(), unsaid());
+    if (processes.process_index() != 0) complain_after_all(fmt::format("process {}", processes.process_index()));
     if (processes.process_index() == 0 && status != kFailure) complain(e.message());
     return status == kGood ? kFailure : status;
   }

@@ -102,7 +102,7 @@ int run_reshard(ReshardArguments& arguments) {
     report = reshard(*source, arguments.target, arguments.options);
   }
   if (arguments.json) {
-    out().write(reshard_json(report));
+    out().show_json(reshard_json(report));
     return kGood;
   }
   std::string text = arguments.options.dry_run ? plan_text(report) : "";
@@ -117,7 +117,7 @@ int run_reshard(ReshardArguments& arguments) {
     text += fmt::format("done     {}, {} in {}\n", plural(report.written.tensors, "tensor"), bytes_text(report.written.bytes),
                         duration_text(seconds));
   }
-  out().write(text);
+  out().show(text);
   return kGood;
 }
 
@@ -128,7 +128,7 @@ void setup_reshard(CLI::App& app, int& status) {
   ReshardOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("reshard", "Store the checkpoint in the pieces that other devices will read");
   add_source(*command, arguments->source);
-  command->add_option("OUT", arguments->target, "The folder of the new Orbax checkpoint")->required();
+  check_path(command->add_option("OUT", arguments->target, "The folder of the new Orbax checkpoint"))->required();
   command->add_option("--mesh", arguments->mesh, "The devices that will read it, by the axes of their mesh:\nx=4,y=2 (devices 0 to 7)")
       ->type_name("AXES");
   command

@@ -33,7 +33,32 @@ bool parse_fraction(std::string_view digits, std::uint64_t& nanoseconds) {
   return true;
 }
 
+// CLI11 reads "010" as octal and "99999999999999999999" as the largest number that fits.
+template <class Number>
+CLI::Option* check_number(CLI::Option* option) {
+  const CLI::Validator decimal(
+      [](std::string& text) -> std::string {
+        Number number = 0;
+        const char* end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, number);
+        if (std::is_unsigned_v<Number> && text.starts_with('-')) return text + " is negative";
+        if (read.ec == std::errc::result_out_of_range) return text + " does not fit into 64 bits";
+        if (read.ec != std::errc() || read.ptr != end) return "'" + text + "' is not a whole number";
+        text = std::to_string(number);
+        return "";
+      },
+      "");  // CLI11's own would add its name to the type that --help shows
+  return option->transform(decimal);
+}
+
 }  // namespace
+
+CLI::Option* check_path(CLI::Option* option) {
+  return option->check(CLI::Validator([](std::string& text) { return std::string(text.empty() ? "the path is empty" : ""); }, ""));
+}
+
+CLI::Option* check_int64(CLI::Option* option) { return check_number<std::int64_t>(option); }
+CLI::Option* check_uint64(CLI::Option* option) { return check_number<std::uint64_t>(option); }
 
 std::uint64_t parse_size(const std::string& text) {
   double number = 0;
@@ -98,16 +123,14 @@ std::uint64_t parse_time(const std::string& text) {
 }
 
 void add_source(CLI::App& command, Source& source, const char* positional) {
-  command.add_option(positional, source.path, "Checkpoint: a directory or file of any format")->required();
-  command.add_option("--step", source.options.step, "Step of a step root (default: the latest complete one)")
+  check_path(command.add_option(positional, source.path, "Checkpoint: a directory or file of any format"))->required();
+  check_int64(command.add_option("--step", source.options.step, "Step of a step root (default: the latest complete one)"))
       ->type_name("N")
       ->group(kReading);
   command.add_option("--item", source.options.item, "Item of a composite checkpoint")->type_name("NAME")->group(kReading);
   command.add_flag("--allow-uncommitted", source.options.allow_uncommitted, "Open an unfinished checkpoint all the same")->group(kReading);
-  // CLI11's own would add its name to the type that --help shows.
-  const CLI::Validator not_negative([](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }, "");
   auto* generation = command.add_option("--generation", source.options.version.generation, "Version of the OCDBT database");
-  generation->check(not_negative)->type_name("N")->group(kReading);
+  check_uint64(generation)->type_name("N")->group(kReading);
   command.add_option("--at-time", source.at_time, "Newest OCDBT version committed by then, as 2026-07-01T12:00:00Z")
       ->type_name("TIME")
       ->excludes(generation)
@@ -115,8 +138,7 @@ void add_source(CLI::App& command, Source& source, const char* positional) {
   command.add_option("--metadata-key", source.options.metadata_key, "Name of array metadata other than .zarray and zarr.json")
       ->type_name("NAME")
       ->group(kReading);
-  command.add_option("--threads", source.options.threads, "Worker threads (default: one a core)")
-      ->check(not_negative)
+  check_uint64(command.add_option("--threads", source.options.threads, "Worker threads (default: one a core)"))
       ->type_name("N")
       ->group(kReading);
   command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")->type_name("SIZE")->group(kReading);
@@ -140,7 +162,7 @@ int status_of(const Checkpoint& checkpoint) {
   }
   if (first == nullptr) return kGood;
   out().flush();
-  complain(plural(unreadable, "tensor") + " cannot be read, the first: " + printable(first->name) + ": " + first->error +
+  complain(plural(unreadable, "tensor") + " cannot be read, the first: " + first->full_name() + ": " + first->error +
            "; cairn verify tells all");
   return kFailure;
 }

@@ -7,18 +7,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace cairn::cli {
 
 // Wrong usage: exit status 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct UsageError : Error {
+  explicit UsageError(std::string message) : Error(Code::kInvalidArgument, std::move(message)) {}
 };
-// A problem that is not the user's wording, whatever its code: exit status 3.
-struct Failure : std::runtime_error {
-  using std::runtime_error::runtime_error;
+// A problem that is not the user's wording, whatever its code was: exit status 3.
+struct Failure : Error {
+  explicit Failure(std::string message) : Error(Code::kIo, std::move(message)) {}
 };
 // Runs f; an Error is a matter of wrong usage.
 template <class F>
@@ -39,6 +39,11 @@ struct Source {
 
 // The checkpoint as a positional and the options --step, --item, --allow-uncommitted, --generation, --at-time, --threads, --memory.
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
+// Makes an empty text wrong usage: no path is empty, and most calls of the system say something odd about one.
+CLI::Option* check_path(CLI::Option* option);
+// Makes any text but a decimal number that fits the type wrong usage; CLI11 would take the nearest number that fits.
+CLI::Option* check_int64(CLI::Option* option);
+CLI::Option* check_uint64(CLI::Option* option);
 // Checks and completes source.options.
 void finish_options(Source& source);
 // Opens it. Whatever stands in the way is a Failure.

@@ -87,7 +87,7 @@ int run_stats(StatsOptions& options) {
   std::uint64_t done = 0;
   std::vector<TensorStats> all;
   int status = kGood;
-  if (!options.json && !indices.empty()) out().write(title_line(row));
+  if (!options.json && !indices.empty()) out().show(title_line(row));
   for (const std::size_t i : indices) {
     TensorStats stats;
     try {
@@ -104,13 +104,13 @@ int run_stats(StatsOptions& options) {
       all.push_back(std::move(stats));
     } else {
       bar.erase();
-      out().write(row_text(stats, row));
+      out().show(row_text(stats, row));
       if (stdout_is_terminal()) out().flush();
     }
     bar.update(done, total);
   }
   bar.erase();
-  if (options.json) out().write(stats_json(all));
+  if (options.json) out().show_json(stats_json(all));
   if (!indices.empty() || include.empty()) return status;
   complain("no array matches '" + options.glob + "'");
   return kNo;

@@ -5,7 +5,7 @@
 
 #include "text.h"
 
-#include <cairn/error.h>
+#include <cairn/cairn.h>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -18,6 +18,14 @@
 
 namespace cairn::cli {
 namespace {
+
+// The bytes of the colour code that the text starts with, if it is one of ours; else 0.
+std::size_t colour_size(std::string_view text) {
+  const Style& style = stdout_style();
+  for (const std::string_view code : {style.bold, style.dim, style.red, style.green, style.yellow, style.cyan, style.reset})
+    if (!code.empty() && text.starts_with(code)) return code.size();
+  return 0;
+}
 
 constexpr std::size_t kBufferSize = std::size_t{1} << 16U;
 constexpr std::size_t kNoTerminalWidth = 1U << 20U;
@@ -63,31 +71,67 @@ Muted& muted() {
   return state;
 }
 
+// The one way for words to standard error.
+void print_line(std::string_view line) { fmt::print(stderr, "{}\n", printable(line)); }
+
 }  // namespace
 
 void mute() { muted().on = true; }
 bool is_muted() { return muted().on; }
-const std::string& unsaid() { return muted().complaint; }
+
+bool complain_after_all(std::string_view who) {
+  if (muted().complaint.empty()) return false;
+  print_line(fmt::format("cairn: {}: {}", who, muted().complaint));
+  return true;
+}
 
 Output& out() {
   static Output output;
   return output;
 }
 
-void Output::write(std::string_view text) {
+void Output::show(std::string_view text) {
+  std::string safe;
+  safe.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\n\x1b"), text.size());
+    safe += printable(text.substr(0, end));
+    text.remove_prefix(end);
+    if (text.empty()) break;
+    const std::size_t ours = text.front() == '\n' ? 1 : colour_size(text);
+    const std::string_view next = text.substr(0, std::max<std::size_t>(ours, 1));
+    if (ours > 0)
+      safe += next;
+    else
+      safe += printable(next);
+    text.remove_prefix(next.size());
+  }
+  write(safe);
+}
+
+void Output::show_json(std::string_view json) { write(printable_json(json)); }
+
+void Output::write(std::string_view bytes) {
   if (is_muted()) return;
-  if (text.size() >= kBufferSize) {  // large pieces of tensors are not copied once more
+  if (bytes.size() >= kBufferSize) {  // large pieces of tensors are not copied once more
     flush();
-    write_all(STDOUT_FILENO, text);
+    write_all(STDOUT_FILENO, bytes);
     return;
   }
-  buffer_.append(text);
+  buffer_.append(bytes);
   if (buffer_.size() >= kBufferSize) flush();
 }
 
 void Output::flush() {
   const std::string pending = std::exchange(buffer_, {});
   write_all(STDOUT_FILENO, pending);
+}
+
+void Output::finish() {
+  flush();
+  // A copy is closed: the number 1 must not become that of another file.
+  const int copy = ::dup(STDOUT_FILENO);
+  if (copy >= 0 && ::close(copy) != 0 && errno != EINTR) throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno));
 }
 
 bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
@@ -110,7 +154,12 @@ void complain(std::string_view message) {
   }
   wait_if_ending();
   const Style& style = stderr_style();
-  fmt::print(stderr, "{}cairn:{} {}\n", style.red, style.reset, message);
+  fmt::print(stderr, "{}cairn:{} ", style.red, style.reset);
+  print_line(message);
+}
+
+void advise(std::string_view line) {
+  if (!is_muted()) print_line(line);
 }
 
 ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), enabled_(::isatty(STDERR_FILENO) != 0 && !is_muted()) {}

@@ -14,14 +14,25 @@ namespace cairn::cli {
 struct BrokenPipe {};
 
 // Standard output through one buffer. Throws BrokenPipe, or cairn::Error(kIo) if the system refuses.
+//
+// A checkpoint may come from anyone, and its names, types and strings end up in what Cairn says. So text for people is
+// escaped here, where all of it passes, whether or not the command has thought of it.
 class Output {
  public:
   Output() = default;
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  void write(std::string_view text);
+  // Text for people, of whole lines. Newlines and the codes of stdout_style() pass; every other character that printable()
+  // escapes is escaped. Text from a file is best made printable() before it gets here: its newlines would pass, too.
+  void show(std::string_view text);
+  // A JSON document. It says the same to programs, but nothing in it can drive a terminal.
+  void show_json(std::string_view json);
+  // Bytes as they are: tensors, and strings for a pipe.
+  void write(std::string_view bytes);
   void flush();
+  // Flushes for the last time. Some file systems say only when a file is closed that they could not store it.
+  void finish();
 
  private:
   std::string buffer_;
@@ -39,14 +50,17 @@ struct Style {
 const Style& stdout_style();
 const Style& stderr_style();
 
-// One line to standard error: "cairn: <message>".
+// One line to standard error: "cairn: <message>". A message is one line, whatever it quotes from a file: newlines in it are
+// escaped as all that printable() escapes. Who has several lines to say complains several times.
 void complain(std::string_view message);
+// The same without "cairn: ": a line that belongs to the one before.
+void advise(std::string_view line);
 
 // From now on nothing is shown: another process speaks for this one.
 void mute();
 bool is_muted();
-// What the last complaint was since; "" if there was none.
-const std::string& unsaid();
+// Makes the last complaint since then after all, with `who` in front; false if there was none.
+bool complain_after_all(std::string_view who);
 
 // A bar with bytes per second and time left on standard error, if that is a terminal and the work lasts longer than a
 // second. Erased when destroyed. `update` may be called from any thread.

@@ -3,6 +3,8 @@
 
 #include "terminal.h"
 
+#include <cairn/cairn.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,6 +52,11 @@ std::string plural(std::uint64_t count, std::string_view noun) {
 std::size_t display_width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+void Table::add(std::vector<std::string> cells) {
+  for (auto& cell : cells) cell = printable(cell);
+  rows_.push_back(std::move(cells));
 }
 
 std::vector<std::size_t> Table::widths() const {

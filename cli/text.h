@@ -28,11 +28,11 @@ struct Column {
   std::string_view style;  // escape sequence; "" for none
 };
 
-// Rows of cells under columns wide enough for them. Cells must be printable already.
+// Rows of cells under columns wide enough for them. Cells are made printable().
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void add(std::vector<std::string> cells);
   // Drops columns that are empty in every row.
   void drop_empty();
   // Drops columns from the right until the rest fits into `width`, all but the first two; returns the titles dropped.

@@ -25,7 +25,7 @@ void setup_tree(CLI::App& app, int& status) {
   command->callback([options, &status] {
     const auto checkpoint = open_source(options->source);
     const Paint paint = stdout_style().reset.empty() ? Paint::kPlain : Paint::kAnsi;
-    out().write(draw_tree(*checkpoint, paint, options->sharding ? TreeNotes::kShardings : TreeNotes::kNone));
+    out().show(draw_tree(*checkpoint, paint, options->sharding ? TreeNotes::kShardings : TreeNotes::kNone));
     status = status_of(*checkpoint);
     const auto objects = try_call([&] { return checkpoint->objects(); });
     if (status != kGood || objects.ok()) return;

@@ -111,10 +111,10 @@ int status_of(Verdict verdict) {
 }
 
 void write_report(const VerifyReport& report, const VerifyOptions& options) {
-  out().write(step_text(report, options.all_steps));
+  out().show(step_text(report, options.all_steps));
   for (const Severity severity : {Severity::kDamage, Severity::kNotChecked, Severity::kNote})
-    for (const auto& group : grouped(report, severity)) out().write(group_text(group));
-  out().write(unprotected_text(report, options.list_unprotected));
+    for (const auto& group : grouped(report, severity)) out().show(group_text(group));
+  out().show(unprotected_text(report, options.list_unprotected));
 }
 
 std::string summary_text(const VerifyReport& report, bool strict, double seconds) {
@@ -142,12 +142,12 @@ int run_verify(VerifyOptions& options, int& status) {
   for (const auto& report : reports) worst = std::max(worst, report.verdict(options.strict));
   status = status_of(worst);  // known before printing, which a closed pipe may end
   if (options.json) {
-    out().write(options.all_steps ? verify_json(reports, options.strict) : verify_json(reports.front(), options.strict));
+    out().show_json(options.all_steps ? verify_json(reports, options.strict) : verify_json(reports.front(), options.strict));
     return status;
   }
   for (const auto& report : reports) {
     write_report(report, options);
-    out().write(summary_text(report, options.strict, seconds()));
+    out().show(summary_text(report, options.strict, seconds()));
   }
   return status;
 }

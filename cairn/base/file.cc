@@ -56,6 +56,9 @@ void check_offsets(const std::string& path, std::uint64_t offset, std::uint64_t 
     throw Error(Code::kOutOfRange, path + ": bytes at " + std::to_string(offset) + " are beyond what a file can hold");
 }
 
+// Of lstat and stat: nothing is there. Other errors, above all that of a folder that may not be entered, do not say that.
+bool names_nothing(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP; }
+
 std::string parent_of(const std::string& path) {
   const auto slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
@@ -339,12 +342,18 @@ Bytes read_file(const std::string& path, std::uint64_t max_size) {
 
 bool file_exists(const std::string& path) {
   struct stat status {};
-  return lstat(path.c_str(), &status) == 0;
+  if (path.find('\0') != std::string::npos) return false;  // the kernel would look for another name
+  if (lstat(path.c_str(), &status) == 0) return true;
+  if (!names_nothing(errno)) fail(path, "look at it", errno);
+  return false;
 }
 
 bool directory_exists(const std::string& path) {
   struct stat status {};
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  if (path.find('\0') != std::string::npos) return false;
+  if (stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode);
+  if (!names_nothing(errno)) fail(path, "look at it", errno);
+  return false;
 }
 
 void sync_path(const std::string& path) {

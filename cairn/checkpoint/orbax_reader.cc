@@ -166,6 +166,8 @@ bool is_orbax(const std::string& path) {
   OpenOptions options;
   options.allow_uncommitted = true;
   const auto layout = try_call([&] { return checkpoint::find_layout(path, options); });
+  // A folder that may not be listed can be anything.
+  if (!layout.ok() && layout.error().code() == Code::kIo) throw Error(layout.error());
   // Steps that are all incomplete, or of which none can be chosen, are Orbax's as well.
   return layout.ok() || layout.error().code() == Code::kFailedPrecondition;
 }

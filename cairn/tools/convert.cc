@@ -5,12 +5,14 @@
 #include <cairn/base/box.h>
 #include <cairn/base/directory.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/output_file.h>
 #include <cairn/tools/agree.h>
 #include <cairn/tools/convert_msgpack.h>
 #include <cairn/tools/convert_orbax.h>
 #include <cairn/tools/convert_plan.h>
 #include <cairn/tools/convert_tensorflow.h>
 #include <cairn/tools/json_text.h>
+#include <cairn/tools/source_files.h>
 #include <cairn/tools/stream.h>
 
 #include <algorithm>
@@ -114,13 +116,28 @@ void add_intent(const Checkpoint& source, const std::string& target, const Conve
   add_opened(source, "", intent.opened);
 }
 
+bool is_single_file(std::string_view format, const ConvertOptions& options) {
+  return format == "npz" || format == "msgpack" || (format == "safetensors" && !options.max_shard_bytes);
+}
+
+// A file may take the place of the whole of what it was made from, which was asked for by name; but not of a part of it.
+void check_replaceable(const Checkpoint& source, const std::string& target) {
+  check_replaceable_file(target);
+  if (role_of_file(source, target) == FileRole::kPart)
+    throw Error(Code::kAlreadyExists, target + ": is one of the files of the checkpoint that is converted; it is not replaced");
+}
+
 }  // namespace
 
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options) {
   const distributed::Team team(options.multiprocessing);
   ConvertPlan plan;
   agree(
-      team, "convert: plan", [&] { plan = plan_conversion(source, target, options); },
+      team, "convert: plan",
+      [&] {
+        plan = plan_conversion(source, target, options);
+        if (options.replace && is_single_file(plan.report.format, options)) check_replaceable(source, target);
+      },
       [&](Intent& intent) { add_intent(source, target, plan, options, intent); });
   if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {

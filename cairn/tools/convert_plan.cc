@@ -4,18 +4,17 @@
 #include <cairn/tensorflow.h>
 #include <cairn/tools/stream.h>
 #include <cairn/tools/tree_name.h>
+#include <cairn/tree/regex.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
-#include <regex>
 
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMaxNamed = 20;        // leaves spelled out in one error
-constexpr std::size_t kMaxRenamable = 4096;  // bytes of a name: the regex engine's stack grows with the text
-constexpr std::uint64_t kBuffers = 2;        // that the writer makes of its memory: one is read into while the other is written
+constexpr std::size_t kMaxNamed = 20;  // leaves or globs spelled out in one error
+constexpr std::uint64_t kBuffers = 2;  // that the writer makes of its memory: one is read into while the other is written
 
 constexpr std::array<std::string_view, 7> kFormats = {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"};
 
@@ -67,25 +66,57 @@ class Renamer {
  public:
   explicit Renamer(const std::vector<std::pair<std::string, std::string>>& rules) {
     for (const auto& [pattern, text] : rules) {
-      try {
-        rules_.emplace_back(std::regex(pattern, std::regex::ECMAScript), text);
-      } catch (const std::regex_error& e) {
-        throw Error(Code::kInvalidArgument, "regular expression '" + pattern + "': " + e.what());
-      }
+      Regex regex(pattern, Regex::Extent::kPart);
+      Replacement replacement(text, regex);
+      rules_.emplace_back(std::move(regex), std::move(replacement));
     }
   }
 
-  [[nodiscard]] std::string apply(std::string name) const {
-    if (!rules_.empty() && name.size() > kMaxRenamable)
-      throw Error(Code::kInvalidArgument,
-                  "a name of " + std::to_string(name.size()) + " bytes is too long to be renamed: " + name.substr(0, 60) + "...");
-    for (const auto& [pattern, text] : rules_) name = std::regex_replace(name, pattern, text);
+  [[nodiscard]] std::string apply(std::string name) {
+    for (auto& [regex, replacement] : rules_) name = regex.replace_all(name, replacement);
     return name;
   }
 
  private:
-  std::vector<std::pair<std::regex, std::string>> rules_;
+  std::vector<std::pair<Regex, Replacement>> rules_;
 };
+
+// "a (why), b (why) and 7 more"
+std::string list_text(const std::vector<std::pair<std::string, std::string>>& leaves) {
+  std::string out;
+  for (std::size_t i = 0; i < leaves.size() && i < kMaxNamed; ++i)
+    out.append(i > 0 ? ", " : "").append(printable(leaves[i].first)).append(" (").append(leaves[i].second).append(")");
+  if (leaves.size() > kMaxNamed) out.append(" and ").append(std::to_string(leaves.size() - kMaxNamed)).append(" more");
+  return out;
+}
+
+// "'a*', 'b*' and 7 more"
+std::string globs_text(const std::vector<std::string>& globs) {
+  std::string out;
+  for (std::size_t i = 0; i < globs.size() && i < kMaxNamed; ++i) out.append(i > 0 ? ", '" : "'").append(globs[i]).append("'");
+  if (globs.size() > kMaxNamed) out.append(" and ").append(std::to_string(globs.size() - kMaxNamed)).append(" more");
+  return out;
+}
+
+// Of a checkpoint without leaves an empty one is made. But where there were some, an empty one would be taken for them.
+void check_selected(const Checkpoint& source, const ConvertOptions& options, std::size_t selected) {
+  const auto& tensors = source.tensors();
+  const bool has_leaves = std::any_of(tensors.begin(), tensors.end(), [](const TensorInfo& t) { return t.kind != "object_graph"; });
+  if (selected > 0 || !has_leaves || (options.include.empty() && options.exclude.empty())) return;
+  std::string why = options.include.empty() ? "every leaf is excluded by " + globs_text(options.exclude)
+                                            : "no leaf matches " + globs_text(options.include);
+  if (!options.include.empty() && !options.exclude.empty()) why += " and is not excluded by " + globs_text(options.exclude);
+  throw Error(Code::kNotFound, "nothing is selected: " + why + "; nothing is written");
+}
+
+// The same where the format can hold none of the leaves. Nodes without data are no loss.
+void check_kept(const Checkpoint& source, const std::vector<std::size_t>& left_out, const ConvertPlan& plan) {
+  const auto& tensors = source.tensors();
+  const auto holds_data = [&](std::size_t i) { return tensors[i].is_array() || tensors[i].is_string(); };
+  if (!plan.targets.empty() || std::none_of(left_out.begin(), left_out.end(), holds_data)) return;
+  throw Error(Code::kInvalidArgument, plan.report.format + " can hold none of the " + std::to_string(left_out.size()) +
+                                          " leaves that are selected: " + list_text(plan.report.skipped) + "; nothing is written");
+}
 
 // Why the target cannot hold this leaf; "" if it can.
 std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format) {
@@ -102,15 +133,6 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
   if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
   if (format == "safetensors" && !safetensors_dtype(dtype)) return "elements of type " + t.dtype_name;
   return "";
-}
-
-// "a (why), b (why) and 7 more"
-std::string list_text(const std::vector<std::pair<std::string, std::string>>& leaves) {
-  std::string out;
-  for (std::size_t i = 0; i < leaves.size() && i < kMaxNamed; ++i)
-    out.append(i > 0 ? ", " : "").append(printable(leaves[i].first)).append(" (").append(leaves[i].second).append(")");
-  if (leaves.size() > kMaxNamed) out.append(" and ").append(std::to_string(leaves.size() - kMaxNamed)).append(" more");
-  return out;
 }
 
 bool is_scalar(const TensorInfo& t) { return t.kind == "scalar" || t.kind == "complex" || t.kind == "np.generic"; }
@@ -150,9 +172,10 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   ConvertPlan plan;
   plan.report.format = choose_format(target, options.format);
   check_options(options, plan.report.format);
-  const Renamer renamer(options.rename);
+  Renamer renamer(options.rename);
   std::map<std::string, std::string> taken;  // new name -> old
   std::vector<std::pair<std::string, std::string>> unsupported;
+  std::vector<std::size_t> left_out;  // the same leaves
   // From one TensorFlow checkpoint to another, keys and types stay what they are.
   const bool of_one_kind = plan.report.format == "tensorflow" && has_keys(source);
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
@@ -162,6 +185,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     const DType dtype = target_dtype(t, options);
     if (std::string why = obstacle(t, dtype, plan.report.format); !why.empty() && !(of_one_kind && t.error.empty())) {
       unsupported.emplace_back(t.full_name(), std::move(why));
+      left_out.push_back(index);
       continue;
     }
     const std::string stored = of_one_kind ? t.name : tree_name(source, t);
@@ -183,7 +207,9 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     throw Error(Code::kInvalidArgument, plan.report.format + " cannot hold " + std::to_string(unsupported.size()) +
                                             (unsupported.size() == 1 ? " leaf: " : " leaves: ") + list_text(unsupported) +
                                             "; leave them out with --skip-unsupported, or name them with --exclude");
+  check_selected(source, options, plan.targets.size() + unsupported.size());
   plan.report.skipped = std::move(unsupported);
+  check_kept(source, left_out, plan);
   plan.report.tensors = plan.targets.size();
   if (!is_orbax_format(plan.report.format)) plan_memory(source, options.memory, plan);
   return plan;

@@ -2,7 +2,9 @@
 #include <cairn/tools.h>
 
 #include <cairn/base/file.h>
+#include <cairn/base/output_file.h>
 #include <cairn/formats.h>
+#include <cairn/tools/source_files.h>
 
 namespace cairn {
 
@@ -30,6 +32,8 @@ void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOp
 }
 
 std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options, const std::string& path) {
+  check_replaceable_file(path);
+  check_not_source(checkpoint, path);
   AtomicFile file(path);
   export_leaf(checkpoint, index, options, [&](ByteView bytes) { file.append(bytes); });
   file.commit();
