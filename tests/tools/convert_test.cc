@@ -4,6 +4,7 @@
 #include <cairn/tools.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <numeric>
 
 #include "tests/support/matchers.h"
@@ -133,11 +134,67 @@ TEST_F(Convert, RefusesCollisionsAndBadOptions) {
   EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kAlreadyExists, target()));
 }
 
-TEST_F(Convert, AVeryLongNameIsNotFedToTheRegexEngine) {
-  checkpoint_.add(std::string(100'000, 'a'), make_array<float>(DType::kFloat32, {1}, {0}));
+TEST_F(Convert, RenamesVeryLongNames) {
+  checkpoint_.add(std::string(30'000, 'a'), make_array<float>(DType::kFloat32, {1}, {0}));
   ConvertOptions options;
-  options.rename = {{"(a|b)*c", ""}};
-  EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kInvalidArgument, "too long"));
+  options.rename = {{"^(?:a|b)+$", "short"}};
+  EXPECT_EQ(convert(checkpoint_, target(), options).renamed.front().second, "short");
+  options.rename = {{"(a+)+(?<!a)", ""}};
+  EXPECT_THAT([&] { convert(checkpoint_, target("b.npz"), options); }, FailsWith(Code::kInvalidArgument, "limit"));
+  EXPECT_FALSE(file_exists(target("b.npz")));
+}
+
+TEST_F(Convert, RefusesToWriteNothing) {
+  ConvertOptions options;
+  options.include = {"typo*", "x"};
+  for (const char* format : {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"}) {
+    options.format = format;
+    EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); },
+                FailsWith(Code::kNotFound, "nothing is selected: no leaf matches 'typo*', 'x'; nothing is written"));
+  }
+  options.include.clear();
+  options.exclude = {"*"};
+  EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); }, FailsWith(Code::kNotFound, "every leaf is excluded by '*'"));
+  options.dry_run = true;
+  EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); }, FailsWith(Code::kNotFound, "nothing is selected"));
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+}
+
+TEST_F(Convert, WritesAnEmptyCheckpointOnlyOfAnEmptyOne) {
+  MemoryCheckpoint checkpoint;
+  ConvertOptions options;
+  options.include = {"*"};
+  EXPECT_EQ(convert(checkpoint, target(), options).tensors, 0U);
+  checkpoint.add_node("none", "None");  // no loss
+  options.skip_unsupported = true;
+  EXPECT_EQ(convert(checkpoint, target("b.safetensors"), options).tensors, 0U);
+  checkpoint.add_string("title", "x");
+  EXPECT_THAT([&] { convert(checkpoint, target("c.safetensors"), options); },
+              FailsWith(Code::kInvalidArgument, "can hold none of the 2 leaves that are selected"));
+  EXPECT_FALSE(file_exists(target("c.safetensors")));
+}
+
+TEST_F(Convert, ReplacesRegularFilesAlone) {
+  ConvertOptions options;
+  options.replace = true;
+  std::filesystem::create_symlink("precious", target("link"));
+  std::filesystem::create_directory(target("folder"));
+  for (const char* format : {"safetensors", "npz", "msgpack"}) {
+    options.format = format;
+    EXPECT_THAT([&] { convert(checkpoint_, "/dev/null", options); }, FailsWith(Code::kAlreadyExists, "/dev/null: is a device"));
+    EXPECT_THAT([&] { convert(checkpoint_, target("link"), options); }, FailsWith(Code::kAlreadyExists, "is a symbolic link"));
+    EXPECT_THAT([&] { convert(checkpoint_, target("folder"), options); }, FailsWith(Code::kAlreadyExists, "is a directory"));
+  }
+}
+
+TEST_F(Convert, AnExportReplacesNoFileOfItsSource) {
+  convert(checkpoint_, target(), {});
+  const auto opened = open_safetensors(target());
+  EXPECT_THAT([&] { export_leaf(*opened, 0, {}, target()); }, FailsWith(Code::kAlreadyExists, "is a file of the checkpoint that is read"));
+  EXPECT_THAT([&] { export_leaf(*opened, 0, {}, "/dev/null"); }, FailsWith(Code::kAlreadyExists, "not a regular file"));
+  EXPECT_EQ(export_leaf(*opened, opened->index("params.0.w"), {}, target("out")), 4 * 3300U);
+  EXPECT_EQ(export_leaf(*opened, opened->index("params.1.w"), {}, target("out")), 4 * 6U);
+  EXPECT_EQ(contents(target()).size(), 4U);
 }
 
 }  // namespace

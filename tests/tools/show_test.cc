@@ -1,4 +1,6 @@
 // What people see: safe text, drawings, shardings, previews.
+#include <cairn/base/json.h>
+#include <cairn/base/utf8.h>
 #include <cairn/tools.h>
 #include <gtest/gtest.h>
 
@@ -20,10 +22,31 @@ TEST(Printable, KeepsTextAndEscapesWhatDrivesTerminals) {
   EXPECT_EQ(printable("params.é.日本"), "params.é.日本");
   EXPECT_EQ(printable("a\x1b[31mb\n"), "a\\x1b[31mb\\x0a");
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");             // CSI as one character
-  EXPECT_EQ(printable("a\xe2\x80\xae"), "a\\xe2\\x80\\xae");  // right-to-left override
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");    // surrogate
+  EXPECT_EQ(printable("\xc2\x9b"), "\\u009b");               // CSI as one character
+  EXPECT_EQ(printable("a\u202e\u2069"), "a\\u202e\\u2069");  // right-to-left override, end of an isolate
+  EXPECT_EQ(printable("\u200b\u2028\u061c\ufeff\u00ad\ufe0f"), "\\u200b\\u2028\\u061c\\ufeff\\u00ad\\ufe0f");
+  EXPECT_EQ(printable("\U000e0041\U0001f600"), "\\U000e0041\U0001f600");  // a tag; a face, which can be seen
+  EXPECT_EQ(printable(std::string_view("a\0b\x7f\t", 5)), "a\\x00b\\x7f\\x09");
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // surrogate
   EXPECT_EQ(printable(""), "");
+}
+
+TEST(Printable, IsIdempotent) {
+  std::string all;
+  for (std::uint32_t code = 0; code < 0x110000; code += code < 0x3000 ? 1 : 97)
+    if (code < 0xd800 || code >= 0xe000) append_utf8(all, code);
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  const std::string once = printable(all);
+  EXPECT_EQ(printable(once), once);
+}
+
+TEST(Printable, KeepsTheMeaningOfJson) {
+  const std::string value = "a\x7f\u202e\u009b\U000e0041\U0001f600\u00e9";
+  const std::string text = "{\n  \"" + value + "\": 1\n}\n";
+  EXPECT_EQ(printable_json(text), "{\n  \"a\\u007f\\u202e\\u009b\\udb40\\udc41\U0001f600\u00e9\": 1\n}\n");
+  const Json parsed = parse_json(printable_json(text));
+  ASSERT_NE(parsed.find(value), nullptr);
+  EXPECT_EQ(printable_json("\"\xff\""), "\"\\\\xff\"");  // JSON cannot hold it
 }
 
 TEST(Summarize, CountsWhatThereIs) {

@@ -162,5 +162,61 @@ TEST(Regex, TemplatesAreExpandedAsPythonDoes) {
     EXPECT_THROW(expand("a", "a", bad), Error) << bad;
 }
 
+std::string replaced(std::string_view pattern, std::string_view text, std::string_view with) {
+  Regex regex(pattern, Regex::Extent::kPart);
+  return regex.replace_all(text, Replacement(with, regex));
+}
+
+TEST(Regex, EveryMatchIsReplacedAsPythonsSubDoes) {
+  EXPECT_EQ(replaced("b", "abcb", "x"), "axcx");
+  EXPECT_EQ(replaced("x*", "abxd", "-"), "-a-b--d-");
+  EXPECT_EQ(replaced("^|$", "ab", "|"), "|ab|");
+  EXPECT_EQ(replaced("\\b", "ab cd", "|"), "|ab| |cd|");
+  EXPECT_EQ(replaced("", "", "x"), "x");
+  EXPECT_EQ(replaced("", "\u00e9\u65e5", "-"), "-\u00e9-\u65e5-");  // between characters, not bytes
+  EXPECT_EQ(replaced("(?<=a)b", "abb", "x"), "axb");                // sees what has been replaced before
+  EXPECT_EQ(replaced("a", std::string_view("a\0a", 3), "b"), std::string_view("b\0b", 3));
+  EXPECT_EQ(replaced("nothing", "text", "x"), "text");
+}
+
+TEST(Regex, WhatIsPutInPlaceOfAMatch) {
+  EXPECT_EQ(replaced("(\\w)(\\d)?", "a1b", "<$1$2>"), "<a1><b>");
+  EXPECT_EQ(replaced("a", "a", "$&$&$$$x$"), "aa$$x$");
+  EXPECT_EQ(replaced("(a)", "a", "$12"), "a2");
+  EXPECT_EQ(replaced("(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)(k)(l)", "abcdefghijkl", "$12$1$011"), "laa1");
+  EXPECT_EQ(replaced("(a)", "a", "\\1"), "\\1");
+  EXPECT_EQ(replaced("(?P<n>a)", "a", "$1$0"), "a$0");
+  for (const char* bad : {"$2", "x$9y"}) EXPECT_THROW(replaced("(a)", "a", bad), Error) << bad;
+}
+
+// A hostile file has such names: the expression still works on the rest, and the bytes stay what they are.
+TEST(Regex, NamesThatAreNotUtf8KeepTheirBytes) {
+  EXPECT_EQ(replaced("a",
+                     "\xff"
+                     "a\xc3"
+                     "a",
+                     "b"),
+            "\xff"
+            "b\xc3"
+            "b");
+  EXPECT_EQ(replaced("^.", "a\xff", "x"), "x\xff");
+  EXPECT_EQ(replaced("\xc3\xa9", "\xc3\xa9\xa9\xc3", "e"), "e\xa9\xc3");
+  const std::string kept = replaced("x*",
+                                    "\xff\xfe"
+                                    "a",
+                                    "-");
+  EXPECT_THAT(kept, HasSubstr("\xff\xfe"));
+  EXPECT_THAT(kept, ::testing::EndsWith("a-"));
+}
+
+TEST(Regex, ReplacingInLongTextsIsBounded) {
+  const std::string text(1 << 20, 'a');
+  EXPECT_EQ(replaced("a", text, "bb").size(), 2 * text.size());
+  const auto hostile = try_call([&] { return replaced("(a+)+(?<!a)", text, "x"); });
+  ASSERT_FALSE(hostile.ok());
+  EXPECT_THAT(hostile.error().message(), HasSubstr("limit"));
+  EXPECT_LT(hostile.error().message().size(), 1000U);
+}
+
 }  // namespace
 }  // namespace cairn

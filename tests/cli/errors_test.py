@@ -1,0 +1,332 @@
+"""What goes wrong is said, with the right status, and nothing is lost: exceptions, full disks, permissions, empty selections, targets."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import socket
+import stat
+import subprocess
+
+import msgpack
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from command import CAIRN, COMMANDS, FAILURE, GOOD, NO, ROOT, USAGE, bad, good, run
+
+GOLDEN = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
+
+
+# ---- whatever is thrown ends in a message ----
+
+
+PATH_ARGUMENTS = [["ls", ""], ["info", ""], ["tree", ""], ["cat", ""], ["cat", "CKPT", "odd", "--raw", "-o", ""], ["stats", ""], ["diff", "", "CKPT"], ["diff", "CKPT", ""],
+                  ["verify", ""], ["convert", "", "x.npz"], ["convert", "CKPT", ""], ["convert", "CKPT", "", "--to", "orbax"], ["convert", "CKPT", "x.npz", "--transform", ""],
+                  ["reshard", "", "x"], ["reshard", "CKPT", "", "--chunk-bytes", "1K"], ["compact", ""], ["clean", ""], ["bench", ""], ["dump", ""]]
+
+
+@pytest.mark.parametrize("args", PATH_ARGUMENTS, ids=repr)
+def test_an_empty_path_is_wrong_usage(folder, args):
+    assert "the path is empty" in bad(USAGE, *(folder / "a.safetensors" if a == "CKPT" else a for a in args))
+
+
+@pytest.mark.parametrize("args", [["ls", "x"], ["verify", "x"], ["convert", "CKPT", "x", "--to", "orbax"], ["convert", "CKPT", "x.npz"], ["reshard", "CKPT", "x", "--chunk-bytes", "1K"],
+                                  ["cat", "CKPT", "odd", "--npy", "-o", "x"], ["compact", "x"], ["clean", "x"], ["bench"], ["dump", "x"]], ids=" ".join)
+def test_a_removed_working_directory(folder, tmp_path, args):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = [CAIRN, *(str(folder / "a.safetensors") if a == "CKPT" else a for a in args)]
+    done = subprocess.run(["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', gone, *command], capture_output=True, timeout=60)
+    assert done.returncode == FAILURE and done.stderr.startswith(b"cairn: "), done
+    assert len(done.stderr.splitlines()) == 1 and b"unexpected" not in done.stderr
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS), ["ls", "CKPT"], ["ls", "--json", "CKPT"], ["info", "CKPT"],
+                                  ["tree", "CKPT"], ["cat", "CKPT", "odd"], ["cat", "CKPT", "odd", "--npy"], ["stats", "CKPT"], ["diff", "CKPT", "CKPT"], ["verify", "CKPT"],
+                                  ["convert", "CKPT", "x.npz", "--dry-run"], ["dump", "CKPT"], ["clean", "FOLDER"], ["completion", "zsh"]], ids=" ".join)
+def test_a_full_standard_output_is_a_failure(folder, args):
+    args = [str({"CKPT": folder / "a.safetensors", "FOLDER": folder}.get(a, a)) for a in args]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([CAIRN, *args], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == FAILURE and done.stderr == b"cairn: standard output: No space left on device\n", done
+    done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', CAIRN, *args], stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == FAILURE and b"standard output: Bad file descriptor" in done.stderr, done
+
+
+# ---- numbers ----
+
+
+@pytest.mark.parametrize("option", ["--step", "--threads", "--generation", "--step-b"])
+@pytest.mark.parametrize("number", ["99999999999999999999", "9223372036854775808000", "-9223372036854775809", "0x10", "1.5", "1e3", "", "+ 1", "1 "])
+def test_numbers_beyond_64_bits_are_wrong_usage(folder, option, number):
+    path = folder / "a.safetensors"
+    assert option in bad(USAGE, "diff", path, path, f"{option}={number}")
+
+
+def test_numbers_are_decimal():
+    assert "step 10 is not in" in bad(FAILURE, "ls", GOLDEN / "tiny_manager", "--step", "010")
+    good("ls", GOLDEN / "tiny_manager", "--step", "004")
+    bad(USAGE, "compact", GOLDEN / "tiny_manager", "--step", "99999999999999999999")
+    for node in ("f:-5:3", "f:1:-3", "f:99999999999999999999:1", "f:0x1:1", "f: 1:1"):
+        assert "64 bits" in bad(USAGE, "dump", "--node", node)
+    bad(USAGE, "dump", "f", "--shard-index", "99999999999999999999")
+
+
+# ---- --rename ----
+
+
+def rename(scratch, names, *rules):
+    """The new names, in the old ones' order; or the complaint."""
+    (scratch / "s.msgpack").write_bytes(msgpack.packb({name: i for i, name in enumerate(names)}))
+    done = run("convert", scratch / "s.msgpack", scratch / "t.msgpack", "--force", *(word for rule in rules for word in ("--rename", rule)))
+    if done.returncode != GOOD:
+        assert done.returncode == USAGE, done
+        return done.stderr.decode()
+    renamed = {value: name for name, value in msgpack.unpackb((scratch / "t.msgpack").read_bytes()).items()}
+    return [renamed[i] for i in range(len(names))]
+
+
+def test_rename(tmp_path):
+    names = ["params.layers.0.w", "params.layers.12.b"]
+    for rules, want in [
+        ([r"^params\.="], ["layers.0.w", "layers.12.b"]),
+        ([r"layers\.(\d+)\.(\w+)=$2$1"], ["params.w0", "params.b12"]),
+        ([r"^params\.=", r"^layers\.=l"], ["l0.w", "l12.b"]),
+        ([r"\.=/"], ["params/layers/0/w", "params/layers/12/b"]),
+        ([r"(?P<n>\d+)=<$1>"], ["params.layers.<0>.w", "params.layers.<12>.b"]),
+        ([r"\d+=[$&]"], ["params.layers.[0].w", "params.layers.[12].b"]),
+        ([r"params=$$1$x$"], ["$1$x$.layers.0.w", "$1$x$.layers.12.b"]),
+        ([r"(a)r=$12"], ["pa2ams.layers.0.w", "pa2ams.layers.12.b"]),
+        ([r"(q)?params=<$1>"], ["<>.layers.0.w", "<>.layers.12.b"]),
+        ([r"(?i)PARAMS\x3d?=p"], ["p.layers.0.w", "p.layers.12.b"]),
+        (["x*$=!"], ["params.layers.0.w!", "params.layers.12.b!"]),
+        ([r"(?!w)\w$=bias"], ["params.layers.0.w", "params.layers.12.bias"]),
+        ([r"params=\1"], [r"\1.layers.0.w", r"\1.layers.12.b"]),
+    ]:
+        assert rename(tmp_path, names, *rules) == want, rules
+    assert rename(tmp_path, ["ö.ü", "日本"], "[^.]=-") == ["-.-", "--"]
+    assert "no group 2" in rename(tmp_path, names, "(a)=$2")
+    assert "missing )" in rename(tmp_path, names, "(=x")
+    assert "nothing to repeat" in rename(tmp_path, names, "*=x")
+
+
+def test_rename_of_long_names(tmp_path):
+    """std::regex recursed on each of these until the stack was full."""
+    long = "n" * 40_000
+    assert rename(tmp_path, [long, "a"], "(n|m)*=x") == ["xx", "xax"]  # as re.sub does: once more, nothing, at the end
+    assert rename(tmp_path, [long], "(.|x)+=$&y") == [long + "y"]
+    assert rename(tmp_path, [long], "n=mm") == ["mm" * len(long)]
+    (tmp_path / "t.msgpack").unlink()
+    assert "limit" in rename(tmp_path, [long], r"(n+)+(?<!n)=x") and not (tmp_path / "t.msgpack").exists()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rename_is_pythons_sub(tmp_path, seed):
+    draw = random.Random(seed)
+    atoms = ["a", "b", "c", ".", "[ab]", "[^a]", r"\w", r"\b", "^", "$", "(a)", "(b|c)", "(?:ab)", "(a*)", "(?!a)", "(?<!b)", "", "ö"]
+    pattern = "".join(draw.choice(atoms[:8] + atoms[10:]) + draw.choice(["", "", "*", "?", "+", "{0,2}", "*?"]) if draw.random() < 0.8 else draw.choice(atoms) for _ in range(draw.randint(1, 4)))
+    try:
+        groups = re.compile(pattern).groups
+    except re.error:
+        assert "regular expression" in rename(tmp_path, ["a"], f"{pattern}=x")
+        return
+    names = sorted({"".join(draw.choice("abcö ") for _ in range(draw.randint(0, 8))) for _ in range(40)})
+    text = draw.choice(["<$&>", "-", "", "$$"]) + ("$1" if groups else "")
+    fill = {"<$&>": lambda m: f"<{m[0]}>", "-": lambda m: "-", "": lambda m: "", "$$": lambda m: "$"}[text.removesuffix("$1")]
+    want = [re.sub(pattern, lambda m: fill(m) + ((m[1] or "") if groups else ""), name) for name in names]
+    kept = [i for i in range(len(names)) if want.count(want[i]) == 1]  # the others would collide
+    assert rename(tmp_path, [names[i] for i in kept], f"{pattern}={text}") == [want[i] for i in kept], (pattern, text)
+
+
+# ---- what is selected ----
+
+
+def test_nothing_selected_writes_nothing(folder, tmp_path):
+    source = folder / "a.safetensors"
+    old = tmp_path / "old.npz"
+    good("convert", source, old)
+    before = old.read_bytes()
+    for target, to in ((old, "npz"), (tmp_path / "new.npz", "npz"), (tmp_path / "new.msgpack", "msgpack"), (tmp_path / "new.safetensors", "safetensors"),
+                       (tmp_path / "new", "tensorflow"), (tmp_path / "new", "orbax"), (tmp_path / "new", "orbax-files")):
+        for choice in (["--include", "typo*"], ["--exclude", "*"], ["--include", "odd", "--exclude", "o*"], ["--include", "typo*", "--dry-run"]):
+            message = bad(NO, "convert", source, target, "--to", to, "--force", *choice)
+            assert "nothing is selected" in message and choice[1] in message
+    assert old.read_bytes() == before and list(tmp_path.iterdir()) == [old]
+    # Nor of rules' results.
+    (tmp_path / "rules.json").write_text(json.dumps({"rules": [{"rename": "odd", "to": "even"}]}))
+    assert "odd" in bad(NO, "convert", source, tmp_path / "new.npz", "--transform", tmp_path / "rules.json", "--include", "odd")
+    assert "item" in bad(FAILURE, "convert", GOLDEN / "composite_one_item", tmp_path / "new.npz", "--item", "typo")
+    assert not (tmp_path / "new.npz").exists()
+
+
+def test_nothing_the_format_holds_writes_nothing(tmp_path):
+    (tmp_path / "s.msgpack").write_bytes(msgpack.packb({"a": "text", "b": "more"}))
+    message = bad(USAGE, "convert", tmp_path / "s.msgpack", tmp_path / "t.npz", "--skip-unsupported")
+    assert "none of the 2" in message and "a (a string)" in message
+    assert not (tmp_path / "t.npz").exists()
+
+
+def test_an_empty_checkpoint_stays_one(tmp_path):
+    (tmp_path / "empty.msgpack").write_bytes(msgpack.packb({}))
+    for target, to in (("a.npz", "npz"), ("a.safetensors", "safetensors")):
+        good("convert", tmp_path / "empty.msgpack", tmp_path / target, "--to", to, "--skip-unsupported")
+        assert json.loads(good("ls", "--json", tmp_path / target)) == []
+        good("convert", tmp_path / target, tmp_path / "back.npz", "--force")
+    good("convert", tmp_path / "a.npz", tmp_path / "b.npz", "--include", "*")
+    assert good("diff", tmp_path / "a.npz", tmp_path / "b.npz").startswith("same")
+
+
+def test_globs_that_match_nothing(folder):
+    path = folder / "a.safetensors"
+    assert "no tensor matches 'typo*'" in bad(NO, "ls", path, "typo*")
+    assert "no array matches 'typo*'" in bad(NO, "stats", path, "typo*")
+    for choice in (["typo*"], ["--include", "typo*"], ["--exclude", "*"], ["--include", "odd", "--exclude", "odd"]):
+        assert "nothing was compared" in bad(NO, "diff", path, path, *choice)
+        assert run("diff", path, path, *choice, "--json").returncode == NO
+
+
+def test_diff_of_a_damaged_checkpoint_says_why(tmp_path):
+    whole = GOLDEN / "direct_ocdbt_zarr2"
+    shutil.copytree(whole, tmp_path / "ckpt")
+    good("compact", tmp_path / "ckpt")
+    data = max((tmp_path / "ckpt").glob("d/*"), key=lambda file: file.stat().st_size)
+    data.write_bytes(data.read_bytes()[:-1])
+    for sides, side in (([whole, tmp_path / "ckpt"], "in B: "), ([tmp_path / "ckpt", whole], "in A: ")):
+        for json_option in ([], ["--json"]):
+            done = run("diff", *sides, *json_option)
+            message = done.stderr.decode()
+            assert done.returncode == FAILURE and len(message.splitlines()) == 1, done
+            assert "cannot be read, the first: " in message and side in message and data.name in message
+
+
+# ---- what may be replaced ----
+
+
+@pytest.fixture
+def odd_targets(tmp_path):
+    """Things that are no regular files, by the word that names them."""
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    (folder / "directory").mkdir()
+    (folder / "file").write_bytes(b"precious")
+    (folder / "symbolic link").symlink_to("file")
+    (folder / "dangling").symlink_to("nowhere")
+    os.mkfifo(folder / "named pipe")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(os.path.relpath(folder / "socket"))
+    yield folder
+    server.close()
+
+
+def snapshot(folder):
+    return {str(p.relative_to(folder)): (stat.S_IFMT(p.lstat().st_mode), p.lstat().st_ino, os.readlink(p) if p.is_symlink() else "") for p in folder.rglob("*")}
+
+
+def test_only_regular_files_are_replaced(folder, odd_targets):
+    source = folder / "a.safetensors"
+    before = snapshot(odd_targets)
+    targets = [(odd_targets / name, name) for name in ("directory", "symbolic link", "named pipe", "socket")]
+    targets += [(odd_targets / "dangling", "symbolic link"), (pathlib.Path("/dev/full"), "device"), (pathlib.Path("/dev/stdout"), "symbolic link")]
+    for target, kind in targets:
+        for args in (["cat", source, "odd", "--npy", "-o", target], ["cat", source, "odd", "--raw", "-o", target], *(["convert", source, target, "--to", to, "--force"] for to in ("npz", "msgpack", "safetensors")),
+                     ["convert", source, target, "--to", "npz", "--force", "--dry-run"]):
+            message = bad(FAILURE, *args)
+            assert f"{target}: is a {kind}, not a regular file; it is not replaced" in message
+    assert snapshot(odd_targets) == before and (odd_targets / "file").read_bytes() == b"precious"
+    assert stat.S_ISCHR(os.lstat("/dev/full").st_mode) and os.path.islink("/dev/stdout")
+
+
+def test_no_file_of_the_source_is_replaced(folder, tmp_path):
+    shutil.copy(folder / "a.safetensors", tmp_path / "a.safetensors")
+    os.link(tmp_path / "a.safetensors", tmp_path / "second-name")
+    for target in ("a.safetensors", "second-name", "./a.safetensors", "../" + tmp_path.name + "/a.safetensors"):
+        message = bad(FAILURE, "cat", tmp_path / "a.safetensors", "odd", "--npy", "-o", f"{tmp_path}/{target}")
+        assert "is a file of the checkpoint that is read; it is not replaced" in message
+    # A set: its shards and its index.
+    sharded = tmp_path / "set"
+    sharded.mkdir()
+    good("convert", folder / "a.safetensors", sharded / "m.safetensors", "--shard-bytes", "4K")
+    good("convert", folder / "a.safetensors", tmp_path / "tf", "--to", "tensorflow")
+    for name in ("tiny_files_zarr2", "tiny_v1", "tiny_manager"):
+        shutil.copytree(GOLDEN / name, tmp_path / name)
+    (tmp_path / "tiny_v1" / "link").symlink_to(folder / "note.txt")
+    checks = [(sharded / "m.safetensors.index.json", list(sharded.iterdir()), "odd"),
+              (tmp_path / "tf", [*tmp_path.glob("tf.*"), tmp_path / "checkpoint"], "odd/.ATTRIBUTES/VARIABLE_VALUE"),
+              (tmp_path / "tiny_files_zarr2", [p for p in (tmp_path / "tiny_files_zarr2").rglob("*") if p.is_file()], "w"),
+              (tmp_path / "tiny_v1", [folder / "note.txt", *(p for p in (tmp_path / "tiny_v1").rglob("*") if p.is_file() and not p.is_symlink())], "w"),
+              (tmp_path / "tiny_manager", [p for p in (tmp_path / "tiny_manager" / "4").rglob("*") if p.is_file()], "w")]
+    for source, files, leaf in checks:
+        assert len(files) >= 2
+        contents = [file.read_bytes() for file in files]
+        for file in files:
+            assert "is a file of the checkpoint" in bad(FAILURE, "cat", source, leaf, "--raw", "-o", file), (source, file)
+            assert "it is not replaced" in bad(FAILURE, "convert", source, file, "--to", "npz", "--force", "--skip-unsupported")
+        assert [file.read_bytes() for file in files] == contents
+    # A regular file that is none of them is replaced, and so is the whole source by what is made of it.
+    (tmp_path / "out").write_bytes(b"old")
+    good("cat", tmp_path / "tf", "odd/.ATTRIBUTES/VARIABLE_VALUE", "--raw", "-o", tmp_path / "out")
+    assert (tmp_path / "out").stat().st_size == 20
+    good("convert", tmp_path / "a.safetensors", tmp_path / "a.safetensors", "--force", "--include", "odd")
+    assert good("ls", "--names", tmp_path / "a.safetensors") == "odd\n"
+
+
+# ---- permissions ----
+
+# Tests often run as root, whom no mode keeps out: the command runs without that privilege.
+UNPRIVILEGED = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+
+def denied(*args):
+    done = subprocess.run([*UNPRIVILEGED, CAIRN, *map(str, args)], capture_output=True, timeout=60)
+    assert done.returncode == FAILURE, done
+    assert b"Permission denied" in done.stderr and b"no checkpoint" not in done.stderr and b"no such" not in done.stderr, done
+
+
+def test_permission_denied_is_said(folder, tmp_path):
+    shutil.copy(folder / "a.safetensors", tmp_path / "a.safetensors")
+    shutil.copy(folder / "a.msgpack", tmp_path / "a.msgpack")
+    np.savez(tmp_path / "a.npz", w=np.zeros(3))
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    (tmp_path / "set").mkdir()
+    good("convert", tmp_path / "a.safetensors", tmp_path / "set" / "m.safetensors", "--shard-bytes", "4K")
+    (tmp_path / "set" / "m.safetensors.index.json").rename(tmp_path / "set" / "model.safetensors.index.json")
+    (tmp_path / "tf").mkdir()
+    good("convert", tmp_path / "a.safetensors", tmp_path / "tf" / "model", "--to", "tensorflow")
+    for name in ("tiny_files_zarr2", "tiny_ocdbt_zarr2", "tiny_v1", "tiny_manager", "composite_one_item"):
+        shutil.copytree(GOLDEN / name, tmp_path / name)
+    other = folder / "a.msgpack"
+    out = tmp_path / "out"
+    cases = [(tmp_path / "a.safetensors", ""), (tmp_path / "a.msgpack", ""), (tmp_path / "a.npz", ""), (tmp_path / "a.npy", ""),
+             (tmp_path / "set", "model.safetensors.index.json"), (tmp_path / "tf", "model.index"),
+             (tmp_path / "tiny_files_zarr2", "_METADATA"), (tmp_path / "tiny_ocdbt_zarr2", "manifest.ocdbt"), (tmp_path / "tiny_v1", "state"),
+             (tmp_path / "tiny_manager", "4"), (tmp_path / "tiny_manager", "4/default"), (tmp_path / "composite_one_item", "state")]
+    for checkpoint, inner in cases:
+        closed = {(checkpoint, 0)} | ({(checkpoint, mode) for mode in (0o111, 0o444)} if checkpoint.is_dir() else set()) | {(checkpoint / inner, 0)}
+        for path, mode in sorted(closed):
+            before = path.stat().st_mode
+            path.chmod(mode)
+            try:
+                for command in [["ls"], ["info"], ["tree"], ["stats"], ["cat"]] if path == checkpoint else [["ls"]]:
+                    denied(*command, checkpoint)
+                denied("diff", checkpoint, other)
+                denied("diff", other, checkpoint)
+                denied("convert", checkpoint, out, "--to", "orbax")
+                denied("reshard", checkpoint, out, "--chunk-bytes", "1K")
+                if checkpoint.is_file():
+                    denied("dump", checkpoint)
+            finally:
+                path.chmod(before)
+            assert not out.exists()
+    # Folders above.
+    (tmp_path / "tf").chmod(0)
+    try:
+        for command in (["ls"], ["verify"], ["compact"], ["dump"]):
+            denied(*command, tmp_path / "tf" / "model")
+        denied("convert", other, tmp_path / "tf" / "new.npz", "--skip-unsupported")
+        denied("convert", other, tmp_path / "tf" / "new", "--to", "orbax")
+        denied("cat", other, "n", "--raw", "-o", tmp_path / "tf" / "n")
+    finally:
+        (tmp_path / "tf").chmod(0o755)
