@@ -51,11 +51,13 @@ Summary summarize(const Checkpoint& checkpoint);
 
 // ---- showing to people ----
 
-// Text from a file made safe to show. Control characters, which could drive a terminal, and bytes that are not UTF-8 become
-// \xNN. Characters that show nothing, or change the order of others (bidirectional marks, line separators, zero-width
-// characters), become \uNNNN or \UNNNNNNNN. The result is printable text of one line; escaping it again changes nothing.
+// Text from a file made safe to show. Control characters, which could drive a terminal, and bytes
+// that are not UTF-8 become \xNN. Characters that show nothing, or change the order of others
+// (bidirectional marks, line separators, zero-width characters), become \uNNNN or \UNNNNNNNN. The
+// result is printable text of one line; escaping it again changes nothing.
 std::string printable(std::string_view text);
-// The same for a JSON document, which keeps its meaning: such characters inside strings become \uNNNN. Newlines stay.
+// The same for a JSON document, which keeps its meaning: such characters inside strings become
+// \uNNNN. Newlines stay.
 std::string printable_json(std::string_view json);
 // An array of strings, one a line, in C order; of a long one the first `most`.
 std::string strings_text(std::span<const std::string> strings, std::size_t most = 1000);
@@ -102,8 +104,9 @@ struct ExportOptions {
 };
 // One leaf, sliced: raw bytes or a .npy file. A string is its UTF-8 bytes and cannot be npy.
 void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options, const SinkFn& sink);
-// To a file, which appears whole or not at all. An existing regular file is replaced. Anything else there (a device, a pipe, a
-// link) is already_exists, and so is a file of the checkpoint. Returns the file's size.
+// To a file, which appears whole or not at all. An existing regular file is replaced. Anything else
+// there (a device, a pipe, a link) is already_exists, and so is a file of the checkpoint. Returns
+// the file's size.
 std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options, const std::string& path);
 
 // ---- statistics ----
@@ -221,8 +224,8 @@ std::span<const std::string_view> convert_formats();
 struct ConvertOptions {
   std::string format;                         // one of convert_formats(); "" = by the target's extension
   std::vector<std::string> include, exclude;  // globs over names; include empty = all
-  // Regular expressions (the syntax of Python's re) and what replaces each of their matches in a name, in order: $1 is the first group,
-  // $& the whole match, $$ a dollar sign.
+  // Regular expressions (the syntax of Python's re) and what replaces each of their matches in a
+  // name, in order: $1 is the first group, $& the whole match, $$ a dollar sign.
   std::vector<std::pair<std::string, std::string>> rename;
   std::optional<DType> dtype;     // cast every floating array, but no scalar, to this
   bool skip_unsupported = false;  // leave out what the target cannot hold, and list it
@@ -256,9 +259,9 @@ struct ConvertReport {
   std::vector<std::string> scalars;                          // written as 0-d arrays, where the format has no scalars
   std::uint64_t cast = 0;                                    // tensors whose dtype was changed
 };
-// Never loses a leaf silently: one the target cannot hold is invalid_argument naming it, unless skip_unsupported; two
-// leaves with one name after renaming likewise. not_found where include and exclude select nothing of a checkpoint that has
-// leaves: nothing is written.
+// Never loses a leaf silently: one the target cannot hold is invalid_argument naming it, unless
+// skip_unsupported; two leaves with one name after renaming likewise. not_found where include and
+// exclude select nothing of a checkpoint that has leaves: nothing is written.
 ConvertReport convert(const Checkpoint& source, const std::string& target, const ConvertOptions& options);
 std::string convert_json(const ConvertReport& report);
 

@@ -97,7 +97,7 @@ std::string plan_text(const TransformReport* transformed, const Checkpoint& chec
   return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"), bytes_text(report.bytes));
 }
 
-// Whether GLOBs leave nothing of a checkpoint that has something. An object graph is no leaf.
+// Whether GLOBs leave nothing of a checkpoint that has something. An object graph is not a leaf.
 bool selects_nothing(const Checkpoint& source, const ConvertOptions& options) {
   const auto is_leaf = [&](std::size_t i) { return source.tensors()[i].kind != "object_graph"; };
   const auto chosen = select_tensors(source, options.include, options.exclude);
@@ -123,7 +123,7 @@ int run_convert(ConvertArguments& arguments) {
     arguments.options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
     report = convert(*source.checkpoint, arguments.target, arguments.options);
   } catch (const Error& e) {
-    // Asked for nothing, all processes throw not_found together, before anything is written; so may what has other reasons.
+    // convert throws not_found for this in all processes together, but also for other reasons.
     if (e.code() != Code::kNotFound || !selects_nothing(*source.checkpoint, arguments.options)) throw;
     complain(e.message());
     return kNo;

@@ -44,19 +44,19 @@ void allow_many_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// What was printed before something went wrong comes out before the complaint.
+// Writes what was printed before something went wrong, then the complaint.
 int fail(std::string_view message, int status = kFailure) {
   try {
     out().flush();
   } catch (const BrokenPipe&) {
-  } catch (const Error&) {  // the complaint matters more
+  } catch (const Error&) {  // the first error matters more
   }
   complain(message);
   return status;
 }
 
-// Runs f, and turns whatever it throws into a complaint and an exit status. If it throws nothing, `status`, which f may set, is
-// the one.
+// Runs f. Returns `status`, which f may set; if f throws, complains and returns what the exception
+// stands for.
 template <class F>
 int guarded(const int& status, F&& f) {
   try {

@@ -39,9 +39,9 @@ struct Source {
 
 // The checkpoint as a positional and the options --step, --item, --allow-uncommitted, --generation, --at-time, --threads, --memory.
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
-// Makes an empty text wrong usage: no path is empty, and most calls of the system say something odd about one.
+// Makes an empty path wrong usage.
 CLI::Option* check_path(CLI::Option* option);
-// Makes any text but a decimal number that fits the type wrong usage; CLI11 would take the nearest number that fits.
+// Makes wrong usage of everything but a decimal number that fits the type.
 CLI::Option* check_int64(CLI::Option* option);
 CLI::Option* check_uint64(CLI::Option* option);
 // Checks and completes source.options.

@@ -15,23 +15,25 @@ struct BrokenPipe {};
 
 // Standard output through one buffer. Throws BrokenPipe, or cairn::Error(kIo) if the system refuses.
 //
-// A checkpoint may come from anyone, and its names, types and strings end up in what Cairn says. So text for people is
-// escaped here, where all of it passes, whether or not the command has thought of it.
+// A checkpoint may come from anyone, and its names, types and strings end up in what Cairn says. So
+// text for people is escaped here, where all of it passes, whatever the command does.
 class Output {
  public:
   Output() = default;
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // Text for people, of whole lines. Newlines and the codes of stdout_style() pass; every other character that printable()
-  // escapes is escaped. Text from a file is best made printable() before it gets here: its newlines would pass, too.
+  // Text for people, of whole lines. Newlines and the codes of stdout_style() pass; every other
+  // character that printable() escapes is escaped. Text from a file is best made printable() before
+  // it gets here: its newlines would pass, too.
   void show(std::string_view text);
   // A JSON document. It says the same to programs, but nothing in it can drive a terminal.
   void show_json(std::string_view json);
   // Bytes as they are: tensors, and strings for a pipe.
   void write(std::string_view bytes);
   void flush();
-  // Flushes for the last time. Some file systems say only when a file is closed that they could not store it.
+  // Flushes for the last time. Some file systems say only when a file is closed that they could not
+  // store it.
   void finish();
 
  private:
@@ -50,10 +52,11 @@ struct Style {
 const Style& stdout_style();
 const Style& stderr_style();
 
-// One line to standard error: "cairn: <message>". A message is one line, whatever it quotes from a file: newlines in it are
-// escaped as all that printable() escapes. Who has several lines to say complains several times.
+// One line to standard error: "cairn: <message>". A message is one line, whatever it quotes from a
+// file: newlines in it are escaped, as is all that printable() escapes. A second line needs a
+// second call.
 void complain(std::string_view message);
-// The same without "cairn: ": a line that belongs to the one before.
+// The same without "cairn: ": a line that belongs to the previous one.
 void advise(std::string_view line);
 
 // From now on nothing is shown: another process speaks for this one.

@@ -56,7 +56,8 @@ void check_offsets(const std::string& path, std::uint64_t offset, std::uint64_t 
     throw Error(Code::kOutOfRange, path + ": bytes at " + std::to_string(offset) + " are beyond what a file can hold");
 }
 
-// Of lstat and stat: nothing is there. Other errors, above all that of a folder that may not be entered, do not say that.
+// Whether an error of lstat or stat says that nothing is there. No permission for a folder above
+// does not say that.
 bool names_nothing(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP; }
 
 std::string parent_of(const std::string& path) {

@@ -125,8 +125,9 @@ class AtomicFile {
 
 // The whole file. Files larger than max_size are refused with data_loss before anything is allocated.
 Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{1} << 40U);
-// Anything at that path; a link counts even if it leads nowhere. Throws io where the system does not say, as below a folder that
-// may not be entered: to take that for "nothing" would be to call a checkpoint absent, or to write over it.
+// Whether anything is at that path; a link counts even if it leads nowhere. Throws io where the
+// system does not say, as below a folder without permission: "nothing is there" would be a wrong
+// answer, and could let a save overwrite it.
 bool file_exists(const std::string& path);
 // A directory, or a link to one. Throws as file_exists.
 bool directory_exists(const std::string& path);

@@ -5,12 +5,14 @@
 
 namespace cairn {
 
-// Throws already_exists, naming the path, where something other than a regular file is there: a directory, a symbolic link
-// (whatever it leads to), a device, a named pipe, a socket. A rename would put a file in its place. Fine where nothing is
-// there; io where the system does not say.
+// Throws already_exists, naming the path, where something other than a regular file is there: a
+// directory, a symbolic link (whatever it leads to), a device, a named pipe, a socket. A rename
+// would put a file in its place. Fine where nothing is there. Throws io where the system does not
+// say.
 void check_replaceable_file(const std::string& path);
 
-// Whether both paths lead to one file or directory, symbolic links followed. False where nothing is at one of them.
+// Whether both paths lead to one file or directory, symbolic links followed. False where nothing is
+// at one of them.
 bool is_same_file(const std::string& a, const std::string& b);
 
 }  // namespace cairn

@@ -120,7 +120,7 @@ bool is_single_file(std::string_view format, const ConvertOptions& options) {
   return format == "npz" || format == "msgpack" || (format == "safetensors" && !options.max_shard_bytes);
 }
 
-// A file may take the place of the whole of what it was made from, which was asked for by name; but not of a part of it.
+// A new file may replace the whole source, which the user has named; but not one of its files.
 void check_replaceable(const Checkpoint& source, const std::string& target) {
   check_replaceable_file(target);
   if (role_of_file(source, target) == FileRole::kPart)

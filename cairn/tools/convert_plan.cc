@@ -98,7 +98,8 @@ std::string globs_text(const std::vector<std::string>& globs) {
   return out;
 }
 
-// Of a checkpoint without leaves an empty one is made. But where there were some, an empty one would be taken for them.
+// Throws where globs select none of the leaves: an empty checkpoint would be taken for the whole.
+// One without leaves converts.
 void check_selected(const Checkpoint& source, const ConvertOptions& options, std::size_t selected) {
   const auto& tensors = source.tensors();
   const bool has_leaves = std::any_of(tensors.begin(), tensors.end(), [](const TensorInfo& t) { return t.kind != "object_graph"; });
@@ -109,7 +110,7 @@ void check_selected(const Checkpoint& source, const ConvertOptions& options, std
   throw Error(Code::kNotFound, "nothing is selected: " + why + "; nothing is written");
 }
 
-// The same where the format can hold none of the leaves. Nodes without data are no loss.
+// The same where the format can hold none of the leaves. Nodes without data do not count.
 void check_kept(const Checkpoint& source, const std::vector<std::size_t>& left_out, const ConvertPlan& plan) {
   const auto& tensors = source.tensors();
   const auto holds_data = [&](std::size_t i) { return tensors[i].is_array() || tensors[i].is_string(); };

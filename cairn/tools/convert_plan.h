@@ -27,9 +27,9 @@ struct ConvertPlan {
 
 bool is_orbax_format(std::string_view format);
 
-// Throws invalid_argument for an unknown format, a bad regular expression, leaves the target cannot hold (all of them
-// named, unless skip_unsupported leaves out some of them) and names that collide; not_found where include and exclude select
-// nothing of a checkpoint that has leaves.
+// Throws invalid_argument for an unknown format, a bad regular expression, leaves the target cannot
+// hold (all of them named, unless skip_unsupported leaves out some of them) and names that collide;
+// not_found where include and exclude select nothing of a checkpoint that has leaves.
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target, const ConvertOptions& options);
 
 }  // namespace cairn

@@ -30,8 +30,9 @@ bool is_below(const fs::path& file, const fs::path& folder) {
   return !real.empty() && std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first == real.end();
 }
 
-// Whether the file lies in the folder, or a link in the folder leads to it. A folder may be large, so only links are looked at
-// closely. What is behind links to folders is not listed: one may lead to the root of all.
+// Whether the file lies in the folder, or a link in the folder leads to it. A folder may be large,
+// so only links are resolved. Folders behind links are not listed: one may lead to the root of the
+// file system.
 bool holds(const std::string& folder, const std::string& path) {
   const fs::path file = real_path(path);
   if (file.empty()) return false;
@@ -48,7 +49,8 @@ bool holds(const std::string& folder, const std::string& path) {
   return false;
 }
 
-// An index's shards; none for a file that is no index. It has been read before, so it is one now unless it has been changed.
+// The file, and its shards if it is an index. The reader has parsed it before, so a file that does
+// not parse now has been changed since.
 std::vector<std::string> safetensors_files(const std::string& path) {
   std::vector<std::string> files{path};
   if (!path.ends_with(".json")) return files;

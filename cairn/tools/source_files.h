@@ -1,4 +1,5 @@
-// source_files.h -- which files a checkpoint is read from, so that none of them is overwritten by what is read.
+// source_files.h -- which files a checkpoint is read from, so that none of them is overwritten by
+// what is read.
 #pragma once
 
 #include <cairn/reader.h>

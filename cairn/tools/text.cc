@@ -14,8 +14,9 @@ namespace {
 struct CodeRange {
   std::uint32_t first, last;
 };
-// Controls; line and paragraph separators; what Unicode calls Default_Ignorable_Code_Point (bidirectional marks, zero-width
-// characters, tags, variation selectors), which shows nothing; and interlinear annotations.
+// Controls; line and paragraph separators; what Unicode calls Default_Ignorable_Code_Point
+// (bidirectional marks, zero-width characters, tags, variation selectors), which shows nothing; and
+// interlinear annotations.
 constexpr std::array<CodeRange, 19> kUnseen = {{{0x0, 0x1f},
                                                 {0x7f, 0x9f},
                                                 {0xad, 0xad},

@@ -84,7 +84,7 @@ std::vector<std::pair<std::string, std::size_t>> group_names(const pcre2_code* c
 struct Regex::Compiled {
   PcreCode code;
   std::uint32_t options = 0;
-  PcreCode of_any_bytes;  // the same, for texts that are not UTF-8; made when the first of them comes
+  PcreCode of_any_bytes;  // the same for text that is not UTF-8; compiled for the first of them
   MatchData data;
   MatchContext context;
 };
@@ -119,7 +119,8 @@ std::size_t Regex::group_count() const {
 }
 
 std::optional<Regex::Groups> Regex::match(const Subject& subject, std::size_t from, bool may_be_empty) {
-  // Whether the text is UTF-8 has been checked once, not at every match. Only where it is not must PCRE2 find out where.
+  // The caller has checked the UTF-8 once, so PCRE2 need not at every match. For other text, PCRE2
+  // skips the bytes that are not.
   const std::uint32_t options = (subject.is_utf8 ? PCRE2_NO_UTF_CHECK : 0U) | (may_be_empty ? 0U : PCRE2_NOTEMPTY_ATSTART);
   const pcre2_code* code = (subject.is_utf8 ? compiled_->code : compiled_->of_any_bytes).get();
   const std::string_view text = subject.text;

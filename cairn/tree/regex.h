@@ -1,4 +1,5 @@
-// regex.h -- regular expressions with the syntax and meaning of Python's re on str, matched by PCRE2.
+// regex.h -- regular expressions with the syntax and meaning of Python's re on str, matched by
+// PCRE2.
 #pragma once
 
 #include <cairn/types.h>
@@ -35,8 +36,9 @@ class Regex {
   using Groups = std::vector<std::optional<std::string_view>>;
   [[nodiscard]] std::optional<Groups> full_match(std::string_view text);
 
-  // The text with every match, from left to right, replaced, as re.sub does; of an expression of extent kPart. Bytes of the text that
-  // are not UTF-8 stay, and nothing matches them. Throws invalid_argument where matching takes too many steps.
+  // The text with every match, from left to right, replaced, as re.sub does; of an expression of
+  // extent kPart. Bytes of the text that are not UTF-8 stay, and nothing matches them. Throws
+  // invalid_argument where matching takes too many steps.
   [[nodiscard]] std::string replace_all(std::string_view text, const Replacement& replacement);
   // How many groups there are, the whole match not counted.
   [[nodiscard]] std::size_t group_count() const;
@@ -57,8 +59,9 @@ class Regex {
   std::unique_ptr<Compiled> compiled_;
 };
 
-// What a match is replaced by: text in which $1 to $99 are groups (nothing for one that took no part), $& is the whole match, and
-// $$ is a dollar sign. Any other $ is itself. $12 is the first group and a 2 where there are fewer than 12.
+// What a match is replaced by: text in which $1 to $99 are groups (nothing for one that took no
+// part), $& is the whole match, and $$ is a dollar sign. Any other $ is itself. $12 is the first
+// group and a 2 where there are fewer than 12.
 class Replacement {
  public:
   // Throws invalid_argument for a group that the expression does not have.

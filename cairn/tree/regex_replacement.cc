@@ -1,4 +1,5 @@
-// regex_replacement.cc -- "model.layer$1": what matches are replaced by, with the dollar signs of ECMAScript.
+// regex_replacement.cc -- "model.layer$1": what matches are replaced by, with the dollar signs of
+// ECMAScript.
 #include <cairn/tree/regex.h>
 #include <cairn/tree/regex_syntax.h>
 
@@ -10,7 +11,8 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A reference at the beginning of the text, which starts with '$': its bytes, 0 if it is none; and the group.
+// A reference at the beginning of the text, which starts with '$': its bytes, 0 if it is none; and
+// the group.
 struct Reference {
   std::size_t size = 0;
   std::size_t group = 0;

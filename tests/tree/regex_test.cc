@@ -189,7 +189,8 @@ TEST(Regex, WhatIsPutInPlaceOfAMatch) {
   for (const char* bad : {"$2", "x$9y"}) EXPECT_THROW(replaced("(a)", "a", bad), Error) << bad;
 }
 
-// A hostile file has such names: the expression still works on the rest, and the bytes stay what they are.
+// A hostile file has such names: the expression still works on the rest, and the bytes stay what
+// they are.
 TEST(Regex, NamesThatAreNotUtf8KeepTheirBytes) {
   EXPECT_EQ(replaced("a",
                      "\xff"
