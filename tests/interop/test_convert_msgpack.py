@@ -103,8 +103,11 @@ def test_choosing_and_renaming(scratch):
     assert (scratch / "b.msgpack").read_bytes() == msgpack_utils.msgpack_serialize({"opt": (((),), [np.float32(2.5), 3])})
     cairn_cli.run("convert", scratch / "a.msgpack", scratch / "c.msgpack", "--include", "params.*", "--rename", "^params[.]=model.")
     assert (scratch / "c.msgpack").read_bytes() == flax.serialization.msgpack_serialize({"model": state()["params"]})
-    cairn_cli.run("convert", scratch / "a.msgpack", scratch / "d.msgpack", "--include", "nothing")
-    assert (scratch / "d.msgpack").read_bytes() == b"\x80"
+    cairn_cli.run("convert", scratch / "a.msgpack", scratch / "d.msgpack", "--include", "nothing", status=cairn_cli.NO)
+    assert not (scratch / "d.msgpack").exists()
+    (scratch / "empty.msgpack").write_bytes(b"\x80")
+    cairn_cli.run("convert", scratch / "empty.msgpack", scratch / "e.msgpack")
+    assert (scratch / "e.msgpack").read_bytes() == b"\x80"
 
 
 def test_what_it_cannot_do(scratch):
