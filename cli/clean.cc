@@ -40,7 +40,7 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
   for (const auto& c : cleaned) {
     const bool goes = c.outcome == CleanOutcome::kRemoved;
     out().show(fmt::format("{:<9} {} ({}){}\n", outcome_text(c.outcome, options.dry_run), printable(c.path), bytes_text(c.bytes),
-                            c.why.empty() ? "" : ": " + printable(c.why)));
+                           c.why.empty() ? "" : ": " + printable(c.why)));
     if (goes) bytes += c.bytes;
     if (goes || c.outcome == CleanOutcome::kRestored) ++gone;
   }

@@ -1,5 +1,6 @@
 // file.cc -- files of the local file system over the kernel's calls.
 #include <cairn/base/file.h>
+#include <cairn/base/output_file.h>
 #include <cairn/base/system_call.h>
 #include <cairn/error.h>
 #include <fcntl.h>
@@ -40,10 +41,6 @@ int open_for_reading(const std::string& path) {
   // The kernel would read only up to a NUL byte, that is, another file.
   if (path.find('\0') != std::string::npos) throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
   return uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-}
-
-[[noreturn]] void refuse_existing(const std::string& path) {
-  throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
 }
 
 [[noreturn]] void fail_short(const std::string& path, std::uint64_t end, std::uint64_t wanted_end) {
@@ -310,25 +307,11 @@ void AtomicFile::name_it(Durability durability, Rename rename_it) {
   if (committed()) throw Error(Code::kFailedPrecondition, path_ + ": committed twice");
   if (fd_ >= 0) finish(durability);
   const int error = rename_it();
-  if (error == EEXIST) refuse_existing(path_);
+  if (error == EEXIST) refuse_taken_name(path_);
   if (error != 0) fail(path_, "rename the finished file to it", error);
   temp_path_.clear();
   noted_.reset();
   if (durability == Durability::kSynced) sync_parent(path_);
-}
-
-void check_output(const std::string& path, IfExists if_exists) {
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return;  // what is above it is wrong: creating the file says so
-    fail(path, "look it up", errno);
-  }
-  if (if_exists == IfExists::kFail) refuse_existing(path);
-  const char* what = S_ISDIR(status.st_mode)   ? "a directory"
-                     : S_ISLNK(status.st_mode) ? "a symbolic link"
-                     : S_ISREG(status.st_mode) ? nullptr
-                                               : "a device, pipe or socket";
-  if (what != nullptr) throw Error(Code::kAlreadyExists, path + ": is " + what + ", not a file; it is not replaced, choose another name");
 }
 
 Bytes read_file(const std::string& path, std::uint64_t max_size) {

@@ -63,10 +63,6 @@ class MappedFile {
   ByteView bytes_;
 };
 
-// Throws already_exists if something has the name of a file that is to be written, and may not be
-// replaced. Only regular files ever may: not directories, symbolic links, devices, pipes or sockets.
-void check_output(const std::string& path, IfExists if_exists);
-
 // True for the name of a file that an AtomicFile is writing, or has left behind in a crash.
 bool is_temporary_name(std::string_view name);
 // The same for one file: `final_name` is the name that it was to get.

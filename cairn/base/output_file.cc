@@ -1,4 +1,5 @@
 // output_file.cc -- what may be in the place of a file that is about to be written.
+#include <cairn/base/file.h>
 #include <cairn/base/output_file.h>
 #include <cairn/error.h>
 #include <sys/stat.h>
@@ -29,7 +30,16 @@ void check_replaceable_file(const std::string& path) {
     throw Error(Code::kIo, path + ": cannot look at what is there: " + std::generic_category().message(errno));
   }
   if (const std::string kind = kind_of(status.st_mode); !kind.empty())
-    throw Error(Code::kAlreadyExists, path + ": is " + kind + ", not a regular file; it is not replaced");
+    throw Error(Code::kAlreadyExists, path + ": is " + kind + ", not a regular file; it is not replaced, choose another name");
+}
+
+void refuse_taken_name(const std::string& path) {
+  throw Error(Code::kAlreadyExists, path + ": is there already; choose another name, or ask for it to be replaced");
+}
+
+void check_output(const std::string& path, IfExists if_exists) {
+  if (if_exists == IfExists::kFail && file_exists(path)) refuse_taken_name(path);
+  check_replaceable_file(path);
 }
 
 bool is_same_file(const std::string& a, const std::string& b) {

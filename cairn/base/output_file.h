@@ -1,6 +1,8 @@
 // output_file.h -- what may be in the place of a file that is about to be written.
 #pragma once
 
+#include <cairn/types.h>
+
 #include <string>
 
 namespace cairn {
@@ -10,6 +12,10 @@ namespace cairn {
 // would put a file in its place. Fine where nothing is there. Throws io where the system does not
 // say.
 void check_replaceable_file(const std::string& path);
+
+// The same for a file that a user has named; with kFail already_exists for whatever is there.
+void check_output(const std::string& path, IfExists if_exists);
+[[noreturn]] void refuse_taken_name(const std::string& path);
 
 // Whether both paths lead to one file or directory, symbolic links followed. False where nothing is
 // at one of them.

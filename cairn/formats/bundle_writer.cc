@@ -2,6 +2,7 @@
 #include <cairn/base/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/output_file.h>
 #include <cairn/formats/bundle_elements.h>
 #include <cairn/formats/bundle_files.h>
 #include <cairn/formats/bundle_index.h>

@@ -1,5 +1,6 @@
 // file_set.cc -- renames in an order that no crash makes a wrong set of.
 #include <cairn/base/directory.h>
+#include <cairn/base/output_file.h>
 #include <cairn/error.h>
 #include <cairn/formats/bundle_files.h>
 #include <cairn/formats/file_set.h>

@@ -1,5 +1,6 @@
 // msgpack_writer.cc -- planned msgpack as bytes in memory, or as a file that appears whole or not at all.
 #include <cairn/base/file.h>
+#include <cairn/base/output_file.h>
 #include <cairn/formats/joint_files.h>
 #include <cairn/formats/msgpack_encoder.h>
 #include <cairn/formats/output_lock.h>

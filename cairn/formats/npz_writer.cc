@@ -3,6 +3,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/file.h>
+#include <cairn/base/output_file.h>
 #include <cairn/formats.h>
 #include <cairn/formats/joint_files.h>
 #include <cairn/formats/output_lock.h>

@@ -3,6 +3,7 @@
 #include <cairn/base/directory.h>
 #include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/base/output_file.h>
 #include <cairn/base/utf8.h>
 #include <cairn/checkpoint_sharding.h>
 #include <cairn/formats.h>

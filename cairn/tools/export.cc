@@ -36,7 +36,7 @@ std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index, const
   check_not_source(checkpoint, path);
   AtomicFile file(path);
   export_leaf(checkpoint, index, options, [&](ByteView bytes) { file.append(bytes); });
-  file.commit();
+  file.commit_output(IfExists::kReplace);
   return file.size();
 }
 
