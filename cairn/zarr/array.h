@@ -28,6 +28,9 @@ struct ChunkKeys {
   [[nodiscard]] std::string key(std::span<const std::int64_t> chunk) const;
 };
 
+// Bytes of the metadata of one array, at most: no shape, codec or attributes take more.
+inline constexpr std::uint64_t kMaxMetadataBytes = std::uint64_t{4} << 20U;
+
 // Everything `.zarray` or `zarr.json` says.
 struct ArrayMetadata {
   int zarr_format = 2;

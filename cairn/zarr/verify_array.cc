@@ -22,6 +22,8 @@ constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;  // raw chunks are loo
 
 constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;  // decoded bytes of a chunk of strings, at least
 
+constexpr std::uint64_t kMostEncodedObjects = std::uint64_t{1} << 27U;  // stored bytes of such a chunk
+
 constexpr std::int64_t kBatch = std::int64_t{1} << 14U;  // chunks between two looks at how much damage there is
 // More chunks than any checkpoint has; a hostile shape must not keep us busy for years.
 constexpr std::int64_t kMaxChunks = std::int64_t{1} << 28U;
@@ -128,7 +130,7 @@ void Verifier::check_chunk(std::int64_t number, const std::vector<std::int64_t>&
   Piece piece{.value = {}, .inside = inside_array(position), .chunk = number, .name = "chunk " + metadata_.keys.key(position)};
   try {
     if (const auto location = array_.store()->locate(key)) {
-      piece.value = {.file = files_.id(location->file), .offset = location->offset, .length = location->length, .memory = {}};
+      piece.value = {.file = files_.id(*location), .offset = location->offset, .length = location->length, .memory = {}};
       return check_value(metadata_.codecs, std::move(piece));
     }
     const auto value = array_.store()->map(key);
@@ -145,6 +147,7 @@ void Verifier::check_value(const CodecChain& chain, Piece piece) {
     piece.inside = transposed(chain, {.part = piece.inside, .out = {.shape = piece.inside.shape, .strides = piece.inside.origin}}).part;
   try {
     if (chain.shard) return check_shard(*chain.shard, piece);
+    check_stored_size(chain, piece.value.length);
     if (chain.objects != ObjectCodec::kNone) {
       check_objects(chain, piece);
     } else {
@@ -196,7 +199,7 @@ void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
 bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece) {
   const StoredValue& value = piece.value;
   if (value.file == kNoFile || !can_stream(chain) || !too_large(chain, context_.budget)) return false;
-  const auto stream = open_value_stream({files_.path(value.file), value.offset, value.length, chain.nbytes});
+  const auto stream = open_value_stream({files_.path(value.file), value.offset, value.length, chain.nbytes}, files_.handle(value.file));
   if (!stream) return false;
   const auto held = lease(kPiece);
   Scratch scratch;
@@ -224,6 +227,8 @@ void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
 
 // Nobody says how large objects are: memory grows with what really decodes, one such chunk at a time.
 void Verifier::check_objects(const CodecChain& chain, const Piece& piece) {
+  if (piece.value.length > kMostEncodedObjects)
+    throw Error(Code::kUnimplemented, std::to_string(piece.value.length) + " bytes of strings or objects are too many for one chunk");
   const std::uint64_t most = std::max(context_.budget ? context_.budget->limit() : 0, kMostObjects);
   const auto held = lease(most);
   Scratch encoded;
