@@ -153,7 +153,7 @@ void check_and_note(const std::string& path, const Index& index, const std::vect
 }
 
 std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions& options) {
-  const Index index = in([&] { return path; }, [&] { return parse_index(as_text(read_file(path, kMaxIndex))); });
+  const Index index = in([&] { return path; }, [&] { return parse_index(as_text(read_text_file(path, kMaxIndex))); });
   std::vector<File> files;
   std::vector<RawLeaf> leaves;
   for (const auto& [name, listed] : index.files) {

@@ -120,7 +120,10 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
   const distributed::Team team(options.multiprocessing);
   ConvertPlan plan;
   agree(
-      team, "convert: plan", [&] { plan = plan_conversion(source, target, options); },
+      team, "convert: plan", [&] {
+        plan = plan_conversion(source, target, options);
+        if (!options.dry_run) check_capacity(source, target, plan, options.compression);
+      },
       [&](Intent& intent) { add_intent(source, target, plan, options, intent); });
   if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {

@@ -7,6 +7,7 @@
 #include <cairn/tools/agree.h>
 #include <cairn/tools/diff_values.h>
 #include <cairn/tools/joint.h>
+#include <cairn/tools/capacity.h>
 #include <cairn/tools/stream.h>
 #include <cairn/tools/tree_name.h>
 
@@ -331,7 +332,11 @@ class Pairing {
     if (type_of(a) != LeafType::kArray) return;
     const bool comparable = compare_arrays(a, b, options_, leaf);
     compare_random_keys(leaf);
-    const bool readable = a.error.empty() && b.error.empty();
+    if (comparable)
+      for (const auto& [tensor, side] : {std::pair{&a, &leaf.a}, std::pair{&b, &leaf.b}})
+        if (const auto dense = try_call([&] { return check_dense(*tensor), true; }); !dense && side->error.empty())
+          side->error = dense.error().message();
+    const bool readable = leaf.a.error.empty() && leaf.b.error.empty();
     if (comparable && readable && a.element_size > 0 && b.element_size > 0) jobs_.push_back(job);  // '|S0' has no bytes
   }
 

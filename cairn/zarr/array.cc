@@ -67,6 +67,22 @@ std::string ChunkKeys::key(std::span<const std::int64_t> chunk) const {
   return key;
 }
 
+std::optional<std::vector<std::int64_t>> ChunkKeys::position(std::string_view key, std::size_t rank) const {
+  std::vector<std::int64_t> chunk;
+  std::string_view rest = key;
+  while (chunk.size() < rank) {
+    const auto digit = rest.find_first_of("0123456789");
+    if (digit == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(digit);
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), chunk.emplace_back());
+    if (error != std::errc()) return std::nullopt;
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  }
+  // Spelled back: only one spelling of a position is its key.
+  if (this->key(chunk) != key) return std::nullopt;
+  return chunk;
+}
+
 std::shared_ptr<const ArrayMetadata> MetadataCache::parse(int zarr_format, std::string_view text) {
   auto& parsed = parsed_[zarr_format == 3 ? 1 : 0];
   {

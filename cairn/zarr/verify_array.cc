@@ -25,8 +25,9 @@ constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;  // decoded byte
 constexpr std::uint64_t kMostEncodedObjects = std::uint64_t{1} << 27U;  // stored bytes of such a chunk
 
 constexpr std::int64_t kBatch = std::int64_t{1} << 14U;  // chunks between two looks at how much damage there is
-// More chunks than any checkpoint has; a hostile shape must not keep us busy for years.
-constexpr std::int64_t kMaxChunks = std::int64_t{1} << 28U;
+// Of arrays with more chunks the stored ones are listed, and the others are not asked for one by one: a hostile shape must not keep
+// us busy for years.
+constexpr std::int64_t kManyChunks = std::int64_t{1} << 16U;
 
 // One stored value, in a file or in memory.
 struct StoredValue {
@@ -57,6 +58,9 @@ class Verifier {
   CheckedArray take(const std::string& label);
 
  private:
+  void run_stored(const Shape& grid, const ChunkRun& run, Executor& executor);
+  // The numbers of those chunks of a run that are stored.
+  [[nodiscard]] std::vector<std::int64_t> stored_chunks(const Shape& grid, const ChunkRun& run) const;
   void check_chunk(std::int64_t number, const std::vector<std::int64_t>& position);
   void check_value(const CodecChain& chain, Piece piece);
   void check_shard(const ShardCodec& shard, const Piece& piece);
@@ -90,22 +94,45 @@ void Verifier::run(const ChunkRun& run) {
   const Shape grid = grid_shape(metadata_.shape, metadata_.chunk_shape);
   const std::int64_t chunks = element_count(grid);
   const std::int64_t end = std::min(chunks, run.end);
-  if (chunks > kMaxChunks) {
-    if (run.begin > 0) return;  // said by who has the first one
-    found_.push_back({0,
-                      {.severity = Severity::kNote,
-                       .tensor = {},
-                       .file = {},
-                       .message = "has " + std::to_string(chunks) + " chunks, too many to check"}});
-    unprotected_ = true;
-    return;
-  }
   Executor& executor = context_.executor ? *context_.executor : default_executor();
+  if (chunks > kManyChunks) return run_stored(grid, {run.begin, end}, executor);
   for (std::int64_t first = run.begin; first < end && found_.size() < kMostFindings; first += kBatch)
     executor.for_each(static_cast<std::size_t>(std::min(kBatch, end - first)), [&](std::size_t i) {
       const std::int64_t number = first + static_cast<std::int64_t>(i);
       check_chunk(number, grid_position(grid, number));
     });
+}
+
+std::vector<std::int64_t> Verifier::stored_chunks(const Shape& grid, const ChunkRun& run) const {
+  std::vector<std::int64_t> numbers;
+  const std::string prefix = ZarrArray::key_prefix(array_.name());
+  for (const ListEntry& entry : array_.store()->list(prefix)) {
+    const auto position = metadata_.keys.position(std::string_view(entry.key).substr(prefix.size()), grid.size());
+    bool inside = position.has_value();
+    for (std::size_t d = 0; inside && d < grid.size(); ++d) inside = (*position)[d] < grid[d];
+    if (!inside) continue;
+    const std::int64_t number = grid_number(grid, *position);
+    if (number >= run.begin && number < run.end) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+void Verifier::run_stored(const Shape& grid, const ChunkRun& run, Executor& executor) {
+  const std::vector<std::int64_t> numbers = stored_chunks(grid, run);
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  for (std::int64_t first = 0; first < count && found_.size() < kMostFindings; first += kBatch)
+    executor.for_each(static_cast<std::size_t>(std::min(kBatch, count - first)), [&](std::size_t i) {
+      const std::int64_t number = numbers[static_cast<std::size_t>(first) + i];
+      check_chunk(number, grid_position(grid, number));
+    });
+  const std::int64_t missing = run.end - run.begin - count;
+  if (missing_ == MissingChunk::kFill || missing == 0) return;
+  std::int64_t number = run.begin;  // of the first that is missing
+  for (const std::int64_t stored : numbers) number += stored == number ? 1 : 0;
+  const auto position = grid_position(grid, number);
+  damage({.value = {}, .inside = {}, .chunk = number, .name = "chunk " + metadata_.keys.key(position)},
+         "the chunk is missing" + (missing == 1 ? std::string() : ", as are " + std::to_string(missing - 1) + " others"));
 }
 
 CheckedArray Verifier::take(const std::string& label) {
