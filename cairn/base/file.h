@@ -30,10 +30,11 @@ class File {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const;
-  // Bytes of it that the file system says it keeps; less than size() if the file has holes, or is stored compressed.
+  // Bytes of it that the file system says it keeps; less than size() if the file has holes, or is
+  // stored compressed.
   [[nodiscard]] std::uint64_t allocated() const;
-  // The first run of bytes at or behind `offset` that is not a hole, as [begin, end); nullopt if there is none. Where the file system
-  // knows nothing of holes, all bytes are such.
+  // The first run of bytes at or behind `offset` that is not a hole, as [begin, end); nullopt if
+  // there is none. Where the file system knows nothing of holes, all bytes are such.
   [[nodiscard]] std::optional<std::pair<std::uint64_t, std::uint64_t>> data_from(std::uint64_t offset) const;
   // When its bytes were changed last: nanoseconds since 1970, as precise as the file system keeps them.
   [[nodiscard]] std::int64_t modified_ns() const;
@@ -53,8 +54,9 @@ class File {
   std::string path_;
 };
 
-// A read-only mapping of a whole regular file. Beware: a file truncated while mapped kills the process on access (SIGBUS). Cairn
-// itself never reads through a mapping what it can read with pread: mappings are for views that a program asks for.
+// A read-only mapping of a whole regular file. Beware: a file truncated while mapped kills the
+// process on access (SIGBUS). Cairn itself never reads through a mapping what it can read with
+// pread: mappings are for views that a program asks for.
 class MappedFile {
  public:
   static std::shared_ptr<const MappedFile> open(const std::string& path);
@@ -117,8 +119,9 @@ class AtomicFile {
 
 // The whole file. Files larger than max_size are refused with data_loss before anything is allocated.
 Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{1} << 30U);
-// The same for text, which has no NUL byte. A large file is read in blocks up to the first NUL byte, which is data_loss: holes,
-// which read as zeros, take no memory, however large the file claims to be.
+// The same for text, which has no NUL byte. A large file is read in blocks up to the first NUL
+// byte, which is data_loss: holes, which read as zeros, take no memory, however large the file
+// claims to be.
 Bytes read_text(const File& file, std::uint64_t max_size);
 Bytes read_text_file(const std::string& path, std::uint64_t max_size);
 bool file_exists(const std::string& path);  // anything at that path

@@ -1,5 +1,6 @@
-// file_image.h -- the bytes of a file at addresses, as a mapping has them, but read with pread where they are wanted: a file that
-// another program cuts short is an Error, where looking at a mapping would kill the process. Holes of the file take no memory.
+// file_image.h -- the bytes of a file at addresses, as a mapping has them, but read with pread
+// where they are wanted: a file that another program cuts short is an Error, where looking at a
+// mapping would kill the process. Holes of the file take no memory.
 #pragma once
 
 #include <cairn/base/file.h>
@@ -13,7 +14,8 @@ namespace cairn {
 // For one thread at a time, as long as something is still to be loaded.
 class FileImage {
  public:
-  // Reserves addresses for all of the file, and reads nothing. The file must outlive the calls of load() and load_all().
+  // Reserves addresses for all of the file, and reads nothing. The file must outlive the calls of
+  // load() and load_all().
   explicit FileImage(const File& file);
   FileImage(const FileImage&) = delete;
   FileImage& operator=(const FileImage&) = delete;

@@ -106,7 +106,8 @@ std::vector<std::pair<std::string, bool>> FolderHandle::list(const std::string& 
   while (true) {
     errno = 0;
     const dirent* entry = readdir(dir.get());
-    if (entry == nullptr && errno != 0) throw Error(Code::kIo, path + ": cannot list the folder: " + std::generic_category().message(errno));
+    if (entry == nullptr && errno != 0)
+      throw Error(Code::kIo, path + ": cannot list the folder: " + std::generic_category().message(errno));
     if (entry == nullptr) return names;
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;

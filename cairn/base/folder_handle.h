@@ -1,6 +1,7 @@
-// folder_handle.h -- a folder of the local file system held open by its descriptor. Everything that is read through the handle
-// belongs to that one folder, even after its path has come to name another folder: whoever replaces a folder in one step never
-// gives a reader a mixture of the old and the new one.
+// folder_handle.h -- a folder of the local file system held open by its descriptor. Everything that
+// is read through the handle belongs to that one folder, even after its path has come to name
+// another folder: whoever replaces a folder in one step never gives a reader a mixture of the old
+// and the new one.
 #pragma once
 
 #include <cairn/base/file.h>
@@ -27,7 +28,8 @@ struct FileIdentity {
 
 class FolderHandle {
  public:
-  // Error(kNotFound) if nothing is there, Error(kIo) for anything but a folder. `path` is that of the messages, too.
+  // Error(kNotFound) if nothing is there, Error(kIo) for anything but a folder. `path` is that of
+  // the messages, too.
   static std::shared_ptr<const FolderHandle> open(std::string path);
   // A folder below this one.
   [[nodiscard]] std::shared_ptr<const FolderHandle> open_below(const std::string& path) const;
@@ -38,23 +40,27 @@ class FolderHandle {
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int descriptor() const { return fd_; }
 
-  // All of these take full paths that begin with path(); what lies there is looked up below the descriptor.
+  // All of these take full paths that begin with path(); what lies there is looked up below the
+  // descriptor.
   [[nodiscard]] std::optional<File> try_open(const std::string& path) const;  // as File::try_open
   [[nodiscard]] File open_file(const std::string& path) const;                // as File::open
   [[nodiscard]] Bytes read_text(const std::string& path, std::uint64_t max_size) const;
   [[nodiscard]] bool exists(const std::string& path) const;  // anything at that path
   [[nodiscard]] bool is_folder(const std::string& path) const;
-  // Names in a folder below (or in this one), in no order, and which of them are folders. Empty if there is no such folder;
-  // Error(kIo) if it cannot be listed.
+  // Names in a folder below (or in this one), in no order, and which of them are folders. Empty if
+  // there is no such folder; Error(kIo) if it cannot be listed.
   [[nodiscard]] std::vector<std::pair<std::string, bool>> list(const std::string& path) const;
   // nullopt if nothing is there.
   [[nodiscard]] std::optional<FileIdentity> identity(const std::string& path) const;
   // `path` as openat(2) takes it: relative to the descriptor.
   [[nodiscard]] std::string relative(const std::string& path) const;
 
-  // To be told when something was looked for and not found: it may be missing because the folder is no longer in use, and is
-  // being removed.
+  // To be told when something was looked for and not found: it may be missing because the folder is
+  // no longer in use, and is being removed.
   void note_missing() const { missed_.store(true, std::memory_order_relaxed); }
+  // Nothing of what was missing so far counts: the folder is known to have been in use then. Not
+  // while others read.
+  void forget_missing() const { missed_.store(false, std::memory_order_relaxed); }
   // Whether the path has come to name another folder, or none.
   [[nodiscard]] bool replaced() const;
   // Error(kUnavailable) if something was missing and the folder has been replaced.
@@ -70,8 +76,8 @@ class FolderHandle {
 
 using FolderPtr = std::shared_ptr<const FolderHandle>;
 
-// Runs f, which reads below `folder`. What is missing there, and what goes wrong there, is not damage if the folder has been
-// replaced: then Error(kUnavailable) says so.
+// Runs f, which reads below `folder`. What is missing there, and what goes wrong there, is not
+// damage if the folder has been replaced: then Error(kUnavailable) says so.
 template <class F>
 auto in_folder(const FolderHandle* folder, F f) {
   if (folder == nullptr) return f();

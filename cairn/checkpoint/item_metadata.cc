@@ -19,8 +19,7 @@ std::unordered_map<std::string, Shape> write_shapes(const Item& item) {
   const Listing listing = list_directory(item.folder, folder);
   if (listing.files.empty()) return out;
   const Bytes text = item.folder->read_text(join(folder, listing.files.front()), kMaxMetadataFile);
-  for (StoredArrayMetadata& array : parse_array_metadatas(as_text(text)))
-    out.emplace(std::move(array.name), std::move(array.write_shape));
+  for (StoredArrayMetadata& array : parse_array_metadatas(as_text(text))) out.emplace(std::move(array.name), std::move(array.write_shape));
   return out;
 }
 

@@ -52,8 +52,8 @@ bool is_marked_checkpoint(const Listing& listing) { return listing.has_file(kChe
 
 Listing list_below(const Listing& listing, std::string_view name) { return list_directory(listing.folder, join(listing.path, name)); }
 
-// Whether arrays are in some folder below, breadth first. Parameter names may contain '/', so they can lie deeper. Each folder is
-// listed once, however many symbolic links lead to it.
+// Whether arrays are in some folder below, breadth first. Parameter names may contain '/', so they
+// can lie deeper. Each folder is listed once, however many symbolic links lead to it.
 bool has_arrays_below(const Listing& listing, const std::string& metadata_key = "") {
   if (listing.folder == nullptr) return false;
   std::vector<std::string> queue;

@@ -80,8 +80,8 @@ struct Layout {
   bool v1 = false;
   std::string uncommitted;  // why the checkpoint is not finished; "" if it is
   std::vector<Item> items;  // direct: one, named ""
-  // That of `path`, held open: everything that is read of the checkpoint is read through it, so that a checkpoint that is replaced
-  // meanwhile is never mixed with the new one.
+  // That of `path`, held open: everything that is read of the checkpoint is read through it, so
+  // that a checkpoint that is replaced meanwhile is never mixed with the new one.
   FolderPtr folder = nullptr;
 };
 

@@ -101,7 +101,8 @@ void OrbaxCheckpoint::check_not_replaced() const {
   for (const auto& item : items_) item.item.folder->check_not_replaced();
 }
 
-// Runs f, which reads. What is missing, and what goes wrong, is not damage if an item has been replaced meanwhile.
+// Runs f, which reads. What is missing, and what goes wrong, is not damage if an item has been
+// replaced meanwhile.
 template <class F>
 auto OrbaxCheckpoint::guarded(F f) const {
   try {

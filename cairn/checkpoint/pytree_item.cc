@@ -318,9 +318,8 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
   const Listing listing = list_directory(out.item.folder, item.path);
   const std::string metadata_file = join(item.path, kTreeMetadataFile);
   if (listing.has_file(kTreeMetadataFile) && kind != LayoutKind::kZarr) {
-    out.metadata =
-        in([&] { return metadata_file; },
-           [&] { return parse_tree_metadata(as_text(out.item.folder->read_text(metadata_file, kMaxMetadataFile))); });
+    out.metadata = in([&] { return metadata_file; },
+                      [&] { return parse_tree_metadata(as_text(out.item.folder->read_text(metadata_file, kMaxMetadataFile))); });
     out.structure = Structure::kTreeMetadata;
     out.zarr_format = out.metadata.use_zarr3 ? 3 : 2;
     if (out.metadata.store_array_data_equal_to_fill_value) out.missing = zarr::MissingChunk::kError;
@@ -344,6 +343,16 @@ void check_not_replaced(const PytreeItem& item) {
   item.item.folder->check_not_replaced();
 }
 
+namespace {
+
+// At the end of opening: files that this layout does not have were looked for.
+void finish_opening(const PytreeItem& item) {
+  check_not_replaced(item);
+  item.item.folder->forget_missing();
+}
+
+}  // namespace
+
 Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
   Array array = Array::allocate(leaf.dtype, leaf.element_size, leaf.shape);
   std::byte* to = array.mutable_view().data;
@@ -357,7 +366,7 @@ Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
 PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file, const OpenOptions& options) {
   PytreeItem out = open_structure(item, LayoutKind::kDirect, aggregate_file, options);
   attach_files(out, NameTable(out.tensors));
-  check_not_replaced(out);
+  finish_opening(out);
   return out;
 }
 
@@ -374,7 +383,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   const NameTable names(out.tensors);
   attach_arrays(out, names, options);
   attach_files(out, names);
-  check_not_replaced(out);
+  finish_opening(out);
   return out;
 }
 

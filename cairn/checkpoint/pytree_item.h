@@ -78,7 +78,8 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
 // which few they want. A tree that no file describes has no tensors. `aggregate_file`: what the msgpack file of older ones is called.
 PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file, const OpenOptions& options);
 
-// Error(kUnavailable) if the item's path has come to name another folder than the one that is held open.
+// Error(kUnavailable) if the item's path has come to name another folder than the one that is held
+// open.
 void check_not_replaced(const PytreeItem& item);
 
 // The array of a leaf that stands in the aggregate file, in one piece.

@@ -122,7 +122,8 @@ void add_shardings(PytreeItem& item) {
   std::map<std::string_view, TensorInfo*> by_name;
   for (TensorInfo& leaf : item.tensors) by_name.emplace(leaf.name, &leaf);
   const std::string file = join(item.item.path, kShardingFile);
-  for (auto& [name, sharding] : in([&] { return file; }, [&] { return parse_shardings(as_text(item.item.folder->read_text(file, kMaxMetadataFile))); }))
+  for (auto& [name, sharding] :
+       in([&] { return file; }, [&] { return parse_shardings(as_text(item.item.folder->read_text(file, kMaxMetadataFile))); }))
     if (const auto it = by_name.find(name); it != by_name.end()) it->second->sharding = std::move(sharding);
 }
 

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint64_t kFooter = 48;
 constexpr std::uint64_t kTrailer = 5;  // of a block: its type and checksum
-// TensorFlow's blocks end at a quarter of a megabyte; only an entry that is larger makes a larger one.
+// TensorFlow's blocks end at a quarter of a megabyte; only an entry that is larger makes a larger
+// one.
 constexpr std::uint64_t kMaxBlock = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kMagic = 0xdb4775248b80fb57U;
 constexpr std::uint8_t kRaw = 0;

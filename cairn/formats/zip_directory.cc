@@ -141,7 +141,8 @@ ZipMember read_central_header(ByteReader& in) {
   return member;
 }
 
-// The headers of a directory one by one, of which only a part is in memory: its size is what the archive says.
+// The headers of a directory one by one, of which only a part is in memory: its size is what the
+// archive says.
 class DirectoryWindow {
  public:
   DirectoryWindow(const Directory& directory, const ReadAtFn& read) : directory_(directory), read_(read) {}

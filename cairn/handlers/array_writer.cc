@@ -219,7 +219,8 @@ class ArrayWriter::Portions {
     slab_->next();
   }
 
-  // A box that is fetched: at once if that fits into the memory, and if its chunks are not too many to be planned together.
+  // A box that is fetched: at once if that fits into the memory, and if its chunks are not too many
+  // to be planned together.
   void begin(const Area& area) {
     constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20U;
     const DType dtype = writer_.arrays_[area.array].source_dtype;

@@ -81,8 +81,9 @@ class ArrayWriter {
     std::uint64_t fetched = 0;        // bytes to be fetched for it
     const ArrayView* from = nullptr;  // where its elements are, if they are those of a part
   };
-  // A box of an array that is written here, in one portion or several. How it is cut follows from its shape: a hostile shape may
-  // make more portions than there is memory for, so they are not listed.
+  // A box of an array that is written here, in one portion or several. How it is cut follows from
+  // its shape: a hostile shape may make more portions than there is memory for, so they are not
+  // listed.
   struct Area {
     std::size_t array = 0;
     Box box;

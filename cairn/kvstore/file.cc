@@ -41,7 +41,8 @@ const char* flaw_of(std::string_view path) {
   return nullptr;
 }
 
-// The folder of a store: what its path names at the time of each call, or the folder that is held open.
+// The folder of a store: what its path names at the time of each call, or the folder that is held
+// open.
 struct Root {
   std::string path;
   FolderPtr held = nullptr;
@@ -106,8 +107,9 @@ class OpenFiles {
   std::unordered_map<std::string, Files::iterator> index_;
 };
 
-// Walks the folders in which keys with a prefix can be: it starts in the deepest one that the prefix names. Symbolic links to
-// folders are followed, as TensorStore does, but not without end: folders that link to each other have very many paths.
+// Walks the folders in which keys with a prefix can be: it starts in the deepest one that the
+// prefix names. Symbolic links to folders are followed, as TensorStore does, but not without end:
+// folders that link to each other have very many paths.
 class Lister {
  public:
   Lister(const Root& root, std::string_view prefix) : root_(root), prefix_(prefix) {}
@@ -160,15 +162,15 @@ class Lister {
     above_.pop_back();
   }
 
-  // Of a folder behind a symbolic link: whether it is one that we are in. Throws if there is no end to such folders.
+  // Of a folder behind a symbolic link: whether it is one that we are in. Throws if there is no end
+  // to such folders.
   bool leads_back(const FileIdentity& self, std::size_t links) {
     if (outside_.empty()) outside_ = folders_above(root_);
     if (std::find(above_.begin(), above_.end(), self) != above_.end()) return true;
     if (std::find(outside_.begin(), outside_.end(), self) != outside_.end()) return true;
     if (++linked_ > kMostLinked || (links > 1 && ++nested_ > kMostNested))
-      throw Error(Code::kFailedPrecondition,
-                  root_.path + ": more folders lie behind symbolic links than any checkpoint has (" + std::to_string(linked_) +
-                      " were listed); remove the links, or name the folder itself");
+      throw Error(Code::kFailedPrecondition, root_.path + ": more folders lie behind symbolic links than any checkpoint has (" +
+                                                 std::to_string(linked_) + " were listed); remove the links, or name the folder itself");
     return false;
   }
 

@@ -38,7 +38,8 @@ std::optional<ObjectKind> sniff_object(ByteView encoded) {
 
 void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
-  if (length > kMaxEncodedSize) damaged(fmt::format("{} bytes are too many for an encoded object, at most {} are expected", length, kMaxEncodedSize));
+  if (length > kMaxEncodedSize)
+    damaged(fmt::format("{} bytes are too many for an encoded object, at most {} are expected", length, kMaxEncodedSize));
   if (length < kCheckedFirst) return;
   Bytes block(kBlock);
   std::uint32_t actual = 0;

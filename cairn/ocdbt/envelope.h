@@ -30,7 +30,8 @@ inline constexpr std::size_t kMinEncodedSize = 16;
 // kilobytes of a hostile frame must not fill the memory. TensorStore's own target for a node is 8 MB, Orbax's 100 MB.
 inline constexpr std::uint64_t kMaxBodySize = std::uint64_t{1} << 31U;
 inline constexpr std::uint64_t kAlwaysAllowedBody = std::uint64_t{1} << 26U;
-// Encoded objects are refused beyond this. From kCheckedFirst on their header and checksum are checked before memory is taken.
+// Encoded objects are refused beyond this. From kCheckedFirst on their header and checksum are
+// checked before memory is taken.
 inline constexpr std::uint64_t kMaxEncodedSize = std::uint64_t{1} << 30U;
 inline constexpr std::uint64_t kCheckedFirst = std::uint64_t{1} << 24U;
 
@@ -48,8 +49,8 @@ struct Envelope {
 std::optional<ObjectKind> sniff_object(ByteView encoded);
 // Reads bytes of an encoded object from `offset` in it on.
 using ReadObjectFn = std::function<void(std::uint64_t offset, MutableByteView out)>;
-// To be called with the length of an object before it is read: data_loss for one that no writer makes, and for a large one whose
-// header or checksum is wrong. Reads nothing of a small one.
+// To be called with the length of an object before it is read: data_loss for one that no writer
+// makes, and for a large one whose header or checksum is wrong. Reads nothing of a small one.
 void check_before_reading(std::uint64_t length, const ReadObjectFn& read);
 // Checks everything around the body and decompresses it. A raw body is not copied.
 Envelope open_envelope(ObjectKind kind, Bytes encoded);

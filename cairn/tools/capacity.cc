@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -14,10 +15,14 @@ namespace cairn {
 namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-// Smaller arrays are read, whatever is stored of them; larger ones need at least this share of their bytes. No codec makes chunks
-// that small: zstd's smallest frames are about a thirty-thousandth.
+// Smaller arrays are read, whatever is stored of them; larger ones need at least this share of
+// their bytes. No codec makes chunks that small: zstd's smallest frames are about a
+// thirty-thousandth.
 constexpr std::uint64_t kAlwaysRead = std::uint64_t{1} << 36U;
 constexpr std::uint64_t kLeastShare = std::uint64_t{1} << 16U;
+// The same for chunks, each of which is asked for, and for how many of them must be stored.
+constexpr std::uint64_t kManyChunks = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kLeastStored = 16;
 // What compression is trusted to make of an output, at best.
 constexpr std::uint64_t kBestPacking = 1000;
 
@@ -27,6 +32,16 @@ std::string size_text(std::uint64_t bytes) {
   std::size_t unit = 0;
   for (; value >= 1023.5 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
   return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 9.95 ? 0 : 1, kUnits[unit]);
+}
+
+std::uint64_t chunks_of(const TensorInfo& tensor) {
+  std::uint64_t chunks = 1;
+  for (std::size_t d = 0; d < tensor.chunk_shape.size() && d < tensor.shape.size(); ++d) {
+    const auto extent = static_cast<std::uint64_t>(tensor.shape[d]);
+    const auto chunk = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(tensor.chunk_shape[d]));
+    chunks = saturating_multiply(chunks, extent / chunk + (extent % chunk != 0 ? 1 : 0));
+  }
+  return chunks;
 }
 
 // The nearest folder above the path that is there.
@@ -50,11 +65,15 @@ std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) {
 }
 
 void check_dense(const TensorInfo& tensor) {
-  if (tensor.nbytes <= kAlwaysRead || tensor.stored_nbytes >= tensor.nbytes / kLeastShare) return;
-  throw Error(Code::kFailedPrecondition,
-              fmt::format("{}: {} elements of shape {} are {}, of which {} are stored: too many to be read one by one; choose a slice",
-                          tensor.full_name(), tensor.dtype_name, shape_text(tensor.shape), size_text(tensor.nbytes),
-                          size_text(tensor.stored_nbytes)));
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::kFailedPrecondition,
+                fmt::format("{}: {} elements of shape {} {}, of which {} are stored: too many to be read one by one; choose a slice",
+                            tensor.full_name(), tensor.dtype_name, shape_text(tensor.shape), what, size_text(tensor.stored_nbytes)));
+  };
+  if (tensor.nbytes > kAlwaysRead && tensor.stored_nbytes < tensor.nbytes / kLeastShare) refuse("are " + size_text(tensor.nbytes));
+  // Each chunk that is stored takes a byte at least.
+  const std::uint64_t chunks = chunks_of(tensor);
+  if (chunks > kManyChunks && tensor.stored_nbytes < chunks / kLeastStored) refuse(fmt::format("are {} chunks", chunks));
 }
 
 void check_space(const std::string& target, std::uint64_t bytes, Packing packing) {

@@ -120,7 +120,8 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
   const distributed::Team team(options.multiprocessing);
   ConvertPlan plan;
   agree(
-      team, "convert: plan", [&] {
+      team, "convert: plan",
+      [&] {
         plan = plan_conversion(source, target, options);
         if (!options.dry_run) check_capacity(source, target, plan, options.compression);
       },

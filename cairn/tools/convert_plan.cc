@@ -1,8 +1,8 @@
 // convert_plan.cc -- choosing, renaming and checking the leaves of a conversion.
 #include <cairn/tools/convert_plan.h>
 
-#include <cairn/tools/capacity.h>
 #include <cairn/tensorflow.h>
+#include <cairn/tools/capacity.h>
 #include <cairn/tools/stream.h>
 #include <cairn/tools/tree_name.h>
 

@@ -5,9 +5,9 @@
 #include <cairn/base/executor.h>
 #include <cairn/base/work_line.h>
 #include <cairn/tools/agree.h>
+#include <cairn/tools/capacity.h>
 #include <cairn/tools/diff_values.h>
 #include <cairn/tools/joint.h>
-#include <cairn/tools/capacity.h>
 #include <cairn/tools/stream.h>
 #include <cairn/tools/tree_name.h>
 

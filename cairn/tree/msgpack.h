@@ -56,9 +56,11 @@ struct MsgpackLeaf {
 
 // How the input comes to be where it is read.
 struct MsgpackInput {
-  // Called with bytes of the input before they are looked at; what arrays hold is never looked at. Empty: everything is there.
+  // Called with bytes of the input before they are looked at; what arrays hold is never looked at.
+  // Empty: everything is there.
   std::function<void(ByteView)> load = {};
-  // Bytes of the input that are really stored: what nodes may take of memory follows from it. None: all of them.
+  // Bytes of the input that are really stored: what nodes may take of memory follows from it. None:
+  // all of them.
   std::optional<std::uint64_t> stored = {};
 };
 

@@ -19,11 +19,12 @@ void append_number(std::string& text, std::int64_t number) {
   text.append(digits, end);
 }
 
-// Reads from a stored value. A mapped value is not looked at: another program may cut its file short at any time.
+// Reads from a stored value. A mapped value is not looked at: another program may cut its file
+// short at any time.
 using ReadValueFn = std::function<void(std::uint64_t offset, MutableByteView out)>;
 
-// The bytes of `value` that are the elements, if they are there raw; `at` is where it lies in the stored value. Throws data_loss
-// for a damaged value.
+// The bytes of `value` that are the elements, if they are there raw; `at` is where it lies in the
+// stored value. Throws data_loss for a damaged value.
 std::optional<ByteView> raw_elements(const CodecChain& chain, ByteView value, std::uint64_t at, const ReadValueFn& read) {
   if (!chain.order.empty()) return std::nullopt;
   if (chain.raw()) {

@@ -171,8 +171,8 @@ void check_stored_size(const CodecChain& chain, std::uint64_t length) {
   for (const ByteStep& step : chain.steps) most = encoded_bound(step, most);
   most += most / 16 + kRoom;
   if (length > most)
-    throw Error(Code::kDataLoss, "chunk has " + std::to_string(length) + " bytes, at most " + std::to_string(most) +
-                                     " are expected of " + std::to_string(chain.nbytes) + " bytes of elements");
+    throw Error(Code::kDataLoss, "chunk has " + std::to_string(length) + " bytes, at most " + std::to_string(most) + " are expected of " +
+                                     std::to_string(chain.nbytes) + " bytes of elements");
 }
 
 std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbytes) {

@@ -33,7 +33,8 @@ bool too_large(const CodecChain& chain, const ByteBudget* budget);
 // The file of a value, opened when it is needed.
 using OpenFileFn = std::function<std::shared_ptr<const File>()>;
 
-// A decoder at the beginning of the value, which lies in `file`; nullptr if the value is no zstd frame that can be streamed.
+// A decoder at the beginning of the value, which lies in `file`; nullptr if the value is no zstd
+// frame that can be streamed.
 std::unique_ptr<ZstdStream> open_value_stream(const StreamedValue& value, std::shared_ptr<const File> file);
 
 // What to do about a frame with a checksum, which only decoding to its end checks.

@@ -25,8 +25,8 @@ constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;  // decoded byte
 constexpr std::uint64_t kMostEncodedObjects = std::uint64_t{1} << 27U;  // stored bytes of such a chunk
 
 constexpr std::int64_t kBatch = std::int64_t{1} << 14U;  // chunks between two looks at how much damage there is
-// Of arrays with more chunks the stored ones are listed, and the others are not asked for one by one: a hostile shape must not keep
-// us busy for years.
+// Of arrays with more chunks the stored ones are listed, and the others are not asked for one by
+// one: a hostile shape must not keep us busy for years.
 constexpr std::int64_t kManyChunks = std::int64_t{1} << 16U;
 
 // One stored value, in a file or in memory.
@@ -119,7 +119,9 @@ std::vector<std::int64_t> Verifier::stored_chunks(const Shape& grid, const Chunk
 }
 
 void Verifier::run_stored(const Shape& grid, const ChunkRun& run, Executor& executor) {
-  const std::vector<std::int64_t> numbers = stored_chunks(grid, run);
+  const auto listed = try_call([&] { return stored_chunks(grid, run); });
+  if (!listed) return damage({.value = {}, .inside = {}, .chunk = run.begin, .name = "chunks"}, listed.error().message());
+  const std::vector<std::int64_t>& numbers = listed.value();
   const auto count = static_cast<std::int64_t>(numbers.size());
   for (std::int64_t first = 0; first < count && found_.size() < kMostFindings; first += kBatch)
     executor.for_each(static_cast<std::size_t>(std::min(kBatch, count - first)), [&](std::size_t i) {

@@ -175,6 +175,10 @@ def array_of_terabytes(folder):
     return in_folders(folder, ZARRAY | {"shape": [1 << 40], "chunks": [1 << 20], "dtype": "|u1", "fill_value": 0})
 
 
+def array_of_very_many_chunks(folder):
+    return in_folders(folder, ZARRAY | {"shape": [1 << 30], "chunks": [1], "dtype": "|u1", "fill_value": 0})
+
+
 def empty_array_of_huge_extents(folder):
     return in_folders(folder, ZARRAY | {"shape": [1 << 40, 1 << 40, 0], "chunks": [1 << 20, 1 << 20, 1], "dtype": "|u1", "fill_value": 0})
 
@@ -309,6 +313,7 @@ INPUTS = {
     "exabytes, chunks of a mebibyte": array_of_exabytes(1 << 20, {"id": "zstd", "level": 1}),
     "exabytes, zarr 3": zarr3_of_exabytes,
     "terabytes": array_of_terabytes,
+    "very many chunks": array_of_very_many_chunks,
     "nothing, in huge extents": empty_array_of_huge_extents,
     "aggregate": aggregate_that_is_sparse,
     "msgpack list": msgpack_list_of_zeros,

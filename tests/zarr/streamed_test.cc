@@ -119,7 +119,7 @@ TEST(ValueStreams, FindTheDecoderThatStandsNearestBefore) {
   auto again = streams.take(value, open, 1500, IfChecksum::kRefuse);
   EXPECT_EQ(again.get(), kept);
   EXPECT_EQ(again->position(), 1500U);
-  EXPECT_FALSE(streams.take({value.file, 0, value.length, 20'001}, 0, IfChecksum::kRefuse));  // not what the frame says
+  EXPECT_FALSE(streams.take({value.file, 0, value.length, 20'001}, open, 0, IfChecksum::kRefuse));  // not what the frame says
 }
 
 }  // namespace
