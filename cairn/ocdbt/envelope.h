@@ -32,7 +32,7 @@ inline constexpr std::uint64_t kMaxBodySize = std::uint64_t{1} << 31U;
 inline constexpr std::uint64_t kAlwaysAllowedBody = std::uint64_t{1} << 26U;
 // Encoded objects are refused beyond this. From kCheckedFirst on their header and checksum are
 // checked before memory is taken.
-inline constexpr std::uint64_t kMaxEncodedSize = std::uint64_t{1} << 30U;
+inline constexpr std::uint64_t kMaxEncodedSize = std::uint64_t{1} << 28U;
 inline constexpr std::uint64_t kCheckedFirst = std::uint64_t{1} << 24U;
 
 // An opened object: bytes [begin, end) of `storage` are its decompressed body.

@@ -79,7 +79,8 @@ def manifest_that_is_sparse(folder):
 def manifest_that_says_its_size(folder):
     folder.mkdir()
     (folder / "_METADATA").write_bytes(tree_metadata(True))
-    sparse(folder / "manifest.ocdbt", GIB, head=struct.pack(">IQ", MANIFEST, GIB)[:4] + struct.pack("<Q", GIB) + b"\0\0")
+    size = 128 << 20
+    sparse(folder / "manifest.ocdbt", size, head=struct.pack(">I", MANIFEST) + struct.pack("<Q", size) + b"\0\0")
     return folder
 
 
@@ -91,8 +92,8 @@ def node_that_is_sparse(folder, size=HUGE):
     return folder
 
 
-def node_of_a_gibibyte(folder):
-    return node_that_is_sparse(folder, GIB)
+def node_of_a_size(folder):
+    return node_that_is_sparse(folder, 128 << 20)
 
 
 def in_folders(folder, zarray, name="w"):
@@ -297,7 +298,7 @@ INPUTS = {
     "manifest": manifest_that_is_sparse,
     "manifest of a size": manifest_that_says_its_size,
     "node": node_that_is_sparse,
-    "node of a gibibyte": node_of_a_gibibyte,
+    "node of a size": node_of_a_size,
     "_METADATA": metadata_file_that_is_sparse("_METADATA", b'{"tree_metadata": {'),
     "_METADATA of a gibibyte": lambda folder: sparse(folder / "_METADATA", GIB, head=b'{"tree_metadata": {').parent,
     ".zarray": metadata_file_that_is_sparse("w/.zarray", json.dumps(ZARRAY).encode()[:-1]),
