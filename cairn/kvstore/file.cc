@@ -196,7 +196,7 @@ class Lister {
     if (!key.starts_with(prefix_)) return;
     struct stat status {};
     if (fstatat(dir, entry.d_name, &status, 0) != 0) {
-      if (is_absence(errno) || errno == ELOOP) return;  // just deleted, or a link to nothing
+      if (is_absence(errno)) return;  // just deleted, or a link to nothing
       fail(root_.path + "/" + key, "look at it", errno);
     }
     if (S_ISDIR(status.st_mode))

@@ -127,8 +127,12 @@ TEST(Verify, HostileNumberOfChunksEnds) {
   const StorePtr store = make_memory_store();
   store->write("a/.zarray", as_bytes(R"({"zarr_format":2,"shape":[1152921504606846976],"chunks":[1],"dtype":"|i1","compressor":null})"));
   store->write("b/.zarray", as_bytes(R"({"zarr_format":2,"shape":[100000000],"chunks":[1],"dtype":"|i1","compressor":null})"));
-  EXPECT_EQ(verify(ZarrArray::open(store, "a"), MissingChunk::kFill).unprotected.size(), 1U);
-  EXPECT_EQ(verify(ZarrArray::open(store, "b")).findings.size(), 1000U);
+  const VerifyReport filled = verify(ZarrArray::open(store, "a"), MissingChunk::kFill);
+  EXPECT_TRUE(filled.findings.empty());
+  EXPECT_EQ(filled.chunks, 0U);
+  const VerifyReport missing = verify(ZarrArray::open(store, "b"));
+  ASSERT_EQ(missing.findings.size(), 1U);
+  EXPECT_THAT(missing.findings[0].message, ::testing::HasSubstr("chunk 0: the chunk is missing, as are 99999999 others"));
 }
 
 // ---- views ----
