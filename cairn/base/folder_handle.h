@@ -23,7 +23,8 @@ namespace cairn {
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  auto operator<=>(const FileIdentity&) const = default;
+  bool operator==(const FileIdentity&) const = default;
+  bool operator<(const FileIdentity& other) const { return device != other.device ? device < other.device : inode < other.inode; }
 };
 
 class FolderHandle {
