@@ -13,6 +13,8 @@
 
 namespace cairn {
 
+class FolderHandle;
+
 // Bytes [offset, offset + length) of a value; no length = up to its end.
 struct ByteRange {
   std::uint64_t offset = 0;
@@ -33,6 +35,9 @@ struct Location {
   std::string file;  // path that open(2) takes
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
+  // Set: the folder above the file, held open. The file is to be opened through it, because `file`
+  // may name another one by then.
+  std::shared_ptr<const FolderHandle> folder = nullptr;
   bool operator==(const Location&) const = default;
 };
 
@@ -79,9 +84,14 @@ class KvStore {
 
   // Absent key: nullopt.
   [[nodiscard]] virtual std::optional<Bytes> read(std::string_view key, ByteRange range) const = 0;
+  // The whole value, which the caller knows to have at most `most` bytes: data_loss if it is
+  // larger, before memory is taken for it. Absent key: nullopt.
+  [[nodiscard]] virtual std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const;
   // Fills all of `out` from `offset` on, without a copy in between where the store can. Absent key: false.
   virtual bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const = 0;
-  // The whole value with as little copying as the store can: mapped, shared or read. Absent key: nullopt.
+  // The whole value with as little copying as the store can: mapped, shared or read. For views of
+  // bulk data: a mapped file that another program cuts short kills the process that looks at it.
+  // Absent key: nullopt.
   [[nodiscard]] virtual std::optional<SharedBytes> map(std::string_view key) const = 0;
   // Size of the value. Absent key: nullopt.
   [[nodiscard]] virtual std::optional<std::uint64_t> size(std::string_view key) const = 0;
@@ -110,6 +120,8 @@ StorePtr make_memory_store();
 // The folder at `path` (it need not exist for reading nothing); keys are relative paths inside it. Keys with empty, "."
 // or ".." components, NUL, or ending in "/" are refused with invalid_argument. Listings leave out files that are being written.
 StorePtr open_file_store(std::string path, Durability durability = Durability::kSynced);
+// The folder that is held open, whatever its path has come to name; for reading.
+StorePtr open_file_store(std::shared_ptr<const FolderHandle> folder);
 // "file:///path", a plain path, or "memory://". Throws unimplemented for other schemes.
 StorePtr open_store(std::string_view url);
 // The part of `base` below `prefix`; keys lose the prefix.

@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <system_error>
@@ -37,10 +38,14 @@ struct stat status_of(int fd, const std::string& path) {
 }
 
 // O_NONBLOCK: a named pipe must not make us wait for its writer; regular files do not know the flag.
-int open_for_reading(const std::string& path) {
+int open_for_reading(int folder, const std::string& name) {
   // The kernel would read only up to a NUL byte, that is, another file.
-  if (path.find('\0') != std::string::npos) throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
-  return uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (name.find('\0') != std::string::npos) throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
+  return uninterrupted([&] { return ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+}
+
+[[noreturn]] void fail_too_large(const std::string& path, std::uint64_t size, std::uint64_t max_size) {
+  throw Error(Code::kDataLoss, path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_size) + " are expected");
 }
 
 [[noreturn]] void fail_short(const std::string& path, std::uint64_t end, std::uint64_t wanted_end) {
@@ -85,8 +90,10 @@ std::string random_suffix() {
 
 }  // namespace
 
-std::optional<File> File::try_open(const std::string& path) {
-  const int fd = open_for_reading(path);
+std::optional<File> File::try_open(const std::string& path) { return try_open_at(AT_FDCWD, path, path); }
+
+std::optional<File> File::try_open_at(int folder, const std::string& name, const std::string& path) {
+  const int fd = open_for_reading(folder, name);
   if (fd < 0) {
     // A name that is too long for the file system names nothing.
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return std::nullopt;
@@ -119,6 +126,19 @@ File::~File() {
 }
 
 std::uint64_t File::size() const { return static_cast<std::uint64_t>(status_of(fd_, path_).st_size); }
+
+std::uint64_t File::allocated() const { return static_cast<std::uint64_t>(status_of(fd_, path_).st_blocks) * 512; }
+
+std::optional<std::pair<std::uint64_t, std::uint64_t>> File::data_from(std::uint64_t offset) const {
+  // All reads are positioned, so nobody else minds where the descriptor stands.
+  const std::uint64_t end = size();
+  if (offset >= end) return std::nullopt;
+  const off_t begin = lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
+  if (begin < 0 && errno == ENXIO) return std::nullopt;
+  if (begin < 0) return std::pair{offset, end};
+  const off_t hole = lseek(fd_, begin, SEEK_HOLE);
+  return std::pair{static_cast<std::uint64_t>(begin), hole <= begin ? end : static_cast<std::uint64_t>(hole)};
+}
 
 std::int64_t File::modified_ns() const {
   const timespec at = status_of(fd_, path_).st_mtim;
@@ -317,12 +337,34 @@ void AtomicFile::name_it(Durability durability, Rename rename_it) {
 Bytes read_file(const std::string& path, std::uint64_t max_size) {
   const File file = File::open(path);
   const std::uint64_t size = file.size();
-  if (size > max_size)
-    throw Error(Code::kDataLoss, path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_size) + " are expected");
+  if (size > max_size) fail_too_large(path, size, max_size);
   Bytes bytes(size);
   file.read_into(0, bytes);
   return bytes;
 }
+
+Bytes read_text(const File& file, std::uint64_t max_size) {
+  constexpr std::uint64_t kBlock = std::uint64_t{16} << 20U;
+  const std::uint64_t size = file.size();
+  if (size > max_size) fail_too_large(file.path(), size, max_size);
+  Bytes bytes;
+  bytes.reserve(size);  // which touches nothing
+  while (bytes.size() < size) {
+    const std::uint64_t at = bytes.size();
+    bytes.resize(at + std::min(kBlock, size - at));
+    const MutableByteView block = MutableByteView(bytes).subspan(at);
+    file.read_into(at, block);
+    // Of a small file the parser says what is wrong.
+    if (size <= kBlock) break;
+    if (const void* nul = std::memchr(block.data(), 0, block.size()); nul != nullptr)
+      throw Error(Code::kDataLoss, file.path() + ": byte " +
+                                       std::to_string(at + static_cast<std::uint64_t>(static_cast<const std::byte*>(nul) - block.data())) +
+                                       " is NUL, which no text has");
+  }
+  return bytes;
+}
+
+Bytes read_text_file(const std::string& path, std::uint64_t max_size) { return read_text(File::open(path), max_size); }
 
 bool file_exists(const std::string& path) {
   struct stat status {};

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cairn {
 
@@ -20,6 +21,8 @@ class File {
   static File open(const std::string& path);
   // nullopt where no file can be read: nothing there, a directory, or a path that leads through a file.
   static std::optional<File> try_open(const std::string& path);
+  // The same for a name below the folder that is open as `folder`; `path` is for messages.
+  static std::optional<File> try_open_at(int folder, const std::string& name, const std::string& path);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   File(const File&) = delete;
@@ -28,6 +31,12 @@ class File {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const;
+  // Bytes of it that the file system says it keeps; less than size() if the file has holes, or is
+  // stored compressed.
+  [[nodiscard]] std::uint64_t allocated() const;
+  // The first run of bytes at or behind `offset` that is not a hole, as [begin, end); nullopt if
+  // there is none. Where the file system knows nothing of holes, all bytes are such.
+  [[nodiscard]] std::optional<std::pair<std::uint64_t, std::uint64_t>> data_from(std::uint64_t offset) const;
   // When its bytes were changed last: nanoseconds since 1970, as precise as the file system keeps them.
   [[nodiscard]] std::int64_t modified_ns() const;
   // True once the file has no name left: it was deleted or replaced since it was opened.
@@ -46,8 +55,9 @@ class File {
   std::string path_;
 };
 
-// A read-only mapping of a whole regular file. Beware: a file truncated while mapped kills the process on access, so map
-// only files that nobody rewrites in place.
+// A read-only mapping of a whole regular file. Beware: a file truncated while mapped kills the
+// process on access (SIGBUS). Cairn itself never reads through a mapping what it can read with
+// pread: mappings are for views that a program asks for.
 class MappedFile {
  public:
   static std::shared_ptr<const MappedFile> open(const std::string& path);
@@ -120,7 +130,12 @@ class AtomicFile {
 };
 
 // The whole file. Files larger than max_size are refused with data_loss before anything is allocated.
-Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{1} << 40U);
+Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{1} << 30U);
+// The same for text, which has no NUL byte. A large file is read in blocks up to the first NUL
+// byte, which is data_loss: holes, which read as zeros, take no memory, however large the file
+// claims to be.
+Bytes read_text(const File& file, std::uint64_t max_size);
+Bytes read_text_file(const std::string& path, std::uint64_t max_size);
 // Whether anything is at that path; a link counts even if it leads nowhere. Throws io where the
 // system does not say, as below a folder without permission: "nothing is there" would be a wrong
 // answer, and could let a save overwrite it.

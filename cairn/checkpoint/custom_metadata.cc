@@ -68,7 +68,7 @@ class Search {
 
   // What is stored under `key`; format 0 if it is no metadata.
   std::optional<Found> read_metadata(const std::string& key, std::string rest) {
-    auto text = item_.arrays->read(key, {});
+    auto text = item_.arrays->read_at_most(key, zarr::kMaxMetadataBytes);
     if (!text) return std::nullopt;
     const int format = zarr_format_of(as_text(*text));
     return Found{std::move(rest), *std::move(text), format};

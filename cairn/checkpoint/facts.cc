@@ -20,7 +20,7 @@ constexpr std::size_t kMaxNamesShown = 8;
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-std::string text_of_file(const std::string& path, std::uint64_t max_size) { return std::string(as_text(read_file(path, max_size))); }
+std::string text_of_file(const std::string& path, std::uint64_t max_size) { return std::string(as_text(read_text_file(path, max_size))); }
 
 std::string join_names(const std::vector<std::string>& names) {
   std::string text;
@@ -98,8 +98,8 @@ std::string layout_words(const Layout& layout, std::span<const PytreeItem> opene
 
 void add_checkpoint_metadata(const Layout& layout, CheckpointInfo& info) {
   const std::string file = join(layout.path, kCheckpointMetadataFile);
-  if (layout.kind == LayoutKind::kZarr || !file_exists(file)) return;
-  const auto metadata = try_call([&] { return read_checkpoint_metadata(file); });
+  if (layout.kind == LayoutKind::kZarr || !layout.folder->exists(file)) return;
+  const auto metadata = try_call([&] { return read_checkpoint_metadata(*layout.folder, file); });
   if (!metadata) {
     // Orbax takes it for absent, too.
     info.facts.emplace_back("checkpoint metadata", "unreadable: " + metadata.error().message());
@@ -128,12 +128,12 @@ void add_root_metadata(const Layout& layout, Facts& facts) {
 
 // A JSON item: `metadata`, `data.json`, or a file named as the item.
 void add_other_item(const Item& item, Facts& facts) {
-  const Listing listing = list_directory(item.path);
+  const Listing listing = list_directory(item.folder, item.path);
   bool shown = false;
   for (const auto& name : listing.files) {
     if (name == kCommitFile) continue;
     const std::string file = join(item.path, name);
-    const auto json = try_call([&] { return to_text(parse_json(text_of_file(file, kMaxShownFile))); });
+    const auto json = try_call([&] { return to_text(parse_json(as_text(item.folder->read_text(file, kMaxShownFile)))); });
     const std::string label = "item " + item.name + (name == "metadata" || name == "data.json" || name == item.name ? "" : "/" + name);
     if (json)
       facts.emplace_back(label, json.value());

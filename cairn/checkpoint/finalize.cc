@@ -90,7 +90,7 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
   std::optional<Recorded> first;
   for (const std::string& name : listing.files) {
     const std::string file = join(folder, name);
-    Bytes text = read_file(file, kMaxMetadataFile);
+    Bytes text = read_text_file(file, kMaxMetadataFile);
     if (first && !validator && text == first_text) continue;
     Recorded recorded = in([&] { return file; }, [&] { return parse_recorded(text); });
     if (!first) {

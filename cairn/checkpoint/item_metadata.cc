@@ -13,13 +13,13 @@ namespace cairn::checkpoint {
 namespace {
 
 // The pieces that device arrays were written in; some versions record them with the tree, others beside it.
-std::unordered_map<std::string, Shape> write_shapes(const std::string& directory) {
+std::unordered_map<std::string, Shape> write_shapes(const Item& item) {
   std::unordered_map<std::string, Shape> out;
-  const std::string folder = join(directory, kArrayMetadataFolder);
-  const Listing listing = list_directory(folder);
+  const std::string folder = join(item.path, kArrayMetadataFolder);
+  const Listing listing = list_directory(item.folder, folder);
   if (listing.files.empty()) return out;
-  for (StoredArrayMetadata& array : parse_array_metadatas(as_text(read_file(join(folder, listing.files.front())))))
-    out.emplace(std::move(array.name), std::move(array.write_shape));
+  const Bytes text = item.folder->read_text(join(folder, listing.files.front()), kMaxMetadataFile);
+  for (StoredArrayMetadata& array : parse_array_metadatas(as_text(text))) out.emplace(std::move(array.name), std::move(array.write_shape));
   return out;
 }
 
@@ -30,7 +30,7 @@ PyTreeMetadata item_metadata(const std::string& directory, const RestoreContext&
   const PytreeItem& item = stored->item();
   if (item.structure != Structure::kTreeMetadata)
     throw Error(Code::kNotFound, directory + ": has no " + std::string(kTreeMetadataFile) + ", which tells the types of the leaves");
-  const auto shapes = write_shapes(directory);
+  const auto shapes = write_shapes(item.item);
   // All leaves of a handler in one call.
   std::map<std::string, std::pair<std::vector<ParamInfo>, std::vector<std::size_t>>> batches;
   for (std::size_t i = 0; i < item.tensors.size(); ++i) {

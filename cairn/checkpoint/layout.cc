@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 namespace cairn::checkpoint {
@@ -35,7 +36,7 @@ bool has_aggregate(const Listing& listing) {
   if (!listing.has_file(kAggregateFile)) return false;
   const auto first = try_call([&] {
     std::byte byte{};
-    File::open(join(listing.path, kAggregateFile)).read_into(0, MutableByteView(&byte, 1));
+    listing.folder->open_file(join(listing.path, kAggregateFile)).read_into(0, MutableByteView(&byte, 1));
     return std::to_integer<char>(byte);
   });
   return !first || first.value() < 'a' || first.value() > 'z';
@@ -49,14 +50,24 @@ bool is_marked_item(const Listing& listing) {
 
 bool is_marked_checkpoint(const Listing& listing) { return listing.has_file(kCheckpointMetadataFile) || listing.has_file(kV1Marker); }
 
-// Whether arrays are in some folder below, breadth first. Parameter names may contain '/', so they can lie deeper.
+Listing list_below(const Listing& listing, std::string_view name) { return list_directory(listing.folder, join(listing.path, name)); }
+
+// Whether arrays are in some folder below, breadth first. Parameter names may contain '/', so they
+// can lie deeper. Each folder is listed once, however many symbolic links lead to it.
 bool has_arrays_below(const Listing& listing, const std::string& metadata_key = "") {
+  if (listing.folder == nullptr) return false;
   std::vector<std::string> queue;
-  for (const auto& name : listing.folders) queue.push_back(join(listing.path, name));
+  std::set<FileIdentity> seen;
+  const auto add = [&](const Listing& above) {
+    for (const auto& name : above.folders) queue.push_back(join(above.path, name));
+  };
+  add(listing);
   for (std::size_t i = 0; i < queue.size() && i < kMaxFoldersLookedAt; ++i) {
-    const Listing below = list_directory(queue[i]);
-    if (has_array_metadata(below) || (!metadata_key.empty() && file_exists(join(below.path, metadata_key)))) return true;
-    for (const auto& name : below.folders) queue.push_back(join(queue[i], name));
+    const auto identity = listing.folder->identity(queue[i]);
+    if (!identity || !seen.insert(*identity).second) continue;
+    const Listing below = list_directory(listing.folder, queue[i]);
+    if (has_array_metadata(below) || (!metadata_key.empty() && listing.folder->exists(join(below.path, metadata_key)))) return true;
+    if (queue.size() < kMaxFoldersLookedAt) add(below);
   }
   return false;
 }
@@ -67,7 +78,7 @@ std::string without_temporary_mark(std::string_view name) { return std::string(n
 std::optional<Item> random_key_item(const Item& item, const Listing& listing) {
   for (const auto& [folder, note] : {std::pair{"jax_random_key", "JAX random key"}, std::pair{"np_random_key", "NumPy random state"}})
     for (const auto& name : listing.folders)
-      if (without_temporary_mark(name) == folder) return Item{item.name, join(item.path, name), ItemKind::kPytree, note};
+      if (without_temporary_mark(name) == folder) return Item{item.name, join(item.path, name), ItemKind::kPytree, note, listing.folder};
   return std::nullopt;
 }
 
@@ -75,9 +86,9 @@ bool holds_only_folders(const Listing& listing) {
   return std::all_of(listing.files.begin(), listing.files.end(), [](const auto& name) { return name == kCommitFile; });
 }
 
-Item look_at_item(const std::string& folder, const std::string& name) {
-  Item item{without_temporary_mark(name), join(folder, name), ItemKind::kOther, ""};
-  const auto listed = try_call([&] { return list_directory(item.path); });
+Item look_at_item(const Listing& above, const std::string& name) {
+  Item item{without_temporary_mark(name), join(above.path, name), ItemKind::kOther, "", above.folder};
+  const auto listed = try_call([&] { return list_below(above, name); });
   if (!listed) {
     item.kind = ItemKind::kPytree;  // perhaps: opening it says why it cannot be listed, and the other items can be opened
     return item;
@@ -95,7 +106,7 @@ Item look_at_item(const std::string& folder, const std::string& name) {
 
 std::vector<Item> look_at_items(const Listing& listing) {
   std::vector<Item> items;
-  for (const auto& name : listing.folders) items.push_back(look_at_item(listing.path, name));
+  for (const auto& name : listing.folders) items.push_back(look_at_item(listing, name));
   return items;
 }
 
@@ -114,7 +125,7 @@ std::string unfinished_name(const fs::path& path) {
 std::string unfinished_content(const Listing& listing) {
   if (listing.has_file(kCommitFile)) return "";
   if (listing.has_file(kCheckpointMetadataFile)) {
-    const auto metadata = try_call([&] { return read_checkpoint_metadata(join(listing.path, kCheckpointMetadataFile)); });
+    const auto metadata = try_call([&] { return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile)); });
     if (metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns)
       return "it was begun but never committed: no " + std::string(kCommitFile) + ", and " + std::string(kCheckpointMetadataFile) +
              " has no commit time";
@@ -128,15 +139,16 @@ std::string unfinished_content(const Listing& listing) {
 bool look_at_marked(const Listing& listing, Layout& layout) {
   const std::string& path = listing.path;
   layout.path = path;
+  layout.folder = listing.folder;
   layout.v1 = listing.has_file(kV1Marker);
   if (is_marked_item(listing)) {
     layout.kind = LayoutKind::kDirect;
-    layout.items = {Item{"", path, ItemKind::kPytree, ""}};
+    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
     return true;
   }
   if (has_array_metadata(listing)) {
     layout.kind = LayoutKind::kZarr;
-    layout.items = {Item{"", path, ItemKind::kPytree, ""}};
+    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
     return true;
   }
   if (!is_marked_checkpoint(listing)) return false;
@@ -144,10 +156,10 @@ bool look_at_marked(const Listing& listing, Layout& layout) {
   layout.items = look_at_items(listing);
   if (std::any_of(layout.items.begin(), layout.items.end(), is_pytree)) return true;
   const bool parameters = std::any_of(listing.folders.begin(), listing.folders.end(),
-                                      [&](const auto& name) { return has_array_metadata(list_directory(join(path, name))); });
+                                      [&](const auto& name) { return has_array_metadata(list_below(listing, name)); });
   if (parameters) {
     layout.kind = LayoutKind::kDirect;  // of the oldest kind: only a folder for each parameter
-    layout.items = {Item{"", path, ItemKind::kPytree, ""}};
+    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
   }
   return true;
 }
@@ -157,10 +169,11 @@ bool look_at_marked(const Listing& listing, Layout& layout) {
 bool look_at_unmarked(const Listing& listing, Layout& layout) {
   const bool temporary = is_temporary(fs::path(listing.path).filename().string());
   const auto marked = [&](const std::string& name) {
-    return (temporary || !is_temporary(name)) && is_marked_item(list_directory(join(listing.path, name)));
+    return (temporary || !is_temporary(name)) && is_marked_item(list_below(listing, name));
   };
   if (std::none_of(listing.folders.begin(), listing.folders.end(), marked)) return false;
   layout.path = listing.path;
+  layout.folder = listing.folder;
   layout.kind = LayoutKind::kComposite;
   layout.items = look_at_items(listing);
   return true;
@@ -190,51 +203,51 @@ std::vector<Step> step_folders(const Listing& listing) {
   return steps;
 }
 
-bool is_complete(const std::string& path) {
-  const Listing listing = list_directory(path);
+bool is_complete(const Listing& root, const std::string& name) {
+  const Listing listing = list_below(root, name);
   Layout ignored;
   return unfinished_content(listing).empty() && look_at_checkpoint(listing, ignored) && ignored.kind != LayoutKind::kZarr;
 }
 
 // "complete steps are 1, 2, 3"
-std::string steps_text(const std::string& root, const std::vector<Step>& steps) {
+std::string steps_text(const Listing& root, const std::vector<Step>& steps) {
   std::vector<std::string> complete;
   for (auto it = steps.rbegin(); it != steps.rend() && complete.size() <= kMaxListedSteps; ++it)
-    if (is_complete(join(root, it->folder))) complete.push_back(std::to_string(it->number));
+    if (is_complete(root, it->folder)) complete.push_back(std::to_string(it->number));
   if (complete.empty()) return "it has no complete step";
   std::string text = complete.size() > kMaxListedSteps ? "..." : "";
   for (std::size_t i = std::min(complete.size(), kMaxListedSteps); i-- > 0;) text += (text.empty() ? "" : ", ") + complete[i];
   return "complete steps are " + text;
 }
 
-Step choose_named_step(const std::string& root, const std::vector<Step>& steps, std::int64_t wanted) {
+Step choose_named_step(const Listing& root, const std::vector<Step>& steps, std::int64_t wanted) {
   const Step* chosen = nullptr;
   for (const auto& step : steps) {
     if (step.number != wanted) continue;
     if (chosen != nullptr)
-      throw Error(Code::kInvalidArgument, "step " + std::to_string(wanted) + " of " + root + " is in two folders, '" + chosen->folder +
+      throw Error(Code::kInvalidArgument, "step " + std::to_string(wanted) + " of " + root.path + " is in two folders, '" + chosen->folder +
                                               "' and '" + step.folder + "': open one of them directly");
     chosen = &step;
   }
   if (chosen == nullptr)
-    throw Error(Code::kNotFound, "step " + std::to_string(wanted) + " is not in " + root + "; " + steps_text(root, steps));
+    throw Error(Code::kNotFound, "step " + std::to_string(wanted) + " is not in " + root.path + "; " + steps_text(root, steps));
   return *chosen;
 }
 
-Step choose_latest_step(const std::string& root, const std::vector<Step>& steps, Layout& layout) {
+Step choose_latest_step(const Listing& root, const std::vector<Step>& steps, Layout& layout) {
   for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
-    if (is_complete(join(root, it->folder))) return *it;
+    if (is_complete(root, it->folder)) return *it;
     layout.passed_over.push_back(it->folder);
   }
-  throw Error(Code::kFailedPrecondition, "none of the " + std::to_string(steps.size()) + " steps of " + root +
+  throw Error(Code::kFailedPrecondition, "none of the " + std::to_string(steps.size()) + " steps of " + root.path +
                                              " is complete. Open one with --step N --allow-uncommitted, at your own risk");
 }
 
 // A root has folders with steps' names, of which one at least is a checkpoint.
-bool is_root(const std::string& path, const std::vector<Step>& steps) {
+bool is_root(const Listing& root, const std::vector<Step>& steps) {
   return std::any_of(steps.begin(), steps.end(), [&](const Step& step) {
     Layout ignored;
-    return look_at_checkpoint(list_directory(join(path, step.folder)), ignored) && ignored.kind != LayoutKind::kZarr;
+    return look_at_checkpoint(list_below(root, step.folder), ignored) && ignored.kind != LayoutKind::kZarr;
   });
 }
 
@@ -245,7 +258,7 @@ void require_committed(Layout& layout, const Listing& listing, const OpenOptions
     if (!layout.uncommitted.empty()) break;
     if (is_temporary(fs::path(item.path).filename().string()))
       layout.uncommitted = "its item '" + item.name + "' has the mark of a temporary directory";
-    else if (const auto listed = try_call([&] { return list_directory(item.path); });
+    else if (const auto listed = try_call([&] { return list_directory(listing.folder, item.path); });
              listed && is_pytree(item) && !listing.has_file(kCommitFile))
       layout.uncommitted = unfinished_content(listed.value());
   }
@@ -253,14 +266,14 @@ void require_committed(Layout& layout, const Listing& listing, const OpenOptions
     throw Error(Code::kFailedPrecondition, refuse_text(layout.path, layout.uncommitted));
 }
 
-Layout find_step(const std::string& root, const std::vector<Step>& steps, const OpenOptions& options) {
+Layout find_step(const Listing& root, const std::vector<Step>& steps, const OpenOptions& options) {
   Layout layout;
   const Step step = options.step ? choose_named_step(root, steps, *options.step) : choose_latest_step(root, steps, layout);
-  const std::string folder = join(root, step.folder);
-  const Listing listing = list_directory(folder);
+  const std::string folder = join(root.path, step.folder);
+  const Listing listing = list_directory(root.folder->open_below(folder), folder);
   if (!look_at_checkpoint(listing, layout))
     throw Error(Code::kFailedPrecondition, "step " + std::to_string(step.number) + " in " + folder + " is no checkpoint: it has no item");
-  layout.root = root;
+  layout.root = root.path;
   layout.step = step.number;
   layout.step_count = steps.size();
   require_committed(layout, listing, options);
@@ -310,15 +323,15 @@ bool Listing::has_file(std::string_view name) const { return std::binary_search(
 bool Listing::has_folder(std::string_view name) const { return std::binary_search(folders.begin(), folders.end(), name); }
 
 Listing list_directory(const std::string& path) {
-  Listing listing{path, {}, {}};
-  std::error_code error;
-  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    auto& names = it->is_directory(ignored) ? listing.folders : listing.files;
-    names.push_back(it->path().filename().string());
-  }
-  const bool absent = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-  if (error && !absent) throw Error(Code::kIo, path + ": cannot list the folder: " + error.message());
+  auto folder = try_call([&] { return FolderHandle::open(path); });
+  if (folder) return list_directory(std::move(folder).value(), path);
+  if (folder.error().code() != Code::kNotFound) throw Error(folder.error());
+  return {path, {}, {}};
+}
+
+Listing list_directory(const FolderPtr& folder, const std::string& path) {
+  Listing listing{path, {}, {}, folder};
+  for (auto& [name, is_folder] : folder->list(path)) (is_folder ? listing.folders : listing.files).push_back(std::move(name));
   std::sort(listing.files.begin(), listing.files.end());
   std::sort(listing.folders.begin(), listing.folders.end());
   return listing;
@@ -344,10 +357,10 @@ Layout find_layout(const std::string& path, const OpenOptions& options) {
   if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
   if (!directory_exists(path)) throw Error(Code::kInvalidArgument, path + " is a file; an Orbax checkpoint is a directory");
   const std::string folder = absolute_path(path);
-  const Listing listing = list_directory(folder);
+  const Listing listing = list_directory(FolderHandle::open(folder), folder);
   Layout layout;
   const bool marked = look_at_marked(listing, layout);
-  if (const auto steps = step_folders(listing); !marked && is_root(folder, steps)) return find_step(folder, steps, options);
+  if (const auto steps = step_folders(listing); !marked && is_root(listing, steps)) return find_step(listing, steps, options);
   if (marked || look_at_unmarked(listing, layout)) {
     if (options.step && parse_step(fs::path(folder).filename().string()) != options.step)
       throw Error(Code::kInvalidArgument,
@@ -357,11 +370,12 @@ Layout find_layout(const std::string& path, const OpenOptions& options) {
   }
   if (const std::string pending = pending_folder(listing); !pending.empty()) return find_layout(pending, options);
   const std::string& key = options.metadata_key;
-  const bool is_array = !key.empty() && file_exists(join(folder, key));
+  const bool is_array = !key.empty() && listing.folder->exists(join(folder, key));
   if (!is_array && !has_arrays_below(listing, key)) fail_unrecognised(path, listing);
   layout.kind = LayoutKind::kZarr;
   layout.path = folder;
-  layout.items = {Item{"", folder, ItemKind::kPytree, ""}};
+  layout.folder = listing.folder;
+  layout.items = {Item{"", folder, ItemKind::kPytree, "", listing.folder}};
   // What an interrupted save into folders has left looks like arrays that nobody speaks of.
   require_committed(layout, listing, options);
   return layout;
@@ -373,7 +387,7 @@ std::vector<std::string> list_steps(const std::string& path) {
   const auto steps = step_folders(listing);
   Layout ignored;
   std::vector<std::string> folders;
-  if (look_at_marked(listing, ignored) || !is_root(folder, steps)) return folders;
+  if (look_at_marked(listing, ignored) || !is_root(listing, steps)) return folders;
   for (const auto& step : steps) folders.push_back(join(folder, step.folder));
   return folders;
 }

@@ -6,6 +6,7 @@
 //   <name>.orbax-checkpoint-tmp                                 being written
 #pragma once
 
+#include <cairn/base/folder_handle.h>
 #include <cairn/reader.h>
 
 #include <cstdint>
@@ -40,10 +41,13 @@ struct Listing {
   std::string path;
   std::vector<std::string> files;
   std::vector<std::string> folders;
+  FolderPtr folder = nullptr;  // this folder or one above it, through which the names were read; null: there is no such folder
   [[nodiscard]] bool has_file(std::string_view name) const;
   [[nodiscard]] bool has_folder(std::string_view name) const;
 };
 Listing list_directory(const std::string& path);
+// The same for `path` at or below a folder that is held open.
+Listing list_directory(const FolderPtr& folder, const std::string& path);
 std::string join(std::string_view folder, std::string_view name);
 
 // "12" -> 12, "step_00000012" -> 12; nullopt for other names, temporary ones among them.
@@ -57,7 +61,8 @@ struct Item {
   std::string name;  // "" for a direct checkpoint
   std::string path;
   ItemKind kind = ItemKind::kOther;
-  std::string note;  // what kind of pytree, where it is a special one: "JAX random key"
+  std::string note;            // what kind of pytree, where it is a special one: "JAX random key"
+  FolderPtr folder = nullptr;  // path's, or one above it, held open; null: only the path is known
 };
 
 enum class LayoutKind : std::uint8_t {
@@ -75,6 +80,9 @@ struct Layout {
   bool v1 = false;
   std::string uncommitted;  // why the checkpoint is not finished; "" if it is
   std::vector<Item> items;  // direct: one, named ""
+  // That of `path`, held open: everything that is read of the checkpoint is read through it, so
+  // that a checkpoint that is replaced meanwhile is never mixed with the new one.
+  FolderPtr folder = nullptr;
 };
 
 // Looks at `path` and decides. Throws not_found if nothing is there or the step is not; failed_precondition for

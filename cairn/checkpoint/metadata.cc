@@ -165,7 +165,11 @@ CheckpointMetadata parse_checkpoint_metadata(std::string_view json) {
 }
 
 CheckpointMetadata read_checkpoint_metadata(const std::string& file) {
-  return in([&] { return file; }, [&] { return parse_checkpoint_metadata(as_text(read_file(file, kMaxFile))); });
+  return in([&] { return file; }, [&] { return parse_checkpoint_metadata(as_text(read_text_file(file, kMaxFile))); });
+}
+
+CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const std::string& file) {
+  return in([&] { return file; }, [&] { return parse_checkpoint_metadata(as_text(folder.read_text(file, kMaxFile))); });
 }
 
 Json parse_root_metadata(std::string_view json) {

@@ -9,6 +9,7 @@
 //   _strings.json               {"<parameter name>": "<text>"}, stored at the JSON pointer "/" + name: a '/' in the name nests
 #pragma once
 
+#include <cairn/base/folder_handle.h>
 #include <cairn/base/json.h>
 #include <cairn/types.h>
 
@@ -33,6 +34,7 @@ struct CheckpointMetadata {
 };
 CheckpointMetadata parse_checkpoint_metadata(std::string_view json);
 CheckpointMetadata read_checkpoint_metadata(const std::string& file);  // not_found if it is not there
+CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const std::string& file);
 
 // The custom_metadata of a root, null if there is none. Also for the legacy spelling, where the whole object is it.
 Json parse_root_metadata(std::string_view json);

@@ -97,6 +97,22 @@ void OrbaxCheckpoint::read_inside(const ReadRequest& request) const {
   copy_elements(subview(array.view(), request.box), request.out);
 }
 
+void OrbaxCheckpoint::check_not_replaced() const {
+  for (const auto& item : items_) item.item.folder->check_not_replaced();
+}
+
+// Runs f, which reads. What is missing, and what goes wrong, is not damage if an item has been
+// replaced meanwhile.
+template <class F>
+auto OrbaxCheckpoint::guarded(F f) const {
+  try {
+    return f();
+  } catch (const Error&) {
+    for (const auto& item : items_) checkpoint::check_not_replaced(item);
+    throw;
+  }
+}
+
 void OrbaxCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
   std::vector<zarr::BoxRead> reads;
   reads.reserve(requests.size());
@@ -112,7 +128,8 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests, const Progress
       reads.push_back({&*stored_[request.tensor], &request.box, &request.out, t.item ? labels.emplace_back(label(request.tensor)) : t.name,
                        missing_[request.tensor]});
   }
-  handlers::read_arrays(reads, limits(), progress);
+  guarded([&] { handlers::read_arrays(reads, limits(), progress); });
+  check_not_replaced();
 }
 
 std::string OrbaxCheckpoint::read_string(std::size_t index) const {
@@ -126,7 +143,9 @@ std::optional<Array> OrbaxCheckpoint::try_view(std::size_t index) const {
   const TensorInfo& t = tensor(index);
   if (!t.error.empty()) throw Error(Code::kDataLoss, label(index) + ": " + t.error);
   if (!stored_[index]) return std::nullopt;
-  return in([&] { return label(index); }, [&] { return stored_[index]->try_view(); });
+  auto view = guarded([&] { return in([&] { return label(index); }, [&] { return stored_[index]->try_view(); }); });
+  check_not_replaced();
+  return view;
 }
 
 std::string OrbaxCheckpoint::random_key_impl(std::size_t index) const {

@@ -33,6 +33,10 @@ class OrbaxCheckpoint : public Checkpoint {
   [[nodiscard]] std::string label(std::size_t index) const;
   [[nodiscard]] handlers::WorkLimits limits() const;
   void read_inside(const ReadRequest& request) const;
+  // Error(kUnavailable) if something was missing in an item that has been replaced.
+  void check_not_replaced() const;
+  template <class F>
+  auto guarded(F f) const;
 
   Layout layout_;
   std::vector<PytreeItem> items_;  // their tensors have moved to tensors_

@@ -1,5 +1,5 @@
 // pytree_item.cc -- opens one pytree: structure, arrays, strings and shardings, each from where this version keeps it.
-#include <cairn/base/file.h>
+#include <cairn/base/file_image.h>
 #include <cairn/base/json.h>
 #include <cairn/checkpoint/custom_metadata.h>
 #include <cairn/checkpoint/metadata.h>
@@ -32,19 +32,19 @@ void try_file(PytreeItem& out, const std::string& file, F f) {
   }
 }
 
-std::optional<Bytes> read_if_there(const std::string& path) {
-  if (!file_exists(path)) return std::nullopt;
-  return read_file(path, kMaxMetadataFile);
+std::optional<Bytes> read_if_there(const PytreeItem& item, const std::string& path) {
+  if (!item.item.folder->exists(path)) return std::nullopt;
+  return item.item.folder->read_text(path, kMaxMetadataFile);
 }
 
 // ---- which store the arrays are in ----
 
 void open_database(PytreeItem& out, const OpenOptions& options) {
-  if (!file_exists(join(out.item.path, kManifestFile))) {
+  if (!out.item.folder->exists(join(out.item.path, kManifestFile))) {
     if (options.allow_uncommitted && !out.process_folders.empty()) {
       out.storage = ArrayStorage::kUnmerged;
       std::vector<StorePtr> parts;
-      for (const auto& folder : out.process_folders) parts.push_back(open_ocdbt(open_file_store(join(out.item.path, folder))));
+      for (const auto& folder : out.process_folders) parts.push_back(open_ocdbt(prefix_store(out.files, folder + "/")));
       out.arrays = union_store(std::move(parts));
       return;
     }
@@ -117,7 +117,7 @@ std::string text_of(const MsgpackLeaf& leaf) {
 }
 
 // A leaf whose value stands in the aggregate file.
-void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf, const std::shared_ptr<const Bytes>& file) {
+void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf, const std::shared_ptr<const void>& file) {
   TensorInfo tensor = make_tensor(leaf.path, std::string(kind_name(leaf.kind)));
   LeafValue value;
   tensor.nbytes = leaf.nbytes();
@@ -147,11 +147,13 @@ bool is_stored_elsewhere(const MsgpackLeaf& leaf) {
 
 // Values in the aggregate file win over stored arrays; its placeholders only say that there is an array. Beside `_METADATA` a file
 // of placeholders says nothing.
-void add_aggregate_leaves(PytreeItem& out, const std::shared_ptr<const Bytes>& file) {
+void add_aggregate_leaves(PytreeItem& out, const File& file) {
+  const auto image = std::make_shared<FileImage>(file);
+  image->load_all();
   const bool recorded_tree = out.structure == Structure::kTreeMetadata;
   std::unordered_map<std::string, std::size_t> recorded;
   for (std::size_t i = 0; i < out.tensors.size(); ++i) recorded.emplace(out.tensors[i].name, i);
-  const std::vector<MsgpackLeaf> leaves = decode_msgpack(*file);
+  const std::vector<MsgpackLeaf> leaves = decode_msgpack(image->bytes(), {.load = {}, .stored = file.allocated()});
   out.has_aggregated_values = std::any_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
     return !is_stored_elsewhere(leaf) && !is_empty_node_type(kind_name(leaf.kind));
   });
@@ -166,7 +168,7 @@ void add_aggregate_leaves(PytreeItem& out, const std::shared_ptr<const Bytes>& f
       add_leaf(out, std::move(tensor));
       continue;
     }
-    add_inside_leaf(out, leaf, file);
+    add_inside_leaf(out, leaf, image);
     if (known == recorded.end()) continue;
     out.tensors.back().path = out.tensors[known->second].path;  // it knows lists from dicts
     std::swap(out.tensors[known->second], out.tensors.back());
@@ -228,7 +230,7 @@ void add_named_leaves(PytreeItem& out, const std::string& metadata_key) {
 void attach_shardings(PytreeItem& out, const NameTable& names) {
   const std::string file = join(out.item.path, kShardingFile);
   try_file(out, file, [&] {
-    const auto text = read_if_there(file);
+    const auto text = read_if_there(out, file);
     if (!text) return;
     out.has_shardings = true;
     for (auto& [name, sharding] : parse_shardings(as_text(*text)))
@@ -240,10 +242,10 @@ void attach_shardings(PytreeItem& out, const NameTable& names) {
 
 void attach_random_keys(PytreeItem& out) {
   const std::string folder = join(out.item.path, kArrayMetadataFolder);
-  out.array_metadata_files = list_directory(folder).files;
+  out.array_metadata_files = list_directory(out.item.folder, folder).files;
   for (const auto& name : out.array_metadata_files) {
     try {
-      const Bytes text = read_file(join(folder, name), kMaxMetadataFile);
+      const Bytes text = out.item.folder->read_text(join(folder, name), kMaxMetadataFile);
       // Parsing is worth its time only where something is to be found.
       if (as_text(text).find("random_key_impl") == std::string_view::npos) continue;
       for (auto& array : parse_array_metadatas(as_text(text)))
@@ -264,7 +266,7 @@ void attach_strings(PytreeItem& out) {
   std::unordered_map<std::string, std::string> strings;
   std::string error = "it is not in " + std::string(kStringsFile);
   try_file(out, file, [&] {
-    const auto text = read_if_there(file);
+    const auto text = read_if_there(out, file);
     if (text)
       strings = parse_strings(as_text(*text));
     else
@@ -335,12 +337,13 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
   PytreeItem out;
   out.item = item;
   out.version = options.version;
-  out.files = open_file_store(item.path);
-  const Listing listing = list_directory(item.path);
+  out.item.folder = item.folder != nullptr ? item.folder->open_below(item.path) : FolderHandle::open(item.path);
+  out.files = open_file_store(out.item.folder);
+  const Listing listing = list_directory(out.item.folder, item.path);
   const std::string metadata_file = join(item.path, kTreeMetadataFile);
   if (listing.has_file(kTreeMetadataFile) && kind != LayoutKind::kZarr) {
-    out.metadata =
-        in([&] { return metadata_file; }, [&] { return parse_tree_metadata(as_text(read_file(metadata_file, kMaxMetadataFile))); });
+    out.metadata = in([&] { return metadata_file; },
+                      [&] { return parse_tree_metadata(as_text(out.item.folder->read_text(metadata_file, kMaxMetadataFile))); });
     out.structure = Structure::kTreeMetadata;
     out.zarr_format = out.metadata.use_zarr3 ? 3 : 2;
     if (out.metadata.store_array_data_equal_to_fill_value) out.missing = zarr::MissingChunk::kError;
@@ -350,7 +353,7 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
   if (listing.has_file(aggregate_file) && kind != LayoutKind::kZarr) {
     const std::string file = join(item.path, aggregate_file);
     if (out.structure != Structure::kTreeMetadata) out.structure = Structure::kAggregate;
-    in([&] { return file; }, [&] { add_aggregate_leaves(out, std::make_shared<const Bytes>(read_file(file))); });
+    in([&] { return file; }, [&] { add_aggregate_leaves(out, out.item.folder->open_file(file)); });
   }
   out.has_arrays = wants_arrays(out);
   open_store(out, listing, options);
@@ -365,6 +368,21 @@ bool is_custom_kind(std::string_view kind) {
   return !is_empty_node_type(kind);
 }
 
+void check_not_replaced(const PytreeItem& item) {
+  item.item.folder->note_missing();
+  item.item.folder->check_not_replaced();
+}
+
+namespace {
+
+// At the end of opening: files that this layout does not have were looked for.
+void finish_opening(const PytreeItem& item) {
+  check_not_replaced(item);
+  item.item.folder->forget_missing();
+}
+
+}  // namespace
+
 Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
   Array array = Array::allocate(leaf.dtype, leaf.element_size, leaf.shape);
   std::byte* to = array.mutable_view().data;
@@ -378,6 +396,7 @@ Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
 PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file, const OpenOptions& options) {
   PytreeItem out = open_structure(item, LayoutKind::kDirect, aggregate_file, options);
   attach_files(out, NameTable(out.tensors));
+  finish_opening(out);
   return out;
 }
 
@@ -395,6 +414,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   attach_arrays(out, names, options);
   excuse_custom_leaves(out);
   attach_files(out, names);
+  finish_opening(out);
   return out;
 }
 

@@ -31,7 +31,7 @@ enum class ArrayStorage : std::uint8_t {
 
 // The C-order bytes of an array that stands in the aggregate file, in pieces one behind the other.
 struct InsideValue {
-  std::shared_ptr<const Bytes> file;
+  std::shared_ptr<const void> file;  // keeps the pieces
   std::vector<ByteView> pieces;
 };
 
@@ -88,6 +88,10 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
 // The same without a look at the arrays: their tensors have the dtype_name "?", `stored` and `keys` are empty. For those who know
 // which few they want. A tree that no file describes has no tensors. `aggregate_file`: what the msgpack file of older ones is called.
 PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file, const OpenOptions& options);
+
+// Error(kUnavailable) if the item's path has come to name another folder than the one that is held
+// open.
+void check_not_replaced(const PytreeItem& item);
 
 // The array of a leaf that stands in the aggregate file, in one piece.
 Array inside_array(const InsideValue& value, const TensorInfo& leaf);

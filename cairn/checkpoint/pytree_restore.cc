@@ -122,7 +122,8 @@ void add_shardings(PytreeItem& item) {
   std::map<std::string_view, TensorInfo*> by_name;
   for (TensorInfo& leaf : item.tensors) by_name.emplace(leaf.name, &leaf);
   const std::string file = join(item.item.path, kShardingFile);
-  for (auto& [name, sharding] : in([&] { return file; }, [&] { return parse_shardings(as_text(read_file(file, kMaxMetadataFile))); }))
+  for (auto& [name, sharding] :
+       in([&] { return file; }, [&] { return parse_shardings(as_text(item.item.folder->read_text(file, kMaxMetadataFile))); }))
     if (const auto it = by_name.find(name); it != by_name.end()) it->second->sharding = std::move(sharding);
 }
 
@@ -135,7 +136,7 @@ void describe_by(PytreeItem& item, const Tree& target) {
 // The same without a database: that of the parameters' folders, whose names are keys joined with '.'. Where there are texts, too,
 // nothing tells their places, and part of a tree is none.
 void describe_by_folders(PytreeItem& item) {
-  const Listing listing = list_directory(item.item.path);
+  const Listing listing = list_directory(item.item.folder, item.item.path);
   if (listing.has_file(kStringsFile)) return;
   for (const std::string& name : listing.folders) {
     if (name == kArrayMetadataFolder) continue;
@@ -175,7 +176,7 @@ PytreeItem open_item(const std::string& directory, const RestoreContext& context
   OpenOptions open;
   open.threads = context.options->threads;
   open.memory = context.memory;
-  return open_pytree_structure({"", directory, ItemKind::kPytree, ""}, context.options->aggregate_filename, open);
+  return open_pytree_structure({"", directory, ItemKind::kPytree, "", nullptr}, context.options->aggregate_filename, open);
 }
 
 std::shared_ptr<const StoredItem> stored_item(PytreeItem item, const RestoreContext& context) {

@@ -37,7 +37,9 @@ std::vector<TensorInfo> StoredItem::arrays_under(std::span<const std::string_vie
     wanted[i].name = names[i];
     wanted[i].dtype_name = handlers::kUnknownDtype;
   }
-  handlers::StoredArrays stored = handlers::open_arrays(item_.arrays, {item_.zarr_format, metadata_key}, wanted, executor_);
+  handlers::StoredArrays stored = in_folder(item_.item.folder.get(), [&] {
+    return handlers::open_arrays(item_.arrays, {item_.zarr_format, metadata_key}, wanted, executor_);
+  });
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!stored[i] || !wanted[i].error.empty()) refuse_array(item_, wanted[i], metadata_key);
@@ -72,7 +74,7 @@ void StoredItem::read(std::span<const Read> reads) const {
   std::vector<zarr::BoxRead> boxes;
   boxes.reserve(reads.size());
   for (const Read& read : reads) boxes.push_back({&opened(read.name), &read.box, &read.out, read.name, item_.missing});
-  handlers::read_arrays(boxes, {executor_, memory_, &streams_}, {});
+  in_folder(item_.item.folder.get(), [&] { handlers::read_arrays(boxes, {executor_, memory_, &streams_}, {}); });
 }
 
 std::string StoredItem::string(const std::string& name) const {
@@ -82,8 +84,9 @@ std::string StoredItem::string(const std::string& name) const {
     throw Error(Code::kDataLoss, name + ": " + item_.tensors[it->second].error);
   // A leaf that is not recorded as a text is one if it is asked for as one.
   const std::string file = join(item_.item.path, kStringsFile);
-  if (file_exists(file)) {
-    const auto strings = in([&] { return file; }, [&] { return parse_strings(as_text(read_file(file))); });
+  if (item_.item.folder->exists(file)) {
+    const auto strings =
+        in([&] { return file; }, [&] { return parse_strings(as_text(item_.item.folder->read_text(file, kMaxMetadataFile))); });
     if (const auto found = strings.find(name); found != strings.end()) return found->second;
   }
   throw Error(Code::kNotFound, name + ": no string of this name is stored");

@@ -18,6 +18,10 @@ class UnionStore : public KvStore {
     const KvStore* part = find(key);
     return part == nullptr ? std::nullopt : part->read(key, range);
   }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    const KvStore* part = find(key);
+    return part == nullptr ? std::nullopt : part->read_at_most(key, most);
+  }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     const KvStore* part = find(key);
     return part != nullptr && part->read_into(key, offset, out);

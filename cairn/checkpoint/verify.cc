@@ -14,7 +14,7 @@
 namespace cairn::checkpoint {
 namespace {
 
-std::string text_of_file(const std::string& path) { return std::string(as_text(read_file(path, kMaxMetadataFile))); }
+std::string text_of_file(const std::string& path) { return std::string(as_text(read_text_file(path, kMaxMetadataFile))); }
 
 std::string counted(std::size_t count, const std::string& what) { return std::to_string(count) + " " + what + (count == 1 ? "" : "s"); }
 
@@ -411,6 +411,8 @@ VerifyPart OrbaxCheckpoint::verify_part(WorkShare share, const ProgressFn& progr
   if (first_share) part.around.tensors += checks.size();
   part.arrays = handlers::verify_arrays(checks, share, limits(), progress);
   for (CheckedArray& array : part.arrays) array.tensor = tensors[array.tensor];
+  // What was missing, or of another time, is not damage then.
+  for (const auto& item : items_) checkpoint::check_not_replaced(item);
   return part;
 }
 

@@ -47,7 +47,7 @@ bool looks_like_npz(ByteView first) {
 
 bool is_index(const std::string& path) {
   const auto probe = try_call([&] {
-    const Json root = parse_json(as_text(read_file(path, kMaxIndex)));
+    const Json root = parse_json(as_text(read_text_file(path, kMaxIndex)));
     const Json* map = root.find("weight_map");
     return map != nullptr && map->as_object() != nullptr;
   });

@@ -1,8 +1,11 @@
 // msgpack_file.cc -- a flax or Orbax msgpack file as a checkpoint. Opening looks at names and lengths only; values are
 // read from their places in the file.
+#include <cairn/base/file_image.h>
 #include <cairn/formats.h>
 #include <cairn/formats/raw_checkpoint.h>
 #include <cairn/tree/msgpack.h>
+
+#include <algorithm>
 
 namespace cairn {
 namespace {
@@ -30,13 +33,15 @@ RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
 std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options) {
   std::vector<File> files;
   files.push_back(File::open(path));
-  const auto map = MappedFile::of(files.front());
+  FileImage image(files.front());
+  const ByteView bytes = image.bytes();
+  const MsgpackInput input{.load = [&](ByteView part) { image.load(part); }, .stored = files.front().allocated()};
   RawCheckpoint::Contents contents;
   in([&] { return path; },
      [&] {
-       const Tree parsed = parse_msgpack(map->bytes());
-       for (MsgpackLeaf& leaf : msgpack_leaves(parsed, map->bytes().size()))
-         contents.leaves.push_back(make_leaf(std::move(leaf), map->bytes()));
+       const Tree parsed = parse_msgpack(bytes, input);
+       for (MsgpackLeaf& leaf : msgpack_leaves(parsed, std::min<std::uint64_t>(bytes.size(), *input.stored)))
+         contents.leaves.push_back(make_leaf(std::move(leaf), bytes));
        std::int64_t next = 0;
        contents.structure = map_leaves(parsed, [&](const KeyPath&, const Tree&) { return Tree(next++); });
      });

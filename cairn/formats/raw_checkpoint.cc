@@ -12,6 +12,8 @@
 namespace cairn {
 namespace {
 
+constexpr std::uint64_t kMaxString = std::uint64_t{64} << 20U;  // bytes: it is read whole, and copied
+
 // An array that is stored with its first dimension changing fastest is, with all dimensions reversed, one in C order.
 class Transposed {
  public:
@@ -136,6 +138,9 @@ void RawCheckpoint::finish_read(const ReadRequest& request, const RawSums* sums)
 std::string RawCheckpoint::read_string(std::size_t index) const {
   const TensorInfo& info = tensor(index);
   if (!info.is_string()) throw Error(Code::kInvalidArgument, fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
+  if (info.nbytes > kMaxString)
+    throw Error(Code::kUnimplemented,
+                fmt::format("{}: a string of {} bytes; strings of up to {} can be read", info.name, info.nbytes, kMaxString));
   std::string text(info.nbytes, '\0');
   in([&] { return info.name; },
      [&] {

@@ -194,11 +194,6 @@ class Check {
 
 }  // namespace
 
-std::uint32_t checksum_of(Executor& executor, const RawArray& array, ByteView bytes) {
-  return combined(executor, *array.checksum->kind, bytes.size(),
-                  [&](std::uint64_t offset, std::uint64_t length) { return array.checksum->kind->of(bytes.subspan(offset, length)); });
-}
-
 std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files, const RawArray& array) {
   return combined(executor, *array.checksum->kind, bytes_in_runs(array), [&](std::uint64_t offset, std::uint64_t length) {
     const auto bytes = std::make_unique_for_overwrite<std::byte[]>(length);

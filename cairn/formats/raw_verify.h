@@ -9,8 +9,7 @@
 
 namespace cairn {
 
-// The checksum of an array that has one: of its bytes in memory, and of its runs as they are in its files; by several threads.
-std::uint32_t checksum_of(Executor& executor, const RawArray& array, ByteView bytes);
+// The checksum of an array that has one: of its runs as they are in its files; by several threads.
 std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files, const RawArray& array);
 
 // Throws data_loss unless `of_array` is what the array's checksum makes it.

@@ -154,7 +154,7 @@ void check_and_note(const std::string& path, const Index& index, const std::vect
 }
 
 Index read_index(const std::string& path) {
-  return in([&] { return path; }, [&] { return parse_index(as_text(read_file(path, kMaxIndex))); });
+  return in([&] { return path; }, [&] { return parse_index(as_text(read_text_file(path, kMaxIndex))); });
 }
 
 // A file that the index names has to be there: without it the set is damaged.
@@ -195,8 +195,7 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
 
 std::vector<std::string> safetensors_index_files(const std::string& index) {
   std::vector<std::string> names;
-  for (const auto& [name, tensors] : in([&] { return index; }, [&] { return parse_index(as_text(read_file(index, kMaxIndex))); }).files)
-    names.push_back(name);
+  for (const auto& [name, tensors] : read_index(index).files) names.push_back(name);
   return names;
 }
 

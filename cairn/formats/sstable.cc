@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::uint64_t kFooter = 48;
 constexpr std::uint64_t kTrailer = 5;  // of a block: its type and checksum
+// TensorFlow's blocks end at a quarter of a megabyte; only an entry that is larger makes a larger
+// one.
+constexpr std::uint64_t kMaxBlock = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kMagic = 0xdb4775248b80fb57U;
 constexpr std::uint8_t kRaw = 0;
 constexpr std::uint8_t kSnappy = 1;
@@ -46,6 +49,8 @@ Handle take_handle(ByteReader& in, std::uint64_t end) {
 }
 
 Bytes read_block(const Handle& handle, const SstableReadFn& read) {
+  if (handle.size > kMaxBlock)
+    damaged("it is said to have " + std::to_string(handle.size) + " bytes, at most " + std::to_string(kMaxBlock) + " are expected");
   Bytes block(handle.size + kTrailer);
   read(handle.offset, block);
   ByteReader trailer(ByteView(block).subspan(handle.size));
@@ -54,7 +59,7 @@ Bytes read_block(const Handle& handle, const SstableReadFn& read) {
   const std::uint32_t computed = crc32c_masked(crc32c(ByteView(block).first(handle.size + 1)));
   if (stored != computed) damaged("its checksum is " + std::to_string(computed) + ", " + std::to_string(stored) + " is stored");
   block.resize(handle.size);
-  if (type == kSnappy) return decompress_snappy(block, std::numeric_limits<std::uint32_t>::max());
+  if (type == kSnappy) return decompress_snappy(block, kMaxBlock);
   if (type != kRaw) damaged("it is of type " + std::to_string(type) + "; expected 0 (raw) or 1 (snappy)");
   return block;
 }

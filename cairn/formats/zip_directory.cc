@@ -141,6 +141,49 @@ ZipMember read_central_header(ByteReader& in) {
   return member;
 }
 
+// The headers of a directory one by one, of which only a part is in memory: its size is what the
+// archive says.
+class DirectoryWindow {
+ public:
+  DirectoryWindow(const Directory& directory, const ReadAtFn& read) : directory_(directory), read_(read) {}
+
+  ZipMember next() {
+    if (bytes_.size() - used_ < kMostHeader) fill();
+    ByteReader in(bytes_);
+    in.take(used_);
+    ZipMember member = read_central_header(in);
+    used_ = in.offset();
+    return member;
+  }
+  void finish() {
+    fill();
+    ByteReader in(bytes_);
+    in.take(used_);
+    in.finish();
+  }
+
+ private:
+  static constexpr std::uint64_t kMostHeader = kCentralHeader + 3 * std::uint64_t{65535};  // with a name, extra fields and a comment
+  static constexpr std::uint64_t kPart = std::uint64_t{1} << 20U;
+
+  void fill() {
+    const std::uint64_t left = directory_.size - start_ - bytes_.size();
+    if (left == 0) return;
+    start_ += used_;
+    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(used_));
+    used_ = 0;
+    const std::size_t old = bytes_.size();
+    bytes_.resize(old + std::min(kPart, left));
+    read_(directory_.start + start_ + old, MutableByteView(bytes_).subspan(old));
+  }
+
+  const Directory& directory_;
+  const ReadAtFn& read_;
+  Bytes bytes_;              // of the directory from start_ on
+  std::uint64_t start_ = 0;  // in the directory
+  std::size_t used_ = 0;     // of bytes_
+};
+
 void check_sizes(const ZipMember& member) {
   if (member.method == ZipMember::kStored && member.stored != member.size)
     damaged(fmt::format("{}: {} bytes are stored for a content of {}", member.name, member.stored, member.size));
@@ -164,16 +207,14 @@ const char* flaw_of_zip_name(std::string_view name) {
 
 std::vector<ZipMember> read_zip_directory(std::uint64_t archive_size, const ReadAtFn& read) {
   const Directory directory = find_directory(archive_size, read);
-  const Bytes bytes = read_bytes(read, directory.start, directory.size);
-  ByteReader in(bytes);
+  DirectoryWindow window(directory, read);
   std::vector<ZipMember> members;
-  members.reserve(directory.count);
   for (std::uint64_t i = 0; i < directory.count; ++i) {
-    members.push_back(cairn::in([&] { return fmt::format("zip directory: member {}", i); }, [&] { return read_central_header(in); }));
+    members.push_back(cairn::in([&] { return fmt::format("zip directory: member {}", i); }, [&] { return window.next(); }));
     members.back().directory = directory.start;
     check_sizes(members.back());
   }
-  cairn::in([] { return "zip directory"; }, [&] { in.finish(); });
+  cairn::in([] { return "zip directory"; }, [&] { window.finish(); });
   std::vector<std::string_view> names;
   names.reserve(members.size());
   for (const ZipMember& member : members) names.emplace_back(member.name);

@@ -1,6 +1,6 @@
 // array_reader.cc -- opens, describes, reads and checks the stored arrays of a pytree.
 #include <cairn/base/box.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json_scan.h>
 #include <cairn/base/progress_pump.h>
 #include <cairn/base/work_line.h>
 #include <cairn/handlers/array_reader.h>
@@ -18,7 +18,7 @@ constexpr std::size_t kOpenedTogether = 128;  // arrays; in a database each is o
 
 zarr::ZarrArray open_with_key(const StorePtr& store, const std::string& name, const std::string& metadata_key, zarr::MetadataCache& cache) {
   const std::string key = zarr::ZarrArray::key_prefix(name) + metadata_key;
-  const auto text = store->read(key, {});
+  const auto text = store->read_at_most(key, zarr::kMaxMetadataBytes);
   if (!text) throw Error(Code::kNotFound, "no Zarr array at " + store->describe(key));
   return {store, name, in([&] { return store->describe(key); }, [&] { return cache.parse(2, as_text(*text)); })};
 }
@@ -82,12 +82,24 @@ bool is_chunk_of(const zarr::ZarrArray& array, std::string_view key) {
 }
 
 bool is_group(const StorePtr& store, const std::string& key) {
-  const auto text = store->read(key, {});
-  if (!text) return false;
-  const auto json = try_call([&] { return parse_json(as_text(*text)); });
-  if (!json) return false;
-  const Json* type = json.value().find("node_type");
-  return type != nullptr && type->as_string() != nullptr && *type->as_string() == "group";
+  // That of a group may hold the metadata of every array below it.
+  constexpr std::uint64_t kMaxGroup = std::uint64_t{64} << 20U;
+  const auto is = try_call([&] {
+    const auto text = store->read_at_most(key, kMaxGroup);
+    if (!text) return false;
+    JsonScanner scan(as_text(*text));
+    std::string_view member;
+    bool group = false;
+    scan.begin_object();
+    while (scan.next_member(member)) {
+      if (member == "node_type")
+        group = scan.skip() == "\"group\"";
+      else
+        scan.skip();
+    }
+    return group;
+  });
+  return is && is.value();
 }
 
 std::uint64_t view_bytes(const MutableArrayView& view) { return static_cast<std::uint64_t>(element_count(view.shape)) * view.element_size; }

@@ -66,11 +66,11 @@ ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions opt
          }
          described_.push_back(&found->second);
          opened_.emplace_back(nullptr, array.name, found->second.metadata);
-         add_portions(i, line);
+         add_areas(i, line);
        });
   }
-  std::stable_sort(portions_.begin(), portions_.end(),
-                   [&](const Portion& a, const Portion& b) { return arrays_[a.array].priority < arrays_[b.array].priority; });
+  std::stable_sort(areas_.begin(), areas_.end(),
+                   [&](const Area& a, const Area& b) { return arrays_[a.array].priority < arrays_[b.array].priority; });
 }
 
 ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
@@ -133,26 +133,19 @@ std::string ArrayWriter::metadata_key(std::size_t array) const {
   return key.empty() ? zarr::ZarrArray::metadata_key(name, options_.zarr_format) : zarr::ZarrArray::key_prefix(name) + key;
 }
 
-void ArrayWriter::add_portions(std::size_t number, WorkLine& line) {
+void ArrayWriter::add_areas(std::size_t number, WorkLine& line) {
   const ArrayToWrite& array = arrays_[number];
   if (array.parts != nullptr) {
     for (const ArrayPart& part : *array.parts) {
       progress_.total += bytes_of(part.box.shape, array.dtype);
-      if (part.from.data != nullptr)
-        portions_.push_back({number, part.box, 0, &part.from});
-      else
-        add_slabs(number, part.box);
+      areas_.push_back({number, part.box, part.from.data != nullptr ? &part.from : nullptr});
     }
     return;
   }
   if (options_.share.count > 1) return add_dealt(number, line);
   progress_.total += bytes_of(array.shape, array.dtype);
   Box whole = Box::whole(array.shape);
-  if (whole.empty()) return;
-  if (array.data != nullptr)
-    portions_.push_back({number, std::move(whole), 0});
-  else
-    add_slabs(number, whole);
+  if (!whole.empty()) areas_.push_back({number, std::move(whole)});
 }
 
 // The chunks that are this process's, in as few boxes as they make.
@@ -167,27 +160,7 @@ void ArrayWriter::add_dealt(std::size_t number, WorkLine& line) {
       box.shape[d] = std::min(box.shape[d] * chunk[d], array.shape[d] - box.origin[d]);
     }
     progress_.total += bytes_of(box.shape, array.dtype);
-    add_slabs(number, box);
-  }
-}
-
-// A box that is fetched: at once if that fits into the memory.
-void ArrayWriter::add_slabs(std::size_t number, const Box& box) {
-  const DType dtype = arrays_[number].source_dtype;
-  const std::uint64_t limit = options_.memory / kShares;
-  const std::uint64_t nbytes = bytes_of(box.shape, dtype);
-  if (nbytes <= limit) {
-    portions_.push_back({number, box, nbytes});
-    return;
-  }
-  // Chunks are counted from the box's own corner, which is that of a chunk.
-  const Box local = Box::whole(box.shape);
-  const Shape slab_of = slab_shape(box.shape, chunk_shape(number), dtype, limit);
-  for (zarr::ChunkCursor at(local, slab_of); !at.done(); at.next()) {
-    Box slab = at.part().in_box;
-    for (std::size_t d = 0; d < slab.rank(); ++d) slab.origin[d] += box.origin[d];
-    const std::uint64_t size = bytes_of(slab.shape, dtype);
-    portions_.push_back({number, std::move(slab), size});
+    areas_.push_back({number, std::move(box)});
   }
 }
 
@@ -208,19 +181,82 @@ void ArrayWriter::write(ValueSink& sink, const FetchBoxesFn& fetch) {
   write_values(sink, fetch);
 }
 
+// The portions of all areas, one after the other.
+class ArrayWriter::Portions {
+ public:
+  explicit Portions(const ArrayWriter& writer) : writer_(writer) { load(); }
+
+  // nullptr: there are no more.
+  [[nodiscard]] const Portion* current() const { return current_ ? &*current_ : nullptr; }
+  Portion take() {
+    Portion taken = *std::move(current_);
+    load();
+    return taken;
+  }
+
+ private:
+  // Makes the next portion the current one.
+  void load() {
+    current_.reset();
+    if (slab_ && slab_->done()) {
+      slab_.reset();
+      ++area_;
+    }
+    if (area_ == writer_.areas_.size()) return;
+    const Area& area = writer_.areas_[area_];
+    const ArrayToWrite& array = writer_.arrays_[area.array];
+    const bool in_memory = area.from != nullptr || (array.parts == nullptr && array.data != nullptr);
+    if (in_memory || area.box.empty()) {
+      current_ = {area.array, area.box, 0, area.from};
+      ++area_;
+      return;
+    }
+    if (!slab_) begin(area);
+    Box slab = slab_->part().in_box;
+    for (std::size_t d = 0; d < slab.rank(); ++d) slab.origin[d] += area.box.origin[d];
+    const std::uint64_t size = bytes_of(slab.shape, array.source_dtype);
+    current_ = {area.array, std::move(slab), size};
+    slab_->next();
+  }
+
+  // A box that is fetched: at once if that fits into the memory, and if its chunks are not too many
+  // to be planned together.
+  void begin(const Area& area) {
+    constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20U;
+    const DType dtype = writer_.arrays_[area.array].source_dtype;
+    const Shape& chunk = writer_.chunk_shape(area.array);
+    std::uint64_t limit = writer_.options_.memory / kShares;
+    if (const std::uint64_t chunk_bytes = bytes_of(chunk, dtype); chunk_bytes < limit / kMostChunks) limit = chunk_bytes * kMostChunks;
+    // Chunks are counted from the box's own corner, which is that of a chunk.
+    local_ = Box::whole(area.box.shape);
+    slab_shape_ = bytes_of(area.box.shape, dtype) <= limit ? area.box.shape : slab_shape(area.box.shape, chunk, dtype, limit);
+    slab_.emplace(local_, slab_shape_);
+  }
+
+  const ArrayWriter& writer_;
+  std::size_t area_ = 0;
+  Box local_;         // of the area, from its own corner
+  Shape slab_shape_;  // that it is cut into
+  std::optional<zarr::ChunkCursor> slab_;
+  std::optional<Portion> current_;
+};
+
 void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
   {
     const ProgressPump pump(progress_, options_.progress);
-    for (std::size_t first = 0; first < portions_.size();) {
-      std::size_t last = first;
-      std::uint64_t fetched = 0;
+    Portions portions(*this);
+    while (portions.current() != nullptr) {
+      std::vector<Portion> batch{portions.take()};
+      std::uint64_t fetched = batch.front().fetched;
       const auto goes_along = [&](const Portion& portion) {
-        return arrays_[portion.array].priority == arrays_[portions_[first].array].priority &&
+        return arrays_[portion.array].priority == arrays_[batch.front().array].priority &&
                fetched + portion.fetched <= options_.memory / kShares;
       };
-      while (last < portions_.size() && (last == first || goes_along(portions_[last]))) fetched += portions_[last++].fetched;
-      write_batch(std::span(portions_).subspan(first, last - first), sink, fetch);
-      first = last;
+      while (portions.current() != nullptr && goes_along(*portions.current())) {
+        fetched += portions.current()->fetched;
+        batch.push_back(portions.take());
+      }
+      write_batch(batch, sink, fetch);
     }
   }
   if (options_.progress) options_.progress(progress_.total, progress_.total);

@@ -71,7 +71,7 @@ class ArrayWriter {
   void write(ValueSink& sink, const FetchBoxesFn& fetch);
   void write_metadata(ValueSink& sink) const;
   void write_values(ValueSink& sink, const FetchBoxesFn& fetch);
-  [[nodiscard]] bool has_values() const { return !portions_.empty(); }
+  [[nodiscard]] bool has_values() const { return !areas_.empty(); }
 
  private:
   // Part of an array that is written in one go.
@@ -81,6 +81,15 @@ class ArrayWriter {
     std::uint64_t fetched = 0;        // bytes to be fetched for it
     const ArrayView* from = nullptr;  // where its elements are, if they are those of a part
   };
+  // A box of an array that is written here, in one portion or several. How it is cut follows from
+  // its shape: a hostile shape may make more portions than there is memory for, so they are not
+  // listed.
+  struct Area {
+    std::size_t array = 0;
+    Box box;
+    const ArrayView* from = nullptr;  // as Portion::from
+  };
+  class Portions;
   // What the metadata of an array follows from, beside the options: layers are many arrays of few kinds.
   struct Kind {
     DType dtype;
@@ -102,9 +111,8 @@ class ArrayWriter {
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;
   [[nodiscard]] std::string metadata_key(std::size_t array) const;
   [[nodiscard]] std::uint64_t weight_of(const ArrayToWrite& array) const;
-  void add_portions(std::size_t number, WorkLine& line);
+  void add_areas(std::size_t number, WorkLine& line);
   void add_dealt(std::size_t number, WorkLine& line);
-  void add_slabs(std::size_t number, const Box& box);
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
   void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);
 
@@ -113,7 +121,7 @@ class ArrayWriter {
   std::map<Kind, Described> kinds_;
   std::vector<zarr::ZarrArray> opened_;      // beside arrays_
   std::vector<const Described*> described_;  // beside arrays_
-  std::vector<Portion> portions_;
+  std::vector<Area> areas_;                  // by priority
   Progress progress_;
 };
 

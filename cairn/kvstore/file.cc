@@ -1,6 +1,8 @@
 // file.cc -- a folder of the local file system as a store.
 #include <cairn/base/direct_file.h>
 #include <cairn/base/file.h>
+#include <cairn/base/folder_handle.h>
+#include <cairn/base/system_call.h>
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/file_lock.h>
 #include <cairn/kvstore/range.h>
@@ -39,14 +41,31 @@ const char* flaw_of(std::string_view path) {
   return nullptr;
 }
 
+// The folder of a store: what its path names at the time of each call, or the folder that is held
+// open.
+struct Root {
+  std::string path;
+  FolderPtr held = nullptr;
+
+  // What the *at calls take for a full path.
+  [[nodiscard]] int folder() const { return held ? held->descriptor() : AT_FDCWD; }
+  [[nodiscard]] std::string name(const std::string& full) const { return held ? held->relative(full) : full; }
+  void note_missing() const {
+    if (held) held->note_missing();
+  }
+};
+
 // The files opened last, so that thousands of small reads from one data file open it once.
 class OpenFiles {
  public:
   // nullptr: no such file.
-  std::shared_ptr<const File> get(const std::string& path) {
+  std::shared_ptr<const File> get(const Root& root, const std::string& path) {
     if (auto file = find(path)) return file;
-    std::optional<File> opened = File::try_open(path);
-    if (!opened) return nullptr;
+    std::optional<File> opened = File::try_open_at(root.folder(), root.name(path), path);
+    if (!opened) {
+      root.note_missing();
+      return nullptr;
+    }
     auto file = std::make_shared<const File>(*std::move(opened));
     const std::scoped_lock lock(mutex_);
     drop(path);
@@ -88,74 +107,116 @@ class OpenFiles {
   std::unordered_map<std::string, Files::iterator> index_;
 };
 
-// Walks the folders in which keys with a prefix can be: it starts in the deepest one that the prefix names.
+// Walks the folders in which keys with a prefix can be: it starts in the deepest one that the
+// prefix names. Symbolic links to folders are followed, as TensorStore does, but not without end:
+// folders that link to each other have very many paths.
 class Lister {
  public:
-  Lister(std::string root, std::string_view prefix) : root_(std::move(root)), prefix_(prefix) {}
+  Lister(const Root& root, std::string_view prefix) : root_(root), prefix_(prefix) {}
 
   std::vector<ListEntry> run() {
     const auto slash = prefix_.rfind('/');
     const std::string_view folder = slash == std::string_view::npos ? std::string_view() : prefix_.substr(0, slash);
     // No key has a name that is no name, so nothing can begin with such a prefix.
     const bool possible = slash == std::string_view::npos ? prefix_.find('\0') == std::string_view::npos : !flaw_of(folder);
-    if (possible) walk(std::string(folder));
+    if (possible) walk(std::string(folder), 0);
     std::sort(entries_.begin(), entries_.end(), [](const ListEntry& a, const ListEntry& b) { return a.key < b.key; });
     return std::move(entries_);
   }
 
  private:
+  static constexpr std::size_t kMostLinked = 100'000;  // folders behind one symbolic link
+  static constexpr std::size_t kMostNested = 4096;     // folders behind two or more
+
   struct CloseDir {
     void operator()(DIR* dir) const { closedir(dir); }
   };
-  struct Identity {
-    dev_t device;
-    ino_t inode;
-    bool operator==(const Identity&) const = default;
-  };
 
-  void walk(const std::string& folder) {
-    const std::string path = folder.empty() ? root_ : root_ + "/" + folder;
-    const std::unique_ptr<DIR, CloseDir> dir(opendir(path.c_str()));
-    if (!dir) {
+  // `links`: how many symbolic links lead here.
+  void walk(const std::string& folder, std::size_t links) {
+    const std::string path = folder.empty() ? root_.path : root_.path + "/" + folder;
+    const int fd = uninterrupted([&] { return openat(root_.folder(), root_.name(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    if (fd < 0) {
       if (is_absence(errno)) return;
       fail(path, "list the folder", errno);
     }
+    const std::unique_ptr<DIR, CloseDir> dir(fdopendir(fd));
+    if (!dir) {
+      const int error = errno;
+      close(fd);
+      fail(path, "list the folder", error);
+    }
     struct stat status {};
-    if (fstat(dirfd(dir.get()), &status) != 0) fail(path, "look at the folder", errno);
+    if (fstat(fd, &status) != 0) fail(path, "look at the folder", errno);
     // A symbolic link may lead back to a folder we are in: what is below it is listed already.
-    const Identity self{status.st_dev, status.st_ino};
-    if (std::find(above_.begin(), above_.end(), self) != above_.end()) return;
+    const FileIdentity self{.device = status.st_dev, .inode = status.st_ino};
+    if (links > 0 && leads_back(self, links)) return;
     above_.push_back(self);
     while (true) {
       errno = 0;
       const dirent* entry = readdir(dir.get());
       if (!entry && errno != 0) fail(path, "list the folder", errno);
       if (!entry) break;
-      visit(dirfd(dir.get()), folder, entry->d_name);
+      visit(fd, folder, *entry, links);
     }
     above_.pop_back();
   }
 
-  void visit(int dir, const std::string& folder, const char* name) {
-    const std::string_view text(name);
+  // Of a folder behind a symbolic link: whether it is one that we are in. Throws if there is no end
+  // to such folders.
+  bool leads_back(const FileIdentity& self, std::size_t links) {
+    if (outside_.empty()) outside_ = folders_above(root_);
+    if (std::find(above_.begin(), above_.end(), self) != above_.end()) return true;
+    if (std::find(outside_.begin(), outside_.end(), self) != outside_.end()) return true;
+    if (++linked_ > kMostLinked || (links > 1 && ++nested_ > kMostNested))
+      throw Error(Code::kFailedPrecondition, root_.path + ": more folders lie behind symbolic links than any checkpoint has (" +
+                                                 std::to_string(linked_) + " were listed); remove the links, or name the folder itself");
+    return false;
+  }
+
+  // The store's folder and those above it, up to the root of the file system.
+  static std::vector<FileIdentity> folders_above(const Root& root) {
+    std::vector<FileIdentity> above;
+    std::string path = root.held ? "." : root.path;
+    struct stat status {};
+    while (fstatat(root.folder(), path.c_str(), &status, 0) == 0) {
+      const FileIdentity self{.device = status.st_dev, .inode = status.st_ino};
+      if (!above.empty() && above.back() == self) break;  // ".." of the root is the root
+      above.push_back(self);
+      path += "/..";
+    }
+    return above;
+  }
+
+  void visit(int dir, const std::string& folder, const dirent& entry, std::size_t links) {
+    const std::string_view text(entry.d_name);
     // A file being written is no value yet.
     if (text == "." || text == ".." || is_temporary_name(text)) return;
-    std::string key = folder.empty() ? std::string(text) : folder + "/" + name;
+    std::string key = folder.empty() ? std::string(text) : folder + "/" + entry.d_name;
     if (!key.starts_with(prefix_)) return;
     struct stat status {};
-    if (fstatat(dir, name, &status, 0) != 0) {
+    if (fstatat(dir, entry.d_name, &status, 0) != 0) {
       if (is_absence(errno)) return;  // just deleted, or a link to nothing
-      fail(root_ + "/" + key, "look at it", errno);
+      fail(root_.path + "/" + key, "look at it", errno);
     }
     if (S_ISDIR(status.st_mode))
-      walk(key);
+      walk(key, links + (is_link(dir, entry) ? 1U : 0U));
     else if (S_ISREG(status.st_mode))
       entries_.push_back({std::move(key), static_cast<std::uint64_t>(status.st_size)});
   }
 
-  std::string root_;
+  static bool is_link(int dir, const dirent& entry) {
+    if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_LNK;
+    struct stat status {};
+    return fstatat(dir, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+  }
+
+  const Root& root_;
   std::string_view prefix_;
-  std::vector<Identity> above_;
+  std::vector<FileIdentity> above_;
+  std::vector<FileIdentity> outside_;  // filled at the first link
+  std::size_t linked_ = 0;
+  std::size_t nested_ = 0;
   std::vector<ListEntry> entries_;
 };
 
@@ -202,18 +263,27 @@ bool holds(const std::string& path, const std::optional<ByteView>& expected) {
 
 class FileStore : public KvStore {
  public:
-  FileStore(std::string root, Durability durability) : root_(std::move(root)), durability_(durability) {}
+  FileStore(Root root, Durability durability) : root_(std::move(root)), durability_(durability) {}
 
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
-    const auto file = open_files_.get(path_of(key));
+    const auto file = open_files_.get(root_, path_of(key));
     if (!file) return std::nullopt;
     const std::uint64_t size = file->size();
     Bytes bytes(in([&] { return file->path(); }, [&] { return length_in(range, size); }));
     file->read_into(range.offset, bytes);
     return bytes;
   }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    const auto file = open_files_.get(root_, path_of(key));
+    if (!file) return std::nullopt;
+    const std::uint64_t size = file->size();
+    in([&] { return file->path(); }, [&] { check_at_most(size, most); });
+    Bytes bytes(size);
+    file->read_into(0, bytes);
+    return bytes;
+  }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
-    const auto file = open_files_.get(path_of(key));
+    const auto file = open_files_.get(root_, path_of(key));
     if (!file) return false;
     // Reading nothing would not meet the end of the file.
     if (out.empty()) in([&] { return file->path(); }, [&] { return length_in({offset, 0}, file->size()); });
@@ -223,11 +293,10 @@ class FileStore : public KvStore {
   std::optional<SharedBytes> map(std::string_view key) const override {
     // Below this size, making and dropping a mapping costs more than the copy.
     constexpr std::uint64_t kWorthMapping = std::uint64_t{64} << 10U;
-    const std::string path = path_of(key);
-    const auto value_size = size(key);
-    if (!value_size) return std::nullopt;
-    if (*value_size >= kWorthMapping) {
-      auto mapped = MappedFile::open(path);
+    const auto file = open_files_.get(root_, path_of(key));
+    if (!file) return std::nullopt;
+    if (file->size() >= kWorthMapping) {
+      auto mapped = MappedFile::of(*file);
       const ByteView bytes = mapped->bytes();
       return SharedBytes{std::move(mapped), bytes};
     }
@@ -240,16 +309,17 @@ class FileStore : public KvStore {
   std::optional<std::uint64_t> size(std::string_view key) const override {
     const std::string path = path_of(key);
     struct stat status {};
-    if (stat(path.c_str(), &status) != 0) {
-      if (is_absence(errno)) return std::nullopt;
-      fail(path, "look at it", errno);
+    if (fstatat(root_.folder(), root_.name(path).c_str(), &status, 0) != 0) {
+      if (!is_absence(errno)) fail(path, "look at it", errno);
+      root_.note_missing();
+      return std::nullopt;
     }
     if (!S_ISREG(status.st_mode)) return std::nullopt;
     return static_cast<std::uint64_t>(status.st_size);
   }
   std::optional<Location> locate(std::string_view key) const override {
     const auto length = size(key);
-    return length ? std::optional<Location>({path_of(key), 0, *length}) : std::nullopt;
+    return length ? std::optional<Location>({path_of(key), 0, *length, root_.held}) : std::nullopt;
   }
   std::vector<ListEntry> list(std::string_view prefix) const override { return Lister(root_, prefix).run(); }
   void write(std::string_view key, ByteView value) override {
@@ -278,14 +348,14 @@ class FileStore : public KvStore {
     open_files_.forget(path);
     if (unlink(path.c_str()) != 0 && !is_absence(errno) && errno != EISDIR) fail(path, "delete the file", errno);
   }
-  std::string describe(std::string_view key) const override { return root_ + "/" + std::string(key); }
+  std::string describe(std::string_view key) const override { return root_.path + "/" + std::string(key); }
 
  private:
   [[nodiscard]] std::string path_of(std::string_view key) const {
     check_not_empty(key);
     if (const char* flaw = flaw_of(key))
       throw Error(Code::kInvalidArgument, "key \"" + std::string(key) + "\" " + flaw + ", so no file can have it");
-    return root_ + "/" + std::string(key);
+    return root_.path + "/" + std::string(key);
   }
   // The folders above it exist.
   [[nodiscard]] std::string path_to_write(std::string_view key) const {
@@ -294,7 +364,7 @@ class FileStore : public KvStore {
     return path;
   }
 
-  std::string root_;
+  Root root_;
   Durability durability_;
   mutable OpenFiles open_files_;
 };
@@ -305,7 +375,12 @@ StorePtr open_file_store(std::string path, Durability durability) {
   if (path.empty() || path.find('\0') != std::string::npos)
     throw Error(Code::kInvalidArgument, "a folder's path is empty or holds a NUL byte");
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return std::make_shared<FileStore>(std::move(path), durability);
+  return std::make_shared<FileStore>(Root{.path = std::move(path)}, durability);
+}
+
+StorePtr open_file_store(std::shared_ptr<const FolderHandle> folder) {
+  std::string path = folder->path();
+  return std::make_shared<FileStore>(Root{.path = std::move(path), .held = std::move(folder)}, Durability::kSynced);
 }
 
 }  // namespace cairn

@@ -15,6 +15,9 @@ class PrefixStore : public KvStore {
   PrefixStore(StorePtr base, std::string prefix) : base_(std::move(base)), prefix_(std::move(prefix)) {}
 
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return base_->read(full(key), range); }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    return base_->read_at_most(full(key), most);
+  }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return base_->read_into(full(key), offset, out);
   }

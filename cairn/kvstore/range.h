@@ -17,6 +17,12 @@ inline std::uint64_t length_in(const ByteRange& range, std::uint64_t size) {
   return length;
 }
 
+// What read_at_most refuses.
+inline void check_at_most(std::uint64_t size, std::uint64_t most) {
+  if (size > most)
+    throw Error(Code::kDataLoss, std::to_string(size) + " bytes are stored, at most " + std::to_string(most) + " are expected");
+}
+
 inline void check_not_empty(std::string_view key) {
   if (key.empty()) throw Error(Code::kInvalidArgument, "the key is empty");
 }

@@ -86,7 +86,7 @@ std::vector<std::pair<std::string, Manifest>> DatabaseCheck::manifests() {
   const std::string main_key(kManifestKey);
   std::optional<Manifest> main;
   guarded(main_key, 0, [&] {
-    if (auto bytes = base_.read(main_key, {})) {
+    if (auto bytes = read_manifest_bytes(base_, main_key)) {
       files_.insert(main_key);
       report_.bytes += bytes->size();
       main = decode_manifest(*std::move(bytes));

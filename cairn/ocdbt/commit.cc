@@ -204,7 +204,7 @@ std::optional<RootedVersion> DatabaseState::newest() const {
 
 DatabaseState read_state(const KvStore& base) {
   DatabaseState state;
-  state.manifest_bytes = base.read(kManifestKey, {});
+  state.manifest_bytes = read_manifest_bytes(base, kManifestKey);
   if (!state.manifest_bytes) return state;
   Manifest manifest = in([&] { return base.describe(kManifestKey); }, [&] { return decode_manifest(*state.manifest_bytes); });
   if (manifest.config.manifest_kind == ManifestKind::kSingle) {

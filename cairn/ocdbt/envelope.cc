@@ -36,6 +36,30 @@ std::optional<ObjectKind> sniff_object(ByteView encoded) {
   return std::nullopt;
 }
 
+void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
+  if (length > kMaxEncodedSize)
+    damaged(fmt::format("{} bytes are too many for an encoded object, at most {} are expected", length, kMaxEncodedSize));
+  if (length < kCheckedFirst) return;
+  Bytes block(kBlock);
+  std::uint32_t actual = 0;
+  for (std::uint64_t at = 0; at < length - 4; at += kBlock) {
+    const MutableByteView part = MutableByteView(block).first(std::min(kBlock, length - 4 - at));
+    read(at, part);
+    if (at == 0) {
+      ByteReader header(part);
+      header.take(4);
+      if (const auto said = header.u64(); said != length)
+        damaged(fmt::format("length in header ({}) does not match actual length ({})", said, length));
+    }
+    actual = crc32c_extend(actual, part);
+  }
+  const MutableByteView tail = MutableByteView(block).first(4);
+  read(length - 4, tail);
+  if (const auto stored = ByteReader(tail).u32(); stored != actual)
+    damaged(fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
+}
+
 Envelope open_envelope(ObjectKind kind, Bytes encoded) {
   if (encoded.size() < kMinEncodedSize)
     damaged(fmt::format("{} bytes are too few for a {}, the least is {}", encoded.size(), object_name(kind), kMinEncodedSize));

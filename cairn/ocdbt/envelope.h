@@ -11,6 +11,7 @@
 #include <cairn/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -28,7 +29,11 @@ inline constexpr std::size_t kMinEncodedSize = 16;
 // Decoded bodies are refused beyond this, and beyond kAlwaysAllowedBody if they are a thousand times their encoding: a few
 // kilobytes of a hostile frame must not fill the memory. TensorStore's own target for a node is 8 MB, Orbax's 100 MB.
 inline constexpr std::uint64_t kMaxBodySize = std::uint64_t{1} << 31U;
-inline constexpr std::uint64_t kAlwaysAllowedBody = std::uint64_t{1} << 27U;
+inline constexpr std::uint64_t kAlwaysAllowedBody = std::uint64_t{1} << 26U;
+// Encoded objects are refused beyond this. From kCheckedFirst on their header and checksum are
+// checked before memory is taken.
+inline constexpr std::uint64_t kMaxEncodedSize = std::uint64_t{1} << 28U;
+inline constexpr std::uint64_t kCheckedFirst = std::uint64_t{1} << 24U;
 
 // An opened object: bytes [begin, end) of `storage` are its decompressed body.
 struct Envelope {
@@ -42,6 +47,11 @@ struct Envelope {
 
 // The kind that the first bytes claim; nullopt for none of them.
 std::optional<ObjectKind> sniff_object(ByteView encoded);
+// Reads bytes of an encoded object from `offset` in it on.
+using ReadObjectFn = std::function<void(std::uint64_t offset, MutableByteView out)>;
+// To be called with the length of an object before it is read: data_loss for one that no writer
+// makes, and for a large one whose header or checksum is wrong. Reads nothing of a small one.
+void check_before_reading(std::uint64_t length, const ReadObjectFn& read);
 // Checks everything around the body and decompresses it. A raw body is not copied.
 Envelope open_envelope(ObjectKind kind, Bytes encoded);
 // nullopt: not compressed. Level 0 is zstd's default.

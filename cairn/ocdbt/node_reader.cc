@@ -1,4 +1,5 @@
 // node_reader.cc -- reading, checking and caching of B+tree nodes.
+#include <cairn/ocdbt/envelope.h>
 #include <cairn/ocdbt/node_reader.h>
 #include <fmt/format.h>
 
@@ -30,6 +31,9 @@ std::string describe_object(const KvStore& base, std::string_view what, const Ob
 
 Bytes read_object(const KvStore& base, const ObjectPlace& place) {
   try {
+    check_before_reading(place.length, [&](std::uint64_t at, MutableByteView out) {
+      if (!base.read_into(place.file.path, place.offset + at, out)) damaged("the data file is missing");
+    });
     auto bytes = base.read(place.file.path, {.offset = place.offset, .length = place.length});
     if (bytes) return *std::move(bytes);
   } catch (const Error& e) {

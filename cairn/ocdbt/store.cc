@@ -30,6 +30,7 @@ class OcdbtStore final : public KvStore {
   OcdbtStore(StorePtr base, std::optional<NodeExpectation> root) : base_(std::move(base)), reader_(base_), root_(std::move(root)) {}
 
   [[nodiscard]] std::optional<Bytes> read(std::string_view key, ByteRange range) const override;
+  [[nodiscard]] std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override;
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override;
   [[nodiscard]] std::optional<SharedBytes> map(std::string_view key) const override;
   [[nodiscard]] std::optional<std::uint64_t> size(std::string_view key) const override;
@@ -43,6 +44,7 @@ class OcdbtStore final : public KvStore {
   [[nodiscard]] std::optional<FoundValue> find(std::string_view key) const;
   [[nodiscard]] NodePtr root() const;
   [[nodiscard]] std::uint64_t checked_length(std::string_view key, const LeafValue& value, const ByteRange& range) const;
+  [[nodiscard]] std::optional<Bytes> read_found(std::string_view key, const FoundValue& found, const ByteRange& range) const;
   // Runs f(file, offset), which reads `length` bytes of an out-of-line value and returns whether the file was there.
   template <class F>
   void read_value(std::string_view key, const FoundValue& found, F f) const;
@@ -115,13 +117,24 @@ void OcdbtStore::read_value(std::string_view key, const FoundValue& found, F f) 
 std::optional<Bytes> OcdbtStore::read(std::string_view key, ByteRange range) const {
   const auto found = find(key);
   if (!found) return std::nullopt;
-  const std::uint64_t length = checked_length(key, found->value, range);
-  if (found->value.is_inline()) {
-    const ByteView bytes = found->inline_bytes().subspan(range.offset, length);
+  return read_found(key, *found, range);
+}
+
+std::optional<Bytes> OcdbtStore::read_at_most(std::string_view key, std::uint64_t most) const {
+  const auto found = find(key);
+  if (!found) return std::nullopt;
+  in([&] { return describe(key); }, [&] { check_at_most(found->value.length, most); });
+  return read_found(key, *found, {});
+}
+
+std::optional<Bytes> OcdbtStore::read_found(std::string_view key, const FoundValue& found, const ByteRange& range) const {
+  const std::uint64_t length = checked_length(key, found.value, range);
+  if (found.value.is_inline()) {
+    const ByteView bytes = found.inline_bytes().subspan(range.offset, length);
     return Bytes(bytes.begin(), bytes.end());
   }
   std::optional<Bytes> bytes;
-  read_value(key, *found, [&](const std::string& file, std::uint64_t begin) {
+  read_value(key, found, [&](const std::string& file, std::uint64_t begin) {
     bytes = base_->read(file, {.offset = begin + range.offset, .length = length});
     return bytes.has_value();
   });
@@ -196,7 +209,7 @@ std::optional<Location> OcdbtStore::locate(std::string_view key) const {
     if (const Location* whole = located_file(file)) {
       if (begin > whole->length || length > whole->length - begin)
         throw Error(Code::kOutOfRange, fmt::format("it has {} bytes", whole->length));
-      result = {.file = whole->file, .offset = whole->offset + begin, .length = length};
+      result = {.file = whole->file, .offset = whole->offset + begin, .length = length, .folder = whole->folder};
     }
     return true;  // a missing file will be noticed by whoever reads it
   });

@@ -1,4 +1,5 @@
 // versions.cc -- choosing the manifest and walking the version tree.
+#include <cairn/ocdbt/envelope.h>
 #include <cairn/ocdbt/versions.h>
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@ namespace {
 [[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
 
 std::optional<Manifest> read_manifest(const KvStore& base, std::string_view key) {
-  auto bytes = base.read(key, {});
+  auto bytes = read_manifest_bytes(base, key);
   if (!bytes) return std::nullopt;
   return in([&] { return base.describe(key); }, [&] { return decode_manifest(*std::move(bytes)); });
 }
@@ -84,6 +85,19 @@ void collect_below(const KvStore& base, const RefList& from, unsigned arity_log2
 }
 
 }  // namespace
+
+std::optional<Bytes> read_manifest_bytes(const KvStore& base, std::string_view key) {
+  const auto size = base.size(key);
+  if (!size) return std::nullopt;
+  in([&] { return base.describe(key); },
+     [&] {
+       check_before_reading(*size, [&](std::uint64_t at, MutableByteView out) {
+         if (!base.read_into(key, at, out)) throw Error(Code::kUnavailable, "vanished while it was read");
+       });
+     });
+  // A writer may have replaced it meanwhile: whatever is there now is read whole.
+  return base.read_at_most(key, kMaxEncodedSize);
+}
 
 std::vector<std::uint64_t> list_numbered_manifests(const KvStore& base) {
   std::vector<std::uint64_t> generations;

@@ -20,6 +20,9 @@ struct DatabaseInfo {
   // Generation, commit time, statistics (num_keys) of the newest version; nullptr for a database never written to.
   [[nodiscard]] const Version* newest() const { return manifest.versions.empty() ? nullptr : &manifest.versions.back(); }
 };
+// The bytes of a manifest, which are not larger than what its header says; nullopt if it is not
+// there.
+std::optional<Bytes> read_manifest_bytes(const KvStore& base, std::string_view key);
 // nullopt: there is no manifest.ocdbt. Throws data_loss for a damaged one.
 std::optional<DatabaseInfo> read_database_info(const KvStore& base);
 

@@ -84,13 +84,13 @@ bool Keys::create(const std::string& key, ByteView value) {
 void Keys::edit(const std::string& key, const std::function<std::string(const Bytes*)>& edit) {
   if (place_.database) {
     reopen();
-    const auto old = reader()->read(key, {});
+    const auto old = reader()->read_at_most(key, JsonLimits().max_bytes);
     const std::string value = edit(old ? &*old : nullptr);
     return commit([&](ocdbt::Writer::Stream& stream) { stream.write(prefix_ + key, as_bytes(value)); });
   }
   const StorePtr store = reader();
   for (;;) {
-    const auto old = store->read(key, {});
+    const auto old = store->read_at_most(key, JsonLimits().max_bytes);
     const std::string value = edit(old ? &*old : nullptr);
     if (store->replace_if(key, old ? std::optional<ByteView>(*old) : std::nullopt, as_bytes(value))) return;
   }

@@ -13,6 +13,7 @@ class RoutedStore : public KvStore {
   RoutedStore(StorePtr base, StorePtr manifest) : base_(std::move(base)), manifest_(std::move(manifest)) {}
 
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return of(key).read(key, range); }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override { return of(key).read_at_most(key, most); }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return of(key).read_into(key, offset, out);
   }

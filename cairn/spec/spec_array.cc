@@ -50,7 +50,7 @@ struct SpecArray::State {
 };
 
 std::optional<std::string> SpecArray::State::stored_metadata() const {
-  const auto value = keys->reader()->read(spec.array.metadata_key, {});
+  const auto value = keys->reader()->read_at_most(spec.array.metadata_key, zarr::kMaxMetadataBytes);
   return value ? std::optional<std::string>(as_text(*value)) : std::nullopt;
 }
 

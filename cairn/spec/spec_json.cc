@@ -107,7 +107,7 @@ std::string SpecJson::read() const {
   const State& state = *state_;
   const spec::Keys keys = state.keys();
   const StorePtr store = keys.reader();
-  const auto value = store->read(state.key, {});
+  const auto value = store->read_at_most(state.key, JsonLimits().max_bytes);
   if (!value) throw Error(Code::kNotFound, "there is no JSON value at " + store->describe(state.key));
   return in([&] { return store->describe(state.key); }, [&] { return to_text(find_part(parse_json(as_text(*value)), state.parts)); });
 }

@@ -137,6 +137,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target, const
       [&] {
         plan = plan_conversion(source, target, options);
         if (options.replace && is_single_file(plan.report.format, options)) check_replaceable(source, target);
+        if (!options.dry_run) check_capacity(source, target, plan, options.compression);
       },
       [&](Intent& intent) { add_intent(source, target, plan, options, intent); });
   if (options.dry_run) return std::move(plan.report);

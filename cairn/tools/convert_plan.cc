@@ -2,6 +2,7 @@
 #include <cairn/tools/convert_plan.h>
 
 #include <cairn/tensorflow.h>
+#include <cairn/tools/capacity.h>
 #include <cairn/tools/stream.h>
 #include <cairn/tools/tree_name.h>
 #include <cairn/tree/regex.h>
@@ -165,6 +166,12 @@ void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& pl
 
 }  // namespace
 
+void check_capacity(const Checkpoint& source, const std::string& target, const ConvertPlan& plan, const Compression& compression) {
+  const bool compressed = is_orbax_format(plan.report.format) && compression.method != Compression::kNone;
+  check_space(target, plan.report.bytes, compressed ? Packing::kCompressed : Packing::kRaw);
+  for (const std::size_t index : plan.indices) check_dense(source.tensors()[index]);
+}
+
 std::span<const std::string_view> convert_formats() { return kFormats; }
 
 bool is_orbax_format(std::string_view format) { return format.starts_with("orbax"); }
@@ -201,8 +208,9 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     plan.indices.push_back(index);
     plan.paths.push_back(name == stored ? t.path : renamed_path(t, name));
     plan.targets.push_back({std::move(name), dtype, t.shape, 0});
-    plan.report.bytes +=
-        t.is_array() && dtype != t.dtype ? static_cast<std::uint64_t>(element_count(t.shape)) * dtype_size(dtype) : t.nbytes;
+    const bool cast = t.is_array() && dtype != t.dtype;
+    plan.report.bytes = saturating_add(
+        plan.report.bytes, cast ? saturating_multiply(static_cast<std::uint64_t>(element_count(t.shape)), dtype_size(dtype)) : t.nbytes);
   }
   if (!unsupported.empty() && !options.skip_unsupported)
     throw Error(Code::kInvalidArgument, plan.report.format + " cannot hold " + std::to_string(unsupported.size()) +

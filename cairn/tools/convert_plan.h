@@ -32,4 +32,8 @@ bool is_orbax_format(std::string_view format);
 // not_found where include and exclude select nothing of a checkpoint that has leaves.
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target, const ConvertOptions& options);
 
+// Throws failed_precondition, with the sizes, for a plan that cannot be carried out: the target's
+// file system has no room for it, or its arrays are too large to be read.
+void check_capacity(const Checkpoint& source, const std::string& target, const ConvertPlan& plan, const Compression& compression);
+
 }  // namespace cairn

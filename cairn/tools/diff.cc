@@ -5,6 +5,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/base/work_line.h>
 #include <cairn/tools/agree.h>
+#include <cairn/tools/capacity.h>
 #include <cairn/tools/diff_values.h>
 #include <cairn/tools/joint.h>
 #include <cairn/tools/stream.h>
@@ -331,8 +332,18 @@ class Pairing {
     if (type_of(a) != LeafType::kArray) return;
     const bool comparable = compare_arrays(a, b, options_, leaf);
     compare_random_keys(leaf);
-    const bool readable = a.error.empty() && b.error.empty();
+    if (comparable) {
+      refuse_sparse(a, leaf.a);
+      refuse_sparse(b, leaf.b);
+    }
+    const bool readable = leaf.a.error.empty() && leaf.b.error.empty();
     if (comparable && readable && a.element_size > 0 && b.element_size > 0) jobs_.push_back(job);  // '|S0' has no bytes
+  }
+
+  // What is not read whole is an error of its side, as what cannot be read.
+  static void refuse_sparse(const TensorInfo& tensor, DiffSide& side) {
+    const auto dense = try_call([&] { return check_dense(tensor), true; });
+    if (!dense && side.error.empty()) side.error = dense.error().message();
   }
 
   // A format that has no PRNG keys cannot say whether its numbers are one.

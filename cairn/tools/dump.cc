@@ -34,7 +34,22 @@ struct Section {
     file.read_into(offset + at, bytes);
     return bytes;
   }
-  [[nodiscard]] Bytes read_all() const { return read(0, length); }
+  // An OCDBT object, looked at before memory is taken for it.
+  [[nodiscard]] Bytes read_object() const {
+    ocdbt::check_before_reading(length, [&](std::uint64_t at, MutableByteView out) { file.read_into(offset + at, out); });
+    return read(0, length);
+  }
+  // Up to the first NUL byte, which no text has, or a little further.
+  [[nodiscard]] Bytes read_text() const {
+    constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
+    Bytes text;
+    while (text.size() < std::min(length, kMaxDumped)) {
+      const Bytes block = read(text.size(), std::min(kBlock, length - text.size()));
+      text.insert(text.end(), block.begin(), block.end());
+      if (std::find(block.begin(), block.end(), std::byte{0}) != block.end()) break;
+    }
+    return text;
+  }
 };
 
 Section open_section(const DumpRange& range) {
@@ -112,11 +127,11 @@ bool looks_like_json(ByteView first) {
 
 std::string dump_section(const Section& section, const DumpRange& range) {
   const Bytes first = section.read(0, std::min<std::uint64_t>(section.length, kSniffed));
-  if (ocdbt::sniff_object(first)) return pretty(ocdbt::dump_object(section.read_all(), ""));
+  if (ocdbt::sniff_object(first)) return pretty(ocdbt::dump_object(section.read_object(), ""));
   if (as_text(first).starts_with(kNpyMagic)) return dump_npy(section);
   if (looks_like_safetensors(first)) return dump_safetensors(section);
   if (range.offset == 0 && !range.length && is_sstable(range.file)) return dump_bundle_index(section);
-  if (looks_like_json(first)) return pretty(parse_json(as_text(section.read_all())));
+  if (looks_like_json(first)) return pretty(parse_json(as_text(section.read_text())));
   if (range.offset == 0 && !range.length && detect_file(range.file) == Format::kMsgpack) {
     const auto checkpoint = open_msgpack(range.file);
     return tensors_json(*checkpoint, select_tensors(*checkpoint, {}));

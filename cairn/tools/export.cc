@@ -4,6 +4,7 @@
 #include <cairn/base/file.h>
 #include <cairn/base/output_file.h>
 #include <cairn/formats.h>
+#include <cairn/tools/capacity.h>
 #include <cairn/tools/source_files.h>
 
 namespace cairn {
@@ -21,6 +22,7 @@ void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOp
     return;
   }
   if (!tensor.is_array()) throw Error(Code::kInvalidArgument, tensor.name + ": holds no data, it is a node of kind " + tensor.kind);
+  if (!options.slice) check_dense(tensor);
   const SliceSpec slice = options.slice ? parse_slice(*options.slice, tensor.shape) : SliceSpec{Box::whole(tensor.shape), tensor.shape};
   if (npy) {
     if (tensor.dtype == DType::kOpaque)

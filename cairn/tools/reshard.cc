@@ -132,6 +132,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target, const
         convert.format = format_of(source, options);
         plan = plan_conversion(source, target, convert);
         report = place_all(source, options, plan);
+        if (!options.dry_run) check_capacity(source, target, plan, options.compression);
       },
       [&](Intent& intent) {
         intent.asked.add("the target", absolute_path(target));

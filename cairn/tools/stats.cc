@@ -3,6 +3,7 @@
 
 #include <cairn/base/box.h>
 #include <cairn/base/executor.h>
+#include <cairn/tools/capacity.h>
 #include <cairn/tools/json_text.h>
 
 #include <algorithm>
@@ -119,6 +120,7 @@ TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index, std::u
   if (!tensor.is_array() || tensor.dtype == DType::kOpaque)
     throw Error(Code::kInvalidArgument,
                 tensor.name + ": no statistics of " + (tensor.dtype_name.empty() ? tensor.kind : tensor.dtype_name));
+  check_dense(tensor);
   const Box whole = Box::whole(tensor.shape);
   Moments moments;
   TensorStats stats;

@@ -5,6 +5,7 @@
 #include <cairn/tools.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace cairn {
 
@@ -20,7 +21,8 @@ std::int64_t cut_elements(const TensorInfo& tensor, const Box& box, std::int64_t
       const std::int64_t rows = std::clamp<std::int64_t>(tensor.chunk_shape[d], 1, box.shape[d]);
       if (row <= most / rows) cut = row * rows;
     }
-    row *= std::max<std::int64_t>(box.shape[d], 1);
+    // Beside an extent of zero, the others may have a product that no integer holds.
+    if (__builtin_mul_overflow(row, std::max<std::int64_t>(box.shape[d], 1), &row)) row = std::numeric_limits<std::int64_t>::max();
   }
   return cut;
 }

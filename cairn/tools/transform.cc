@@ -127,7 +127,7 @@ class TransformedCheckpoint final : public Checkpoint {
     tensor.shape = leaf.array->shape();
     tensor.chunk_shape = leaf.array->chunk_shape();
     tensor.nbytes = static_cast<std::uint64_t>(element_count(tensor.shape)) * tensor.element_size;
-    tensor.stored_nbytes = 0;
+    tensor.stored_nbytes = tensor.nbytes;  // it is made of what is stored, and not of missing chunks
     // A sharding is for one shape. Without one, a device array cannot be restored as such.
     if (!same_shape) {
       tensor.sharding = "";

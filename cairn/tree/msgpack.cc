@@ -180,7 +180,9 @@ std::vector<MsgpackLeaf> msgpack_leaves(const Tree& parsed, std::uint64_t input_
   return std::move(lister).take();
 }
 
-std::vector<MsgpackLeaf> decode_msgpack(ByteView bytes) { return msgpack_leaves(parse_msgpack(bytes), bytes.size()); }
+std::vector<MsgpackLeaf> decode_msgpack(ByteView bytes, const MsgpackInput& input) {
+  return msgpack_leaves(parse_msgpack(bytes, input), std::min<std::uint64_t>(bytes.size(), input.stored.value_or(bytes.size())));
+}
 
 Tree restore_msgpack(ByteView bytes, const std::shared_ptr<const void>& owner) {
   Tree tree = parse_msgpack(bytes);

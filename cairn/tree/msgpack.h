@@ -15,7 +15,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,17 +54,27 @@ struct MsgpackLeaf {
   [[nodiscard]] std::uint64_t nbytes() const;
 };
 
+// How the input comes to be where it is read.
+struct MsgpackInput {
+  // Called with bytes of the input before they are looked at; what arrays hold is never looked at.
+  // Empty: everything is there.
+  std::function<void(ByteView)> load = {};
+  // Bytes of the input that are really stored: what nodes may take of memory follows from it. None:
+  // all of them.
+  std::optional<std::uint64_t> stored = {};
+};
+
 // One pass over the bytes: containers, numbers and None as they are, dicts in the order of the bytes; of arrays, NumPy scalars,
 // texts and bins only where they lie: a CustomLeaf that holds a MsgpackLeaf without path. Throws data_loss for anything that is
 // not exactly one well-formed object (names appear once, texts are UTF-8, arrays have the bytes their shape asks for),
 // unimplemented for unknown extension types.
-Tree parse_msgpack(ByteView bytes);
+Tree parse_msgpack(ByteView bytes, const MsgpackInput& input = {});
 
 // All leaves and empty containers of what parse_msgpack has made of `input_bytes` bytes, in their order. Throws data_loss if
 // their paths took far more memory than honest bytes could ask for.
 std::vector<MsgpackLeaf> msgpack_leaves(const Tree& parsed, std::uint64_t input_bytes);
 // Both in one.
-std::vector<MsgpackLeaf> decode_msgpack(ByteView bytes);
+std::vector<MsgpackLeaf> decode_msgpack(ByteView bytes, const MsgpackInput& input = {});
 
 // The tree that was serialized. Arrays share `owner`, which keeps `bytes` alive, where there is one and their alignment permits,
 // and else own a copy. NumPy scalars of types that Cairn does not interpret (datetime64) are arrays of rank 0.

@@ -129,7 +129,10 @@ void refuse_repeated_keys(const Tree::Dict& dict) {
 
 class Parser {
  public:
-  explicit Parser(ByteView bytes) : budget_(kFreeBytes + kBytesPerByte * bytes.size()), in_(bytes) {}
+  Parser(ByteView bytes, const MsgpackInput& input)
+      : budget_(kFreeBytes + kBytesPerByte * std::min<std::uint64_t>(bytes.size(), input.stored.value_or(bytes.size()))),
+        load_(input.load),
+        in_(bytes) {}
 
   Tree run() {
     return in([&] { return path_.empty() ? std::string("the root") : path_text(path_); },
@@ -146,7 +149,7 @@ class Parser {
 
   Tree value(ByteReader& in, Place place) {
     spend(sizeof(Tree));
-    const Head head = read_msgpack_head(in);
+    const Head head = read_head(in);
     switch (head.type) {
       case Type::kNil:
         return {};
@@ -159,7 +162,7 @@ class Parser {
       case Type::kFloat:
         return Tree(head.number);
       case Type::kText:
-        return text_leaf(in.take(head.length));
+        return text_leaf(as_bytes(read_text(in, head.length)));
       case Type::kBin:
         return bin_leaf(in.take(head.length));
       case Type::kArray:
@@ -170,6 +173,20 @@ class Parser {
         return extension(head.ext, in.take(head.length));
     }
     return {};
+  }
+
+  // An object's first bytes, at most ten.
+  Head read_head(ByteReader& in) {
+    if (load_) {
+      ByteReader ahead = in;
+      load_(ahead.take(std::min<std::size_t>(ahead.remaining(), 10)));
+    }
+    return read_msgpack_head(in);
+  }
+  std::string_view read_text(ByteReader& in, std::uint64_t length) {
+    const ByteView text = in.take(length);
+    if (load_) load_(text);
+    return as_text(text);
   }
 
   void spend(std::uint64_t cost) {
@@ -212,12 +229,12 @@ class Parser {
     return items;
   }
 
-  static std::string read_key(ByteReader& in) {
-    const Head head = read_msgpack_head(in);
+  std::string read_key(ByteReader& in) {
+    const Head head = read_head(in);
     if (head.type == Type::kUint) return std::to_string(head.length);
     if (head.type == Type::kInt) return std::to_string(head.integer);
     if (head.type != Type::kText && head.type != Type::kBin) damaged("a key is neither a text nor an integer");
-    const std::string_view text = in.text(head.length);
+    const std::string_view text = read_text(in, head.length);
     if (!valid_utf8(text)) damaged("a key is not UTF-8");
     return std::string(text);
   }
@@ -260,21 +277,21 @@ class Parser {
     }
   }
 
-  static void expect_array(ByteReader& in, std::uint64_t n, std::string_view what) {
-    const Head head = read_msgpack_head(in);
+  void expect_array(ByteReader& in, std::uint64_t n, std::string_view what) {
+    const Head head = read_head(in);
     if (head.type != Type::kArray || head.length != n) damaged(fmt::format("{} is not a msgpack array of {}", what, n));
   }
 
   Tree array(ByteReader& in, MsgpackKind kind) {
     expect_array(in, 3, "an ndarray");
     MsgpackLeaf made{.kind = kind};
-    const Head shape = read_msgpack_head(in);
+    const Head shape = read_head(in);
     if (shape.type != Type::kArray || shape.length > in.remaining()) damaged("the shape of an ndarray is not an array of integers");
-    for (std::uint64_t d = 0; d < shape.length; ++d) made.shape.push_back(to_extent(read_msgpack_head(in)));
-    const Head name = read_msgpack_head(in);
+    for (std::uint64_t d = 0; d < shape.length; ++d) made.shape.push_back(to_extent(read_head(in)));
+    const Head name = read_head(in);
     if (name.type != Type::kText && name.type != Type::kBin) damaged("the dtype of an ndarray is not a name");
-    const std::string_view dtype = in.text(name.length);
-    const Head data = read_msgpack_head(in);
+    const std::string_view dtype = read_text(in, name.length);
+    const Head data = read_head(in);
     if (data.type != Type::kBin && data.type != Type::kText) damaged("the values of an ndarray are not bytes");
     made.pieces.push_back(in.take(data.length));
     set_element_type(made, dtype, data.length);
@@ -282,15 +299,15 @@ class Parser {
     return leaf(std::move(made));
   }
 
-  static double read_real(ByteReader& in) {
-    const Head head = read_msgpack_head(in);
+  double read_real(ByteReader& in) {
+    const Head head = read_head(in);
     if (head.type == Type::kFloat) return head.number;
     if (head.type == Type::kUint) return static_cast<double>(head.length);
     if (head.type == Type::kInt) return static_cast<double>(head.integer);
     damaged("part of a complex number is not a number");
   }
 
-  static Tree complex(ByteReader& in) {
+  Tree complex(ByteReader& in) {
     expect_array(in, 2, "a complex number");
     const double real = read_real(in);
     const double imaginary = read_real(in);
@@ -298,19 +315,20 @@ class Parser {
   }
 
   Tree tuple(ByteReader& in) {
-    const Head head = read_msgpack_head(in);
+    const Head head = read_head(in);
     if (head.type != Type::kArray) damaged("a tuple is not a msgpack array");
     if (head.length == 0) return Tree(EmptyNode::kTuple);
     return Tree(Tree::Tuple{sequence(in, head.length)});
   }
 
   std::uint64_t budget_;
+  const std::function<void(ByteView)>& load_;
   ByteReader in_;
   KeyPath path_;
 };
 
 }  // namespace
 
-Tree parse_msgpack(ByteView bytes) { return Parser(bytes).run(); }
+Tree parse_msgpack(ByteView bytes, const MsgpackInput& input) { return Parser(bytes, input).run(); }
 
 }  // namespace cairn

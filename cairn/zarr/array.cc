@@ -5,7 +5,9 @@
 #include <cairn/zarr/decode.h>
 #include <cairn/zarr/shard.h>
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
 #include <utility>
 
 namespace cairn::zarr {
@@ -17,8 +19,13 @@ void append_number(std::string& text, std::int64_t number) {
   text.append(digits, end);
 }
 
-// The bytes of `value` that are the elements, if they are there raw. Throws data_loss for a damaged value.
-std::optional<ByteView> raw_elements(const CodecChain& chain, ByteView value) {
+// Reads from a stored value. A mapped value is not looked at: another program may cut its file
+// short at any time.
+using ReadValueFn = std::function<void(std::uint64_t offset, MutableByteView out)>;
+
+// The bytes of `value` that are the elements, if they are there raw; `at` is where it lies in the
+// stored value. Throws data_loss for a damaged value.
+std::optional<ByteView> raw_elements(const CodecChain& chain, ByteView value, std::uint64_t at, const ReadValueFn& read) {
   if (!chain.order.empty()) return std::nullopt;
   if (chain.raw()) {
     if (value.size() == chain.nbytes) return value;
@@ -26,9 +33,21 @@ std::optional<ByteView> raw_elements(const CodecChain& chain, ByteView value) {
   }
   if (!chain.shard || chain.shard->chunk_shape != chain.shape) return std::nullopt;
   const ShardIndexRange range = shard_index_range(*chain.shard, value.size());
-  const auto index = decode_shard_index(*chain.shard, value.subspan(range.offset, range.length), value.size());
+  Bytes encoded(range.length);
+  read(at + range.offset, encoded);
+  const auto index = decode_shard_index(*chain.shard, encoded, value.size());
   if (index[0].absent()) return std::nullopt;
-  return raw_elements(chain.shard->codecs, value.subspan(index[0].offset, index[0].nbytes));
+  return raw_elements(chain.shard->codecs, value.subspan(index[0].offset, index[0].nbytes), at + index[0].offset, read);
+}
+
+void check_stored_bools(std::uint64_t at, std::uint64_t length, const ReadValueFn& read) {
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
+  Bytes block(std::min(kBlock, length));
+  for (std::uint64_t done = 0; done < length; done += kBlock) {
+    const MutableByteView part = MutableByteView(block).first(std::min(kBlock, length - done));
+    read(at + done, part);
+    check_bools(DType::kBool, part);
+  }
 }
 
 // Whether a value of this chain may hold its elements raw; cheap, and true only for what raw_elements accepts.
@@ -47,6 +66,22 @@ std::string ChunkKeys::key(std::span<const std::int64_t> chunk) const {
     append_number(key, index);
   }
   return key;
+}
+
+std::optional<std::vector<std::int64_t>> ChunkKeys::position(std::string_view key, std::size_t rank) const {
+  std::vector<std::int64_t> chunk;
+  std::string_view rest = key;
+  while (chunk.size() < rank) {
+    const auto digit = rest.find_first_of("0123456789");
+    if (digit == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(digit);
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), chunk.emplace_back());
+    if (error != std::errc()) return std::nullopt;
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  }
+  // Spelled back: only one spelling of a position is its key.
+  if (this->key(chunk) != key) return std::nullopt;
+  return chunk;
 }
 
 std::shared_ptr<const ArrayMetadata> MetadataCache::parse(int zarr_format, std::string_view text) {
@@ -75,11 +110,11 @@ ZarrArray ZarrArray::open(StorePtr store, std::string name, int zarr_format, Met
   for (const int format : {2, 3}) {
     if (zarr_format != 0 && zarr_format != format) continue;
     const std::string key = metadata_key(name, format);
-    const auto value = store->map(key);
+    const auto value = store->read_at_most(key, kMaxMetadataBytes);
     if (!value) continue;
     auto metadata = in([&] { return store->describe(key); },
                        [&]() -> std::shared_ptr<const ArrayMetadata> {
-                         const std::string_view text = as_text(value->bytes);
+                         const std::string_view text = as_text(*value);
                          if (cache) return cache->parse(format, text);
                          return std::make_shared<const ArrayMetadata>(format == 3 ? parse_zarr_json(text) : parse_zarray(text));
                        });
@@ -106,11 +141,15 @@ std::optional<Array> ZarrArray::try_view() const {
   const std::string key = chunk_key(std::vector<std::int64_t>(metadata.shape.size(), 0));
   const auto value = store_->map(key);
   if (!value) return std::nullopt;
+  const ReadValueFn read = [&](std::uint64_t offset, MutableByteView out) {
+    if (!store_->read_into(key, offset, out)) throw Error(Code::kDataLoss, "the chunk has gone");
+  };
   return in([&] { return store_->describe(key); },
             [&]() -> std::optional<Array> {
-              const auto elements = raw_elements(metadata.codecs, value->bytes);
+              const auto elements = raw_elements(metadata.codecs, value->bytes, 0, read);
               if (!elements) return std::nullopt;
-              check_bools(metadata.dtype, *elements);
+              if (metadata.dtype == DType::kBool)
+                check_stored_bools(static_cast<std::uint64_t>(elements->data() - value->bytes.data()), elements->size(), read);
               return Array(metadata.dtype, metadata.element_size, metadata.shape, value->owner, elements->data());
             });
 }

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,7 +27,12 @@ struct ChunkKeys {
   bool c_prefix = false;  // v3 "default": c/0/1, rank 0: c
   char separator = '.';   // v2: "0.1" or "0/1", rank 0: 0
   [[nodiscard]] std::string key(std::span<const std::int64_t> chunk) const;
+  // The position of which this is the key; nullopt if there is none of this rank.
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> position(std::string_view key, std::size_t rank) const;
 };
+
+// Bytes of the metadata of one array, at most: no shape, codec or attributes take more.
+inline constexpr std::uint64_t kMaxMetadataBytes = std::uint64_t{4} << 20U;
 
 // Everything `.zarray` or `zarr.json` says.
 struct ArrayMetadata {

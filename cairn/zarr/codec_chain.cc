@@ -163,6 +163,18 @@ std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n) {
   return n + n / 8 + 65536;  // the worst of the supported compressors (bzip2, 1 % and some) with room to spare
 }
 
+void check_stored_size(const CodecChain& chain, std::uint64_t length) {
+  // Encoders that are not ours may add something: frames of other sizes, names of files, comments.
+  constexpr std::uint64_t kRoom = std::uint64_t{1} << 20U;
+  if (chain.shard || chain.objects != ObjectCodec::kNone || length <= kRoom) return;
+  std::uint64_t most = chain.nbytes;
+  for (const ByteStep& step : chain.steps) most = encoded_bound(step, most);
+  most += most / 16 + kRoom;
+  if (length > most)
+    throw Error(Code::kDataLoss, "chunk has " + std::to_string(length) + " bytes, at most " + std::to_string(most) + " are expected of " +
+                                     std::to_string(chain.nbytes) + " bytes of elements");
+}
+
 std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbytes) {
   while (!steps.empty() && is_checksum(steps.back())) steps = steps.first(steps.size() - 1);
   // While a step is undone, both what it made and what it was given are there; the outermost and the elements have other homes.

@@ -118,6 +118,10 @@ std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n);
 // The memory that undoing `steps` takes beside the stored bytes and the `nbytes` decoded ones, at most.
 std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbytes);
 
+// Throws data_loss if no writer makes so many bytes of a chunk of this chain: before any of them is
+// read. Chunks of elements without a size, and shards, may have any number.
+void check_stored_size(const CodecChain& chain, std::uint64_t length);
+
 // Undoes `steps` on `stored`, which must give exactly out.size() bytes; otherwise, or for damage, data_loss.
 // Returns whether a checksum covered all of `stored`: a checksum step, gzip's, zlib's or bzip2's own, or zstd's optional one.
 bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteView out);

@@ -22,11 +22,11 @@ void as_damage(F f) {
 
 }  // namespace
 
-FileId FileTable::id(const std::string& path) {
+FileId FileTable::id(const Location& location) {
   const std::lock_guard lock(mutex_);
-  if (last_ != kNoFile && slots_[last_].path == path) return last_;
-  const auto [found, added] = ids_.emplace(path, static_cast<FileId>(slots_.size()));
-  if (added) slots_.push_back({.path = path, .handle = nullptr});
+  if (last_ != kNoFile && slots_[last_].path == location.file) return last_;
+  const auto [found, added] = ids_.emplace(location.file, static_cast<FileId>(slots_.size()));
+  if (added) slots_.push_back({.path = location.file, .folder = location.folder, .handle = nullptr});
   return last_ = found->second;
 }
 
@@ -37,13 +37,15 @@ std::string FileTable::path(FileId file) {
 
 std::shared_ptr<const File> FileTable::open(FileId file) {
   std::string path;
+  FolderPtr folder;
   {
     const std::lock_guard lock(mutex_);
     if (slots_[file].handle) return slots_[file].handle;
     path = slots_[file].path;
+    folder = slots_[file].folder;
   }
   // Outside the lock: on a network file system opening takes a while. Two threads may both open; one handle stays.
-  auto handle = std::make_shared<const File>(File::open(path));
+  auto handle = std::make_shared<const File>(folder ? folder->open_file(path) : File::open(path));
   const std::lock_guard lock(mutex_);
   if (slots_[file].handle) return slots_[file].handle;
   if (open_.size() == kMaxOpen) {
@@ -52,6 +54,12 @@ std::shared_ptr<const File> FileTable::open(FileId file) {
   }
   open_.push_back(file);
   return slots_[file].handle = std::move(handle);
+}
+
+std::shared_ptr<const File> FileTable::handle(FileId file) {
+  std::shared_ptr<const File> opened;
+  as_damage([&] { opened = open(file); });
+  return opened;
 }
 
 void FileTable::read_into(FileId file, std::uint64_t offset, MutableByteView out) {

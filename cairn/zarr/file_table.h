@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cairn/base/file.h>
+#include <cairn/base/folder_handle.h>
+#include <cairn/kvstore.h>
 #include <cairn/types.h>
 
 #include <cstdint>
@@ -21,9 +23,11 @@ inline constexpr FileId kNoFile = ~FileId{0};
 // Safe to use from many threads.
 class FileTable {
  public:
-  // The number of `path`, the same for the same path.
-  FileId id(const std::string& path);
+  // The number of the file that a value lies in, the same for the same path.
+  FileId id(const Location& location);
   [[nodiscard]] std::string path(FileId file);
+  // The file, opened if need be. data_loss if it is gone.
+  [[nodiscard]] std::shared_ptr<const File> handle(FileId file);
 
   // Reads from the file, opened if need be. data_loss for a file that is gone or ends before the range: it was
   // there, with a value in it, when the store was asked.
@@ -34,6 +38,7 @@ class FileTable {
  private:
   struct Slot {
     std::string path;
+    FolderPtr folder;  // that the path is looked up in; null: none is held open
     std::shared_ptr<const File> handle;
   };
   std::shared_ptr<const File> open(FileId file);

@@ -270,15 +270,17 @@ bool Runner::run_part(const Unit& unit, ValueStreams& streams) {
   const DecodeContext context = decode_context(unit);
   const Wanted wanted = transposed(chain, *unit.wanted);
   const RawExtent extent = raw_extent(chain.shape, context.metadata.element_size, wanted.part);
-  const bool done = in([&] { return where(reads_, unit.place); },
-                       [&] {
-                         const StreamedValue value{files_.path(unit.file), unit.offset, unit.length, chain.nbytes};
-                         auto stream = streams.take(value, extent.offset, needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse);
-                         if (!stream) return false;
-                         stream_part(context, chain, wanted, *stream);
-                         streams.keep(value, std::move(stream));
-                         return true;
-                       });
+  const bool done =
+      in([&] { return where(reads_, unit.place); },
+         [&] {
+           const StreamedValue value{files_.path(unit.file), unit.offset, unit.length, chain.nbytes};
+           auto stream = streams.take(
+               value, [&] { return files_.handle(unit.file); }, extent.offset, needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse);
+           if (!stream) return false;
+           stream_part(context, chain, wanted, *stream);
+           streams.keep(value, std::move(stream));
+           return true;
+         });
   if (done) count(unit.nbytes);
   return done;
 }

@@ -98,6 +98,7 @@ void plan_value(const BoxRead& read, Unit value, Wanted wanted, ReadPlan& plan) 
     check_raw_size(value);
     return plan_raw(read, value, transposed(chain, std::move(wanted)), plan);
   }
+  check_stored_size(chain, value.length);
   const bool in_place = !chain.swap_bytes && lands_whole(chain, chain.order.empty() ? wanted : transposed(chain, wanted));
   if (in_place) {
     value.direct = wanted.out.data;
@@ -193,6 +194,8 @@ bool Planner::plan_only_chunk(ReadPlan& plan) {
   if (chain.steps.empty() && unit.kind == UnitKind::kValue) {
     unit.kind = UnitKind::kDirect;
     in([&] { return where(reads_, unit.place); }, [&] { check_raw_size(unit); });
+  } else if (unit.kind == UnitKind::kValue) {
+    in([&] { return where(reads_, unit.place); }, [&] { check_stored_size(chain, unit.length); });
   }
   plan.units.push_back(std::move(unit));
   return true;
@@ -208,7 +211,7 @@ Unit Planner::locate(std::span<const std::int64_t> position) const {
             .wanted = nullptr};
   if (const auto location = array.store()->locate(array.chunk_key(position))) {
     unit.kind = UnitKind::kValue;
-    unit.file = files_->id(location->file);
+    unit.file = files_->id(*location);
     unit.offset = location->offset;
     unit.length = location->length;
   }

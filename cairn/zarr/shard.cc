@@ -11,6 +11,7 @@ namespace cairn::zarr {
 namespace {
 
 constexpr std::uint64_t kEntrySize = 16;
+constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << 22U;  // the index is read whole, and takes 32 bytes of memory an entry
 
 void check_entry(const ShardEntry& entry, std::size_t number, std::uint64_t value_size) {
   if (entry.absent()) return;
@@ -26,6 +27,9 @@ void check_entry(const ShardEntry& entry, std::size_t number, std::uint64_t valu
 
 ShardIndexRange shard_index_range(const ShardCodec& codec, std::uint64_t value_size) {
   const auto entries = static_cast<std::uint64_t>(element_count(codec.grid));
+  if (entries > kMaxEntries)
+    throw Error(Code::kUnimplemented,
+                "a shard of " + std::to_string(entries) + " inner chunks; shards of up to " + std::to_string(kMaxEntries) + " can be read");
   const std::uint64_t crc = codec.index_crc32c ? 4 : 0;
   // Divide the size there is instead of multiplying the count that was told: 16 * n may wrap.
   if (value_size < crc || (value_size - crc) / kEntrySize < entries)

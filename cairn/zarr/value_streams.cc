@@ -1,5 +1,4 @@
 // value_streams.cc -- opens, remembers and reuses the decoders of large values.
-#include <cairn/base/file.h>
 #include <cairn/error.h>
 #include <cairn/zarr/value_streams.h>
 
@@ -17,12 +16,11 @@ bool can_stream(const CodecChain& chain) { return !chain.shard && chain.steps.si
 
 bool too_large(const CodecChain& chain, const ByteBudget* budget) { return budget != nullptr && chain.nbytes > budget->limit() / 2; }
 
-std::unique_ptr<ZstdStream> open_value_stream(const StreamedValue& value) {
-  const auto file = std::make_shared<const File>(File::open(value.file));
+std::unique_ptr<ZstdStream> open_value_stream(const StreamedValue& value, std::shared_ptr<const File> file) {
   std::uint64_t at = value.offset;
   const std::uint64_t end = value.offset + value.length;
   return ZstdStream::open(
-      [file, at, end](MutableByteView piece) mutable {
+      [file = std::move(file), at, end](MutableByteView piece) mutable {
         const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), end - at));
         file->read_into(at, piece.first(n));
         at += n;
@@ -44,14 +42,14 @@ std::unique_ptr<ZstdStream> ValueStreams::find(const StreamedValue& value, std::
   return stream;
 }
 
-std::unique_ptr<ZstdStream> ValueStreams::take(const StreamedValue& value, std::uint64_t begin, IfChecksum policy) {
+std::unique_ptr<ZstdStream> ValueStreams::take(const StreamedValue& value, const OpenFileFn& open, std::uint64_t begin, IfChecksum policy) {
   auto stream = find(value, begin);
   if (!stream) {
-    stream = open_value_stream(value);
+    stream = open_value_stream(value, open());
     if (stream && stream->has_checksum()) {
       if (policy == IfChecksum::kRefuse) return nullptr;
       stream->skip(value.nbytes);
-      stream = open_value_stream(value);
+      stream = open_value_stream(value, open());
     }
   }
   if (stream) stream->skip(begin - stream->position());

@@ -4,11 +4,13 @@
 
 #include <cairn/base/compress.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/file.h>
 #include <cairn/types.h>
 #include <cairn/zarr/codec_chain.h>
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,8 +30,12 @@ struct StreamedValue {
 bool can_stream(const CodecChain& chain);
 // Whether a chunk is too large to be decoded whole within the budget.
 bool too_large(const CodecChain& chain, const ByteBudget* budget);
-// A decoder at the value's beginning; nullptr if the value is no zstd frame that can be streamed.
-std::unique_ptr<ZstdStream> open_value_stream(const StreamedValue& value);
+// The file of a value, opened when it is needed.
+using OpenFileFn = std::function<std::shared_ptr<const File>()>;
+
+// A decoder at the beginning of the value, which lies in `file`; nullptr if the value is no zstd
+// frame that can be streamed.
+std::unique_ptr<ZstdStream> open_value_stream(const StreamedValue& value, std::shared_ptr<const File> file);
 
 // What to do about a frame with a checksum, which only decoding to its end checks.
 enum class IfChecksum : std::uint8_t {
@@ -42,7 +48,7 @@ class ValueStreams {
  public:
   // One that stands at `begin`; made, and brought there, if there is none. nullptr if the value is no zstd frame that can be
   // streamed. Nothing unchecked is handed out of a frame with a checksum.
-  std::unique_ptr<ZstdStream> take(const StreamedValue& value, std::uint64_t begin, IfChecksum policy);
+  std::unique_ptr<ZstdStream> take(const StreamedValue& value, const OpenFileFn& open, std::uint64_t begin, IfChecksum policy);
   // Keeps a decoder for the next part. Those kept longest without use are dropped.
   void keep(const StreamedValue& value, std::unique_ptr<ZstdStream> stream);
 

@@ -22,9 +22,12 @@ constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;  // raw chunks are loo
 
 constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;  // decoded bytes of a chunk of strings, at least
 
+constexpr std::uint64_t kMostEncodedObjects = std::uint64_t{1} << 27U;  // stored bytes of such a chunk
+
 constexpr std::int64_t kBatch = std::int64_t{1} << 14U;  // chunks between two looks at how much damage there is
-// More chunks than any checkpoint has; a hostile shape must not keep us busy for years.
-constexpr std::int64_t kMaxChunks = std::int64_t{1} << 28U;
+// Of arrays with more chunks the stored ones are listed, and the others are not asked for one by
+// one: a hostile shape must not keep us busy for years.
+constexpr std::int64_t kManyChunks = std::int64_t{1} << 16U;
 
 // One stored value, in a file or in memory.
 struct StoredValue {
@@ -55,6 +58,9 @@ class Verifier {
   CheckedArray take(const std::string& label);
 
  private:
+  void run_stored(const Shape& grid, const ChunkRun& run, Executor& executor);
+  // The numbers of those chunks of a run that are stored.
+  [[nodiscard]] std::vector<std::int64_t> stored_chunks(const Shape& grid, const ChunkRun& run) const;
   void check_chunk(std::int64_t number, const std::vector<std::int64_t>& position);
   void check_value(const CodecChain& chain, Piece piece);
   void check_shard(const ShardCodec& shard, const Piece& piece);
@@ -88,22 +94,49 @@ void Verifier::run(const ChunkRun& run) {
   const Shape grid = grid_shape(metadata_.shape, metadata_.chunk_shape);
   const std::int64_t chunks = element_count(grid);
   const std::int64_t end = std::min(chunks, run.end);
-  if (chunks > kMaxChunks) {
-    if (run.begin > 0) return;  // said by who has the first one
-    found_.push_back({0,
-                      {.severity = Severity::kNotChecked,
-                       .tensor = {},
-                       .file = {},
-                       .message = "has " + std::to_string(chunks) + " chunks, too many to check"}});
-    unprotected_ = true;
-    return;
-  }
   Executor& executor = context_.executor ? *context_.executor : default_executor();
+  if (chunks > kManyChunks) return run_stored(grid, {run.begin, end}, executor);
   for (std::int64_t first = run.begin; first < end && found_.size() < kMostFindings; first += kBatch)
     executor.for_each(static_cast<std::size_t>(std::min(kBatch, end - first)), [&](std::size_t i) {
       const std::int64_t number = first + static_cast<std::int64_t>(i);
       check_chunk(number, grid_position(grid, number));
     });
+}
+
+std::vector<std::int64_t> Verifier::stored_chunks(const Shape& grid, const ChunkRun& run) const {
+  std::vector<std::int64_t> numbers;
+  const std::string prefix = ZarrArray::key_prefix(array_.name());
+  for (const ListEntry& entry : array_.store()->list(prefix)) {
+    const auto position = metadata_.keys.position(std::string_view(entry.key).substr(prefix.size()), grid.size());
+    bool inside = position.has_value();
+    for (std::size_t d = 0; inside && d < grid.size(); ++d) inside = (*position)[d] < grid[d];
+    if (!inside) continue;
+    const std::int64_t number = grid_number(grid, *position);
+    if (number >= run.begin && number < run.end) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+void Verifier::run_stored(const Shape& grid, const ChunkRun& run, Executor& executor) {
+  const auto listed = try_call([&] { return stored_chunks(grid, run); });
+  if (!listed)
+    return found(severity_of(listed.error().code()), {.value = {}, .inside = {}, .chunk = run.begin, .name = "chunks"},
+                 listed.error().message());
+  const std::vector<std::int64_t>& numbers = listed.value();
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  for (std::int64_t first = 0; first < count && found_.size() < kMostFindings; first += kBatch)
+    executor.for_each(static_cast<std::size_t>(std::min(kBatch, count - first)), [&](std::size_t i) {
+      const std::int64_t number = numbers[static_cast<std::size_t>(first) + i];
+      check_chunk(number, grid_position(grid, number));
+    });
+  const std::int64_t missing = run.end - run.begin - count;
+  if (missing_ == MissingChunk::kFill || missing == 0) return;
+  std::int64_t number = run.begin;  // of the first that is missing
+  for (const std::int64_t stored : numbers) number += stored == number ? 1 : 0;
+  const auto position = grid_position(grid, number);
+  found(Severity::kDamage, {.value = {}, .inside = {}, .chunk = number, .name = "chunk " + metadata_.keys.key(position)},
+        "the chunk is missing" + (missing == 1 ? std::string() : ", as are " + std::to_string(missing - 1) + " others"));
 }
 
 CheckedArray Verifier::take(const std::string& label) {
@@ -128,7 +161,7 @@ void Verifier::check_chunk(std::int64_t number, const std::vector<std::int64_t>&
   Piece piece{.value = {}, .inside = inside_array(position), .chunk = number, .name = "chunk " + metadata_.keys.key(position)};
   try {
     if (const auto location = array_.store()->locate(key)) {
-      piece.value = {.file = files_.id(location->file), .offset = location->offset, .length = location->length, .memory = {}};
+      piece.value = {.file = files_.id(*location), .offset = location->offset, .length = location->length, .memory = {}};
       return check_value(metadata_.codecs, std::move(piece));
     }
     const auto value = array_.store()->map(key);
@@ -146,6 +179,7 @@ void Verifier::check_value(const CodecChain& chain, Piece piece) {
     piece.inside = transposed(chain, {.part = piece.inside, .out = {.shape = piece.inside.shape, .strides = piece.inside.origin}}).part;
   try {
     if (chain.shard) return check_shard(*chain.shard, piece);
+    check_stored_size(chain, piece.value.length);
     if (chain.objects != ObjectCodec::kNone) {
       check_objects(chain, piece);
     } else {
@@ -197,7 +231,7 @@ void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
 bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece) {
   const StoredValue& value = piece.value;
   if (value.file == kNoFile || !can_stream(chain) || !too_large(chain, context_.budget)) return false;
-  const auto stream = open_value_stream({files_.path(value.file), value.offset, value.length, chain.nbytes});
+  const auto stream = open_value_stream({files_.path(value.file), value.offset, value.length, chain.nbytes}, files_.handle(value.file));
   if (!stream) return false;
   const auto held = lease(kPiece);
   Scratch scratch;
@@ -225,6 +259,8 @@ void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
 
 // Nobody says how large objects are: memory grows with what really decodes, one such chunk at a time.
 void Verifier::check_objects(const CodecChain& chain, const Piece& piece) {
+  if (piece.value.length > kMostEncodedObjects)
+    throw Error(Code::kUnimplemented, std::to_string(piece.value.length) + " bytes of strings or objects are too many for one chunk");
   const std::uint64_t most = std::max(context_.budget ? context_.budget->limit() : 0, kMostObjects);
   const auto held = lease(most);
   Scratch encoded;

@@ -66,7 +66,8 @@ def test_a_full_disk_is_named_and_leaves_nothing(big, tmp_path, way, replaces, n
     done, files, reason = way(folder, "convert", big, folder / name, "--force")
     assert done.returncode == FAILURE and done.stdout == b""
     (line,) = done.stderr.decode().splitlines()
-    assert line.startswith(f"cairn: {folder / name}") and line.endswith(f": {reason}")
+    # A disk that is known to be too small is refused before the first byte is written.
+    assert line.startswith(f"cairn: {folder / name}") and (line.endswith(f": {reason}") or "the output needs 64 MiB, the file system has " in line)
     assert files == ([folder / name] if replaces else [])
     if replaces:
         assert (folder / name).read_bytes() == OLD
@@ -79,7 +80,8 @@ def test_a_set_is_whole_or_not_there(big, tmp_path, way):
     folder.mkdir()
     done, files, reason = way(folder, "convert", big, folder / "out.safetensors", "--shard-bytes", "17MB" if way is on_a_full_disk else "60MB")
     assert done.returncode == FAILURE and files == []
-    assert f"{folder}/out-0000" in done.stderr.decode() and reason in done.stderr.decode()
+    said = done.stderr.decode()
+    assert (f"{folder}/out-0000" in said and reason in said) or "the output needs 64 MiB, the file system has " in said
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -147,7 +147,8 @@ TEST(Sstable, RefusesWhatNoWriterWrites) {
   refuses(table_with(block_contents(one), 7), "of type 7");
   refuses(table_with(block_contents(one), 1), "snappy");
   refuses(table_with(bytes("\xff\xff\xff\xff\x0f")), "restarts");
-  refuses(table_with(bytes("\xff\xff\xff\xff\x07"), 1), "cannot decode");
+  refuses(table_with(bytes("\xff\xff\xff\xff\x07"), 1), "decodes to more than the expected 67108864 bytes");
+  refuses(table_with(bytes("\xff\xff\xff\x1f"), 1), "cannot decode");
   refuses(table_with(block_contents({})), "has no entries");
   refuses(table_with(block_contents(one, {})), "0 restarts");
   refuses(table_with(block_contents(one, {0, 1})), "restart");

@@ -1,4 +1,5 @@
 // file_test.cc -- what is particular to folders, URLs and prefixes; the rest is in contract_test.cc.
+#include <cairn/base/folder_handle.h>
 #include <cairn/kvstore.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
@@ -54,6 +56,71 @@ TEST(FileStore, KeysAreRelativePaths) {
   EXPECT_EQ(store->locate("a/b"), (Location{dir / "root/a/b", 0, 7}));
   store->write("c/d/e", as_bytes("new"));
   EXPECT_TRUE(std::filesystem::is_regular_file(dir / "root/c/d/e"));
+}
+
+TEST(FileStore, ReadsNoMoreThanIsExpected) {
+  const TempDir dir;
+  put_file(dir / "a", "four");
+  std::filesystem::resize_file(dir / "a", std::uint64_t{8} << 30U);
+  put_file(dir / "b", "four");
+  for (const StorePtr& store : {open_file_store(dir.path()),
+                                prefix_store(open_file_store(dir.path() + "/.."), dir.path().substr(dir.path().rfind('/') + 1) + "/")}) {
+    EXPECT_THAT([&] { (void)store->read_at_most("a", 1000); },
+                FailsWith(Code::kDataLoss, "8589934592 bytes are stored, at most 1000 are expected"));
+    EXPECT_EQ(as_text(store->read_at_most("b", 4).value()), "four");
+    EXPECT_THAT([&] { (void)store->read_at_most("b", 3); }, FailsWith(Code::kDataLoss));
+    EXPECT_EQ(store->read_at_most("c", 3), std::nullopt);
+  }
+}
+
+std::vector<std::string> keys_of(const StorePtr& store) {
+  std::vector<std::string> keys;
+  for (const auto& entry : store->list("")) keys.push_back(entry.key);
+  return keys;
+}
+
+TEST(FileStore, FollowsLinksToFoldersButNotWithoutEnd) {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  put_file(dir / "blobs/w/0", "x");
+  put_file(dir / "ckpt/a", "x");
+  for (const char* name : {"first", "second"}) fs::create_directory_symlink(dir / "blobs/w", dir / ("ckpt/" + std::string(name)));
+  for (const StorePtr& store : {open_file_store(dir / "ckpt"), open_file_store(FolderHandle::open(dir / "ckpt"))})
+    EXPECT_THAT(keys_of(store), ElementsAre("a", "first/0", "second/0")) << "one folder may have several names";
+  // Back to where it is, and to a folder above it: everything there is listed already, or is none
+  // of it.
+  fs::create_directory_symlink(".", dir / "ckpt/self");
+  fs::create_directory_symlink("/", dir / "ckpt/root");
+  EXPECT_THAT(keys_of(open_file_store(dir / "ckpt")), ElementsAre("a", "first/0", "second/0"));
+  // Of thirty folders with two links each there are a thousand million paths.
+  for (int i = 0; i < 30; ++i) fs::create_directories(dir / ("ckpt/f" + std::to_string(i)));
+  for (int i = 0; i < 29; ++i)
+    for (const char* name : {"x", "y"})
+      fs::create_directory_symlink("../f" + std::to_string(i + 1), dir / ("ckpt/f" + std::to_string(i) + "/" + name));
+  EXPECT_THAT([&] { keys_of(open_file_store(dir / "ckpt")); },
+              FailsWith(Code::kFailedPrecondition, "more folders lie behind symbolic links"));
+}
+
+TEST(FileStore, OfAFolderHeldOpenReadsThatOne) {
+  const TempDir dir;
+  put_file(dir / "a/x", "old");
+  put_file(dir / "b/x", "new");
+  const StorePtr store = open_file_store(FolderHandle::open(dir / "a"));
+  std::filesystem::rename(dir / "a", dir / "c");
+  std::filesystem::rename(dir / "b", dir / "a");
+  EXPECT_EQ(text_of(*store, "x"), "old");
+  EXPECT_EQ(store->size("x"), 3U);
+  EXPECT_EQ(as_text(store->map("x").value().bytes), "old");
+  EXPECT_THAT(keys_of(store), ElementsAre("x"));
+  const auto location = store->locate("x");
+  ASSERT_TRUE(location && location->folder);
+  EXPECT_EQ(location->file, dir / "a/x");
+  Bytes bytes(3);
+  location->folder->open_file(location->file).read_into(0, bytes);
+  EXPECT_EQ(as_text(bytes), "old");
+  std::filesystem::remove(dir / "c/x");
+  EXPECT_EQ(text_of(*open_file_store(location->folder), "x"), "(absent)");
+  EXPECT_THAT([&] { location->folder->check_not_replaced(); }, FailsWith(Code::kUnavailable));
 }
 
 TEST(FileStore, AMissingFolderIsEmptyUntilWritten) {

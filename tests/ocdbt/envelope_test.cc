@@ -12,6 +12,7 @@ namespace {
 
 using cairn::testing::check_damages;
 using cairn::testing::Damage;
+using cairn::testing::FailsWith;
 using cairn::testing::insert_at;
 using cairn::testing::put_at;
 using cairn::testing::reseal_crc32c;
@@ -46,6 +47,25 @@ TEST(Envelope, SniffsNothingElse) {
   EXPECT_EQ(sniff_object({}), std::nullopt);
   EXPECT_EQ(sniff_object(to_bytes("\x0c\xdb\x3a")), std::nullopt);
   EXPECT_EQ(sniff_object(to_bytes("something")), std::nullopt);
+}
+
+TEST(Envelope, LargeObjectsAreCheckedBeforeTheyAreRead) {
+  const Bytes good = seal_envelope(ObjectKind::kBtreeNode, Bytes(kCheckedFirst, std::byte{7}), std::nullopt);
+  const auto check = [&](std::uint64_t length, const Bytes& object) {
+    std::uint64_t most = 0;
+    check_before_reading(length, [&](std::uint64_t at, MutableByteView out) {
+      most = std::max<std::uint64_t>(most, out.size());
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = at + i < object.size() ? object[at + i] : std::byte{0};
+    });
+    return most;
+  };
+  EXPECT_EQ(check(good.size(), good), std::uint64_t{1} << 20U);
+  EXPECT_EQ(check(kCheckedFirst - 1, good), 0U) << "nothing is read twice";
+  EXPECT_THAT([&] { check(good.size() + 1, good); }, FailsWith(Code::kDataLoss, "length in header (16777234) does not match"));
+  EXPECT_THAT([&] { check(kMaxEncodedSize + 1, good); }, FailsWith(Code::kDataLoss, "too many for an encoded object"));
+  Bytes bad = good;
+  bad[good.size() / 2] ^= std::byte{1};
+  EXPECT_THAT([&] { check(bad.size(), bad); }, FailsWith(Code::kDataLoss, "CRC-32C checksum mismatch"));
 }
 
 TEST(Envelope, RawDamages) {

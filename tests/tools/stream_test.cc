@@ -31,6 +31,15 @@ TEST(CutElements, KeepsChunksWholeWhereTheyFit) {
   EXPECT_EQ(cut_elements(t, Box::whole(t.shape), 1000), 1);
 }
 
+// An extent of zero makes any other extents possible: their product is more than an integer holds.
+TEST(CutElements, TakesExtentsWhoseProductOverflows) {
+  TensorInfo t;
+  t.shape = {std::int64_t{1} << 40U, 3, std::int64_t{1} << 40U, 0};
+  EXPECT_EQ(cut_elements(t, Box::whole(t.shape), 1000), 1);
+  t.chunk_shape = {std::int64_t{1} << 20U, 1, std::int64_t{1} << 20U, 1};
+  EXPECT_GE(cut_elements(t, Box::whole(t.shape), std::int64_t{1} << 40U), 1);
+}
+
 Bytes collect(const Checkpoint& checkpoint, const ExportOptions& options, std::size_t index = 0) {
   Bytes bytes;
   export_leaf(checkpoint, index, options, [&](ByteView piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });

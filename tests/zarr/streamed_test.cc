@@ -107,18 +107,19 @@ TEST(ValueStreams, FindTheDecoderThatStandsNearestBefore) {
   const BuiltArray array({.shape = {5000}, .chunks = {5000}, .packing = Packing::kZstd});
   const StreamedValue value{array.path("0"), 0, read_file(array.path("0")).size(), 20'000};
   ValueStreams streams;
-  auto one = streams.take(value, 0, IfChecksum::kRefuse);
+  const OpenFileFn open = [&] { return std::make_shared<const File>(File::open(value.file)); };
+  auto one = streams.take(value, open, 0, IfChecksum::kRefuse);
   ASSERT_TRUE(one);
   one->skip(1000);
   const ZstdStream* kept = one.get();
   streams.keep(value, std::move(one));
-  auto other = streams.take(value, 999, IfChecksum::kRefuse);  // behind it: a new one
+  auto other = streams.take(value, open, 999, IfChecksum::kRefuse);  // behind it: a new one
   EXPECT_NE(other.get(), kept);
   EXPECT_EQ(other->position(), 999U);
-  auto again = streams.take(value, 1500, IfChecksum::kRefuse);
+  auto again = streams.take(value, open, 1500, IfChecksum::kRefuse);
   EXPECT_EQ(again.get(), kept);
   EXPECT_EQ(again->position(), 1500U);
-  EXPECT_FALSE(streams.take({value.file, 0, value.length, 20'001}, 0, IfChecksum::kRefuse));  // not what the frame says
+  EXPECT_FALSE(streams.take({value.file, 0, value.length, 20'001}, open, 0, IfChecksum::kRefuse));  // not what the frame says
 }
 
 }  // namespace

@@ -49,6 +49,41 @@ TEST(Verify, GoesOnAfterDamageAndNamesThePlace) {
   EXPECT_EQ(verify(array.open(), MissingChunk::kFill).findings.size(), 1U);
 }
 
+TEST(Verify, OfVeryManyChunksThoseThatAreStoredAreChecked) {
+  const cairn::testing::TempDir dir;
+  cairn::testing::put_file(
+      dir / "w/.zarray",
+      R"({"zarr_format":2,"shape":[1152921504606846976],"chunks":[16],"dtype":"<u4","fill_value":7,"order":"C","filters":null,"compressor":null})");
+  for (const auto& [name, size] : {std::pair{"0", 64}, {"72057594037927935", 64}, {"3", 63}, {"72057594037927936", 1}, {"00", 1}, {"x", 1}})
+    cairn::testing::put_file(dir / ("w/" + std::string(name)), Bytes(static_cast<std::size_t>(size)));
+  const ZarrArray array = ZarrArray::open(open_file_store(dir.path()), "w");
+  const VerifyReport filled = verify(array, MissingChunk::kFill);
+  ASSERT_EQ(filled.findings.size(), 1U);
+  EXPECT_EQ(filled.findings[0].file, dir / "w/3");
+  EXPECT_EQ(filled.chunks, 2U);
+  const VerifyReport strict = verify(array);
+  ASSERT_EQ(strict.findings.size(), 2U);
+  EXPECT_THAT(strict.findings[0].message, ::testing::HasSubstr("chunk 1: the chunk is missing, as are 72057594037927932 others"));
+  // Only those of its share.
+  EXPECT_EQ(verify_array(array, "label", MissingChunk::kFill, {}, {.begin = 1, .end = 4}).chunks, 0U);
+  EXPECT_EQ(verify_array(array, "label", MissingChunk::kFill, {}, {.begin = 4}).chunks, 1U);
+}
+
+TEST(Verify, NoChunkIsReadThatIsLargerThanAnyEncoderMakesIt) {
+  const BuiltArray array({.shape = {4, 4}, .chunks = {4, 4}, .packing = Packing::kZstd});
+  std::filesystem::resize_file(array.path("0.0"), std::uint64_t{8} << 30U);
+  const auto refused = "chunk has 8589934592 bytes, at most ";
+  const VerifyReport report = verify(array.open());
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_THAT(report.findings[0].message, ::testing::HasSubstr(refused));
+  Bytes out(64);
+  const MutableArrayView view = make_view(MutableByteView(out), DType::kUint32, {4, 4});
+  EXPECT_THAT([&] { array.open().read(Box::whole({4, 4}), view, MissingChunk::kError); }, FailsWith(Code::kDataLoss, refused));
+  Bytes corner(16);
+  const MutableArrayView part = make_view(MutableByteView(corner), DType::kUint32, {2, 2});
+  EXPECT_THAT([&] { array.open().read(Box::whole({2, 2}), part, MissingChunk::kError); }, FailsWith(Code::kDataLoss, refused));
+}
+
 TEST(Verify, ShardsPieceByPiece) {
   for (const Shape& shape : {Shape{16, 16}, Shape{512, 512}}) {
     const BuiltArray array({.zarr_format = 3, .shape = shape, .chunks = shape, .inner = {8, 8}, .packing = Packing::kZstdChecksum});
@@ -92,8 +127,12 @@ TEST(Verify, HostileNumberOfChunksEnds) {
   const StorePtr store = make_memory_store();
   store->write("a/.zarray", as_bytes(R"({"zarr_format":2,"shape":[1152921504606846976],"chunks":[1],"dtype":"|i1","compressor":null})"));
   store->write("b/.zarray", as_bytes(R"({"zarr_format":2,"shape":[100000000],"chunks":[1],"dtype":"|i1","compressor":null})"));
-  EXPECT_EQ(verify(ZarrArray::open(store, "a"), MissingChunk::kFill).unprotected.size(), 1U);
-  EXPECT_EQ(verify(ZarrArray::open(store, "b")).findings.size(), 1000U);
+  const VerifyReport filled = verify(ZarrArray::open(store, "a"), MissingChunk::kFill);
+  EXPECT_TRUE(filled.findings.empty());
+  EXPECT_EQ(filled.chunks, 0U);
+  const VerifyReport missing = verify(ZarrArray::open(store, "b"));
+  ASSERT_EQ(missing.findings.size(), 1U);
+  EXPECT_THAT(missing.findings[0].message, ::testing::HasSubstr("chunk 0: the chunk is missing, as are 99999999 others"));
 }
 
 // ---- views ----

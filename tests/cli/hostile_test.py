@@ -1,0 +1,82 @@
+"""What hostile input may cost: no command takes more than 256 MiB and twice what the input takes on the disk, nor two seconds of
+processor time, and none ends by a signal. CAIRN_BIN names the binary."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from command import CAIRN, FAILURE, GOOD
+from hostile_inputs import INPUTS, allocated
+
+MEMORY = 256 << 20
+SECONDS = 2
+
+# Between this process and the command: what a process has taken before it runs another program counts as taken by that, and these
+# tests hold whole frameworks.
+MEASURE = """
+import json, os, subprocess, sys
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+output = child.stdout.read(1 << 20)
+child.stdout.close()
+_, status, used = os.wait4(child.pid, 0)
+with open(sys.argv[1], "w") as file:
+    json.dump([os.waitstatus_to_exitcode(status), used.ru_maxrss * 1024, used.ru_utime + used.ru_stime, output.decode(errors="replace")], file)
+"""
+
+COMMANDS = {
+    "ls": lambda path, out: ["ls", path],
+    "ls -l": lambda path, out: ["ls", "-l", path],
+    "info": lambda path, out: ["info", path],
+    "tree": lambda path, out: ["tree", path],
+    "cat": lambda path, out: ["cat", path, "w"],
+    "stats": lambda path, out: ["stats", path],
+    "verify": lambda path, out: ["verify", path],
+    "diff": lambda path, out: ["diff", path, path],
+    "convert to npz": lambda path, out: ["convert", path, out / "x.npz"],
+    "convert to msgpack": lambda path, out: ["convert", path, out / "x.msgpack"],
+    "convert to orbax": lambda path, out: ["convert", path, out / "x", "--to", "orbax"],
+    "reshard": lambda path, out: ["reshard", path, out / "y", "--chunk-bytes", "1MB"],
+    "cat --raw": lambda path, out: ["cat", path, "w", "--raw", "-o", out / "w.bin"],
+    "dump": lambda path, out: ["dump", path],
+}
+
+
+def measured(arguments, folder):
+    """Exit status, bytes of memory, seconds of processor time, output."""
+    result = folder / "measured.json"
+    subprocess.run([sys.executable, "-S", "-c", MEASURE, result, CAIRN, *map(str, arguments)], check=True, timeout=60)
+    return json.loads(result.read_text())
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_command_stays_within_its_limits(name, tmp_path):
+    path = INPUTS[name](tmp_path / "input")
+    memory = MEMORY + 2 * allocated(path)
+    for command, arguments in COMMANDS.items():
+        out = tmp_path / "out"
+        out.mkdir(exist_ok=True)
+        status, bytes_taken, seconds, output = measured(arguments(path, out), tmp_path)
+        assert status in (0, 1, 2, 3), (command, status, output)
+        assert bytes_taken <= memory, f"{command}: {bytes_taken / 2**20:.0f} MiB: {output}"
+        assert seconds <= SECONDS, f"{command}: {seconds:.1f} s: {output}"
+        if status != GOOD:
+            assert output, command
+
+
+@pytest.mark.parametrize("name", ["exabytes, small chunks", "exabytes, chunks of a mebibyte", "exabytes, zarr 3"])
+@pytest.mark.parametrize("command", ["convert to npz", "convert to msgpack", "convert to orbax", "reshard"])
+def test_output_that_cannot_fit_is_refused_with_its_size(name, command, tmp_path):
+    path = INPUTS[name](tmp_path / "input")
+    status, _, _, output = measured(COMMANDS[command](path, tmp_path), tmp_path)
+    assert status == FAILURE
+    assert "the output needs 1.0 EiB" in output and " free" in output
+    assert [p.name for p in tmp_path.iterdir() if p.name not in ("input", "measured.json")] == []
+
+
+def test_more_than_is_stored_is_not_made_up(tmp_path):
+    path = INPUTS["terabytes"](tmp_path / "input")
+    for command in ("stats", "convert to orbax", "cat --raw"):
+        status, _, _, output = measured(COMMANDS[command](path, tmp_path), tmp_path)
+        assert status == FAILURE and "1.0 TiB, of which 0 bytes are stored" in output, command
