@@ -65,13 +65,15 @@ class Replaced : public ::testing::TestWithParam<Kind> {
   [[nodiscard]] std::string path() const { return dir_ / (GetParam().step ? "root/7" : "ckpt"); }
   [[nodiscard]] std::string opened() const { return GetParam().step ? dir_ / "root" : path(); }
   [[nodiscard]] std::string other() const { return dir_ / "other"; }
+  // As a save does that replaces the checkpoint.
+  [[nodiscard]] bool swap() const { return Directory::open(dir_.path()).swap(GetParam().step ? "root/7" : "ckpt", "other"); }
 
   TempDir dir_;
 };
 
 TEST_P(Replaced, GivesTheOldValuesAsLongAsTheyAreThere) {
   const auto checkpoint = open(opened());
-  ASSERT_TRUE(swap_trees(path(), other()));
+  ASSERT_TRUE(swap());
   EXPECT_THAT(values_of(*checkpoint), ::testing::ElementsAre(1));
   EXPECT_THAT(values_of(*open(opened())), ::testing::ElementsAre(2));
   EXPECT_THAT(checkpoint->view("a3").bytes()[0], std::byte{1});
@@ -79,7 +81,7 @@ TEST_P(Replaced, GivesTheOldValuesAsLongAsTheyAreThere) {
 
 TEST_P(Replaced, IsAnErrorOnceTheyAreGone) {
   const auto checkpoint = open(opened());
-  ASSERT_TRUE(swap_trees(path(), other()));
+  ASSERT_TRUE(swap());
   fs::remove_all(other() + "/a3");  // as far as its removal has come
   EXPECT_THAT([&] { (void)checkpoint->read("a3"); }, FailsWith(Code::kUnavailable, "was replaced or removed"));
   remove_tree(other());
