@@ -64,8 +64,8 @@ void remove_temporaries() noexcept {
   std::unique_lock lock(r.mutex);
   r.stopped = true;
   r.no_commits.wait(lock, [&] { return r.commits == 0; });
-  for (const auto& [order, path] : r.paths)
-    for (int i = 0; i < kAttempts && !try_call([&] { return remove_tree(path), true; }); ++i) {
+  for (const auto& entry : r.paths)
+    for (int i = 0; i < kAttempts && !try_call([&] { return remove_tree(entry.second), true; }); ++i) {
     }
 }
 

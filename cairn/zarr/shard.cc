@@ -27,14 +27,14 @@ void check_entry(const ShardEntry& entry, std::size_t number, std::uint64_t valu
 
 ShardIndexRange shard_index_range(const ShardCodec& codec, std::uint64_t value_size) {
   const auto entries = static_cast<std::uint64_t>(element_count(codec.grid));
-  if (entries > kMaxEntries)
-    throw Error(Code::kUnimplemented,
-                "a shard of " + std::to_string(entries) + " inner chunks; shards of up to " + std::to_string(kMaxEntries) + " can be read");
   const std::uint64_t crc = codec.index_crc32c ? 4 : 0;
   // Divide the size there is instead of multiplying the count that was told: 16 * n may wrap.
   if (value_size < crc || (value_size - crc) / kEntrySize < entries)
     throw Error(Code::kDataLoss, "shard of " + std::to_string(value_size) + " bytes has no room for an index of " +
                                      std::to_string(entries) + (entries == 1 ? " entry" : " entries"));
+  if (entries > kMaxEntries)
+    throw Error(Code::kUnimplemented,
+                "a shard of " + std::to_string(entries) + " inner chunks; shards of up to " + std::to_string(kMaxEntries) + " can be read");
   const std::uint64_t length = kEntrySize * entries + crc;
   return {.offset = codec.index_at_start ? 0 : value_size - length, .length = length};
 }
