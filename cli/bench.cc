@@ -5,13 +5,9 @@
 #include "text.h"
 
 #include <fmt/format.h>
-#include <signal.h>  // sigtimedwait, pthread_sigmask
-#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <stop_token>
-#include <thread>
 
 namespace cairn::cli {
 namespace {
@@ -22,37 +18,6 @@ struct BenchArguments {
   std::string folder = ".";
   std::string size = "1GiB";
   bool json = false;
-};
-
-// While it lives, the signals that end a program first remove the folder. It must be made before other threads are, which
-// inherit that these signals are not theirs.
-class RemoveOnSignal {
- public:
-  explicit RemoveOnSignal(std::string folder) : folder_(std::move(folder)) {
-    sigemptyset(&signals_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
-    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-    watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
-  }
-
- private:
-  void watch(const std::stop_token& stop) {
-    constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 50'000'000};
-    while (!stop.stop_requested()) {
-      const int signal = sigtimedwait(&signals_, nullptr, &kPause);
-      if (signal < 0) continue;
-      std::error_code ignored;
-      // Other threads are still at work, and may make a file while the others go.
-      for (int i = 0; i < 100 && fs::exists(folder_, ignored); ++i) fs::remove_all(folder_, ignored);
-      ::signal(signal, SIG_DFL);
-      pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
-      kill(getpid(), signal);
-    }
-  }
-
-  std::string folder_;
-  sigset_t signals_{};
-  std::jthread watcher_;
 };
 
 std::string rate_text(const BenchFigure& figure) {
@@ -80,7 +45,6 @@ void run_bench(const BenchArguments& arguments) {
   const fs::path base(arguments.folder);
   if (std::error_code ignored; !fs::is_directory(base, ignored)) throw Failure(arguments.folder + ": is no folder");
   const std::string folder = fs::absolute(base / fmt::format("cairn-bench-{}", getpid())).lexically_normal().string();
-  const RemoveOnSignal guard(folder);
   ProgressBar bar("bench");
   options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   const BenchReport report = bench(folder, options);

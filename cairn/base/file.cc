@@ -28,7 +28,9 @@ constexpr std::string_view kTemporary = ".cairn-tmp-";
 constexpr std::uint64_t kMaxOffset = std::numeric_limits<off_t>::max();
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
-  throw Error(error == ENOENT ? Code::kNotFound : Code::kIo, path + ": cannot " + doing + ": " + std::generic_category().message(error));
+  // Links that lead round in a circle lead to no file, whoever asks.
+  const Code code = error == ENOENT ? Code::kNotFound : error == ELOOP ? Code::kDataLoss : Code::kIo;
+  throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
 struct stat status_of(int fd, const std::string& path) {
@@ -102,14 +104,14 @@ std::optional<File> File::try_open_at(int folder, const std::string& name, const
   File file(fd, path);
   const auto mode = status_of(fd, path).st_mode;
   if (S_ISDIR(mode)) return std::nullopt;
-  if (!S_ISREG(mode)) throw Error(Code::kIo, path + ": is not a regular file");
+  if (!S_ISREG(mode)) throw Error(Code::kDataLoss, path + ": is not a regular file");
   return file;
 }
 
 File File::open(const std::string& path) {
   std::optional<File> file = try_open(path);
   if (file) return *std::move(file);
-  if (directory_exists(path)) throw Error(Code::kIo, path + ": is a directory, a file is expected");
+  if (directory_exists(path)) throw Error(Code::kDataLoss, path + ": is a directory, a file is expected");
   throw Error(Code::kNotFound, path + ": no such file");
 }
 
@@ -223,14 +225,13 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   int error = 0;
   do {
     temp_path_ = path_ + std::string(kTemporary) + random_suffix();
-    noted_.emplace(temp_path_);
-    fd_ = uninterrupted([&] { return ::open(temp_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
-    error = fd_ < 0 ? errno : 0;
+    noted_.emplace(temp_path_, NotedTemporary::Order::kFirst, [&] {
+      fd_ = uninterrupted([&] { return ::open(temp_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+      error = fd_ < 0 ? errno : 0;
+      return fd_ >= 0;
+    });
   } while (error == EEXIST);
-  if (error != 0) {
-    noted_.reset();
-    fail(temp_path_, "create the file", error);
-  }
+  if (error != 0) fail(temp_path_, "create the file", error);
   // Tells those who look for leftovers that it is being written; not all file systems have such locks.
   (void)flock(fd_, LOCK_EX | LOCK_NB);
 }

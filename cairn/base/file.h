@@ -1,5 +1,6 @@
 // file.h -- files of the local file system: positioned reads, mappings, atomic replacement. Errors name the path and the
-// system's reason; a missing file is Error(kNotFound), no permission and everything else Error(kIo).
+// system's reason; a missing file is Error(kNotFound), something else in its place (a directory, a pipe, links that lead nowhere)
+// Error(kDataLoss), no permission and everything else Error(kIo).
 #pragma once
 
 #include <cairn/base/temporaries.h>

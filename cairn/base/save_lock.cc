@@ -92,19 +92,24 @@ SaveLock::SaveLock(const std::string& path) : path_(file_for(path)) {
 
 // False: the file was somebody's leftover, or was taken for one before it was locked.
 bool SaveLock::try_take() {
-  const int fd = uninterrupted([&] { return ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  int fd = -1, error = 0;
+  noted_.emplace(path_, NotedTemporary::Order::kLast, [&] {
+    fd = uninterrupted([&] { return ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    error = fd < 0 ? errno : 0;
+    return fd >= 0;
+  });
   if (fd < 0) {
-    if (errno != EEXIST) fail(path_, "create the file", errno);
+    if (error != EEXIST) fail(path_, "create the file", error);
     remove_leftover(path_);
     return false;
   }
   const int result = try_flock(fd);
   if (result == EWOULDBLOCK || !names(path_, fd)) {
+    noted_.reset();
     close(fd);
     return false;
   }
   fd_ = fd;
-  noted_.emplace(path_, NotedTemporary::Order::kLast);
   write_holder(fd);
   return true;
 }

@@ -6,13 +6,15 @@
 #include <condition_variable>
 #include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <utility>
 
 namespace cairn {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
+  std::shared_mutex making;  // shared by those who make one, so that the removal can wait for them
+  std::mutex mutex;          // guards what follows
   std::condition_variable no_commits;
   std::multiset<std::pair<NotedTemporary::Order, std::string>> paths;
   int commits = 0;
@@ -32,14 +34,21 @@ void check_running(const Registry& r) {
 
 }  // namespace
 
-NotedTemporary::NotedTemporary(std::string path, Order order) : entry_(order, std::move(path)) {
+NotedTemporary::NotedTemporary(std::string path, Order order, const std::function<bool()>& make) : entry_(order, std::move(path)) {
   Registry& r = registry();
+  const std::shared_lock making(r.making);
+  {
+    const std::lock_guard lock(r.mutex);
+    check_running(r);
+  }
+  made_ = make();
+  if (!made_) return;
   const std::lock_guard lock(r.mutex);
-  check_running(r);
   r.paths.insert(entry_);
 }
 
 NotedTemporary::~NotedTemporary() {
+  if (!made_) return;
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   if (const auto it = r.paths.find(entry_); it != r.paths.end()) r.paths.erase(it);
@@ -61,9 +70,13 @@ CommitSection::~CommitSection() {
 void remove_temporaries() noexcept {
   constexpr int kAttempts = 100;  // a file may be made in a directory while that is being removed
   Registry& r = registry();
-  std::unique_lock lock(r.mutex);
-  r.stopped = true;
-  r.no_commits.wait(lock, [&] { return r.commits == 0; });
+  {
+    std::unique_lock lock(r.mutex);
+    r.stopped = true;
+    r.no_commits.wait(lock, [&] { return r.commits == 0; });
+  }
+  const std::unique_lock making(r.making);
+  const std::lock_guard lock(r.mutex);
   for (const auto& entry : r.paths)
     for (int i = 0; i < kAttempts && !try_call([&] { return remove_tree(entry.second), true; }); ++i) {
     }

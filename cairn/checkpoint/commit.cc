@@ -47,8 +47,8 @@ PendingDirectory::PendingDirectory(const Names& names, IfExists if_exists, Durab
   restore_set_aside();
   check_target();
   remove_leftover();
-  noted_.emplace(path());
-  if (!parent_.make(temporary_)) throw Error(Code::kUnavailable, path() + ": another process has just made it; try again");
+  noted_.emplace(path(), NotedTemporary::Order::kFirst, [&] { return parent_.make(temporary_); });
+  if (!noted_->made()) throw Error(Code::kUnavailable, path() + ": another process has just made it; try again");
   directory_ = parent_.child(temporary_);
 }
 

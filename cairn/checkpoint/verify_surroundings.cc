@@ -135,7 +135,9 @@ void verify_stored_items(const Layout& layout, const std::optional<Handlers>& ha
 
 void verify_lost_item(const LostItem& lost, VerifyReport& report) {
   const std::size_t first = report.findings.size();
-  if (file_exists(join(lost.item.path, kManifestFile))) {
+  // A folder that may not be looked into is what the error of the item says already.
+  const auto has_database = try_call([&] { return file_exists(join(lost.item.path, kManifestFile)); });
+  if (has_database.ok() && has_database.value()) {
     std::set<std::string> files;
     ocdbt::check_database(open_file_store(lost.item.path), report, files);
   }

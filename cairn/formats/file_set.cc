@@ -34,15 +34,16 @@ void commit_all(const FileSet& set, const std::vector<std::string>& names, Atomi
 // A second name for the file, in place of what has that name.
 void name_also(const std::string& file, const std::string& path) {
   const std::string temporary = path + ".cairn-tmp-1";  // only who has the SaveLock makes one of this name
-  const NotedTemporary noted(temporary);
   remove_file(temporary);
   std::error_code error;
-  std::filesystem::create_hard_link(file, temporary, error);
-  if (error) {  // file systems without links: its bytes again
-    error.clear();
+  const NotedTemporary noted(temporary, NotedTemporary::Order::kFirst, [&] {
+    std::filesystem::create_hard_link(file, temporary, error);
+    if (!error) return true;
+    error.clear();  // file systems without links: its bytes again
     std::filesystem::copy_file(file, temporary, error);
     if (!error) sync_path(temporary);
-  }
+    return !error;
+  });
   if (!error) {
     check_output(path, IfExists::kReplace);
     std::filesystem::rename(temporary, path, error);

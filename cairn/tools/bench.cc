@@ -80,7 +80,10 @@ void fill(MutableByteView out, std::uint64_t seed) {
 struct Folder {
   explicit Folder(std::string where) : path(std::move(where)) {
     if (file_exists(path)) throw Error(Code::kAlreadyExists, path + ": is there already; the benchmark wants a folder of its own");
-    make_directories(path);
+    noted.emplace(path, NotedTemporary::Order::kFirst, [&] {
+      make_directories(path);
+      return true;
+    });
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -92,6 +95,7 @@ struct Folder {
     }
   }
   std::string path;
+  std::optional<NotedTemporary> noted;
 };
 
 class Bench {

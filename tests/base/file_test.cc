@@ -89,7 +89,7 @@ TEST(File, WhatIsNoFile) {
   put_file(dir / "f", "x");
   EXPECT_THAT([&] { File::open(dir / "none"); }, FailsWith(Code::kNotFound, "none: no such file"));
   EXPECT_THAT([&] { File::open(dir / "f/below"); }, FailsWith(Code::kNotFound, "no such file"));
-  EXPECT_THAT([&] { File::open(dir.path()); }, FailsWith(Code::kIo, "is a directory, a file is expected"));
+  EXPECT_THAT([&] { File::open(dir.path()); }, FailsWith(Code::kDataLoss, "is a directory, a file is expected"));
   EXPECT_THAT([&] { File::open(std::string("a\0b", 3)); }, FailsWith(Code::kInvalidArgument, "NUL"));
   EXPECT_FALSE(File::try_open(dir / "none"));
   EXPECT_FALSE(File::try_open(dir / "f/below"));
@@ -101,8 +101,8 @@ TEST(File, WhatIsNoFile) {
 TEST(File, ANamedPipeIsRefusedInsteadOfWaitedFor) {
   const TempDir dir;
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
-  EXPECT_THAT([&] { File::open(dir / "pipe"); }, FailsWith(Code::kIo, "is not a regular file"));
-  EXPECT_THAT([&] { MappedFile::open(dir / "pipe"); }, FailsWith(Code::kIo, "is not a regular file"));
+  EXPECT_THAT([&] { File::open(dir / "pipe"); }, FailsWith(Code::kDataLoss, "is not a regular file"));
+  EXPECT_THAT([&] { MappedFile::open(dir / "pipe"); }, FailsWith(Code::kDataLoss, "is not a regular file"));
 }
 
 TEST(File, KnowsThatItWasReplaced) {
@@ -137,7 +137,7 @@ TEST(MappedFile, MapsWholeFilesEvenEmptyOnes) {
   EXPECT_EQ(as_text(mapped->bytes()), "content") << "a mapping outlives the name";
   EXPECT_TRUE(MappedFile::open(dir / "empty")->bytes().empty());
   EXPECT_THAT([&] { MappedFile::open(dir / "none"); }, FailsWith(Code::kNotFound, "none"));
-  EXPECT_THAT([&] { MappedFile::open(dir.path()); }, FailsWith(Code::kIo, "directory"));
+  EXPECT_THAT([&] { MappedFile::open(dir.path()); }, FailsWith(Code::kDataLoss, "directory"));
 }
 
 TEST(AtomicFile, AppearsOnlyAtItsCommit) {

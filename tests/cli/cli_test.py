@@ -252,7 +252,7 @@ def test_clean(tmp_path):
     leftovers = [root / "2.orbax-checkpoint-tmp" / "default", root / "1" / "extra.orbax-checkpoint-tmp", root / "3.orbax-checkpoint-tmp-1234"]
     for leftover in leftovers:
         leftover.mkdir(parents=True)
-        (leftover / "half").write_bytes(b"x" * 100)
+        (leftover / "_sharding").write_bytes(b"x" * 100)
     (root / "m.safetensors.cairn-tmp-0123abcd").write_bytes(b"y" * 10)
     shutil.copytree(golden, root / "4.orbax-checkpoint-tmp-old")
     shown = json.loads(good("clean", root, "--dry-run", "--json"))

@@ -251,9 +251,11 @@ def test_a_process_that_is_killed_ends_all(source, tmp_path, killer, name, optio
     assert done.returncode != GOOD
     assert b"rank 2" in done.stderr and b"signal 9" in done.stderr, done
     assert not target.exists()
-    # As a single process that is killed, it leaves something that tells what it is.
-    assert len(os.listdir(tmp_path / "target")) == 1
-    good("clean", target)
+    # What the first rank leaves, if the launcher kills it before it has removed it, tells what it is.
+    left = os.listdir(tmp_path / "target")
+    assert all("-tmp" in entry for entry in left)
+    if left:
+        good("clean", target)
     assert os.listdir(tmp_path / "target") == []
 
 
