@@ -201,9 +201,9 @@ class Output {
   }
 
   void commit(std::deque<AtomicFile>& files, std::span<const FilePlan> shards, std::span<const TensorSource> sources) {
+    check_output(is_set() ? single_ : index_, if_exists_);  // it may have appeared since
     if (!is_set()) {
       files.front().commit_output(if_exists_);
-      check_output(index_, if_exists_);
     } else {
       std::vector<AtomicFile*> data;
       for (AtomicFile& file : files) {

@@ -95,9 +95,11 @@ class Cleaner {
       // While this is held, no save to the target begins.
       const std::string target = leftover.parent.path_of(leftover.target());
       const bool is_lock = leftover.name == SaveLock::file_for(leftover.target());
+      // A directory has its own lock, whatever a file of its name would have.
+      const std::string locked = leftover.kind == EntryKind::kDirectory ? target : save_lock_path(target);
       std::optional<SaveLock> lock;
-      if (mode_ == CleanMode::kRemove && !is_lock) lock.emplace(save_lock_path(target));
-      if (mode_ == CleanMode::kShow && SaveLock::is_held(save_lock_path(target)))
+      if (mode_ == CleanMode::kRemove && !is_lock) lock.emplace(locked);
+      if (mode_ == CleanMode::kShow && SaveLock::is_held(locked))
         throw Error(Code::kUnavailable, target + ": a save to this path is in progress");
       if (leftover.kind == EntryKind::kDirectory)
         clean_directory(leftover, done);

@@ -2,10 +2,10 @@
 #include <cairn/tools/source_files.h>
 
 #include <cairn/base/file.h>
-#include <cairn/base/json.h>
 #include <cairn/base/output_file.h>
 #include <cairn/error.h>
 #include <cairn/formats/bundle_files.h>
+#include <cairn/formats/safetensors_header.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -54,13 +54,9 @@ bool holds(const std::string& folder, const std::string& path) {
 std::vector<std::string> safetensors_files(const std::string& path) {
   std::vector<std::string> files{path};
   if (!path.ends_with(".json")) return files;
-  const auto root = try_call([&] { return parse_json(as_text(read_file(path))); });
-  const Json* map = root.ok() ? root.value().find("weight_map") : nullptr;
-  if (map == nullptr || map->as_object() == nullptr) return files;
-  for (const auto& [name, file] : *map->as_object())
-    if (const auto* text = file.as_string()) files.push_back((fs::path(path).parent_path() / *text).string());
-  std::sort(files.begin(), files.end());
-  files.erase(std::unique(files.begin(), files.end()), files.end());
+  const auto shards = try_call([&] { return safetensors_index_files(path); });
+  if (!shards) return files;
+  for (const std::string& shard : shards.value()) files.push_back((fs::path(path).parent_path() / shard).string());
   return files;
 }
 

@@ -232,6 +232,17 @@ TEST(PendingDirectory, RefusesASecondSaveToOnePath) {
   EXPECT_TRUE(fs::exists(pending.path()));
 }
 
+TEST(PendingDirectory, IsLeftAloneByCleanWhateverItsName) {
+  const TempDir dir;
+  for (const char* name : {"ckpt", "x.safetensors", "x-00001-of-00002.safetensors", "x.data-00000-of-00001"}) {
+    const PendingDirectory pending(dir / name, IfExists::kFail);
+    for (const CleanMode mode : {CleanMode::kShow, CleanMode::kRemove})
+      for (const CleanedPath& cleaned : clean(dir.path(), mode))
+        EXPECT_TRUE(cleaned.outcome == CleanOutcome::kInUse || !fs::is_directory(cleaned.path)) << cleaned.path;
+    EXPECT_TRUE(fs::exists(pending.path())) << name;
+  }
+}
+
 TEST(PendingDirectory, NoticesThatItsDirectoryWasReplaced) {
   const TempDir dir;
   PendingDirectory pending(dir / "ckpt", IfExists::kFail);
