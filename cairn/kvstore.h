@@ -85,8 +85,8 @@ class KvStore {
   // Absent key: nullopt.
   [[nodiscard]] virtual std::optional<Bytes> read(std::string_view key, ByteRange range) const = 0;
   // The whole value, which the caller knows to have at most `most` bytes: data_loss if it is
-  // larger, before memory is taken for it. Absent key: nullopt.
-  [[nodiscard]] virtual std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const;
+  // larger, before memory is taken for it. All of it is of one write. Absent key: nullopt.
+  [[nodiscard]] virtual std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const = 0;
   // Fills all of `out` from `offset` on, without a copy in between where the store can. Absent key: false.
   virtual bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const = 0;
   // The whole value with as little copying as the store can: mapped, shared or read. For views of

@@ -7,6 +7,8 @@
 #include <cairn/formats/bundle_merge.h>
 #include <cairn/formats/bundle_place.h>
 #include <cairn/formats/bundle_writer.h>
+#include <cairn/formats/file_set.h>
+#include <cairn/formats/output_lock.h>
 #include <cairn/formats/sstable_writer.h>
 
 #include <algorithm>
@@ -51,10 +53,10 @@ class Merged {
   // Where each data file is now, in the order of the result.
   [[nodiscard]] const std::vector<std::string>& data() const { return data_; }
 
-  void write(AtomicFile& file) const {
+  void write(AtomicFile& file, std::size_t shards) const {
     SstableWriter table(file);
     BundleHeader header = *header_;
-    header.shards = static_cast<std::int32_t>(data_.size());
+    header.shards = static_cast<std::int32_t>(shards);
     table.add("", encode_bundle_header(header));
     for (const auto& [key, entry] : entries_) table.add(key, encode_bundle_entry(entry));
     table.finish();
@@ -92,31 +94,18 @@ class Merged {
   std::vector<std::string> data_;
 };
 
-// A data file of a part, where it really is.
-struct DataFile {
-  std::string path;
-  bool behind_link = false;  // it may be others', too
-};
-
-std::vector<DataFile> resolve(const std::vector<std::string>& files) {
-  std::vector<DataFile> resolved;
+// The data files of parts, where they really are.
+std::vector<std::string> resolve(const std::vector<std::string>& files) {
+  std::vector<std::string> resolved;
   for (const std::string& file : files) {
     std::error_code error;
     const std::filesystem::path path = std::filesystem::canonical(file, error);
     if (error == std::errc::no_such_file_or_directory) throw Error(Code::kNotFound, file + ": the data file is missing");
     if (error) throw Error(Code::kIo, file + ": cannot find out where it is: " + error.message());
     if (!std::filesystem::is_regular_file(path, error)) throw Error(Code::kIo, file + ": is no file");
-    resolved.push_back({path.string(), std::filesystem::is_symlink(file, error)});
+    resolved.push_back(path.string());
   }
   return resolved;
-}
-
-// The file under another name, too; where file systems have no links, under that name alone.
-void link_to(const DataFile& from, const std::string& to) {
-  std::error_code error;
-  std::filesystem::create_hard_link(from.path, to, error);
-  if (error && !from.behind_link) std::filesystem::rename(from.path, to, error);
-  if (error) throw Error(Code::kIo, from.path + ": cannot rename it to " + to + ": " + error.message());
 }
 
 void remove_part(const std::string& part) {
@@ -144,17 +133,17 @@ bool is_same_prefix(const std::string& a, const std::string& b) {
 }
 
 // Whether the files, in their order, are already those of the checkpoint at the prefix: a merge was stopped while it removed the parts.
-bool is_in_place(const std::vector<DataFile>& files, const std::string& prefix) {
+bool is_in_place(const std::vector<std::string>& files, const std::string& prefix) {
   if (files.empty() || !file_exists(bundle_index_path(prefix))) return false;
   const auto index = try_call([&] { return read_index(File::open(bundle_index_path(prefix))); });
   if (!index.ok()) return false;
   const auto shards = static_cast<std::uint64_t>(index.value().header.shards);
   std::size_t at = 0;
-  for (std::uint64_t i = 0; i < shards && at < files.size(); ++i) {
+  for (std::uint64_t i = 0; i < shards; ++i) {
     const std::string data = bundle_data_path(prefix, i, shards);
     if (!file_exists(data)) return false;
     std::error_code ignored;
-    if (std::filesystem::equivalent(files[at].path, data, ignored)) ++at;
+    if (at < files.size() && std::filesystem::equivalent(files[at], data, ignored)) ++at;
   }
   return at == files.size();
 }
@@ -170,28 +159,6 @@ void remove_parts(const std::vector<std::string>& parts, const std::string& pref
   }
 }
 
-// Gives the data files their new names, and then the index its own. If that fails the parts are as they were.
-void place(const std::vector<DataFile>& files, const std::vector<std::string>& targets, const std::string& prefix, AtomicFile& index) {
-  std::size_t made = 0;
-  try {
-    // No index ever names files of two checkpoints.
-    if (std::any_of(targets.begin(), targets.end(), file_exists)) {
-      remove_part(prefix);
-      sync_path(bundle_folder(prefix));
-    }
-    for (; made < files.size(); ++made) link_to(files[made], targets[made]);
-    sync_path(bundle_folder(prefix));
-    index.commit(Durability::kUnsynced);
-  } catch (const Error&) {
-    for (std::size_t i = 0; i < made; ++i) {
-      std::error_code ignored;
-      if (!file_exists(files[i].path)) std::filesystem::rename(targets[i], files[i].path, ignored);
-      if (!ignored) std::filesystem::remove(targets[i], ignored);
-    }
-    throw;
-  }
-}
-
 }  // namespace
 
 void merge_bundles(std::span<const std::string> parts, const std::string& prefix, const BundleMergeOptions& options) {
@@ -203,31 +170,26 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   Merged merged;
   for (const std::string& part : found) merged.add(part, prefix);
 
-  const std::vector<DataFile> files = resolve(merged.data());
+  const std::vector<std::string> files = resolve(merged.data());
   const auto in_place = [&] { return prefix + ": is in place, but not all of its parts are removed"; };
   if (is_in_place(files, prefix)) return in(in_place, [&] { remove_parts(found, prefix, options.delete_old_dirs); });
 
   make_directories(bundle_folder(prefix));
-  std::vector<std::string> targets;
-  for (std::size_t i = 0; i < files.size(); ++i) targets.push_back(bundle_data_path(prefix, i, files.size()));
+  const OutputLock lock(bundle_index_path(prefix));
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(bundle_folder(prefix), error) / std::filesystem::path(prefix).filename();
   if (error) throw Error(Code::kIo, prefix + ": cannot find out where it is: " + error.message());
   for (std::size_t i = 0; i < files.size(); ++i)
-    if (prefix_of_data(files[i].path) == real)
+    if (prefix_of_data(files[i]) == real)
       throw Error(Code::kInvalidArgument, merged.data()[i] + ": is a link to a file of " + prefix + ", which is to be replaced");
 
-  AtomicFile index(bundle_index_path(prefix));
-  merged.write(index);
-  index.finish();
-  in([&] { return "the parts together"; }, [&] { read_index(File::open(index.temporary_path())); });
-  place(files, targets, prefix, index);
-  sync_parent(bundle_index_path(prefix));
-  in(in_place, [&] {
-    for (const std::string& old : bundle_data_files(prefix))
-      if (std::find(targets.begin(), targets.end(), old) == targets.end()) remove_file(old);
-    remove_parts(found, prefix, options.delete_old_dirs);
-  });
+  const auto write_index = [&](AtomicFile& index, std::size_t shards) {
+    merged.write(index, shards);
+    in([] { return "the parts together"; }, [&] { read_index(File::open(index.temporary_path())); });
+  };
+  const auto place = [&](std::size_t i, const std::string& path) { name_also(files[i], path); };
+  place_bundle(prefix, {.files = files.size(), .place = place, .write_index = write_index}, IfExists::kReplace);
+  in(in_place, [&] { remove_parts(found, prefix, options.delete_old_dirs); });
 }
 
 }  // namespace cairn

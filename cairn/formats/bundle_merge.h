@@ -13,11 +13,10 @@ struct BundleMergeOptions {
 };
 
 // Makes `prefix` of the parts, in their order, and removes them. A key may be in several only if each has slices of that tensor. Until the
-// result is in place the parts are as they were, but on file systems without hard links. A checkpoint at `prefix` is replaced, and may be
-// gone if that fails; one that holds the values of all these parts already, as a merge that was stopped leaves it, stays, and the parts are
-// removed. Throws invalid_argument for a key that is in two, for byte orders or versions that differ, and for parts that are missing;
-// not_found for a data file that is missing; data_loss, naming the part, for damage to an index, and for slices of a tensor that overlap.
-// Values are neither read nor checked.
+// result is in place the parts, and a checkpoint at `prefix` that it replaces, are as they were. One that holds the values of all these
+// parts already, as a merge that was stopped leaves it, stays, and the parts are removed. Throws invalid_argument for a key that is in two,
+// for byte orders or versions that differ, and for parts that are missing; not_found for a data file that is missing; data_loss, naming the
+// part, for damage to an index, and for slices of a tensor that overlap. Values are neither read nor checked.
 void merge_bundles(std::span<const std::string> parts, const std::string& prefix, const BundleMergeOptions& options = {});
 
 }  // namespace cairn

@@ -1,8 +1,10 @@
 // bundle_place.h -- the data files of TensorFlow checkpoints in their folder.
 #pragma once
 
+#include <cairn/base/file.h>
+
 #include <cstddef>
-#include <span>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,10 +12,16 @@ namespace cairn {
 
 // Paths of the data files that are under this prefix, of whatever checkpoint.
 std::vector<std::string> bundle_data_files(const std::string& prefix);
-// A number of data files above `count` that no checkpoint under the prefix has: with it in their names,
-// new files do not meet the old ones.
-std::size_t free_shard_count(const std::string& prefix, std::size_t count);
-// Removes the data files under the prefix that are not among `paths`.
-void remove_other_data_files(const std::string& prefix, std::span<const std::string> paths);
+
+// A checkpoint that lacks only the names of its files.
+struct FinishedBundle {
+  std::size_t files = 0;                                                  // of data
+  std::function<void(std::size_t i, const std::string& path)> place;      // as in FileSet
+  std::function<void(AtomicFile& file, std::size_t shards)> write_index;  // `shards`: the header's number
+};
+
+// Puts it into place at the prefix, whose OutputLock the caller has, and removes the data files of the
+// one that was there. Throws as place_set.
+void place_bundle(const std::string& prefix, const FinishedBundle& bundle, IfExists if_exists);
 
 }  // namespace cairn

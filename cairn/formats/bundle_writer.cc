@@ -261,17 +261,6 @@ void make_folder_of(const std::string& prefix) {
   if (const std::size_t slash = prefix.rfind('/'); slash != std::string::npos && slash > 0) make_directories(prefix.substr(0, slash));
 }
 
-// Puts the checkpoint into place of what is there, and removes that.
-void place(const std::string& prefix, std::span<AtomicFile* const> data, const std::vector<std::string>& paths, const Index& index,
-           IfExists if_exists) {
-  FileSet set{.data = data, .paths = paths, .interim = {}, .index = bundle_index_path(prefix), .write_index = {}};
-  const std::size_t other_count = free_shard_count(prefix, data.size());
-  for (std::size_t i = 0; i < data.size(); ++i) set.interim.push_back(bundle_data_path(prefix, i, other_count));
-  set.write_index = [&](AtomicFile& file, bool interim) { write_index(file, index, interim ? other_count : data.size()); };
-  place_set(set, if_exists);
-  if (if_exists == IfExists::kReplace) remove_other_data_files(prefix, paths);
-}
-
 }  // namespace
 
 std::vector<std::string> write_bundle(const std::string& prefix, const std::vector<BundleSource>& sources, const BundlePlan& plan,
@@ -308,7 +297,8 @@ std::vector<std::string> write_bundle(const std::string& prefix, const std::vect
   team.step("write: commit", distributed::Before::kReadingOrWriting, [&] {
     if (!team.is_primary()) return;
     for (const Stored& stored : layout->stored()) stored.entry->crc32c = crc32c_masked(stored.entry->crc32c);
-    place(prefix, files, paths, layout->index(), if_exists);
+    const auto write = [&](AtomicFile& file, std::size_t shards) { write_index(file, layout->index(), shards); };
+    place_bundle(prefix, {.files = paths.size(), .place = commit_each(files, if_exists), .write_index = write}, if_exists);
   });
   paths.push_back(bundle_index_path(prefix));
   return paths;

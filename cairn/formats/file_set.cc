@@ -21,7 +21,7 @@ void write_and_finish(const FileSet& set, AtomicFile& index, bool interim) {
 void commit_all(const FileSet& set, const std::vector<std::string>& names, AtomicFile& index, IfExists if_exists) {
   std::size_t placed = 0;
   try {
-    for (; placed < set.data.size(); ++placed) set.data[placed]->commit_output_as(names[placed], if_exists, Durability::kUnsynced);
+    for (; placed < names.size(); ++placed) set.place(placed, names[placed]);
     sync_path(bundle_folder(set.index));  // no index before its files, whatever happens
     index.commit_output(if_exists, Durability::kUnsynced);
   } catch (const Error&) {
@@ -29,28 +29,6 @@ void commit_all(const FileSet& set, const std::vector<std::string>& names, Atomi
     throw;
   }
   sync_parent(set.index);
-}
-
-// A second name for the file, in place of what has that name.
-void name_also(const std::string& file, const std::string& path) {
-  const std::string temporary = path + ".cairn-tmp-1";  // only who has the SaveLock makes one of this name
-  remove_file(temporary);
-  std::error_code error;
-  const NotedTemporary noted(temporary, NotedTemporary::Order::kFirst, [&] {
-    std::filesystem::create_hard_link(file, temporary, error);
-    if (!error) return true;
-    error.clear();  // file systems without links: its bytes again
-    std::filesystem::copy_file(file, temporary, error);
-    if (!error) sync_path(temporary);
-    return !error;
-  });
-  if (!error) {
-    check_output(path, IfExists::kReplace);
-    std::filesystem::rename(temporary, path, error);
-  }
-  if (!error) return;
-  (void)try_call([&] { return remove_file(temporary), true; });
-  throw Error(Code::kIo, path + ": cannot give it the bytes of " + file + ": " + error.message());
 }
 
 void move_to_final_names(const FileSet& set) {
@@ -63,6 +41,33 @@ void move_to_final_names(const FileSet& set) {
 }
 
 }  // namespace
+
+std::function<void(std::size_t i, const std::string& path)> commit_each(std::span<AtomicFile* const> files, IfExists if_exists) {
+  return [=](std::size_t i, const std::string& path) { files[i]->commit_output_as(path, if_exists, Durability::kUnsynced); };
+}
+
+void name_also(const std::string& from, const std::string& path) {
+  check_output(path, IfExists::kReplace);
+  if (is_same_file(from, path)) return;  // a rename would leave the temporary
+  const std::string temporary = path + ".cairn-tmp-1";  // only who has the SaveLock makes one of this name
+  remove_file(temporary);
+  std::error_code error;
+  const NotedTemporary noted(temporary, NotedTemporary::Order::kFirst, [&] {
+    std::filesystem::create_hard_link(from, temporary, error);
+    if (!error) return true;
+    error.clear();  // file systems without links: its bytes again
+    std::filesystem::copy_file(from, temporary, error);
+    if (!error) sync_path(temporary);
+    return !error;
+  });
+  if (!error) {
+    check_output(path, IfExists::kReplace);
+    std::filesystem::rename(temporary, path, error);
+  }
+  if (!error) return;
+  (void)try_call([&] { return remove_file(temporary), true; });
+  throw Error(Code::kIo, path + ": cannot give it the bytes of " + from + ": " + error.message());
+}
 
 void place_set(const FileSet& set, IfExists if_exists) {
   const CommitSection section;

@@ -210,7 +210,7 @@ class Output {
         file.finish();
         data.push_back(&file);
       }
-      FileSet set{.data = data, .paths = paths_, .interim = interim_paths(), .index = index_, .write_index = {}};
+      FileSet set{.paths = paths_, .interim = interim_paths(), .index = index_, .place = commit_each(data, if_exists_), .write_index = {}};
       set.write_index = [&](AtomicFile& file, bool interim) {
         file.append(as_bytes(index_text(shards, sources, interim ? set.interim : set.paths)));
       };

@@ -19,6 +19,12 @@ class MemoryStore : public KvStore {
     const auto first = value->begin() + static_cast<std::ptrdiff_t>(range.offset);
     return Bytes(first, first + static_cast<std::ptrdiff_t>(length));
   }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    const auto value = find(key);
+    if (!value) return std::nullopt;
+    in([&] { return describe(key); }, [&] { check_at_most(value->size(), most); });
+    return *value;
+  }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     const auto value = find(key);
     if (!value) return false;

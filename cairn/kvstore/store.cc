@@ -43,13 +43,6 @@ KeyRange KeyRange::with_prefix(std::string_view prefix) {
   return range;
 }
 
-std::optional<Bytes> KvStore::read_at_most(std::string_view key, std::uint64_t most) const {
-  const auto stored = size(key);
-  if (!stored) return std::nullopt;
-  in([&] { return describe(key); }, [&] { check_at_most(*stored, most); });
-  return read(key, {.offset = 0, .length = *stored});
-}
-
 bool KvStore::replace_if(std::string_view key, std::optional<ByteView> /*expected*/, ByteView /*value*/) {
   throw Error(Code::kUnimplemented, describe(key) + ": this store cannot write on a condition");
 }

@@ -136,6 +136,18 @@ TEST_P(KvContract, RefusesRangesOutsideTheValue) {
   EXPECT_THAT([&] { read("a/c", {0, 1}); }, FailsWith(Code::kOutOfRange));
 }
 
+TEST_P(KvContract, ReadsValuesOfABoundedSize) {
+  for (const auto& [key, value] : kContents) {
+    const auto read_within = [&](std::uint64_t most) { return std::string(as_text(store_.read_at_most(key, most).value())); };
+    EXPECT_EQ(read_within(value.size()), value) << key;
+    EXPECT_EQ(read_within(std::numeric_limits<std::uint64_t>::max()), value) << key;
+    if (value.empty()) continue;
+    EXPECT_THAT([&] { read_within(value.size() - 1); }, FailsWith(Code::kDataLoss, key)) << key;
+  }
+  EXPECT_EQ(store_.read_at_most("none", 10), std::nullopt);
+  EXPECT_THAT([&] { (void)store_.read_at_most("", 10); }, FailsWith(Code::kInvalidArgument, "the key is empty"));
+}
+
 TEST_P(KvContract, ReadsIntoMemoryOfTheCaller) {
   Bytes out(4, std::byte{'x'});
   EXPECT_TRUE(store_.read_into("a/b", 3, out));
@@ -274,6 +286,8 @@ TEST_P(KvWriteContract, AReaderSeesTheOldValueOrTheNewOne) {
   while (!done) {
     const std::string seen = read("k").value();
     EXPECT_TRUE(seen == values[0] || seen == values[1]);
+    const std::string bounded(as_text(store_.read_at_most("k", 150000).value()));
+    EXPECT_TRUE(bounded == values[0] || bounded == values[1]);
     const SharedBytes mapped = store_.map("k").value();
     EXPECT_TRUE(as_text(mapped.bytes) == values[0] || as_text(mapped.bytes) == values[1]);
     EXPECT_EQ(store_.list("k").size(), 1U) << "nothing half written is listed";

@@ -141,6 +141,10 @@ class CountingStore final : public ForwardingStore {
     ++reads_;
     return ForwardingStore::read(key, range);
   }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    ++reads_;
+    return ForwardingStore::read_at_most(key, most);
+  }
   // Since it was last asked.
   [[nodiscard]] std::size_t reads() { return reads_.exchange(0); }
 

@@ -16,6 +16,7 @@ class ForwardingStore : public KvStore {
  public:
   explicit ForwardingStore(StorePtr base) : base_(std::move(base)) {}
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return base_->read(key, range); }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override { return base_->read_at_most(key, most); }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return base_->read_into(key, offset, out);
   }
@@ -53,6 +54,9 @@ class FaultyStore final : public ForwardingStore {
 
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
     return on_read([&] { return ForwardingStore::read(key, range); });
+  }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    return on_read([&] { return ForwardingStore::read_at_most(key, most); });
   }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return on_read([&] { return ForwardingStore::read_into(key, offset, out); });

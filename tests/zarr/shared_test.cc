@@ -20,6 +20,7 @@ class CountingStore : public KvStore {
   CountingStore(StorePtr inner, bool locates) : inner_(std::move(inner)), locates_(locates) {}
 
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return inner_->read(key, range); }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override { return inner_->read_at_most(key, most); }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return inner_->read_into(key, offset, out);
   }
