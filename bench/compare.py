@@ -22,11 +22,11 @@ import sys
 import time
 
 from cases import BENCH, CAIRN, HERE, READ_AIMS, ROOT, read_cases
-from joint_cases import JOINT_AIMS, joint_cases
+from multiprocess_cases import MULTIPROCESS_AIMS, multiprocess_cases
 from save_cases import SAVE_AIMS, save_cases
 from tensorflow_cases import TENSORFLOW_AIMS, tensorflow_cases
 
-AIMS = READ_AIMS + SAVE_AIMS + JOINT_AIMS + TENSORFLOW_AIMS
+AIMS = READ_AIMS + SAVE_AIMS + MULTIPROCESS_AIMS + TENSORFLOW_AIMS
 
 
 # ---- running ----
@@ -184,7 +184,7 @@ def main():
     scale = "quick" if options.quick else "full"
     rounds = options.rounds or (2 if options.quick else 5)
     data = (options.data or ROOT / "build" / "bench-data").resolve() / scale
-    everything = read_cases(data, scale) + save_cases(data, scale) + joint_cases(data) + tensorflow_cases(data)
+    everything = read_cases(data, scale) + save_cases(data, scale) + multiprocess_cases(data) + tensorflow_cases(data)
     cases = [case for case in everything if any(fnmatch.fnmatch(case.name, pattern) for pattern in options.only or ["*"])]
     if not cases:
         sys.exit(f"no such case; there are {', '.join(case.name for case in everything)}")

@@ -121,7 +121,7 @@ def save_cairn(path, tree):
 
 
 def save_two(path, tree):
-    subprocess.run([sys.executable, HERE / "joint_peers.py", "save", "2", path.with_name("model.safetensors"), path], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([sys.executable, HERE / "multiprocess_peers.py", "save", "2", path.with_name("model.safetensors"), path], stdout=subprocess.DEVNULL, check=True)
 
 
 FORMS = {

@@ -1,14 +1,15 @@
-// restore_bench.cc -- one restore, or one floor, timed inside a fresh process; compare.py runs it between its peers.
+// restore_bench.cc -- one restore, or one floor, timed inside a fresh process; compare.py runs it
+// between its peers.
 //
 //   restore_bench MODE CHECKPOINT [NAME LO HI | COUNT]     (touch: BYTES in place of CHECKPOINT)
 //
 //   load          open and read everything into memory of this process
 //   slice         open and read rows [LO, HI) of one tensor; its second figure is the read alone
 //   some          open and read every COUNT-th tensor; likewise
-//   floor-pread   all cores pread the checkpoint's data files into huge pages: no reader can be faster
-//   floor-memcpy  all cores copy as many bytes from touched memory into huge pages
-//   touch BYTES   touches fresh memory on all cores and ends, see compare.py
-//   floor-zstd    all cores run libzstd over the stored chunks, which are in memory already, into huge pages
+//   floor-pread   all cores pread the checkpoint's data files into huge pages: no reader can be
+//   faster floor-memcpy  all cores copy as many bytes from touched memory into huge pages touch
+//   BYTES   touches fresh memory on all cores and ends, see compare.py floor-zstd    all cores run
+//   libzstd over the stored chunks, which are in memory already, into huge pages
 //
 // Prints one line of JSON: {"seconds", "read_seconds", "bytes", "peak_rss"}.
 #include <cairn/cairn.h>
@@ -35,7 +36,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct Figures {
   double seconds = 0;
@@ -108,7 +111,8 @@ Figures some(const std::string& path, std::size_t step) {
 // Anonymous memory that asks for huge pages; never freed, the process ends soon.
 std::byte* fresh(std::size_t size) {
   constexpr std::size_t kHuge = std::size_t{2} << 20U;
-  void* at = ::mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* at =
+      ::mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::runtime_error("mmap");
   const auto address = (reinterpret_cast<std::uintptr_t>(at) + kHuge - 1) / kHuge * kHuge;
   auto* aligned = reinterpret_cast<std::byte*>(address);
@@ -146,7 +150,9 @@ Figures floor_pread(const std::string& path) {
   std::byte* target = fresh(total);
   on_all_cores(pieces.size(), [&](std::size_t i) {
     const Piece& p = pieces[i];
-    if (::pread(p.file, target + p.target, p.length, static_cast<off_t>(p.offset)) != static_cast<ssize_t>(p.length)) std::abort();
+    if (::pread(p.file, target + p.target, p.length, static_cast<off_t>(p.offset)) !=
+        static_cast<ssize_t>(p.length))
+      std::abort();
   });
   return {seconds_since(start), 0, total};
 }
@@ -158,7 +164,9 @@ Figures floor_memcpy(const std::string& path) {
   std::memset(source, 1, total);
   const auto start = Clock::now();
   std::byte* target = fresh(total);
-  on_all_cores(pieces.size(), [&](std::size_t i) { std::memcpy(target + pieces[i].target, source + pieces[i].target, pieces[i].length); });
+  on_all_cores(pieces.size(), [&](std::size_t i) {
+    std::memcpy(target + pieces[i].target, source + pieces[i].target, pieces[i].length);
+  });
   return {seconds_since(start), 0, total};
 }
 
@@ -179,7 +187,8 @@ Figures floor_zstd(const std::string& path) {
   for (const auto& entry : store->list("")) {
     auto value = store->read(entry.key, {});
     const auto size = ZSTD_getFrameContentSize(value->data(), value->size());
-    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN) continue;  // array metadata
+    // array metadata
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN) continue;
     chunks.push_back(std::move(*value));
     sizes.push_back(size);
     targets.push_back(total);
@@ -189,7 +198,9 @@ Figures floor_zstd(const std::string& path) {
   std::byte* target = fresh(total);
   on_all_cores(chunks.size(), [&](std::size_t i) {
     thread_local ZSTD_DCtx* context = ZSTD_createDCtx();
-    if (ZSTD_decompressDCtx(context, target + targets[i], sizes[i], chunks[i].data(), chunks[i].size()) != sizes[i]) std::abort();
+    if (ZSTD_decompressDCtx(context, target + targets[i], sizes[i], chunks[i].data(),
+                            chunks[i].size()) != sizes[i])
+      std::abort();
   });
   return {seconds_since(start), 0, total};
 }
@@ -198,7 +209,8 @@ Figures run(const std::vector<std::string>& words) {
   const auto& mode = words.at(0);
   const auto& path = words.at(1);
   if (mode == "load") return load(path);
-  if (mode == "slice") return slice(path, words.at(2), std::stoll(words.at(3)), std::stoll(words.at(4)));
+  if (mode == "slice")
+    return slice(path, words.at(2), std::stoll(words.at(3)), std::stoll(words.at(4)));
   if (mode == "some") return some(path, std::stoul(words.at(2)));
   if (mode == "touch") return touch(std::stoull(path));
   if (mode == "floor-pread") return floor_pread(path);
@@ -211,8 +223,8 @@ Figures run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) try {
   const Figures figures = run({argv + 1, argv + argc});
-  fmt::print("{{\"seconds\": {:.6f}, \"read_seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}}}\n", figures.seconds, figures.read_seconds,
-             figures.bytes, bench::peak_rss());
+  fmt::print("{{\"seconds\": {:.6f}, \"read_seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}}}\n",
+             figures.seconds, figures.read_seconds, figures.bytes, bench::peak_rss());
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "restore_bench: {}\n", error.what());

@@ -1,16 +1,20 @@
-// save_bench.cc -- one save, or one floor, timed inside a fresh process; compare.py runs it between its peers.
+// save_bench.cc -- one save, or one floor, timed inside a fresh process; compare.py runs it between
+// its peers.
 //
 //   save_bench MODE DATA TARGET [OPTION ...]
 //
-//   save          DATA (a checkpoint, read before the clock starts) with cairn::save. Options: auto, none, zstd (level 1);
+//   save          DATA (a checkpoint, read before the clock starts) with cairn::save. Options:
+//   auto, none, zstd (level 1);
 //                 zarr3; folders; unsynced; memory=BYTES
 //   save-tensorflow  the same as a TensorFlow checkpoint, TARGET/model
-//   floor-direct  writes as many bytes as DATA has with O_DIRECT from 8 threads, crc32c of all of them, synced: what the
+//   floor-direct  writes as many bytes as DATA has with O_DIRECT from 8 threads, crc32c of all of
+//   them, synced: what the
 //                 disk gives to a program that does nothing else
-//   floor-memcpy  all cores copy as many bytes from touched memory to touched memory; TARGET is not used
+//   floor-memcpy  all cores copy as many bytes from touched memory to touched memory; TARGET is not
+//   used
 //
-// DATA may be generated:BYTES, arrays of random bits of 256 MiB at most. Prints one line of JSON: {"seconds", "bytes",
-// "peak_rss", "beyond_data"}; the last is what the save itself added.
+// DATA may be generated:BYTES, arrays of random bits of 256 MiB at most. Prints one line of JSON:
+// {"seconds", "bytes", "peak_rss", "beyond_data"}; the last is what the save itself added.
 #include <cairn/cairn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -38,7 +42,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kPiece = std::size_t{4} << 20U;
 constexpr std::size_t kHuge = std::size_t{2} << 20U;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct Figures {
   double seconds = 0;
@@ -73,7 +79,8 @@ cairn::Tree generated(std::uint64_t bytes) {
   cairn::Tree::Dict tree;
   for (std::uint64_t at = 0; at < bytes; at += kMost) {
     const std::uint64_t size = std::min(kMost, bytes - at);
-    auto array = cairn::Array::allocate(cairn::DType::kFloat32, {static_cast<std::int64_t>(size / 4)});
+    auto array =
+        cairn::Array::allocate(cairn::DType::kFloat32, {static_cast<std::int64_t>(size / 4)});
     fill_random(array.mutable_view().data, size, at + 1);
     tree.emplace_back(fmt::format("w{:04}", tree.size()), cairn::Tree(std::move(array)));
   }
@@ -82,7 +89,8 @@ cairn::Tree generated(std::uint64_t bytes) {
 
 cairn::Tree tree_of(const std::string& data) {
   constexpr std::string_view kGenerated = "generated:";
-  return data.starts_with(kGenerated) ? generated(std::stoull(data.substr(kGenerated.size()))) : cairn::load(data);
+  return data.starts_with(kGenerated) ? generated(std::stoull(data.substr(kGenerated.size())))
+                                      : cairn::load(data);
 }
 
 std::uint64_t tree_bytes(const cairn::Tree& tree) {
@@ -114,8 +122,10 @@ cairn::SaveOptions options_of(const std::vector<std::string>& words) {
   return options;
 }
 
-Figures save(const std::string& data, const std::string& target, const cairn::SaveOptions& options) {
-  cairn::save(target + "-first", cairn::Tree(std::int64_t{1}), options);  // as the peers do: what the first use sets up
+Figures save(const std::string& data, const std::string& target,
+             const cairn::SaveOptions& options) {
+  // as the peers do: what the first use sets up
+  cairn::save(target + "-first", cairn::Tree(std::int64_t{1}), options);
   const cairn::Tree tree = tree_of(data);
   Figures figures{.seconds = 0, .bytes = tree_bytes(tree), .rss_before = bench::rss()};
   const auto start = Clock::now();
@@ -140,7 +150,8 @@ Figures save_tensorflow(const std::string& data, const std::string& target) {
 // ---- floors ----
 // Touched huge pages; never freed, the process ends soon.
 std::byte* filled(std::size_t size) {
-  void* at = ::mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* at =
+      ::mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::runtime_error("mmap");
   const auto address = (reinterpret_cast<std::uintptr_t>(at) + kHuge - 1) / kHuge * kHuge;
   auto* aligned = reinterpret_cast<std::byte*>(address);
@@ -149,7 +160,9 @@ std::byte* filled(std::size_t size) {
   return aligned;
 }
 
-std::size_t floor_bytes(const std::string& data) { return (tree_bytes(tree_of(data)) + kPiece - 1) / kPiece * kPiece; }
+std::size_t floor_bytes(const std::string& data) {
+  return (tree_bytes(tree_of(data)) + kPiece - 1) / kPiece * kPiece;
+}
 
 Figures floor_direct(const std::string& data, const std::string& target) {
   constexpr std::size_t kThreads = 8;
@@ -163,7 +176,8 @@ Figures floor_direct(const std::string& data, const std::string& target) {
     std::byte* piece = source + i * kPiece;
     checksum ^= crc32_iscsi(reinterpret_cast<unsigned char*>(piece), static_cast<int>(kPiece), 0);
     for (std::size_t done = 0; done < kPiece;) {
-      const auto n = ::pwrite(file, piece + done, kPiece - done, static_cast<off_t>(i * kPiece + done));
+      const auto n =
+          ::pwrite(file, piece + done, kPiece - done, static_cast<off_t>(i * kPiece + done));
       if (n <= 0) std::abort();
       done += static_cast<std::size_t>(n);
     }
@@ -186,7 +200,8 @@ Figures floor_memcpy(const std::string& data) {
 
 Figures run(const std::vector<std::string>& words) {
   const auto& mode = words.at(0);
-  if (mode == "save") return save(words.at(1), words.at(2), options_of({words.begin() + 3, words.end()}));
+  if (mode == "save")
+    return save(words.at(1), words.at(2), options_of({words.begin() + 3, words.end()}));
   if (mode == "save-tensorflow") return save_tensorflow(words.at(1), words.at(2));
   if (mode == "floor-direct") return floor_direct(words.at(1), words.at(2));
   if (mode == "floor-memcpy") return floor_memcpy(words.at(1));
@@ -198,8 +213,8 @@ Figures run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) try {
   const Figures figures = run({argv + 1, argv + argc});
   const std::uint64_t peak = bench::peak_rss();
-  fmt::print("{{\"seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}, \"beyond_data\": {}}}\n", figures.seconds, figures.bytes, peak,
-             peak - figures.rss_before);
+  fmt::print("{{\"seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}, \"beyond_data\": {}}}\n",
+             figures.seconds, figures.bytes, peak, peak - figures.rss_before);
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "save_bench: {}\n", error.what());

@@ -1,14 +1,17 @@
-// scale_bench.cc -- many processes and many parameters at once: the threads of one process pose as the processes of a job
-// with one device each and save a tree of sharded arrays together; then one of them restores it.
+// scale_bench.cc -- many processes and many parameters at once: the threads of one process pose as
+// the processes of a job with one device each and save a tree of sharded arrays together; then one
+// of them restores it.
 //
 //   scale_bench PROCESSES PARAMETERS ELEMENTS FOLDER     (PROCESSES: a multiple of 8)
 //
-// Four of five parameters have 1 to ELEMENTS numbers on every device, the others are the same on all of them: every process
-// writes a piece of each of the former, and one of the latter. Prints one line of JSON: what each step costs all processes together in
-// seconds of the processor ("prepare": pieces; "plan": chunks, and what all agree on; "merge": the primary's part at the
-// end) and how many bytes the merge read and wrote; the number of keys; what restoring costs a process that wants its own
-// boxes ("restore_own"), and one that wants everything on 8 devices ("restore_all"); peak memory of everything and of the
-// trees alone. FOLDER is best in memory: the disk is not what is looked at here.
+// Four of five parameters have 1 to ELEMENTS numbers on every device, the others are the same on
+// all of them: every process writes a piece of each of the former, and one of the latter. Prints
+// one line of JSON: what each step costs all processes together in seconds of the processor
+// ("prepare": pieces; "plan": chunks, and what all agree on; "merge": the primary's part at the
+// end) and how many bytes the merge read and wrote; the number of keys; what restoring costs a
+// process that wants its own boxes ("restore_own"), and one that wants everything on 8 devices
+// ("restore_all"); peak memory of everything and of the trees alone. FOLDER is best in memory: the
+// disk is not what is looked at here.
 #include <cairn/cairn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -73,18 +76,21 @@ struct Arrivals {
 
 class Timed final : public cairn::Coordinator {
  public:
-  Timed(std::unique_ptr<cairn::Coordinator> of, Arrivals& arrivals) : of_(std::move(of)), arrivals_(arrivals) {}
+  Timed(std::unique_ptr<cairn::Coordinator> of, Arrivals& arrivals)
+      : of_(std::move(of)), arrivals_(arrivals) {}
   [[nodiscard]] std::size_t process_index() const override { return of_->process_index(); }
   [[nodiscard]] std::size_t process_count() const override { return of_->process_count(); }
   void barrier(std::string_view name, Timeout timeout) override {
     arrivals_.come(name);
     of_->barrier(name, timeout);
   }
-  cairn::Bytes broadcast(std::string_view name, cairn::ByteView value, std::size_t root, Timeout timeout) override {
+  cairn::Bytes broadcast(std::string_view name, cairn::ByteView value, std::size_t root,
+                         Timeout timeout) override {
     arrivals_.come(name);
     return of_->broadcast(name, value, root, timeout);
   }
-  std::vector<cairn::Bytes> all_gather(std::string_view name, cairn::ByteView value, Timeout timeout) override {
+  std::vector<cairn::Bytes> all_gather(std::string_view name, cairn::ByteView value,
+                                       Timeout timeout) override {
     arrivals_.come(name);
     return of_->all_gather(name, value, timeout);
   }
@@ -101,31 +107,40 @@ struct Scale {
 };
 
 bool is_spread(std::int64_t parameter) { return parameter % 5 != 4; }
-std::int64_t width(const Scale& scale, std::int64_t parameter) { return 1 + parameter % scale.elements; }
-cairn::PartitionSpec spec(std::int64_t parameter) { return is_spread(parameter) ? cairn::PartitionSpec{{"d"}} : cairn::PartitionSpec{}; }
+std::int64_t width(const Scale& scale, std::int64_t parameter) {
+  return 1 + parameter % scale.elements;
+}
+cairn::PartitionSpec spec(std::int64_t parameter) {
+  return is_spread(parameter) ? cairn::PartitionSpec{{"d"}} : cairn::PartitionSpec{};
+}
 std::string name(std::int64_t parameter) { return fmt::format("layer_{:05}", parameter); }
 
 // What a process's device holds of a parameter.
 cairn::Box box_of(const Scale& scale, std::int64_t parameter, std::int64_t process) {
   const std::int64_t elements = width(scale, parameter);
-  return is_spread(parameter) ? cairn::Box{{process, 0}, {1, elements}} : cairn::Box::whole({elements});
+  return is_spread(parameter) ? cairn::Box{{process, 0}, {1, elements}}
+                              : cairn::Box::whole({elements});
 }
 
-// The arrays as `process` holds them: of each its own device's shard, whose values are the first of `values`.
-cairn::Tree tree_of(const Scale& scale, std::int64_t process, const cairn::Mesh& mesh, const std::vector<float>& values) {
+// The arrays as `process` holds them: of each its own device's shard, whose values are the first of
+// `values`.
+cairn::Tree tree_of(const Scale& scale, std::int64_t process, const cairn::Mesh& mesh,
+                    const std::vector<float>& values) {
   cairn::Tree::Dict tree;
   tree.reserve(static_cast<std::size_t>(scale.parameters));
   for (std::int64_t i = 0; i < scale.parameters; ++i) {
     const cairn::Box box = box_of(scale, i, process);
-    cairn::ShardedArray array{.shape = is_spread(i) ? cairn::Shape{scale.processes, width(scale, i)} : box.shape,
-                              .dtype = cairn::DType::kFloat32,
-                              .sharding = cairn::NamedSharding{mesh, spec(i)}};
+    cairn::ShardedArray array{
+        .shape = is_spread(i) ? cairn::Shape{scale.processes, width(scale, i)} : box.shape,
+        .dtype = cairn::DType::kFloat32,
+        .sharding = cairn::NamedSharding{mesh, spec(i)}};
     const cairn::ArrayView view{.data = reinterpret_cast<const std::byte*>(values.data()),
                                 .dtype = array.dtype,
                                 .element_size = sizeof(float),
                                 .shape = box.shape,
                                 .strides = cairn::c_strides(box.shape, sizeof(float))};
-    array.shards.push_back({process, box, is_spread(i) ? 0 : process, cairn::HostMemory{view, nullptr}});
+    array.shards.push_back(
+        {process, box, is_spread(i) ? 0 : process, cairn::HostMemory{view, nullptr}});
     tree.emplace_back(name(i), cairn::Tree(cairn::CustomLeaf::of(std::move(array))));
   }
   return cairn::Tree(std::move(tree));
@@ -135,7 +150,8 @@ cairn::PyTreeCheckpointHandlerOptions options_of(std::shared_ptr<cairn::Coordina
   constexpr auto kLong = std::chrono::hours(1);
   cairn::PyTreeCheckpointHandlerOptions options;
   options.use_compression = false;
-  options.multiprocessing_options = {.coordinator = std::move(process), .timeout = kLong, .write_timeout = kLong};
+  options.multiprocessing_options = {
+      .coordinator = std::move(process), .timeout = kLong, .write_timeout = kLong};
   options.threads = 1;
   return options;
 }
@@ -148,7 +164,8 @@ std::uint64_t save(const Scale& scale, const std::string& path, Arrivals& arriva
   const cairn::Mesh mesh = cairn::make_mesh({scale.processes}, {"d"});
   const std::uint64_t before = bench::rss();
   std::vector<cairn::Tree> trees;
-  for (std::int64_t p = 0; p < scale.processes; ++p) trees.push_back(tree_of(scale, p, mesh, values));
+  for (std::int64_t p = 0; p < scale.processes; ++p)
+    trees.push_back(tree_of(scale, p, mesh, values));
   const std::uint64_t trees_rss = bench::rss() - before;
   std::vector<std::jthread> processes;
   for (auto& process : cairn::threads_as_processes(trees.size()))
@@ -168,7 +185,8 @@ double restore(const Scale& scale, const std::string& path, const Wanted& wanted
     args.emplace_back(name(i), cairn::Tree(cairn::CustomLeaf::of(std::move(one))));
   }
   const double start = processor_seconds();
-  const cairn::Tree back = cairn::Checkpointer(options_of(nullptr)).restore(path, {.restore_args = cairn::Tree(std::move(args))});
+  const cairn::Tree back = cairn::Checkpointer(options_of(nullptr))
+                               .restore(path, {.restore_args = cairn::Tree(std::move(args))});
   return processor_seconds() - start;
 }
 
@@ -179,10 +197,13 @@ void run(const Scale& scale, const fs::path& folder) {
   const std::uint64_t trees_rss = save(scale, path, arrivals);
   const std::uint64_t peak = bench::peak_rss();
   const double own = restore(scale, path, [&](std::int64_t i) {
-    return cairn::ExplicitSharding{{{.device_id = 0, .box = box_of(scale, i, scale.processes / 2)}}};
+    return cairn::ExplicitSharding{
+        {{.device_id = 0, .box = box_of(scale, i, scale.processes / 2)}}};
   });
   const cairn::Mesh few = cairn::make_mesh({kRestoredOn}, {"d"});
-  const double all = restore(scale, path, [&](std::int64_t i) { return cairn::NamedSharding{few, spec(i)}; });
+  const double all = restore(scale, path, [&](std::int64_t i) {
+    return cairn::NamedSharding{few, spec(i)};
+  });
   const auto step = [&](std::string_view from, std::string_view to) {
     return arrivals.last.at(std::string(to)).at - arrivals.last.at(std::string(from)).at;
   };
@@ -193,10 +214,12 @@ void run(const Scale& scale, const fs::path& folder) {
       << fmt::format(
              R"({{"processes": {}, "parameters": {}, "keys": {}, "prepare": {:.2f}, "plan": {:.2f}, "write": {:.2f}, "merge": {:.2f}, )"
              R"("merge_read": {}, "merge_written": {}, "restore_own": {:.2f}, "restore_all": {:.2f}, "trees_rss": {}, "peak_rss": {}}})",
-             scale.processes, scale.parameters, spread * scale.processes + scale.parameters / 5 + scale.parameters,
-             step("save: temporary directory", "save: prepare"), step("save: prepare", "save: plan"), step("save: plan", "save: write"),
-             step("save: write", "save: commit"), merge_ends.read - merge_begins.read, merge_ends.written - merge_begins.written, own, all,
-             trees_rss, peak)
+             scale.processes, scale.parameters,
+             spread * scale.processes + scale.parameters / 5 + scale.parameters,
+             step("save: temporary directory", "save: prepare"),
+             step("save: prepare", "save: plan"), step("save: plan", "save: write"),
+             step("save: write", "save: commit"), merge_ends.read - merge_begins.read,
+             merge_ends.written - merge_begins.written, own, all, trees_rss, peak)
       << std::endl;
   fs::remove_all(path);
 }
@@ -204,11 +227,15 @@ void run(const Scale& scale, const fs::path& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto number = [&](int argument) { return argc > argument ? std::atoll(argv[argument]) : 0; };
+  const auto number = [&](int argument) {
+    return argc > argument ? std::atoll(argv[argument]) : 0;
+  };
   const Scale scale{number(1), number(2), number(3)};
-  if (argc != 5 || scale.processes < 1 || scale.processes % kRestoredOn != 0 || scale.parameters < 1 || scale.elements < 1) {
+  if (argc != 5 || scale.processes < 1 || scale.processes % kRestoredOn != 0 ||
+      scale.parameters < 1 || scale.elements < 1) {
     std::cerr << "usage: scale_bench PROCESSES PARAMETERS ELEMENTS FOLDER\n"
-              << "PROCESSES is a multiple of " << kRestoredOn << ", the devices on which all is restored at the end\n";
+              << "PROCESSES is a multiple of " << kRestoredOn
+              << ", the devices on which all is restored at the end\n";
     return 2;
   }
   try {

@@ -1,8 +1,9 @@
-// array_spec.h -- where and how one array of a checkpoint is stored, as Orbax says it to TensorStore: the specs, as JSON, with
-// which it opens arrays for reading and writing, and what it keeps about each array.
+// array_spec.h -- where and how one array of a checkpoint is stored, as Orbax says it to
+// TensorStore: the specs, as JSON, with which it opens arrays for reading and writing, and what it
+// keeps about each array.
 //
-// A spec is text: the JSON of a TensorStore spec, without white space. Nothing here touches a file; tensorstore_spec.h opens specs.
-// What Orbax refuses is refused here: invalid_argument.
+// A spec is text: the JSON of a TensorStore spec, without white space. Nothing here touches a file;
+// tensorstore_spec.h opens specs. What Orbax refuses is refused here: invalid_argument.
 #pragma once
 
 #include <cairn/error.h>
@@ -20,8 +21,8 @@ namespace cairn {
 
 // ---- key-value stores ----
 
-// The folder that one process writes its own OCDBT database to, below the checkpoint: "ocdbt.process_0", or
-// "ocdbt.process_replica_0" where every replica has a folder of its own.
+// The folder that one process writes its own OCDBT database to, below the checkpoint:
+// "ocdbt.process_0", or "ocdbt.process_replica_0" where every replica has a folder of its own.
 struct OcdbtProcessSpec {
   std::string process_id;  // letters and digits
   bool use_replica_suffix = false;
@@ -35,21 +36,25 @@ struct OcdbtProcessSpec {
 
 // What an OCDBT database is opened for, beside reading.
 enum class OcdbtWriteMode : std::uint8_t {
-  kWrite,            // by the process whose database it is
-  kMerge,            // to take in the databases of all processes
-  kCommitTemporary,  // to take in metadata that has been kept elsewhere meanwhile (temporary_metadata)
+  kWrite,  // by the process whose database it is
+  kMerge,  // to take in the databases of all processes
+  // to take in metadata that has been kept elsewhere meanwhile (temporary_metadata)
+  kCommitTemporary,
 };
 
 struct OcdbtWriteOptions {
   OcdbtWriteMode mode = OcdbtWriteMode::kWrite;
-  std::optional<std::int64_t> target_data_file_size = {};  // bytes; 0: no limit; none: 400 MiB in Google Cloud Storage, else 2 GiB
+  // bytes; 0: no limit; none: 400 MiB in Google Cloud Storage, else 2 GiB
+  std::optional<std::int64_t> target_data_file_size = {};
   bool store_ocdbt_metadata_and_values_separately = false;
 };
 
 struct KvStoreSpecOptions {
-  // Absolute, or gs://bucket/path; without OCDBT it may be relative. Normalised as os.path.normpath does.
+  // Absolute, or gs://bucket/path; without OCDBT it may be relative. Normalised as os.path.normpath
+  // does.
   std::string directory;
-  std::optional<std::string> name = {};  // the parameter's: the key prefix in a database, a folder without one
+  // the parameter's: the key prefix in a database, a folder without one
+  std::optional<std::string> name = {};
   bool use_ocdbt = true;
   // The rest is OCDBT's and is passed over without it.
   std::optional<OcdbtProcessSpec> process = {};
@@ -58,20 +63,26 @@ struct KvStoreSpecOptions {
   std::optional<std::string> temporary_metadata = {};
 };
 
-// The spec of the store below `directory`. The driver for gs:// is "gcs", or what the environment's TENSORSTORE_GCS_BACKEND says.
+// The spec of the store below `directory`. The driver for gs:// is "gcs", or what the environment's
+// TENSORSTORE_GCS_BACKEND says.
 std::string build_kvstore_tspec(const KvStoreSpecOptions& options);
 
-// Whether a spec, JSON or a URL, names a store behind a network (gcs, gcs_grpc, s3; gs://, s3://) or one on top of such a store.
+// Whether a spec, JSON or a URL, names a store behind a network (gcs, gcs_grpc, s3; gs://, s3://)
+// or one on top of such a store.
 bool is_remote_storage(std::string_view spec);
 
-// The spec of the JSON text that Orbax keeps about a leaf's sharding, in the file _sharding of `directory`.
-std::string get_sharding_tensorstore_spec(const std::string& directory, std::string_view param_name);
+// The spec of the JSON text that Orbax keeps about a leaf's sharding, in the file _sharding of
+// `directory`.
+std::string get_sharding_tensorstore_spec(const std::string& directory,
+                                          std::string_view param_name);
 
 // The resources that all specs share.
 struct TsContextOptions {
-  bool use_ocdbt = true;                                         // with a cache for the nodes of databases
-  std::optional<std::int64_t> file_io_concurrency_limit = {};    // at least 1; none: 128
-  std::optional<std::int64_t> data_copy_concurrency_limit = {};  // at least 1; none: TensorStore's own
+  // with a cache for the nodes of databases
+  bool use_ocdbt = true;
+  std::optional<std::int64_t> file_io_concurrency_limit = {};  // at least 1; none: 128
+  // at least 1; none: TensorStore's own
+  std::optional<std::int64_t> data_copy_concurrency_limit = {};
 };
 std::string get_ts_context(const TsContextOptions& options = {});
 
@@ -82,10 +93,12 @@ struct ChunkShapeOptions {
   Shape write_shape;  // of the pieces that are written whole: a device's shard, or a part of it
   DType dtype = DType::kFloat32;
   std::optional<std::int64_t> target_byte_size = {};  // at least an element's
-  std::vector<std::int64_t> shard_axes = {};          // cut into single elements along these dimensions first
+  // cut into single elements along these dimensions first
+  std::vector<std::int64_t> shard_axes = {};
 };
-// The chunk shape that Orbax chooses: it divides write_shape, whose extents of 0 count as 1. Dimensions in which the array already is
-// cut are cut further first, the largest first, each time to its next smaller divisor; only when that is used up, the others too.
+// The chunk shape that Orbax chooses: it divides write_shape, whose extents of 0 count as 1.
+// Dimensions in which the array already is cut are cut further first, the largest first, each time
+// to its next smaller divisor; only when that is used up, the others too.
 Shape choose_chunk_shape(const ChunkShapeOptions& options);
 
 struct ChunkByteSizeOptions {
@@ -94,7 +107,8 @@ struct ChunkByteSizeOptions {
   std::optional<std::int64_t> chunk_byte_size = {};
   std::int64_t ocdbt_target_data_file_size = std::int64_t{2} << 30U;  // 0: no limit
 };
-// The byte target of chunks in a database: no chunk is larger than a data file. None: a chunk is a piece.
+// The byte target of chunks in a database: no chunk is larger than a data file. None: a chunk is a
+// piece.
 std::optional<std::int64_t> calculate_chunk_byte_size(const ChunkByteSizeOptions& options);
 
 // ---- arrays ----
@@ -127,8 +141,9 @@ struct ArrayReadSpecOptions {
   bool use_zarr3 = false;
   bool use_ocdbt = true;
   std::optional<std::string> metadata_key = {};  // none: ".zarray" or "zarr.json"
-  bool raise_array_data_missing_error = true;    // false: chunks that are missing read as the fill value
-  std::optional<DType> target_dtype = {};        // that the elements are cast to; none: as stored
+  // false: chunks that are missing read as the fill value
+  bool raise_array_data_missing_error = true;
+  std::optional<DType> target_dtype = {};  // that the elements are cast to; none: as stored
 };
 
 // The spec for reading an array.
@@ -154,7 +169,8 @@ struct ArrayWriteSpecOptions {
   bool use_zarr3 = false;
   bool use_ocdbt = true;
   std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // as in OcdbtWriteOptions
-  std::optional<std::string> process_id = {};                    // letters and digits; none: the database is the directory's own
+  // letters and digits; none: the database is the directory's own
+  std::optional<std::string> process_id = {};
   std::optional<std::string> metadata_key = {};
   bool replica_separate_folder = false;
   std::optional<std::string> ext_metadata = {};  // JSON object, kept for metadata()

@@ -1,8 +1,9 @@
-// checkpointer.h -- Checkpointer and AsyncCheckpointer: a pytree as a checkpoint of its own, a directory that is complete or absent.
-// What Orbax's classes of these names save with a PyTreeCheckpointHandler, these restore, and the other way round.
+// checkpointer.h -- Checkpointer and AsyncCheckpointer: a pytree as a checkpoint of its own, a
+// directory that is complete or absent. What Orbax's classes of these names save with a
+// PyTreeCheckpointHandler, these restore, and the other way round.
 #pragma once
 
-#include <cairn/checkpoint.h>
+#include <cairn/orbax.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
 #include <memory>
@@ -11,23 +12,27 @@
 namespace cairn {
 
 struct CheckpointerSaveOptions {
-  // Whether a checkpoint that is there already gives way: it does so when the new one is whole, and anything else never does.
-  bool force = false;
+  // Whether a checkpoint that is there already gives way: it does so when the new one is whole, and
+  // anything else never does.
+  IfExists if_exists = IfExists::kFail;
   std::string custom_metadata;  // JSON object, kept with the checkpoint; "" for none
 };
 
-// Saves to <path>.orbax-checkpoint-tmp, which is synced and renamed. Errors are those of PyTreeCheckpointHandler, and: already_exists;
-// failed_precondition for restoring what is unfinished.
+// Saves to <path>.orbax-checkpoint-tmp, which is synced and renamed. Errors are those of
+// PyTreeCheckpointHandler, and: already_exists; failed_precondition for restoring what is
+// unfinished.
 //
-// With other processes (the options' multiprocessing_options) all call save alike; docs/distributed.md tells the order. If one of them
-// fails, all do, and what was written stays under the temporary name until the next save of that path, or `cairn clean`.
+// With other processes (the options' multiprocessing_options) all call save alike;
+// docs/distributed.md tells the order. If one of them fails, all do, and what was written stays
+// under the temporary name until the next save of that path, or `cairn clean`.
 class Checkpointer {
  public:
   Checkpointer();
   explicit Checkpointer(PyTreeCheckpointHandlerOptions options);
 
   // Durable when it returns.
-  void save(const std::string& path, const PyTreeSaveArgs& args, const CheckpointerSaveOptions& options = {});
+  void save(const std::string& path, const PyTreeSaveArgs& args,
+            const CheckpointerSaveOptions& options = {});
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {}) const;
   [[nodiscard]] PyTreeMetadata metadata(const std::string& path) const;
   void close() { handler_.close(); }
@@ -47,8 +52,10 @@ class AsyncCheckpointer {
   AsyncCheckpointer(const AsyncCheckpointer&) = delete;
   AsyncCheckpointer& operator=(const AsyncCheckpointer&) = delete;
 
-  // Waits for the save before, and throws what went wrong with it. Returns once everything that the caller may change has been copied.
-  void save(const std::string& path, const PyTreeSaveArgs& args, const CheckpointerSaveOptions& options = {});
+  // Waits for the save before, and throws what went wrong with it. Returns once everything that the
+  // caller may change has been copied.
+  void save(const std::string& path, const PyTreeSaveArgs& args,
+            const CheckpointerSaveOptions& options = {});
   // Until the checkpoint is durable and has its name. Throws, once, what went wrong.
   void wait_until_finished();
   // Throws, once, what went wrong with a save that has ended; does not wait.

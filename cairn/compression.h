@@ -9,7 +9,9 @@ namespace cairn {
 // Whatever it is, the metadata says what the deployed readers expect, and they read the values.
 struct Compression {
   enum class Method : std::uint8_t {
-    kAuto,   // zstd frames with a checksum: level 1 where a sample of the chunk gets smaller by a tenth or more, else the bytes as they are
+    // zstd frames with a checksum: level 1 where a sample of the chunk gets smaller by a tenth or
+    // more, else the bytes as they are
+    kAuto,
     kNone,   // raw bytes
     kZstd,   // zstd frames with a checksum
     kBlosc,  // blosc with bit shuffle and lz4: no checksum
@@ -18,7 +20,8 @@ struct Compression {
   static constexpr Method kNone = Method::kNone;
 
   constexpr Compression() = default;
-  constexpr Compression(Method chosen) : method(chosen) {}  // NOLINT(google-explicit-constructor): Compression::kNone is one
+  constexpr Compression(Method chosen)
+      : method(chosen) {}  // NOLINT(google-explicit-constructor): Compression::kNone is one
   static constexpr Compression zstd(int level) { return {Method::kZstd, level}; }
   static constexpr Compression blosc(int level = 5) { return {Method::kBlosc, level}; }
 

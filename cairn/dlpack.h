@@ -1,5 +1,6 @@
-// dlpack.h -- arrays of other frameworks (PyTorch, JAX, NumPy, CuPy) as leaves and shards, without a copy, through DLPack's ABI:
-// https://dmlc.github.io/dlpack/latest/c_api.html. Works with the DLPack header that you have; Cairn needs none.
+// dlpack.h -- arrays of other frameworks (PyTorch, JAX, NumPy, CuPy) as leaves and shards, without
+// a copy, through DLPack's ABI: https://dmlc.github.io/dlpack/latest/c_api.html. Works with the
+// DLPack header that you have; Cairn needs none.
 #pragma once
 
 #include <cairn/error.h>
@@ -26,21 +27,25 @@ struct DlpackTensor {
   const std::int64_t* strides = nullptr;  // in elements; null: C order without gaps
 };
 
-// A view of the elements, which stay the tensor's; valid as long as its memory is. Throws invalid_argument, saying what it is, for
-// memory that the processor cannot read (a device's: give a ShardCopy that copies from there), for an element type that
-// is none of DType's, vectors, packed elements of less than a byte, and descriptions that make no sense.
+// A view of the elements, which stay the tensor's; valid as long as its memory is. Throws
+// invalid_argument, saying what it is, for memory that the processor cannot read (a device's: give
+// a ShardCopy that copies from there), for an element type that is none of DType's, vectors, packed
+// elements of less than a byte, and descriptions that make no sense.
 ArrayView dlpack_view(const DlpackTensor& tensor);
 
-// Takes over a DLManagedTensor* or DLManagedTensorVersioned*, as PyCapsule_GetPointer and the frameworks' to_dlpack functions
-// give it: its deleter runs when the last copy of the result is gone. Not thread-safe deleters (Python's objects) are the
-// caller's business. Throws as dlpack_view, and unimplemented for another major version than 1; the tensor stays the caller's then.
+// Takes over a DLManagedTensor* or DLManagedTensorVersioned*, as PyCapsule_GetPointer and the
+// frameworks' to_dlpack functions give it: its deleter runs when the last copy of the result is
+// gone. Not thread-safe deleters (Python's objects) are the caller's business. Throws as
+// dlpack_view, and unimplemented for another major version than 1; the tensor stays the caller's
+// then.
 template <class Managed>
 HostMemory take_dlpack(Managed* managed) {
   DlpackTensor tensor;
   if constexpr (requires { managed->version.major; }) {
     if (managed->version.major != 1)
-      throw Error(Code::kUnimplemented, "a DLPack tensor of version " + std::to_string(managed->version.major) +
-                                            "; only version 1 is known, and those without a version");
+      throw Error(Code::kUnimplemented,
+                  "a DLPack tensor of version " + std::to_string(managed->version.major) +
+                      "; only version 1 is known, and those without a version");
     constexpr std::uint64_t kPadded = 4;  // DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
     tensor.padded = (managed->flags & kPadded) != 0;
   }

@@ -11,21 +11,23 @@
 namespace cairn {
 
 enum class Code {
-  kInvalidArgument,     // the caller asked for something that makes no sense
-  kNotFound,            // a file, key, parameter or version is not there
-  kAlreadyExists,       // the target is there and may not be overwritten
-  kFailedPrecondition,  // the thing is in a state in which this cannot be done (uncommitted, mismatching config)
-  kDataLoss,            // stored bytes are damaged: checksum, structure or length is wrong
-  kUnimplemented,       // a legal input that Cairn does not handle; the message names it
-  kUnavailable,         // may work when tried again
-  kOutOfRange,          // an offset, index or box outside the value it addresses
-  kIo,                  // the operating system said no; the message carries its words
+  kInvalidArgument,  // the caller asked for something that makes no sense
+  kNotFound,         // a file, key, parameter or version is not there
+  kAlreadyExists,    // the target is there and may not be overwritten
+  // the thing is in a state in which this cannot be done (uncommitted, mismatching config)
+  kFailedPrecondition,
+  kDataLoss,       // stored bytes are damaged: checksum, structure or length is wrong
+  kUnimplemented,  // a legal input that Cairn does not handle; the message names it
+  kUnavailable,    // may work when tried again
+  kOutOfRange,     // an offset, index or box outside the value it addresses
+  kIo,             // the operating system said no; the message carries its words
 };
 
 // The snake_case name of a code: "data_loss".
 std::string_view code_name(Code code);
 
-// An error and where it happened. what() reads outermost first: "params.dense.kernel: chunk 0.3: zstd frame is truncated".
+// An error and where it happened. what() reads outermost first: "params.dense.kernel: chunk 0.3:
+// zstd frame is truncated".
 class Error : public std::exception {
  public:
   Error(Code code, std::string message) : code_(code), text_(std::move(message)) {}
@@ -45,9 +47,10 @@ class Error : public std::exception {
   std::string text_;
 };
 
-// Runs f; an Error passing through learns where it was. `where` is a callable returning text, run only on failure.
+// Runs f; an Error passing through learns where it was. `where` is a callable returning text, run
+// only on failure.
 template <class Where, class F>
-decltype(auto) in(Where&& where, F&& f) {
+decltype(auto) with_context(Where&& where, F&& f) {
   try {
     return std::forward<F>(f)();
   } catch (Error& e) {
@@ -60,8 +63,10 @@ decltype(auto) in(Where&& where, F&& f) {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }

@@ -10,8 +10,9 @@
 
 namespace cairn {
 
-// Grants bytes up to a limit, as Orbax's byte limiter does: a request must be strictly less than what is free, so one of the
-// limit or more can never be granted and is refused. Safe to use from many threads.
+// Grants bytes up to a limit, as Orbax's byte limiter does: a request must be strictly less than
+// what is free, so one of the limit or more can never be granted and is refused. Safe to use from
+// many threads.
 class ByteLimiter {
  public:
   // Throws invalid_argument for a limit that is not positive. None: everything is granted at once.
@@ -21,7 +22,8 @@ class ByteLimiter {
   class Reservation {
    public:
     Reservation(ByteLimiter* limiter, std::int64_t bytes) : limiter_(limiter), bytes_(bytes) {}
-    Reservation(Reservation&& other) noexcept : limiter_(std::exchange(other.limiter_, nullptr)), bytes_(other.bytes_) {}
+    Reservation(Reservation&& other) noexcept
+        : limiter_(std::exchange(other.limiter_, nullptr)), bytes_(other.bytes_) {}
     Reservation& operator=(Reservation&&) = delete;
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
@@ -51,15 +53,16 @@ struct MemoryReading {
   double peak = 0;
 };
 
-// Adjusts the device-to-host limit from save to save ("auto"): a controller that aims for a peak of 80 % of the memory.
+// Adjusts the device-to-host limit from save to save ("auto"): a controller that aims for a peak of
+// 80 % of the memory.
 class MemoryRegulator {
  public:
   // Throws invalid_argument if the minimum of 10 GiB is not less than 0.8 of `max_gib`.
   explicit MemoryRegulator(double max_gib);
 
   [[nodiscard]] double min_gib() const { return kMinGib; }
-  // The next limit after `current_gib`, GiB. `surge_gib`: memory that the next save is expected to need for other things.
-  // Readings that are not finite, or negative, keep the limit.
+  // The next limit after `current_gib`, GiB. `surge_gib`: memory that the next save is expected to
+  // need for other things. Readings that are not finite, or negative, keep the limit.
   double next_limit(double current_gib, const MemoryReading& reading, double surge_gib = 0);
 
  private:

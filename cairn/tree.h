@@ -1,4 +1,5 @@
-// tree.h -- the pytree: nested dicts and sequences whose leaves are arrays, scalars and strings; and its key paths.
+// tree.h -- the pytree: nested dicts and sequences whose leaves are arrays, scalars and strings;
+// and its key paths.
 #pragma once
 
 #include <cairn/error.h>
@@ -33,7 +34,8 @@ using KeyPath = std::vector<Key>;
 std::string param_name(const KeyPath& path);
 // "['a'][0]['b']": as JAX prints a path, for messages.
 std::string path_text(const KeyPath& path);
-// Sorts as Orbax rebuilds trees: sequence keys as integers, others bytewise; a prefix before what extends it.
+// Sorts as Orbax rebuilds trees: sequence keys as integers, others bytewise; a prefix before what
+// extends it.
 bool key_path_less(const KeyPath& a, const KeyPath& b);
 
 // What stands where a container has no children. kNone also stands for Python's None.
@@ -54,8 +56,8 @@ struct NumpyScalar {
   bool operator==(const NumpyScalar&) const = default;
 };
 
-// A leaf of any other C++ type: a ShardedArray, or a type of the user's own that a handler is registered for (handlers.h).
-// Copies share the value.
+// A leaf of any other C++ type: a ShardedArray, or a type of the user's own that a handler is
+// registered for (handlers.h). Copies share the value.
 class CustomLeaf {
  public:
   template <class T>
@@ -70,7 +72,8 @@ class CustomLeaf {
   }
 
  private:
-  CustomLeaf(std::shared_ptr<const void> value, std::type_index type) : value_(std::move(value)), type_(type) {}
+  CustomLeaf(std::shared_ptr<const void> value, std::type_index type)
+      : value_(std::move(value)), type_(type) {}
   std::shared_ptr<const void> value_;
   std::type_index type_;
 };
@@ -89,9 +92,11 @@ class Tree {
     std::string name;    // "ScaleByAdamState"
     std::vector<std::pair<std::string, Tree>> fields;
   };
-  // Numbers without a dtype are Python's bool, int, float and complex; std::string is its str, Bytes its bytes.
-  using Value = std::variant<EmptyNode, Placeholder, bool, std::int64_t, std::uint64_t, double, std::complex<double>, NumpyScalar,
-                             std::string, Bytes, Array, CustomLeaf, List, Dict, Tuple, NamedTuple>;
+  // Numbers without a dtype are Python's bool, int, float and complex; std::string is its str,
+  // Bytes its bytes.
+  using Value = std::variant<EmptyNode, Placeholder, bool, std::int64_t, std::uint64_t, double,
+                             std::complex<double>, NumpyScalar, std::string, Bytes, Array,
+                             CustomLeaf, List, Dict, Tuple, NamedTuple>;
 
   Tree() = default;                                // None
   Tree(Value value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
@@ -126,14 +131,17 @@ enum class DictOrder : std::uint8_t {
   kBuilt,   // members in the order in which they were put in
   kSorted,  // as JAX flattens: dict keys sorted bytewise, fields of named tuples in theirs
 };
-// Depth first; empty nodes included, and containers without children as such. Keys of lists and tuples are kSequence, of
-// dicts and named tuples kDict. Throws invalid_argument for trees more than 1000 levels deep.
+// Depth first; empty nodes included, and containers without children as such. Keys of lists and
+// tuples are kSequence, of dicts and named tuples kDict. Throws invalid_argument for trees more
+// than 1000 levels deep.
 std::vector<TreeEntry> flatten(const Tree& tree, DictOrder order = DictOrder::kBuilt);
-// The same containers with other leaves: `leaf` is called for each leaf and empty node, in the order of flatten.
+// The same containers with other leaves: `leaf` is called for each leaf and empty node, in the
+// order of flatten.
 Tree map_leaves(const Tree& tree, const std::function<Tree(const KeyPath&, const Tree&)>& leaf);
-// The reverse: a dict for every kDict level and a list for every kSequence level. Entries in any order; an entry whose
-// path is a proper prefix of another one is dropped (an artefact of partial saves). List indices are filled in order
-// and need not be gapless. Throws data_loss if one level mixes both key types, invalid_argument for a duplicate path.
+// The reverse: a dict for every kDict level and a list for every kSequence level. Entries in any
+// order; an entry whose path is a proper prefix of another one is dropped (an artefact of partial
+// saves). List indices are filled in order and need not be gapless. Throws data_loss if one level
+// mixes both key types, invalid_argument for a duplicate path.
 Tree unflatten(std::vector<TreeEntry> entries);
 
 }  // namespace cairn

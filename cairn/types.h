@@ -1,5 +1,8 @@
-// types.h -- bytes, element types, shapes, boxes and the two kinds of array: owned (Array) and borrowed (views).
+// types.h -- element types, shapes, boxes and the two kinds of array: owned (Array) and borrowed
+// (views).
 #pragma once
+
+#include <cairn/bytes.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,35 +16,10 @@
 
 namespace cairn {
 
-using Bytes = std::vector<std::byte>;
-using ByteView = std::span<const std::byte>;
-using MutableByteView = std::span<std::byte>;
-
-// The bytes of a text, borrowed.
-inline ByteView as_bytes(std::string_view text) { return {reinterpret_cast<const std::byte*>(text.data()), text.size()}; }
-inline std::string_view as_text(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
-
-// When a write counts as done.
-enum class Durability : std::uint8_t {
-  kSynced,       // when it would survive a loss of power
-  kSyncedLater,  // as kUnsynced; but whoever asks will sync it soon, so that much data should be on its way to the disk
-  kUnsynced      // when other processes see it; a loss of power may take it, or leave anything in its place
-};
-
-// What a save does where something has the name of its target.
-enum class IfExists : std::uint8_t {
-  kFail,     // already_exists; also if it appears while the save is under way
-  kReplace,  // an older checkpoint gives way when the new one is whole; what is not a checkpoint is never replaced
-};
-
-// One process's share of a work that `count` processes do together.
-struct WorkShare {
-  std::size_t index = 0, count = 1;
-};
-
-// Element types. In memory every element of a 2- or 4-bit type takes one byte, of which only the low bits count: reading
-// keeps the high bits as they are stored (as TensorStore does), casting writes them as zero (as ml_dtypes does). All
-// others take their natural size, in the machine's byte order (little-endian).
+// Element types. In memory every element of a 2- or 4-bit type takes one byte, of which only the
+// low bits count: reading keeps the high bits as they are stored (as TensorStore does), casting
+// writes them as zero (as ml_dtypes does). All others take their natural size, in the machine's
+// byte order (little-endian).
 enum class DType : std::uint8_t {
   kBool,
   kInt2,
@@ -71,13 +49,17 @@ enum class DType : std::uint8_t {
   kFloat64,
   kComplex64,
   kComplex128,
-  kOpaque,  // fixed-size elements Cairn stores but does not interpret (|S8, <U4, M8[ns], structured); size kept beside
+  // fixed-size elements Cairn stores but does not interpret (|S8, <U4, M8[ns], structured); size
+  // kept beside
+  kOpaque,
 };
-inline constexpr int kDTypeCount = static_cast<int>(DType::kOpaque);  // how many interpreted types there are
+// how many interpreted types there are
+inline constexpr int kDTypeCount = static_cast<int>(DType::kOpaque);
 
 enum class DTypeKind : std::uint8_t { kBool, kInt, kUint, kFloat, kComplex, kOpaque };
 
-// The NumPy / JAX name, which is also the Zarr v3 data_type name: "bfloat16", "float8_e4m3fn", "int4". kOpaque: "opaque".
+// The NumPy / JAX name, which is also the Zarr v3 data_type name: "bfloat16", "float8_e4m3fn",
+// "int4". kOpaque: "opaque".
 std::string_view dtype_name(DType dtype);
 // The reverse; nullopt for a name that is none of them.
 std::optional<DType> dtype_from_name(std::string_view name);
@@ -100,7 +82,9 @@ struct Box {
   std::vector<std::int64_t> origin;
   Shape shape;
 
-  static Box whole(Shape shape) { return {std::vector<std::int64_t>(shape.size(), 0), std::move(shape)}; }
+  static Box whole(Shape shape) {
+    return {std::vector<std::int64_t>(shape.size(), 0), std::move(shape)};
+  }
   [[nodiscard]] std::size_t rank() const { return shape.size(); }
   [[nodiscard]] bool empty() const {
     for (auto n : shape)
@@ -110,8 +94,9 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-// A strided n-dimensional array that borrows its bytes from someone who must outlive it. Strides are in bytes, may be
-// 0 or negative; data points at element (0, ..., 0). element_size equals dtype_size(dtype) unless dtype is kOpaque.
+// A strided n-dimensional array that borrows its bytes from someone who must outlive it. Strides
+// are in bytes, may be 0 or negative; data points at element (0, ..., 0). element_size equals
+// dtype_size(dtype) unless dtype is kOpaque.
 template <class Byte>
 struct BasicArrayView {
   Byte* data = nullptr;
@@ -121,7 +106,8 @@ struct BasicArrayView {
   std::vector<std::int64_t> strides;
 
   [[nodiscard]] bool contiguous() const {  // C order, no gaps
-    std::uint64_t expect = element_size;   // unsigned: the extents of an empty array may have a product that wraps
+    // unsigned: the extents of an empty array may have a product that wraps
+    std::uint64_t expect = element_size;
     for (std::size_t d = shape.size(); d-- > 0;) {
       if (shape[d] != 1 && static_cast<std::uint64_t>(strides[d]) != expect) return false;
       expect *= static_cast<std::uint64_t>(shape[d]);
@@ -135,16 +121,17 @@ using MutableArrayView = BasicArrayView<std::byte>;
 // C-order strides in bytes.
 std::vector<std::int64_t> c_strides(std::span<const std::int64_t> shape, std::size_t element_size);
 
-// Arrays that share a buffer begin at multiples of this, as a Buffer does: no element, and no vector of the processor, lies across
-// a cache line.
+// Arrays that share a buffer begin at multiples of this, as a Buffer does: no element, and no
+// vector of the processor, lies across a cache line.
 inline constexpr std::size_t kArrayAlignment = 64;
 // The next multiple of it.
 inline constexpr std::uint64_t padded_size(std::uint64_t nbytes) {
   return (nbytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
 }
 
-// Memory for values: uninitialised, 64-byte aligned; large ones are advised to use huge pages (first-touch page faults
-// are the largest cost of a restore) and are returned to the system when freed.
+// Memory for values: uninitialised, 64-byte aligned; large ones are advised to use huge pages
+// (first-touch page faults are the largest cost of a restore) and are returned to the system when
+// freed.
 class Buffer {
  public:
   Buffer() = default;
@@ -164,13 +151,14 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-// A C-contiguous array in host memory. Copies share the bytes, which live in a Buffer or in a mapped file; they are
-// read-only once the array has been handed out, because a mapping is.
+// A C-contiguous array in host memory. Copies share the bytes, which live in a Buffer or in a
+// mapped file; they are read-only once the array has been handed out, because a mapping is.
 class Array {
  public:
   Array() = default;
   // Shares `owner`, which keeps `data` alive; data holds element_count(shape) * element_size bytes.
-  Array(DType dtype, std::size_t element_size, Shape shape, std::shared_ptr<const void> owner, const std::byte* data);
+  Array(DType dtype, std::size_t element_size, Shape shape, std::shared_ptr<const void> owner,
+        const std::byte* data);
   // Uninitialised memory of its own; fill it through `mutable_view` before sharing it.
   static Array allocate(DType dtype, Shape shape);
   static Array allocate(DType dtype, std::size_t element_size, Shape shape);

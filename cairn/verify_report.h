@@ -13,9 +13,11 @@
 namespace cairn {
 
 enum class Severity : std::uint8_t {
-  kNote,        // worth knowing: a file that nothing refers to, a sharding of no array. No value is lost
-  kNotChecked,  // may be whole: Cairn does not know its type or codec, or the system does not let it be read
-  kDamage,      // bytes that cannot be trusted or are not there
+  // worth knowing: a file that nothing refers to, a sharding of no array. No value is lost
+  kNote,
+  // may be whole: Cairn does not know its type or codec, or the system does not let it be read
+  kNotChecked,
+  kDamage,  // bytes that cannot be trusted or are not there
 };
 // What an error in the way of a check says about the bytes. The one place that decides it.
 constexpr Severity severity_of(Code code) {
@@ -45,8 +47,10 @@ enum class Verdict : std::uint8_t {
 };
 
 struct VerifyReport {
-  std::string path;                  // of the checkpoint: of a step root, the folder of the step that was checked
-  std::optional<std::int64_t> step;  // the step's number, if a root was opened; TensorFlow's prefixes always have one
+  // of the checkpoint: of a step root, the folder of the step that was checked
+  std::string path;
+  // the step's number, if a root was opened; TensorFlow's prefixes always have one
+  std::optional<std::int64_t> step;
   std::vector<Finding> findings;
   std::uint64_t tensors = 0;             // looked at
   std::uint64_t chunks = 0;              // decoded
@@ -54,7 +58,8 @@ struct VerifyReport {
   std::vector<std::string> unprotected;  // tensors with at least one chunk that no checksum covers
 
   [[nodiscard]] bool has(Severity severity) const {
-    return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; });
+    return std::any_of(findings.begin(), findings.end(),
+                       [&](const Finding& f) { return f.severity == severity; });
   }
   [[nodiscard]] bool damaged() const { return has(Severity::kDamage); }
   // `strict`: a note counts as damage.
@@ -67,7 +72,8 @@ struct VerifyReport {
 // An array with this much damage is lost; listing more helps nobody.
 inline constexpr std::size_t kMostFindings = 1000;
 
-// What was found of one array; of several processes each has looked at some of its chunks, one after the other.
+// What was found of one array; of several processes each has looked at some of its chunks, one
+// after the other.
 struct CheckedArray {
   std::size_t tensor = 0;         // index into the checkpoint's tensors
   std::vector<Finding> findings;  // in the order of its chunks
@@ -76,7 +82,8 @@ struct CheckedArray {
   std::uint32_t crc = 0;  // of `crc_bytes` bytes, where the format has a checksum of the whole
   std::uint64_t crc_bytes = 0;
 };
-// What one process has found: of several the first checks what is around the arrays, each a share of the arrays.
+// What one process has found: of several the first checks what is around the arrays, each a share
+// of the arrays.
 struct VerifyPart {
   VerifyReport around;
   std::vector<CheckedArray> arrays;  // in their order; those of which it has checked something

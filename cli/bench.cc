@@ -25,26 +25,33 @@ std::string rate_text(const BenchFigure& figure) {
 }
 
 void show(const BenchReport& report) {
-  out().show(fmt::format("{} on {}, {} free; {}; {} of float32 in 8 arrays\n", printable(report.folder), report.file_system,
-                         bytes_text(report.free_bytes), plural(report.threads, "thread"), bytes_text(report.size)));
+  out().show(fmt::format("{} on {}, {} free; {}; {} of float32 in 8 arrays\n",
+                         printable(report.folder), report.file_system,
+                         bytes_text(report.free_bytes), plural(report.threads, "thread"),
+                         bytes_text(report.size)));
   Table table({{"", Align::kLeft, {}}, {"", Align::kRight, {}}, {"", Align::kRight, {}}});
   const auto add = [&](const char* title, const std::vector<BenchFigure>& figures) {
     table.add({title, "", ""});
-    for (const BenchFigure& figure : figures) table.add({"  " + figure.name, rate_text(figure), duration_text(figure.seconds)});
+    for (const BenchFigure& figure : figures)
+      table.add({"  " + figure.name, rate_text(figure), duration_text(figure.seconds)});
   };
   add("this machine", report.machine);
   add("Cairn", report.cairn);
   out().show(table.text(false));
-  out().show(report.why_buffered.empty() ? "Large checkpoints are written here past the page cache (O_DIRECT).\n"
-                                         : "Checkpoints are written here through the page cache: " + report.why_buffered + ".\n");
+  out().show(report.why_buffered.empty()
+                 ? "Large checkpoints are written here past the page cache (O_DIRECT).\n"
+                 : "Checkpoints are written here through the page cache: " + report.why_buffered +
+                       ".\n");
 }
 
 void run_bench(const BenchArguments& arguments) {
   BenchOptions options;
   options.size = as_usage([&] { return parse_size(arguments.size); });
   const fs::path base(arguments.folder);
-  if (std::error_code ignored; !fs::is_directory(base, ignored)) throw Failure(arguments.folder + ": is no folder");
-  const std::string folder = fs::absolute(base / fmt::format("cairn-bench-{}", getpid())).lexically_normal().string();
+  if (std::error_code ignored; !fs::is_directory(base, ignored))
+    throw Failure(arguments.folder + ": is no folder");
+  const std::string folder =
+      fs::absolute(base / fmt::format("cairn-bench-{}", getpid())).lexically_normal().string();
   ProgressBar bar("bench");
   options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   const BenchReport report = bench(folder, options);
@@ -56,15 +63,25 @@ void run_bench(const BenchArguments& arguments) {
 
 void setup_bench(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* command = app.add_subcommand("bench", "Measure what the storage here can do, and what Cairn does on it");
-  check_path(command->add_option("DIR", arguments->folder, "The folder to measure; default: the current one"))->default_str("");
-  command->add_option("--size", arguments->size, "How much is written at a time; twice as much memory is used")->default_str("1GiB");
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measure what the storage here can do, and what Cairn does on it");
+  check_path(command->add_option("DIR", arguments->folder,
+                                 "The folder to measure; default: the current one"))
+      ->default_str("");
+  command
+      ->add_option("--size", arguments->size,
+                   "How much is written at a time; twice as much memory is used")
+      ->default_str("1GiB");
   command->add_flag("--json", arguments->json, "An object for programs (docs/cli.md)");
   command->footer(
-      "Writes and reads SIZE bytes of random numbers below DIR in every way that counts, saves them as a checkpoint, and\n"
-      "restores it. All files are in DIR/cairn-bench-PID and are removed at the end, also after Ctrl-C.\n"
-      "A save can be no faster than the faster of the two ways to write, a restore no faster than the read it stands below.\n"
-      "Sizes that the disk's own cache can hold flatter the disk: --size 8GiB tells more than the default.\n\n"
+      "Writes and reads SIZE bytes of random numbers below DIR in every way that counts, saves "
+      "them as a checkpoint, and\n"
+      "restores it. All files are in DIR/cairn-bench-PID and are removed at the end, also after "
+      "Ctrl-C.\n"
+      "A save can be no faster than the faster of the two ways to write, a restore no faster than "
+      "the read it stands below.\n"
+      "Sizes that the disk's own cache can hold flatter the disk: --size 8GiB tells more than the "
+      "default.\n\n"
       "Examples:\n"
       "  cairn bench /checkpoints\n"
       "  cairn bench /mnt/nfs --size 4GiB --json");

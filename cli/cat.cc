@@ -23,7 +23,8 @@ struct CatOptions {
 std::size_t find_leaf(const Checkpoint& checkpoint, const std::optional<std::string>& name) {
   if (name) return checkpoint.index(*name);
   if (checkpoint.tensors().size() == 1) return 0;
-  throw UsageError("NAME is required: the checkpoint has " + plural(checkpoint.tensors().size(), "tensor") + "; cairn ls lists them");
+  throw UsageError("NAME is required: the checkpoint has " +
+                   plural(checkpoint.tensors().size(), "tensor") + "; cairn ls lists them");
 }
 
 // A string is what a file says: a terminal gets it escaped, a pipe as it is.
@@ -34,7 +35,8 @@ void show_string(const std::string& text) {
     out().write(text + "\n");
 }
 
-void show_leaf(const Checkpoint& checkpoint, std::size_t index, const std::optional<SliceSpec>& slice) {
+void show_leaf(const Checkpoint& checkpoint, std::size_t index,
+               const std::optional<SliceSpec>& slice) {
   const TensorInfo& t = checkpoint.tensors()[index];
   if (t.is_string() && t.shape.empty()) return show_string(checkpoint.read_string(index));
   if (t.is_string()) return out().show(strings_text(checkpoint.read_strings(index)) + "\n");
@@ -49,8 +51,10 @@ void show_leaf(const Checkpoint& checkpoint, std::size_t index, const std::optio
 
 void copy_bytes(const Checkpoint& checkpoint, std::size_t index, const CatOptions& options) {
   const TensorInfo& t = checkpoint.tensors()[index];
-  const ExportOptions bytes{options.npy ? LeafEncoding::kNpy : LeafEncoding::kRaw, options.slice, buffer_memory(options.source)};
-  if (!options.output && stdout_is_terminal()) throw UsageError("refusing to write bytes to a terminal: use -o FILE or a pipe");
+  const ExportOptions bytes{options.npy ? LeafEncoding::kNpy : LeafEncoding::kRaw, options.slice,
+                            buffer_memory(options.source)};
+  if (!options.output && stdout_is_terminal())
+    throw UsageError("refusing to write bytes to a terminal: use -o FILE or a pipe");
   ProgressBar bar("reading");
   std::uint64_t done = 0;
   const SinkFn sink = [&](ByteView piece) {
@@ -89,11 +93,16 @@ void setup_cat(CLI::App& app, int& status) {
   const auto options = std::make_shared<CatOptions>();
   CLI::App* command = app.add_subcommand("cat", "Show one tensor, or write its bytes");
   add_source(*command, options->source);
-  command->add_option("NAME", options->name, "Tensor, as cairn ls names it; ITEM/NAME where there are several items");
-  command->add_option("--slice", options->slice, "NumPy slice without steps: 0:8,:,-1 or ...,0")->type_name("SLICE");
-  auto* raw = command->add_flag("--raw", options->raw, "C-order little-endian bytes (4-bit types: one byte an element)");
+  command->add_option("NAME", options->name,
+                      "Tensor, as cairn ls names it; ITEM/NAME where there are several items");
+  command->add_option("--slice", options->slice, "NumPy slice without steps: 0:8,:,-1 or ...,0")
+      ->type_name("SLICE");
+  auto* raw = command->add_flag("--raw", options->raw,
+                                "C-order little-endian bytes (4-bit types: one byte an element)");
   command->add_flag("--npy", options->npy, "A .npy file")->excludes(raw);
-  check_path(command->add_option("-o,--output", options->output, "Write to FILE, which appears whole or not at all"))->type_name("FILE");
+  check_path(command->add_option("-o,--output", options->output,
+                                 "Write to FILE, which appears whole or not at all"))
+      ->type_name("FILE");
   command->footer(
       "Examples:\n"
       "  cairn cat ckpt params.dense.kernel                      a preview\n"

@@ -39,14 +39,16 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
   std::uint64_t bytes = 0, gone = 0;
   for (const auto& c : cleaned) {
     const bool goes = c.outcome == CleanOutcome::kRemoved;
-    out().show(fmt::format("{:<9} {} ({}){}\n", outcome_text(c.outcome, options.dry_run), printable(c.path), bytes_text(c.bytes),
+    out().show(fmt::format("{:<9} {} ({}){}\n", outcome_text(c.outcome, options.dry_run),
+                           printable(c.path), bytes_text(c.bytes),
                            c.why.empty() ? "" : ": " + printable(c.why)));
     if (goes) bytes += c.bytes;
     if (goes || c.outcome == CleanOutcome::kRestored) ++gone;
   }
   if (cleaned.empty()) out().show("nothing to clean\n");
   if (gone > 0)
-    out().show(fmt::format("{}, {} {}\n", plural(gone, "leftover"), bytes_text(bytes), options.dry_run ? "to be freed" : "freed"));
+    out().show(fmt::format("{}, {} {}\n", plural(gone, "leftover"), bytes_text(bytes),
+                           options.dry_run ? "to be freed" : "freed"));
 }
 
 }  // namespace
@@ -54,18 +56,26 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
 void setup_clean(CLI::App& app, int& status) {
   const auto options = std::make_shared<CleanOptions>();
   CLI::App* command = app.add_subcommand("clean", "Remove what interrupted saves have left behind");
-  check_path(command->add_option("DIR", options->path, "A folder of checkpoints, a step root, or the path of one checkpoint"))->required();
+  check_path(
+      command->add_option("DIR", options->path,
+                          "A folder of checkpoints, a step root, or the path of one checkpoint"))
+      ->required();
   command->add_flag("--dry-run", options->dry_run, "Only show what would be removed");
   command->add_flag("--json", options->json, "A list for programs (docs/cli.md)");
   command->footer(
-      "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were killed, Orbax's as well as Cairn's.\n"
-      "What is complete and only lacks its name gets it: \"came back\". Finished checkpoints are never touched,\n"
-      "nor is a folder that holds anything but a checkpoint's own files: \"refused\", exit status 3.\n"
-      "A save of Cairn that is under way is left alone: \"in use\". One of Orbax cannot be told from a leftover.\n\n"
+      "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were killed, "
+      "Orbax's as well as Cairn's.\n"
+      "What is complete and only lacks its name gets it: \"came back\". Finished checkpoints are "
+      "never touched,\n"
+      "nor is a folder that holds anything but a checkpoint's own files: \"refused\", exit status "
+      "3.\n"
+      "A save of Cairn that is under way is left alone: \"in use\". One of Orbax cannot be told "
+      "from a leftover.\n\n"
       "Example:\n"
       "  cairn clean checkpoints --dry-run");
   command->callback([options, &status] {
-    const auto cleaned = clean(options->path, options->dry_run ? CleanMode::kShow : CleanMode::kRemove);
+    const auto cleaned =
+        clean(options->path, options->dry_run ? CleanMode::kShow : CleanMode::kRemove);
     show(cleaned, *options);
     const auto refused = [](const CleanedPath& c) { return c.outcome == CleanOutcome::kRefused; };
     status = std::any_of(cleaned.begin(), cleaned.end(), refused) ? kFailure : kGood;

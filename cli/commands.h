@@ -1,4 +1,5 @@
-// commands.h -- the subcommands. Each file defines one: its options, what --help says, and how it runs.
+// commands.h -- the subcommands. Each file defines one: its options, what --help says, and how it
+// runs.
 #pragma once
 
 #include <CLI/App.hpp>

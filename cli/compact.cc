@@ -19,7 +19,8 @@ struct CompactOptions {
 void run_compact(const CompactOptions& options) {
   std::vector<CompactedDatabase> done;
   try {
-    done = compact(options.path, options.open, options.orphans ? OrphanFiles::kRemove : OrphanFiles::kKeep);
+    done = compact(options.path, options.open,
+                   options.orphans ? OrphanFiles::kRemove : OrphanFiles::kKeep);
   } catch (const Error& e) {
     throw Failure(e.message());
   }
@@ -28,22 +29,31 @@ void run_compact(const CompactOptions& options) {
     return;
   }
   for (const auto& d : done)
-    out().show(fmt::format("{}: {} in {} ({}), before {} ({})\n", printable(d.path), plural(d.keys, "key"), plural(d.files_after, "file"),
-                           bytes_text(d.bytes_after), plural(d.files_before, "file"), bytes_text(d.bytes_before)));
+    out().show(fmt::format("{}: {} in {} ({}), before {} ({})\n", printable(d.path),
+                           plural(d.keys, "key"), plural(d.files_after, "file"),
+                           bytes_text(d.bytes_after), plural(d.files_before, "file"),
+                           bytes_text(d.bytes_before)));
 }
 
 }  // namespace
 
 void setup_compact(CLI::App& app, int& status) {
   const auto options = std::make_shared<CompactOptions>();
-  CLI::App* command = app.add_subcommand("compact", "Rewrite a checkpoint's database into few files");
-  check_path(command->add_option("CKPT", options->path, "An Orbax checkpoint, a step root, or an OCDBT database"))->required();
-  check_int64(command->add_option("--step", options->open.step, "Which step of a step root; else the latest"));
-  command->add_option("--item", options->open.item, "Which item of a composite checkpoint; else all of them");
-  command->add_flag("--orphans", options->orphans, "Remove data files, too, that no version refers to; only if nobody is writing");
+  CLI::App* command =
+      app.add_subcommand("compact", "Rewrite a checkpoint's database into few files");
+  check_path(command->add_option("CKPT", options->path,
+                                 "An Orbax checkpoint, a step root, or an OCDBT database"))
+      ->required();
+  check_int64(command->add_option("--step", options->open.step,
+                                  "Which step of a step root; else the latest"));
+  command->add_option("--item", options->open.item,
+                      "Which item of a composite checkpoint; else all of them");
+  command->add_flag("--orphans", options->orphans,
+                    "Remove data files, too, that no version refers to; only if nobody is writing");
   command->add_flag("--json", options->json, "A list for programs (docs/cli.md)");
   command->footer(
-      "Keeps the newest version and drops the older ones. Killed at any moment, it leaves the old state or the new one.\n"
+      "Keeps the newest version and drops the older ones. Killed at any moment, it leaves the old "
+      "state or the new one.\n"
       "Whoever reads an older version meanwhile loses it. A damaged database is left as it is.\n\n"
       "Example:\n"
       "  cairn compact ckpt --orphans");

@@ -1,5 +1,5 @@
-// completion.cc -- cairn completion: scripts that teach a shell the commands and options, made from the parser itself so
-// that they cannot lag behind it.
+// completion.cc -- cairn completion: scripts that teach a shell the commands and options, made from
+// the parser itself so that they cannot lag behind it.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"
@@ -19,8 +19,10 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 std::vector<OptionWords> option_words(const CLI::App& command) {
   std::vector<OptionWords> words;
-  for (const auto* o : command.get_options([](const CLI::Option* option) { return option->nonpositional(); }))
-    words.push_back({o->get_lnames(), o->get_snames(), first_line(o->get_description()), o->get_type_size() != 0});
+  for (const auto* o :
+       command.get_options([](const CLI::Option* option) { return option->nonpositional(); }))
+    words.push_back({o->get_lnames(), o->get_snames(), first_line(o->get_description()),
+                     o->get_type_size() != 0});
   return words;
 }
 
@@ -37,7 +39,8 @@ std::string join_flags(const CLI::App& command) {
   return text;
 }
 
-// The second positional of `cat` is a tensor of the checkpoint before it: the command itself lists them.
+// The second positional of `cat` is a tensor of the checkpoint before it: the command itself lists
+// them.
 std::string bash_script(const CLI::App& app) {
   std::string names;
   std::string cases;
@@ -45,7 +48,8 @@ std::string bash_script(const CLI::App& app) {
     names += (names.empty() ? "" : " ") + command->get_name();
     cases += fmt::format("    {}) flags='{}' ;;\n", command->get_name(), join_flags(*command));
   }
-  return fmt::format(R"sh(# bash completion of cairn: source it, or save it as /etc/bash_completion.d/cairn
+  return fmt::format(
+      R"sh(# bash completion of cairn: source it, or save it as /etc/bash_completion.d/cairn
 _cairn() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" command="${{COMP_WORDS[1]}}" flags=''
   if [ "$COMP_CWORD" -eq 1 ]; then
@@ -67,7 +71,7 @@ _cairn() {{
 }}
 complete -o filenames -F _cairn cairn
 )sh",
-                     names, cases);
+      names, cases);
 }
 
 // For zsh's _arguments: '[', ']' and ':' have a meaning, and a quote would end the word.
@@ -84,17 +88,21 @@ std::string zsh_script(const CLI::App& app) {
   std::string names;
   std::string cases;
   for (const auto* command : commands_of(app)) {
-    names += fmt::format("    '{}:{}'\n", command->get_name(), zsh_text(first_line(command->get_description())));
+    names += fmt::format("    '{}:{}'\n", command->get_name(),
+                         zsh_text(first_line(command->get_description())));
     cases += fmt::format("    {})\n      _arguments \\\n", command->get_name());
     for (const auto& words : option_words(*command)) {
       const std::string value = words.takes_value ? ":value:_files" : "";
-      for (const auto& name : words.longs) cases += fmt::format("        '--{}[{}]{}' \\\n", name, zsh_text(words.description), value);
-      for (const auto& name : words.shorts) cases += fmt::format("        '-{}[{}]{}' \\\n", name, zsh_text(words.description), value);
+      for (const auto& name : words.longs)
+        cases += fmt::format("        '--{}[{}]{}' \\\n", name, zsh_text(words.description), value);
+      for (const auto& name : words.shorts)
+        cases += fmt::format("        '-{}[{}]{}' \\\n", name, zsh_text(words.description), value);
     }
     if (command->get_name() == "cat")
       cases += "        '1:checkpoint:_files' '2:tensor:_cairn_tensors' ;;\n";
     else
-      cases += command->get_name() == "completion" ? "        '1:shell:(bash zsh fish)' ;;\n" : "        '*:file:_files' ;;\n";
+      cases += command->get_name() == "completion" ? "        '1:shell:(bash zsh fish)' ;;\n"
+                                                   : "        '*:file:_files' ;;\n";
   }
   return fmt::format(R"sh(#compdef cairn
 # zsh completion of cairn: save it as _cairn in a folder of $fpath
@@ -136,7 +144,8 @@ std::string fish_text(const std::string& text) {
 }
 
 std::string fish_script(const CLI::App& app) {
-  std::string text = "# fish completion of cairn: save it as ~/.config/fish/completions/cairn.fish\n";
+  std::string text =
+      "# fish completion of cairn: save it as ~/.config/fish/completions/cairn.fish\n";
   for (const auto* command : commands_of(app)) {
     const std::string& name = command->get_name();
     text += fmt::format("complete -c cairn -n __fish_use_subcommand -f -a {} -d '{}'\n", name,
@@ -145,11 +154,14 @@ std::string fish_script(const CLI::App& app) {
       text += fmt::format("complete -c cairn -n '__fish_seen_subcommand_from {}'", name);
       for (const auto& flag : words.longs) text += " -l " + flag;
       for (const auto& flag : words.shorts) text += " -s " + flag;
-      text += fmt::format("{} -d '{}'\n", words.takes_value ? " -r" : "", fish_text(words.description));
+      text +=
+          fmt::format("{} -d '{}'\n", words.takes_value ? " -r" : "", fish_text(words.description));
     }
   }
   text += "complete -c cairn -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'\n";
-  return text + "complete -c cairn -n '__fish_seen_subcommand_from cat' -a '(cairn ls --names -- (commandline -opc)[3] 2>/dev/null)'\n";
+  return text +
+         "complete -c cairn -n '__fish_seen_subcommand_from cat' -a '(cairn ls --names -- "
+         "(commandline -opc)[3] 2>/dev/null)'\n";
 }
 
 }  // namespace

@@ -47,54 +47,70 @@ void finish_arguments(ConvertArguments& arguments) {
   if (!arguments.dtype.empty()) {
     options.dtype = dtype_from_name(arguments.dtype);
     if (!options.dtype)
-      throw UsageError("--dtype: unknown element type '" + arguments.dtype + "'; expected a name such as bfloat16 or float32");
+      throw UsageError("--dtype: unknown element type '" + arguments.dtype +
+                       "'; expected a name such as bfloat16 or float32");
   }
   if (!arguments.shard_bytes.empty()) options.max_shard_bytes = parse_size(arguments.shard_bytes);
   if (!arguments.dialect.empty()) options.msgpack_dialect = parse_dialect(arguments.dialect);
   options.compression = parse_compression(arguments.compression);
-  if (!arguments.chunk_bytes.empty()) options.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
-  if (!arguments.target_file_bytes.empty()) options.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
+  if (!arguments.chunk_bytes.empty())
+    options.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
+  if (!arguments.target_file_bytes.empty())
+    options.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
   options.memory = buffer_memory(arguments.source);
 }
 
-std::string list_text(std::string_view label, const std::vector<std::pair<std::string, std::string>>& entries, std::string_view arrow) {
+std::string list_text(std::string_view label,
+                      const std::vector<std::pair<std::string, std::string>>& entries,
+                      std::string_view arrow) {
   constexpr std::size_t kShown = 10;
   std::string text;
   for (std::size_t i = 0; i < entries.size() && i < kShown; ++i)
-    text += fmt::format("{} {} {} {}\n", label, printable(entries[i].first), arrow, printable(entries[i].second));
-  if (entries.size() > kShown) text += fmt::format("{} {} more (--json lists all)\n", label, entries.size() - kShown);
+    text += fmt::format("{} {} {} {}\n", label, printable(entries[i].first), arrow,
+                        printable(entries[i].second));
+  if (entries.size() > kShown)
+    text += fmt::format("{} {} more (--json lists all)\n", label, entries.size() - kShown);
   return text;
 }
 
 std::string report_text(const ConvertReport& report, double seconds) {
   std::string text = list_text("renamed ", report.renamed, "->");
   text += list_text("left out", report.skipped, "--");
-  if (!report.scalars.empty()) text += fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
+  if (!report.scalars.empty())
+    text +=
+        fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
   if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
   for (const auto& file : report.files) text += "wrote    " + printable(file) + "\n";
-  text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"), bytes_text(report.bytes), duration_text(seconds));
+  text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"),
+                      bytes_text(report.bytes), duration_text(seconds));
   constexpr double kWorthARate = 0.1;  // seconds
   if (seconds > kWorthARate)
-    text += fmt::format(" ({}/s)", bytes_text(static_cast<std::uint64_t>(static_cast<double>(report.bytes) / seconds)));
+    text += fmt::format(
+        " ({}/s)",
+        bytes_text(static_cast<std::uint64_t>(static_cast<double>(report.bytes) / seconds)));
   return text + "\n";
 }
 
 // What --dry-run says of the rules, and of what would be written.
-std::string plan_text(const TransformReport* transformed, const Checkpoint& checkpoint, const ConvertReport& report,
-                      const ConvertOptions& options) {
+std::string plan_text(const TransformReport* transformed, const Checkpoint& checkpoint,
+                      const ConvertReport& report, const ConvertOptions& options) {
   std::string text;
   if (transformed != nullptr) {
-    for (const auto& [key, from] : transformed->made) text += "make     " + printable(key) + " = " + printable(from) + "\n";
+    for (const auto& [key, from] : transformed->made)
+      text += "make     " + printable(key) + " = " + printable(from) + "\n";
     for (const auto& name : transformed->unused) text += "not read " + printable(name) + "\n";
     text += "read     " + bytes_text(transformed->read_bytes) + "\n";
   }
   for (const std::size_t i : select_tensors(checkpoint, options.include, options.exclude)) {
     const TensorInfo& tensor = checkpoint.tensors()[i];
-    text += "leaf     " + printable(tensor.name) + " " +
-            printable(tensor.is_array() ? tensor.dtype_name + shape_text(tensor.shape) : tensor.kind) + "\n";
+    text +=
+        "leaf     " + printable(tensor.name) + " " +
+        printable(tensor.is_array() ? tensor.dtype_name + shape_text(tensor.shape) : tensor.kind) +
+        "\n";
   }
   text += list_text("renamed ", report.renamed, "->") + list_text("left out", report.skipped, "--");
-  return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"), bytes_text(report.bytes));
+  return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"),
+                            bytes_text(report.bytes));
 }
 
 // Whether GLOBs leave nothing of a checkpoint that has something. An object graph is not a leaf.
@@ -112,7 +128,8 @@ int run_convert(ConvertArguments& arguments) {
   if (transformed) {
     arguments.options.memory /= 2;  // one half for what is computed on the way
     do_together(job(), "cairn: transform", [&] {
-      source = transform_by_file(std::move(source.checkpoint), arguments.transform, arguments.options.memory);
+      source = transform_by_file(std::move(source.checkpoint), arguments.transform,
+                                 arguments.options.memory);
       return Bytes();
     });
   }
@@ -120,19 +137,24 @@ int run_convert(ConvertArguments& arguments) {
   ConvertReport report;
   try {
     ProgressBar bar("converting");
-    arguments.options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    arguments.options.progress = [&](std::uint64_t done, std::uint64_t total) {
+      bar.update(done, total);
+    };
     report = convert(*source.checkpoint, arguments.target, arguments.options);
   } catch (const Error& e) {
     // convert throws not_found for this in all processes together, but also for other reasons.
-    if (e.code() != Code::kNotFound || !selects_nothing(*source.checkpoint, arguments.options)) throw;
-    complain(e.message());
+    if (e.code() != Code::kNotFound || !selects_nothing(*source.checkpoint, arguments.options))
+      throw;
+    print_error(e.message());
     return kNo;
   }
   if (arguments.options.dry_run && !arguments.json) {
-    out().show(plan_text(transformed ? &source.report : nullptr, *source.checkpoint, report, arguments.options));
+    out().show(plan_text(transformed ? &source.report : nullptr, *source.checkpoint, report,
+                         arguments.options));
     return kGood;
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (arguments.json)
     out().show_json(convert_json(report));
   else
@@ -147,9 +169,9 @@ void setup_convert(CLI::App& app, int& status) {
   ConvertOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
   add_source(*command, arguments->source);
-  check_path(command->add_option(
-                 "DST", arguments->target,
-                 "What to write: NAME.safetensors, NAME.npz, NAME.msgpack, NAME.index (TensorFlow),\nor a folder for an Orbax checkpoint"))
+  check_path(command->add_option("DST", arguments->target,
+                                 "What to write: NAME.safetensors, NAME.npz, NAME.msgpack, "
+                                 "NAME.index (TensorFlow),\nor a folder for an Orbax checkpoint"))
       ->required();
   command
       ->add_option("--to", options.format,
@@ -157,53 +179,81 @@ void setup_convert(CLI::App& app, int& status) {
                    "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\n"
                    "per parameter; default: by the extension of DST)")
       ->type_name("FORMAT");
-  command->add_option("--include", options.include, "Only names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
-  command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
+  command->add_option("--include", options.include, "Only names that match; may be repeated")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command->add_option("--exclude", options.exclude, "No names that match; may be repeated")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
   command
       ->add_option("--rename", arguments->rename,
-                   "Replace what REGEX (as Python's re) matches in names;\n$1 is its first group; may be repeated")
+                   "Replace what REGEX (as Python's re) matches in names;\n$1 is its first group; "
+                   "may be repeated")
       ->type_name("REGEX=TEXT")
       ->allow_extra_args(false);
   check_path(command->add_option("--transform", arguments->transform,
-                                 "Rules that rename, drop, cast, transpose, stack, split, ...\nleaves on the way (docs/transforms.md)"))
+                                 "Rules that rename, drop, cast, transpose, stack, split, "
+                                 "...\nleaves on the way (docs/transforms.md)"))
       ->type_name("RULES.json");
-  command->add_flag("--dry-run", options.dry_run, "Say what would be read and written, and write nothing");
-  command->add_option("--dtype", arguments->dtype, "Cast floating arrays, but no scalars, to this type")->type_name("TYPE");
+  command->add_flag("--dry-run", options.dry_run,
+                    "Say what would be read and written, and write nothing");
+  command
+      ->add_option("--dtype", arguments->dtype,
+                   "Cast floating arrays, but no scalars, to this type")
+      ->type_name("TYPE");
   command
       ->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes,
                    "Split into safetensors files, or TensorFlow data files,\nof at most this size")
       ->type_name("SIZE");
   command
-      ->add_option(
-          "--dialect", arguments->dialect,
-          "Of msgpack files: flax (as flax.serialization.to_bytes:\nlists and tuples are dicts \"0\", \"1\", ...; the default), or\n"
-          "orbax (they stay lists and tuples)")
+      ->add_option("--dialect", arguments->dialect,
+                   "Of msgpack files: flax (as flax.serialization.to_bytes:\nlists and tuples are "
+                   "dicts \"0\", \"1\", ...; the default), or\n"
+                   "orbax (they stay lists and tuples)")
       ->type_name("DIALECT");
   command->add_flag("--names", options.plain_names,
-                    "Keep names as they are, without objects, as\ntf.compat.v1.train.Saver restores them (TensorFlow)");
+                    "Keep names as they are, without objects, as\ntf.compat.v1.train.Saver "
+                    "restores them (TensorFlow)");
   command->add_flag("!--no-latest", options.name_latest,
-                    "Neither a save_counter nor the folder's file 'checkpoint':\nas Checkpoint.write() instead of save() (TensorFlow)");
+                    "Neither a save_counter nor the folder's file 'checkpoint':\nas "
+                    "Checkpoint.write() instead of save() (TensorFlow)");
   command
       ->add_option("--compression", arguments->compression,
-                   "Of Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), none, zstd[:LEVEL], blosc[:LEVEL]")
+                   "Of Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), "
+                   "none, zstd[:LEVEL], blosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
-  command->add_option("--chunk-bytes", arguments->chunk_bytes, "Cut arrays into chunks of at most this size (Orbax)")->type_name("SIZE");
-  command->add_option("--target-file-bytes", arguments->target_file_bytes, "Size at which a data file ends (Orbax; default: 2 GiB)")
+  command
+      ->add_option("--chunk-bytes", arguments->chunk_bytes,
+                   "Cut arrays into chunks of at most this size (Orbax)")
       ->type_name("SIZE");
-  command->add_option("--as-item", options.item, "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
+  command
+      ->add_option("--target-file-bytes", arguments->target_file_bytes,
+                   "Size at which a data file ends (Orbax; default: 2 GiB)")
+      ->type_name("SIZE");
+  command
+      ->add_option(
+          "--as-item", options.item,
+          "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
       ->type_name("NAME");
-  command->add_flag("--skip-unsupported", options.skip_unsupported, "Leave out, and list, what the format cannot hold");
-  command->add_flag("--force,--replace", options.replace, "Replace an existing target");
+  command->add_flag("--skip-unsupported", options.skip_unsupported,
+                    "Leave out, and list, what the format cannot hold");
+  command->add_flag_callback(
+      "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },
+      "Replace an existing target");
   command->add_flag("--json", arguments->json, "Report as one object for programs (docs/cli.md)");
   command->footer(
-      "Streams: peak memory stays under --memory whatever the size. The target appears whole or not at all.\n"
-      "Strings, empty nodes and types the format lacks are an error that names them, never dropped silently.\n"
-      "Under an MPI launcher (mpirun -n 8 cairn convert ...) the processes share out the bytes, to every format;\n"
+      "Streams: peak memory stays under --memory whatever the size. The target appears whole or "
+      "not at all.\n"
+      "Strings, empty nodes and types the format lacks are an error that names them, never dropped "
+      "silently.\n"
+      "Under an MPI launcher (mpirun -n 8 cairn convert ...) the processes share out the bytes, to "
+      "every format;\n"
       "--memory is for each.\n\n"
       "Examples:\n"
       "  cairn convert ckpt model.safetensors --include 'params.*' --rename '^params\\.='\n"
-      "  cairn convert ckpt model.safetensors --dtype bfloat16 --shard-bytes 5GB --skip-unsupported\n"
+      "  cairn convert ckpt model.safetensors --dtype bfloat16 --shard-bytes 5GB "
+      "--skip-unsupported\n"
       "  cairn convert ckpt arrays.npz --exclude 'opt_state.*'\n"
       "  cairn convert ckpt merged --to orbax --transform rules.json --dry-run\n"
       "  cairn convert ckpt model.msgpack --item params\n"

@@ -27,24 +27,30 @@ constexpr std::size_t kTextShown = 60;  // bytes of a string
 
 std::string type_text(const DiffSide& side) {
   if (side.dtype_name.empty()) return printable(side.kind);
-  if (side.dtype_name == "?" || side.dtype_name == "string") return side.dtype_name == "?" ? "unreadable" : "string";
+  if (side.dtype_name == "?" || side.dtype_name == "string")
+    return side.dtype_name == "?" ? "unreadable" : "string";
   return printable(side.dtype_name) + " " + shape_text(side.shape);
 }
 
 std::string quoted(const std::string& text) {
-  return "\"" + printable(text.size() > kTextShown ? text.substr(0, kTextShown) + "..." : text) + "\"";
+  return "\"" + printable(text.size() > kTextShown ? text.substr(0, kTextShown) + "..." : text) +
+         "\"";
 }
 
 std::string values_text(const LeafDiff& leaf) {
   const ValueDiff& v = *leaf.values;
   const auto elements = static_cast<std::uint64_t>(element_count(leaf.a.shape));
   std::string text = fmt::format("{} of {}", count_text(v.different), plural(elements, "value"));
-  if (v.first && !leaf.a.shape.empty()) text += ", first at " + shape_text(element_index(leaf.a.shape, *v.first));
+  if (v.first && !leaf.a.shape.empty())
+    text += ", first at " + shape_text(element_index(leaf.a.shape, *v.first));
   if (v.max_abs_error) text += fmt::format(", max error {:.4g}", *v.max_abs_error);
   if (v.max_rel_error) text += fmt::format(" (relative {:.4g})", *v.max_rel_error);
-  if (v.nan_mismatches > 0) text += fmt::format(", {} NaN in one alone", count_text(v.nan_mismatches));
-  if (v.inf_mismatches > 0) text += fmt::format(", {} infinite otherwise", count_text(v.inf_mismatches));
-  if (v.bits_only > 0) text += fmt::format(", {} in bits only (-0.0, NaN payload)", count_text(v.bits_only));
+  if (v.nan_mismatches > 0)
+    text += fmt::format(", {} NaN in one alone", count_text(v.nan_mismatches));
+  if (v.inf_mismatches > 0)
+    text += fmt::format(", {} infinite otherwise", count_text(v.inf_mismatches));
+  if (v.bits_only > 0)
+    text += fmt::format(", {} in bits only (-0.0, NaN payload)", count_text(v.bits_only));
   return text;
 }
 
@@ -53,24 +59,31 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
 }
 
 std::string key_text(const DiffSide& side) {
-  return side.random_key_impl.empty() ? "no PRNG key" : "PRNG key " + printable(side.random_key_impl);
+  return side.random_key_impl.empty() ? "no PRNG key"
+                                      : "PRNG key " + printable(side.random_key_impl);
 }
 
 // What differs, in the order in which it matters.
 std::string difference_text(const LeafDiff& leaf) {
   std::string text;
-  const auto add = [&](const std::string& part) { text.append(text.empty() ? "" : "; ").append(part); };
+  const auto add = [&](const std::string& part) {
+    text.append(text.empty() ? "" : "; ").append(part);
+  };
   if (has(leaf.differs, "kind")) add(printable(leaf.a.kind) + " -> " + printable(leaf.b.kind));
-  if (has(leaf.differs, "dtype")) add(printable(leaf.a.dtype_name) + " -> " + printable(leaf.b.dtype_name));
+  if (has(leaf.differs, "dtype"))
+    add(printable(leaf.a.dtype_name) + " -> " + printable(leaf.b.dtype_name));
   if (has(leaf.differs, "shape")) add(shape_text(leaf.a.shape) + " -> " + shape_text(leaf.b.shape));
   if (has(leaf.differs, "random_key")) add(key_text(leaf.a) + " -> " + key_text(leaf.b));
-  if (has(leaf.differs, "values")) add(leaf.values ? values_text(leaf) : quoted(leaf.a.text) + " -> " + quoted(leaf.b.text));
+  if (has(leaf.differs, "values"))
+    add(leaf.values ? values_text(leaf) : quoted(leaf.a.text) + " -> " + quoted(leaf.b.text));
   return text;
 }
 
-std::string row(std::string_view paint, std::string_view label, const std::string& name, const std::string& text) {
+std::string row(std::string_view paint, std::string_view label, const std::string& name,
+                const std::string& text) {
   const Style& style = stdout_style();
-  return fmt::format("{}{:<10}{}  {}{}{}\n", paint, label, style.reset, name, text.empty() ? "" : ": ", text);
+  return fmt::format("{}{:<10}{}  {}{}{}\n", paint, label, style.reset, name,
+                     text.empty() ? "" : ": ", text);
 }
 
 std::string leaf_text(const LeafDiff& leaf) {
@@ -90,7 +103,9 @@ std::string leaf_text(const LeafDiff& leaf) {
   }
   std::string text;
   for (const auto& [side, label] : {std::pair(&leaf.a, "A"), std::pair(&leaf.b, "B")})
-    if (!side->error.empty()) text += row(style.red, "unreadable", name, fmt::format("in {}: {}", label, printable(side->error)));
+    if (!side->error.empty())
+      text += row(style.red, "unreadable", name,
+                  fmt::format("in {}: {}", label, printable(side->error)));
   return text;
 }
 
@@ -108,8 +123,10 @@ std::string notes_text(const DiffReport& report) {
     }
   std::string text;
   for (const auto& [what, leaves] : sorts) {
-    const std::string words = what.second.empty() ? "other values within the tolerance" : printable(what.first + " -> " + what.second);
-    text += fmt::format("{}note        {}: {}{}\n", style.dim, plural(leaves, "leaf"), words, style.reset);
+    const std::string words = what.second.empty() ? "other values within the tolerance"
+                                                  : printable(what.first + " -> " + what.second);
+    text += fmt::format("{}note        {}: {}{}\n", style.dim, plural(leaves, "leaf"), words,
+                        style.reset);
   }
   return text;
 }
@@ -117,8 +134,11 @@ std::string notes_text(const DiffReport& report) {
 std::string summary_text(const DiffReport& report) {
   const Style& style = stdout_style();
   const std::string bytes = report.bytes > 0 ? " (" + bytes_text(report.bytes) + " compared)" : "";
-  if (report.equal()) return fmt::format("{}same{}        {}{}\n", style.green, style.reset, plural(report.same, "leaf"), bytes);
-  std::string text = fmt::format("{} the same, {} different", count_text(report.same), count_text(report.different));
+  if (report.equal())
+    return fmt::format("{}same{}        {}{}\n", style.green, style.reset,
+                       plural(report.same, "leaf"), bytes);
+  std::string text = fmt::format("{} the same, {} different", count_text(report.same),
+                                 count_text(report.different));
   if (report.only_in_a > 0) text += fmt::format(", {} only in A", count_text(report.only_in_a));
   if (report.only_in_b > 0) text += fmt::format(", {} only in B", count_text(report.only_in_b));
   if (report.unreadable > 0) text += fmt::format(", {} unreadable", count_text(report.unreadable));
@@ -140,11 +160,13 @@ std::uint64_t count(const DiffReport& report) {
 // "2 leaves cannot be read, the first: params.w: in A: chunk 0.0: ..."
 std::string unreadable_text(const DiffReport& report) {
   const auto first =
-      std::find_if(report.leaves.begin(), report.leaves.end(), [](const LeafDiff& leaf) { return leaf.state == LeafState::kUnreadable; });
+      std::find_if(report.leaves.begin(), report.leaves.end(),
+                   [](const LeafDiff& leaf) { return leaf.state == LeafState::kUnreadable; });
   std::string text = plural(report.unreadable, "leaf") + " cannot be read";
   if (first == report.leaves.end()) return text;
   const bool in_a = !first->a.error.empty();
-  return text + ", the first: " + full_name(*first) + ": in " + (in_a ? "A: " + first->a.error : "B: " + first->b.error);
+  return text + ", the first: " + full_name(*first) + ": in " +
+         (in_a ? "A: " + first->a.error : "B: " + first->b.error);
 }
 
 int status_of(const DiffReport& report) {
@@ -167,7 +189,8 @@ int run_diff(DiffArguments& arguments, int& status) {
     report = diff(*a, *b, options);
   }
   status = status_of(report);  // known before printing, which a closed pipe may end
-  const bool excludes_all = !options.exclude.empty() && a->tensors().size() + b->tensors().size() > 0;
+  const bool excludes_all =
+      !options.exclude.empty() && a->tensors().size() + b->tensors().size() > 0;
   const bool nothing_matches = (!options.include.empty() || excludes_all) && count(report) == 0;
   if (nothing_matches) status = kNo;
   if (arguments.json) {
@@ -177,8 +200,8 @@ int run_diff(DiffArguments& arguments, int& status) {
     out().show(notes_text(report) + summary_text(report));
   }
   if (nothing_matches || report.unreadable > 0) out().flush();
-  if (nothing_matches) complain("no tensor of either matches: nothing was compared");
-  if (report.unreadable > 0) complain(unreadable_text(report));
+  if (nothing_matches) print_error("no tensor of either matches: nothing was compared");
+  if (report.unreadable > 0) print_error(unreadable_text(report));
   return status;
 }
 
@@ -187,24 +210,44 @@ int run_diff(DiffArguments& arguments, int& status) {
 void setup_diff(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<DiffArguments>();
   DiffOptions& options = arguments->options;
-  CLI::App* command = app.add_subcommand("diff", "Compare two checkpoints: structure, types and values");
+  CLI::App* command =
+      app.add_subcommand("diff", "Compare two checkpoints: structure, types and values");
   add_source(*command, arguments->a, "A");
-  check_path(command->add_option("B", arguments->b, "The other checkpoint, of any format"))->required();
+  check_path(command->add_option("B", arguments->b, "The other checkpoint, of any format"))
+      ->required();
   command->add_option("GLOB", arguments->glob, "Only names that match");
-  check_int64(command->add_option("--step-b", arguments->step_b, "Step of B, where it is another than --step"))->type_name("N");
-  command->add_option("--item-b", arguments->item_b, "Item of B, where it is another than --item")->type_name("NAME");
-  command->add_option("--include", options.include, "Only names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
-  command->add_option("--exclude", options.exclude, "No names that match; may be repeated")->type_name("GLOB")->allow_extra_args(false);
-  command->add_option("--rtol", options.rtol, "Relative tolerance: |a - b| <= atol + rtol * |b| is equal")->type_name("X");
-  command->add_option("--atol", options.atol, "Absolute tolerance (default of both: 0, the same bits)")->type_name("X");
-  command->add_flag("--ignore-dtype", options.ignore_dtype, "Compare values of different types as numbers");
-  command->add_flag("--strict", options.strict, "Count another kind (np.ndarray for jax.Array) as a difference");
+  check_int64(command->add_option("--step-b", arguments->step_b,
+                                  "Step of B, where it is another than --step"))
+      ->type_name("N");
+  command->add_option("--item-b", arguments->item_b, "Item of B, where it is another than --item")
+      ->type_name("NAME");
+  command->add_option("--include", options.include, "Only names that match; may be repeated")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command->add_option("--exclude", options.exclude, "No names that match; may be repeated")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--rtol", options.rtol,
+                   "Relative tolerance: |a - b| <= atol + rtol * |b| is equal")
+      ->type_name("X");
+  command
+      ->add_option("--atol", options.atol, "Absolute tolerance (default of both: 0, the same bits)")
+      ->type_name("X");
+  command->add_flag("--ignore-dtype", options.ignore_dtype,
+                    "Compare values of different types as numbers");
+  command->add_flag("--strict", options.strict,
+                    "Count another kind (np.ndarray for jax.Array) as a difference");
   command->add_flag("--json", arguments->json, "One object for programs (docs/cli.md)");
   command->footer(
-      "Leaves are paired by name; A and B may be of different formats. Without a tolerance values must have the\n"
-      "same bits: 0.0 and -0.0 differ, and NaN is equal only to the same NaN. With one, NaN equals NaN.\n"
-      "Exit status 1 if anything differs, 3 if anything could not be read; the rest is compared all the same.\n"
-      "Under an MPI launcher (mpirun -n 8 cairn diff ...) the processes share out the bytes; --memory is for each.\n\n"
+      "Leaves are paired by name; A and B may be of different formats. Without a tolerance values "
+      "must have the\n"
+      "same bits: 0.0 and -0.0 differ, and NaN is equal only to the same NaN. With one, NaN equals "
+      "NaN.\n"
+      "Exit status 1 if anything differs, 3 if anything could not be read; the rest is compared "
+      "all the same.\n"
+      "Under an MPI launcher (mpirun -n 8 cairn diff ...) the processes share out the bytes; "
+      "--memory is for each.\n\n"
       "Examples:\n"
       "  cairn diff ckpt model.safetensors\n"
       "  cairn diff run/checkpoints run/checkpoints --step 100 --step-b 200 'params.*'\n"

@@ -17,15 +17,20 @@ constexpr std::size_t kNameColumn = 24;
 class HelpFormatter : public CLI::FormatterBase {
  public:
   std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
-    std::string out = app->get_description() + "\n\n" + heading("Usage") + "\n  " + usage(*app) + "\n";
-    append_section(out, "Arguments", app->get_options([](const CLI::Option* o) { return o->get_positional(); }));
+    std::string out =
+        app->get_description() + "\n\n" + heading("Usage") + "\n  " + usage(*app) + "\n";
+    append_section(out, "Arguments",
+                   app->get_options([](const CLI::Option* o) { return o->get_positional(); }));
     for (const auto& group : app->get_groups()) {
       if (group.empty()) continue;
-      append_section(out, group, app->get_options([&](const CLI::Option* o) { return o->nonpositional() && o->get_group() == group; }));
+      append_section(out, group, app->get_options([&](const CLI::Option* o) {
+        return o->nonpositional() && o->get_group() == group;
+      }));
     }
     const auto commands = app->get_subcommands([](const CLI::App*) { return true; });
     if (!commands.empty()) out += "\n" + heading("Commands") + "\n";
-    for (const auto* command : commands) append_entry(out, command->get_name(), command->get_description());
+    for (const auto* command : commands)
+      append_entry(out, command->get_name(), command->get_description());
     if (!app->get_footer().empty()) out += "\n" + app->get_footer() + "\n";
     return out;
   }
@@ -40,7 +45,8 @@ class HelpFormatter : public CLI::FormatterBase {
     std::string out = app.get_parent() != nullptr ? app.get_parent()->get_name() + " " : "";
     out += app.get_name();
     if (app.get_parent() == nullptr) return out + " COMMAND ...";
-    for (const auto* o : app.get_options([](const CLI::Option* option) { return option->get_positional(); }))
+    for (const auto* o :
+         app.get_options([](const CLI::Option* option) { return option->get_positional(); }))
       out += o->get_required() ? " " + o->get_name() : " [" + o->get_name() + "]";
     return out + " [options]";
   }
@@ -58,12 +64,14 @@ class HelpFormatter : public CLI::FormatterBase {
     out += '\n';
   }
 
-  static void append_section(std::string& out, const std::string& title, const std::vector<const CLI::Option*>& options) {
+  static void append_section(std::string& out, const std::string& title,
+                             const std::vector<const CLI::Option*>& options) {
     if (options.empty()) return;
     out += "\n" + heading(title) + "\n";
     for (const auto* o : options) {
       std::string name = o->get_positional() ? o->get_name() : o->get_name(false, true);
-      for (std::size_t at = 0; (at = name.find(',', at)) != std::string::npos; at += 2) name.insert(at + 1, " ");
+      for (std::size_t at = 0; (at = name.find(',', at)) != std::string::npos; at += 2)
+        name.insert(at + 1, " ");
       if (!o->get_positional() && o->get_type_size() != 0) name += " " + o->get_type_name();
       append_entry(out, name, o->get_description());
     }

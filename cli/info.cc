@@ -25,9 +25,11 @@ void add_counts(const Summary& sum, Rows& rows) {
   if (sum.unreadable > 0) leaves += "; " + count_text(sum.unreadable) + " of them unreadable";
   rows.emplace_back("leaves", leaves);
   rows.emplace_back("elements", count_text(sum.elements));
-  rows.emplace_back("size", bytes_text(sum.nbytes) + " in memory, " + bytes_text(sum.stored_nbytes) + " stored");
+  rows.emplace_back(
+      "size", bytes_text(sum.nbytes) + " in memory, " + bytes_text(sum.stored_nbytes) + " stored");
   std::string types;
-  for (const auto& [name, count] : sum.dtypes) types += fmt::format("{}{} {}", types.empty() ? "" : ", ", name, count_text(count));
+  for (const auto& [name, count] : sum.dtypes)
+    types += fmt::format("{}{} {}", types.empty() ? "" : ", ", name, count_text(count));
   if (!types.empty()) rows.emplace_back("dtypes", types);
 }
 
@@ -50,8 +52,8 @@ std::string info_text(const Checkpoint& checkpoint) {
   const Style& style = stdout_style();
   std::string text;
   for (const auto& [label, value] : rows)
-    text += fmt::format("{}{}{}{}  {}\n", style.dim, printable(label), style.reset, std::string(width - display_width(label), ' '),
-                        printable(value));
+    text += fmt::format("{}{}{}{}  {}\n", style.dim, printable(label), style.reset,
+                        std::string(width - display_width(label), ' '), printable(value));
   return text;
 }
 

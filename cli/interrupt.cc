@@ -1,7 +1,7 @@
 // interrupt.cc -- a thread that waits for signals.
 #include "interrupt.h"
 
-#include <cairn/base/temporaries.h>
+#include <cairn/io/temporaries.h>
 
 #include <pthread.h>
 #include <signal.h>

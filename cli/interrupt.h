@@ -8,8 +8,8 @@ namespace cairn::cli {
 // Signals that are ignored stay ignored (nohup). Call it before any other thread starts.
 void end_cleanly_on_signals();
 
-// Does not return if such a signal has come: what fails from then on fails because its files are gone,
-// and the status is the signal's.
+// Does not return if such a signal has come: what fails from then on fails because its files are
+// gone, and the status is the signal's.
 void wait_if_ending();
 
 }  // namespace cairn::cli

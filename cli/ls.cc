@@ -24,7 +24,9 @@ std::string type_text(const TensorInfo& t) {
   return t.dtype_name.empty() ? t.kind : printable(t.dtype_name);
 }
 
-std::string shape_of(const TensorInfo& t) { return (t.is_array() && t.is_described()) || !t.shape.empty() ? shape_text(t.shape) : ""; }
+std::string shape_of(const TensorInfo& t) {
+  return (t.is_array() && t.is_described()) || !t.shape.empty() ? shape_text(t.shape) : "";
+}
 
 std::string short_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
   const Style& style = stdout_style();
@@ -51,15 +53,18 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
   for (const std::size_t i : indices) {
     const TensorInfo& t = checkpoint.tensors()[i];
     const bool chunked = t.is_array() && !t.chunk_shape.empty();
-    table.add({shown_name(t), type_text(t), shape_of(t), bytes_text(t.nbytes), bytes_text(t.stored_nbytes), printable(t.kind),
+    table.add({shown_name(t), type_text(t), shape_of(t), bytes_text(t.nbytes),
+               bytes_text(t.stored_nbytes), printable(t.kind),
                chunked ? shape_text(t.chunk_shape) : "", sharding_text(t.sharding)});
     nbytes += t.nbytes;
     stored += t.stored_nbytes;
   }
   if (!indices.empty()) table.drop_empty();
   std::string hidden;
-  for (const auto& title : table.fit(terminal_width())) hidden.append(hidden.empty() ? "; too narrow for: " : ", ").append(title);
-  return table.text(true) + fmt::format("{}{}, {}, {} stored{}{}\n", style.dim, plural(indices.size(), "leaf"), bytes_text(nbytes),
+  for (const auto& title : table.fit(terminal_width()))
+    hidden.append(hidden.empty() ? "; too narrow for: " : ", ").append(title);
+  return table.text(true) + fmt::format("{}{}, {}, {} stored{}{}\n", style.dim,
+                                        plural(indices.size(), "leaf"), bytes_text(nbytes),
                                         bytes_text(stored), hidden, style.reset);
 }
 
@@ -73,10 +78,11 @@ int run_ls(LsOptions& options) {
   } else if (options.names) {
     for (const std::size_t i : indices) out().show(shown_name(checkpoint->tensors()[i]) + "\n");
   } else {
-    out().show(options.long_form ? long_text(*checkpoint, indices) : short_text(*checkpoint, indices));
+    out().show(options.long_form ? long_text(*checkpoint, indices)
+                                 : short_text(*checkpoint, indices));
   }
   if (!indices.empty() || include.empty()) return status_of(*checkpoint);
-  complain("no tensor matches '" + options.glob + "'");
+  print_error("no tensor matches '" + options.glob + "'");
   return kNo;
 }
 
@@ -86,7 +92,8 @@ void setup_ls(CLI::App& app, int& status) {
   const auto options = std::make_shared<LsOptions>();
   CLI::App* command = app.add_subcommand("ls", "List the tensors");
   add_source(*command, options->source);
-  command->add_option("GLOB", options->glob, "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z]");
+  command->add_option("GLOB", options->glob,
+                      "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z]");
   command->add_flag("-l,--long", options->long_form, "Sizes, kinds, chunks and shardings too");
   command->add_flag("--names", options->names, "Names only, one a line");
   command->add_flag("--json", options->json, "A list of objects for programs (docs/cli.md)");

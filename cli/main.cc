@@ -30,13 +30,14 @@ int finish(CLI::App& app, const CLI::ParseError& e) {
     out().show(text.str());
     return kGood;
   }
-  complain(e.what());
+  print_error(e.what());
   const auto chosen = app.get_subcommands();
   advise("Try: cairn " + (chosen.empty() ? "" : chosen.front()->get_name() + " ") + "--help");
   return kUsage;
 }
 
-// A checkpoint may have thousands of data files, and who starts programs often lets them open a thousand.
+// A checkpoint may have thousands of data files, and who starts programs often lets them open a
+// thousand.
 void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -51,7 +52,7 @@ int fail(std::string_view message, int status = kFailure) {
   } catch (const BrokenPipe&) {
   } catch (const Error&) {  // the first error matters more
   }
-  complain(message);
+  print_error(message);
   return status;
 }
 
@@ -82,22 +83,27 @@ int guarded(const int& status, F&& f) {
 
 int run(int argc, char** argv) {
   int status = kGood;
-  CLI::App app("Opens, shows, verifies and converts the checkpoints of machine-learning models.", "cairn");
+  CLI::App app("Opens, shows, verifies and converts the checkpoints of machine-learning models.",
+               "cairn");
   style_help(app);
   app.set_version_flag("--version", "cairn " + std::string(version()));
   app.require_subcommand(0, 1);
   app.footer(
-      "Every command takes a checkpoint of any format: an Orbax directory or step root, a .safetensors\n"
-      "file or its index, an .npz or .npy file, a flax msgpack file, the prefix or folder of a TensorFlow checkpoint.\n\n"
-      "Exit status: 0 good; 1 the answer is no (damaged, different, no match); 2 wrong usage; 3 could not read or write.\n\n"
+      "Every command takes a checkpoint of any format: an Orbax directory or step root, a "
+      ".safetensors\n"
+      "file or its index, an .npz or .npy file, a flax msgpack file, the prefix or folder of a "
+      "TensorFlow checkpoint.\n\n"
+      "Exit status: 0 good; 1 the answer is no (damaged, different, no match); 2 wrong usage; 3 "
+      "could not read or write.\n\n"
       "Examples:\n"
       "  cairn ls ckpt                     what is in it\n"
       "  cairn cat ckpt params.bias        one tensor\n"
       "  cairn diff old new                what has changed?\n"
       "  cairn verify ckpt                 is every byte right?\n"
       "  cairn convert ckpt m.safetensors  into another format");
-  for (const auto setup : {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_diff, setup_verify, setup_convert, setup_reshard,
-                           setup_compact, setup_clean, setup_bench, setup_dump, setup_completion})
+  for (const auto setup : {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_diff,
+                           setup_verify, setup_convert, setup_reshard, setup_compact, setup_clean,
+                           setup_bench, setup_dump, setup_completion})
     setup(app, status);
   return guarded(status, [&] {
     try {
@@ -122,7 +128,9 @@ int main(int argc, char** argv) {
   cairn::cli::end_cleanly_on_signals();
   cairn::cli::allow_many_files();
   int status = cairn::cli::kGood;
-  status = cairn::cli::guarded(status, [&] { status = cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); }); });
+  status = cairn::cli::guarded(status, [&] {
+    status = cairn::cli::run_ranks(argc, argv, [&] { return cairn::cli::run(argc, argv); });
+  });
   cairn::cli::wait_if_ending();
   return status;
 }

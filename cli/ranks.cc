@@ -24,7 +24,8 @@
 namespace cairn::cli {
 namespace {
 
-// A launcher ends the others when a process is killed, and nobody knows how long the work of one takes: they wait as long as it lives.
+// A launcher ends the others when a process is killed, and nobody knows how long the work of one
+// takes: they wait as long as it lives.
 constexpr Coordinator::Timeout kForever = std::chrono::hours(24 * 365);
 // But who alone has failed, outside of all steps, tells the others by leaving.
 constexpr Coordinator::Timeout kFarewell = std::chrono::seconds(600);
@@ -35,9 +36,10 @@ struct Variables {
 };
 constexpr std::array<Variables, 4> kLaunchers = {{
     {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},  // OpenMPI's mpirun
-    {"PMI_SIZE", "PMI_RANK"},                          // MPICH's and Intel's mpiexec, srun --mpi=pmi2
-    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},    // MVAPICH2's mpirun_rsh
-    {"SLURM_STEP_NUM_TASKS", "PMIX_RANK"},             // srun --mpi=pmix
+    // MPICH's and Intel's mpiexec, srun --mpi=pmi2
+    {"PMI_SIZE", "PMI_RANK"},
+    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},  // MVAPICH2's mpirun_rsh
+    {"SLURM_STEP_NUM_TASKS", "PMIX_RANK"},           // srun --mpi=pmix
 }};
 
 // What the environment says of the job that this process is one of.
@@ -72,35 +74,45 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 
-// Beside the command: the same way in the build tree and where it is installed.
+// Sidecars the command: the same way in the build tree and where it is installed.
 std::string module_path() {
   std::error_code error;
   const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) throw Error(Code::kUnavailable, "cannot tell where the cairn command is: " + error.message());
+  if (error)
+    throw Error(Code::kUnavailable, "cannot tell where the cairn command is: " + error.message());
   return (command.parent_path() / CAIRN_MODULES / "cairn-mpi.so").lexically_normal().string();
 }
 
 std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
   const std::string path = module_path();
   const std::string who = launcher.seen + " says that an MPI launcher has started this command";
-  const std::string otherwise = "; start cairn once, without the launcher, or set CAIRN_MPI=off where it is no process of the job's own";
+  const std::string otherwise =
+      "; start cairn once, without the launcher, or set CAIRN_MPI=off where it is no process of "
+      "the job's own";
   if (::access(path.c_str(), F_OK) != 0)
     throw Error(Code::kFailedPrecondition,
-                who + ", but it was built or installed without its module for MPI: " + path + " is not there" + otherwise);
-  // Global, because MPI loads plug-ins that look for its symbols. Never closed: MPI may have left something to run at exit.
+                who + ", but it was built or installed without its module for MPI: " + path +
+                    " is not there" + otherwise);
+  // Global, because MPI loads plug-ins that look for its symbols. Never closed: MPI may have left
+  // something to run at exit.
   void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr)
-    throw Error(Code::kFailedPrecondition, who + ", but its module for MPI cannot be loaded: " + ::dlerror() + otherwise);
+    throw Error(Code::kFailedPrecondition,
+                who + ", but its module for MPI cannot be loaded: " + ::dlerror() + otherwise);
   auto* start = reinterpret_cast<StartFunction*>(::dlsym(module, kStartFunction));
-  if (start == nullptr) throw Error(Code::kFailedPrecondition, path + ": is no module of this command");
+  if (start == nullptr)
+    throw Error(Code::kFailedPrecondition, path + ": is no module of this command");
   std::unique_ptr<Coordinator> job;
   start(std::string(version()).c_str(), job);
   const bool several = launcher.rank > 0 || launcher.count.value_or(1) > 1;
-  if (launcher.count ? job->process_count() != *launcher.count : several && job->process_count() == 1)
-    throw Error(Code::kFailedPrecondition,
-                fmt::format("{}, but the MPI that Cairn was built with sees {} of its processes: the launcher is "
-                            "another MPI's",
-                            who, job->process_count()));
+  if (launcher.count ? job->process_count() != *launcher.count
+                     : several && job->process_count() == 1)
+    throw Error(
+        Code::kFailedPrecondition,
+        fmt::format(
+            "{}, but the MPI that Cairn was built with sees {} of its processes: the launcher is "
+            "another MPI's",
+            who, job->process_count()));
   return job;
 }
 
@@ -112,8 +124,10 @@ MultiprocessingOptions& shared_job() {
 // Whether this command's work can be shared out.
 bool is_shared_out(int argc, char** argv) {
   constexpr std::array<std::string_view, 4> kShared = {"convert", "diff", "reshard", "verify"};
-  const char* const* command = std::find_if(argv + 1, argv + argc, [](const char* argument) { return argument[0] != '-'; });
-  return command != argv + argc && std::find(kShared.begin(), kShared.end(), *command) != kShared.end();
+  const char* const* command =
+      std::find_if(argv + 1, argv + argc, [](const char* argument) { return argument[0] != '-'; });
+  return command != argv + argc &&
+         std::find(kShared.begin(), kShared.end(), *command) != kShared.end();
 }
 
 // All must have been given the same, or they wait for each other in vain.
@@ -125,7 +139,8 @@ void check_same_command(const MultiprocessingOptions& all, int argc, char** argv
   });
   for (std::size_t p = 0; p < said.size(); ++p)
     if (said[p] != said[0])
-      throw Error(Code::kInvalidArgument, fmt::format("process {} was started with other arguments than process 0", p));
+      throw Error(Code::kInvalidArgument,
+                  fmt::format("process {} was started with other arguments than process 0", p));
 }
 
 // Meets the others when all is done and said; the first one's status is that of all.
@@ -133,20 +148,23 @@ int end_together(Coordinator& processes, int status) {
   const bool failed = status == kUsage || status == kFailure;
   const auto mine = static_cast<std::byte>(status);
   try {
-    const Bytes said = processes.broadcast("cairn: end", ByteView(&mine, 1), 0, failed ? kFarewell : kForever);
+    const Bytes said =
+        processes.broadcast("cairn: end", ByteView(&mine, 1), 0, failed ? kFarewell : kForever);
     return said.empty() ? kFailure : std::to_integer<int>(said[0]);
   } catch (const Error& e) {
     // The first one cannot know what has happened here.
-    if (processes.process_index() != 0) complain_after_all(fmt::format("process {}", processes.process_index()));
-    if (processes.process_index() == 0 && status != kFailure) complain(e.message());
+    if (processes.process_index() != 0)
+      complain_after_all(fmt::format("process {}", processes.process_index()));
+    if (processes.process_index() == 0 && status != kFailure) print_error(e.message());
     return status == kGood ? kFailure : status;
   }
 }
 
-int run_together(std::unique_ptr<Coordinator> job_of_launcher, int argc, char** argv, const std::function<int()>& run) {
+int run_together(std::unique_ptr<Coordinator> job_of_launcher, int argc, char** argv,
+                 const std::function<int()>& run) {
   const std::shared_ptr<Coordinator> processes = std::move(job_of_launcher);
   const bool is_first = processes->process_index() == 0;
-  if (!is_first) mute();
+  if (!is_first) silence();
   MultiprocessingOptions all = shared_job();
   all.coordinator = processes;
   int status = kGood;
@@ -155,7 +173,7 @@ int run_together(std::unique_ptr<Coordinator> job_of_launcher, int argc, char** 
     if (is_shared_out(argc, argv)) shared_job() = all;
     if (is_first || is_shared_out(argc, argv)) status = run();
   } catch (const Error& e) {
-    complain(e.message());
+    print_error(e.message());
     status = e.code() == Code::kInvalidArgument ? kUsage : kFailure;
   }
   status = end_together(*processes, status);
@@ -174,9 +192,10 @@ int run_ranks(int argc, char** argv, const std::function<int()>& run) {
   try {
     processes = start_mpi(*launcher);
   } catch (const Error& e) {
-    // Launchers end all processes as soon as one has failed: the first is given the time to say why.
+    // Launchers end all processes as soon as one has failed: the first is given the time to say
+    // why.
     if (launcher->rank == 0)
-      complain(e.message());
+      print_error(e.message());
     else
       std::this_thread::sleep_for(std::chrono::seconds(1));
     return kFailure;

@@ -43,8 +43,9 @@ Mesh parse_mesh(const std::string& text) {
     const std::size_t at = axis.find('=');
     std::int64_t size = 0;
     const char* end = axis.data() + axis.size();
-    const auto read = at == std::string::npos ? std::from_chars_result{end, std::errc::invalid_argument}
-                                              : std::from_chars(axis.data() + at + 1, end, size);
+    const auto read = at == std::string::npos
+                          ? std::from_chars_result{end, std::errc::invalid_argument}
+                          : std::from_chars(axis.data() + at + 1, end, size);
     constexpr std::int64_t kMostDevices = 1 << 20;
     if (at == 0 || read.ec != std::errc() || read.ptr != end || size < 1 || size > kMostDevices)
       throw UsageError("--mesh '" + text + "': expected AXIS=DEVICES,... such as x=4,y=2");
@@ -61,11 +62,14 @@ Mesh parse_mesh(const std::string& text) {
 // "GLOB=x,None,y+z", cut at the last '='. Nothing behind it: not split at all.
 std::pair<std::string, PartitionSpec> parse_spec(const std::string& text) {
   const std::size_t at = text.rfind('=');
-  if (at == std::string::npos || at == 0) throw UsageError("--spec '" + text + "': expected GLOB=AXIS,None,... such as 'params.*=x,None'");
+  if (at == std::string::npos || at == 0)
+    throw UsageError("--spec '" + text +
+                     "': expected GLOB=AXIS,None,... such as 'params.*=x,None'");
   PartitionSpec spec;
   if (at + 1 < text.size())
     for (const std::string& entry : split(text.substr(at + 1), ',')) {
-      if (entry.empty()) throw UsageError("--spec '" + text + "': a dimension without an axis is None");
+      if (entry.empty())
+        throw UsageError("--spec '" + text + "': a dimension without an axis is None");
       spec.push_back(entry == "None" ? std::vector<std::string>() : split(entry, '+'));
     }
   return {text.substr(0, at), std::move(spec)};
@@ -76,16 +80,21 @@ void finish_arguments(ReshardArguments& arguments) {
   if (!arguments.mesh.empty()) options.mesh = parse_mesh(arguments.mesh);
   for (const auto& text : arguments.specs) options.specs.push_back(parse_spec(text));
   options.compression = parse_compression(arguments.compression);
-  if (!arguments.chunk_bytes.empty()) options.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
-  if (!arguments.target_file_bytes.empty()) options.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
+  if (!arguments.chunk_bytes.empty())
+    options.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
+  if (!arguments.target_file_bytes.empty())
+    options.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
   options.memory = buffer_memory(arguments.source);
 }
 
 std::string plan_text(const ReshardReport& report) {
-  Table table(
-      {{"name", Align::kLeft, {}}, {"array", Align::kLeft, {}}, {"a device's box", Align::kLeft, {}}, {"sharding", Align::kLeft, {}}});
+  Table table({{"name", Align::kLeft, {}},
+               {"array", Align::kLeft, {}},
+               {"a device's box", Align::kLeft, {}},
+               {"sharding", Align::kLeft, {}}});
   for (const auto& leaf : report.arrays)
-    table.add({printable(leaf.name), leaf.dtype + shape_text(leaf.shape), shape_text(leaf.box), printable(leaf.sharding)});
+    table.add({printable(leaf.name), leaf.dtype + shape_text(leaf.shape), shape_text(leaf.box),
+               printable(leaf.sharding)});
   table.drop_empty();
   return table.text(true);
 }
@@ -98,7 +107,9 @@ int run_reshard(ReshardArguments& arguments) {
   ReshardReport report;
   {
     ProgressBar bar("resharding");
-    arguments.options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    arguments.options.progress = [&](std::uint64_t done, std::uint64_t total) {
+      bar.update(done, total);
+    };
     report = reshard(*source, arguments.target, arguments.options);
   }
   if (arguments.json) {
@@ -107,15 +118,17 @@ int run_reshard(ReshardArguments& arguments) {
   }
   std::string text = arguments.options.dry_run ? plan_text(report) : "";
   if (arguments.options.mesh)
-    text += fmt::format("devices  {}, each reads {}\n", arguments.options.mesh->device_ids.size(), bytes_text(report.device_bytes));
+    text += fmt::format("devices  {}, each reads {}\n", arguments.options.mesh->device_ids.size(),
+                        bytes_text(report.device_bytes));
   if (arguments.options.dry_run) {
-    text += fmt::format("would write {}, {} ({})\n", plural(report.written.tensors, "tensor"), bytes_text(report.written.bytes),
-                        report.written.format);
+    text += fmt::format("would write {}, {} ({})\n", plural(report.written.tensors, "tensor"),
+                        bytes_text(report.written.bytes), report.written.format);
   } else {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (const auto& file : report.written.files) text += "wrote    " + printable(file) + "\n";
-    text += fmt::format("done     {}, {} in {}\n", plural(report.written.tensors, "tensor"), bytes_text(report.written.bytes),
-                        duration_text(seconds));
+    text += fmt::format("done     {}, {} in {}\n", plural(report.written.tensors, "tensor"),
+                        bytes_text(report.written.bytes), duration_text(seconds));
   }
   out().show(text);
   return kGood;
@@ -126,49 +139,74 @@ int run_reshard(ReshardArguments& arguments) {
 void setup_reshard(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<ReshardArguments>();
   ReshardOptions& options = arguments->options;
-  CLI::App* command = app.add_subcommand("reshard", "Store the checkpoint in the pieces that other devices will read");
+  CLI::App* command = app.add_subcommand(
+      "reshard", "Store the checkpoint in the pieces that other devices will read");
   add_source(*command, arguments->source);
-  check_path(command->add_option("OUT", arguments->target, "The folder of the new Orbax checkpoint"))->required();
-  command->add_option("--mesh", arguments->mesh, "The devices that will read it, by the axes of their mesh:\nx=4,y=2 (devices 0 to 7)")
-      ->type_name("AXES");
+  check_path(
+      command->add_option("OUT", arguments->target, "The folder of the new Orbax checkpoint"))
+      ->required();
   command
       ->add_option(
-          "--spec", arguments->specs,
-          "How arrays of matching names are split: for each dimension\na mesh axis, None, or several axes (x+y). The first GLOB that\n"
-          "matches counts; may be repeated")
+          "--mesh", arguments->mesh,
+          "The devices that will read it, by the axes of their mesh:\nx=4,y=2 (devices 0 to 7)")
+      ->type_name("AXES");
+  command
+      ->add_option("--spec", arguments->specs,
+                   "How arrays of matching names are split: for each dimension\na mesh axis, None, "
+                   "or several axes (x+y). The first GLOB that\n"
+                   "matches counts; may be repeated")
       ->type_name("GLOB=SPEC")
       ->allow_extra_args(false);
   command
       ->add_option("--chunk-bytes", arguments->chunk_bytes,
-                   "No chunk is larger. With --mesh it divides what a device\nreads; alone it is all that changes")
+                   "No chunk is larger. With --mesh it divides what a device\nreads; alone it is "
+                   "all that changes")
       ->type_name("SIZE");
   command
       ->add_option("--to", options.format,
-                   "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\nper parameter; default: as CKPT)")
+                   "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\nper parameter; "
+                   "default: as CKPT)")
       ->type_name("FORMAT");
-  command->add_flag("--dry-run", options.dry_run, "Say which box of each array a device will read, and write nothing");
+  command->add_flag("--dry-run", options.dry_run,
+                    "Say which box of each array a device will read, and write nothing");
   command
       ->add_option("--compression", arguments->compression,
-                   "auto (zstd with checksums, compressed where it pays), none,\nzstd[:LEVEL], blosc[:LEVEL]")
+                   "auto (zstd with checksums, compressed where it pays), none,\nzstd[:LEVEL], "
+                   "blosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
-  command->add_option("--target-file-bytes", arguments->target_file_bytes, "Size at which a data file ends (default: 2 GiB)")
+  command
+      ->add_option("--target-file-bytes", arguments->target_file_bytes,
+                   "Size at which a data file ends (default: 2 GiB)")
       ->type_name("SIZE");
-  command->add_option("--as-item", options.item, "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
+  command
+      ->add_option(
+          "--as-item", options.item,
+          "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
       ->type_name("NAME");
-  command->add_flag("--force,--replace", options.replace, "Replace an existing target");
+  command->add_flag_callback(
+      "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },
+      "Replace an existing target");
   command->add_flag("--json", arguments->json, "Report as one object for programs (docs/cli.md)");
   command->footer(
-      "A checkpoint restores onto any devices, but fast only if what a device wants is whole chunks: a chunk that two\n"
-      "devices share is read and decoded by both. This writes the same values again, a chunk being what one device\n"
-      "holds (or a divisor of it), with the shardings that Orbax restores by when no other are given.\n\n"
-      "Device arrays that no --spec matches are replicated: each device reads all of them. Host arrays (np.ndarray) and\n"
-      "scalars stay as they are; one that a --spec matches becomes a device array. An axis must divide its dimension.\n"
-      "Streams within --memory. The target appears whole or not at all. Under an MPI launcher (mpirun -n 8 cairn\n"
+      "A checkpoint restores onto any devices, but fast only if what a device wants is whole "
+      "chunks: a chunk that two\n"
+      "devices share is read and decoded by both. This writes the same values again, a chunk being "
+      "what one device\n"
+      "holds (or a divisor of it), with the shardings that Orbax restores by when no other are "
+      "given.\n\n"
+      "Device arrays that no --spec matches are replicated: each device reads all of them. Host "
+      "arrays (np.ndarray) and\n"
+      "scalars stay as they are; one that a --spec matches becomes a device array. An axis must "
+      "divide its dimension.\n"
+      "Streams within --memory. The target appears whole or not at all. Under an MPI launcher "
+      "(mpirun -n 8 cairn\n"
       "reshard ...) the processes share out the bytes; --memory is for each.\n\n"
       "Examples:\n"
-      "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --spec '*.embedding=model+data' --dry-run\n"
-      "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --chunk-bytes 64MiB\n"
+      "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --spec "
+      "'*.embedding=model+data' --dry-run\n"
+      "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --chunk-bytes "
+      "64MiB\n"
       "  cairn reshard ckpt small-chunks --chunk-bytes 16MiB");
   command->callback([arguments, &status] { status = run_reshard(*arguments); });
 }

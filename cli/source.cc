@@ -43,7 +43,8 @@ CLI::Option* check_number(CLI::Option* option) {
         const auto read = std::from_chars(text.data(), end, number);
         if (std::is_unsigned_v<Number> && text.starts_with('-')) return text + " is negative";
         if (read.ec == std::errc::result_out_of_range) return text + " does not fit into 64 bits";
-        if (read.ec != std::errc() || read.ptr != end) return "'" + text + "' is not a whole number";
+        if (read.ec != std::errc() || read.ptr != end)
+          return "'" + text + "' is not a whole number";
         text = std::to_string(number);
         return "";
       },
@@ -54,7 +55,8 @@ CLI::Option* check_number(CLI::Option* option) {
 }  // namespace
 
 CLI::Option* check_path(CLI::Option* option) {
-  return option->check(CLI::Validator([](std::string& text) { return std::string(text.empty() ? "the path is empty" : ""); }, ""));
+  return option->check(CLI::Validator(
+      [](std::string& text) { return std::string(text.empty() ? "the path is empty" : ""); }, ""));
 }
 
 CLI::Option* check_int64(CLI::Option* option) { return check_number<std::int64_t>(option); }
@@ -76,7 +78,8 @@ std::uint64_t parse_size(const std::string& text) {
   }
   const double bytes = number * scale;
   if (error != std::errc() || !known || !(bytes >= 1) || bytes > 9e18)
-    throw UsageError("'" + text + "' is no size: expected a number with an optional unit, as 1GiB, 512M or 2GB");
+    throw UsageError("'" + text +
+                     "' is no size: expected a number with an optional unit, as 1GiB, 512M or 2GB");
   return static_cast<std::uint64_t>(bytes);
 }
 
@@ -86,15 +89,19 @@ Compression parse_compression(const std::string& text) {
   std::optional<int> level;
   if (colon != std::string::npos) {
     int number = 0;
-    const auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), number);
+    const auto [end, error] =
+        std::from_chars(text.data() + colon + 1, text.data() + text.size(), number);
     if (error == std::errc() && end == text.data() + text.size()) level = number;
   }
   const bool levelled = colon == std::string::npos || level;
   if (method == "auto" && colon == std::string::npos) return Compression::kAuto;
   if (method == "none" && colon == std::string::npos) return Compression::kNone;
-  if (method == "zstd" && levelled && level.value_or(1) >= 1 && level.value_or(1) <= 19) return Compression::zstd(level.value_or(1));
-  if (method == "blosc" && levelled && level.value_or(5) >= 0 && level.value_or(5) <= 9) return Compression::blosc(level.value_or(5));
-  throw UsageError("--compression '" + text + "': expected auto, none, zstd, zstd:1 to zstd:19, blosc, or blosc:0 to blosc:9");
+  if (method == "zstd" && levelled && level.value_or(1) >= 1 && level.value_or(1) <= 19)
+    return Compression::zstd(level.value_or(1));
+  if (method == "blosc" && levelled && level.value_or(5) >= 0 && level.value_or(5) <= 9)
+    return Compression::blosc(level.value_or(5));
+  throw UsageError("--compression '" + text +
+                   "': expected auto, none, zstd, zstd:1 to zstd:19, blosc, or blosc:0 to blosc:9");
 }
 
 std::uint64_t parse_time(const std::string& text) {
@@ -110,7 +117,8 @@ std::uint64_t parse_time(const std::string& text) {
   }
   std::tm parts{};
   bool matched = false;
-  for (const char* pattern : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"}) {
+  for (const char* pattern :
+       {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"}) {
     parts = {};
     const char* end = ::strptime(rest.c_str(), pattern, &parts);
     matched = end != nullptr && *end == '\0';
@@ -118,33 +126,53 @@ std::uint64_t parse_time(const std::string& text) {
   }
   const std::time_t seconds = ::timegm(&parts);
   if (!good || !matched || seconds < 0)
-    throw UsageError("'" + text + "' is no time: expected UTC as 2026-07-01T12:00:00Z, or nanoseconds since 1970");
+    throw UsageError(
+        "'" + text +
+        "' is no time: expected UTC as 2026-07-01T12:00:00Z, or nanoseconds since 1970");
   return static_cast<std::uint64_t>(seconds) * 1'000'000'000U + nanoseconds;
 }
 
 void add_source(CLI::App& command, Source& source, const char* positional) {
-  check_path(command.add_option(positional, source.path, "Checkpoint: a directory or file of any format"))->required();
-  check_int64(command.add_option("--step", source.options.step, "Step of a step root (default: the latest complete one)"))
+  check_path(
+      command.add_option(positional, source.path, "Checkpoint: a directory or file of any format"))
+      ->required();
+  check_int64(command.add_option("--step", source.options.step,
+                                 "Step of a step root (default: the latest complete one)"))
       ->type_name("N")
       ->group(kReading);
-  command.add_option("--item", source.options.item, "Item of a composite checkpoint")->type_name("NAME")->group(kReading);
-  command.add_flag("--allow-uncommitted", source.options.allow_uncommitted, "Open an unfinished checkpoint all the same")->group(kReading);
-  auto* generation = command.add_option("--generation", source.options.version.generation, "Version of the OCDBT database");
+  command.add_option("--item", source.options.item, "Item of a composite checkpoint")
+      ->type_name("NAME")
+      ->group(kReading);
+  command
+      .add_flag("--allow-uncommitted", source.options.allow_uncommitted,
+                "Open an unfinished checkpoint all the same")
+      ->group(kReading);
+  auto* generation = command.add_option("--generation", source.options.version.generation,
+                                        "Version of the OCDBT database");
   check_uint64(generation)->type_name("N")->group(kReading);
-  command.add_option("--at-time", source.at_time, "Newest OCDBT version committed by then, as 2026-07-01T12:00:00Z")
+  command
+      .add_option("--at-time", source.at_time,
+                  "Newest OCDBT version committed by then, as 2026-07-01T12:00:00Z")
       ->type_name("TIME")
       ->excludes(generation)
       ->group(kReading);
-  command.add_option("--metadata-key", source.options.metadata_key, "Name of array metadata other than .zarray and zarr.json")
+  command
+      .add_option("--metadata-key", source.options.metadata_key,
+                  "Name of array metadata other than .zarray and zarr.json")
       ->type_name("NAME")
       ->group(kReading);
-  check_uint64(command.add_option("--threads", source.options.threads, "Worker threads (default: one a core)"))
+  check_uint64(command.add_option("--threads", source.options.threads,
+                                  "Worker threads (default: one a core)"))
       ->type_name("N")
       ->group(kReading);
-  command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")->type_name("SIZE")->group(kReading);
+  command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")
+      ->type_name("SIZE")
+      ->group(kReading);
 }
 
-std::uint64_t buffer_memory(const Source& source) { return std::max(parse_size(source.memory), kLeastMemory) / 2; }
+std::uint64_t buffer_memory(const Source& source) {
+  return std::max(parse_size(source.memory), kLeastMemory) / 2;
+}
 
 void finish_options(Source& source) {
   // A quarter for the readers, half for the command's buffers, the rest for the process itself.
@@ -162,8 +190,8 @@ int status_of(const Checkpoint& checkpoint) {
   }
   if (first == nullptr) return kGood;
   out().flush();
-  complain(plural(unreadable, "tensor") + " cannot be read, the first: " + first->full_name() + ": " + first->error +
-           "; cairn verify tells all");
+  print_error(plural(unreadable, "tensor") + " cannot be read, the first: " + first->full_name() +
+              ": " + first->error + "; cairn verify tells all");
   return kFailure;
 }
 

@@ -1,4 +1,5 @@
-// source.h -- the options by which every command names the checkpoint it reads, and the texts they take.
+// source.h -- the options by which every command names the checkpoint it reads, and the texts they
+// take.
 #pragma once
 
 #include <cairn/cairn.h>
@@ -37,7 +38,8 @@ struct Source {
   OpenOptions options;
 };
 
-// The checkpoint as a positional and the options --step, --item, --allow-uncommitted, --generation, --at-time, --threads, --memory.
+// The checkpoint as a positional and the options --step, --item, --allow-uncommitted, --generation,
+// --at-time, --threads, --memory.
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
 // Makes an empty path wrong usage.
 CLI::Option* check_path(CLI::Option* option);
@@ -48,16 +50,19 @@ CLI::Option* check_uint64(CLI::Option* option);
 void finish_options(Source& source);
 // Opens it. Whatever stands in the way is a Failure.
 std::unique_ptr<Checkpoint> open_source(Source& source);
-// How a command that shows metadata ends: kGood, or kFailure with a complaint if tensors cannot be read.
+// How a command that shows metadata ends: kGood, or kFailure with a complaint if tensors cannot be
+// read.
 int status_of(const Checkpoint& checkpoint);
 // The budget of --memory that is left for a command's own buffers.
 std::uint64_t buffer_memory(const Source& source);
 
-// "1GiB", "512M", "2GB", "100000": K, M, G, T and KiB ... are powers of 1024, KB ... powers of 1000.
+// "1GiB", "512M", "2GB", "100000": K, M, G, T and KiB ... are powers of 1024, KB ... powers of
+// 1000.
 std::uint64_t parse_size(const std::string& text);
 // auto, none, zstd, zstd:LEVEL, blosc, blosc:LEVEL.
 Compression parse_compression(const std::string& text);
-// Nanoseconds since 1970 from "2026-07-01T12:00:00Z", "2026-07-01 12:00:00.25", "2026-07-01" (UTC), or such a number.
+// Nanoseconds since 1970 from "2026-07-01T12:00:00Z", "2026-07-01 12:00:00.25", "2026-07-01" (UTC),
+// or such a number.
 std::uint64_t parse_time(const std::string& text);
 
 }  // namespace cairn::cli

@@ -29,7 +29,8 @@ std::string sparkline(const std::vector<std::uint64_t>& bins) {
     if (n == 0)
       text += ' ';
     else
-      text += kBars[static_cast<std::size_t>(static_cast<double>(n) / static_cast<double>(most) * 7.0)];
+      text +=
+          kBars[static_cast<std::size_t>(static_cast<double>(n) / static_cast<double>(most) * 7.0)];
   }
   return text;
 }
@@ -38,11 +39,12 @@ std::string number(const std::optional<double>& v) { return v ? fmt::format("{:.
 
 std::string count(std::uint64_t n, std::string_view paint) {
   const std::string text = fmt::format("{:>9}", n == 0 ? "-" : std::to_string(n));
-  return n == 0 || paint.empty() ? text : std::string(paint) + text + std::string(stdout_style().reset);
+  return n == 0 || paint.empty() ? text
+                                 : std::string(paint) + text + std::string(stdout_style().reset);
 }
 
-// Rows are printed as they are ready, so the columns have fixed widths. On a narrow terminal the name has a line of its own
-// and the histogram is left out.
+// Rows are printed as they are ready, so the columns have fixed widths. On a narrow terminal the
+// name has a line of its own and the histogram is left out.
 struct RowStyle {
   std::size_t name_width = 0;
   bool narrow = false;
@@ -51,21 +53,24 @@ constexpr std::size_t kRowWidth = 105;  // of all columns behind the name
 
 std::string title_line(const RowStyle& row) {
   const Style& style = stdout_style();
-  const std::string numbers =
-      fmt::format("{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}", "min", "max", "mean", "std", "zeros", "NaN", "Inf");
+  const std::string numbers = fmt::format("{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}", "min",
+                                          "max", "mean", "std", "zeros", "NaN", "Inf");
   if (row.narrow) return fmt::format("{}name  dtype\n{}{}\n", style.dim, numbers, style.reset);
-  return fmt::format("{}{:<{}}  {:<9} {}  {}{}\n", style.dim, "name", row.name_width, "dtype", numbers, "histogram", style.reset);
+  return fmt::format("{}{:<{}}  {:<9} {}  {}{}\n", style.dim, "name", row.name_width, "dtype",
+                     numbers, "histogram", style.reset);
 }
 
 std::string row_text(const TensorStats& s, const RowStyle& row) {
   const Style& style = stdout_style();
   std::string name = printable(full_name(s));
-  const std::string numbers = fmt::format("{:>10} {:>10} {:>10} {:>10} {} {} {}", number(s.min), number(s.max), number(s.mean),
-                                          number(s.stddev), count(s.zeros, {}), count(s.nans, style.red), count(s.infs, style.red));
-  if (row.narrow) return fmt::format("{}  {}{}{}\n{}\n", name, style.cyan, s.dtype_name, style.reset, numbers);
+  const std::string numbers = fmt::format(
+      "{:>10} {:>10} {:>10} {:>10} {} {} {}", number(s.min), number(s.max), number(s.mean),
+      number(s.stddev), count(s.zeros, {}), count(s.nans, style.red), count(s.infs, style.red));
+  if (row.narrow)
+    return fmt::format("{}  {}{}{}\n{}\n", name, style.cyan, s.dtype_name, style.reset, numbers);
   name.append(row.name_width > display_width(name) ? row.name_width - display_width(name) : 0, ' ');
-  return fmt::format("{}  {}{:<9}{} {}  {}{}{}\n", name, style.cyan, s.dtype_name, style.reset, numbers, style.green,
-                     sparkline(s.histogram), style.reset);
+  return fmt::format("{}  {}{:<9}{} {}  {}{}{}\n", name, style.cyan, s.dtype_name, style.reset,
+                     numbers, style.green, sparkline(s.histogram), style.reset);
 }
 
 int run_stats(StatsOptions& options) {
@@ -74,12 +79,15 @@ int run_stats(StatsOptions& options) {
   std::vector<std::string> include;
   if (!options.glob.empty()) include.push_back(options.glob);
   auto indices = select_tensors(*checkpoint, include);
-  std::erase_if(indices, [&](std::size_t i) { return !tensors[i].is_array() || tensors[i].dtype == DType::kOpaque; });
+  std::erase_if(indices, [&](std::size_t i) {
+    return !tensors[i].is_array() || tensors[i].dtype == DType::kOpaque;
+  });
   std::uint64_t total = 0;
   RowStyle row{4, false};
   for (const std::size_t i : indices) {
     total += tensors[i].nbytes;
-    const std::size_t width = display_width(printable(tensors[i].name)) + (tensors[i].item ? tensors[i].item->size() + 1 : 0);
+    const std::size_t width = display_width(printable(tensors[i].name)) +
+                              (tensors[i].item ? tensors[i].item->size() + 1 : 0);
     row.name_width = std::max(row.name_width, std::min(width, kWidestName));
   }
   row.narrow = terminal_width() < row.name_width + kRowWidth;
@@ -95,7 +103,7 @@ int run_stats(StatsOptions& options) {
     } catch (const Error& e) {  // the others are worth seeing all the same
       bar.erase();
       out().flush();
-      complain(e.message());
+      print_error(e.message());
       status = kFailure;
       continue;
     }
@@ -112,7 +120,7 @@ int run_stats(StatsOptions& options) {
   bar.erase();
   if (options.json) out().show_json(stats_json(all));
   if (!indices.empty() || include.empty()) return status;
-  complain("no array matches '" + options.glob + "'");
+  print_error("no array matches '" + options.glob + "'");
   return kNo;
 }
 
@@ -120,12 +128,14 @@ int run_stats(StatsOptions& options) {
 
 void setup_stats(CLI::App& app, int& status) {
   const auto options = std::make_shared<StatsOptions>();
-  CLI::App* command = app.add_subcommand("stats", "Show min, max, mean, std, zeros, NaN, Inf and a histogram of each tensor");
+  CLI::App* command = app.add_subcommand(
+      "stats", "Show min, max, mean, std, zeros, NaN, Inf and a histogram of each tensor");
   add_source(*command, options->source);
   command->add_option("GLOB", options->glob, "Only names that match");
   command->add_flag("--json", options->json, "A list of objects for programs (docs/cli.md)");
   command->footer(
-      "Min, max, mean, std and the histogram (16 equal bins from min to max) are of the finite values,\n"
+      "Min, max, mean, std and the histogram (16 equal bins from min to max) are of the finite "
+      "values,\n"
       "in float64; complex numbers count by absolute value.\n\n"
       "Examples:\n"
       "  cairn stats ckpt 'params.*'\n"

@@ -22,7 +22,8 @@ namespace {
 // The bytes of the colour code that the text starts with, if it is one of ours; else 0.
 std::size_t colour_size(std::string_view text) {
   const Style& style = stdout_style();
-  for (const std::string_view code : {style.bold, style.dim, style.red, style.green, style.yellow, style.cyan, style.reset})
+  for (const std::string_view code :
+       {style.bold, style.dim, style.red, style.green, style.yellow, style.cyan, style.reset})
     if (!code.empty() && text.starts_with(code)) return code.size();
   return 0;
 }
@@ -35,7 +36,9 @@ bool environment_says(const char* name, const char* value = nullptr) {
   return text != nullptr && *text != '\0' && (value == nullptr || std::strcmp(text, value) == 0);
 }
 
-bool colour_on(int fd) { return ::isatty(fd) != 0 && !environment_says("NO_COLOR") && !environment_says("TERM", "dumb"); }
+bool colour_on(int fd) {
+  return ::isatty(fd) != 0 && !environment_says("NO_COLOR") && !environment_says("TERM", "dumb");
+}
 
 Style make_style(int fd) {
   if (!colour_on(fd)) return {};
@@ -76,7 +79,7 @@ void print_line(std::string_view line) { fmt::print(stderr, "{}\n", printable(li
 
 }  // namespace
 
-void mute() { muted().on = true; }
+void silence() { muted().on = true; }
 bool is_muted() { return muted().on; }
 
 bool complain_after_all(std::string_view who) {
@@ -131,11 +134,14 @@ void Output::finish() {
   flush();
   // A copy is closed: the number 1 must not become that of another file.
   const int copy = ::dup(STDOUT_FILENO);
-  if (copy >= 0 && ::close(copy) != 0 && errno != EINTR) throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno));
+  if (copy >= 0 && ::close(copy) != 0 && errno != EINTR)
+    throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno));
 }
 
 bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
-std::size_t terminal_width() { return stdout_is_terminal() ? columns_of(STDOUT_FILENO) : kNoTerminalWidth; }
+std::size_t terminal_width() {
+  return stdout_is_terminal() ? columns_of(STDOUT_FILENO) : kNoTerminalWidth;
+}
 
 const Style& stdout_style() {
   static const Style style = make_style(STDOUT_FILENO);
@@ -147,7 +153,7 @@ const Style& stderr_style() {
   return style;
 }
 
-void complain(std::string_view message) {
+void print_error(std::string_view message) {
   if (is_muted()) {
     muted().complaint = message;
     return;
@@ -162,7 +168,8 @@ void advise(std::string_view line) {
   if (!is_muted()) print_line(line);
 }
 
-ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), enabled_(::isatty(STDERR_FILENO) != 0 && !is_muted()) {}
+ProgressBar::ProgressBar(std::string label)
+    : label_(std::move(label)), enabled_(::isatty(STDERR_FILENO) != 0 && !is_muted()) {}
 
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (!enabled_) return;
@@ -174,12 +181,15 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
 }
 
 void ProgressBar::draw(std::uint64_t done, std::uint64_t total, double seconds) {
-  const double share = total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : 0;
+  const double share =
+      total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : 0;
   const double rate = static_cast<double>(done) / seconds;
-  std::string line = fmt::format("{} {:3.0f}%  {}/s", label_, 100 * share, bytes_text(static_cast<std::uint64_t>(rate)));
+  std::string line = fmt::format("{} {:3.0f}%  {}/s", label_, 100 * share,
+                                 bytes_text(static_cast<std::uint64_t>(rate)));
   if (share > 0) line += fmt::format("  {} left", duration_text(seconds * (1 - share) / share));
   const std::size_t width = columns_of(STDERR_FILENO);
-  const std::size_t room = width > line.size() + 4 ? std::min<std::size_t>(width - line.size() - 4, 40) : 0;
+  const std::size_t room =
+      width > line.size() + 4 ? std::min<std::size_t>(width - line.size() - 4, 40) : 0;
   if (room >= 8) {
     const auto full = static_cast<std::size_t>(share * static_cast<double>(room));
     std::string bar;

@@ -1,4 +1,5 @@
-// terminal.h -- how the command talks: buffered standard output, colour, and a progress line on standard error.
+// terminal.h -- how the command talks: buffered standard output, colour, and a progress line on
+// standard error.
 #pragma once
 
 #include <chrono>
@@ -10,10 +11,12 @@
 
 namespace cairn::cli {
 
-// The reader of our standard output has gone (`cairn ls | head`): nothing is wrong, there is just nothing more to do.
+// The reader of our standard output has gone (`cairn ls | head`): nothing is wrong, there is just
+// nothing more to do.
 struct BrokenPipe {};
 
-// Standard output through one buffer. Throws BrokenPipe, or cairn::Error(kIo) if the system refuses.
+// Standard output through one buffer. Throws BrokenPipe, or cairn::Error(kIo) if the system
+// refuses.
 //
 // A checkpoint may come from anyone, and its names, types and strings end up in what Cairn says. So
 // text for people is escaped here, where all of it passes, whatever the command does.
@@ -55,18 +58,18 @@ const Style& stderr_style();
 // One line to standard error: "cairn: <message>". A message is one line, whatever it quotes from a
 // file: newlines in it are escaped, as is all that printable() escapes. A second line needs a
 // second call.
-void complain(std::string_view message);
+void print_error(std::string_view message);
 // The same without "cairn: ": a line that belongs to the previous one.
 void advise(std::string_view line);
 
 // From now on nothing is shown: another process speaks for this one.
-void mute();
+void silence();
 bool is_muted();
 // Makes the last complaint since then after all, with `who` in front; false if there was none.
 bool complain_after_all(std::string_view who);
 
-// A bar with bytes per second and time left on standard error, if that is a terminal and the work lasts longer than a
-// second. Erased when destroyed. `update` may be called from any thread.
+// A bar with bytes per second and time left on standard error, if that is a terminal and the work
+// lasts longer than a second. Erased when destroyed. `update` may be called from any thread.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);

@@ -15,8 +15,9 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::size_t kGap = 2;          // spaces between columns
-constexpr std::size_t kWidestName = 72;  // a wider cell does not push the other rows' cells to the right
+constexpr std::size_t kGap = 2;  // spaces between columns
+// a wider cell does not push the other rows' cells to the right
+constexpr std::size_t kWidestName = 72;
 
 }  // namespace
 
@@ -50,8 +51,9 @@ std::string plural(std::uint64_t count, std::string_view noun) {
 }
 
 std::size_t display_width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
+  }));
 }
 
 void Table::add(std::vector<std::string> cells) {
@@ -73,7 +75,8 @@ std::vector<std::size_t> Table::widths() const {
 
 void Table::drop_empty() {
   for (std::size_t c = columns_.size(); c-- > 0;) {
-    if (!std::all_of(rows_.begin(), rows_.end(), [&](const auto& row) { return row[c].empty(); })) continue;
+    if (!std::all_of(rows_.begin(), rows_.end(), [&](const auto& row) { return row[c].empty(); }))
+      continue;
     columns_.erase(columns_.begin() + static_cast<std::ptrdiff_t>(c));
     for (auto& row : rows_) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
   }
@@ -82,7 +85,8 @@ void Table::drop_empty() {
 std::vector<std::string> Table::fit(std::size_t width) {
   std::vector<std::string> dropped;
   auto columns = widths();
-  while (columns.size() > 2 && std::accumulate(columns.begin(), columns.end(), kGap * (columns.size() - 1)) > width) {
+  while (columns.size() > 2 &&
+         std::accumulate(columns.begin(), columns.end(), kGap * (columns.size() - 1)) > width) {
     dropped.insert(dropped.begin(), columns_.back().title);
     columns_.pop_back();
     columns.pop_back();

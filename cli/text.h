@@ -35,7 +35,8 @@ class Table {
   void add(std::vector<std::string> cells);
   // Drops columns that are empty in every row.
   void drop_empty();
-  // Drops columns from the right until the rest fits into `width`, all but the first two; returns the titles dropped.
+  // Drops columns from the right until the rest fits into `width`, all but the first two; returns
+  // the titles dropped.
   std::vector<std::string> fit(std::size_t width);
   [[nodiscard]] std::string text(bool with_titles) const;
 

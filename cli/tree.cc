@@ -17,7 +17,8 @@ void setup_tree(CLI::App& app, int& status) {
   const auto options = std::make_shared<TreeOptions>();
   CLI::App* command = app.add_subcommand("tree", "Draw the pytree");
   add_source(*command, options->source);
-  command->add_flag("--sharding", options->sharding, "Also how each array was sharded, and which device held which part");
+  command->add_flag("--sharding", options->sharding,
+                    "Also how each array was sharded, and which device held which part");
   command->footer(
       "Examples:\n"
       "  cairn tree ckpt | less -R\n"
@@ -25,12 +26,13 @@ void setup_tree(CLI::App& app, int& status) {
   command->callback([options, &status] {
     const auto checkpoint = open_source(options->source);
     const Paint paint = stdout_style().reset.empty() ? Paint::kPlain : Paint::kAnsi;
-    out().show(draw_tree(*checkpoint, paint, options->sharding ? TreeNotes::kShardings : TreeNotes::kNone));
+    out().show(render_tree(*checkpoint, paint,
+                           options->sharding ? TreeNotes::kShardings : TreeNotes::kNone));
     status = status_of(*checkpoint);
     const auto objects = try_call([&] { return checkpoint->objects(); });
     if (status != kGood || objects.ok()) return;
     out().flush();
-    complain(objects.error().message());
+    print_error(objects.error().message());
     status = kFailure;
   });
 }

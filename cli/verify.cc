@@ -45,8 +45,10 @@ std::vector<Group> grouped(const VerifyReport& report, Severity severity) {
 
 std::string list_text(const std::vector<std::string>& names, std::string_view more) {
   std::string text;
-  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) text.append(i > 0 ? ", " : "").append(printable(names[i]));
-  if (names.size() > kNamesShown) text += fmt::format(" and {} more{}", names.size() - kNamesShown, more);
+  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i)
+    text.append(i > 0 ? ", " : "").append(printable(names[i]));
+  if (names.size() > kNamesShown)
+    text += fmt::format(" and {} more{}", names.size() - kNamesShown, more);
   return text;
 }
 
@@ -54,18 +56,24 @@ std::string group_text(const Group& group) {
   const Style& style = stdout_style();
   const Finding& f = *group.finding;
   const bool damage = f.severity == Severity::kDamage;
-  const std::string_view word = damage ? "DAMAGED" : f.severity == Severity::kNotChecked ? "not checked" : "note   ";
+  const std::string_view word = damage                                ? "DAMAGED"
+                                : f.severity == Severity::kNotChecked ? "not checked"
+                                                                      : "note   ";
   std::string text = fmt::format("{}{}{}  ", damage ? style.red : style.yellow, word, style.reset);
   if (!group.tensors.empty()) text += list_text(group.tensors, "") + ": ";
   text += printable(f.message) + "\n";
-  if (!f.file.empty()) text += fmt::format("         {}{} at byte {}{}\n", style.dim, printable(f.file), f.offset, style.reset);
+  if (!f.file.empty())
+    text += fmt::format("         {}{} at byte {}{}\n", style.dim, printable(f.file), f.offset,
+                        style.reset);
   return text;
 }
 
 std::string unprotected_text(const VerifyReport& report, bool all) {
   const auto& names = report.unprotected;
   if (names.empty()) return "";
-  std::string text = fmt::format("         {} without a checksum: a changed value there cannot be noticed", plural(names.size(), "array"));
+  std::string text =
+      fmt::format("         {} without a checksum: a changed value there cannot be noticed",
+                  plural(names.size(), "array"));
   if (all) {
     text += '\n';
     for (const auto& name : names) text += "         " + printable(name) + "\n";
@@ -81,13 +89,16 @@ std::string verdict_words(const VerifyReport& report, bool strict) {
     case Verdict::kGood:
       return fmt::format("{}good{}     no damage", style.green, style.reset);
     case Verdict::kNotChecked:
-      return fmt::format("{}unknown{}  {} not checked, no damage in the rest,", style.yellow, style.reset,
-                         plural(places(Severity::kNotChecked), "place"));
+      return fmt::format("{}unknown{}  {} not checked, no damage in the rest,", style.yellow,
+                         style.reset, plural(places(Severity::kNotChecked), "place"));
     case Verdict::kDamaged:
       break;
   }
-  if (!report.damaged()) return fmt::format("{}bad{}      {} (--strict)", style.red, style.reset, plural(places(Severity::kNote), "note"));
-  return fmt::format("{}bad{}      {} of damage", style.red, style.reset, plural(places(Severity::kDamage), "place"));
+  if (!report.damaged())
+    return fmt::format("{}bad{}      {} (--strict)", style.red, style.reset,
+                       plural(places(Severity::kNote), "note"));
+  return fmt::format("{}bad{}      {} of damage", style.red, style.reset,
+                     plural(places(Severity::kDamage), "place"));
 }
 
 // Of a step root it matters which step is good, and that the others were not looked at.
@@ -118,14 +129,17 @@ void write_report(const VerifyReport& report, const VerifyOptions& options) {
 }
 
 std::string summary_text(const VerifyReport& report, bool strict, double seconds) {
-  return fmt::format("{} in {}, {} ({}) read in {}\n", verdict_words(report, strict), plural(report.tensors, "tensor"),
-                     plural(report.chunks, "chunk"), bytes_text(report.bytes), duration_text(seconds));
+  return fmt::format("{} in {}, {} ({}) read in {}\n", verdict_words(report, strict),
+                     plural(report.tensors, "tensor"), plural(report.chunks, "chunk"),
+                     bytes_text(report.bytes), duration_text(seconds));
 }
 
 int run_verify(VerifyOptions& options, int& status) {
   const auto start = std::chrono::steady_clock::now();
   finish_options(options.source);
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   std::vector<VerifyReport> reports;
   try {
     ProgressBar bar("verifying");
@@ -142,7 +156,8 @@ int run_verify(VerifyOptions& options, int& status) {
   for (const auto& report : reports) worst = std::max(worst, report.verdict(options.strict));
   status = status_of(worst);  // known before printing, which a closed pipe may end
   if (options.json) {
-    out().show_json(options.all_steps ? verify_json(reports, options.strict) : verify_json(reports.front(), options.strict));
+    out().show_json(options.all_steps ? verify_json(reports, options.strict)
+                                      : verify_json(reports.front(), options.strict));
     return status;
   }
   for (const auto& report : reports) {
@@ -156,16 +171,22 @@ int run_verify(VerifyOptions& options, int& status) {
 
 void setup_verify(CLI::App& app, int& status) {
   const auto options = std::make_shared<VerifyOptions>();
-  CLI::App* command = app.add_subcommand("verify", "Read every byte and check all that can be checked");
+  CLI::App* command =
+      app.add_subcommand("verify", "Read every byte and check all that can be checked");
   add_source(*command, options->source);
   command->add_flag("--json", options->json, "One object for programs (docs/cli.md)");
-  command->add_flag("--unprotected", options->list_unprotected, "Name every array that carries no checksum");
-  command->add_flag("--all-steps", options->all_steps, "Every step of a step root, not only the latest");
+  command->add_flag("--unprotected", options->list_unprotected,
+                    "Name every array that carries no checksum");
+  command->add_flag("--all-steps", options->all_steps,
+                    "Every step of a step root, not only the latest");
   command->add_flag("--strict", options->strict, "Notes count as damage");
   command->footer(
-      "Checks every checksum, reference and chunk and goes on after damage. Exit status 1 if anything is damaged; else 3 if\n"
-      "something could not be checked: no permission, or a type or codec that Cairn does not know.\n"
-      "Under an MPI launcher (mpirun -n 8 cairn verify ...) the processes share out the bytes; --memory is for each.\n\n"
+      "Checks every checksum, reference and chunk and goes on after damage. Exit status 1 if "
+      "anything is damaged; else 3 if\n"
+      "something could not be checked: no permission, or a type or codec that Cairn does not "
+      "know.\n"
+      "Under an MPI launcher (mpirun -n 8 cairn verify ...) the processes share out the bytes; "
+      "--memory is for each.\n\n"
       "Example:\n"
       "  cairn verify ckpt && echo fit to restore");
   command->callback([options, &status] { status = run_verify(*options, status); });

@@ -1,7 +1,8 @@
-// custom_type_handler.cc -- a leaf type of your own in an Orbax checkpoint: an int8 tensor with one scale per row.
+// custom_type_handler.cc -- a leaf type of your own in an Orbax checkpoint: an int8 tensor with one
+// scale per row.
 //
-// The handler says how such a leaf is stored: as two arrays, which any Zarr reader can read, under the leaf's name. Run it with a
-// folder to save into; it saves, restores and compares.
+// The handler says how such a leaf is stored: as two arrays, which any Zarr reader can read, under
+// the leaf's name. Run it with a folder to save into; it saves, restores and compares.
 #include <cairn/cairn.h>
 
 #include <cstring>
@@ -19,7 +20,8 @@ struct Quantized {
   Array scales;  // float32, (rows,)
 };
 
-StoreArray stored(std::string name, const std::shared_ptr<const Quantized>& leaf, const Array& part) {
+StoreArray stored(std::string name, const std::shared_ptr<const Quantized>& leaf,
+                  const Array& part) {
   StoreArray out;
   out.name = std::move(name);
   out.dtype = out.source_dtype = part.dtype();
@@ -33,7 +35,8 @@ class QuantizedHandler : public TypeHandler {
  public:
   [[nodiscard]] std::string typestr() const override { return "quantized"; }
 
-  [[nodiscard]] std::vector<ValueMetadata> metadata(std::span<const ParamInfo> infos) const override {
+  [[nodiscard]] std::vector<ValueMetadata> metadata(
+      std::span<const ParamInfo> infos) const override {
     std::vector<ValueMetadata> out(infos.size());
     for (std::size_t i = 0; i < infos.size(); ++i) {
       out[i].typestr = typestr();
@@ -44,7 +47,8 @@ class QuantizedHandler : public TypeHandler {
     return out;
   }
 
-  Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos, std::span<const SaveArgs> /*args*/) const override {
+  Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                    std::span<const SaveArgs> /*args*/) const override {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto leaf = std::make_shared<const Quantized>(*values[i].custom<Quantized>());
       infos[i].writer->add_array(stored(infos[i].name + "/values", leaf, leaf->values));
@@ -53,14 +57,18 @@ class QuantizedHandler : public TypeHandler {
     return {infos[0].writer->written()};
   }
 
-  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> /*args*/) const override {
+  [[nodiscard]] std::vector<Tree> deserialize(
+      std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> /*args*/) const override {
     std::vector<Tree> out;
     for (const ParamInfo& info : infos) {
       const std::string names[] = {info.name + "/values", info.name + "/scales"};
-      const std::vector<TensorInfo> found = info.reader->arrays(std::vector<std::string_view>{names[0], names[1]});
-      Quantized leaf{Array::allocate(found[0].dtype, found[0].shape), Array::allocate(found[1].dtype, found[1].shape)};
-      const std::vector<ItemReader::Read> reads = {{names[0], Box::whole(found[0].shape), leaf.values.mutable_view()},
-                                                   {names[1], Box::whole(found[1].shape), leaf.scales.mutable_view()}};
+      const std::vector<TensorInfo> found =
+          info.reader->arrays(std::vector<std::string_view>{names[0], names[1]});
+      Quantized leaf{Array::allocate(found[0].dtype, found[0].shape),
+                     Array::allocate(found[1].dtype, found[1].shape)};
+      const std::vector<ItemReader::Read> reads = {
+          {names[0], Box::whole(found[0].shape), leaf.values.mutable_view()},
+          {names[1], Box::whole(found[1].shape), leaf.scales.mutable_view()}};
       info.reader->read(reads);
       out.emplace_back(CustomLeaf::of(std::move(leaf)));
     }
@@ -69,7 +77,8 @@ class QuantizedHandler : public TypeHandler {
 };
 
 bool same(const Array& a, const Array& b) {
-  return a.shape() == b.shape() && std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0;
+  return a.shape() == b.shape() &&
+         std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0;
 }
 
 Quantized example() {
@@ -95,12 +104,15 @@ int main(int argc, char** argv) {
     PyTreeCheckpointHandler handler(options);
 
     const Quantized leaf = example();
-    handler.save(argv[1], {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(leaf))}, {"step", Tree(std::int64_t{7})}})});
+    handler.save(argv[1], {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(leaf))},
+                                                   {"step", Tree(std::int64_t{7})}})});
     handler.finalize(argv[1]);
     const Tree back = handler.restore(argv[1]);
     const auto* restored = back.find("w")->custom<Quantized>();
-    const bool good = restored != nullptr && same(restored->values, leaf.values) && same(restored->scales, leaf.scales);
-    std::cout << (good ? "restored a quantized tensor of shape " + shape_text(restored->values.shape())
+    const bool good = restored != nullptr && same(restored->values, leaf.values) &&
+                      same(restored->scales, leaf.scales);
+    std::cout << (good ? "restored a quantized tensor of shape " +
+                             shape_text(restored->values.shape())
                        : "the tensor is not what was saved")
               << "\n";
     return good ? 0 : 1;

@@ -1,6 +1,8 @@
-// pytree_checkpoint.cc -- the state of a training run saved in the background, and restored in several ways.
+// pytree_checkpoint.cc -- the state of a training run saved in the background, and restored in
+// several ways.
 //
-// Run it with a folder to save into. What it saves, Orbax's PyTreeCheckpointHandler and StandardCheckpointer restore.
+// Run it with a folder to save into. What it saves, Orbax's PyTreeCheckpointHandler and
+// StandardCheckpointer restore.
 #include <cairn/cairn.h>
 
 #include <cstring>
@@ -20,8 +22,10 @@ Tree state_on(const Mesh& mesh, std::int64_t step) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   std::memcpy(weights.mutable_view().data, values.data(), sizeof(float) * values.size());
   const NamedSharding rows{mesh, {{"data"}}};
-  return Tree(Tree::Dict{{"params", Tree(Tree::Dict{{"kernel", Tree(CustomLeaf::of(ShardedArray::from_array(weights, rows)))}})},
-                         {"step", Tree(step)}});
+  return Tree(Tree::Dict{
+      {"params",
+       Tree(Tree::Dict{{"kernel", Tree(CustomLeaf::of(ShardedArray::from_array(weights, rows)))}})},
+      {"step", Tree(step)}});
 }
 
 bool check(bool fine, const std::string& what) {
@@ -35,36 +39,44 @@ bool run(const std::string& path) {
 
   // In the background: returns once the values are copied, so that training may go on.
   AsyncCheckpointer background;
-  background.save(path, {.item = state, .custom_metadata = R"({"run": "example"})"}, {.force = true});
+  background.save(path, {.item = state, .custom_metadata = R"({"run": "example"})"},
+                  {.if_exists = IfExists::kReplace});
   background.wait_until_finished();
 
   // As it was saved: device arrays on the devices they were on.
   const Checkpointer checkpointer;
   const Tree back = checkpointer.restore(path);
   const auto* kernel = back.find("params")->find("kernel")->custom<ShardedArray>();
-  bool fine = check(kernel != nullptr && kernel->shards.size() == 2, "as it was saved, on two devices");
+  bool fine =
+      check(kernel != nullptr && kernel->shards.size() == 2, "as it was saved, on two devices");
 
-  // On other devices, as another type, in another shape: with arguments for that leaf, and none for the others.
+  // On other devices, as another type, in another shape: with arguments for that leaf, and none for
+  // the others.
   ArrayRestoreArgs wanted;
   wanted.sharding = NamedSharding{make_mesh({2, 2}, {"x", "y"}), {{"x"}, {"y"}}};
   wanted.dtype = DType::kBfloat16;
   wanted.global_shape = Shape{8, 6};
   wanted.strict = false;  // else another shape is an error
-  const Tree args(Tree::Dict{{"params", Tree(Tree::Dict{{"kernel", Tree(CustomLeaf::of(wanted))}})}, {"step", Tree()}});
+  const Tree args(Tree::Dict{{"params", Tree(Tree::Dict{{"kernel", Tree(CustomLeaf::of(wanted))}})},
+                             {"step", Tree()}});
   const Tree moved = checkpointer.restore(path, {.restore_args = args});
   kernel = moved.find("params")->find("kernel")->custom<ShardedArray>();
-  fine &= check(kernel != nullptr && kernel->shards.size() == 4 && kernel->shape == Shape{8, 6} && kernel->dtype == DType::kBfloat16,
+  fine &= check(kernel != nullptr && kernel->shards.size() == 4 && kernel->shape == Shape{8, 6} &&
+                    kernel->dtype == DType::kBfloat16,
                 "on four devices, as bfloat16, filled up with zeros");
 
   // Part of it, into a target: what the target lacks is not read.
   const Tree target(Tree::Dict{{"step", Tree(std::int64_t{0})}});
   const Tree part = checkpointer.restore(path, {.item = target, .partial_restore = true});
-  fine &= check(part.find("params") == nullptr && std::get<std::int64_t>(part.find("step")->value()) == 7, "only the step");
+  fine &= check(
+      part.find("params") == nullptr && std::get<std::int64_t>(part.find("step")->value()) == 7,
+      "only the step");
 
   // What is there, without reading any of it.
   const PyTreeMetadata metadata = checkpointer.metadata(path);
   const auto* about = metadata.tree.find("params")->find("kernel")->custom<ValueMetadata>();
-  return fine & check(about != nullptr && about->shape == Shape{8, 4} && metadata.custom_metadata == R"({"run": "example"})",
+  return fine & check(about != nullptr && about->shape == Shape{8, 4} &&
+                          metadata.custom_metadata == R"({"run": "example"})",
                       "shape and custom metadata");
 }
 

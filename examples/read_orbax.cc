@@ -1,4 +1,5 @@
-// read_orbax.cc -- opens a checkpoint of any format, reads one tensor whole and a slice of it: read_orbax PATH [NAME].
+// read_orbax.cc -- opens a checkpoint of any format, reads one tensor whole and a slice of it:
+// read_orbax PATH [NAME].
 #include <cairn/cairn.h>
 
 #include <algorithm>
@@ -13,14 +14,15 @@ int main(int argc, char** argv) try {
   std::printf("%s: %s\n", checkpoint->info().format.c_str(), checkpoint->info().layout.c_str());
 
   const auto& tensors = checkpoint->tensors();
-  const auto first = std::find_if(tensors.begin(), tensors.end(), [](const auto& t) { return t.is_array() && !t.shape.empty(); });
+  const auto first = std::find_if(tensors.begin(), tensors.end(),
+                                  [](const auto& t) { return t.is_array() && !t.shape.empty(); });
   if (first == tensors.end()) return 1;
   const auto& tensor = argc > 2 ? checkpoint->info(argv[2]) : *first;
 
   // Everything, into memory of its own.
   const cairn::Array all = checkpoint->read(tensor.name);
-  std::printf("%s %s %s, %zu bytes\n", tensor.name.c_str(), tensor.dtype_name.c_str(), cairn::shape_text(all.shape()).c_str(),
-              all.bytes().size());
+  std::printf("%s %s %s, %zu bytes\n", tensor.name.c_str(), tensor.dtype_name.c_str(),
+              cairn::shape_text(all.shape()).c_str(), all.bytes().size());
 
   // The first row only: no more is read than the chunks that hold it.
   cairn::Box row = cairn::Box::whole(tensor.shape);

@@ -1,28 +1,32 @@
-// bundle_index_fuzz.cc -- any bytes are refused as the header or an entry of a TensorFlow index, or are written again as the same; and
-// what an index then says of its tensors lies in their bounds. The first byte chooses which of the two they are.
-#include <cairn/base/box.h>
+// bundle_index_fuzz.cc -- any bytes are refused as the header or an entry of a TensorFlow index, or
+// are written again as the same; and what an index then says of its tensors lies in their bounds.
+// The first byte chooses which of the two they are.
+#include <cairn/array/box.h>
 #include <cairn/error.h>
-#include <cairn/formats/bundle_index.h>
+#include <cairn/formats/tensorflow/index/bundle_index.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
 
-#include "tests/formats/raw_table.h"
+#include "tests/formats/raw/raw_table.h"
 
 namespace {
 
 using cairn::ByteView;
 
 template <class Message>
-void check_same(const Message& message, Message (*parse)(ByteView), cairn::Bytes (*encode)(const Message&)) {
+void check_same(const Message& message, Message (*parse)(ByteView),
+                cairn::Bytes (*encode)(const Message&)) {
   if (parse(encode(message)) != message) std::abort();
 }
 
 void check_index(const cairn::Bytes& table) {
-  for (const cairn::BundleTensor& tensor : cairn::read_bundle_index(table.size(), cairn::testing::reader_of(table)).tensors)
-    for (const cairn::BundlePart& part : tensor.parts) cairn::check_inside(part.box, tensor.entry.shape);
+  for (const cairn::BundleTensor& tensor :
+       cairn::read_bundle_index(table.size(), cairn::testing::reader_of(table)).tensors)
+    for (const cairn::BundlePart& part : tensor.parts)
+      cairn::check_inside(part.box, tensor.entry.shape);
 }
 
 }  // namespace
@@ -33,13 +37,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   cairn::Bytes header = cairn::encode_bundle_header({.shards = 2, .producer = 1});
   try {
     if (data[0] % 2 == 0) {
-      check_same(cairn::parse_bundle_header(bytes), cairn::parse_bundle_header, cairn::encode_bundle_header);
+      check_same(cairn::parse_bundle_header(bytes), cairn::parse_bundle_header,
+                 cairn::encode_bundle_header);
       header.assign(bytes.begin(), bytes.end());
       check_index(cairn::testing::table_of({{"", header}}));
     } else {
       const cairn::BundleEntry entry = cairn::parse_bundle_entry(bytes);
       check_same(entry, cairn::parse_bundle_entry, cairn::encode_bundle_entry);
-      check_index(cairn::testing::table_of({{"", header}, {"k", cairn::Bytes(bytes.begin(), bytes.end())}}));
+      check_index(cairn::testing::table_of(
+          {{"", header}, {"k", cairn::Bytes(bytes.begin(), bytes.end())}}));
     }
   } catch (const cairn::Error&) {  // refused: fine
   }

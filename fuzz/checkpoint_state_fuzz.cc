@@ -1,5 +1,6 @@
-// checkpoint_state_fuzz.cc -- any text is refused as the file that names the latest checkpoint, or is written again as the same state.
-#include <cairn/formats/checkpoint_state.h>
+// checkpoint_state_fuzz.cc -- any text is refused as the file that names the latest checkpoint, or
+// is written again as the same state.
+#include <cairn/formats/tensorflow/index/checkpoint_state.h>
 
 #include <cstddef>
 #include <cstdint>

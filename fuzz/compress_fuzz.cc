@@ -1,6 +1,6 @@
-// compress_fuzz.cc -- any bytes under any codec decode to at most the bound or are refused; both ways to decode agree.
-// Input: one byte that chooses the codec, then the compressed bytes.
-#include <cairn/base/compress.h>
+// compress_fuzz.cc -- any bytes under any codec decode to at most the bound or are refused; both
+// ways to decode agree. Input: one byte that chooses the codec, then the compressed bytes.
+#include <cairn/codec/decompress.h>
 #include <cairn/error.h>
 
 #include <algorithm>
@@ -35,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr int kCodecs = 6;
   constexpr std::uint64_t kMaxSize = 1U << 20U;
   const auto codec = static_cast<cairn::Codec>(data[0] % kCodecs);
-  const cairn::ByteView in = cairn::ByteView(reinterpret_cast<const std::byte*>(data), size).subspan(1);
+  const cairn::ByteView in =
+      cairn::ByteView(reinterpret_cast<const std::byte*>(data), size).subspan(1);
   try {
     const cairn::Bytes value = cairn::decompress(codec, in, kMaxSize);
     if (value.size() > kMaxSize) std::abort();

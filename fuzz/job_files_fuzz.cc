@@ -1,6 +1,7 @@
-// job_files_fuzz.cc -- any bytes are refused as a file by which processes meet, or are one that is written the same again.
-#include <cairn/distributed/message.h>
-#include <cairn/distributed/process_mark.h>
+// job_files_fuzz.cc -- any bytes are refused as a file by which processes meet, or are one that is
+// written the same again.
+#include <cairn/distributed/coordinator/message.h>
+#include <cairn/distributed/coordinator/process_record.h>
 #include <cairn/error.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// msgpack_fuzz.cc -- any bytes are refused as msgpack, or every leaf lies inside them and holds as many bytes as it says, and
-// what was restored can be written and restores as the same.
+// msgpack_fuzz.cc -- any bytes are refused as msgpack, or every leaf lies inside them and holds as
+// many bytes as it says, and what was restored can be written and restores as the same.
 #include <cairn/error.h>
-#include <cairn/formats.h>
-#include <cairn/tree/msgpack.h>
+#include <cairn/msgpack.h>
+#include <cairn/tree/msgpack/msgpack.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +14,14 @@ namespace {
 void check_leaves(cairn::ByteView bytes) {
   for (const auto& leaf : cairn::decode_msgpack(bytes)) {
     for (const auto piece : leaf.pieces)
-      if (!piece.empty() && (piece.data() < bytes.data() || piece.data() + piece.size() > bytes.data() + bytes.size())) std::abort();
-    const bool array = leaf.kind == cairn::MsgpackKind::kArray || leaf.kind == cairn::MsgpackKind::kNumpyScalar;
-    if (array && leaf.nbytes() != static_cast<std::uint64_t>(cairn::element_count(leaf.shape)) * leaf.element_size) std::abort();
+      if (!piece.empty() && (piece.data() < bytes.data() ||
+                             piece.data() + piece.size() > bytes.data() + bytes.size()))
+        std::abort();
+    const bool array =
+        leaf.kind == cairn::MsgpackKind::kArray || leaf.kind == cairn::MsgpackKind::kNumpyScalar;
+    if (array && leaf.nbytes() != static_cast<std::uint64_t>(cairn::element_count(leaf.shape)) *
+                                      leaf.element_size)
+      std::abort();
   }
 }
 
@@ -31,7 +36,8 @@ bool holds_opaque(const cairn::Tree& tree) {
 
 // The same bits: a second restore of the same tree writes the same bytes.
 void check_round_trip(cairn::ByteView bytes) {
-  const cairn::MsgpackOptions options{.dialect = cairn::MsgpackDialect::kOrbax, .order = cairn::DictOrder::kBuilt};
+  const cairn::MsgpackOptions options{.dialect = cairn::MsgpackDialect::kOrbax,
+                                      .order = cairn::DictOrder::kBuilt};
   const cairn::Tree tree = cairn::msgpack_restore(bytes);
   if (holds_opaque(tree)) return;
   const cairn::Bytes written = cairn::msgpack_serialize(tree, options);

@@ -1,8 +1,8 @@
-// npz_fuzz.cc -- any bytes are refused as an npz archive, or each of its arrays can be read, whole and in part, or is refused; what was
-// read whole verifies.
-#include <cairn/base/box.h>
-#include <cairn/formats.h>
-#include <cairn/formats/npy_header.h>
+// npz_fuzz.cc -- any bytes are refused as an npz archive, or each of its arrays can be read, whole
+// and in part, or is refused; what was read whole verifies.
+#include <cairn/array/box.h>
+#include <cairn/formats/npz/npy_header.h>
+#include <cairn/npz.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,7 +13,8 @@
 
 namespace {
 
-constexpr std::uint64_t kMostRead = std::uint64_t{1} << 20U;  // of one array: deflated bytes may be a thousand times more
+// of one array: deflated bytes may be a thousand times more
+constexpr std::uint64_t kMostRead = std::uint64_t{1} << 20U;
 
 // Whether the whole array could be read.
 bool read_array(const cairn::Checkpoint& checkpoint, std::size_t index) {
@@ -46,7 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const auto checkpoint = cairn::open_npz("/proc/self/fd/" + std::to_string(fd), {.threads = 1});
     bool all = true;
-    for (std::size_t i = 0; i < checkpoint->tensors().size(); ++i) all = read_array(*checkpoint, i) && all;
+    for (std::size_t i = 0; i < checkpoint->tensors().size(); ++i)
+      all = read_array(*checkpoint, i) && all;
     if (all && checkpoint->verify({}).damaged()) std::abort();
   } catch (const cairn::Error&) {
   }

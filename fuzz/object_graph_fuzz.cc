@@ -1,6 +1,7 @@
-// object_graph_fuzz.cc -- any bytes are refused as an object graph, or are written again as the same one.
+// object_graph_fuzz.cc -- any bytes are refused as an object graph, or are written again as the
+// same one.
 #include <cairn/error.h>
-#include <cairn/formats/object_graph.h>
+#include <cairn/formats/tensorflow/index/object_graph.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -8,11 +9,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const cairn::ObjectGraph graph = cairn::parse_object_graph({reinterpret_cast<const std::byte*>(data), size});
+    const cairn::ObjectGraph graph =
+        cairn::parse_object_graph({reinterpret_cast<const std::byte*>(data), size});
     if (cairn::parse_object_graph(cairn::encode_object_graph(graph)) != graph) std::abort();
     for (const auto& node : graph)
       for (const auto& child : node.children)
-        if (cairn::unescape_trackable(cairn::escape_trackable(child.name)) != child.name) std::abort();
+        if (cairn::unescape_trackable(cairn::escape_trackable(child.name)) != child.name)
+          std::abort();
   } catch (const cairn::Error&) {  // refused: fine
   }
   return 0;

@@ -1,8 +1,8 @@
-// B+tree nodes from untrusted bytes, both as they are and as a body inside a sound envelope. What decodes must encode to
-// something that decodes to the same, and every key in it must be found.
+// B+tree nodes from untrusted bytes, both as they are and as a body inside a sound envelope. What
+// decodes must encode to something that decodes to the same, and every key in it must be found.
 #include <cairn/error.h>
-#include <cairn/ocdbt/btree.h>
-#include <cairn/ocdbt/envelope.h>
+#include <cairn/ocdbt/format/btree.h>
+#include <cairn/ocdbt/format/envelope.h>
 
 #include <cstdlib>
 
@@ -13,7 +13,8 @@ void check(cairn::Bytes encoded) {
   try {
     const BtreeNode node = decode_btree_node(std::move(encoded));
     for (std::size_t i = 0; i < node.keys.size(); ++i)
-      if (node.keys.lower_bound(node.keys[i]) != i || node.keys.upper_bound(node.keys[i]) != i + 1) std::abort();
+      if (node.keys.lower_bound(node.keys[i]) != i || node.keys.upper_bound(node.keys[i]) != i + 1)
+        std::abort();
     if (!(decode_btree_node(encode_btree_node(node, std::nullopt)) == node)) std::abort();
   } catch (const cairn::Error&) {  // refused, as most inputs should be
   }

@@ -1,8 +1,8 @@
-// Version nodes from untrusted bytes, both as they are and as a body inside a sound envelope. What decodes must encode
-// to something that decodes to the same.
+// Version nodes from untrusted bytes, both as they are and as a body inside a sound envelope. What
+// decodes must encode to something that decodes to the same.
 #include <cairn/error.h>
-#include <cairn/ocdbt/envelope.h>
-#include <cairn/ocdbt/version_tree.h>
+#include <cairn/ocdbt/format/envelope.h>
+#include <cairn/ocdbt/format/version_tree.h>
 
 #include <cstdlib>
 

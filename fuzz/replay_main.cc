@@ -1,5 +1,5 @@
-// replay_main.cc -- runs a fuzz target over the files and folders named, with an ordinary compiler: corpus and past
-// crashers are regression tests. Fails if there was nothing to run.
+// replay_main.cc -- runs a fuzz target over the files and folders named, with an ordinary compiler:
+// corpus and past crashers are regression tests. Fails if there was nothing to run.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
-    const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    const std::vector<char> bytes((std::istreambuf_iterator<char>(in)),
+                                  std::istreambuf_iterator<char>());
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }
   std::printf("replayed %zu inputs\n", files.size());

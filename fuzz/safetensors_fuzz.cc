@@ -1,6 +1,7 @@
-// safetensors_fuzz.cc -- any bytes are refused as a safetensors file, or its header covers the data exactly and is written back unchanged.
+// safetensors_fuzz.cc -- any bytes are refused as a safetensors file, or its header covers the data
+// exactly and is written back unchanged.
 #include <cairn/error.h>
-#include <cairn/formats/safetensors_header.h>
+#include <cairn/formats/safetensors/header.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,14 +11,17 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const cairn::ByteView file(reinterpret_cast<const std::byte*>(data), size);
   try {
-    const std::uint64_t length = cairn::decode_safetensors_prefix(file.first(std::min<std::size_t>(size, 8)), size);
+    const std::uint64_t length =
+        cairn::decode_safetensors_prefix(file.first(std::min<std::size_t>(size, 8)), size);
     const std::uint64_t data_size = size - 8 - length;
-    const cairn::SafetensorsHeader header = cairn::decode_safetensors_header(file.subspan(8, length), data_size);
+    const cairn::SafetensorsHeader header =
+        cairn::decode_safetensors_header(file.subspan(8, length), data_size);
     std::uint64_t covered = 0;
     for (const auto& entry : header.tensors) covered += entry.end - entry.begin;
     if (covered != data_size) std::abort();
     const cairn::Bytes written = cairn::encode_safetensors_header(header);
-    if (cairn::decode_safetensors_header(cairn::ByteView(written).subspan(8), data_size) != header) std::abort();
+    if (cairn::decode_safetensors_header(cairn::ByteView(written).subspan(8), data_size) != header)
+      std::abort();
   } catch (const cairn::Error&) {  // refused: fine
   }
   return 0;

@@ -1,9 +1,10 @@
-// shard_index_fuzz.cc -- shard indexes, and reading shards: 5 bytes say what the shard is like, the rest is its value.
-#include <cairn/base/box.h>
+// shard_index_fuzz.cc -- shard indexes, and reading shards: 5 bytes say what the shard is like, the
+// rest is its value.
+#include <cairn/array/box.h>
 #include <cairn/error.h>
 #include <cairn/kvstore.h>
-#include <cairn/zarr/array.h>
-#include <cairn/zarr/shard.h>
+#include <cairn/zarr/codec/shard.h>
+#include <cairn/zarr/read/array.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,13 +31,18 @@ void read_shard(const std::uint8_t* options, ByteView value) {
   const std::string bytes = R"({"name":"bytes"})";
   const std::string big = R"({"name":"bytes","configuration":{"endian":"big"}})";
   const std::string little = R"({"name":"bytes","configuration":{"endian":"little"}})";
-  const std::string inner = bytes + ((options[3] & 1U) != 0 ? R"(,{"name":"zstd","configuration":{"level":1}})" : "") +
-                            ((options[3] & 2U) != 0 ? R"(,{"name":"crc32c"})" : "");
-  store->write("zarr.json", as_bytes(R"({"zarr_format":3,"node_type":"array","shape":[4,4],"data_type":"uint8","fill_value":0,
+  const std::string inner =
+      bytes + ((options[3] & 1U) != 0 ? R"(,{"name":"zstd","configuration":{"level":1}})" : "") +
+      ((options[3] & 2U) != 0 ? R"(,{"name":"crc32c"})" : "");
+  store->write(
+      "zarr.json",
+      as_bytes(
+          R"({"zarr_format":3,"node_type":"array","shape":[4,4],"data_type":"uint8","fill_value":0,
     "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[4,4]}},"chunk_key_encoding":{"name":"default"},
     "codecs":[{"name":"sharding_indexed","configuration":{"chunk_shape":[2,2],"codecs":[)" +
-                                     inner + R"(],"index_location":")" + (start ? "start" : "end") + R"(","index_codecs":[)" +
-                                     ((options[2] & 2U) != 0 ? big : little) + (crc ? R"(,{"name":"crc32c"})" : "") + "]}}]}"));
+          inner + R"(],"index_location":")" + (start ? "start" : "end") + R"(","index_codecs":[)" +
+          ((options[2] & 2U) != 0 ? big : little) + (crc ? R"(,{"name":"crc32c"})" : "") +
+          "]}}]}"));
   store->write("c/0/0", value);
   const ZarrArray array = ZarrArray::open(store, "");
   verify_array(array, "", MissingChunk::kFill, {});

@@ -1,6 +1,6 @@
-// sharding_fuzz.cc -- any bytes are refused as a stored sharding, or are one that is written and read back unchanged and places
-// boxes that lie in the array.
-#include <cairn/base/box.h>
+// sharding_fuzz.cc -- any bytes are refused as a stored sharding, or are one that is written and
+// read back unchanged and places boxes that lie in the array.
+#include <cairn/array/box.h>
 #include <cairn/sharding.h>
 
 #include <cstddef>
@@ -14,7 +14,8 @@ void place(const cairn::Sharding& sharding) {
   for (std::size_t rank = 0; rank <= shape.size(); ++rank) {
     const std::span<const std::int64_t> extents(shape.data(), rank);
     try {
-      for (const cairn::DeviceBox& held : cairn::device_boxes(sharding, extents)) cairn::check_inside(held.box, extents);
+      for (const cairn::DeviceBox& held : cairn::device_boxes(sharding, extents))
+        cairn::check_inside(held.box, extents);
     } catch (const cairn::Error& e) {
       if (e.code() == cairn::Code::kOutOfRange) std::abort();
     }
@@ -25,11 +26,13 @@ void place(const cairn::Sharding& sharding) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const cairn::Sharding sharding = cairn::parse_sharding({reinterpret_cast<const char*>(data), size});
+    const cairn::Sharding sharding =
+        cairn::parse_sharding({reinterpret_cast<const char*>(data), size});
     if (cairn::parse_sharding(cairn::sharding_json(sharding).value()) != sharding) std::abort();
     (void)cairn::sharding_text(sharding);
     (void)cairn::usable_sharding(sharding, {});
-    // Every device is a box, so that a text of a hundred bytes can ask for a million: they are made, but not in each run.
+    // Every device is a box, so that a text of a hundred bytes can ask for a million: they are
+    // made, but not in each run.
     const auto* named = std::get_if<cairn::NamedSharding>(&sharding);
     std::int64_t devices = 1;
     if (named != nullptr)

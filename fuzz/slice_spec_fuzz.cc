@@ -1,9 +1,10 @@
-// slice_spec_fuzz.cc -- any text is refused as a slice spec, or is written again as the same slice, whose tensor can be cut into shards of
-// any size; and any text is refused as a device, or names a task.
-#include <cairn/base/box.h>
-#include <cairn/checkpoint_sharding.h>
+// slice_spec_fuzz.cc -- any text is refused as a slice spec, or is written again as the same slice,
+// whose tensor can be cut into shards of any size; and any text is refused as a device, or names a
+// task.
+#include <cairn/array/box.h>
 #include <cairn/error.h>
-#include <cairn/formats/slice_spec.h>
+#include <cairn/formats/tensorflow/sharding/slice_spec.h>
+#include <cairn/tensorflow.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,17 +20,21 @@ void cut(std::string_view text, const ShapeAndSlice& spec) {
   const Box box = slice_box(spec);
   const auto count = try_call([&] { return element_count(box.shape); });
   if (!count.ok() || count.value() > 10'000 || box.rank() > 254) return;
-  const auto tensor = std::make_shared<const SaveSpec>(SaveSpec{.name = "x", .dtype = DType::kInt16, .shape = box.shape});
-  const ShardableTensor one{.tensor = ShardTensor(tensor), .checkpoint_key = "x", .slice_spec = std::string(text)};
+  const auto tensor = std::make_shared<const SaveSpec>(
+      SaveSpec{.name = "x", .dtype = DType::kInt16, .shape = box.shape});
+  const ShardableTensor one{
+      .tensor = ShardTensor(tensor), .checkpoint_key = "x", .slice_spec = std::string(text)};
   // make_shards checks that the parts are all of it.
-  for (const std::int64_t max : {1, 2, 7, 64, 1000}) (void)make_shards(MaxShardSizePolicy(max), {&one, 1});
+  for (const std::int64_t max : {1, 2, 7, 64, 1000})
+    (void)make_shards(MaxShardSizePolicy(max), {&one, 1});
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const auto& refused : {try_call([&] { return parse_slice_spec(text), true; }), try_call([&] { return device_task(text), true; })})
+  for (const auto& refused : {try_call([&] { return parse_slice_spec(text), true; }),
+                              try_call([&] { return device_task(text), true; })})
     if (!refused.ok() && refused.error().code() != Code::kInvalidArgument) std::abort();
   const auto spec = try_call([&] { return parse_slice_spec(text); });
   if (!spec.ok()) return 0;

@@ -1,7 +1,8 @@
-// spec_fuzz.cc -- any text is refused as a spec, or opens an array or a JSON value over stores in memory. Nothing else is touched:
-// specs that name files are left alone.
+// spec_fuzz.cc -- any text is refused as a spec, or opens an array or a JSON value over stores in
+// memory. Nothing else is touched: specs that name files are left alone.
 //
-// The first line is the spec; the rest, if there is any, is what a small store holds under the keys that specs of the corpus name.
+// The first line is the spec; the rest, if there is any, is what a small store holds under the keys
+// that specs of the corpus name.
 #include <cairn/base/json.h>
 #include <cairn/tensorstore_spec.h>
 
@@ -15,15 +16,19 @@ namespace {
 using namespace cairn;
 
 bool names_files(const Json& json) {
-  if (const std::string* text = json.as_string()) return *text == "file" || text->find("file:") != std::string::npos;
-  if (const JsonArray* items = json.as_array()) return std::any_of(items->begin(), items->end(), names_files);
+  if (const std::string* text = json.as_string())
+    return *text == "file" || text->find("file:") != std::string::npos;
+  if (const JsonArray* items = json.as_array())
+    return std::any_of(items->begin(), items->end(), names_files);
   const JsonObject* members = json.as_object();
-  return members && std::any_of(members->begin(), members->end(), [](const auto& member) { return names_files(member.second); });
+  return members && std::any_of(members->begin(), members->end(),
+                                [](const auto& member) { return names_files(member.second); });
 }
 
 void use_array(std::string_view spec, const SpecContext& context) {
   for (const bool create : {false, true}) {
-    SpecArray array = open_array_spec(spec, {.open = true, .create = create, .delete_existing = false, .context = context});
+    SpecArray array = open_array_spec(
+        spec, {.open = true, .create = create, .delete_existing = false, .context = context});
     const SpecArrayInfo& info = array.info();
     // Small ones only: what is there to find is in the metadata.
     auto bytes = static_cast<std::int64_t>(std::min<std::size_t>(info.element_size, 1 << 20));
@@ -47,7 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const SpecContext context;
   if (!stored.empty())
-    for (const char* key : {"a/.zarray", "a/zarr.json", "a/manifest.ocdbt", "x"}) context.memory_store()->write(key, as_bytes(stored));
+    for (const char* key : {"a/.zarray", "a/zarr.json", "a/manifest.ocdbt", "x"})
+      context.memory_store()->write(key, as_bytes(stored));
   try {
     use_array(spec, context);
   } catch (const Error&) {

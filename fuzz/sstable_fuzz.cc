@@ -1,6 +1,7 @@
-// sstable_fuzz.cc -- any bytes are refused as a table, or their keys increase; and so are any contents of a block whose checksum fits.
+// sstable_fuzz.cc -- any bytes are refused as a table, or their keys increase; and so are any
+// contents of a block whose checksum fits.
 #include <cairn/error.h>
-#include <cairn/formats/sstable.h>
+#include <cairn/formats/tensorflow/index/sstable.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/formats/raw_table.h"
+#include "tests/formats/raw/raw_table.h"
 
 namespace {
 
@@ -43,7 +44,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const testing::RawHandle block = table.add_block(bytes.subspan(1), data[0] & 1U);
     testing::put_entry(index, 0, "\xff\xff\xff\xff", testing::handle_bytes(block));
     const testing::RawHandle meta = table.add_block(testing::block_contents({}));
-    const testing::RawHandle blocks = is_index ? block : table.add_block(testing::block_contents(index.view()));
+    const testing::RawHandle blocks =
+        is_index ? block : table.add_block(testing::block_contents(index.view()));
     read(std::move(table).finish(meta, blocks));
   }
   return 0;

@@ -1,8 +1,9 @@
-// transform_rules_fuzz.cc -- rules for transforms, and the regular expressions and templates in them, from any bytes. The first byte
-// chooses: 'x' is an expression, a text and a template with newlines between them; everything else is rules.
+// transform_rules_fuzz.cc -- rules for transforms, and the regular expressions and templates in
+// them, from any bytes. The first byte chooses: 'x' is an expression, a text and a template with
+// newlines between them; everything else is rules.
 #include <cairn/error.h>
-#include <cairn/tools/transform_rules.h>
-#include <cairn/tree/regex.h>
+#include <cairn/tools/convert/transform_rules.h>
+#include <cairn/tree/transform/regex.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
-// tree_metadata_fuzz.cc -- `_METADATA` and the small JSON files beside it, from any bytes. The first byte chooses the
-// parser, so that one corpus serves all.
-#include <cairn/checkpoint/metadata.h>
+// tree_metadata_fuzz.cc -- `_METADATA` and the small JSON files beside it, from any bytes. The
+// first byte chooses the parser, so that one corpus serves all.
 #include <cairn/error.h>
+#include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree.h>
 #include <cairn/tree/tree_metadata.h>
 
@@ -12,23 +12,24 @@ namespace {
 
 void build_tree(const cairn::TreeMetadata& metadata) {
   std::vector<cairn::TreeEntry> entries;
-  for (const auto& leaf : metadata.leaves) entries.push_back({leaf.path, cairn::Tree(leaf.value_type)});
+  for (const auto& leaf : metadata.leaves)
+    entries.push_back({leaf.path, cairn::Tree(leaf.value_type)});
   if (!entries.empty()) (void)cairn::flatten(cairn::unflatten(std::move(entries)));
 }
 
 void parse(char which, std::string_view text) {
   switch (which) {
     case 'c':
-      (void)cairn::checkpoint::parse_checkpoint_metadata(text);
+      (void)cairn::orbax::parse_checkpoint_metadata(text);
       break;
     case 'a':
-      (void)cairn::checkpoint::parse_array_metadatas(text);
+      (void)cairn::orbax::parse_array_metadatas(text);
       break;
     case 's':
-      (void)cairn::checkpoint::parse_shardings(text);
+      (void)cairn::orbax::parse_shardings(text);
       break;
     case 't':
-      (void)cairn::checkpoint::parse_strings(text);
+      (void)cairn::orbax::parse_strings(text);
       break;
     default:
       build_tree(cairn::parse_tree_metadata(text));

@@ -1,4 +1,5 @@
-// zarray_fuzz.cc -- Zarr v2 metadata; an array that parses is also read and verified against a few odd chunks.
+// zarray_fuzz.cc -- Zarr v2 metadata; an array that parses is also read and verified against a few
+// odd chunks.
 #include <fuzz/zarr_fuzz.h>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -10,34 +10,59 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # folder -> folders it may include, besides itself.
 ALLOWED = {
     "base": [],
-    "kvstore": ["base"],
-    "ocdbt": ["kvstore", "base"],
-    "zarr": ["kvstore", "base"],
-    "tree": ["kvstore", "base"],
-    "distributed": ["base"],
-    "spec": ["zarr", "ocdbt", "kvstore", "base"],
-    "handlers": ["zarr", "tree", "distributed", "kvstore", "base"],
-    "checkpoint": ["handlers", "tree", "distributed", "ocdbt", "kvstore", "base"],
-    "formats": ["tree", "distributed", "kvstore", "base"],
-    "tools": ["checkpoint", "formats", "handlers", "zarr", "ocdbt", "tree", "distributed", "kvstore", "base"],
+    "array": ["base"],
+    "io": ["base"],
+    "codec": ["base"],
+    "kvstore": ["io", "base"],
+    "ocdbt": ["kvstore", "codec", "io", "base"],
+    "zarr": ["kvstore", "codec", "array", "io", "base"],
+    "tree": ["kvstore", "array", "base"],
+    "distributed": ["array", "io", "base"],
+    "tensorstore_spec": ["zarr", "ocdbt", "kvstore", "array", "base"],
+    "handlers": ["zarr", "tree", "distributed", "kvstore", "codec", "array", "base"],
+    "orbax": ["handlers", "zarr", "tree", "distributed", "ocdbt", "kvstore", "codec", "array", "io", "base"],
+    "formats": ["tree", "distributed", "codec", "array", "io", "base"],
+    "tools": ["orbax", "formats", "handlers", "zarr", "ocdbt", "tree", "distributed", "kvstore", "codec", "array", "io", "base"],
+}
+# folder -> subfolder -> subfolders of the same folder that it may include, besides itself. "": files directly in the folder.
+# A folder with subfolders that is not here has files that may include each other.
+INSIDE = {
+    "ocdbt": {"format": [], "read": ["format"], "write": ["read", "format"]},
+    "zarr": {"codec": [], "metadata": ["codec"], "read": ["metadata", "codec"], "write": ["read", "metadata", "codec"]},
+    "tree": {"": [], "transform": [""], "msgpack": [""]},
+    "distributed": {"sharding": [], "coordinator": [], "": ["sharding", "coordinator"]},
+    "handlers": {"": [], "specs": [""], "single_replica": [""]},
+    "orbax": {"layout": [], "read": ["layout"], "restore": ["read", "layout"], "save": ["layout"],
+              "": ["save", "restore", "read", "layout"]},
+    "formats": {"files": [], "raw": [], "safetensors": ["raw", "files"], "npz": ["raw", "files"], "msgpack": ["raw", "files"],
+                "tensorflow/index": ["raw"], "tensorflow/sharding": ["tensorflow/index"],
+                "tensorflow/read": ["tensorflow/index", "raw", "files"], "tensorflow/write": ["tensorflow/index", "raw", "files"],
+                "": ["safetensors", "npz", "msgpack", "files", "raw"]},
+    "tools": {"report": [], "source": ["report"], "inspect": ["report", "source"], "diff": ["report", "source"],
+              "convert": ["report", "source"], "maintain": ["convert", "report", "source"]},
 }
 # public header -> the folder that implements it, whose row it obeys.
 OWNER = {
-    "distributed.h": "distributed", "mpi.h": "distributed", "dlpack.h": "distributed",
-    "error.h": "base", "types.h": "base", "compression.h": "base", "verify_report.h": "base", "kvstore.h": "kvstore", "tree.h": "tree",
-    "reader.h": "tree", "structure.h": "tree", "transforms.h": "tree", "sharding.h": "distributed",
-    "array_spec.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers", "limits.h": "handlers", "tensorstore_spec.h": "spec",
-    "checkpoint.h": "checkpoint", "pytree_checkpoint_handler.h": "checkpoint", "checkpointer.h": "checkpoint", "formats.h": "formats", "tensorflow.h": "formats", "checkpoint_sharding.h": "formats", "tools.h": "tools", "cairn.h": "tools",
+    "error.h": "base", "bytes.h": "base", "types.h": "array", "compression.h": "codec", "verify_report.h": "base", "kvstore.h": "kvstore",
+    "tree.h": "tree", "checkpoint.h": "tree", "structure.h": "tree", "transforms.h": "tree",
+    "distributed.h": "distributed", "mpi.h": "distributed", "dlpack.h": "distributed", "sharding.h": "distributed",
+    "array_spec.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers", "limits.h": "handlers",
+    "tensorstore_spec.h": "tensorstore_spec",
+    "orbax.h": "orbax", "pytree_checkpoint_handler.h": "orbax", "checkpointer.h": "orbax",
+    "format.h": "formats", "tensor_source.h": "formats", "safetensors.h": "formats", "npz.h": "formats", "msgpack.h": "formats",
+    "tensorflow.h": "formats",
+    "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "cairn.h": "tools",
 }
 # Third-party header prefix -> the only library files that see it.
 THIRD_PARTY = {
     "rapidjson/": ["base/json.cc"],
-    "zstd": ["base/codec_zstd.cc"], "zlib.h": ["base/codec_zlib.cc"], "bzlib.h": ["base/codec_zlib.cc"],
-    "blosc.h": ["base/codec_blosc.cc"], "lz4": ["base/codec_blosc.cc"], "isa-l": ["base/checksum.cc"],
-    "xxhash.h": ["base/zstd_frame.cc"], "pcre2.h": ["tree/regex.cc"], "mpi.h": ["distributed/mpi.cc"],
+    "zstd": ["codec/zstd.cc"], "zlib.h": ["codec/zlib.cc"], "bzlib.h": ["codec/zlib.cc"],
+    "blosc.h": ["codec/blosc.cc"], "lz4": ["codec/blosc.cc"], "isa-l": ["base/checksum.cc"],
+    "xxhash.h": ["codec/zstd_frame.cc"], "pcre2.h": ["tree/transform/regex.cc"], "mpi.h": ["distributed/coordinator/mpi.cc"],
 }
 # Outside the library only these files look below the public headers.
-MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/interrupt.cc": ["base"]}
+MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/interrupt.cc": ["io"]}
+MOST_FILES = 25  # in a folder of the library: a page that can be read at a glance
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
@@ -47,6 +72,11 @@ def folder_of(path):
     if parts[0] != "cairn":
         return None
     return OWNER.get(parts[1]) if len(parts) == 2 else parts[1]
+
+
+def subfolder_of(path):
+    """"read" of "cairn/ocdbt/read/scan.h"; "" of a file directly in a folder."""
+    return "/".join(path.split("/")[2:-1])
 
 
 def violations():
@@ -62,6 +92,12 @@ def violations():
             if there is not None:
                 if there != here and there not in ALLOWED[here]:
                     yield f"{rel}: {here} may not include {there} ({include})"
+                if there == here and here in INSIDE and not public and include.count("/") > 1:
+                    sub, target = subfolder_of(rel), subfolder_of(include)
+                    if sub not in INSIDE[here]:
+                        yield f"{rel}: {here}/{sub} is not in INSIDE"
+                    elif target != sub and target not in INSIDE[here][sub]:
+                        yield f"{rel}: {here}/{sub} may not include {here}/{target} ({include})"
                 if public and include.count("/") != 1:
                     yield f"{rel}: a public header includes the internal {include}"
             for prefix, files in THIRD_PARTY.items():
@@ -69,6 +105,10 @@ def violations():
                     yield f"{rel}: only {', '.join(files)} may include {include}"
             if public and include.startswith(("fmt/", "CLI/")):
                 yield f"{rel}: a public header includes {include}"
+    for folder in sorted(path for path in (ROOT / "cairn").rglob("*") if path.is_dir()):
+        count = sum(path.is_file() for path in folder.iterdir())
+        if count > MOST_FILES:
+            yield f"{folder.relative_to(ROOT)}: {count} files, more than {MOST_FILES}"
     for folder in ("cli", "examples", "tests/consumer"):
         for file in sorted((ROOT / folder).glob("*.[hc]*")):
             rel = file.relative_to(ROOT).as_posix()

@@ -1,8 +1,9 @@
-// byte_io.h -- reading and writing of integers and byte runs; every read is bounds-checked and reports its offset.
+// byte_io.h -- reading and writing of integers and byte runs; every read is bounds-checked and
+// reports its offset.
 #pragma once
 
+#include <cairn/bytes.h>
 #include <cairn/error.h>
-#include <cairn/types.h>
 
 #include <bit>
 #include <concepts>
@@ -15,7 +16,8 @@ namespace cairn {
 
 static_assert(std::endian::native == std::endian::little, "Cairn assumes a little-endian machine");
 
-// Reads from untrusted bytes, front to back. Every failure is an Error(kDataLoss) that names the offset.
+// Reads from untrusted bytes, front to back. Every failure is an Error(kDataLoss) that names the
+// offset.
 class ByteReader {
  public:
   explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
@@ -33,7 +35,8 @@ class ByteReader {
   std::uint32_t u32_be() { return __builtin_bswap32(u32()); }
   std::uint64_t u64_be() { return __builtin_bswap64(u64()); }
 
-  // LEB128 whose value must be <= max. Over-long spellings are accepted up to 5 bytes for max < 2^32, else 10 bytes.
+  // LEB128 whose value must be <= max. Over-long spellings are accepted up to 5 bytes for max <
+  // 2^32, else 10 bytes.
   std::uint64_t varint(std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) {
     const int max_bytes = max <= 0xffffffffU ? 5 : 10;
     const std::size_t start = offset_;
@@ -43,7 +46,8 @@ class ByteReader {
       if (i == 9 && b > 1) break;
       value |= static_cast<std::uint64_t>(b & 0x7fU) << (7 * i);
       if ((b & 0x80U) == 0) {
-        if (value > max) fail("varint " + std::to_string(value) + " exceeds " + std::to_string(max), start);
+        if (value > max)
+          fail("varint " + std::to_string(value) + " exceeds " + std::to_string(max), start);
         return value;
       }
     }
@@ -53,7 +57,9 @@ class ByteReader {
   // The next n bytes, borrowed from the input.
   ByteView take(std::uint64_t n) {
     if (n > remaining())
-      fail("unexpected end of data: " + std::to_string(n) + " bytes wanted, " + std::to_string(remaining()) + " left", offset_);
+      fail("unexpected end of data: " + std::to_string(n) + " bytes wanted, " +
+               std::to_string(remaining()) + " left",
+           offset_);
     const ByteView taken = bytes_.subspan(offset_, n);
     offset_ += n;
     return taken;
@@ -62,7 +68,9 @@ class ByteReader {
 
   // Bytes left over are damage too.
   void finish() const {
-    if (!at_end()) fail("end of data expected, " + std::to_string(remaining()) + " bytes are left over", offset_);
+    if (!at_end())
+      fail("end of data expected, " + std::to_string(remaining()) + " bytes are left over",
+           offset_);
   }
 
   [[noreturn]] static void fail(const std::string& what, std::size_t offset) {

@@ -46,7 +46,8 @@ std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) 
 std::uint32_t crc32c(ByteView bytes) { return crc32c_extend(0, bytes); }
 
 std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) {
-  // ISA-L takes the raw register, without the xor before and after, a non-const pointer that it only reads, and an int.
+  // ISA-L takes the raw register, without the xor before and after, a non-const pointer that it
+  // only reads, and an int.
   constexpr std::size_t kMaxPiece = std::size_t{1} << 30U;
   std::uint32_t state = ~crc;
   while (!more.empty()) {
@@ -70,10 +71,16 @@ std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) {
   return crc;
 }
 
-std::uint32_t adler32(ByteView bytes) { return isal_adler32(1, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()); }
+std::uint32_t adler32(ByteView bytes) {
+  return isal_adler32(1, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
 
-std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) { return combine<kCastagnoli>(a, b, length_b); }
+std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
+  return combine<kCastagnoli>(a, b, length_b);
+}
 
-std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) { return combine<kIeee>(a, b, length_b); }
+std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
+  return combine<kIeee>(a, b, length_b);
+}
 
 }  // namespace cairn

@@ -13,11 +13,13 @@ namespace {
 std::size_t available_processors() {
   cpu_set_t set;
   // Fails on machines with more processors than the set has room for.
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<std::size_t>(std::max(CPU_COUNT(&set), 1));
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return static_cast<std::size_t>(std::max(CPU_COUNT(&set), 1));
   return std::max(std::thread::hardware_concurrency(), 1U);
 }
 
-// One call of for_each. Lives on the caller's stack: the caller leaves only when no worker is in it and none can enter.
+// One call of for_each. Lives on the caller's stack: the caller leaves only when no worker is in it
+// and none can enter.
 struct Job {
   std::size_t n;
   const std::function<void(std::size_t)>& task;
@@ -36,7 +38,8 @@ struct Executor::Pool {
     try {
       while (threads.size() < count) threads.emplace_back([this] { serve(); });
     } catch (const std::system_error&) {
-      // The system gives no more threads: the calling thread does the work of those that are missing.
+      // The system gives no more threads: the calling thread does the work of those that are
+      // missing.
     }
   }
   ~Pool() {
@@ -60,8 +63,8 @@ struct Executor::Pool {
   std::vector<std::thread> threads;
 };
 
-// The caller works on its own job only. Helping with another one while it waits could make it acquire a budget whose
-// lease it is still holding further up its stack.
+// The caller works on its own job only. Helping with another one while it waits could make it
+// acquire a budget whose lease it is still holding further up its stack.
 void Executor::Pool::run(Job& job) {
   {
     const std::scoped_lock lock(mutex);
@@ -80,7 +83,8 @@ void Executor::Pool::serve() {
   std::unique_lock lock(mutex);
   while (true) {
     // The newest first: it may be what an older one is waiting for.
-    const auto found = std::find_if(jobs.rbegin(), jobs.rend(), [](const Job* job) { return job->has_work(); });
+    const auto found =
+        std::find_if(jobs.rbegin(), jobs.rend(), [](const Job* job) { return job->has_work(); });
     if (found != jobs.rend()) {
       Job& job = **found;
       ++job.workers;
@@ -110,7 +114,8 @@ void Executor::Pool::work_on(Job& job) {
   }
 }
 
-Executor::Executor(std::size_t threads) : threads_(threads > 0 ? threads : available_processors()) {}
+Executor::Executor(std::size_t threads)
+    : threads_(threads > 0 ? threads : available_processors()) {}
 Executor::~Executor() = default;
 
 void Executor::for_each(std::size_t n, const std::function<void(std::size_t)>& task) {

@@ -1,4 +1,5 @@
-// executor.h -- a bounded thread pool, a byte budget and progress. No thread exists before the first parallel call.
+// executor.h -- a bounded thread pool, a byte budget and progress. No thread exists before the
+// first parallel call.
 #pragma once
 
 #include <atomic>
@@ -13,8 +14,8 @@
 
 namespace cairn {
 
-// A fixed number of workers. Safe to use from many threads and from inside its own tasks: the caller works too, so
-// nesting cannot deadlock.
+// A fixed number of workers. Safe to use from many threads and from inside its own tasks: the
+// caller works too, so nesting cannot deadlock.
 class Executor {
  public:
   // threads = 0: as many as the process may run on. 1: everything happens on the calling thread.
@@ -24,8 +25,9 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   [[nodiscard]] std::size_t threads() const { return threads_; }
-  // Calls task(0) ... task(n-1), in any order, in parallel, started in ascending order; returns when all have ended.
-  // The first exception wins: tasks not yet started are dropped, running ones finish, then it is rethrown here.
+  // Calls task(0) ... task(n-1), in any order, in parallel, started in ascending order; returns
+  // when all have ended. The first exception wins: tasks not yet started are dropped, running ones
+  // finish, then it is rethrown here.
   void for_each(std::size_t n, const std::function<void(std::size_t)>& task);
 
  private:
@@ -47,7 +49,8 @@ class ByteBudget {
    public:
     Lease() = default;
     Lease(ByteBudget* budget, std::uint64_t bytes) : budget_(budget), bytes_(bytes) {}
-    Lease(Lease&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_) {}
+    Lease(Lease&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_) {}
     Lease& operator=(Lease&& other) noexcept;
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;

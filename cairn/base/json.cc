@@ -16,7 +16,8 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kMostDepth = 1000;  // parsing, writing and destroying a value recurse
-constexpr std::string_view kLoneSurrogate = "a lone surrogate escape (no character, UTF-8 cannot hold it)";
+constexpr std::string_view kLoneSurrogate =
+    "a lone surrogate escape (no character, UTF-8 cannot hold it)";
 
 Error parse_error(const std::string& what, std::size_t offset) {
   return {Code::kDataLoss, "invalid JSON: " + what + " at byte " + std::to_string(offset)};
@@ -29,7 +30,8 @@ std::optional<Json> number(std::string_view text) {
   if (text == "-Infinity") return Json(-std::numeric_limits<double>::infinity());
   const char* const end = text.data() + text.size();
   if (text.find_first_of(".eE") == std::string_view::npos) {
-    if (text.find_first_not_of("-0123456789") != std::string_view::npos) return std::nullopt;  // "Inf", "-NaN"
+    // "Inf", "-NaN"
+    if (text.find_first_not_of("-0123456789") != std::string_view::npos) return std::nullopt;
     std::int64_t i = 0;
     if (std::from_chars(text.data(), end, i).ec == std::errc()) return Json(i);
     std::uint64_t u = 0;
@@ -41,13 +43,14 @@ std::optional<Json> number(std::string_view text) {
   if (result.ec == std::errc()) return Json(d);
   // Out of range says both "too large" and "too small"; the latter is a legal way to write a zero.
   const auto exponent = text.find_first_of("eE");
-  const bool tiny = exponent == std::string_view::npos ? text[text[0] == '-' ? 1 : 0] == '0' : text[exponent + 1] == '-';
+  const bool tiny = exponent == std::string_view::npos ? text[text[0] == '-' ? 1 : 0] == '0'
+                                                       : text[exponent + 1] == '-';
   if (tiny) return Json(text[0] == '-' ? -0.0 : 0.0);
   return std::nullopt;
 }
 
-// Builds the value from the parser's events. Finished values wait on one stack until their container ends and takes
-// them, so every container is allocated once, at its final size.
+// Builds the value from the parser's events. Finished values wait on one stack until their
+// container ends and takes them, so every container is allocated once, at its final size.
 class Builder {
  public:
   using Size = rapidjson::SizeType;
@@ -56,7 +59,9 @@ class Builder {
 
   bool Null() { return add(Json()); }
   bool Bool(bool v) { return add(Json(v)); }
-  bool String(const char* s, Size n, bool) { return is_text({s, n}) && add(Json(std::string(s, n))); }
+  bool String(const char* s, Size n, bool) {
+    return is_text({s, n}) && add(Json(std::string(s, n)));
+  }
   bool Key(const char* s, Size n, bool) {
     if (!is_text({s, n})) return false;
     keys_.emplace_back(s, n);
@@ -78,7 +83,8 @@ class Builder {
     JsonObject object;
     object.reserve(n);
     auto key = keys_.end() - n;
-    for (auto value = values_.end() - n; value != values_.end(); ++value, ++key) object.emplace_back(std::move(*key), std::move(*value));
+    for (auto value = values_.end() - n; value != values_.end(); ++value, ++key)
+      object.emplace_back(std::move(*key), std::move(*value));
     keys_.resize(keys_.size() - n);
     return leave(n, Json(std::move(object)));
   }
@@ -97,14 +103,16 @@ class Builder {
     values_.push_back(std::move(v));
     return true;
   }
-  // The parser refuses a lone high surrogate escape but lets a low one (U+DC00 to U+DFFF, bytes ed b0 80 and up) pass.
+  // The parser refuses a lone high surrogate escape but lets a low one (U+DC00 to U+DFFF, bytes ed
+  // b0 80 and up) pass.
   bool is_text(std::string_view s) {
     for (auto at = s.find('\xed'); at != std::string_view::npos; at = s.find('\xed', at + 1))
       if (static_cast<unsigned char>(s[at + 1]) >= 0xa0) return refuse(std::string(kLoneSurrogate));
     return true;
   }
   bool enter() {
-    if (++depth_ > max_depth_) return refuse("nested deeper than " + std::to_string(max_depth_) + " levels");
+    if (++depth_ > max_depth_)
+      return refuse("nested deeper than " + std::to_string(max_depth_) + " levels");
     return true;
   }
   bool leave(Size n, Json v) {
@@ -162,7 +170,8 @@ template <class T>
 std::optional<T> integral(double d) {
   // 2^63 and 2^64 are doubles, the largest integers below them are not: compare against the powers.
   const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
-  if (!(d >= static_cast<double>(std::numeric_limits<T>::min()) && d < above) || d != std::trunc(d)) return std::nullopt;
+  if (!(d >= static_cast<double>(std::numeric_limits<T>::min()) && d < above) || d != std::trunc(d))
+    return std::nullopt;
   return static_cast<T>(d);
 }
 
@@ -177,14 +186,17 @@ Json::Json(std::uint64_t v) {
 
 std::optional<std::int64_t> Json::as_int64(bool allow_integral_double) const {
   if (const auto* i = std::get_if<std::int64_t>(&value_)) return *i;
-  if (const auto* d = std::get_if<double>(&value_); d && allow_integral_double) return integral<std::int64_t>(*d);
+  if (const auto* d = std::get_if<double>(&value_); d && allow_integral_double)
+    return integral<std::int64_t>(*d);
   return std::nullopt;
 }
 
 std::optional<std::uint64_t> Json::as_uint64(bool allow_integral_double) const {
   if (const auto* u = std::get_if<std::uint64_t>(&value_)) return *u;
-  if (const auto* i = std::get_if<std::int64_t>(&value_); i && *i >= 0) return static_cast<std::uint64_t>(*i);
-  if (const auto* d = std::get_if<double>(&value_); d && allow_integral_double) return integral<std::uint64_t>(*d);
+  if (const auto* i = std::get_if<std::int64_t>(&value_); i && *i >= 0)
+    return static_cast<std::uint64_t>(*i);
+  if (const auto* d = std::get_if<double>(&value_); d && allow_integral_double)
+    return integral<std::uint64_t>(*d);
   return std::nullopt;
 }
 
@@ -195,27 +207,32 @@ std::optional<double> Json::as_double() const {
   const auto* big = std::get_if<BigInt>(&value_);
   if (!big) return std::nullopt;
   double d = 0;
-  const auto result = std::from_chars(big->digits.data(), big->digits.data() + big->digits.size(), d);
+  const auto result =
+      std::from_chars(big->digits.data(), big->digits.data() + big->digits.size(), d);
   return result.ec == std::errc() ? std::optional(d) : std::nullopt;
 }
 
 bool Json::is_number() const {
-  return std::holds_alternative<std::int64_t>(value_) || std::holds_alternative<std::uint64_t>(value_) ||
-         std::holds_alternative<double>(value_) || std::holds_alternative<BigInt>(value_);
+  return std::holds_alternative<std::int64_t>(value_) ||
+         std::holds_alternative<std::uint64_t>(value_) || std::holds_alternative<double>(value_) ||
+         std::holds_alternative<BigInt>(value_);
 }
 
 const Json* Json::find(std::string_view key) const {
   const auto* object = as_object();
   if (!object) return nullptr;
-  const auto member = std::find_if(object->rbegin(), object->rend(), [&](const auto& m) { return m.first == key; });
+  const auto member =
+      std::find_if(object->rbegin(), object->rend(), [&](const auto& m) { return m.first == key; });
   return member == object->rend() ? nullptr : &member->second;
 }
 
 void Json::set(std::string_view key, Json value) {
   if (is_null()) value_ = JsonObject();
   auto* object = std::get_if<JsonObject>(&value_);
-  if (!object) throw Error(Code::kInvalidArgument, "a member cannot be set in " + std::string(type_text()));
-  const auto member = std::find_if(object->rbegin(), object->rend(), [&](const auto& m) { return m.first == key; });
+  if (!object)
+    throw Error(Code::kInvalidArgument, "a member cannot be set in " + std::string(type_text()));
+  const auto member =
+      std::find_if(object->rbegin(), object->rend(), [&](const auto& m) { return m.first == key; });
   if (member == object->rend())
     object->emplace_back(key, std::move(value));
   else
@@ -225,7 +242,9 @@ void Json::set(std::string_view key, Json value) {
 void Json::push_back(Json value) {
   if (is_null()) value_ = JsonArray();
   auto* array = std::get_if<JsonArray>(&value_);
-  if (!array) throw Error(Code::kInvalidArgument, "an element cannot be added to " + std::string(type_text()));
+  if (!array)
+    throw Error(Code::kInvalidArgument,
+                "an element cannot be added to " + std::string(type_text()));
   array->push_back(std::move(value));
 }
 
@@ -240,15 +259,20 @@ std::string_view Json::type_text() const {
 
 Json parse_json(std::string_view text, const JsonLimits& limits) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseNanAndInfFlag;
+  constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag |
+                              rapidjson::kParseNanAndInfFlag;
   // The library counts in 32 bits.
-  const std::size_t max_bytes = std::min<std::size_t>(limits.max_bytes, std::numeric_limits<std::int32_t>::max());
+  const std::size_t max_bytes =
+      std::min<std::size_t>(limits.max_bytes, std::numeric_limits<std::int32_t>::max());
   if (text.size() > max_bytes)
-    throw Error(Code::kDataLoss,
-                "JSON of " + std::to_string(text.size()) + " bytes is larger than the limit of " + std::to_string(max_bytes));
-  if (const std::size_t bad = find_invalid_utf8(text); bad < text.size()) throw parse_error("invalid UTF-8", bad);
+    throw Error(Code::kDataLoss, "JSON of " + std::to_string(text.size()) +
+                                     " bytes is larger than the limit of " +
+                                     std::to_string(max_bytes));
+  if (const std::size_t bad = find_invalid_utf8(text); bad < text.size())
+    throw parse_error("invalid UTF-8", bad);
   const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  // The parser unescapes strings where they lie and needs a NUL at the end; it looks at whole aligned groups of 16 bytes.
+  // The parser unescapes strings where they lie and needs a NUL at the end; it looks at whole
+  // aligned groups of 16 bytes.
   constexpr std::size_t kPadding = 16;
   std::string copy;
   copy.reserve(text.size() - start + kPadding);
@@ -258,9 +282,11 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   Builder builder(std::min(limits.max_depth, kMostDepth));
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
   if (!builder.refusal().empty()) throw parse_error(builder.refusal(), start + result.Offset());
-  if (result.IsError()) throw parse_error(std::string(reason(result.Code())), start + result.Offset());
+  if (result.IsError())
+    throw parse_error(std::string(reason(result.Code())), start + result.Offset());
   // A NUL byte looks like the end of the text to the parser.
-  if (stream.Tell() != text.size() - start) throw parse_error("text after the value", start + stream.Tell());
+  if (stream.Tell() != text.size() - start)
+    throw parse_error("text after the value", start + stream.Tell());
   return builder.take();
 }
 

@@ -1,9 +1,10 @@
-// json.h -- JSON values as Cairn needs them: member order kept, integers exact, and Python's NaN and Infinity accepted
-// (json.dumps writes them), with depth and size bounded. One .cc file sees the parser library.
+// json.h -- JSON values as Cairn needs them: member order kept, integers exact, and Python's NaN
+// and Infinity accepted (json.dumps writes them), with depth and size bounded. One .cc file sees
+// the parser library.
 #pragma once
 
+#include <cairn/bytes.h>
 #include <cairn/error.h>
-#include <cairn/types.h>
 
 #include <cstdint>
 #include <optional>
@@ -47,7 +48,8 @@ class Json {
   [[nodiscard]] const std::string* as_string() const { return std::get_if<std::string>(&value_); }
   [[nodiscard]] const JsonArray* as_array() const { return std::get_if<JsonArray>(&value_); }
   [[nodiscard]] const JsonObject* as_object() const { return std::get_if<JsonObject>(&value_); }
-  // An integer that fits; a double with an integral value (5.0) counts as one when `allow_integral_double`.
+  // An integer that fits; a double with an integral value (5.0) counts as one when
+  // `allow_integral_double`.
   [[nodiscard]] std::optional<std::int64_t> as_int64(bool allow_integral_double = false) const;
   [[nodiscard]] std::optional<std::uint64_t> as_uint64(bool allow_integral_double = false) const;
   [[nodiscard]] std::optional<double> as_double() const;  // any number
@@ -63,7 +65,8 @@ class Json {
   [[nodiscard]] std::string_view type_text() const;
   bool operator==(const Json&) const = default;
 
-  using Value = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, BigInt, std::string, JsonArray, JsonObject>;
+  using Value = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, BigInt,
+                             std::string, JsonArray, JsonObject>;
   [[nodiscard]] const Value& value() const { return value_; }
 
  private:
@@ -75,8 +78,8 @@ struct JsonLimits {
   std::size_t max_bytes = std::size_t{1} << 30U;
 };
 
-// Throws data_loss with the byte offset for anything that is not exactly one JSON value (white space and a UTF-8
-// byte-order mark around it are fine); the text must be valid UTF-8.
+// Throws data_loss with the byte offset for anything that is not exactly one JSON value (white
+// space and a UTF-8 byte-order mark around it are fine); the text must be valid UTF-8.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 enum class JsonStyle {
@@ -84,7 +87,8 @@ enum class JsonStyle {
   kPython,   // {"a": 1, "b": [1, 2]}      json.dumps defaults: ASCII-escaped
   kPretty,   // two-space indentation, raw UTF-8, arrays of scalars on one line: for people
 };
-// NaN and infinities are written as Python does (NaN, Infinity, -Infinity). Doubles: shortest text that reads back.
+// NaN and infinities are written as Python does (NaN, Infinity, -Infinity). Doubles: shortest text
+// that reads back.
 std::string to_text(const Json& json, JsonStyle style = JsonStyle::kCompact);
 
 }  // namespace cairn

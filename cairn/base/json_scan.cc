@@ -23,19 +23,26 @@ bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Length of the UTF-8 sequence at the start of `s`; 0 if it is malformed (overlong, surrogate, beyond U+10FFFF, cut off).
+// Length of the UTF-8 sequence at the start of `s`; 0 if it is malformed (overlong, surrogate,
+// beyond U+10FFFF, cut off).
 std::size_t utf8_length(std::string_view s) {
-  const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U; };
+  const auto byte = [&](std::size_t i) {
+    return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U;
+  };
   const auto tail = [&](std::size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
   if (first >= 0xc2 && first <= 0xdf) return tail(1) ? 2 : 0;
   if (first >= 0xe0 && first <= 0xef) {
-    if (!tail(1) || !tail(2) || (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f)) return 0;
+    if (!tail(1) || !tail(2) || (first == 0xe0 && byte(1) < 0xa0) ||
+        (first == 0xed && byte(1) > 0x9f))
+      return 0;
     return 3;
   }
   if (first >= 0xf0 && first <= 0xf4) {
-    if (!tail(1) || !tail(2) || !tail(3) || (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f)) return 0;
+    if (!tail(1) || !tail(2) || !tail(3) || (first == 0xf0 && byte(1) < 0x90) ||
+        (first == 0xf4 && byte(1) > 0x8f))
+      return 0;
     return 4;
   }
   return 0;
@@ -47,10 +54,14 @@ JsonScanner::JsonScanner(std::string_view text) : text_(text) {
   if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // a byte-order mark
 }
 
-void JsonScanner::fail(const std::string& what) const { throw Error(Code::kDataLoss, what + " at byte " + std::to_string(at_)); }
+void JsonScanner::fail(const std::string& what) const {
+  throw Error(Code::kDataLoss, what + " at byte " + std::to_string(at_));
+}
 
 void JsonScanner::skip_space() {
-  while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+  while (at_ < text_.size() &&
+         (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+    ++at_;
 }
 
 char JsonScanner::peek() {
@@ -139,8 +150,11 @@ void JsonScanner::decode_from(std::size_t start, std::string& out) {
       start = at_;
       continue;
     }
-    const std::size_t length = static_cast<unsigned char>(c) < 0x20 ? 0 : utf8_length(text_.substr(at_));
-    if (length == 0) fail(static_cast<unsigned char>(c) < 0x20 ? "a control character in a string" : "malformed UTF-8");
+    const std::size_t length =
+        static_cast<unsigned char>(c) < 0x20 ? 0 : utf8_length(text_.substr(at_));
+    if (length == 0)
+      fail(static_cast<unsigned char>(c) < 0x20 ? "a control character in a string"
+                                                : "malformed UTF-8");
     at_ += length;
   }
 }
@@ -173,7 +187,8 @@ std::uint32_t JsonScanner::hex4() {
   std::uint32_t code = 0;
   if (text_.size() - at_ < 4) fail("unexpected end of a string");
   const char* end = text_.data() + at_ + 4;
-  if (const auto parsed = std::from_chars(text_.data() + at_, end, code, 16); parsed.ec != std::errc() || parsed.ptr != end)
+  if (const auto parsed = std::from_chars(text_.data() + at_, end, code, 16);
+      parsed.ec != std::errc() || parsed.ptr != end)
     fail("four hexadecimal digits expected");
   at_ += 4;
   return code;
@@ -239,7 +254,8 @@ std::string_view JsonScanner::skip() {
   do {
     const char c = peek();
     if (c == '{' || c == '[') {
-      if (open.size() == kMaxDepth) fail("JSON nested more than " + std::to_string(kMaxDepth) + " levels deep");
+      if (open.size() == kMaxDepth)
+        fail("JSON nested more than " + std::to_string(kMaxDepth) + " levels deep");
       open.push_back(c);
       c == '{' ? begin_object() : begin_array();
     } else if (c == '"') {
@@ -249,9 +265,14 @@ std::string_view JsonScanner::skip() {
     } else if (c == '-' || is_digit(c)) {
       number();
     } else {
-      word(c == 't' ? "true" : c == 'f' ? "false" : c == 'N' ? "NaN" : c == 'I' ? "Infinity" : "null");
+      word(c == 't'   ? "true"
+           : c == 'f' ? "false"
+           : c == 'N' ? "NaN"
+           : c == 'I' ? "Infinity"
+                      : "null");
     }
-    while (!open.empty() && !(open.back() == '{' ? next_member(name) : next_item())) open.pop_back();
+    while (!open.empty() && !(open.back() == '{' ? next_member(name) : next_item()))
+      open.pop_back();
   } while (!open.empty());
   return text_.substr(start, at_ - start);
 }

@@ -1,5 +1,6 @@
-// json_scan.h -- JSON pulled value by value, without a tree in between: for the metadata of checkpoints with very many
-// tensors. As strict and as safe as parse_json: every failure is an Error(kDataLoss) with the byte offset.
+// json_scan.h -- JSON pulled value by value, without a tree in between: for the metadata of
+// checkpoints with very many tensors. As strict and as safe as parse_json: every failure is an
+// Error(kDataLoss) with the byte offset.
 #pragma once
 
 #include <cairn/error.h>
@@ -20,7 +21,8 @@ class JsonScanner {
   // First character of the next value: { [ " t f n, a digit or '-'. Throws if there is none.
   char peek();
   void begin_object();
-  // The next member's name, up to its value; false at the end of the object. The name is valid until the next one.
+  // The next member's name, up to its value; false at the end of the object. The name is valid
+  // until the next one.
   bool next_member(std::string_view& key);
   void begin_array();
   // Whether an item follows; false at the end of the array.

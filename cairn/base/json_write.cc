@@ -1,4 +1,5 @@
-// json_write.cc -- JSON values to text, in the spellings of TensorStore (kCompact), Python (kPython) and for people.
+// json_write.cc -- JSON values to text, in the spellings of TensorStore (kCompact), Python
+// (kPython) and for people.
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
 
@@ -32,7 +33,9 @@ class Writer {
 
   void string(std::string_view v);
   void escape(std::uint32_t code);
-  void comma(bool line_follows) { out_ += style_ == JsonStyle::kCompact || line_follows ? "," : ", "; }
+  void comma(bool line_follows) {
+    out_ += style_ == JsonStyle::kCompact || line_follows ? "," : ", ";
+  }
   void line(std::size_t indent) { out_.append(1, '\n').append(2 * indent, ' '); }
 
   JsonStyle style_;
@@ -62,7 +65,8 @@ void Writer::put(double v, std::size_t) {
 
 void Writer::put(const JsonArray& v, std::size_t indent) {
   const bool lines =
-      style_ == JsonStyle::kPretty && std::any_of(v.begin(), v.end(), [](const Json& e) { return e.as_array() || e.as_object(); });
+      style_ == JsonStyle::kPretty &&
+      std::any_of(v.begin(), v.end(), [](const Json& e) { return e.as_array() || e.as_object(); });
   out_ += '[';
   for (std::size_t i = 0; i < v.size(); ++i) {
     if (i > 0) comma(lines);
@@ -93,13 +97,15 @@ void Writer::string(std::string_view v) {
   const auto is_plain = [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; };
   out_ += '"';
   for (std::size_t i = 0; i < v.size();) {
-    const std::size_t run = static_cast<std::size_t>(std::find_if_not(v.begin() + i, v.end(), is_plain) - v.begin());
+    const std::size_t run =
+        static_cast<std::size_t>(std::find_if_not(v.begin() + i, v.end(), is_plain) - v.begin());
     out_ += v.substr(i, run - i);
     i = run;
     if (i == v.size()) break;
     const Utf8Character c = decode_utf8(v.substr(i));
     if (c.length == 0)
-      throw Error(Code::kInvalidArgument, "a text is not valid UTF-8 at its byte " + std::to_string(i) + ", so JSON cannot hold it");
+      throw Error(Code::kInvalidArgument, "a text is not valid UTF-8 at its byte " +
+                                              std::to_string(i) + ", so JSON cannot hold it");
     const bool as_is = style_ != JsonStyle::kPython && c.code >= 0x7f;
     if (as_is)
       out_ += v.substr(i, c.length);
@@ -111,7 +117,8 @@ void Writer::string(std::string_view v) {
 }
 
 void Writer::escape(std::uint32_t code) {
-  constexpr std::string_view kNamed = "\"\"\\\\\bb\ff\nn\rr\tt";  // pairs: a character, its letter after the backslash
+  // pairs: a character, its letter after the backslash
+  constexpr std::string_view kNamed = "\"\"\\\\\bb\ff\nn\rr\tt";
   for (std::size_t i = 0; i < kNamed.size(); i += 2) {
     if (code != static_cast<unsigned char>(kNamed[i])) continue;
     (out_ += '\\') += kNamed[i + 1];

@@ -12,8 +12,8 @@
 
 namespace cairn {
 
-// Calls a function with (bytes done, bytes to do) from a thread of its own, while it lives. Both are the caller's and
-// outlive it; an empty function needs no thread.
+// Calls a function with (bytes done, bytes to do) from a thread of its own, while it lives. Both
+// are the caller's and outlive it; an empty function needs no thread.
 class ProgressPump {
  public:
   using Call = std::function<void(std::uint64_t, std::uint64_t)>;
@@ -38,7 +38,8 @@ class ProgressPump {
 
   void run() {
     std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, kInterval, [this] { return stop_; })) call_(progress_.done, progress_.total);
+    while (!wake_.wait_for(lock, kInterval, [this] { return stop_; }))
+      call_(progress_.done, progress_.total);
   }
 
   const Progress& progress_;

@@ -12,8 +12,9 @@ std::string time_text(std::int64_t nanoseconds_since_1970) {
   const auto days_total = floor<days>(milliseconds(milliseconds_total));
   const year_month_day date{sys_days(days_total)};
   const auto rest = milliseconds_total - duration_cast<milliseconds>(days_total).count();
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03} UTC", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                     static_cast<unsigned>(date.day()), rest / 3600000, rest / 60000 % 60, rest / 1000 % 60, rest % 1000);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03} UTC", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     rest / 3600000, rest / 60000 % 60, rest / 1000 % 60, rest % 1000);
 }
 
 }  // namespace cairn

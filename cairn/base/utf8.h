@@ -1,5 +1,5 @@
-// utf8.h -- one character of UTF-8 text, and whether bytes are UTF-8 as the Unicode standard defines it: no over-long
-// forms, no surrogates, at most U+10FFFF.
+// utf8.h -- one character of UTF-8 text, and whether bytes are UTF-8 as the Unicode standard
+// defines it: no over-long forms, no surrogates, at most U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,16 @@ struct Utf8Character {
 
 // The character that the text, which must not be empty, starts with.
 inline Utf8Character decode_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
+  };
   const std::uint32_t lead = byte(0);
   if (lead < 0x80) return {1, lead};
-  const std::size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  const std::size_t length = lead < 0xc2   ? 0
+                             : lead < 0xe0 ? 2
+                             : lead < 0xf0 ? 3
+                             : lead < 0xf5 ? 4
+                                           : 0;
   if (length == 0 || text.size() < length) return {};
   std::uint32_t code = lead & (0x7fU >> length);
   for (std::size_t i = 1; i < length; ++i) {

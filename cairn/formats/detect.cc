@@ -1,13 +1,15 @@
-// detect.cc -- which format is this file? The first bytes decide. Where damage may sit in those very bytes the extension
-// does, so that opening the file can say what is wrong with it.
+// detect.cc -- which format is this file? The first bytes decide. Where damage may sit in those
+// very bytes the extension does, so that opening the file can say what is wrong with it.
 #include <cairn/base/byte_io.h>
-#include <cairn/base/file.h>
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
-#include <cairn/formats.h>
-#include <cairn/formats/npy_header.h>
-#include <cairn/formats/safetensors_header.h>
-#include <cairn/tree/msgpack_head.h>
+#include <cairn/format.h>
+#include <cairn/formats/npz/npy_header.h>
+#include <cairn/formats/safetensors/header.h>
+#include <cairn/io/file.h>
+#include <cairn/npz.h>
+#include <cairn/tensorflow.h>
+#include <cairn/tree/msgpack/head.h>
 
 #include <algorithm>
 
@@ -17,13 +19,14 @@ namespace {
 constexpr std::uint64_t kLook = 4096;
 constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
 
-// A map whose first key is a text that lies in the file (a pickle begins like an empty map, hence the size), or one of
-// flax's arrays as the root.
+// A map whose first key is a text that lies in the file (a pickle begins like an empty map, hence
+// the size), or one of flax's arrays as the root.
 bool looks_like_msgpack(ByteView first, std::uint64_t file_size) {
   const auto probe = try_call([&] {
     ByteReader in(first);
     const MsgpackHead head = read_msgpack_head(in);
-    if (head.type == MsgpackType::kExt) return head.ext == 1 && head.length == file_size - in.offset();
+    if (head.type == MsgpackType::kExt)
+      return head.ext == 1 && head.length == file_size - in.offset();
     if (head.type != MsgpackType::kMap) return false;
     if (head.length == 0) return file_size == 1;
     const MsgpackHead key = read_msgpack_head(in);
@@ -82,10 +85,12 @@ std::optional<Format> detect_file(const std::string& path) {
   const std::uint64_t size = file.size();
   Bytes first(std::min(size, kLook));
   file.read_into(0, first);
-  const ByteView start = ByteView(first).first(std::min<std::size_t>(first.size(), kSafetensorsPrefix + 1));
+  const ByteView start =
+      ByteView(first).first(std::min<std::size_t>(first.size(), kSafetensorsPrefix + 1));
   if (looks_like_safetensors(start)) return Format::kSafetensors;
   if (looks_like_json_object(start) && is_index(path)) return Format::kSafetensors;
-  if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json")) return Format::kSafetensors;
+  if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json"))
+    return Format::kSafetensors;
   if (as_text(first).starts_with(kNpyMagic) || path.ends_with(".npy")) return Format::kNpy;
   if (looks_like_npz(first) || path.ends_with(".npz")) return Format::kNpz;
   if (looks_like_msgpack(first, size) || path.ends_with(".msgpack")) return Format::kMsgpack;

@@ -1,5 +1,6 @@
-// array_handler.cc -- arrays whose parts lie on devices: written in the pieces that the devices hold, restored to any sharding.
-#include <cairn/base/box.h>
+// array_handler.cc -- arrays whose parts lie on devices: written in the pieces that the devices
+// hold, restored to any sharding.
+#include <cairn/array/box.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
 #include <cairn/handlers/array_restore.h>
@@ -29,12 +30,15 @@ const HostMemory* whole_in_memory(const ShardedArray& array) {
 
 TransferPriority priority_of(const ArrayHandler::Options& options, const ParamInfo& info) {
   if (options.key_priority) return options.key_priority(info.keypath);
-  if (!info.is_prioritized_key_fn || info.is_prioritized_key_fn(info.keypath)) return TransferPriority::kSynchronous;
+  if (!info.is_prioritized_key_fn || info.is_prioritized_key_fn(info.keypath))
+    return TransferPriority::kSynchronous;
   return TransferPriority::kAsynchronousDeprioritized;
 }
 
-// Says where the elements come from: at once from a copy, from where they are, or from the devices when they are wanted.
-void set_source(StoreArray& store, const ShardedArray& array, TransferPriority priority, bool background) {
+// Says where the elements come from: at once from a copy, from where they are, or from the devices
+// when they are wanted.
+void set_source(StoreArray& store, const ShardedArray& array, TransferPriority priority,
+                bool background) {
   store.priority = static_cast<int>(priority);
   if (background && priority == TransferPriority::kSynchronous) {
     const auto copy = std::make_shared<const Array>(gather(array));
@@ -64,19 +68,25 @@ ArrayRestoreArgs array_args(const AnyRestoreArgs& args) {
 Sharding stored_sharding(const ItemReader& reader, const ParamInfo& info) {
   const auto text = reader.sharding(info.name);
   if (!text)
-    throw Error(Code::kInvalidArgument, "the sharding of a jax.Array cannot be None: none is stored; give mesh and mesh_axes, or sharding");
+    throw Error(Code::kInvalidArgument,
+                "the sharding of a jax.Array cannot be None: none is stored; give mesh and "
+                "mesh_axes, or sharding");
   if (text->empty())
-    throw Error(Code::kInvalidArgument, "no sharding of this array is in the file of shardings; give mesh and mesh_axes, or sharding");
+    throw Error(Code::kInvalidArgument,
+                "no sharding of this array is in the file of shardings; give mesh and mesh_axes, "
+                "or sharding");
   Sharding sharding = parse_sharding(*text);
   const auto* unknown = std::get_if<UnknownSharding>(&sharding);
   if (unknown == nullptr) return sharding;
   if (unknown->json.find("PositionalSharding") != std::string::npos)
     throw Error(Code::kInvalidArgument,
-                "the stored sharding cannot be used; the sharding of a jax.Array should be specified, and concrete");
+                "the stored sharding cannot be used; the sharding of a jax.Array should be "
+                "specified, and concrete");
   throw Error(Code::kUnimplemented, "a sharding of a type that is not known: " + unknown->json);
 }
 
-Sharding sharding_for(const ItemReader& reader, const ParamInfo& info, const ArrayRestoreArgs& args) {
+Sharding sharding_for(const ItemReader& reader, const ParamInfo& info,
+                      const ArrayRestoreArgs& args) {
   if (args.mesh && args.mesh_axes) return named_sharding(*args.mesh, *args.mesh_axes);
   if (args.sharding) return *args.sharding;
   return stored_sharding(reader, info);
@@ -89,7 +99,8 @@ ArrayHandler::ArrayHandler() : ArrayHandler(Options{}) {}
 ArrayHandler::ArrayHandler(Options options) : options_(std::move(options)) {
   if (!options_.replica_id && options_.use_replica_parallel)
     throw Error(Code::kInvalidArgument,
-                "replica_id of none means that each process writes its own replica, so replicas cannot share out pieces: set "
+                "replica_id of none means that each process writes its own replica, so replicas "
+                "cannot share out pieces: set "
                 "use_replica_parallel to false");
 }
 
@@ -99,77 +110,93 @@ std::vector<ValueMetadata> ArrayHandler::metadata(std::span<const ParamInfo> inf
   for (std::size_t i = 0; i < infos.size(); ++i) {
     out[i].storage->write_shape = infos[i].write_shape;
     const auto text = reader.sharding(infos[i].name);
-    if (text && !text->empty()) out[i].sharding = in([&] { return infos[i].name; }, [&] { return parse_sharding(*text); });
+    if (text && !text->empty())
+      out[i].sharding =
+          with_context([&] { return infos[i].name; }, [&] { return parse_sharding(*text); });
   }
   return out;
 }
 
-TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
+                                             std::span<const ParamInfo> infos,
                                              std::span<const SaveArgs> args) const {
   check_input_arguments({values.size(), infos.size(), args.size()});
   ItemWriter& writer = handlers::writer_of(infos);
   const SavingProcess process = writer.process();
-  const PieceOptions pieces{options_.replica_id, options_.use_replica_parallel, options_.min_slice_bytes_for_replica_parallel,
+  const PieceOptions pieces{options_.replica_id, options_.use_replica_parallel,
+                            options_.min_slice_bytes_for_replica_parallel,
                             options_.max_replicas_for_replica_parallel};
   for (std::size_t i = 0; i < values.size(); ++i) {
-    in([&] { return infos[i].name; },
-       [&] {
-         const auto* array = values[i].custom<ShardedArray>();
-         if (array == nullptr) throw Error(Code::kInvalidArgument, "is no sharded array");
-         if (element_count(array->shape) == 0)
-           throw Error(Code::kInvalidArgument, "has shape " + shape_text(array->shape) + ": arrays of size zero cannot be saved");
-         StoreArray store;
-         store.name = infos[i].name;
-         store.source_dtype = array->dtype;
-         store.dtype = args[i].dtype.value_or(array->dtype);
-         store.shape = array->shape;
-         WritePlan plan = plan_pieces(*array, pieces);
-         store.write_shape = std::move(plan.write_shape);
-         store.chunk_byte_size = args[i].chunk_byte_size;
-         store.shard_axes = args[i].shard_axes;
-         store.write_chunk_shape = args[i].write_chunk_shape;
-         store.read_chunk_shape = args[i].read_chunk_shape;
-         store.metadata_key = options_.metadata_key;
-         store.device_array = true;
-         store.random_key_impl = array->random_key_impl;
-         if (options_.enable_write_sharding_file && process.is_primary) store.sharding = sharding_json(array->sharding).value_or("");
-         if (infos[i].byte_limiter) infos[i].byte_limiter->check(static_cast<std::int64_t>(bytes_of(store.write_shape, array->dtype)));
-         const TransferPriority priority = priority_of(options_, infos[i]);
-         if (process.count == 1) {
-           set_source(store, *array, priority, writer.is_background());
-         } else {
-           handlers::check_not_host_local(*array, process.count);
-           store.priority = static_cast<int>(priority);
-           store.in_replica_folder = options_.enable_replica_parallel_separate_folder && options_.use_replica_parallel &&
-                                     handlers::looks_replicated(array->sharding);
-           handlers::set_parts(store, *array, plan.pieces, writer.is_background() && priority == TransferPriority::kSynchronous);
-         }
-         writer.add_array(std::move(store));
-       });
+    with_context([&] { return infos[i].name; },
+                 [&] {
+                   const auto* array = values[i].custom<ShardedArray>();
+                   if (array == nullptr) throw Error(Code::kInvalidArgument, "is no sharded array");
+                   if (element_count(array->shape) == 0)
+                     throw Error(Code::kInvalidArgument,
+                                 "has shape " + shape_text(array->shape) +
+                                     ": arrays of size zero cannot be saved");
+                   StoreArray store;
+                   store.name = infos[i].name;
+                   store.source_dtype = array->dtype;
+                   store.dtype = args[i].dtype.value_or(array->dtype);
+                   store.shape = array->shape;
+                   WritePlan plan = plan_pieces(*array, pieces);
+                   store.write_shape = std::move(plan.write_shape);
+                   store.chunk_byte_size = args[i].chunk_byte_size;
+                   store.shard_axes = args[i].shard_axes;
+                   store.write_chunk_shape = args[i].write_chunk_shape;
+                   store.read_chunk_shape = args[i].read_chunk_shape;
+                   store.metadata_key = options_.metadata_key;
+                   store.device_array = true;
+                   store.random_key_impl = array->random_key_impl;
+                   if (options_.enable_write_sharding_file && process.is_primary)
+                     store.sharding = sharding_json(array->sharding).value_or("");
+                   if (infos[i].byte_limiter)
+                     infos[i].byte_limiter->check(
+                         static_cast<std::int64_t>(bytes_of(store.write_shape, array->dtype)));
+                   const TransferPriority priority = priority_of(options_, infos[i]);
+                   if (process.count == 1) {
+                     set_source(store, *array, priority, writer.is_background());
+                   } else {
+                     handlers::check_not_host_local(*array, process.count);
+                     store.priority = static_cast<int>(priority);
+                     store.in_replica_folder = options_.enable_replica_parallel_separate_folder &&
+                                               options_.use_replica_parallel &&
+                                               handlers::looks_replicated(array->sharding);
+                     handlers::set_parts(
+                         store, *array, plan.pieces,
+                         writer.is_background() && priority == TransferPriority::kSynchronous);
+                   }
+                   writer.add_array(std::move(store));
+                 });
   }
   return {writer.written()};
 }
 
-std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
+std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos,
+                                            std::span<const AnyRestoreArgs> args) const {
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
-  const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos, options_.metadata_key);
+  const std::vector<TensorInfo> stored =
+      handlers::stored_arrays(reader, infos, options_.metadata_key);
   const handlers::LocalDevices local = handlers::local_devices(reader.processes());
   std::vector<RestoringArray> arrays;
   std::vector<LeafRead> reads;
   std::vector<std::string> keys;  // implementations of PRNG keys; "" for ordinary arrays
   for (std::size_t i = 0; i < infos.size(); ++i) {
-    in([&] { return infos[i].name; },
-       [&] {
-         const ArrayRestoreArgs wanted = array_args(args[i]);
-         Sharding sharding = sharding_for(reader, infos[i], wanted);
-         keys.push_back(reader.random_key_impl(infos[i].name));
-         // The data of a key is what it is.
-         const DType dtype = keys.back().empty() ? wanted.dtype.value_or(stored[i].dtype) : stored[i].dtype;
-         RestoringArray& array = arrays.emplace_back(handlers::shape_for(stored[i], wanted), std::move(sharding), dtype, local);
-         for (std::size_t box = 0; box < array.boxes().size(); ++box)
-           if (array.is_here(box)) array.read(box, infos[i], stored[i], reads);
-       });
+    with_context([&] { return infos[i].name; },
+                 [&] {
+                   const ArrayRestoreArgs wanted = array_args(args[i]);
+                   Sharding sharding = sharding_for(reader, infos[i], wanted);
+                   keys.push_back(reader.random_key_impl(infos[i].name));
+                   // The data of a key is what it is.
+                   const DType dtype = keys.back().empty() ? wanted.dtype.value_or(stored[i].dtype)
+                                                           : stored[i].dtype;
+                   RestoringArray& array = arrays.emplace_back(
+                       handlers::shape_for(stored[i], wanted), std::move(sharding), dtype, local);
+                   for (std::size_t box = 0; box < array.boxes().size(); ++box)
+                     if (array.is_here(box)) array.read(box, infos[i], stored[i], reads);
+                 });
   }
   handlers::read_leaves(reader, reads, handlers::conversion_bytes(infos));
   std::vector<Tree> out;

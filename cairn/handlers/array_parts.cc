@@ -1,5 +1,5 @@
 // array_parts.cc -- pieces of shards as parts to be stored.
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/handlers/array_parts.h>
 
 #include <algorithm>
@@ -10,10 +10,13 @@
 namespace cairn::handlers {
 namespace {
 
-// The piece where it lies in memory; null if it does not, or if what is said of that memory does not fit, which copying will refuse.
+// The piece where it lies in memory; null if it does not, or if what is said of that memory does
+// not fit, which copying will refuse.
 ArrayView in_memory(const ShardedArray& array, const ArrayShard& shard, const Box& piece) {
   const auto* memory = std::get_if<HostMemory>(&shard.source);
-  if (memory == nullptr || memory->view.shape != shard.box.shape || memory->view.dtype != array.dtype) return {};
+  if (memory == nullptr || memory->view.shape != shard.box.shape ||
+      memory->view.dtype != array.dtype)
+    return {};
   return subview(memory->view, relative_to(piece, shard.box.origin));
 }
 
@@ -21,8 +24,11 @@ ArrayView in_memory(const ShardedArray& array, const ArrayShard& shard, const Bo
 
 void check_not_host_local(const ShardedArray& array, std::size_t processes) {
   if (array.shards.size() < device_count(array.sharding)) return;
-  throw Error(Code::kInvalidArgument, "all of its devices are this process's (a host-local array), but " + std::to_string(processes) +
-                                          " processes save together: spread it over devices of several, or save a host array");
+  throw Error(
+      Code::kInvalidArgument,
+      "all of its devices are this process's (a host-local array), but " +
+          std::to_string(processes) +
+          " processes save together: spread it over devices of several, or save a host array");
 }
 
 bool looks_replicated(const Sharding& sharding) {
@@ -30,11 +36,14 @@ bool looks_replicated(const Sharding& sharding) {
   const auto* named = std::get_if<NamedSharding>(&sharding);
   if (named == nullptr) return false;
   return named->mesh.shape.size() > named->spec.size() || named->spec.empty() ||
-         std::any_of(named->spec.begin(), named->spec.end(), [](const auto& axes) { return axes.empty(); });
+         std::any_of(named->spec.begin(), named->spec.end(),
+                     [](const auto& axes) { return axes.empty(); });
 }
 
-void set_parts(StoreArray& store, const ShardedArray& array, std::span<const std::optional<Box>> pieces, bool copy_now) {
-  // What the parts point to, and the shards that are copied when they are wanted: copying looks through all that are there.
+void set_parts(StoreArray& store, const ShardedArray& array,
+               std::span<const std::optional<Box>> pieces, bool copy_now) {
+  // What the parts point to, and the shards that are copied when they are wanted: copying looks
+  // through all that are there.
   struct Kept {
     std::vector<std::shared_ptr<const void>> memory;
     ShardedArray copied;
@@ -49,11 +58,13 @@ void set_parts(StoreArray& store, const ShardedArray& array, std::span<const std
     StorePart part{.box = *pieces[i], .from = {}};
     if (copy_now) {
       const auto copy = std::make_shared<Array>(Array::allocate(array.dtype, part.box.shape));
-      copy_box({.shape = array.shape, .dtype = array.dtype, .sharding = {}, .shards = {shard}}, part.box, copy->mutable_view());
+      copy_box({.shape = array.shape, .dtype = array.dtype, .sharding = {}, .shards = {shard}},
+               part.box, copy->mutable_view());
       part.from = copy->view();
       kept->memory.push_back(copy);
     } else if (part.from = in_memory(array, shard, part.box); part.from.data != nullptr) {
-      if (const auto& owner = std::get<HostMemory>(shard.source).owner) kept->memory.push_back(owner);
+      if (const auto& owner = std::get<HostMemory>(shard.source).owner)
+        kept->memory.push_back(owner);
     } else {
       kept->copied.shards.push_back(shard);
     }
@@ -61,7 +72,9 @@ void set_parts(StoreArray& store, const ShardedArray& array, std::span<const std
   }
   if (!kept->memory.empty()) store.owner = kept;
   if (!kept->copied.shards.empty())
-    store.copy = [kept](const Box& part, const MutableArrayView& out) { copy_box(kept->copied, part, out); };
+    store.copy = [kept](const Box& part, const MutableArrayView& out) {
+      copy_box(kept->copied, part, out);
+    };
 }
 
 }  // namespace cairn::handlers

@@ -1,10 +1,10 @@
 // array_reader.cc -- opens, describes, reads and checks the stored arrays of a pytree.
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/base/json_scan.h>
 #include <cairn/base/progress_pump.h>
-#include <cairn/base/work_line.h>
+#include <cairn/base/work_partition.h>
 #include <cairn/handlers/array_reader.h>
-#include <cairn/zarr/chunk_grid.h>
+#include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,16 +14,21 @@ namespace cairn::handlers {
 namespace {
 
 constexpr std::string_view kMissing = "no array is stored under this name";
-constexpr std::size_t kOpenedTogether = 128;  // arrays; in a database each is opened in half a microsecond
+// arrays; in a database each is opened in half a microsecond
+constexpr std::size_t kOpenedTogether = 128;
 
-zarr::ZarrArray open_with_key(const StorePtr& store, const std::string& name, const std::string& metadata_key, zarr::MetadataCache& cache) {
+zarr::ZarrArray open_with_key(const StorePtr& store, const std::string& name,
+                              const std::string& metadata_key, zarr::MetadataCache& cache) {
   const std::string key = zarr::ZarrArray::key_prefix(name) + metadata_key;
   const auto text = store->read_at_most(key, zarr::kMaxMetadataBytes);
   if (!text) throw Error(Code::kNotFound, "no Zarr array at " + store->describe(key));
-  return {store, name, in([&] { return store->describe(key); }, [&] { return cache.parse(2, as_text(*text)); })};
+  return {store, name,
+          with_context([&] { return store->describe(key); },
+                       [&] { return cache.parse(2, as_text(*text)); })};
 }
 
-zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, const ArrayKeys& keys, zarr::MetadataCache& cache) {
+zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, const ArrayKeys& keys,
+                           zarr::MetadataCache& cache) {
   if (!keys.metadata_key.empty()) return open_with_key(store, name, keys.metadata_key, cache);
   if (keys.zarr_format == 0) return zarr::ZarrArray::open(store, name, 0, &cache);
   try {
@@ -38,23 +43,30 @@ zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, const
 bool is_chunk_key(std::string_view rest) {
   if (rest == "c") return true;
   if (rest.starts_with("c/") || rest.starts_with("c.")) rest.remove_prefix(2);
-  return !rest.empty() && std::all_of(rest.begin(), rest.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '/'; });
+  return !rest.empty() && std::all_of(rest.begin(), rest.end(), [](char c) {
+    return (c >= '0' && c <= '9') || c == '.' || c == '/';
+  });
 }
 
-bool is_metadata_name(std::string_view rest) { return rest == ".zarray" || rest == "zarr.json" || rest == ".zattrs"; }
+bool is_metadata_name(std::string_view rest) {
+  return rest == ".zarray" || rest == "zarr.json" || rest == ".zattrs";
+}
 
-// The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits is taken.
+// The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits is
+// taken.
 std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable& names) {
   for (auto slash = key.rfind('/'); slash != std::string_view::npos;
        slash = slash == 0 ? std::string_view::npos : key.rfind('/', slash - 1)) {
     if (!is_chunk_key(key.substr(slash + 1))) return std::nullopt;
     if (const auto tensor = names.find(key.substr(0, slash))) return tensor;
-    if (const auto tensor = names.find(key.substr(0, slash + 1))) return tensor;  // a name that ends in '/' is not given another
+    // a name that ends in '/' is not given another
+    if (const auto tensor = names.find(key.substr(0, slash + 1))) return tensor;
   }
   return is_chunk_key(key) ? names.find("") : std::nullopt;
 }
 
-// The numbers in the part of a key behind the array's name; nullopt if one of them is no grid position.
+// The numbers in the part of a key behind the array's name; nullopt if one of them is no grid
+// position.
 std::optional<std::vector<std::int64_t>> chunk_position(std::string_view rest) {
   std::vector<std::int64_t> position;
   while (!rest.empty()) {
@@ -102,7 +114,9 @@ bool is_group(const StorePtr& store, const std::string& key) {
   return is && is.value();
 }
 
-std::uint64_t view_bytes(const MutableArrayView& view) { return static_cast<std::uint64_t>(element_count(view.shape)) * view.element_size; }
+std::uint64_t view_bytes(const MutableArrayView& view) {
+  return static_cast<std::uint64_t>(element_count(view.shape)) * view.element_size;
+}
 
 // One array's chunks that are this process's to check.
 struct Task {
@@ -116,18 +130,22 @@ std::int64_t chunks_of(const zarr::ArrayMetadata& metadata) {
 
 // Counted in elements where these have no fixed size.
 std::uint64_t weight_of(const zarr::ArrayMetadata& metadata) {
-  return WorkLine::weight(static_cast<std::uint64_t>(element_count(metadata.shape)) * std::max<std::size_t>(metadata.element_size, 1));
+  return WorkPartition::weight(static_cast<std::uint64_t>(element_count(metadata.shape)) *
+                               std::max<std::size_t>(metadata.element_size, 1));
 }
 
 std::vector<Task> tasks_of(std::span<const ArrayCheck> checks, WorkShare share) {
   std::uint64_t total = 0;
   for (const auto& check : checks) total += weight_of(check.array->metadata());
-  WorkLine line(share, total);
+  WorkPartition line(share, total);
   std::vector<Task> tasks;
   for (std::size_t i = 0; i < checks.size(); ++i) {
     const auto& metadata = checks[i].array->metadata();
-    const auto run = line.next(weight_of(metadata), static_cast<std::uint64_t>(chunks_of(metadata)));
-    if (!run.empty()) tasks.push_back({i, {static_cast<std::int64_t>(run.begin), static_cast<std::int64_t>(run.end)}});
+    const auto run =
+        line.next(weight_of(metadata), static_cast<std::uint64_t>(chunks_of(metadata)));
+    if (!run.empty())
+      tasks.push_back(
+          {i, {static_cast<std::int64_t>(run.begin), static_cast<std::int64_t>(run.end)}});
   }
   return tasks;
 }
@@ -144,14 +162,18 @@ void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
   tensor.chunk_shape = metadata.read_chunk_shape();
   tensor.nbytes = 0;
   if (metadata.element_size == 0)
-    tensor.error = "elements of type " + metadata.dtype_name + " have no fixed size: Cairn checks them, but does not read them";
+    tensor.error = "elements of type " + metadata.dtype_name +
+                   " have no fixed size: Cairn checks them, but does not read them";
   tensor.error_code = tensor.error.empty() ? tensor.error_code : Code::kUnimplemented;
   const auto count = static_cast<std::uint64_t>(element_count(metadata.shape));
-  if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.element_size), &tensor.nbytes))
-    throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " + metadata.dtype_name + " takes more than 2^64 bytes");
+  if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.element_size),
+                             &tensor.nbytes))
+    throw Error(Code::kDataLoss, "shape " + shape_text(metadata.shape) + " of " +
+                                     metadata.dtype_name + " takes more than 2^64 bytes");
 }
 
-StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys, std::span<TensorInfo> tensors, Executor* executor) {
+StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys,
+                         std::span<TensorInfo> tensors, Executor* executor) {
   StoredArrays arrays(tensors.size());
   zarr::MetadataCache cache;
   const auto open_one = [&](std::size_t i) {
@@ -174,7 +196,8 @@ StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys, std::span
   return arrays;
 }
 
-void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names, std::span<TensorInfo> tensors) {
+void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names,
+                       std::span<TensorInfo> tensors) {
   for (const auto& entry : keys) {
     const auto tensor = tensor_of_chunk(entry.key, names);
     if (tensor && tensors[*tensor].is_array()) tensors[*tensor].stored_nbytes += entry.size;
@@ -184,12 +207,14 @@ void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names, 
     if (tensors[later].is_array()) tensors[later].stored_nbytes = tensors[first].stored_nbytes;
 }
 
-std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(std::span<const ListEntry> keys, const NameTable& names,
-                                                                   std::span<const std::optional<zarr::ZarrArray>> arrays) {
+std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(
+    std::span<const ListEntry> keys, const NameTable& names,
+    std::span<const std::optional<zarr::ZarrArray>> arrays) {
   std::vector<std::pair<std::size_t, std::string>> strays;
   for (const auto& entry : keys) {
     const auto tensor = tensor_of_chunk(entry.key, names);
-    if (tensor && arrays[*tensor] && !is_chunk_of(*arrays[*tensor], entry.key)) strays.emplace_back(*tensor, entry.key);
+    if (tensor && arrays[*tensor] && !is_chunk_of(*arrays[*tensor], entry.key))
+      strays.emplace_back(*tensor, entry.key);
   }
   return strays;
 }
@@ -198,7 +223,8 @@ std::vector<std::string> find_array_names(const StorePtr& store, std::span<const
   std::vector<std::string> names;
   for (const auto& entry : keys) {
     const std::size_t slash = entry.key.rfind('/');
-    const std::string_view last = std::string_view(entry.key).substr(slash == std::string::npos ? 0 : slash + 1);
+    const std::string_view last =
+        std::string_view(entry.key).substr(slash == std::string::npos ? 0 : slash + 1);
     if (last != ".zarray" && (last != "zarr.json" || is_group(store, entry.key))) continue;
     names.push_back(entry.key.substr(0, slash == std::string::npos ? 0 : slash));
   }
@@ -208,11 +234,13 @@ std::vector<std::string> find_array_names(const StorePtr& store, std::span<const
 }
 
 std::optional<std::string_view> array_of_key(std::string_view key) {
-  for (std::size_t slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1)) {
+  for (std::size_t slash = key.find('/'); slash != std::string_view::npos;
+       slash = key.find('/', slash + 1)) {
     const std::string_view rest = key.substr(slash + 1);
     if (is_chunk_key(rest) || is_metadata_name(rest)) return key.substr(0, slash);
   }
-  return is_chunk_key(key) || is_metadata_name(key) ? std::optional(std::string_view()) : std::nullopt;
+  return is_chunk_key(key) || is_metadata_name(key) ? std::optional(std::string_view())
+                                                    : std::nullopt;
 }
 
 bool is_metadata_key(std::string_view key) {
@@ -220,7 +248,8 @@ bool is_metadata_key(std::string_view key) {
   return is_metadata_name(slash == std::string_view::npos ? key : key.substr(slash + 1));
 }
 
-void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits, const ProgressFn& progress) {
+void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits,
+                 const ProgressFn& progress) {
   Progress counter;
   for (const auto& read : reads) counter.total += view_bytes(*read.out);
   {
@@ -231,15 +260,18 @@ void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits,
   if (progress) progress(counter.total, counter.total);
 }
 
-std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, WorkShare share, const WorkLimits& limits,
-                                        const ProgressFn& progress) {
+std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, WorkShare share,
+                                        const WorkLimits& limits, const ProgressFn& progress) {
   const std::vector<Task> tasks = tasks_of(checks, share);
   Progress counter;
   for (const Task& task : tasks) {
     const auto& metadata = checks[task.check].array->metadata();
-    const std::uint64_t chunk_bytes = static_cast<std::uint64_t>(element_count(metadata.chunk_shape)) * metadata.element_size;
-    const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(metadata.shape)) * metadata.element_size;
-    counter.total += std::min(bytes, static_cast<std::uint64_t>(task.run.end - task.run.begin) * chunk_bytes);
+    const std::uint64_t chunk_bytes =
+        static_cast<std::uint64_t>(element_count(metadata.chunk_shape)) * metadata.element_size;
+    const std::uint64_t bytes =
+        static_cast<std::uint64_t>(element_count(metadata.shape)) * metadata.element_size;
+    counter.total +=
+        std::min(bytes, static_cast<std::uint64_t>(task.run.end - task.run.begin) * chunk_bytes);
   }
   std::vector<CheckedArray> found(tasks.size());
   {
@@ -248,8 +280,10 @@ std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, Work
     Executor& executor = limits.executor != nullptr ? *limits.executor : default_executor();
     executor.for_each(tasks.size(), [&](std::size_t i) {
       const ArrayCheck& check = checks[tasks[i].check];
-      const zarr::ReadContext context{limits.executor, &budget, &counter, check.in_database, nullptr};
-      found[i] = zarr::verify_array(*check.array, check.label, check.missing, context, tasks[i].run);
+      const zarr::ReadContext context{limits.executor, &budget, &counter, check.in_database,
+                                      nullptr};
+      found[i] =
+          zarr::verify_array(*check.array, check.label, check.missing, context, tasks[i].run);
       found[i].tensor = tasks[i].check;
     });
   }

@@ -1,5 +1,5 @@
 // array_restore.cc -- the boxes of an array that is restored, and their memory.
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/handlers/array_restore.h>
 
 #include <algorithm>
@@ -18,20 +18,23 @@ std::int64_t reserved_bytes(const TensorInfo& stored, const Box& box) {
     const std::int64_t last = (box.origin[d] + box.shape[d] + chunk - 1) / chunk * chunk;
     widened[d] = std::min(last, std::max(stored.shape[d], first)) - first;
   }
-  return element_count(widened) * static_cast<std::int64_t>(std::max<std::size_t>(1, stored.element_size));
+  return element_count(widened) *
+         static_cast<std::int64_t>(std::max<std::size_t>(1, stored.element_size));
 }
 
 }  // namespace
 
 LocalDevices local_devices(const MultiprocessingOptions& processes) {
   if (!processes.local_devices) return std::nullopt;
-  return std::unordered_set<std::int64_t>(processes.local_devices->begin(), processes.local_devices->end());
+  return std::unordered_set<std::int64_t>(processes.local_devices->begin(),
+                                          processes.local_devices->end());
 }
 
 std::optional<Shape> asked_shape(const ArrayRestoreArgs& args) {
   if (args.global_shape && args.shape && *args.global_shape != *args.shape)
-    throw Error(Code::kInvalidArgument,
-                "global_shape " + shape_text(*args.global_shape) + " and shape " + shape_text(*args.shape) + " must match");
+    throw Error(Code::kInvalidArgument, "global_shape " + shape_text(*args.global_shape) +
+                                            " and shape " + shape_text(*args.shape) +
+                                            " must match");
   return args.global_shape ? args.global_shape : args.shape;
 }
 
@@ -39,24 +42,29 @@ Shape shape_for(const TensorInfo& stored, const ArrayRestoreArgs& args) {
   const Shape shape = asked_shape(args).value_or(stored.shape);
   if (shape == stored.shape) return shape;
   if (args.strict)
-    throw Error(Code::kInvalidArgument, "is stored with shape " + shape_text(stored.shape) + ", but shape " + shape_text(shape) +
-                                            " was asked for; strict = false cuts it off or fills it up with zeros");
+    throw Error(Code::kInvalidArgument,
+                "is stored with shape " + shape_text(stored.shape) + ", but shape " +
+                    shape_text(shape) +
+                    " was asked for; strict = false cuts it off or fills it up with zeros");
   if (shape.size() != stored.shape.size())
-    throw Error(Code::kInvalidArgument, "ranks do not match: it is stored with shape " + shape_text(stored.shape) + ", shape " +
+    throw Error(Code::kInvalidArgument, "ranks do not match: it is stored with shape " +
+                                            shape_text(stored.shape) + ", shape " +
                                             shape_text(shape) + " was asked for");
   if (std::any_of(shape.begin(), shape.end(), [](std::int64_t n) { return n < 0; }))
     throw Error(Code::kInvalidArgument, "shape " + shape_text(shape) + " was asked for");
   return shape;
 }
 
-RestoringArray::RestoringArray(Shape shape, Sharding sharding, DType dtype, const LocalDevices& local) {
+RestoringArray::RestoringArray(Shape shape, Sharding sharding, DType dtype,
+                               const LocalDevices& local) {
   result_.shape = std::move(shape);
   result_.sharding = std::move(sharding);
   result_.dtype = dtype;
   // A sharding on one device names it by a text, which tells nothing of whose it is.
   const bool all = !local || std::holds_alternative<SingleDeviceSharding>(result_.sharding);
   BoxTable<> numbers;
-  for (DeviceBox& device : device_boxes(for_rank(result_.sharding, result_.shape.size()), result_.shape)) {
+  for (DeviceBox& device :
+       device_boxes(for_rank(result_.sharding, result_.shape.size()), result_.shape)) {
     const auto [number, is_new] = numbers.add(device.box);
     if (is_new) {
       boxes_.push_back(device.box);
@@ -73,21 +81,25 @@ std::uint64_t RestoringArray::box_bytes(std::size_t box) const {
   return static_cast<std::uint64_t>(element_count(boxes_[box].shape)) * dtype_size(result_.dtype);
 }
 
-void RestoringArray::read(std::size_t box, const ParamInfo& info, const TensorInfo& stored, std::vector<LeafRead>& reads) {
+void RestoringArray::read(std::size_t box, const ParamInfo& info, const TensorInfo& stored,
+                          std::vector<LeafRead>& reads) {
   const Box& wanted = boxes_[box];
-  const auto inside = wanted.empty() ? std::optional<Box>() : intersect(wanted, Box::whole(stored.shape));
+  const auto inside =
+      wanted.empty() ? std::optional<Box>() : intersect(wanted, Box::whole(stored.shape));
   if (inside && info.byte_limiter) info.byte_limiter->check(reserved_bytes(stored, *inside));
   std::byte* bytes = memory(box);
   const std::uint64_t size = box_bytes(box);
   if (size > 0 && (!inside || !(*inside == wanted))) std::memset(bytes, 0, size);
   if (!inside) return;
   const MutableArrayView out = make_view(MutableByteView(bytes, size), result_.dtype, wanted.shape);
-  reads.push_back({info.name, stored.dtype, *inside, subview(out, relative_to(*inside, wanted.origin))});
+  reads.push_back(
+      {info.name, stored.dtype, *inside, subview(out, relative_to(*inside, wanted.origin))});
 }
 
 std::byte* RestoringArray::memory(std::size_t box) {
   std::shared_ptr<Buffer>& buffer = memory_[box].buffer;
-  if (buffer == nullptr) buffer = std::make_shared<Buffer>(static_cast<std::size_t>(box_bytes(box)));
+  if (buffer == nullptr)
+    buffer = std::make_shared<Buffer>(static_cast<std::size_t>(box_bytes(box)));
   return buffer->data();
 }
 
@@ -95,8 +107,9 @@ ShardedArray RestoringArray::take() {
   for (std::size_t box = 0; box < boxes_.size(); ++box) {
     const std::shared_ptr<Buffer>& buffer = memory_[box].buffer;
     for (const std::size_t shard : memory_[box].wanted)
-      result_.shards[shard].source =
-          HostMemory{make_view(ByteView(buffer->data(), buffer->size()), result_.dtype, boxes_[box].shape), buffer};
+      result_.shards[shard].source = HostMemory{
+          make_view(ByteView(buffer->data(), buffer->size()), result_.dtype, boxes_[box].shape),
+          buffer};
   }
   return std::move(result_);
 }

@@ -1,4 +1,5 @@
-// array_restore.h -- one array on its way from storage to devices: the boxes that they want, each in memory once however many want it.
+// array_restore.h -- one array on its way from storage to devices: the boxes that they want, each
+// in memory once however many want it.
 #pragma once
 
 #include <cairn/handlers.h>
@@ -18,9 +19,11 @@ namespace cairn::handlers {
 using LocalDevices = std::optional<std::unordered_set<std::int64_t>>;
 LocalDevices local_devices(const MultiprocessingOptions& processes);
 
-// The shape that was asked for, by either name; none: the stored one. Throws invalid_argument for two that differ.
+// The shape that was asked for, by either name; none: the stored one. Throws invalid_argument for
+// two that differ.
 std::optional<Shape> asked_shape(const ArrayRestoreArgs& args);
-// The shape to be restored. Throws invalid_argument for one that the arguments do not let it become.
+// The shape to be restored. Throws invalid_argument for one that the arguments do not let it
+// become.
 Shape shape_for(const TensorInfo& stored, const ArrayRestoreArgs& args);
 
 class RestoringArray {
@@ -28,7 +31,8 @@ class RestoringArray {
   // Throws as device_boxes.
   RestoringArray(Shape shape, Sharding sharding, DType dtype, const LocalDevices& local);
 
-  // What devices hold, each box once, and which of them each device does, in the order of the sharding's devices.
+  // What devices hold, each box once, and which of them each device does, in the order of the
+  // sharding's devices.
   [[nodiscard]] std::span<const Box> boxes() const { return boxes_; }
   [[nodiscard]] std::span<const std::size_t> box_of_device() const { return box_of_device_; }
   // Whether a local device holds it.
@@ -37,9 +41,10 @@ class RestoringArray {
   [[nodiscard]] const Shape& shape() const { return result_.shape; }
   [[nodiscard]] DType dtype() const { return result_.dtype; }
 
-  // Appends what is to be read for a box; what is not stored of it is zeros. Throws invalid_argument if that takes more than the leaf's
-  // limiter grants.
-  void read(std::size_t box, const ParamInfo& info, const TensorInfo& stored, std::vector<LeafRead>& reads);
+  // Appends what is to be read for a box; what is not stored of it is zeros. Throws
+  // invalid_argument if that takes more than the leaf's limiter grants.
+  void read(std::size_t box, const ParamInfo& info, const TensorInfo& stored,
+            std::vector<LeafRead>& reads);
   // The box's elements in C order, to be written to.
   std::byte* memory(std::size_t box);
 

@@ -1,8 +1,8 @@
 // array_writer.cc -- plans the arrays of a pytree and writes them.
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/base/progress_pump.h>
 #include <cairn/handlers/array_writer.h>
-#include <cairn/zarr/chunk_grid.h>
+#include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
 #include <memory>
@@ -18,16 +18,19 @@ constexpr std::uint64_t kShares = 2;
 constexpr std::uint64_t kChunksOfBatch = 4;
 constexpr std::size_t kBlock = 32;  // texts of metadata that one thread writes in a row
 
-std::uint64_t bytes_of(const Shape& shape, DType dtype) { return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype); }
+std::uint64_t bytes_of(const Shape& shape, DType dtype) {
+  return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype);
+}
 
-// Whole chunks, at most `limit` bytes of elements where that is possible: as many of the last dimensions whole as fit, some
-// rows of chunks of the one before, single chunks of the others.
+// Whole chunks, at most `limit` bytes of elements where that is possible: as many of the last
+// dimensions whole as fit, some rows of chunks of the one before, single chunks of the others.
 Shape slab_shape(const Shape& shape, const Shape& chunk, DType dtype, std::uint64_t limit) {
   Shape slab = shape;
   for (std::size_t d = 0; d < slab.size() && bytes_of(slab, dtype) > limit; ++d) {
     slab[d] = std::min(shape[d], chunk[d]);
     const std::uint64_t row = bytes_of(slab, dtype);
-    if (row <= limit) slab[d] = std::min(shape[d], chunk[d] * static_cast<std::int64_t>(limit / row));
+    if (row <= limit)
+      slab[d] = std::min(shape[d], chunk[d] * static_cast<std::int64_t>(limit / row));
   }
   return slab;
 }
@@ -39,10 +42,12 @@ Shape at_least_one(Shape shape) {
 
 void check_divides(const char* what, const Shape& chunk, const char* whole_is, const Shape& whole) {
   bool divides = chunk.size() == whole.size();
-  for (std::size_t d = 0; divides && d < chunk.size(); ++d) divides = chunk[d] > 0 && whole[d] % chunk[d] == 0;
+  for (std::size_t d = 0; divides && d < chunk.size(); ++d)
+    divides = chunk[d] > 0 && whole[d] % chunk[d] == 0;
   if (!divides)
-    throw Error(Code::kInvalidArgument,
-                std::string(what) + " " + shape_text(chunk) + " does not divide " + whole_is + ", " + shape_text(whole));
+    throw Error(Code::kInvalidArgument, std::string(what) + " " + shape_text(chunk) +
+                                            " does not divide " + whole_is + ", " +
+                                            shape_text(whole));
 }
 
 }  // namespace
@@ -53,42 +58,51 @@ ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions opt
   described_.reserve(arrays_.size());
   std::uint64_t total = 0;
   for (const ArrayToWrite& array : arrays_) total += weight_of(array);
-  WorkLine line(options_.share, total);
+  WorkPartition line(options_.share, total);
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const ArrayToWrite& array = arrays_[i];
-    in([&] { return array.name; },
-       [&] {
-         Kind kind = kind_of(array);
-         auto found = kinds_.find(kind);
-         if (found == kinds_.end()) {
-           Described described = describe(kind);
-           found = kinds_.emplace(std::move(kind), std::move(described)).first;
-         }
-         described_.push_back(&found->second);
-         opened_.emplace_back(nullptr, array.name, found->second.metadata);
-         add_areas(i, line);
-       });
+    with_context([&] { return array.name; },
+                 [&] {
+                   Kind kind = kind_of(array);
+                   auto found = kinds_.find(kind);
+                   if (found == kinds_.end()) {
+                     Described described = describe(kind);
+                     found = kinds_.emplace(std::move(kind), std::move(described)).first;
+                   }
+                   described_.push_back(&found->second);
+                   opened_.emplace_back(nullptr, array.name, found->second.metadata);
+                   add_areas(i, line);
+                 });
   }
-  std::stable_sort(areas_.begin(), areas_.end(),
-                   [&](const Area& a, const Area& b) { return arrays_[a.array].priority < arrays_[b.array].priority; });
+  std::stable_sort(areas_.begin(), areas_.end(), [&](const Area& a, const Area& b) {
+    return arrays_[a.array].priority < arrays_[b.array].priority;
+  });
 }
 
 ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
   std::optional<std::int64_t> target = array.chunk_bytes ? array.chunk_bytes : options_.chunk_bytes;
-  if (options_.file_bytes) target = zarr::effective_chunk_bytes(target, *options_.file_bytes, bytes_of(array.piece, array.dtype));
+  if (options_.file_bytes)
+    target = zarr::effective_chunk_bytes(target, *options_.file_bytes,
+                                         bytes_of(array.piece, array.dtype));
   // Where processes share an array, its chunks must not depend on which of them has it in memory.
   const bool limited = array.parts != nullptr
                            ? bytes_of(array.piece, array.source_dtype) > options_.memory / kShares
-                           : array.data == nullptr && bytes_of(array.shape, array.source_dtype) > options_.memory / kShares;
+                           : array.data == nullptr && bytes_of(array.shape, array.source_dtype) >
+                                                          options_.memory / kShares;
   if (limited) {
-    const auto limit =
-        static_cast<std::int64_t>(std::max<std::uint64_t>(options_.memory / kShares / kChunksOfBatch, dtype_size(array.dtype)));
+    const auto limit = static_cast<std::int64_t>(std::max<std::uint64_t>(
+        options_.memory / kShares / kChunksOfBatch, dtype_size(array.dtype)));
     target = std::min(target.value_or(limit), limit);
   }
-  return {array.dtype, array.shape, array.piece, target, array.shard_axes, array.write_chunk_shape, array.read_chunk_shape};
+  return {array.dtype,           array.shape,
+          array.piece,           target,
+          array.shard_axes,      array.write_chunk_shape,
+          array.read_chunk_shape};
 }
 
-std::uint64_t ArrayWriter::weight_of(const ArrayToWrite& array) const { return WorkLine::weight(bytes_of(array.shape, array.dtype)); }
+std::uint64_t ArrayWriter::weight_of(const ArrayToWrite& array) const {
+  return WorkPartition::weight(bytes_of(array.shape, array.dtype));
+}
 
 ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
   zarr::NewArray made;
@@ -107,33 +121,42 @@ void ArrayWriter::set_chunks(const Kind& kind, zarr::NewArray& made) const {
   if (kind.write_chunk || kind.read_chunk) {
     if (options_.zarr_format != 3)
       throw Error(Code::kInvalidArgument,
-                  "write_chunk_shape and read_chunk_shape are for Zarr v3, whose chunks have chunks inside; set use_zarr3");
+                  "write_chunk_shape and read_chunk_shape are for Zarr v3, whose chunks have "
+                  "chunks inside; set use_zarr3");
     if (!kind.shard_axes.empty())
       throw Error(Code::kInvalidArgument,
-                  "shard_axes and write_chunk_shape or read_chunk_shape exclude each other: both say what chunks are like");
+                  "shard_axes and write_chunk_shape or read_chunk_shape exclude each other: both "
+                  "say what chunks are like");
     made.chunk_shape = kind.write_chunk.value_or(at_least_one(kind.piece));
     made.inner_chunk_shape = kind.read_chunk.value_or(made.chunk_shape);
-    check_divides("write_chunk_shape", made.chunk_shape, "the pieces that the array is written in", at_least_one(kind.piece));
-    check_divides("read_chunk_shape", made.inner_chunk_shape,
-                  kind.write_chunk ? "write_chunk_shape" : "the pieces that the array is written in", made.chunk_shape);
+    check_divides("write_chunk_shape", made.chunk_shape, "the pieces that the array is written in",
+                  at_least_one(kind.piece));
+    check_divides(
+        "read_chunk_shape", made.inner_chunk_shape,
+        kind.write_chunk ? "write_chunk_shape" : "the pieces that the array is written in",
+        made.chunk_shape);
     return;
   }
   std::vector<std::size_t> axes;
   for (const std::int64_t axis : kind.shard_axes) {
-    if (axis < 0) throw Error(Code::kInvalidArgument, "axis " + std::to_string(axis) + " to be split first: there are axes from 0 on");
+    if (axis < 0)
+      throw Error(Code::kInvalidArgument,
+                  "axis " + std::to_string(axis) + " to be split first: there are axes from 0 on");
     axes.push_back(static_cast<std::size_t>(axis));
   }
   made.chunk_shape =
-      zarr::choose_chunk_shape(kind.shape, kind.piece, dtype_size(kind.dtype), {.bytes = kind.chunk_bytes, .shard_axes = std::move(axes)});
+      zarr::choose_chunk_shape(kind.shape, kind.piece, dtype_size(kind.dtype),
+                               {.bytes = kind.chunk_bytes, .shard_axes = std::move(axes)});
 }
 
 std::string ArrayWriter::metadata_key(std::size_t array) const {
   const std::string& name = arrays_[array].name;
   const std::string& key = arrays_[array].metadata_key;
-  return key.empty() ? zarr::ZarrArray::metadata_key(name, options_.zarr_format) : zarr::ZarrArray::key_prefix(name) + key;
+  return key.empty() ? zarr::ZarrArray::metadata_key(name, options_.zarr_format)
+                     : zarr::ZarrArray::key_prefix(name) + key;
 }
 
-void ArrayWriter::add_areas(std::size_t number, WorkLine& line) {
+void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
   const ArrayToWrite& array = arrays_[number];
   if (array.parts != nullptr) {
     for (const ArrayPart& part : *array.parts) {
@@ -149,12 +172,13 @@ void ArrayWriter::add_areas(std::size_t number, WorkLine& line) {
 }
 
 // The chunks that are this process's, in as few boxes as they make.
-void ArrayWriter::add_dealt(std::size_t number, WorkLine& line) {
+void ArrayWriter::add_dealt(std::size_t number, WorkPartition& line) {
   const ArrayToWrite& array = arrays_[number];
   const Shape& chunk = chunk_shape(number);
   const Shape grid = zarr::grid_shape(array.shape, chunk);
   const auto run = line.next(weight_of(array), static_cast<std::uint64_t>(element_count(grid)));
-  for (Box& box : boxes_of_run(grid, static_cast<std::int64_t>(run.begin), static_cast<std::int64_t>(run.end))) {
+  for (Box& box : boxes_of_run(grid, static_cast<std::int64_t>(run.begin),
+                               static_cast<std::int64_t>(run.end))) {
     for (std::size_t d = 0; d < box.rank(); ++d) {
       box.origin[d] *= chunk[d];
       box.shape[d] = std::min(box.shape[d] * chunk[d], array.shape[d] - box.origin[d]);
@@ -205,7 +229,8 @@ class ArrayWriter::Portions {
     if (area_ == writer_.areas_.size()) return;
     const Area& area = writer_.areas_[area_];
     const ArrayToWrite& array = writer_.arrays_[area.array];
-    const bool in_memory = area.from != nullptr || (array.parts == nullptr && array.data != nullptr);
+    const bool in_memory =
+        area.from != nullptr || (array.parts == nullptr && array.data != nullptr);
     if (in_memory || area.box.empty()) {
       current_ = {area.array, area.box, 0, area.from};
       ++area_;
@@ -226,10 +251,13 @@ class ArrayWriter::Portions {
     const DType dtype = writer_.arrays_[area.array].source_dtype;
     const Shape& chunk = writer_.chunk_shape(area.array);
     std::uint64_t limit = writer_.options_.memory / kShares;
-    if (const std::uint64_t chunk_bytes = bytes_of(chunk, dtype); chunk_bytes < limit / kMostChunks) limit = chunk_bytes * kMostChunks;
+    if (const std::uint64_t chunk_bytes = bytes_of(chunk, dtype); chunk_bytes < limit / kMostChunks)
+      limit = chunk_bytes * kMostChunks;
     // Chunks are counted from the box's own corner, which is that of a chunk.
     local_ = Box::whole(area.box.shape);
-    slab_shape_ = bytes_of(area.box.shape, dtype) <= limit ? area.box.shape : slab_shape(area.box.shape, chunk, dtype, limit);
+    slab_shape_ = bytes_of(area.box.shape, dtype) <= limit
+                      ? area.box.shape
+                      : slab_shape(area.box.shape, chunk, dtype, limit);
     slab_.emplace(local_, slab_shape_);
   }
 
@@ -274,7 +302,8 @@ ArrayView ArrayWriter::source_of(const Portion& portion, const std::byte* data) 
           .strides = c_strides(portion.box.shape, element_size)};
 }
 
-void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch) {
+void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink,
+                              const FetchBoxesFn& fetch) {
   std::uint64_t size = 0;
   for (const Portion& portion : batch) size += padded_size(portion.fetched);
   Buffer buffer(static_cast<std::size_t>(size));
@@ -287,16 +316,21 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink, c
     const std::byte* data = portion.from != nullptr ? portion.from->data : array.data;
     if (data == nullptr) {
       const MutableByteView room(at, static_cast<std::size_t>(portion.fetched));
-      requests.push_back({portion.array, portion.box, make_view(room, array.source_dtype, portion.box.shape)});
+      requests.push_back(
+          {portion.array, portion.box, make_view(room, array.source_dtype, portion.box.shape)});
       data = at;
       at += padded_size(portion.fetched);
     }
     const ArrayView from = source_of(portion, data);
-    writes.push_back({opened_[portion.array], {{portion.box, from}}, array.name, zarr::encode_options(options_.compression)});
+    writes.push_back({opened_[portion.array],
+                      {{portion.box, from}},
+                      array.name,
+                      zarr::encode_options(options_.compression)});
   }
   if (!requests.empty()) fetch(requests);
   ByteBudget budget(options_.memory / kShares);
-  zarr::write_boxes(writes, sink, {.executor = options_.executor, .budget = &budget, .progress = &progress_});
+  zarr::write_boxes(writes, sink,
+                    {.executor = options_.executor, .budget = &budget, .progress = &progress_});
 }
 
 }  // namespace cairn::handlers

@@ -1,12 +1,12 @@
-// array_writer.h -- stores the arrays of one pytree: chunk shapes are chosen, then values go to a sink, batch after batch
-// within the memory.
+// array_writer.h -- stores the arrays of one pytree: chunk shapes are chosen, then values go to a
+// sink, batch after batch within the memory.
 #pragma once
 
 #include <cairn/base/executor.h>
-#include <cairn/base/work_line.h>
+#include <cairn/base/work_partition.h>
+#include <cairn/checkpoint.h>
 #include <cairn/compression.h>
-#include <cairn/reader.h>
-#include <cairn/zarr/write_array.h>
+#include <cairn/zarr/write/write_array.h>
 
 #include <cstdint>
 #include <functional>
@@ -29,32 +29,38 @@ struct ArrayToWrite {
   DType dtype = DType::kUint8;         // that it is stored as
   DType source_dtype = DType::kUint8;  // that its elements are given as
   Shape shape;
-  Shape piece;                                   // what is stored as one chunk, if no limit asks for smaller ones
-  const std::byte* data = nullptr;               // its elements in C order, the caller's; null: they are fetched
+  // what is stored as one chunk, if no limit asks for smaller ones
+  Shape piece;
+  // its elements in C order, the caller's; null: they are fetched
+  const std::byte* data = nullptr;
   std::optional<std::int64_t> chunk_bytes = {};  // none: as the options say
   std::vector<std::int64_t> shard_axes = {};     // that are split first
   std::optional<Shape> write_chunk_shape = {};   // as in SaveArgs
   std::optional<Shape> read_chunk_shape = {};
   std::string metadata_key = {};  // what its metadata is called below its name; "": as usual
-  int priority = 0;               // all of a lower number are written before the first of a higher one is fetched
-  // What of it is written here, where others write the rest: some of its pieces, the caller's. Those with null data are fetched.
-  // Null: all of it.
+  // all of a lower number are written before the first of a higher one is fetched
+  int priority = 0;
+  // What of it is written here, where others write the rest: some of its pieces, the caller's.
+  // Those with null data are fetched. Null: all of it.
   const std::vector<ArrayPart>* parts = nullptr;
 };
 
 struct ArrayWriteOptions {
   int zarr_format = 2;
   Compression compression;
-  std::optional<std::int64_t> chunk_bytes;         // none: an array is one chunk, unless
-  std::optional<std::int64_t> file_bytes;          // of a database's data files, 0 for no limit: no chunk is larger
+  std::optional<std::int64_t> chunk_bytes;  // none: an array is one chunk, unless
+  // of a database's data files, 0 for no limit: no chunk is larger
+  std::optional<std::int64_t> file_bytes;
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes beside the arrays
   Executor* executor = nullptr;                    // null: the process's
   ProgressFn progress;
-  // Of arrays that are fetched, this share of the chunks is written here, and the rest by others that plan the same arrays.
+  // Of arrays that are fetched, this share of the chunks is written here, and the rest by others
+  // that plan the same arrays.
   WorkShare share = {};
 };
 
-// Fills boxes of arrays whose data is null; `tensor` is the position of the array. The requests are the callee's to change.
+// Fills boxes of arrays whose data is null; `tensor` is the position of the array. The requests are
+// the callee's to change.
 using FetchBoxesFn = std::function<void(std::span<ReadRequest>)>;
 
 class ArrayWriter {
@@ -63,10 +69,16 @@ class ArrayWriter {
   ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options);
 
   // Of its stored values, and of the smallest pieces that can be read alone.
-  [[nodiscard]] const Shape& chunk_shape(std::size_t array) const { return opened_[array].metadata().chunk_shape; }
-  [[nodiscard]] const Shape& read_chunk_shape(std::size_t array) const { return opened_[array].metadata().read_chunk_shape(); }
+  [[nodiscard]] const Shape& chunk_shape(std::size_t array) const {
+    return opened_[array].metadata().chunk_shape;
+  }
+  [[nodiscard]] const Shape& read_chunk_shape(std::size_t array) const {
+    return opened_[array].metadata().read_chunk_shape();
+  }
   // The text of its `.zarray` or `zarr.json`.
-  [[nodiscard]] const std::string& metadata_text(std::size_t array) const { return described_[array]->text; }
+  [[nodiscard]] const std::string& metadata_text(std::size_t array) const {
+    return described_[array]->text;
+  }
   // Metadata and values of all arrays. `fetch` is called from this thread only.
   void write(ValueSink& sink, const FetchBoxesFn& fetch);
   void write_metadata(ValueSink& sink) const;
@@ -90,7 +102,8 @@ class ArrayWriter {
     const ArrayView* from = nullptr;  // as Portion::from
   };
   class Portions;
-  // What the metadata of an array follows from, beside the options: layers are many arrays of few kinds.
+  // What the metadata of an array follows from, beside the options: layers are many arrays of few
+  // kinds.
   struct Kind {
     DType dtype;
     Shape shape, piece;
@@ -98,8 +111,9 @@ class ArrayWriter {
     std::vector<std::int64_t> shard_axes;
     std::optional<Shape> write_chunk, read_chunk;
     friend bool operator<(const Kind& a, const Kind& b) {
-      return std::tie(a.dtype, a.shape, a.piece, a.chunk_bytes, a.shard_axes, a.write_chunk, a.read_chunk) <
-             std::tie(b.dtype, b.shape, b.piece, b.chunk_bytes, b.shard_axes, b.write_chunk, b.read_chunk);
+      return std::tie(a.dtype, a.shape, a.piece, a.chunk_bytes, a.shard_axes, a.write_chunk,
+                      a.read_chunk) < std::tie(b.dtype, b.shape, b.piece, b.chunk_bytes,
+                                               b.shard_axes, b.write_chunk, b.read_chunk);
     }
   };
   struct Described {
@@ -111,8 +125,8 @@ class ArrayWriter {
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;
   [[nodiscard]] std::string metadata_key(std::size_t array) const;
   [[nodiscard]] std::uint64_t weight_of(const ArrayToWrite& array) const;
-  void add_areas(std::size_t number, WorkLine& line);
-  void add_dealt(std::size_t number, WorkLine& line);
+  void add_areas(std::size_t number, WorkPartition& line);
+  void add_dealt(std::size_t number, WorkPartition& line);
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
   void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);
 

@@ -1,5 +1,5 @@
-// box_table.h -- boxes, each numbered when it is first seen: of the thousands of devices that want parts of an array, who wants
-// the same one.
+// box_table.h -- boxes, each numbered when it is first seen: of the thousands of devices that want
+// parts of an array, who wants the same one.
 #pragma once
 
 #include <cairn/types.h>
@@ -13,7 +13,9 @@ namespace cairn::handlers {
 
 // By where they begin, then by their extents.
 struct BoxLess {
-  bool operator()(const Box& a, const Box& b) const { return std::tie(a.origin, a.shape) < std::tie(b.origin, b.shape); }
+  bool operator()(const Box& a, const Box& b) const {
+    return std::tie(a.origin, a.shape) < std::tie(b.origin, b.shape);
+  }
 };
 
 template <class Less = BoxLess>

@@ -1,5 +1,5 @@
 // host_handlers.cc -- leaves that live in the host's memory: arrays, numbers, texts, placeholders.
-#include <cairn/base/array_arena.h>
+#include <cairn/array/arena.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/tree/python_number.h>
@@ -29,18 +29,23 @@ StoreArray host_array(const ParamInfo& info, const SaveArgs& args, DType dtype, 
 }
 
 // Bytes of its own, for a save that goes on while the caller may change the original.
-std::shared_ptr<const Bytes> copy_of(ByteView bytes) { return std::make_shared<const Bytes>(bytes.begin(), bytes.end()); }
+std::shared_ptr<const Bytes> copy_of(ByteView bytes) {
+  return std::make_shared<const Bytes>(bytes.begin(), bytes.end());
+}
 
 // Whole arrays in the types asked for.
-std::vector<Array> read_whole(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args, const std::string& metadata_key) {
+std::vector<Array> read_whole(std::span<const ParamInfo> infos,
+                              std::span<const AnyRestoreArgs> args,
+                              const std::string& metadata_key) {
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
   const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos, metadata_key);
   std::uint64_t shared = 0;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const auto dtype = handlers::dtype_of(args[i]);
-    shared += ArrayArena::shared_bytes(dtype ? static_cast<std::uint64_t>(element_count(stored[i].shape)) * dtype_size(*dtype)
-                                             : stored[i].nbytes);
+    shared += ArrayArena::shared_bytes(
+        dtype ? static_cast<std::uint64_t>(element_count(stored[i].shape)) * dtype_size(*dtype)
+              : stored[i].nbytes);
   }
   ArrayArena arena(shared);
   std::vector<Array> arrays;
@@ -78,11 +83,14 @@ Number number_of(const ParamInfo& info, const Tree& leaf) {
   if (const auto* of = std::get_if<NumpyScalar>(&value)) {
     if (of->dtype == DType::kBool)
       throw Error(Code::kInvalidArgument,
-                  info.name + ": is a NumPy scalar of type bool, for which there is no type handler; give a bool, or an array of rank 0");
+                  info.name +
+                      ": is a NumPy scalar of type bool, for which there is no type handler; give "
+                      "a bool, or an array of rank 0");
     return {of->dtype, of->value};
   }
-  throw Error(Code::kInvalidArgument,
-              info.name + ": is no number that can be stored as an array of rank 0 (bytes and complex numbers without a dtype cannot)");
+  throw Error(Code::kInvalidArgument, info.name +
+                                          ": is no number that can be stored as an array of rank 0 "
+                                          "(bytes and complex numbers without a dtype cannot)");
 }
 
 template <class T>
@@ -92,7 +100,8 @@ T as_number(const Tree& number) {
         if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
           return static_cast<T>(value);
         else
-          throw Error(Code::kInvalidArgument, "a number that is not real cannot be restored as the type asked for");
+          throw Error(Code::kInvalidArgument,
+                      "a number that is not real cannot be restored as the type asked for");
       },
       number.value());
 }
@@ -103,7 +112,9 @@ Tree converted(Tree number, const AnyRestoreArgs& args) {
   if (!type || type->type() == nullptr) return number;
   if (*type->type() == typeid(bool)) return Tree(as_number<bool>(number));
   if (*type->type() == typeid(std::int64_t))
-    return std::get_if<std::uint64_t>(&number.value()) != nullptr ? number : Tree(as_number<std::int64_t>(number));
+    return std::get_if<std::uint64_t>(&number.value()) != nullptr
+               ? number
+               : Tree(as_number<std::int64_t>(number));
   if (*type->type() == typeid(double)) return Tree(as_number<double>(number));
   return number;
 }
@@ -119,7 +130,8 @@ std::vector<ValueMetadata> NumpyHandler::metadata(std::span<const ParamInfo> inf
   return handlers::array_value_metadata(infos, typestr(), options_.metadata_key);
 }
 
-TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values,
+                                             std::span<const ParamInfo> infos,
                                              std::span<const SaveArgs> args) const {
   check_input_arguments({values.size(), infos.size(), args.size()});
   ItemWriter& writer = handlers::writer_of(infos);
@@ -143,9 +155,11 @@ TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values, std::
   return {written(writer)};
 }
 
-std::vector<Tree> NumpyHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
+std::vector<Tree> NumpyHandler::deserialize(std::span<const ParamInfo> infos,
+                                            std::span<const AnyRestoreArgs> args) const {
   std::vector<Tree> out;
-  for (Array& array : read_whole(infos, args, options_.metadata_key)) out.emplace_back(std::move(array));
+  for (Array& array : read_whole(infos, args, options_.metadata_key))
+    out.emplace_back(std::move(array));
   return out;
 }
 
@@ -155,7 +169,8 @@ std::vector<ValueMetadata> ScalarHandler::metadata(std::span<const ParamInfo> in
   return out;
 }
 
-TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values,
+                                              std::span<const ParamInfo> infos,
                                               std::span<const SaveArgs> args) const {
   check_input_arguments({values.size(), infos.size(), args.size()});
   ItemWriter& writer = handlers::writer_of(infos);
@@ -169,13 +184,17 @@ TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values, std:
   return {written(writer)};
 }
 
-std::vector<Tree> ScalarHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
+std::vector<Tree> ScalarHandler::deserialize(std::span<const ParamInfo> infos,
+                                             std::span<const AnyRestoreArgs> args) const {
   std::vector<Tree> out;
   const std::vector<Array> arrays = read_whole(infos, args, "");
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (!arrays[i].shape().empty())
-      throw Error(Code::kInvalidArgument, infos[i].name + ": has shape " + shape_text(arrays[i].shape()) + ", so it is not a scalar");
-    out.push_back(in([&] { return infos[i].name; }, [&] { return converted(python_number(arrays[i]), args[i]); }));
+      throw Error(Code::kInvalidArgument, infos[i].name + ": has shape " +
+                                              shape_text(arrays[i].shape()) +
+                                              ", so it is not a scalar");
+    out.push_back(with_context([&] { return infos[i].name; },
+                               [&] { return converted(python_number(arrays[i]), args[i]); }));
   }
   return out;
 }
@@ -191,7 +210,8 @@ std::vector<ValueMetadata> StringHandler::metadata(std::span<const ParamInfo> in
   return out;
 }
 
-TypeHandler::Futures StringHandler::serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+TypeHandler::Futures StringHandler::serialize(std::span<const Tree> values,
+                                              std::span<const ParamInfo> infos,
                                               std::span<const SaveArgs> args) const {
   check_input_arguments({values.size(), infos.size(), args.size()});
   ItemWriter& writer = handlers::writer_of(infos);
@@ -203,7 +223,8 @@ TypeHandler::Futures StringHandler::serialize(std::span<const Tree> values, std:
   return {written(writer)};
 }
 
-std::vector<Tree> StringHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const {
+std::vector<Tree> StringHandler::deserialize(std::span<const ParamInfo> infos,
+                                             std::span<const AnyRestoreArgs> args) const {
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
   std::vector<Tree> out;
@@ -211,16 +232,21 @@ std::vector<Tree> StringHandler::deserialize(std::span<const ParamInfo> infos, s
   return out;
 }
 
-std::vector<ValueMetadata> PlaceholderHandler::metadata(std::span<const ParamInfo> /*infos*/) const {
+std::vector<ValueMetadata> PlaceholderHandler::metadata(
+    std::span<const ParamInfo> /*infos*/) const {
   throw Error(Code::kUnimplemented, "placeholders have no metadata: nothing is stored for them");
 }
 
-TypeHandler::Futures PlaceholderHandler::serialize(std::span<const Tree> /*values*/, std::span<const ParamInfo> /*infos*/,
+TypeHandler::Futures PlaceholderHandler::serialize(std::span<const Tree> /*values*/,
+                                                   std::span<const ParamInfo> /*infos*/,
                                                    std::span<const SaveArgs> /*args*/) const {
-  throw Error(Code::kUnimplemented, "placeholders are recorded by the checkpoint's metadata; there is nothing to serialize");
+  throw Error(
+      Code::kUnimplemented,
+      "placeholders are recorded by the checkpoint's metadata; there is nothing to serialize");
 }
 
-std::vector<Tree> PlaceholderHandler::deserialize(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> /*args*/) const {
+std::vector<Tree> PlaceholderHandler::deserialize(std::span<const ParamInfo> infos,
+                                                  std::span<const AnyRestoreArgs> /*args*/) const {
   return std::vector<Tree>(infos.size(), Tree(Placeholder{}));
 }
 

@@ -8,14 +8,20 @@
 
 namespace cairn {
 
-ByteLimiter::ByteLimiter(std::optional<std::int64_t> limit_bytes) : limit_(limit_bytes), free_(limit_bytes.value_or(0)) {
-  if (limit_ && *limit_ <= 0) throw Error(Code::kInvalidArgument, "a limit of " + std::to_string(*limit_) + " bytes: it must be positive");
+ByteLimiter::ByteLimiter(std::optional<std::int64_t> limit_bytes)
+    : limit_(limit_bytes), free_(limit_bytes.value_or(0)) {
+  if (limit_ && *limit_ <= 0)
+    throw Error(Code::kInvalidArgument,
+                "a limit of " + std::to_string(*limit_) + " bytes: it must be positive");
 }
 
 void ByteLimiter::check(std::int64_t bytes) const {
   if (limit_ && bytes >= *limit_)
-    throw Error(Code::kInvalidArgument, "needs " + std::to_string(bytes) + " bytes at once, which must be less than the limit of " +
-                                            std::to_string(*limit_) + " bytes in flight; raise the limit or save in smaller pieces");
+    throw Error(Code::kInvalidArgument,
+                "needs " + std::to_string(bytes) +
+                    " bytes at once, which must be less than the limit of " +
+                    std::to_string(*limit_) +
+                    " bytes in flight; raise the limit or save in smaller pieces");
 }
 
 ByteLimiter::Reservation ByteLimiter::reserve(std::int64_t bytes) {
@@ -50,14 +56,19 @@ bool is_usable(double reading) { return std::isfinite(reading) && reading >= 0; 
 
 MemoryRegulator::MemoryRegulator(double max_gib) : max_gib_(max_gib) {
   if (!(kMinGib < kTargetShare * max_gib))
-    throw Error(Code::kInvalidArgument, "a largest device-to-host limit of " + std::to_string(max_gib) +
-                                            " GiB: 'auto' starts at 10 GiB, which must be less than 0.8 of it");
+    throw Error(Code::kInvalidArgument,
+                "a largest device-to-host limit of " + std::to_string(max_gib) +
+                    " GiB: 'auto' starts at 10 GiB, which must be less than 0.8 of it");
 }
 
-double MemoryRegulator::next_limit(double current_gib, const MemoryReading& reading, double surge_gib) {
-  if (!is_usable(current_gib) || !is_usable(reading.total) || !is_usable(reading.peak) || !is_usable(surge_gib)) return current_gib;
+double MemoryRegulator::next_limit(double current_gib, const MemoryReading& reading,
+                                   double surge_gib) {
+  if (!is_usable(current_gib) || !is_usable(reading.total) || !is_usable(reading.peak) ||
+      !is_usable(surge_gib))
+    return current_gib;
   const double error = kTargetShare * reading.total - reading.peak;
-  double change = kProportional * error + kIntegral * integral_ + kDerivative * (error - previous_error_);
+  double change =
+      kProportional * error + kIntegral * integral_ + kDerivative * (error - previous_error_);
   if (surge_gib == 0) {
     integral_ = std::clamp(integral_ + error, -kMostIntegral, kMostIntegral);
     previous_error_ = error;

@@ -1,5 +1,5 @@
 // read_leaves.cc -- reading stored arrays for handlers.
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/handlers/read_leaves.h>
 
 #include <algorithm>
@@ -13,8 +13,9 @@ constexpr std::int64_t kConverted = std::int64_t{256} << 20U;
 
 // Rows of the first dimension, so many that they take at most so many bytes; at least one.
 std::int64_t rows_at_once(const LeafRead& read, std::int64_t held_bytes) {
-  const std::int64_t row =
-      element_count(read.box.shape) / std::max<std::int64_t>(1, read.box.shape[0]) * static_cast<std::int64_t>(dtype_size(read.stored));
+  const std::int64_t row = element_count(read.box.shape) /
+                           std::max<std::int64_t>(1, read.box.shape[0]) *
+                           static_cast<std::int64_t>(dtype_size(read.stored));
   return std::max<std::int64_t>(1, held_bytes / std::max<std::int64_t>(1, row));
 }
 
@@ -48,7 +49,8 @@ void convert_together(const ItemReader& reader, std::span<const LeafRead* const>
   for (std::size_t i = 0; i < reads.size(); ++i) cast_elements(stored[i].view(), reads[i]->out);
 }
 
-// Whether a partition spec's entry leaves a dimension whole: all its axes are of the mesh, and of one device.
+// Whether a partition spec's entry leaves a dimension whole: all its axes are of the mesh, and of
+// one device.
 bool splits_nothing(const Mesh& mesh, const std::vector<std::string>& entry) {
   return std::all_of(entry.begin(), entry.end(), [&](const std::string& axis) {
     const auto found = std::find(mesh.axis_names.begin(), mesh.axis_names.end(), axis);
@@ -61,17 +63,20 @@ template <class Pointer>
 auto& shared_of(std::span<const ParamInfo> infos, Pointer ParamInfo::*member, const char* what) {
   for (const ParamInfo& info : infos) {
     if (info.*member == nullptr || (info.*member) != (infos[0].*member))
-      throw Error(Code::kInvalidArgument, info.name + ": has no " + what + ", or another one than the leaves it comes with");
+      throw Error(Code::kInvalidArgument, info.name + ": has no " + what +
+                                              ", or another one than the leaves it comes with");
     if (!info.is_ocdbt_checkpoint || info.is_ocdbt_checkpoint != infos[0].is_ocdbt_checkpoint)
-      throw Error(Code::kInvalidArgument,
-                  info.name + ": whether the checkpoint is an OCDBT one must be known, and the same for all leaves of a call");
+      throw Error(Code::kInvalidArgument, info.name +
+                                              ": whether the checkpoint is an OCDBT one must be "
+                                              "known, and the same for all leaves of a call");
   }
   return *(infos[0].*member);
 }
 
 }  // namespace
 
-void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads, std::int64_t held_bytes) {
+void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads,
+                 std::int64_t held_bytes) {
   std::vector<ItemReader::Read> direct;
   std::vector<const LeafRead*> together;
   std::int64_t held = 0;
@@ -85,16 +90,19 @@ void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads, std:
       direct.push_back({read.name, read.box, read.out});
       continue;
     }
-    in([&] { return std::string(read.name); },
-       [&] {
-         if (read.stored == DType::kOpaque || read.out.dtype == DType::kOpaque)
-           throw Error(Code::kInvalidArgument, "elements that Cairn does not interpret cannot be converted");
-         const std::int64_t size = element_count(read.box.shape) * static_cast<std::int64_t>(dtype_size(read.stored));
-         if (size > held_bytes && !read.box.shape.empty()) return convert_in_parts(reader, read, held_bytes);
-         if (held + size > held_bytes) flush();
-         held += size;
-         together.push_back(&read);
-       });
+    with_context([&] { return std::string(read.name); },
+                 [&] {
+                   if (read.stored == DType::kOpaque || read.out.dtype == DType::kOpaque)
+                     throw Error(Code::kInvalidArgument,
+                                 "elements that Cairn does not interpret cannot be converted");
+                   const std::int64_t size = element_count(read.box.shape) *
+                                             static_cast<std::int64_t>(dtype_size(read.stored));
+                   if (size > held_bytes && !read.box.shape.empty())
+                     return convert_in_parts(reader, read, held_bytes);
+                   if (held + size > held_bytes) flush();
+                   held += size;
+                   together.push_back(&read);
+                 });
   }
   flush();
   if (!direct.empty()) reader.read(direct);
@@ -107,14 +115,16 @@ std::int64_t conversion_bytes(std::span<const ParamInfo> infos) {
   return most;
 }
 
-std::vector<TensorInfo> stored_arrays(const ItemReader& reader, std::span<const ParamInfo> infos, const std::string& metadata_key) {
+std::vector<TensorInfo> stored_arrays(const ItemReader& reader, std::span<const ParamInfo> infos,
+                                      const std::string& metadata_key) {
   std::vector<std::string_view> names;
   names.reserve(infos.size());
   for (const ParamInfo& info : infos) names.push_back(info.name);
   return reader.arrays_under(names, metadata_key);
 }
 
-std::vector<ValueMetadata> array_value_metadata(std::span<const ParamInfo> infos, std::string_view typestr,
+std::vector<ValueMetadata> array_value_metadata(std::span<const ParamInfo> infos,
+                                                std::string_view typestr,
                                                 const std::string& metadata_key) {
   std::vector<ValueMetadata> out;
   out.reserve(infos.size());
@@ -131,8 +141,12 @@ std::vector<ValueMetadata> array_value_metadata(std::span<const ParamInfo> infos
   return out;
 }
 
-const ItemReader& reader_of(std::span<const ParamInfo> infos) { return shared_of(infos, &ParamInfo::reader, "reader"); }
-ItemWriter& writer_of(std::span<const ParamInfo> infos) { return shared_of(infos, &ParamInfo::writer, "writer"); }
+const ItemReader& reader_of(std::span<const ParamInfo> infos) {
+  return shared_of(infos, &ParamInfo::reader, "reader");
+}
+ItemWriter& writer_of(std::span<const ParamInfo> infos) {
+  return shared_of(infos, &ParamInfo::writer, "writer");
+}
 
 std::optional<DType> dtype_of(const AnyRestoreArgs& args) {
   return std::visit([](const auto& of) { return of.dtype; }, args);
@@ -144,14 +158,16 @@ std::optional<RestoreType> restore_type_of(const AnyRestoreArgs& args) {
 
 Sharding for_rank(Sharding sharding, std::size_t rank) {
   if (auto* named = std::get_if<NamedSharding>(&sharding))
-    while (named->spec.size() > rank && splits_nothing(named->mesh, named->spec.back())) named->spec.pop_back();
+    while (named->spec.size() > rank && splits_nothing(named->mesh, named->spec.back()))
+      named->spec.pop_back();
   return sharding;
 }
 
 void check_not_empty(const ParamInfo& info, std::span<const std::int64_t> shape) {
   if (element_count(shape) == 0)
     throw Error(Code::kInvalidArgument,
-                info.name + ": an array of shape " + shape_text(shape) + " has no elements; Orbax does not save arrays of size zero");
+                info.name + ": an array of shape " + shape_text(shape) +
+                    " has no elements; Orbax does not save arrays of size zero");
 }
 
 }  // namespace cairn::handlers

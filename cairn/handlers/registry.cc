@@ -12,19 +12,21 @@ namespace {
 
 // Names of leaf types as people write them, for messages.
 std::string type_text(std::type_index type) {
-  const std::array<std::pair<std::type_index, const char*>, 12> kNames = {{{typeid(bool), "bool"},
-                                                                           {typeid(std::int64_t), "int"},
-                                                                           {typeid(std::uint64_t), "int"},
-                                                                           {typeid(double), "float"},
-                                                                           {typeid(std::complex<double>), "complex"},
-                                                                           {typeid(NumpyScalar), "NumPy scalar"},
-                                                                           {typeid(std::string), "str"},
-                                                                           {typeid(Bytes), "bytes"},
-                                                                           {typeid(Array), "array"},
-                                                                           {typeid(ShardedArray), "sharded array"},
-                                                                           {typeid(ShapeDtypeStruct), "ShapeDtypeStruct"},
-                                                                           {typeid(Placeholder), "placeholder"}}};
-  const auto it = std::find_if(kNames.begin(), kNames.end(), [&](const auto& entry) { return entry.first == type; });
+  const std::array<std::pair<std::type_index, const char*>, 12> kNames = {
+      {{typeid(bool), "bool"},
+       {typeid(std::int64_t), "int"},
+       {typeid(std::uint64_t), "int"},
+       {typeid(double), "float"},
+       {typeid(std::complex<double>), "complex"},
+       {typeid(NumpyScalar), "NumPy scalar"},
+       {typeid(std::string), "str"},
+       {typeid(Bytes), "bytes"},
+       {typeid(Array), "array"},
+       {typeid(ShardedArray), "sharded array"},
+       {typeid(ShapeDtypeStruct), "ShapeDtypeStruct"},
+       {typeid(Placeholder), "placeholder"}}};
+  const auto it = std::find_if(kNames.begin(), kNames.end(),
+                               [&](const auto& entry) { return entry.first == type; });
   return it == kNames.end() ? type.name() : it->second;
 }
 
@@ -36,9 +38,11 @@ std::type_index leaf_type(const Tree& leaf) {
         using T = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<T, CustomLeaf>) {
           return value.type();
-        } else if constexpr (std::is_same_v<T, EmptyNode> || std::is_same_v<T, Tree::List> || std::is_same_v<T, Tree::Dict> ||
-                             std::is_same_v<T, Tree::Tuple> || std::is_same_v<T, Tree::NamedTuple>) {
-          throw Error(Code::kInvalidArgument, "containers and empty nodes are structure, not leaves with a type");
+        } else if constexpr (std::is_same_v<T, EmptyNode> || std::is_same_v<T, Tree::List> ||
+                             std::is_same_v<T, Tree::Dict> || std::is_same_v<T, Tree::Tuple> ||
+                             std::is_same_v<T, Tree::NamedTuple>) {
+          throw Error(Code::kInvalidArgument,
+                      "containers and empty nodes are structure, not leaves with a type");
         } else {
           return typeid(T);
         }
@@ -50,32 +54,41 @@ std::string ParamInfo::path() const { return parent_dir + "/" + name; }
 
 void check_input_arguments(std::initializer_list<std::size_t> lengths) {
   for (auto it = lengths.begin(); it != lengths.end(); ++it) {
-    if (*it == 0 && it + 1 != lengths.end()) throw Error(Code::kInvalidArgument, "a type handler was called for no leaves");
+    if (*it == 0 && it + 1 != lengths.end())
+      throw Error(Code::kInvalidArgument, "a type handler was called for no leaves");
     if (*it != *lengths.begin())
-      throw Error(Code::kInvalidArgument, "a type handler was given " + std::to_string(*lengths.begin()) + " of one thing and " +
-                                              std::to_string(*it) + " of another; they belong together one by one");
+      throw Error(Code::kInvalidArgument, "a type handler was given " +
+                                              std::to_string(*lengths.begin()) +
+                                              " of one thing and " + std::to_string(*it) +
+                                              " of another; they belong together one by one");
   }
 }
 
 const TypeHandlerPtr* TypeHandlerRegistry::find(std::type_index type) const {
-  const auto it = std::find_if(by_type_.begin(), by_type_.end(), [&](const auto& entry) { return entry.first(type); });
+  const auto it = std::find_if(by_type_.begin(), by_type_.end(),
+                               [&](const auto& entry) { return entry.first(type); });
   return it == by_type_.end() ? nullptr : &it->second;
 }
 
 void TypeHandlerRegistry::add(std::type_index type, TypeHandlerPtr handler, AddOptions options) {
-  if (handler == nullptr) throw Error(Code::kInvalidArgument, "no handler was given for the type " + type_text(type));
-  Predicate accepts = options.accepts ? std::move(options.accepts) : [type](std::type_index other) { return other == type; };
+  if (handler == nullptr)
+    throw Error(Code::kInvalidArgument, "no handler was given for the type " + type_text(type));
+  Predicate accepts = options.accepts ? std::move(options.accepts)
+                                      : [type](std::type_index other) { return other == type; };
   const std::string typestr = handler->typestr();
-  const auto it = std::find_if(by_type_.begin(), by_type_.end(), [&](const auto& entry) { return entry.first(type); });
+  const auto it = std::find_if(by_type_.begin(), by_type_.end(),
+                               [&](const auto& entry) { return entry.first(type); });
   if (it != by_type_.end()) {
     if (!options.override_existing)
-      throw Error(Code::kInvalidArgument, "a handler is already registered for the type " + type_text(type) + " ('" +
-                                              it->second->typestr() + "'); override it to replace it");
+      throw Error(Code::kInvalidArgument, "a handler is already registered for the type " +
+                                              type_text(type) + " ('" + it->second->typestr() +
+                                              "'); override it to replace it");
     *it = {std::move(accepts), handler};
   } else {
     if (!options.override_existing && by_typestr_.contains(typestr))
-      throw Error(Code::kInvalidArgument, "the handler of the type " + type_text(type) + " has the typestr '" + typestr +
-                                              "', which another handler has already; a typestr names one kind of leaf");
+      throw Error(Code::kInvalidArgument,
+                  "the handler of the type " + type_text(type) + " has the typestr '" + typestr +
+                      "', which another handler has already; a typestr names one kind of leaf");
     by_type_.emplace_back(std::move(accepts), handler);
   }
   by_typestr_[typestr] = std::move(handler);
@@ -83,16 +96,20 @@ void TypeHandlerRegistry::add(std::type_index type, TypeHandlerPtr handler, AddO
 
 TypeHandlerPtr TypeHandlerRegistry::get(std::type_index type) const {
   if (const TypeHandlerPtr* handler = find(type)) return *handler;
-  throw Error(Code::kInvalidArgument, "no type handler is registered for the type " + type_text(type));
+  throw Error(Code::kInvalidArgument,
+              "no type handler is registered for the type " + type_text(type));
 }
 
 TypeHandlerPtr TypeHandlerRegistry::get(std::string_view typestr) const {
   if (const auto it = by_typestr_.find(typestr); it != by_typestr_.end()) return it->second;
-  throw Error(Code::kInvalidArgument, "no type handler is registered for the typestr '" + std::string(typestr) + "'");
+  throw Error(Code::kInvalidArgument,
+              "no type handler is registered for the typestr '" + std::string(typestr) + "'");
 }
 
 bool TypeHandlerRegistry::has(std::type_index type) const { return find(type) != nullptr; }
-bool TypeHandlerRegistry::has(std::string_view typestr) const { return by_typestr_.contains(typestr); }
+bool TypeHandlerRegistry::has(std::string_view typestr) const {
+  return by_typestr_.contains(typestr);
+}
 
 std::vector<TypeHandlerPtr> TypeHandlerRegistry::handlers() const {
   std::vector<TypeHandlerPtr> all;
@@ -112,10 +129,13 @@ void add_numeric(TypeHandlerRegistry& registry, const StandardHandlerOptions& op
     return type == typeid(bool) || type == typeid(std::int64_t) || type == typeid(std::uint64_t);
   };
   registry.add(typeid(std::int64_t), scalar, {is_int, true});
-  for (const std::type_index type : {std::type_index(typeid(double)), std::type_index(typeid(Bytes)), std::type_index(typeid(NumpyScalar))})
+  for (const std::type_index type :
+       {std::type_index(typeid(double)), std::type_index(typeid(Bytes)),
+        std::type_index(typeid(NumpyScalar))})
     registry.add(type, scalar, {nullptr, true});
   registry.add(typeid(Array), std::make_shared<NumpyHandler>(options.numpy), {nullptr, true});
-  registry.add(typeid(ShardedArray), std::make_shared<ArrayHandler>(options.array), {nullptr, true});
+  registry.add(typeid(ShardedArray), std::make_shared<ArrayHandler>(options.array),
+               {nullptr, true});
 }
 
 }  // namespace

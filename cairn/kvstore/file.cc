@@ -1,8 +1,8 @@
 // file.cc -- a folder of the local file system as a store.
-#include <cairn/base/direct_file.h>
-#include <cairn/base/file.h>
-#include <cairn/base/folder_handle.h>
-#include <cairn/base/system_call.h>
+#include <cairn/io/direct_file.h>
+#include <cairn/io/file.h>
+#include <cairn/io/folder_handle.h>
+#include <cairn/io/system_call.h>
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/file_lock.h>
 #include <cairn/kvstore/range.h>
@@ -22,7 +22,8 @@ namespace cairn {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
-  throw Error(Code::kIo, path + ": cannot " + doing + ": " + std::generic_category().message(error));
+  throw Error(Code::kIo,
+              path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
 // True if `error` says that the path leads nowhere, so the key is absent.
@@ -49,7 +50,9 @@ struct Root {
 
   // What the *at calls take for a full path.
   [[nodiscard]] int folder() const { return held ? held->descriptor() : AT_FDCWD; }
-  [[nodiscard]] std::string name(const std::string& full) const { return held ? held->relative(full) : full; }
+  [[nodiscard]] std::string name(const std::string& full) const {
+    return held ? held->relative(full) : full;
+  }
   void note_missing() const {
     if (held) held->note_missing();
   }
@@ -116,11 +119,15 @@ class Lister {
 
   std::vector<ListEntry> run() {
     const auto slash = prefix_.rfind('/');
-    const std::string_view folder = slash == std::string_view::npos ? std::string_view() : prefix_.substr(0, slash);
+    const std::string_view folder =
+        slash == std::string_view::npos ? std::string_view() : prefix_.substr(0, slash);
     // No key has a name that is no name, so nothing can begin with such a prefix.
-    const bool possible = slash == std::string_view::npos ? prefix_.find('\0') == std::string_view::npos : !flaw_of(folder);
+    const bool possible = slash == std::string_view::npos
+                              ? prefix_.find('\0') == std::string_view::npos
+                              : !flaw_of(folder);
     if (possible) walk(std::string(folder), 0);
-    std::sort(entries_.begin(), entries_.end(), [](const ListEntry& a, const ListEntry& b) { return a.key < b.key; });
+    std::sort(entries_.begin(), entries_.end(),
+              [](const ListEntry& a, const ListEntry& b) { return a.key < b.key; });
     return std::move(entries_);
   }
 
@@ -135,7 +142,9 @@ class Lister {
   // `links`: how many symbolic links lead here.
   void walk(const std::string& folder, std::size_t links) {
     const std::string path = folder.empty() ? root_.path : root_.path + "/" + folder;
-    const int fd = uninterrupted([&] { return openat(root_.folder(), root_.name(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    const int fd = uninterrupted([&] {
+      return openat(root_.folder(), root_.name(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    });
     if (fd < 0) {
       if (is_absence(errno)) return;
       fail(path, "list the folder", errno);
@@ -169,8 +178,11 @@ class Lister {
     if (std::find(above_.begin(), above_.end(), self) != above_.end()) return true;
     if (std::find(outside_.begin(), outside_.end(), self) != outside_.end()) return true;
     if (++linked_ > kMostLinked || (links > 1 && ++nested_ > kMostNested))
-      throw Error(Code::kFailedPrecondition, root_.path + ": more folders lie behind symbolic links than any checkpoint has (" +
-                                                 std::to_string(linked_) + " were listed); remove the links, or name the folder itself");
+      throw Error(Code::kFailedPrecondition,
+                  root_.path +
+                      ": more folders lie behind symbolic links than any checkpoint has (" +
+                      std::to_string(linked_) +
+                      " were listed); remove the links, or name the folder itself");
     return false;
   }
 
@@ -269,7 +281,7 @@ class FileStore : public KvStore {
     const auto file = open_files_.get(root_, path_of(key));
     if (!file) return std::nullopt;
     const std::uint64_t size = file->size();
-    Bytes bytes(in([&] { return file->path(); }, [&] { return length_in(range, size); }));
+    Bytes bytes(with_context([&] { return file->path(); }, [&] { return length_in(range, size); }));
     file->read_into(range.offset, bytes);
     return bytes;
   }
@@ -277,7 +289,7 @@ class FileStore : public KvStore {
     const auto file = open_files_.get(root_, path_of(key));
     if (!file) return std::nullopt;
     const std::uint64_t size = file->size();
-    in([&] { return file->path(); }, [&] { check_at_most(size, most); });
+    with_context([&] { return file->path(); }, [&] { check_at_most(size, most); });
     Bytes bytes(size);
     file->read_into(0, bytes);
     return bytes;
@@ -286,7 +298,11 @@ class FileStore : public KvStore {
     const auto file = open_files_.get(root_, path_of(key));
     if (!file) return false;
     // Reading nothing would not meet the end of the file.
-    if (out.empty()) in([&] { return file->path(); }, [&] { return length_in({offset, 0}, file->size()); });
+    if (out.empty())
+      with_context([&] { return file->path(); },
+                   [&] {
+                     return length_in({offset, 0}, file->size());
+                   });
     file->read_into(offset, out);
     return true;
   }
@@ -321,7 +337,9 @@ class FileStore : public KvStore {
     const auto length = size(key);
     return length ? std::optional<Location>({path_of(key), 0, *length, root_.held}) : std::nullopt;
   }
-  std::vector<ListEntry> list(std::string_view prefix) const override { return Lister(root_, prefix).run(); }
+  std::vector<ListEntry> list(std::string_view prefix) const override {
+    return Lister(root_, prefix).run();
+  }
   void write(std::string_view key, ByteView value) override {
     const std::string path = path_to_write(key);
     AtomicFile file(path);
@@ -346,15 +364,19 @@ class FileStore : public KvStore {
   void remove(std::string_view key) override {
     const std::string path = path_of(key);
     open_files_.forget(path);
-    if (unlink(path.c_str()) != 0 && !is_absence(errno) && errno != EISDIR) fail(path, "delete the file", errno);
+    if (unlink(path.c_str()) != 0 && !is_absence(errno) && errno != EISDIR)
+      fail(path, "delete the file", errno);
   }
-  std::string describe(std::string_view key) const override { return root_.path + "/" + std::string(key); }
+  std::string describe(std::string_view key) const override {
+    return root_.path + "/" + std::string(key);
+  }
 
  private:
   [[nodiscard]] std::string path_of(std::string_view key) const {
     check_not_empty(key);
     if (const char* flaw = flaw_of(key))
-      throw Error(Code::kInvalidArgument, "key \"" + std::string(key) + "\" " + flaw + ", so no file can have it");
+      throw Error(Code::kInvalidArgument,
+                  "key \"" + std::string(key) + "\" " + flaw + ", so no file can have it");
     return root_.path + "/" + std::string(key);
   }
   // The folders above it exist.
@@ -380,7 +402,8 @@ StorePtr open_file_store(std::string path, Durability durability) {
 
 StorePtr open_file_store(std::shared_ptr<const FolderHandle> folder) {
   std::string path = folder->path();
-  return std::make_shared<FileStore>(Root{.path = std::move(path), .held = std::move(folder)}, Durability::kSynced);
+  return std::make_shared<FileStore>(Root{.path = std::move(path), .held = std::move(folder)},
+                                     Durability::kSynced);
 }
 
 }  // namespace cairn

@@ -1,6 +1,6 @@
 // file_lock.cc -- lock files as TensorStore uses them.
-#include <cairn/base/system_call.h>
 #include <cairn/error.h>
+#include <cairn/io/system_call.h>
 #include <cairn/kvstore/file_lock.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,7 +14,8 @@ namespace cairn {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing) {
-  throw Error(Code::kIo, path + ": cannot " + doing + ": " + std::generic_category().message(errno));
+  throw Error(Code::kIo,
+              path + ": cannot " + doing + ": " + std::generic_category().message(errno));
 }
 
 struct Descriptor {
@@ -43,22 +44,26 @@ bool names(const std::string& path, int fd) {
 
 FileLock::FileLock(const std::string& path) : lock_path_(path + ".__lock") {
   while (true) {
-    Descriptor file(uninterrupted([&] { return open(lock_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); }));
+    Descriptor file(uninterrupted(
+        [&] { return open(lock_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); }));
     if (file.fd < 0) fail(lock_path_, "open the lock file");
     struct flock whole {};
     whole.l_type = F_WRLCK;
     whole.l_whence = SEEK_SET;
-    if (uninterrupted([&] { return fcntl(file.fd, F_OFD_SETLKW, &whole); }) != 0) fail(lock_path_, "lock it");
+    if (uninterrupted([&] { return fcntl(file.fd, F_OFD_SETLKW, &whole); }) != 0)
+      fail(lock_path_, "lock it");
     // While we waited, the one before us has removed the file, or renamed it to be the value.
     if (!names(lock_path_, file.fd)) continue;
-    if (uninterrupted([&] { return ftruncate(file.fd, 0); }) != 0) fail(lock_path_, "empty the lock file");
+    if (uninterrupted([&] { return ftruncate(file.fd, 0); }) != 0)
+      fail(lock_path_, "empty the lock file");
     fd_ = std::exchange(file.fd, -1);
     return;
   }
 }
 
 FileLock::~FileLock() {
-  unlink(lock_path_.c_str());  // first: whoever gets the lock next must see that this file is no longer it
+  // first: whoever gets the lock next must see that this file is no longer it
+  unlink(lock_path_.c_str());
   close(fd_);
 }
 

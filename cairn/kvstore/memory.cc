@@ -15,20 +15,24 @@ class MemoryStore : public KvStore {
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
     const auto value = find(key);
     if (!value) return std::nullopt;
-    const std::uint64_t length = in([&] { return describe(key); }, [&] { return length_in(range, value->size()); });
+    const std::uint64_t length = with_context([&] { return describe(key); },
+                                              [&] { return length_in(range, value->size()); });
     const auto first = value->begin() + static_cast<std::ptrdiff_t>(range.offset);
     return Bytes(first, first + static_cast<std::ptrdiff_t>(length));
   }
   std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
     const auto value = find(key);
     if (!value) return std::nullopt;
-    in([&] { return describe(key); }, [&] { check_at_most(value->size(), most); });
+    with_context([&] { return describe(key); }, [&] { check_at_most(value->size(), most); });
     return *value;
   }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     const auto value = find(key);
     if (!value) return false;
-    in([&] { return describe(key); }, [&] { return length_in({offset, out.size()}, value->size()); });
+    with_context([&] { return describe(key); },
+                 [&] {
+                   return length_in({offset, out.size()}, value->size());
+                 });
     std::copy_n(value->begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
     return true;
   }
@@ -49,7 +53,8 @@ class MemoryStore : public KvStore {
   std::vector<ListEntry> list(std::string_view prefix) const override {
     const std::shared_lock lock(mutex_);
     std::vector<ListEntry> entries;
-    for (auto it = values_.lower_bound(prefix); it != values_.end() && it->first.starts_with(prefix); ++it)
+    for (auto it = values_.lower_bound(prefix);
+         it != values_.end() && it->first.starts_with(prefix); ++it)
       entries.push_back({it->first, it->second->size()});
     return entries;
   }
@@ -70,11 +75,14 @@ class MemoryStore : public KvStore {
     const std::scoped_lock lock(mutex_);
     const auto it = values_.find(key);
     const bool present = it != values_.end();
-    if (present != expected.has_value() || (present && !std::ranges::equal(*it->second, *expected))) return false;
+    if (present != expected.has_value() || (present && !std::ranges::equal(*it->second, *expected)))
+      return false;
     values_.insert_or_assign(std::string(key), std::move(bytes));
     return true;
   }
-  std::string describe(std::string_view key) const override { return "memory://" + std::string(key); }
+  std::string describe(std::string_view key) const override {
+    return "memory://" + std::string(key);
+  }
 
  private:
   // A value never changes once it is in the map, so readers keep it without the lock.

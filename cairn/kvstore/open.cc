@@ -12,22 +12,32 @@ namespace {
 
 class PrefixStore : public KvStore {
  public:
-  PrefixStore(StorePtr base, std::string prefix) : base_(std::move(base)), prefix_(std::move(prefix)) {}
+  PrefixStore(StorePtr base, std::string prefix)
+      : base_(std::move(base)), prefix_(std::move(prefix)) {}
 
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return base_->read(full(key), range); }
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    return base_->read(full(key), range);
+  }
   std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
     return base_->read_at_most(full(key), most);
   }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return base_->read_into(full(key), offset, out);
   }
-  std::optional<SharedBytes> map(std::string_view key) const override { return base_->map(full(key)); }
-  std::optional<std::uint64_t> size(std::string_view key) const override { return base_->size(full(key)); }
-  std::optional<Location> locate(std::string_view key) const override { return base_->locate(full(key)); }
+  std::optional<SharedBytes> map(std::string_view key) const override {
+    return base_->map(full(key));
+  }
+  std::optional<std::uint64_t> size(std::string_view key) const override {
+    return base_->size(full(key));
+  }
+  std::optional<Location> locate(std::string_view key) const override {
+    return base_->locate(full(key));
+  }
   std::vector<ListEntry> list(std::string_view prefix) const override {
     std::vector<ListEntry> entries = base_->list(prefix_ + std::string(prefix));
     for (auto& entry : entries) entry.key.erase(0, prefix_.size());
-    // The base may have a key that is just our prefix; to us it would be the empty key, which is none.
+    // The base may have a key that is just our prefix; to us it would be the empty key, which is
+    // none.
     if (!entries.empty() && entries.front().key.empty()) entries.erase(entries.begin());
     return entries;
   }
@@ -36,8 +46,12 @@ class PrefixStore : public KvStore {
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
     return base_->replace_if(full(key), expected, value);
   }
-  std::unique_ptr<Appender> append(std::string_view key) override { return base_->append(full(key)); }
-  std::string describe(std::string_view key) const override { return base_->describe(prefix_ + std::string(key)); }
+  std::unique_ptr<Appender> append(std::string_view key) override {
+    return base_->append(full(key));
+  }
+  std::string describe(std::string_view key) const override {
+    return base_->describe(prefix_ + std::string(key));
+  }
 
  private:
   [[nodiscard]] std::string full(std::string_view key) const {
@@ -56,7 +70,8 @@ std::string scheme_of(std::string_view url) {
   std::string scheme(url.substr(0, end));
   for (char& c : scheme) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    const bool legal = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+    const bool legal =
+        (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
     if (!legal) return {};
   }
   return scheme;
@@ -71,7 +86,8 @@ std::string scheme_of(std::string_view url) {
 std::string percent_decoded(std::string_view text, std::string_view url) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '?' || text[i] == '#') fail_url(url, "\"?\" and \"#\" in a path must be written %3F and %23");
+    if (text[i] == '?' || text[i] == '#')
+      fail_url(url, "\"?\" and \"#\" in a path must be written %3F and %23");
     if (text[i] != '%') {
       out += text[i];
       continue;
@@ -91,7 +107,8 @@ std::string file_url_path(std::string_view url) {
   std::string_view rest = url.substr(std::string_view("file://").size());
   constexpr std::string_view kThisMachine = "localhost";
   if (rest.starts_with(kThisMachine)) rest.remove_prefix(kThisMachine.size());
-  if (!rest.starts_with('/')) fail_url(url, "a file URL is file:// and an absolute path (file:///data/x)");
+  if (!rest.starts_with('/'))
+    fail_url(url, "a file URL is file:// and an absolute path (file:///data/x)");
   return percent_decoded(rest, url);
 }
 
@@ -99,11 +116,16 @@ StorePtr open_store(std::string_view url) {
   const std::string scheme = scheme_of(url);
   if (scheme.empty()) return open_file_store(std::string(url));
   if (scheme == "file") return open_file_store(file_url_path(url));
-  if (scheme != "memory") throw Error(Code::kUnimplemented, "URL \"" + std::string(url) + "\": Cairn has no store for " + scheme + "://");
-  if (url.size() != std::string_view("memory://").size()) fail_url(url, "memory:// is a new empty store and takes no path");
+  if (scheme != "memory")
+    throw Error(Code::kUnimplemented,
+                "URL \"" + std::string(url) + "\": Cairn has no store for " + scheme + "://");
+  if (url.size() != std::string_view("memory://").size())
+    fail_url(url, "memory:// is a new empty store and takes no path");
   return make_memory_store();
 }
 
-StorePtr prefix_store(StorePtr base, std::string prefix) { return std::make_shared<PrefixStore>(std::move(base), std::move(prefix)); }
+StorePtr prefix_store(StorePtr base, std::string prefix) {
+  return std::make_shared<PrefixStore>(std::move(base), std::move(prefix));
+}
 
 }  // namespace cairn

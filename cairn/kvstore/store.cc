@@ -13,12 +13,14 @@ class BufferedAppender : public Appender {
   BufferedAppender(KvStore& store, std::string_view key) : store_(store), key_(key) {}
 
   void append(std::span<const ByteView> parts) override {
-    if (committed_) throw Error(Code::kFailedPrecondition, store_.describe(key_) + ": written after its commit");
+    if (committed_)
+      throw Error(Code::kFailedPrecondition, store_.describe(key_) + ": written after its commit");
     for (const ByteView part : parts) bytes_.insert(bytes_.end(), part.begin(), part.end());
   }
   std::uint64_t size() const override { return bytes_.size(); }
   void commit() override {
-    if (committed_) throw Error(Code::kFailedPrecondition, store_.describe(key_) + ": committed twice");
+    if (committed_)
+      throw Error(Code::kFailedPrecondition, store_.describe(key_) + ": committed twice");
     store_.write(key_, bytes_);
     committed_ = true;
   }
@@ -43,7 +45,8 @@ KeyRange KeyRange::with_prefix(std::string_view prefix) {
   return range;
 }
 
-bool KvStore::replace_if(std::string_view key, std::optional<ByteView> /*expected*/, ByteView /*value*/) {
+bool KvStore::replace_if(std::string_view key, std::optional<ByteView> /*expected*/,
+                         ByteView /*value*/) {
   throw Error(Code::kUnimplemented, describe(key) + ": this store cannot write on a condition");
 }
 
@@ -55,8 +58,11 @@ std::unique_ptr<Appender> KvStore::append(std::string_view key) {
 void remove_range(KvStore& store, const KeyRange& range) {
   std::string_view shared;  // by all keys of the range
   if (range.last) {
-    const auto differ = std::mismatch(range.first.begin(), range.first.end(), range.last->begin(), range.last->end()).first;
-    shared = std::string_view(range.first).substr(0, static_cast<std::size_t>(differ - range.first.begin()));
+    const auto differ = std::mismatch(range.first.begin(), range.first.end(), range.last->begin(),
+                                      range.last->end())
+                            .first;
+    shared = std::string_view(range.first)
+                 .substr(0, static_cast<std::size_t>(differ - range.first.begin()));
   }
   for (const auto& entry : store.list(shared))
     if (range.contains(entry.key)) store.remove(entry.key);

@@ -6,7 +6,8 @@ namespace {
 
 std::string_view without_leading_zeros(std::string_view digits) {
   const std::size_t first = digits.find_first_not_of('0');
-  return first == std::string_view::npos ? digits.substr(digits.empty() ? 0 : digits.size() - 1) : digits.substr(first);
+  return first == std::string_view::npos ? digits.substr(digits.empty() ? 0 : digits.size() - 1)
+                                         : digits.substr(first);
 }
 
 // Decimal numbers of any length: the longer one is larger.

@@ -16,7 +16,8 @@ Tree numpy_scalar(const Array& array) {
 }  // namespace
 
 bool is_scalar_leaf(const TensorInfo& tensor) {
-  const bool scalar = tensor.kind == "scalar" || tensor.kind == "complex" || tensor.kind == "np.generic";
+  const bool scalar =
+      tensor.kind == "scalar" || tensor.kind == "complex" || tensor.kind == "np.generic";
   return scalar && tensor.shape.empty() && tensor.dtype != DType::kOpaque;
 }
 
@@ -26,7 +27,8 @@ Tree empty_leaf(std::string_view kind) {
 }
 
 Tree array_leaf(const TensorInfo& tensor, Array array) {
-  if (is_scalar_leaf(tensor)) return tensor.kind == "np.generic" ? numpy_scalar(array) : python_number(array);
+  if (is_scalar_leaf(tensor))
+    return tensor.kind == "np.generic" ? numpy_scalar(array) : python_number(array);
   if (tensor.kind == "bytes") return Tree(Bytes(array.bytes().begin(), array.bytes().end()));
   return Tree(std::move(array));
 }

@@ -1,7 +1,7 @@
 // leaf_value.h -- a leaf of a checkpoint, once it is read, as the tree holds it.
 #pragma once
 
-#include <cairn/reader.h>
+#include <cairn/checkpoint.h>
 #include <cairn/tree.h>
 
 #include <string_view>

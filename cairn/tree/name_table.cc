@@ -6,7 +6,8 @@
 
 namespace cairn {
 
-NameTable::NameTable(std::span<const TensorInfo> tensors) : tensors_(tensors), slots_(std::bit_ceil(2 * tensors.size() + 1), kEmpty) {
+NameTable::NameTable(std::span<const TensorInfo> tensors)
+    : tensors_(tensors), slots_(std::bit_ceil(2 * tensors.size() + 1), kEmpty) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::size_t& slot = slots_[slot_of(tensors[i].name)];
     if (slot == kEmpty)
@@ -18,7 +19,8 @@ NameTable::NameTable(std::span<const TensorInfo> tensors) : tensors_(tensors), s
 
 std::size_t NameTable::slot_of(std::string_view name) const {
   std::size_t slot = std::hash<std::string_view>()(name) & (slots_.size() - 1);
-  while (slots_[slot] != kEmpty && tensors_[slots_[slot]].name != name) slot = (slot + 1) & (slots_.size() - 1);
+  while (slots_[slot] != kEmpty && tensors_[slots_[slot]].name != name)
+    slot = (slot + 1) & (slots_.size() - 1);
   return slot;
 }
 

@@ -1,7 +1,8 @@
-// name_table.h -- finds tensors by name: one flat hash table, because checkpoints may have a hundred thousand of them.
+// name_table.h -- finds tensors by name: one flat hash table, because checkpoints may have a
+// hundred thousand of them.
 #pragma once
 
-#include <cairn/reader.h>
+#include <cairn/checkpoint.h>
 
 #include <optional>
 #include <span>
@@ -18,7 +19,9 @@ class NameTable {
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
   [[nodiscard]] bool contains(std::string_view name) const { return find(name).has_value(); }
   // (a later one, the first one) of each name that is there more than once.
-  [[nodiscard]] const std::vector<std::pair<std::size_t, std::size_t>>& repeated() const { return repeated_; }
+  [[nodiscard]] const std::vector<std::pair<std::size_t, std::size_t>>& repeated() const {
+    return repeated_;
+  }
 
  private:
   static constexpr std::size_t kEmpty = ~std::size_t{0};

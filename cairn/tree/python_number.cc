@@ -1,5 +1,5 @@
 // python_number.cc -- elements as Python numbers.
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/tree/python_number.h>
 
 #include <complex>
@@ -11,7 +11,9 @@ namespace {
 template <class T>
 T cast_element(const Array& element, DType to) {
   T value{};
-  cast_elements(element.view(), make_view(MutableByteView(reinterpret_cast<std::byte*>(&value), sizeof(T)), to, Shape{}));
+  cast_elements(
+      element.view(),
+      make_view(MutableByteView(reinterpret_cast<std::byte*>(&value), sizeof(T)), to, Shape{}));
   return value;
 }
 
@@ -25,7 +27,8 @@ Tree python_number(const Array& element) {
       return Tree(cast_element<std::int64_t>(element, DType::kInt64));
     case DTypeKind::kUint: {
       const auto value = cast_element<std::uint64_t>(element, DType::kUint64);
-      if (value <= static_cast<std::uint64_t>(INT64_MAX)) return Tree(static_cast<std::int64_t>(value));
+      if (value <= static_cast<std::uint64_t>(INT64_MAX))
+        return Tree(static_cast<std::int64_t>(value));
       return Tree(value);
     }
     case DTypeKind::kFloat:

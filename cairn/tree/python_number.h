@@ -6,7 +6,8 @@
 
 namespace cairn {
 
-// bool, int, float or complex. `element` has rank 0. What Python has no number for (kOpaque) stays an array.
+// bool, int, float or complex. `element` has rank 0. What Python has no number for (kOpaque) stays
+// an array.
 Tree python_number(const Array& element);
 
 }  // namespace cairn

@@ -11,7 +11,8 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMaxDepth = 100;  // a node is at most four levels of JSON, of which the parser takes 1000
+// a node is at most four levels of JSON, of which the parser takes 1000
+constexpr std::size_t kMaxDepth = 100;
 
 std::string quoted(const std::string& text) { return to_text(Json(text), JsonStyle::kPython); }
 
@@ -22,8 +23,8 @@ class Writer {
 
   std::string text(const Tree& node) {
     if (path_.size() > kMaxDepth)
-      throw Error(Code::kInvalidArgument,
-                  "a tree of more than " + std::to_string(kMaxDepth) + " levels cannot be recorded with its tuples");
+      throw Error(Code::kInvalidArgument, "a tree of more than " + std::to_string(kMaxDepth) +
+                                              " levels cannot be recorded with its tuples");
     const auto* dict = node.dict();
     const auto* list = node.list();
     const auto* tuple = node.tuple();
@@ -31,16 +32,18 @@ class Writer {
     if (dict != nullptr && !dict->empty()) return "{" + members(sorted(*dict)) + "}";
     if (list != nullptr && !list->empty()) return "[" + items(*list) + "]";
     if (tuple != nullptr && !tuple->items.empty())
-      return R"({"category": "custom", "clazz": "tuple", "entries": [)" + items(tuple->items) + "]}";
+      return R"({"category": "custom", "clazz": "tuple", "entries": [)" + items(tuple->items) +
+             "]}";
     if (named != nullptr && !named->fields.empty())
-      return R"({"category": "namedtuple", "module": )" + quoted(named->module) + R"(, "clazz": )" + quoted(named->name) +
-             R"(, "entries": [)" + fields(named->fields) + "]}";
+      return R"({"category": "namedtuple", "module": )" + quoted(named->module) + R"(, "clazz": )" +
+             quoted(named->name) + R"(, "entries": [)" + fields(named->fields) + "]}";
     return leaf(describe_(path_, node));
   }
 
  private:
   static Tree::Dict sorted(Tree::Dict dict) {
-    std::stable_sort(dict.begin(), dict.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(dict.begin(), dict.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     return dict;
   }
   std::string child(Key key, const Tree& node) {
@@ -51,26 +54,32 @@ class Writer {
   }
   std::string members(const Tree::Dict& dict) {
     std::string out;
-    for (const auto& [key, node] : dict) out += (out.empty() ? "" : ", ") + quoted(key) + ": " + child({key, KeyType::kDict}, node);
+    for (const auto& [key, node] : dict)
+      out += (out.empty() ? "" : ", ") + quoted(key) + ": " + child({key, KeyType::kDict}, node);
     return out;
   }
   std::string fields(const Tree::Dict& dict) {
     std::string out;
     for (const auto& [key, node] : dict)
-      out += (out.empty() ? "" : ", ") + (R"({"key": )" + quoted(key)) + R"(, "value": )" + child({key, KeyType::kDict}, node) + "}";
+      out += (out.empty() ? "" : ", ") + (R"({"key": )" + quoted(key)) + R"(, "value": )" +
+             child({key, KeyType::kDict}, node) + "}";
     return out;
   }
   std::string items(const Tree::List& list) {
     std::string out;
-    for (std::size_t i = 0; i < list.size(); ++i) out += (i > 0 ? ", " : "") + child({std::to_string(i), KeyType::kSequence}, list[i]);
+    for (std::size_t i = 0; i < list.size(); ++i)
+      out += (i > 0 ? ", " : "") + child({std::to_string(i), KeyType::kSequence}, list[i]);
     return out;
   }
   static std::string leaf(const LeafMetadata& leaf) {
-    std::string out = R"({"category": "custom", "clazz": "ValueMetadataEntry", "data": {"value_type": )" + quoted(leaf.value_type) +
-                      R"(, "skip_deserialize": )" + (leaf.skip_deserialize ? "true" : "false");
+    std::string out =
+        R"({"category": "custom", "clazz": "ValueMetadataEntry", "data": {"value_type": )" +
+        quoted(leaf.value_type) + R"(, "skip_deserialize": )" +
+        (leaf.skip_deserialize ? "true" : "false");
     if (leaf.write_shape) {
       out += R"(, "write_shape": [)";
-      for (std::size_t d = 0; d < leaf.write_shape->size(); ++d) (out += d > 0 ? ", " : "") += std::to_string((*leaf.write_shape)[d]);
+      for (std::size_t d = 0; d < leaf.write_shape->size(); ++d)
+        (out += d > 0 ? ", " : "") += std::to_string((*leaf.write_shape)[d]);
       out += "]";
     }
     return out + "}}";
@@ -92,7 +101,8 @@ class Reader {
     // A dict of the user's may have a key of that name; then its value is a node and no text.
     if (category == nullptr || clazz == nullptr) return dict(*object);
     if (*category == "namedtuple") return named_tuple(json, *clazz);
-    if (*category == "custom" && *clazz == "tuple") return Tree(Tree::Tuple{items(array_of(json, "entries"))});
+    if (*category == "custom" && *clazz == "tuple")
+      return Tree(Tree::Tuple{items(array_of(json, "entries"))});
     if (*category == "custom" && *clazz == "ValueMetadataEntry") return leaf(json);
     fail("a node of category '" + *category + "' and class '" + *clazz + "'");
   }
@@ -107,7 +117,8 @@ class Reader {
   }
   const JsonArray& array_of(const Json& json, std::string_view key) const {
     const Json* member = json.find(key);
-    if (member == nullptr || member->as_array() == nullptr) fail("no list '" + std::string(key) + "'");
+    if (member == nullptr || member->as_array() == nullptr)
+      fail("no list '" + std::string(key) + "'");
     return *member->as_array();
   }
   Tree child(Key key, const Json& json) {
@@ -118,12 +129,14 @@ class Reader {
   }
   Tree dict(const JsonObject& object) {
     Tree::Dict out;
-    for (const auto& [key, value] : object) out.emplace_back(key, child({key, KeyType::kDict}, value));
+    for (const auto& [key, value] : object)
+      out.emplace_back(key, child({key, KeyType::kDict}, value));
     return Tree(std::move(out));
   }
   Tree::List items(const JsonArray& array) {
     Tree::List out;
-    for (std::size_t i = 0; i < array.size(); ++i) out.push_back(child({std::to_string(i), KeyType::kSequence}, array[i]));
+    for (std::size_t i = 0; i < array.size(); ++i)
+      out.push_back(child({std::to_string(i), KeyType::kSequence}, array[i]));
     return out;
   }
   Tree named_tuple(const Json& json, const std::string& clazz) {
@@ -148,14 +161,17 @@ class Reader {
     LeafMetadata leaf;
     leaf.path = path_;
     leaf.value_type = *type;
-    if (const Json* skip = data->find("skip_deserialize"); skip != nullptr && skip->as_bool() != nullptr)
+    if (const Json* skip = data->find("skip_deserialize");
+        skip != nullptr && skip->as_bool() != nullptr)
       leaf.skip_deserialize = *skip->as_bool();
-    if (const Json* shape = data->find("write_shape"); shape != nullptr && !shape->is_null()) leaf.write_shape = shape_of(*shape);
+    if (const Json* shape = data->find("write_shape"); shape != nullptr && !shape->is_null())
+      leaf.write_shape = shape_of(*shape);
     return Tree(CustomLeaf::of(std::move(leaf)));
   }
   Shape shape_of(const Json& json) const {
     Shape shape;
-    if (json.as_array() == nullptr) fail("a 'write_shape' that is " + std::string(json.type_text()));
+    if (json.as_array() == nullptr)
+      fail("a 'write_shape' that is " + std::string(json.type_text()));
     for (const Json& extent : *json.as_array()) {
       const auto n = extent.as_int64();
       if (!n || *n < 0) fail("a 'write_shape' with an extent that is none");
@@ -169,7 +185,8 @@ class Reader {
 
 }  // namespace
 
-std::string rich_types_text(const Tree& tree, const std::function<LeafMetadata(const KeyPath&, const Tree&)>& describe) {
+std::string rich_types_text(
+    const Tree& tree, const std::function<LeafMetadata(const KeyPath&, const Tree&)>& describe) {
   return Writer(describe).text(tree);
 }
 

@@ -1,4 +1,5 @@
-// structure.cc -- comparing the structures of two trees, and filling one with the leaves of the other.
+// structure.cc -- comparing the structures of two trees, and filling one with the leaves of the
+// other.
 #include <cairn/structure.h>
 
 #include <map>
@@ -11,10 +12,13 @@ namespace {
 constexpr std::size_t kMaxDepth = 1000;  // as flatten's
 
 void check_depth(std::size_t depth) {
-  if (depth > kMaxDepth) throw Error(Code::kInvalidArgument, "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
+  if (depth > kMaxDepth)
+    throw Error(Code::kInvalidArgument,
+                "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
 }
 
-// A node in stored form. Neither members nor items: a leaf. Containers without children have theirs, which are empty.
+// A node in stored form. Neither members nor items: a leaf. Containers without children have
+// theirs, which are empty.
 struct Node {
   const Tree::Dict* members = nullptr;
   const Tree::List* items = nullptr;
@@ -26,13 +30,17 @@ struct Node {
     if (const auto* tuple = tree.tuple()) items = &tuple->items;
     if (const auto* list = tree.list()) items = list;
     if (const auto* node = std::get_if<EmptyNode>(&tree.value())) empty = *node;
-    if (members != nullptr && members->empty()) empty = tree.dict() != nullptr ? EmptyNode::kDict : EmptyNode::kNamedTuple;
-    if (items != nullptr && items->empty()) empty = tree.list() != nullptr ? EmptyNode::kList : EmptyNode::kTuple;
+    if (members != nullptr && members->empty())
+      empty = tree.dict() != nullptr ? EmptyNode::kDict : EmptyNode::kNamedTuple;
+    if (items != nullptr && items->empty())
+      empty = tree.list() != nullptr ? EmptyNode::kList : EmptyNode::kTuple;
   }
   [[nodiscard]] bool is_leaf() const { return empty || (members == nullptr && items == nullptr); }
 
   [[nodiscard]] std::string text() const {
-    if (empty) return *empty == EmptyNode::kNone ? "None" : "an empty " + std::string(empty_node_name(*empty));
+    if (empty)
+      return *empty == EmptyNode::kNone ? "None"
+                                        : "an empty " + std::string(empty_node_name(*empty));
     if (members != nullptr) return "a dict of " + std::to_string(members->size());
     if (items != nullptr) return "a list of " + std::to_string(items->size());
     return "a leaf";
@@ -49,7 +57,7 @@ struct Pair {
 
 class Comparison {
  public:
-  explicit Comparison(Fit fit) : fit_(fit) {}
+  explicit Comparison(MatchMode fit) : fit_(fit) {}
 
   std::vector<StructureDifference> differences;
   std::vector<Pair> pairs;  // in the target's order
@@ -59,15 +67,19 @@ class Comparison {
     const Node from(source);
     const Node to(target);
     if (from.is_leaf() && to.is_leaf()) {
-      if (!to.empty && !(fit_ == Fit::kExact && is_placeholder(target))) pairs.push_back({path_, &source});
+      if (!to.empty && !(fit_ == MatchMode::kExact && is_placeholder(target)))
+        pairs.push_back({path_, &source});
       return;
     }
     // None in the place of a dict wants none of its members.
-    if (fit_ == Fit::kPartial && from.members != nullptr && to.empty == EmptyNode::kNone) return;
+    if (fit_ == MatchMode::kPartial && from.members != nullptr && to.empty == EmptyNode::kNone)
+      return;
     // Of an empty dict or list it is known, in an exact fit, which children are missing.
-    const bool comparable = !from.is_leaf() && (!to.is_leaf() || fit_ == Fit::kExact);
-    const bool both_dicts = from.members != nullptr && (to.members != nullptr || to.empty == EmptyNode::kDict);
-    const bool both_lists = from.items != nullptr && to.items != nullptr && from.items->size() == to.items->size();
+    const bool comparable = !from.is_leaf() && (!to.is_leaf() || fit_ == MatchMode::kExact);
+    const bool both_dicts =
+        from.members != nullptr && (to.members != nullptr || to.empty == EmptyNode::kDict);
+    const bool both_lists =
+        from.items != nullptr && to.items != nullptr && from.items->size() == to.items->size();
     if (comparable && both_dicts)
       compare_members(*from.members, to.members != nullptr ? *to.members : Tree::Dict());
     else if (comparable && both_lists)
@@ -86,12 +98,12 @@ class Comparison {
       if (found != in_source.end()) {
         compare(*found->second, child);
         in_source.erase(found);
-      } else if (fit_ == Fit::kExact && !is_placeholder(child)) {
+      } else if (fit_ == MatchMode::kExact && !is_placeholder(child)) {
         differences.push_back({path_, "nothing", Node(child).text()});
       }
       path_.pop_back();
     }
-    if (fit_ == Fit::kPartial) return;
+    if (fit_ == MatchMode::kPartial) return;
     for (const auto& [key, child] : source) {
       if (in_source.count(key) == 0) continue;
       path_.push_back({key, KeyType::kDict});
@@ -107,12 +119,13 @@ class Comparison {
     }
   }
 
-  Fit fit_;
+  MatchMode fit_;
   KeyPath path_;
 };
 
-[[noreturn]] void refuse(const std::vector<StructureDifference>& differences, Fit fit) {
-  std::string text = "the checkpoint does not have the structure of the target; they differ at " + std::to_string(differences.size()) +
+[[noreturn]] void refuse(const std::vector<StructureDifference>& differences, MatchMode fit) {
+  std::string text = "the checkpoint does not have the structure of the target; they differ at " +
+                     std::to_string(differences.size()) +
                      (differences.size() == 1 ? " path:" : " paths:");
   for (const auto& difference : differences)
     text.append("\n  ")
@@ -121,11 +134,12 @@ class Comparison {
         .append(difference.source)
         .append(", target: ")
         .append(difference.target);
-  if (fit == Fit::kExact) text += "\nIf only what the target has is to be restored, ask for partial_restore.";
+  if (fit == MatchMode::kExact)
+    text += "\nIf only what the target has is to be restored, ask for partial_restore.";
   throw Error(Code::kInvalidArgument, text);
 }
 
-std::vector<Pair> pairs_of(const Tree& source, const Tree& target, Fit fit) {
+std::vector<Pair> pairs_of(const Tree& source, const Tree& target, MatchMode fit) {
   Comparison comparison(fit);
   comparison.compare(source, target);
   if (!comparison.differences.empty()) refuse(comparison.differences, fit);
@@ -139,20 +153,23 @@ struct PathLess {
 class Pourer {
  public:
   explicit Pourer(std::vector<TreeEntry> restored) {
-    for (auto& entry : restored) values_.insert_or_assign(std::move(entry.path), std::move(entry.value));
+    for (auto& entry : restored)
+      values_.insert_or_assign(std::move(entry.path), std::move(entry.value));
   }
 
   Tree fill(const Tree& target) {
     check_depth(path_.size());
     if (Node(target).is_leaf()) return leaf(target);
     if (const auto* dict = target.dict()) return Tree(fill_members(*dict));
-    if (const auto* named = target.named_tuple()) return Tree(Tree::NamedTuple{named->module, named->name, fill_members(named->fields)});
+    if (const auto* named = target.named_tuple())
+      return Tree(Tree::NamedTuple{named->module, named->name, fill_members(named->fields)});
     if (const auto* tuple = target.tuple()) return Tree(Tree::Tuple{fill_items(tuple->items)});
     return Tree(fill_items(*target.list()));
   }
   void check_all_used() const {
     if (!values_.empty())
-      throw Error(Code::kInvalidArgument, "a restored value has no leaf in the target: " + path_text(values_.begin()->first));
+      throw Error(Code::kInvalidArgument, "a restored value has no leaf in the target: " +
+                                              path_text(values_.begin()->first));
   }
 
  private:
@@ -187,47 +204,50 @@ class Pourer {
   KeyPath path_;
 };
 
-Tree stored_form(const Tree& tree, std::size_t depth) {
+Tree as_stored(const Tree& tree, std::size_t depth) {
   check_depth(depth);
   const Node node(tree);
   if (node.is_leaf()) return tree;
   if (node.members != nullptr) {
     Tree::Dict out;
-    for (const auto& [key, child] : *node.members) out.emplace_back(key, stored_form(child, depth + 1));
+    for (const auto& [key, child] : *node.members)
+      out.emplace_back(key, as_stored(child, depth + 1));
     return Tree(std::move(out));
   }
   Tree::List out;
-  for (const auto& child : *node.items) out.push_back(stored_form(child, depth + 1));
+  for (const auto& child : *node.items) out.push_back(as_stored(child, depth + 1));
   return Tree(std::move(out));
 }
 
 }  // namespace
 
-Tree stored_form(const Tree& tree) { return stored_form(tree, 0); }
+Tree as_stored(const Tree& tree) { return as_stored(tree, 0); }
 
-std::vector<StructureDifference> structure_differences(const Tree& source, const Tree& target, Fit fit) {
+std::vector<StructureDifference> structure_differences(const Tree& source, const Tree& target,
+                                                       MatchMode fit) {
   Comparison comparison(fit);
   comparison.compare(source, target);
   return std::move(comparison.differences);
 }
 
-std::vector<KeyPath> plan_restore(const Tree& source, const Tree& target, Fit fit) {
+std::vector<KeyPath> plan_restore(const Tree& source, const Tree& target, MatchMode fit) {
   std::vector<KeyPath> paths;
   for (Pair& pair : pairs_of(source, target, fit)) paths.push_back(std::move(pair.path));
   return paths;
 }
 
-Tree pour(const Tree& target, std::vector<TreeEntry> restored) {
+Tree fill_target(const Tree& target, std::vector<TreeEntry> restored) {
   Pourer pourer(std::move(restored));
   Tree out = pourer.fill(target);
   pourer.check_all_used();
   return out;
 }
 
-Tree restore_into(const Tree& target, const Tree& source, Fit fit) {
+Tree restore_into(const Tree& target, const Tree& source, MatchMode fit) {
   std::vector<TreeEntry> restored;
-  for (Pair& pair : pairs_of(source, target, fit)) restored.push_back({std::move(pair.path), *pair.value});
-  return pour(target, std::move(restored));
+  for (Pair& pair : pairs_of(source, target, fit))
+    restored.push_back({std::move(pair.path), *pair.value});
+  return fill_target(target, std::move(restored));
 }
 
 }  // namespace cairn

@@ -10,15 +10,20 @@
 namespace cairn {
 namespace {
 
-// Trees are handled (and destroyed) recursively. Python's own recursion limit keeps real ones far below this.
+// Trees are handled (and destroyed) recursively. Python's own recursion limit keeps real ones far
+// below this.
 constexpr std::size_t kMaxDepth = 1000;
 
 // What a container without children stands for; nullopt for everything else.
 std::optional<EmptyNode> emptiness(const Tree& tree) {
-  if (const auto* dict = tree.dict()) return dict->empty() ? std::optional(EmptyNode::kDict) : std::nullopt;
-  if (const auto* list = tree.list()) return list->empty() ? std::optional(EmptyNode::kList) : std::nullopt;
-  if (const auto* tuple = tree.tuple()) return tuple->items.empty() ? std::optional(EmptyNode::kTuple) : std::nullopt;
-  if (const auto* named = tree.named_tuple()) return named->fields.empty() ? std::optional(EmptyNode::kNamedTuple) : std::nullopt;
+  if (const auto* dict = tree.dict())
+    return dict->empty() ? std::optional(EmptyNode::kDict) : std::nullopt;
+  if (const auto* list = tree.list())
+    return list->empty() ? std::optional(EmptyNode::kList) : std::nullopt;
+  if (const auto* tuple = tree.tuple())
+    return tuple->items.empty() ? std::optional(EmptyNode::kTuple) : std::nullopt;
+  if (const auto* named = tree.named_tuple())
+    return named->fields.empty() ? std::optional(EmptyNode::kNamedTuple) : std::nullopt;
   return std::nullopt;
 }
 
@@ -31,13 +36,15 @@ class Walker {
   // The same structure, made of what `leaf` returned.
   Tree walk(const Tree& tree) {
     if (path_.size() > kMaxDepth)
-      throw Error(Code::kInvalidArgument, "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
+      throw Error(Code::kInvalidArgument,
+                  "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
     if (const auto empty = emptiness(tree)) return leaf_(path_, Tree(*empty));
     if (const auto* dict = tree.dict()) return Tree(walk_members(*dict, order_));
     if (const auto* list = tree.list()) return Tree(walk_items(*list));
     if (const auto* tuple = tree.tuple()) return Tree(Tree::Tuple{walk_items(tuple->items)});
     if (const auto* named = tree.named_tuple())
-      return Tree(Tree::NamedTuple{named->module, named->name, walk_members(named->fields, DictOrder::kBuilt)});
+      return Tree(Tree::NamedTuple{named->module, named->name,
+                                   walk_members(named->fields, DictOrder::kBuilt)});
     return leaf_(path_, tree);
   }
 
@@ -47,16 +54,19 @@ class Walker {
     ordered.reserve(members.size());
     for (const auto& member : members) ordered.push_back(&member);
     if (order == DictOrder::kSorted)
-      std::stable_sort(ordered.begin(), ordered.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+      std::stable_sort(ordered.begin(), ordered.end(),
+                       [](const auto* a, const auto* b) { return a->first < b->first; });
     Tree::Dict out;
     out.reserve(members.size());
-    for (const auto* member : ordered) out.emplace_back(member->first, walk_child({member->first, KeyType::kDict}, member->second));
+    for (const auto* member : ordered)
+      out.emplace_back(member->first, walk_child({member->first, KeyType::kDict}, member->second));
     return out;
   }
   Tree::List walk_items(const Tree::List& items) {
     Tree::List out;
     out.reserve(items.size());
-    for (std::size_t i = 0; i < items.size(); ++i) out.push_back(walk_child({std::to_string(i), KeyType::kSequence}, items[i]));
+    for (std::size_t i = 0; i < items.size(); ++i)
+      out.push_back(walk_child({std::to_string(i), KeyType::kSequence}, items[i]));
     return out;
   }
   Tree walk_child(Key key, const Tree& child) {
@@ -72,23 +82,29 @@ class Walker {
 };
 
 bool is_prefix(const KeyPath& shorter, const KeyPath& longer) {
-  return shorter.size() <= longer.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
+  return shorter.size() <= longer.size() &&
+         std::equal(shorter.begin(), shorter.end(), longer.begin());
 }
 
 // Sorted entries without those that another one extends.
 std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
-  const auto before = [](const TreeEntry& a, const TreeEntry& b) { return key_path_less(a.path, b.path); };
+  const auto before = [](const TreeEntry& a, const TreeEntry& b) {
+    return key_path_less(a.path, b.path);
+  };
   // Checkpoints list their leaves in this order.
-  if (!std::is_sorted(entries.begin(), entries.end(), before)) std::stable_sort(entries.begin(), entries.end(), before);
+  if (!std::is_sorted(entries.begin(), entries.end(), before))
+    std::stable_sort(entries.begin(), entries.end(), before);
   std::vector<TreeEntry> kept;
   kept.reserve(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].path.size() > kMaxDepth)
-      throw Error(Code::kDataLoss, "a key path has " + std::to_string(entries[i].path.size()) + " levels; at most " +
-                                       std::to_string(kMaxDepth) + " are allowed");
+      throw Error(Code::kDataLoss, "a key path has " + std::to_string(entries[i].path.size()) +
+                                       " levels; at most " + std::to_string(kMaxDepth) +
+                                       " are allowed");
     if (i + 1 < entries.size() && is_prefix(entries[i].path, entries[i + 1].path)) {
       if (entries[i].path.size() == entries[i + 1].path.size())
-        throw Error(Code::kInvalidArgument, "two leaves have the path " + path_text(entries[i].path));
+        throw Error(Code::kInvalidArgument,
+                    "two leaves have the path " + path_text(entries[i].path));
       continue;
     }
     kept.push_back(std::move(entries[i]));
@@ -96,7 +112,8 @@ std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
   return kept;
 }
 
-// Builds the subtree of entries that agree in their first `depth` keys. They are sorted, so equal keys are neighbours.
+// Builds the subtree of entries that agree in their first `depth` keys. They are sorted, so equal
+// keys are neighbours.
 Tree build(std::span<TreeEntry> entries, std::size_t depth) {
   if (entries.size() == 1 && entries[0].path.size() == depth) return std::move(entries[0].value);
   const KeyType type = entries[0].path[depth].type;
@@ -105,8 +122,10 @@ Tree build(std::span<TreeEntry> entries, std::size_t depth) {
   for (std::size_t first = 0; first < entries.size();) {
     const Key& key = entries[first].path[depth];
     if (key.type != type) {
-      const KeyPath above(entries[first].path.begin(), entries[first].path.begin() + static_cast<std::ptrdiff_t>(depth));
-      throw Error(Code::kDataLoss, "the node at '" + path_text(above) + "' has both sequence and dict keys");
+      const KeyPath above(entries[first].path.begin(),
+                          entries[first].path.begin() + static_cast<std::ptrdiff_t>(depth));
+      throw Error(Code::kDataLoss,
+                  "the node at '" + path_text(above) + "' has both sequence and dict keys");
     }
     std::size_t last = first + 1;
     while (last < entries.size() && entries[last].path[depth] == key) ++last;
@@ -139,7 +158,8 @@ std::string_view empty_node_name(EmptyNode node) {
 }
 
 std::optional<EmptyNode> empty_node_from_name(std::string_view name) {
-  for (const auto node : {EmptyNode::kNone, EmptyNode::kDict, EmptyNode::kList, EmptyNode::kTuple, EmptyNode::kNamedTuple})
+  for (const auto node : {EmptyNode::kNone, EmptyNode::kDict, EmptyNode::kList, EmptyNode::kTuple,
+                          EmptyNode::kNamedTuple})
     if (name == empty_node_name(node)) return node;
   return std::nullopt;
 }
@@ -147,14 +167,16 @@ std::optional<EmptyNode> empty_node_from_name(std::string_view name) {
 const Tree* Tree::find(std::string_view key) const {
   const NamedTuple* named = named_tuple();
   if (const Dict* members = named != nullptr ? &named->fields : dict()) {
-    const auto it = std::find_if(members->begin(), members->end(), [&](const auto& member) { return member.first == key; });
+    const auto it = std::find_if(members->begin(), members->end(),
+                                 [&](const auto& member) { return member.first == key; });
     return it == members->end() ? nullptr : &it->second;
   }
   const List* items = tuple() != nullptr ? &tuple()->items : list();
   if (items == nullptr || key.empty()) return nullptr;
   std::size_t i = 0;
   const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), i);
-  return status == std::errc() && end == key.data() + key.size() && i < items->size() ? &(*items)[i] : nullptr;
+  return status == std::errc() && end == key.data() + key.size() && i < items->size() ? &(*items)[i]
+                                                                                      : nullptr;
 }
 
 std::vector<TreeEntry> flatten(const Tree& tree, DictOrder order) {
@@ -172,7 +194,9 @@ Tree map_leaves(const Tree& tree, const std::function<Tree(const KeyPath&, const
 }
 
 Tree unflatten(std::vector<TreeEntry> entries) {
-  if (entries.empty()) throw Error(Code::kInvalidArgument, "no entries: a tree without leaves could be a dict or a list");
+  if (entries.empty())
+    throw Error(Code::kInvalidArgument,
+                "no entries: a tree without leaves could be a dict or a list");
   std::vector<TreeEntry> kept = sorted_without_prefixes(std::move(entries));
   return build(kept, 0);
 }

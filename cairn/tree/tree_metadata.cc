@@ -7,15 +7,19 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMaxLevels = 1000;  // trees are handled recursively; Python's recursion limit is the same
-constexpr std::size_t kMaxRank = 64;      // of shapes in metadata; NumPy's limit, jax has none that matters
+// trees are handled recursively; Python's recursion limit is the same
+constexpr std::size_t kMaxLevels = 1000;
+// of shapes in metadata; NumPy's limit, jax has none that matters
+constexpr std::size_t kMaxRank = 64;
 constexpr std::size_t kMaxShownName = 200;
 constexpr std::size_t kMaxIndexDigits = 18;  // of a sequence key: fits 64 bits
 
 // "007" and "7" are the same index; Orbax converts the text to an integer, too.
 std::string canonical_index(const JsonScanner& in, const std::string& text) {
-  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (!digits || text.size() > kMaxIndexDigits) in.fail("the sequence key '" + text + "' is no index");
+  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(),
+                                                   [](char c) { return c >= '0' && c <= '9'; });
+  if (!digits || text.size() > kMaxIndexDigits)
+    in.fail("the sequence key '" + text + "' is no index");
   return text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
 }
 
@@ -39,7 +43,8 @@ void parse_key(JsonScanner& in, Key& key) {
     }
   }
   if (!has_text) in.fail("a key without 'key'");
-  if (type != 1 && type != 2) in.fail("key_type " + std::to_string(type) + " is neither 1 (sequence) nor 2 (dict)");
+  if (type != 1 && type != 2)
+    in.fail("key_type " + std::to_string(type) + " is neither 1 (sequence) nor 2 (dict)");
   key.type = static_cast<KeyType>(type);
   if (key.type == KeyType::kSequence) key.text = canonical_index(in, key.text);
 }
@@ -48,7 +53,8 @@ void parse_key_metadata(JsonScanner& in, KeyPath& path) {
   path.clear();
   in.begin_array();
   while (in.next_item()) {
-    if (path.size() == kMaxLevels) in.fail("a key path of more than " + std::to_string(kMaxLevels) + " levels");
+    if (path.size() == kMaxLevels)
+      in.fail("a key path of more than " + std::to_string(kMaxLevels) + " levels");
     if (path.empty()) path.reserve(4);
     parse_key(in, path.emplace_back());
   }
@@ -110,17 +116,22 @@ std::vector<LeafMetadata> parse_leaves(JsonScanner& in) {
   return leaves;
 }
 
-// Where `next` goes when `leaf` and `next` are neighbours in key path order: a leaf that is there twice counts once (the
-// last one, as in a Python dict), and one that others extend is a container that a partial save left as an empty node.
+// Where `next` goes when `leaf` and `next` are neighbours in key path order: a leaf that is there
+// twice counts once (the last one, as in a Python dict), and one that others extend is a container
+// that a partial save left as an empty node.
 bool superseded(const LeafMetadata& leaf, const LeafMetadata& next) {
-  return leaf.path.size() <= next.path.size() && std::equal(leaf.path.begin(), leaf.path.end(), next.path.begin());
+  return leaf.path.size() <= next.path.size() &&
+         std::equal(leaf.path.begin(), leaf.path.end(), next.path.begin());
 }
 
 void drop_superseded(std::vector<LeafMetadata>& leaves) {
   std::vector<std::size_t> order(leaves.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto less = [&](std::size_t a, std::size_t b) { return key_path_less(leaves[a].path, leaves[b].path); };
-  if (!std::is_sorted(order.begin(), order.end(), less)) std::stable_sort(order.begin(), order.end(), less);
+  const auto less = [&](std::size_t a, std::size_t b) {
+    return key_path_less(leaves[a].path, leaves[b].path);
+  };
+  if (!std::is_sorted(order.begin(), order.end(), less))
+    std::stable_sort(order.begin(), order.end(), less);
   std::vector<bool> drop(leaves.size());
   bool any = false;
   for (std::size_t i = 0; i + 1 < order.size(); ++i)
@@ -166,14 +177,17 @@ Shape scan_shape(JsonScanner& in) {
   Shape shape;
   in.begin_array();
   while (in.next_item()) {
-    if (shape.size() == kMaxRank) in.fail("a shape of more than " + std::to_string(kMaxRank) + " dimensions");
+    if (shape.size() == kMaxRank)
+      in.fail("a shape of more than " + std::to_string(kMaxRank) + " dimensions");
     shape.push_back(in.integer());
     if (shape.back() < 0) in.fail("a negative extent");
   }
   return shape;
 }
 
-bool is_empty_node_type(std::string_view value_type) { return empty_node_from_name(value_type).has_value(); }
+bool is_empty_node_type(std::string_view value_type) {
+  return empty_node_from_name(value_type).has_value();
+}
 
 TreeMetadata parse_tree_metadata(std::string_view json) {
   TreeMetadata metadata;

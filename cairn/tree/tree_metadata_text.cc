@@ -10,16 +10,21 @@
 namespace cairn {
 namespace {
 
-// Characters that Python's repr escapes, beside controls: format characters, separators other than the space, surrogates,
-// private use, what is no character. Readers parse either spelling; this is about looking the same.
+// Characters that Python's repr escapes, beside controls: format characters, separators other than
+// the space, surrogates, private use, what is no character. Readers parse either spelling; this is
+// about looking the same.
 bool is_printable(std::uint32_t code) {
   using Range = std::pair<std::uint32_t, std::uint32_t>;
   static constexpr std::array<Range, 21> kNot = {
-      {{0x00, 0x1f},       {0x7f, 0xa0},       {0xad, 0xad},       {0x600, 0x605},   {0x61c, 0x61c},   {0x6dd, 0x6dd},
-       {0x70f, 0x70f},     {0x1680, 0x1680},   {0x180e, 0x180e},   {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f},
-       {0x3000, 0x3000},   {0xd800, 0xf8ff},   {0xfdd0, 0xfdef},   {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xfffe, 0xffff},
-       {0x1d173, 0x1d17a}, {0xe0000, 0xe00ff}, {0xf0000, 0x10ffff}}};
-  return std::none_of(kNot.begin(), kNot.end(), [&](const Range& range) { return code >= range.first && code <= range.second; });
+      {{0x00, 0x1f},       {0x7f, 0xa0},     {0xad, 0xad},       {0x600, 0x605},
+       {0x61c, 0x61c},     {0x6dd, 0x6dd},   {0x70f, 0x70f},     {0x1680, 0x1680},
+       {0x180e, 0x180e},   {0x2000, 0x200f}, {0x2028, 0x202f},   {0x205f, 0x206f},
+       {0x3000, 0x3000},   {0xd800, 0xf8ff}, {0xfdd0, 0xfdef},   {0xfeff, 0xfeff},
+       {0xfff0, 0xfffb},   {0xfffe, 0xffff}, {0x1d173, 0x1d17a}, {0xe0000, 0xe00ff},
+       {0xf0000, 0x10ffff}}};
+  return std::none_of(kNot.begin(), kNot.end(), [&](const Range& range) {
+    return code >= range.first && code <= range.second;
+  });
 }
 
 void append_escape(std::string& out, std::uint32_t code) {
@@ -71,13 +76,15 @@ void append_leaf(std::string& out, const LeafMetadata& leaf) {
   out += ": {\"key_metadata\": [";
   for (std::size_t i = 0; i < leaf.path.size(); ++i) {
     if (i > 0) out += ", ";
-    out += "{\"key\": " + quoted(leaf.path[i].text) + ", \"key_type\": " + std::to_string(static_cast<int>(leaf.path[i].type)) + "}";
+    out += "{\"key\": " + quoted(leaf.path[i].text) +
+           ", \"key_type\": " + std::to_string(static_cast<int>(leaf.path[i].type)) + "}";
   }
   out += "], \"value_metadata\": {\"value_type\": " + quoted(leaf.value_type);
   out += leaf.skip_deserialize ? ", \"skip_deserialize\": true" : ", \"skip_deserialize\": false";
   if (leaf.write_shape) {
     out += ", \"write_shape\": [";
-    for (std::size_t d = 0; d < leaf.write_shape->size(); ++d) (out += d > 0 ? ", " : "") += std::to_string((*leaf.write_shape)[d]);
+    for (std::size_t d = 0; d < leaf.write_shape->size(); ++d)
+      (out += d > 0 ? ", " : "") += std::to_string((*leaf.write_shape)[d]);
     out += "]";
   }
   out += "}}";
@@ -95,10 +102,13 @@ std::string tree_metadata_text(const TreeMetadata& metadata) {
   out += "}";
   if (metadata.use_ocdbt) (out += ", \"use_ocdbt\": ") += flag(*metadata.use_ocdbt);
   (out += ", \"use_zarr3\": ") += flag(metadata.use_zarr3);
-  (out += ", \"store_array_data_equal_to_fill_value\": ") += flag(metadata.store_array_data_equal_to_fill_value);
-  const Json custom = metadata.custom_metadata.empty() ? Json() : parse_json(metadata.custom_metadata);
+  (out += ", \"store_array_data_equal_to_fill_value\": ") +=
+      flag(metadata.store_array_data_equal_to_fill_value);
+  const Json custom =
+      metadata.custom_metadata.empty() ? Json() : parse_json(metadata.custom_metadata);
   out += ", \"custom_metadata\": " + to_text(custom, JsonStyle::kPython);
-  if (!metadata.rich_types.empty()) out += ", \"value_metadata_tree\": " + quoted(metadata.rich_types);
+  if (!metadata.rich_types.empty())
+    out += ", \"value_metadata_tree\": " + quoted(metadata.rich_types);
   return out + "}";
 }
 

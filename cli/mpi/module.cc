@@ -1,4 +1,5 @@
-// module.cc -- MPI for the command, in a library that is loaded only where a launcher has started it.
+// module.cc -- MPI for the command, in a library that is loaded only where a launcher has started
+// it.
 #include "module.h"
 
 #include <cairn/mpi.h>
@@ -6,9 +7,11 @@
 #include <string>
 #include <string_view>
 
-extern "C" __attribute__((visibility("default"))) void cairn_start_mpi(const char* version, std::unique_ptr<cairn::Coordinator>& job) {
+extern "C" __attribute__((visibility("default"))) void cairn_start_mpi(
+    const char* version, std::unique_ptr<cairn::Coordinator>& job) {
   if (std::string_view(version) != CAIRN_VERSION)
     throw cairn::Error(cairn::Code::kFailedPrecondition,
-                       std::string("the module for MPI is of version ") + CAIRN_VERSION + ", the command of " + version);
+                       std::string("the module for MPI is of version ") + CAIRN_VERSION +
+                           ", the command of " + version);
   job = cairn::mpi_coordinator({.session = std::make_shared<const cairn::MpiSession>()});
 }

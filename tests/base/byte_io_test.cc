@@ -37,7 +37,8 @@ TEST(ByteReader, NamesTheOffsetOfAShortRead) {
   in.u8();
   EXPECT_THAT([&] { in.u32(); }, FailsWith(Code::kDataLoss, "4 bytes wanted, 2 left at byte 1"));
   EXPECT_EQ(in.offset(), 1U) << "a failed read takes nothing";
-  EXPECT_THAT([&] { in.take(std::numeric_limits<std::uint64_t>::max()); }, FailsWith(Code::kDataLoss, "unexpected end"));
+  EXPECT_THAT([&] { in.take(std::numeric_limits<std::uint64_t>::max()); },
+              FailsWith(Code::kDataLoss, "unexpected end"));
 }
 
 TEST(ByteReader, FinishRefusesLeftOverBytes) {
@@ -85,7 +86,8 @@ TEST(Varint, KnownSpellings) {
 
 TEST(Varint, EveryLengthRoundTrips) {
   for (int shift = 0; shift < 64; ++shift) {
-    for (const std::uint64_t value : {std::uint64_t{1} << shift, (std::uint64_t{1} << shift) - 1, (std::uint64_t{1} << shift) + 1}) {
+    for (const std::uint64_t value : {std::uint64_t{1} << shift, (std::uint64_t{1} << shift) - 1,
+                                      (std::uint64_t{1} << shift) + 1}) {
       ByteWriter out;
       out.varint(value);
       ByteReader in(out.view());
@@ -123,8 +125,13 @@ TEST(Varint, RangeAndTruncation) {
       },
       FailsWith(Code::kDataLoss, "varint 65536 exceeds 65535 at byte 0"));
   EXPECT_EQ(ByteReader(bytes_of({0xff, 0xff, 0x03})).varint(65535), 65535U);
-  EXPECT_THAT([&] { ByteReader(bytes_of({0x80, 0x80})).varint(); }, FailsWith(Code::kDataLoss, "unexpected end of data"));
-  EXPECT_THAT([&] { ByteReader({}).varint(); }, FailsWith(Code::kDataLoss, "unexpected end of data"));
+  EXPECT_THAT(
+      [&] {
+        ByteReader(bytes_of({0x80, 0x80})).varint();
+      },
+      FailsWith(Code::kDataLoss, "unexpected end of data"));
+  EXPECT_THAT([&] { ByteReader({}).varint(); },
+              FailsWith(Code::kDataLoss, "unexpected end of data"));
   // The tenth byte holds one bit of 64.
   Bytes wide(10, std::byte{0xff});
   wide.back() = std::byte{2};

@@ -19,7 +19,8 @@ std::uint32_t slow_crc32c(ByteView bytes) {
 
 Bytes ramp(int first, int step) {
   Bytes bytes(32);
-  for (int i = 0; i < 32; ++i) bytes[static_cast<std::size_t>(i)] = static_cast<std::byte>(first + step * i);
+  for (int i = 0; i < 32; ++i)
+    bytes[static_cast<std::size_t>(i)] = static_cast<std::byte>(first + step * i);
   return bytes;
 }
 
@@ -45,14 +46,16 @@ TEST(Crc32c, AgreesWithItsDefinitionAtEveryLengthAndAlignment) {
 
 TEST(Crc32c, ExtendContinuesAnywhere) {
   const ByteView text = as_bytes("123456789");
-  for (std::size_t n = 0; n <= text.size(); ++n) EXPECT_EQ(crc32c_extend(crc32c(text.first(n)), text.subspan(n)), 0xe3069283U) << n;
+  for (std::size_t n = 0; n <= text.size(); ++n)
+    EXPECT_EQ(crc32c_extend(crc32c(text.first(n)), text.subspan(n)), 0xe3069283U) << n;
 }
 
 TEST(Crc32c, CombinesThoseOfParts) {
   std::mt19937 random(5);
   Bytes bytes(3000);
   for (auto& b : bytes) b = static_cast<std::byte>(random());
-  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{1000}, bytes.size()}) {
+  for (const std::size_t n :
+       {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{1000}, bytes.size()}) {
     const ByteView a = ByteView(bytes).first(n), b = ByteView(bytes).subspan(n);
     EXPECT_EQ(crc32c_combine(crc32c(a), crc32c(b), b.size()), crc32c(bytes)) << n;
     EXPECT_EQ(crc32_combine(crc32(a), crc32(b), b.size()), crc32(bytes)) << n;
@@ -61,7 +64,8 @@ TEST(Crc32c, CombinesThoseOfParts) {
 
 TEST(Crc32c, MaskedIsUnmaskedAgain) {
   EXPECT_EQ(crc32c_masked(0), 0xa282ead8U);
-  for (const std::uint32_t crc : {0U, 1U, 0xe3069283U, 0xffffffffU}) EXPECT_EQ(crc32c_unmasked(crc32c_masked(crc)), crc);
+  for (const std::uint32_t crc : {0U, 1U, 0xe3069283U, 0xffffffffU})
+    EXPECT_EQ(crc32c_unmasked(crc32c_masked(crc)), crc);
 }
 
 }  // namespace

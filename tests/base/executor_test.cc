@@ -25,7 +25,8 @@ TEST(Executor, CallsEachTaskOnce) {
     for (const std::size_t n : {0U, 1U, 2U, 7U, 1000U}) {
       std::vector<std::atomic<int>> calls(n);
       executor.for_each(n, [&](std::size_t i) { ++calls[i]; });
-      for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(calls[i], 1) << i << " of " << n << " on " << threads;
+      for (std::size_t i = 0; i < n; ++i)
+        EXPECT_EQ(calls[i], 1) << i << " of " << n << " on " << threads;
     }
   }
 }
@@ -65,7 +66,9 @@ TEST(Executor, NestsWithoutDeadlock) {
   Executor executor(3);
   std::atomic<std::size_t> sum = 0;
   executor.for_each(20, [&](std::size_t i) {
-    executor.for_each(10, [&](std::size_t j) { executor.for_each(5, [&](std::size_t k) { sum += i * 50 + j * 5 + k; }); });
+    executor.for_each(10, [&](std::size_t j) {
+      executor.for_each(5, [&](std::size_t k) { sum += i * 50 + j * 5 + k; });
+    });
   });
   EXPECT_EQ(sum, 999U * 1000U / 2U);
 }

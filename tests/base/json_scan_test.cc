@@ -1,4 +1,5 @@
-// json_scan_test.cc -- the pull scanner agrees with the parser on what is JSON, and with its caller on what is there.
+// json_scan_test.cc -- the pull scanner agrees with the parser on what is JSON, and with its caller
+// on what is there.
 #include <cairn/base/json.h>
 #include <cairn/base/json_scan.h>
 #include <gmock/gmock.h>
@@ -10,7 +11,8 @@ using ::testing::HasSubstr;
 
 TEST(JsonScan, PullsNestedValues) {
   JsonScanner in(
-      "\xef\xbb\xbf {\"a\" : [1, -2 ,3], \"b\":{\"c\":true,\"d\":null} , \"e\":\"x\\u00e9\\ud83d\\ude00\\n\\/\", \"f\":[], \"g\":{}}\n");
+      "\xef\xbb\xbf {\"a\" : [1, -2 ,3], \"b\":{\"c\":true,\"d\":null} , "
+      "\"e\":\"x\\u00e9\\ud83d\\ude00\\n\\/\", \"f\":[], \"g\":{}}\n");
   std::string_view key;
   std::vector<std::int64_t> numbers;
   in.begin_object();

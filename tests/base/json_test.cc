@@ -1,5 +1,5 @@
-#include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/io/file.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -67,7 +67,8 @@ TEST(JsonParse, Scalars) {
 
 TEST(JsonParse, IntegersAreExact) {
   EXPECT_EQ(parse_json("9007199254740993").as_int64(), 9007199254740993);
-  EXPECT_EQ(parse_json("-9223372036854775808").as_int64(), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(parse_json("-9223372036854775808").as_int64(),
+            std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(parse_json("9223372036854775807").as_uint64(), 9223372036854775807U);
   const Json large = parse_json("18446744073709551615");
   EXPECT_EQ(large.as_uint64(), std::numeric_limits<std::uint64_t>::max());
@@ -108,8 +109,10 @@ TEST(JsonParse, NotANumberAndInfinityAsPythonSpellsThem) {
 }
 
 TEST(JsonParse, StringsAndEscapes) {
-  EXPECT_EQ(*parse_json(R"("\u00e9\u0000\ud83d\ude00\"\\\/\b\f\n\r\t")").as_string(), std::string("\u00e9\0\U0001f600\"\\/\b\f\n\r\t", 15));
-  EXPECT_EQ(*parse_json("\"\uac00\ud7a3\"").as_string(), "\uac00\ud7a3") << "Hangul shares its lead byte with surrogates";
+  EXPECT_EQ(*parse_json(R"("\u00e9\u0000\ud83d\ude00\"\\\/\b\f\n\r\t")").as_string(),
+            std::string("\u00e9\0\U0001f600\"\\/\b\f\n\r\t", 15));
+  EXPECT_EQ(*parse_json("\"\uac00\ud7a3\"").as_string(), "\uac00\ud7a3")
+      << "Hangul shares its lead byte with surrogates";
 }
 
 TEST(JsonParse, MembersKeepTheirOrderAndTheLastOfEqualOnesCounts) {
@@ -158,29 +161,36 @@ TEST(JsonParse, RefusesWithTheByteWhereItIs) {
       {"tru", "not a value"},
       {"'a'", "not a value"},
   };
-  for (const auto& bad : kBad) EXPECT_THAT([&] { parse_json(bad.text); }, FailsWith(Code::kDataLoss, bad.expect)) << bad.text;
+  for (const auto& bad : kBad)
+    EXPECT_THAT([&] { parse_json(bad.text); }, FailsWith(Code::kDataLoss, bad.expect)) << bad.text;
 }
 
 TEST(JsonParse, RefusesTextThatIsNotUtf8) {
-  for (const char* bad :
-       {"\xff", "\x80", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xc3", "\xe2\x82"})
-    EXPECT_THAT([&] { parse_json("\"" + std::string(bad) + "\""); }, FailsWith(Code::kDataLoss, "UTF-8"));
+  for (const char* bad : {"\xff", "\x80", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80",
+                          "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xc3", "\xe2\x82"})
+    EXPECT_THAT([&] { parse_json("\"" + std::string(bad) + "\""); },
+                FailsWith(Code::kDataLoss, "UTF-8"));
 }
 
 TEST(JsonParse, DepthAndSizeAreBounded) {
   const auto nested = [](std::size_t n) { return std::string(n, '[') + std::string(n, ']'); };
   EXPECT_NO_THROW(parse_json(nested(128)));
-  EXPECT_THAT([&] { parse_json(nested(129)); }, FailsWith(Code::kDataLoss, "nested deeper than 128 levels"));
-  EXPECT_THAT([&] { parse_json(std::string(1U << 20U, '[')); }, FailsWith(Code::kDataLoss, "nested deeper"));
-  EXPECT_THAT([&] { parse_json(R"({"a":{"b":{}}})", {.max_depth = 2}); }, FailsWith(Code::kDataLoss, "nested deeper than 2"));
+  EXPECT_THAT([&] { parse_json(nested(129)); },
+              FailsWith(Code::kDataLoss, "nested deeper than 128 levels"));
+  EXPECT_THAT([&] { parse_json(std::string(1U << 20U, '[')); },
+              FailsWith(Code::kDataLoss, "nested deeper"));
+  EXPECT_THAT([&] { parse_json(R"({"a":{"b":{}}})", {.max_depth = 2}); },
+              FailsWith(Code::kDataLoss, "nested deeper than 2"));
   EXPECT_NO_THROW(parse_json("[[],[],[[]]]", {.max_depth = 3})) << "siblings do not add up";
-  EXPECT_THAT([&] { parse_json("[1, 2]", {.max_bytes = 5}); }, FailsWith(Code::kDataLoss, "6 bytes is larger than the limit of 5"));
+  EXPECT_THAT([&] { parse_json("[1, 2]", {.max_bytes = 5}); },
+              FailsWith(Code::kDataLoss, "6 bytes is larger than the limit of 5"));
 }
 
 TEST(JsonParse, EveryTruncationOfAGoodTextIsRefused) {
   const std::string text = golden("python.json");
-  testing::for_each_truncation(as_bytes(text),
-                               [](ByteView bad, const std::string& what) { EXPECT_THROW(parse_json(as_text(bad)), Error) << what; });
+  testing::for_each_truncation(as_bytes(text), [](ByteView bad, const std::string& what) {
+    EXPECT_THROW(parse_json(as_text(bad)), Error) << what;
+  });
 }
 
 TEST(JsonParse, FlippedBitsAreRefusedOrAnotherValue) {
@@ -218,8 +228,10 @@ TEST(JsonValue, SetReplacesOrAdds) {
   array.push_back(nullptr);
   array.push_back(true);
   EXPECT_EQ(to_text(array), "[null,true]");
-  EXPECT_THAT([&] { array.set("a", 1); }, FailsWith(Code::kInvalidArgument, "cannot be set in an array"));
-  EXPECT_THAT([&] { json.push_back(1); }, FailsWith(Code::kInvalidArgument, "cannot be added to an object"));
+  EXPECT_THAT([&] { array.set("a", 1); },
+              FailsWith(Code::kInvalidArgument, "cannot be set in an array"));
+  EXPECT_THAT([&] { json.push_back(1); },
+              FailsWith(Code::kInvalidArgument, "cannot be added to an object"));
 }
 
 TEST(JsonValue, TypeText) {
@@ -233,7 +245,8 @@ TEST(JsonValue, TypeText) {
 }
 
 TEST(JsonText, PrettyIsForPeople) {
-  const Json json = parse_json(R"({"shape":[2,3],"codecs":[{"name":"zstd"},{}],"none":[],"u":"é"})");
+  const Json json =
+      parse_json(R"({"shape":[2,3],"codecs":[{"name":"zstd"},{}],"none":[],"u":"é"})");
   EXPECT_EQ(to_text(json, JsonStyle::kPretty), R"({
   "shape": [2, 3],
   "codecs": [
@@ -259,7 +272,8 @@ TEST(JsonText, EveryDoubleReadsBackTheSame) {
   for (int i = 0; i < 20000; ++i) {
     // Half of them any bit pattern, half of them near the sizes where the spelling changes.
     const double v = i % 2 == 0 ? std::bit_cast<double>(random())
-                                : std::ldexp(static_cast<double>(random() >> 40U), static_cast<int>(random() % 80) - 50);
+                                : std::ldexp(static_cast<double>(random() >> 40U),
+                                             static_cast<int>(random() % 80) - 50);
     for (const auto style : {JsonStyle::kCompact, JsonStyle::kPython}) {
       const std::string text = to_text(Json(v), style);
       const Json back = parse_json(text);
@@ -267,7 +281,8 @@ TEST(JsonText, EveryDoubleReadsBackTheSame) {
       if (std::isnan(v))
         ASSERT_TRUE(std::isnan(*back.as_double()));
       else
-        ASSERT_EQ(std::bit_cast<std::uint64_t>(*back.as_double()), std::bit_cast<std::uint64_t>(v)) << text;
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(*back.as_double()), std::bit_cast<std::uint64_t>(v))
+            << text;
     }
   }
 }

@@ -22,31 +22,38 @@ using testing::text_of;
 // How the threads of a test come by their coordinators: each calls it with its index.
 struct Kind {
   std::string name;
-  std::function<std::function<std::unique_ptr<Coordinator>(std::size_t)>(std::size_t count, const std::string& folder)> start;
+  std::function<std::function<std::unique_ptr<Coordinator>(std::size_t)>(std::size_t count,
+                                                                         const std::string& folder)>
+      start;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 std::vector<Kind> kinds() {
   const auto threads = [](std::size_t count, const std::string& /*folder*/) {
-    const auto all = std::make_shared<std::vector<std::unique_ptr<Coordinator>>>(threads_as_processes(count));
+    const auto all =
+        std::make_shared<std::vector<std::unique_ptr<Coordinator>>>(threads_as_processes(count));
     return [all](std::size_t p) { return std::move((*all)[p]); };
   };
   const auto files = [](const std::string& run_id) {
     return [run_id](std::size_t count, const std::string& folder) {
       return [=](std::size_t p) {
-        return files_coordinator({.directory = folder, .process_index = p, .process_count = count, .run_id = run_id});
+        return files_coordinator(
+            {.directory = folder, .process_index = p, .process_count = count, .run_id = run_id});
       };
     };
   };
   return {{"threads", threads}, {"files", files("")}, {"files_of_a_run", files("run-1.a")}};
 }
 
-class EveryCoordinator : public ::testing::TestWithParam<std::tuple<Kind, std::size_t, ContractPart>> {};
+class EveryCoordinator
+    : public ::testing::TestWithParam<std::tuple<Kind, std::size_t, ContractPart>> {};
 INSTANTIATE_TEST_SUITE_P(Contract, EveryCoordinator,
-                         ::testing::Combine(::testing::ValuesIn(kinds()), ::testing::Values(1, 2, 7),
+                         ::testing::Combine(::testing::ValuesIn(kinds()),
+                                            ::testing::Values(1, 2, 7),
                                             ::testing::ValuesIn(testing::coordinator_contract())),
                          [](const auto& of) {
-                           return std::get<0>(of.param).name + "_" + std::to_string(std::get<1>(of.param)) + "_" +
+                           return std::get<0>(of.param).name + "_" +
+                                  std::to_string(std::get<1>(of.param)) + "_" +
                                   std::get<2>(of.param).name;
                          });
 
@@ -72,25 +79,32 @@ TEST(SingleProcess, HasNothingToWaitFor) {
   EXPECT_EQ(job->process_count(), 1U);
   job->barrier("b", Coordinator::Timeout(0));
   EXPECT_EQ(text_of(job->broadcast("c", as_bytes("v"), 0, Coordinator::Timeout(0))), "v");
-  EXPECT_EQ(job->all_gather("g", as_bytes("v"), Coordinator::Timeout(0)), (std::vector<Bytes>{bytes_of("v")}));
+  EXPECT_EQ(job->all_gather("g", as_bytes("v"), Coordinator::Timeout(0)),
+            (std::vector<Bytes>{bytes_of("v")}));
   EXPECT_THAT([&] { job->broadcast("c", {}, 1, Coordinator::Timeout(0)); },
               FailsWith(Code::kInvalidArgument, "process 1 cannot broadcast in a job of 1"));
 }
 
 TEST(ThreadsAsProcesses, ATimeOutNamesWhoIsMissing) {
   auto job = threads_as_processes(4);
-  EXPECT_THAT([&] { job[1]->barrier("load", kShort); }, FailsWith(Code::kUnavailable, "'load': processes 0, 2, 3 did not come"));
-  std::thread other(
-      [&] { EXPECT_THAT([&] { job[2]->barrier("save", kLong); }, FailsWith(Code::kUnavailable, "'save': processes 1, 3 did")); });
+  EXPECT_THAT([&] { job[1]->barrier("load", kShort); },
+              FailsWith(Code::kUnavailable, "'load': processes 0, 2, 3 did not come"));
+  std::thread other([&] {
+    EXPECT_THAT([&] { job[2]->barrier("save", kLong); },
+                FailsWith(Code::kUnavailable, "'save': processes 1, 3 did"));
+  });
   EXPECT_THAT([&] { job[0]->barrier("save", std::chrono::seconds(1)); },
-              FailsWith(Code::kUnavailable, "'save': processes 1, 3 did not come before process 0 gave up after 1 s"));
+              FailsWith(Code::kUnavailable,
+                        "'save': processes 1, 3 did not come before process 0 gave up after 1 s"));
   other.join();
 }
 
 TEST(ThreadsAsProcesses, WhoComesTooLateFailsToo) {
   auto job = threads_as_processes(2);
-  EXPECT_THAT([&] { job[0]->barrier("b", kShort); }, FailsWith(Code::kUnavailable, "process 1 did not come before process 0 gave up"));
-  EXPECT_THAT([&] { job[1]->barrier("b", kLong); }, FailsWith(Code::kUnavailable, "process 1 did not come before process 0 gave up"));
+  EXPECT_THAT([&] { job[0]->barrier("b", kShort); },
+              FailsWith(Code::kUnavailable, "process 1 did not come before process 0 gave up"));
+  EXPECT_THAT([&] { job[1]->barrier("b", kLong); },
+              FailsWith(Code::kUnavailable, "process 1 did not come before process 0 gave up"));
   std::thread other([&] { job[1]->barrier("b", kLong); });
   job[0]->barrier("b", kLong);  // the name can be used again
   other.join();
@@ -98,12 +112,16 @@ TEST(ThreadsAsProcesses, WhoComesTooLateFailsToo) {
 
 TEST(ThreadsAsProcesses, AProcessThatEndsIsNotWaitedFor) {
   auto job = threads_as_processes(3);
-  std::thread waiting(
-      [&] { EXPECT_THAT([&] { job[0]->barrier("b", kLong); }, FailsWith(Code::kUnavailable, "'b': process 1 ended without coming")); });
+  std::thread waiting([&] {
+    EXPECT_THAT([&] { job[0]->barrier("b", kLong); },
+                FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+  });
   job[1].reset();
   waiting.join();
-  EXPECT_THAT([&] { job[2]->barrier("b", kLong); }, FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
-  EXPECT_THAT([&] { job[0]->barrier("c", kLong); }, FailsWith(Code::kUnavailable, "'c': process 1 ended without coming"));
+  EXPECT_THAT([&] { job[2]->barrier("b", kLong); },
+              FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+  EXPECT_THAT([&] { job[0]->barrier("c", kLong); },
+              FailsWith(Code::kUnavailable, "'c': process 1 ended without coming"));
 }
 
 TEST(ThreadsAsProcesses, OneThatHasBeenThereMayEnd) {

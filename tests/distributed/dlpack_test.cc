@@ -1,5 +1,6 @@
-// dlpack_test.cc -- tensors of other frameworks as shards: types, strides, owners, and what is refused. The structs are DLPack's ABI.
-#include <cairn/base/box.h>
+// dlpack_test.cc -- tensors of other frameworks as shards: types, strides, owners, and what is
+// refused. The structs are DLPack's ABI.
+#include <cairn/array/box.h>
 #include <cairn/dlpack.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
@@ -65,7 +66,8 @@ TEST(Dlpack, AViewHasTheTensorsStridesAndItsOwnerIsReleasedOnce) {
   deleted = 0;
   {
     const HostMemory memory = take_dlpack(&managed);
-    const HostMemory kept = memory;  // NOLINT(performance-unnecessary-copy-initialization): two owners
+    const HostMemory kept =
+        memory;  // NOLINT(performance-unnecessary-copy-initialization): two owners
     EXPECT_EQ(memory.view.dtype, DType::kFloat32);
     EXPECT_EQ(memory.view.shape, (Shape{2, 3}));
     Array out = Array::allocate(DType::kFloat32, {2, 3});
@@ -96,11 +98,13 @@ TEST(Dlpack, VersionsAndFlags) {
   static_cast<void>(take_dlpack(&managed));
   EXPECT_EQ(deleted, 1);
   managed.dl_tensor.dtype = {0, 4, 1};
-  EXPECT_THAT([&] { static_cast<void>(take_dlpack(&managed)); }, FailsWith(Code::kInvalidArgument, "packed int4"));
+  EXPECT_THAT([&] { static_cast<void>(take_dlpack(&managed)); },
+              FailsWith(Code::kInvalidArgument, "packed int4"));
   managed.flags = 4;
   EXPECT_EQ(take_dlpack(&managed).view.dtype, DType::kInt4);
   managed.version.major = 2;
-  EXPECT_THAT([&] { static_cast<void>(take_dlpack(&managed)); }, FailsWith(Code::kUnimplemented, "version 2"));
+  EXPECT_THAT([&] { static_cast<void>(take_dlpack(&managed)); },
+              FailsWith(Code::kUnimplemented, "version 2"));
   EXPECT_EQ(deleted, 2);  // what was refused stays the caller's
 }
 
@@ -126,7 +130,8 @@ TEST(Dlpack, EveryType) {
   EXPECT_EQ(std::size(kCases), static_cast<std::size_t>(kDTypeCount));
   const std::byte element{};
   for (const auto& c : kCases) {
-    const ArrayView view = dlpack_view({.data = &element, .type_code = c.code, .type_bits = c.bits, .padded = true});
+    const ArrayView view =
+        dlpack_view({.data = &element, .type_code = c.code, .type_bits = c.bits, .padded = true});
     EXPECT_EQ(view.dtype, c.dtype);
     EXPECT_EQ(view.element_size, dtype_size(c.dtype));
     EXPECT_TRUE(view.shape.empty());
@@ -139,7 +144,8 @@ TEST(Dlpack, WhatCannotBeReadIsRefused) {
   const std::int64_t negative[] = {2, -3};
   const std::int64_t huge[] = {std::numeric_limits<std::int64_t>::max() / 2, 1};
   const std::int64_t stride[] = {std::numeric_limits<std::int64_t>::max(), 1};
-  const DlpackTensor good{.data = &element, .type_code = 2, .type_bits = 32, .rank = 2, .shape = shape};
+  const DlpackTensor good{
+      .data = &element, .type_code = 2, .type_bits = 32, .rank = 2, .shape = shape};
   const auto with = [&](auto change) {
     DlpackTensor tensor = good;
     change(tensor);
@@ -161,7 +167,8 @@ TEST(Dlpack, WhatCannotBeReadIsRefused) {
               {with([&](auto& t) { t.strides = stride; }), "stride of 9223372036854775807"},
               {with([](auto& t) { t.data = nullptr; }), "no memory"}};
   for (const auto& bad : kBad)
-    EXPECT_THAT([&] { static_cast<void>(dlpack_view(bad.tensor)); }, FailsWith(Code::kInvalidArgument, bad.what));
+    EXPECT_THAT([&] { static_cast<void>(dlpack_view(bad.tensor)); },
+                FailsWith(Code::kInvalidArgument, bad.what));
   const std::int64_t none[] = {0, 3};
   EXPECT_NO_THROW(static_cast<void>(dlpack_view(with([&](auto& t) {
     t.data = nullptr;

@@ -1,8 +1,8 @@
 // Meeting through files: what else may be in the folder, and what may go wrong with it.
-#include <cairn/base/file.h>
 #include <cairn/distributed.h>
-#include <cairn/distributed/job_folder.h>
-#include <cairn/distributed/message.h>
+#include <cairn/distributed/coordinator/job_folder.h>
+#include <cairn/distributed/coordinator/message.h>
+#include <cairn/io/file.h>
 
 #include <sys/resource.h>
 
@@ -25,14 +25,21 @@ using testing::put_file;
 using testing::TempDir;
 using testing::text_of;
 
-FilesJob job_in(const TempDir& folder, std::size_t process, std::size_t count, const std::string& run_id = "") {
-  return {.directory = folder.path(), .process_index = process, .process_count = count, .run_id = run_id, .join_timeout = kLong};
+FilesJob job_in(const TempDir& folder, std::size_t process, std::size_t count,
+                const std::string& run_id = "") {
+  return {.directory = folder.path(),
+          .process_index = process,
+          .process_count = count,
+          .run_id = run_id,
+          .join_timeout = kLong};
 }
 
 // Runs each process's part in a thread of its own.
-void run_job(const TempDir& folder, std::size_t count, const std::function<void(Coordinator&)>& part) {
+void run_job(const TempDir& folder, std::size_t count,
+             const std::function<void(Coordinator&)>& part) {
   std::vector<std::thread> threads;
-  for (std::size_t p = 0; p < count; ++p) threads.emplace_back([&, p] { part(*files_coordinator(job_in(folder, p, count))); });
+  for (std::size_t p = 0; p < count; ++p)
+    threads.emplace_back([&, p] { part(*files_coordinator(job_in(folder, p, count))); });
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -45,17 +52,22 @@ std::string distributed_folder(const TempDir& folder) {
 
 std::size_t files_below(const std::string& folder) {
   std::size_t found = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) found += entry.is_regular_file() ? 1 : 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    found += entry.is_regular_file() ? 1 : 0;
   return found;
 }
 
 TEST(FilesCoordinator, SaysWhichPlacesAndIdsThereAre) {
   const TempDir folder = TempDir::in_memory();
   const auto starting = [&](FilesJob job) { return [job] { files_coordinator(job); }; };
-  EXPECT_THAT(starting(job_in(folder, 0, 0)), FailsWith(Code::kInvalidArgument, "at least one process"));
-  EXPECT_THAT(starting(job_in(folder, 3, 3)), FailsWith(Code::kInvalidArgument, "no process 3 in a job of 3"));
-  for (const std::string& id : {std::string("a/b"), std::string(65, 'x'), std::string("a b"), std::string("a\0", 2)})
-    EXPECT_THAT(starting(job_in(folder, 0, 1, id)), FailsWith(Code::kInvalidArgument, "is no run id"));
+  EXPECT_THAT(starting(job_in(folder, 0, 0)),
+              FailsWith(Code::kInvalidArgument, "at least one process"));
+  EXPECT_THAT(starting(job_in(folder, 3, 3)),
+              FailsWith(Code::kInvalidArgument, "no process 3 in a job of 3"));
+  for (const std::string& id :
+       {std::string("a/b"), std::string(65, 'x'), std::string("a b"), std::string("a\0", 2)})
+    EXPECT_THAT(starting(job_in(folder, 0, 1, id)),
+                FailsWith(Code::kInvalidArgument, "is no run id"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
@@ -64,17 +76,21 @@ TEST(FilesCoordinator, NamesWhoDoesNotJoin) {
   // Who has joined is not left waiting for those who have not.
   std::thread second([&] {
     const auto job = files_coordinator(job_in(folder, 2, 4));
-    EXPECT_THAT([&] { job->barrier("b", kLong); }, FailsWith(Code::kUnavailable, "ended without coming"));
+    EXPECT_THAT([&] { job->barrier("b", kLong); },
+                FailsWith(Code::kUnavailable, "ended without coming"));
   });
-  while (!distributed::names_in(folder / ".cairn-job").contains("join-2")) std::this_thread::yield();
+  while (!distributed::names_in(folder / ".cairn-job").contains("join-2"))
+    std::this_thread::yield();
   FilesJob first = job_in(folder, 0, 4);
   first.join_timeout = std::chrono::seconds(3);
   EXPECT_THAT([&] { files_coordinator(first); },
-              FailsWith(Code::kUnavailable, "processes 1, 3 did not come before process 0 gave up after 3 s"));
+              FailsWith(Code::kUnavailable,
+                        "processes 1, 3 did not come before process 0 gave up after 3 s"));
   second.join();
   FilesJob other = job_in(folder, 1, 4);
   other.join_timeout = kShort;
-  EXPECT_THAT([&] { files_coordinator(other); }, FailsWith(Code::kUnavailable, "process 0 did not come before process 1 gave up"));
+  EXPECT_THAT([&] { files_coordinator(other); },
+              FailsWith(Code::kUnavailable, "process 0 did not come before process 1 gave up"));
   EXPECT_EQ(files_below(folder.path()), 0U);
 }
 
@@ -84,7 +100,10 @@ TEST(FilesCoordinator, WhoCanBeWaitedForHasLeftItsMark) {
   const std::string meet = folder / ".cairn-job";
   FilesJob job = job_in(folder, 0, 2);
   job.join_timeout = std::chrono::seconds(3);
-  std::thread first([&] { EXPECT_THAT([&] { files_coordinator(job); }, FailsWith(Code::kUnavailable, "process 1 did not come")); });
+  std::thread first([&] {
+    EXPECT_THAT([&] { files_coordinator(job); },
+                FailsWith(Code::kUnavailable, "process 1 did not come"));
+  });
   while (!distributed::names_in(meet).contains("invite")) std::this_thread::yield();
   std::string run;
   for (const std::string& name : distributed::names_in(meet))
@@ -107,8 +126,9 @@ TEST(FilesCoordinator, ATimeOutNamesWhoIsMissing) {
   const TempDir folder = TempDir::in_memory();
   run_job(folder, 4, [](Coordinator& job) {
     if (job.process_index() == 1) {
-      EXPECT_THAT([&] { job.barrier("save", kShort); },
-                  FailsWith(Code::kUnavailable, "'save': processes 0, 2, 3 did not come before process 1"));
+      EXPECT_THAT(
+          [&] { job.barrier("save", kShort); },
+          FailsWith(Code::kUnavailable, "'save': processes 0, 2, 3 did not come before process 1"));
     }
     job.barrier("end", kLong);
   });
@@ -119,14 +139,16 @@ TEST(FilesCoordinator, AProcessThatEndsIsNotWaitedFor) {
   run_job(folder, 3, [](Coordinator& job) {
     job.barrier("begin", kLong);
     if (job.process_index() == 1) return;
-    EXPECT_THAT([&] { job.barrier("b", kLong); }, FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+    EXPECT_THAT([&] { job.barrier("b", kLong); },
+                FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
   });
 }
 
 TEST(FilesCoordinator, ManyNamesLeaveFewFiles) {
   const TempDir folder = TempDir::in_memory();
   run_job(folder, 3, [&](Coordinator& job) {
-    for (int step = 0; step < 50; ++step) job.all_gather("save of step " + std::to_string(step), as_bytes("x"), kLong);
+    for (int step = 0; step < 50; ++step)
+      job.all_gather("save of step " + std::to_string(step), as_bytes("x"), kLong);
     job.barrier("count", kLong);
     // Marks, and what the last two meetings have left: three messages and a decision each.
     if (job.process_index() == 0) {
@@ -163,7 +185,8 @@ TEST(FilesCoordinator, DeliveriesAreRemovedAsTheyGo) {
       if (job.process_index() == 0) job.barrier("slow", kLong);
     });
     const std::size_t other = 1 - job.process_index();
-    for (int i = 0; i < 30; ++i) job.deliver("d", as_bytes("x"), {{&other, 1}, {&other, 1}}, kLong);
+    for (int i = 0; i < 30; ++i)
+      job.exchange("d", as_bytes("x"), {{&other, 1}, {&other, 1}}, kLong);
     // Marks, what has begun or ended last, and what the last two deliveries have left.
     if (job.process_index() == 1) {
       EXPECT_LE(files_below(folder.path()), 2U + 2U * 3U + 2U * 3U);
@@ -179,12 +202,17 @@ TEST(FilesCoordinator, AFailedMeetingLeavesNoValues) {
     const std::vector<std::size_t> none;
     for (int i = 0; i < 3; ++i) {
       if (job.process_index() == 2)
-        job.break_off("d", "no more");
+        job.abort("d", "no more");
       else
-        EXPECT_THAT([&] { job.deliver("d", as_bytes("x"), {none, none}, kLong); }, FailsWith(Code::kUnavailable, "process 2 broke off"));
+        EXPECT_THAT(
+            [&] {
+              job.exchange("d", as_bytes("x"), {none, none}, kLong);
+            },
+            FailsWith(Code::kUnavailable, "process 2 broke off"));
     }
     job.barrier("end", kLong);
-    for (const std::string& name : distributed::names_in(distributed_folder(folder))) EXPECT_FALSE(name.starts_with("m-d-")) << name;
+    for (const std::string& name : distributed::names_in(distributed_folder(folder)))
+      EXPECT_FALSE(name.starts_with("m-d-")) << name;
     job.barrier("all have looked", kLong);
   });
 }
@@ -201,10 +229,12 @@ TEST(FilesCoordinator, WhoCannotWriteFailsAllAtOnce) {
     job.barrier("begin", kLong);
     if (job.process_index() == 0) {
       EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limited), 0);
-      EXPECT_THAT([&] { job.all_gather("g", Bytes(50000), kLong); }, FailsWith(Code::kIo, "File too large"));
+      EXPECT_THAT([&] { job.all_gather("g", Bytes(50000), kLong); },
+                  FailsWith(Code::kIo, "File too large"));
       EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
     } else {
-      EXPECT_THAT([&] { job.all_gather("g", {}, kLong); }, FailsWith(Code::kUnavailable, "'g': process 0 broke off: /"));
+      EXPECT_THAT([&] { job.all_gather("g", {}, kLong); },
+                  FailsWith(Code::kUnavailable, "'g': process 0 broke off: /"));
     }
     EXPECT_EQ(job.all_gather("g", {}, kLong).size(), 2U);
   });
@@ -215,10 +245,13 @@ TEST(FilesCoordinator, AFolderThatIsRemovedIsNoticed) {
   run_job(folder, 2, [&](Coordinator& job) {
     job.barrier("begin", kLong);
     if (job.process_index() == 0) {
-      EXPECT_THAT([&] { job.barrier("b", kLong); }, FailsWith(Code::kUnavailable, "has been removed by somebody"));
+      EXPECT_THAT([&] { job.barrier("b", kLong); },
+                  FailsWith(Code::kUnavailable, "has been removed by somebody"));
     } else {
       const std::string run = distributed_folder(folder);
-      const auto has_come = [](const std::string& name) { return name.starts_with("m-b-") && !name.ends_with(".tmp"); };
+      const auto has_come = [](const std::string& name) {
+        return name.starts_with("m-b-") && !name.ends_with(".tmp");
+      };
       while (true) {
         const auto names = distributed::names_in(run);
         if (std::any_of(names.begin(), names.end(), has_come)) break;
@@ -235,10 +268,10 @@ TEST(FilesCoordinator, AFolderThatIsRemovedIsNoticed) {
 TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
   const TempDir folder = TempDir::in_memory();
   const std::string meet = folder / ".cairn-job";
-  distributed::ProcessMark dead = distributed::mark_of_this_process(job_in(folder, 1, 2));
+  distributed::ProcessRecord dead = distributed::mark_of_this_process(job_in(folder, 1, 2));
   dead.started += 1;
   const std::string dead_text = distributed::mark_text(dead);
-  distributed::ProcessMark far = dead;  // of another host: nobody here knows whether it lives
+  distributed::ProcessRecord far = dead;  // of another host: nobody here knows whether it lives
   far.pid_space = "another";
   put_file(meet + "/invite", R"({"run": "old", "welcome": [")" + dead.nonce + R"("]})");
   put_file(meet + "/join-1", dead_text);
@@ -249,7 +282,9 @@ TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
   put_file(meet + "/run-odd/here-0", "what is this?");
   put_file(meet + "/note", "somebody's");
   for (int again = 0; again < 3; ++again)
-    run_job(folder, 2, [](Coordinator& job) { EXPECT_EQ(job.all_gather("end", as_bytes("x"), kLong).size(), 2U); });
+    run_job(folder, 2, [](Coordinator& job) {
+      EXPECT_EQ(job.all_gather("end", as_bytes("x"), kLong).size(), 2U);
+    });
   EXPECT_EQ(distributed::names_in(meet), (distributed::Names{"note", "run-far", "run-odd"}));
 }
 
@@ -257,7 +292,8 @@ TEST(FilesCoordinator, ARunIdIsUsedOnce) {
   const TempDir folder = TempDir::in_memory();
   const auto first = files_coordinator(job_in(folder, 0, 2, "r"));
   EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2, "r")); },
-              FailsWith(Code::kAlreadyExists, "there has been a process 0 (pid " + std::to_string(getpid())));
+              FailsWith(Code::kAlreadyExists,
+                        "there has been a process 0 (pid " + std::to_string(getpid())));
 }
 
 TEST(FilesCoordinator, ProcessesAgreeOnTheirNumber) {
@@ -265,10 +301,13 @@ TEST(FilesCoordinator, ProcessesAgreeOnTheirNumber) {
   const auto first = files_coordinator(job_in(folder, 0, 2, "r"));
   std::thread other([&] {
     const auto second = files_coordinator(job_in(folder, 1, 3, "r"));
-    EXPECT_THAT([&] { second->barrier("b", kLong); },
-                FailsWith(Code::kInvalidArgument, "is of a job of 2 processes, process 1 of one of 3"));
+    EXPECT_THAT(
+        [&] { second->barrier("b", kLong); },
+        FailsWith(Code::kInvalidArgument, "is of a job of 2 processes, process 1 of one of 3"));
   });
-  EXPECT_THAT([&] { first->barrier("b", kLong); }, FailsWith(Code::kInvalidArgument, "is of a job of 3 processes, process 0 of one of 2"));
+  EXPECT_THAT(
+      [&] { first->barrier("b", kLong); },
+      FailsWith(Code::kInvalidArgument, "is of a job of 3 processes, process 0 of one of 2"));
   other.join();
 }
 
@@ -280,19 +319,24 @@ TEST(FilesCoordinator, ProcessesAgreeOnTheSilence) {
     FilesJob job = job_in(folder, 1, 2, "r");
     job.silence_timeout = std::chrono::milliseconds(1500);
     const auto second = files_coordinator(job);
-    EXPECT_THAT([&] { second->barrier("b", kLong); },
-                FailsWith(Code::kInvalidArgument, "has a silence_timeout of 120 s, process 1 of 1.5 s"));
+    EXPECT_THAT(
+        [&] { second->barrier("b", kLong); },
+        FailsWith(Code::kInvalidArgument, "has a silence_timeout of 120 s, process 1 of 1.5 s"));
   });
-  EXPECT_THAT([&] { first->barrier("b", kLong); }, FailsWith(Code::kInvalidArgument, "has a silence_timeout of 1.5 s, process 0 of 120 s"));
+  EXPECT_THAT(
+      [&] { first->barrier("b", kLong); },
+      FailsWith(Code::kInvalidArgument, "has a silence_timeout of 1.5 s, process 0 of 120 s"));
   other.join();
 }
 
 TEST(FilesCoordinator, APlaceIsTakenOnce) {
   const TempDir folder = TempDir::in_memory();
   std::thread one([&] {
-    EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); }, FailsWith(Code::kAlreadyExists, "another process is process 1"));
+    EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); },
+                FailsWith(Code::kAlreadyExists, "another process is process 1"));
   });
-  while (distributed::names_in(folder / ".cairn-job").count("join-1") == 0) std::this_thread::yield();
+  while (distributed::names_in(folder / ".cairn-job").count("join-1") == 0)
+    std::this_thread::yield();
   std::thread two([&] { files_coordinator(job_in(folder, 1, 2))->barrier("b", kLong); });
   one.join();
   files_coordinator(job_in(folder, 0, 2))->barrier("b", kLong);
@@ -305,20 +349,25 @@ TEST(FilesCoordinator, ASecondJobInTheFolderIsNoticed) {
     EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2)); },
                 FailsWith(Code::kFailedPrecondition, "another process 0 has begun a run"));
   });
-  while (distributed::names_in(folder / ".cairn-job").count("invite") == 0) std::this_thread::yield();
+  while (distributed::names_in(folder / ".cairn-job").count("invite") == 0)
+    std::this_thread::yield();
   FilesJob second = job_in(folder, 0, 2);
   second.join_timeout = std::chrono::seconds(1);
-  EXPECT_THAT([&] { files_coordinator(second); }, FailsWith(Code::kUnavailable, "process 1 did not come"));
+  EXPECT_THAT([&] { files_coordinator(second); },
+              FailsWith(Code::kUnavailable, "process 1 did not come"));
   one.join();
 }
 
 // A file of the job's folder, damaged, while process 0 waits in all_gather("g"): what it says.
-void expect_refused(const std::string& name, std::string_view text, Code code, const std::string& message) {
+void expect_refused(const std::string& name, std::string_view text, Code code,
+                    const std::string& message) {
   SCOPED_TRACE(name);
   const TempDir folder = TempDir::in_memory();
   const std::string run = folder / ".cairn-job/run-r";
   const auto job = files_coordinator(job_in(folder, 0, 2, "r"));
-  std::thread waiting([&] { EXPECT_THAT([&] { job->all_gather("g", as_bytes("x"), kLong); }, FailsWith(code, message)); });
+  std::thread waiting([&] {
+    EXPECT_THAT([&] { job->all_gather("g", as_bytes("x"), kLong); }, FailsWith(code, message));
+  });
   const auto mine = [&] {
     for (const std::string& found : distributed::names_in(run))
       if (found.starts_with("m-") && found.ends_with("-0-0-0-0")) return found;
@@ -327,32 +376,45 @@ void expect_refused(const std::string& name, std::string_view text, Code code, c
   while (mine().empty()) std::this_thread::yield();
   std::string place = mine();
   place.replace(place.size() - 5, 1, "1");
-  put_file(run + "/here-1", name == "here" ? text : distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
-  put_file(run + "/new", name == "message" ? text : as_text(distributed::encode_message({1, 2, 0, "g", {}})));
+  put_file(run + "/here-1",
+           name == "here"
+               ? text
+               : distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
+  put_file(run + "/new",
+           name == "message" ? text : as_text(distributed::encode_message({1, 2, 0, "g", {}})));
   std::filesystem::rename(run + "/new", run + "/" + place);
   waiting.join();
 }
 
 TEST(FilesCoordinator, FilesThatNoCoordinatorWroteAreNamed) {
-  const auto message = [](const distributed::Message& m) { return std::string(as_text(distributed::encode_message(m))); };
+  const auto message = [](const distributed::Message& m) {
+    return std::string(as_text(distributed::encode_message(m)));
+  };
   expect_refused("message", "", Code::kDataLoss, "/m-g-");
   expect_refused("message", "hello, world", Code::kDataLoss, "begins otherwise");
-  expect_refused("message", message({1, 2, 0, "g", {}}).substr(0, 50), Code::kDataLoss, "crc32c mismatch");
-  expect_refused("message", message({1, 2, 0, "other", {}}), Code::kDataLoss, "is process 1's message to 'other', meeting 0");
+  expect_refused("message", message({1, 2, 0, "g", {}}).substr(0, 50), Code::kDataLoss,
+                 "crc32c mismatch");
+  expect_refused("message", message({1, 2, 0, "other", {}}), Code::kDataLoss,
+                 "is process 1's message to 'other', meeting 0");
   expect_refused("message", message({1, 2, 5, "g", {}}), Code::kDataLoss, "meeting 5");
   expect_refused("message", message({0, 2, 0, "g", {}}), Code::kDataLoss, "is process 0's message");
   expect_refused("here", "no mark", Code::kDataLoss, "/here-1");
   expect_refused("here", std::string(1U << 20U, ' '), Code::kDataLoss, "/here-1");
 }
 
-// Process 1, which has given it, comes to the next one, and must not wait there for who could not read.
+// Process 1, which has given it, comes to the next one, and must not wait there for who could not
+// read.
 TEST(FilesCoordinator, WhoCannotReadADeliveryBreaksOffTheNext) {
   const TempDir folder = TempDir::in_memory();
   const std::string run = folder / ".cairn-job/run-r";
   const auto job = files_coordinator(job_in(folder, 0, 2, "r"));
   const std::size_t other = 1;
   std::thread waiting([&] {
-    EXPECT_THAT([&] { job->deliver("g", {}, {{}, {&other, 1}}, kLong); }, FailsWith(Code::kDataLoss, "begins otherwise"));
+    EXPECT_THAT(
+        [&] {
+          job->exchange("g", {}, {{}, {&other, 1}}, kLong);
+        },
+        FailsWith(Code::kDataLoss, "begins otherwise"));
   });
   const auto file = [&](std::string_view beginning) {
     for (const std::string& found : distributed::names_in(run))
@@ -362,26 +424,32 @@ TEST(FilesCoordinator, WhoCannotReadADeliveryBreaksOffTheNext) {
   while (file("m-g-").empty()) std::this_thread::yield();
   std::string place = file("m-g-");
   place.replace(place.size() - 5, 1, "1");
-  put_file(run + "/here-1", distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
+  put_file(run + "/here-1",
+           distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
   put_file(run + "/new", "no message");
   std::filesystem::rename(run + "/new", run + "/" + place);
   waiting.join();
   std::string next = file("d-g-");
   next.back() = '1';
   const auto decided = distributed::decode_message(read_file(run + "/" + next));
-  EXPECT_THAT(std::string(as_text(decided.value)), ::testing::HasSubstr("process 0 broke off: " + run));
+  EXPECT_THAT(std::string(as_text(decided.value)),
+              ::testing::HasSubstr("process 0 broke off: " + run));
 }
 
 TEST(FilesCoordinator, DamagedInvitationsAndRequestsAreNamed) {
   const TempDir folder = TempDir::in_memory();
   const std::string invite = folder / ".cairn-job/invite";
   for (const std::string text :
-       {"", "{", "[]", R"({"run": "../../x", "welcome": []})", R"({"run": "a", "welcome": 1})", R"({"run": "a", "welcome": [1]})"}) {
+       {"", "{", "[]", R"({"run": "../../x", "welcome": []})", R"({"run": "a", "welcome": 1})",
+        R"({"run": "a", "welcome": [1]})"}) {
     put_file(invite, text);
-    EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); }, FailsWith(Code::kDataLoss, invite)) << text;
+    EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); },
+                FailsWith(Code::kDataLoss, invite))
+        << text;
   }
   put_file(folder / ".cairn-job/join-1", "{}");
-  EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2)); }, FailsWith(Code::kDataLoss, "/join-1: no mark of a process"));
+  EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2)); },
+              FailsWith(Code::kDataLoss, "/join-1: no mark of a process"));
 }
 
 TEST(FilesCoordinator, ValuesHaveALimit) {
@@ -396,15 +464,20 @@ TEST(FilesCoordinator, ValuesHaveALimit) {
 
 TEST(FilesCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
   const TempDir folder = TempDir::in_memory();
-  const auto part = [&](std::size_t me, std::string_view value, Code code, const std::string& message) {
+  const auto part = [&](std::size_t me, std::string_view value, Code code,
+                        const std::string& message) {
     FilesJob job = job_in(folder, me, 2);
     job.max_message_bytes = 10;
     const auto mine = files_coordinator(job);
     EXPECT_THAT([&] { mine->all_gather("g", as_bytes(value), kLong); }, FailsWith(code, message));
     EXPECT_EQ(mine->all_gather("g", as_bytes("x"), kLong).size(), 2U);
   };
-  std::thread other([&] { part(1, "0123456789a", Code::kInvalidArgument, "'g': a value of 11 bytes is longer than the 10"); });
-  part(0, "", Code::kUnavailable, "'g': process 1 broke off: 'g': a value of 11 bytes is longer than the 10");
+  std::thread other([&] {
+    part(1, "0123456789a", Code::kInvalidArgument,
+         "'g': a value of 11 bytes is longer than the 10");
+  });
+  part(0, "", Code::kUnavailable,
+       "'g': process 1 broke off: 'g': a value of 11 bytes is longer than the 10");
   other.join();
 }
 
@@ -413,7 +486,8 @@ TEST(FilesCoordinator, AFolderThatCannotBeWrittenIsNamed) {
   put_file(folder / "file", "x");
   FilesJob job = job_in(folder, 0, 1);
   job.directory = folder / "file";
-  EXPECT_THAT([&] { files_coordinator(job); }, FailsWith(Code::kIo, "/file: cannot make the folder"));
+  EXPECT_THAT([&] { files_coordinator(job); },
+              FailsWith(Code::kIo, "/file: cannot make the folder"));
 }
 
 }  // namespace

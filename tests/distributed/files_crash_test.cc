@@ -1,5 +1,5 @@
-// Meeting through files in processes of their own, some of which are killed. (ThreadSanitizer leaves this file out: its
-// children start threads.)
+// Meeting through files in processes of their own, some of which are killed. (ThreadSanitizer
+// leaves this file out: its children start threads.)
 #include <cairn/distributed.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -23,7 +23,10 @@ using testing::kLong;
 using testing::TempDir;
 
 FilesJob job_in(const TempDir& folder, std::size_t process, std::size_t count) {
-  return {.directory = folder.path(), .process_index = process, .process_count = count, .join_timeout = kLong};
+  return {.directory = folder.path(),
+          .process_index = process,
+          .process_count = count,
+          .join_timeout = kLong};
 }
 
 // Starts a process that does its part, and ends with status 0 if all its expectations were met.
@@ -47,14 +50,16 @@ void expect_good(pid_t child) {
 }
 
 class FilesProcesses : public ::testing::TestWithParam<ContractPart> {};
-INSTANTIATE_TEST_SUITE_P(Contract, FilesProcesses, ::testing::ValuesIn(testing::coordinator_contract()),
+INSTANTIATE_TEST_SUITE_P(Contract, FilesProcesses,
+                         ::testing::ValuesIn(testing::coordinator_contract()),
                          [](const auto& of) { return of.param.name; });
 
 TEST_P(FilesProcesses, KeepTheContract) {
   const TempDir folder = TempDir::in_memory();
   constexpr std::size_t kCount = 4;
   std::vector<pid_t> children;
-  for (std::size_t p = 0; p < kCount; ++p) children.push_back(start(job_in(folder, p, kCount), GetParam().run));
+  for (std::size_t p = 0; p < kCount; ++p)
+    children.push_back(start(job_in(folder, p, kCount), GetParam().run));
   for (const pid_t child : children) expect_good(child);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "files are left";
 }
@@ -65,10 +70,12 @@ TEST(FilesProcess, OneThatIsKilledIsNamedAndTheNextRunWorks) {
   const auto part = [](Coordinator& job) {
     job.barrier("begin", kLong);
     if (job.process_index() == 2) raise(SIGKILL);
-    EXPECT_THAT([&] { job.barrier("save", kLong); }, FailsWith(Code::kUnavailable, "'save': process 2 ended without coming"));
+    EXPECT_THAT([&] { job.barrier("save", kLong); },
+                FailsWith(Code::kUnavailable, "'save': process 2 ended without coming"));
   };
   std::vector<pid_t> children;
-  for (std::size_t p = 0; p < kCount; ++p) children.push_back(start(job_in(folder, p, kCount), part));
+  for (std::size_t p = 0; p < kCount; ++p)
+    children.push_back(start(job_in(folder, p, kCount), part));
   for (std::size_t p = 0; p < kCount; ++p) {
     if (p == 2) {
       int status = 0;
@@ -95,12 +102,15 @@ TEST(FilesProcess, AJobThatIsKilledAltogetherLeavesNothingThatConfuses) {
   }
   std::vector<pid_t> children;
   for (std::size_t p = 0; p < 2; ++p)
-    children.push_back(start(job_in(folder, p, 2), [](Coordinator& job) { EXPECT_EQ(job.all_gather("begin", {}, kLong).size(), 2U); }));
+    children.push_back(start(job_in(folder, p, 2), [](Coordinator& job) {
+      EXPECT_EQ(job.all_gather("begin", {}, kLong).size(), 2U);
+    }));
   for (const pid_t child : children) expect_good(child);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-// Process 1 is killed at each of its calls to the file system in turn: process 0 gets through, or is told that it was process 1.
+// Process 1 is killed at each of its calls to the file system in turn: process 0 gets through, or
+// is told that it was process 1.
 TEST(FilesProcess, KilledAtAnyCallItIsNamedOrHadCome) {
   int kills = 0;
   for (int n = 0;; ++n) {
@@ -111,13 +121,15 @@ TEST(FilesProcess, KilledAtAnyCallItIsNamedOrHadCome) {
       job.join_timeout = std::chrono::seconds(2);
       const auto done = try_call([&] {
         const auto mine = files_coordinator(job);
-        return mine->all_gather("g", as_bytes("a"), kLong).size() + mine->all_gather("g", as_bytes("b"), kLong).size();
+        return mine->all_gather("g", as_bytes("a"), kLong).size() +
+               mine->all_gather("g", as_bytes("b"), kLong).size();
       });
       if (done) {
         EXPECT_EQ(done.value(), 4U);
       } else {
         EXPECT_EQ(done.error().code(), Code::kUnavailable) << done.error().message();
-        EXPECT_NE(done.error().message().find("process 1"), std::string::npos) << done.error().message();
+        EXPECT_NE(done.error().message().find("process 1"), std::string::npos)
+            << done.error().message();
       }
     };
     const auto second = [&] {

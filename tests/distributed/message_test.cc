@@ -1,6 +1,6 @@
 // The files by which processes meet, damaged in every way.
-#include <cairn/distributed/message.h>
-#include <cairn/distributed/process_mark.h>
+#include <cairn/distributed/coordinator/message.h>
+#include <cairn/distributed/coordinator/process_record.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +21,10 @@ using testing::reseal_crc32c;
 constexpr std::size_t kNameLength = 32;
 constexpr std::size_t kValueLength = 44;  // behind a name of four bytes
 
-Message example() { return {.process = 2, .processes = 4, .round = 7, .name = "save", .value = Bytes(9, std::byte{5})}; }
+Message example() {
+  return {
+      .process = 2, .processes = 4, .round = 7, .name = "save", .value = Bytes(9, std::byte{5})};
+}
 
 TEST(MessageFile, RoundTripsAndRefusesEveryTruncationAndFlippedBit) {
   testing::check_codec(example(), encode_message, decode_message, testing::Guard::kChecksum);
@@ -37,22 +40,30 @@ TEST(MessageFile, DamageBehindTheChecksumIsFound) {
   };
   const std::vector<Damage> table = {
       {"empty", [](Bytes& b) { b.clear(); }, Code::kDataLoss, "unexpected end"},
-      {"another file", [](Bytes& b) { b[0] = std::byte{'{'}; }, Code::kDataLoss, "begins otherwise"},
-      {"a name longer than the file", sealed([](Bytes& b) { put_at<std::uint64_t>(b, kNameLength, 1000); }), Code::kDataLoss,
+      {"another file", [](Bytes& b) { b[0] = std::byte{'{'}; }, Code::kDataLoss,
+       "begins otherwise"},
+      {"a name longer than the file",
+       sealed([](Bytes& b) { put_at<std::uint64_t>(b, kNameLength, 1000); }), Code::kDataLoss,
        "1000 bytes wanted"},
-      {"a name of all there is", sealed([](Bytes& b) { put_at<std::uint64_t>(b, kNameLength, ~std::uint64_t{0}); }), Code::kDataLoss,
+      {"a name of all there is",
+       sealed([](Bytes& b) { put_at<std::uint64_t>(b, kNameLength, ~std::uint64_t{0}); }),
+       Code::kDataLoss, "wanted"},
+      {"a value longer than the file",
+       sealed([](Bytes& b) { put_at<std::uint64_t>(b, kValueLength, 1U << 30U); }), Code::kDataLoss,
        "wanted"},
-      {"a value longer than the file", sealed([](Bytes& b) { put_at<std::uint64_t>(b, kValueLength, 1U << 30U); }), Code::kDataLoss,
-       "wanted"},
-      {"a value that takes the checksum", sealed([](Bytes& b) { put_at<std::uint64_t>(b, kValueLength, 13); }), Code::kDataLoss,
+      {"a value that takes the checksum",
+       sealed([](Bytes& b) { put_at<std::uint64_t>(b, kValueLength, 13); }), Code::kDataLoss,
        "unexpected end"},
-      {"a value that leaves bytes over", sealed([](Bytes& b) { put_at<std::uint64_t>(b, kValueLength, 8); }), Code::kDataLoss, "left over"},
-      {"bytes behind it", [](Bytes& b) { insert_at(b, b.size(), as_bytes("xyz")); }, Code::kDataLoss, "crc32c mismatch"}};
+      {"a value that leaves bytes over",
+       sealed([](Bytes& b) { put_at<std::uint64_t>(b, kValueLength, 8); }), Code::kDataLoss,
+       "left over"},
+      {"bytes behind it", [](Bytes& b) { insert_at(b, b.size(), as_bytes("xyz")); },
+       Code::kDataLoss, "crc32c mismatch"}};
   check_damages(encode_message(example()), table, decode_message);
 }
 
 TEST(ProcessMarkFile, RoundTrips) {
-  const ProcessMark mark = mark_of_this_process({.process_index = 3, .process_count = 8});
+  const ProcessRecord mark = mark_of_this_process({.process_index = 3, .process_count = 8});
   EXPECT_EQ(parse_mark(mark_text(mark)), mark);
   EXPECT_EQ(mark.pid, static_cast<std::uint64_t>(getpid()));
   EXPECT_EQ(mark.nonce.size(), 32U);
@@ -62,21 +73,24 @@ TEST(ProcessMarkFile, RoundTrips) {
 TEST(ProcessMarkFile, WhatIsNoneIsRefused) {
   const std::string good = mark_text(mark_of_this_process({}));
   for (std::size_t n = 0; n < good.size(); ++n)
-    EXPECT_THAT([&] { parse_mark(std::string_view(good).substr(0, n)); }, FailsWith(Code::kDataLoss)) << n;
+    EXPECT_THAT([&] { parse_mark(std::string_view(good).substr(0, n)); },
+                FailsWith(Code::kDataLoss))
+        << n;
   EXPECT_THAT([] { parse_mark("[]"); }, FailsWith(Code::kDataLoss, "'process' is no number"));
-  EXPECT_THAT([] { parse_mark(R"({"process": -1})"); }, FailsWith(Code::kDataLoss, "'process' is no number"));
+  EXPECT_THAT([] { parse_mark(R"({"process": -1})"); },
+              FailsWith(Code::kDataLoss, "'process' is no number"));
   EXPECT_THAT([] { parse_mark(R"({"process": 1, "processes": 2, "silence": 0, "host": 3})"); },
               FailsWith(Code::kDataLoss, "'host' is no text"));
   EXPECT_THAT([] { parse_mark(std::string(100000, '[')); }, FailsWith(Code::kDataLoss));
 }
 
 TEST(ProcessMarkFile, KnowsWhoHasEnded) {
-  ProcessMark mine = mark_of_this_process({});
+  ProcessRecord mine = mark_of_this_process({});
   EXPECT_FALSE(has_ended(mine));
-  ProcessMark earlier = mine;  // that had our number
+  ProcessRecord earlier = mine;  // that had our number
   earlier.started += 1;
   EXPECT_TRUE(has_ended(earlier));
-  ProcessMark elsewhere = mine;  // on another host, or in another container: nothing is known
+  ProcessRecord elsewhere = mine;  // on another host, or in another container: nothing is known
   elsewhere.pid_space = "another boot pid:[1]";
   elsewhere.pid = ~std::uint64_t{0};
   EXPECT_FALSE(has_ended(elsewhere));

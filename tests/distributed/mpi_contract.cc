@@ -1,4 +1,5 @@
-// mpi_contract.cc -- the contract of coordinators under MPI: every process of the launcher runs all of it.
+// mpi_contract.cc -- the contract of coordinators under MPI: every process of the launcher runs all
+// of it.
 #include <cairn/mpi.h>
 #include <mpi.h>
 #include <sys/mman.h>
@@ -16,7 +17,8 @@ using testing::kLong;
 using testing::text_of;
 
 class MpiProcesses : public ::testing::TestWithParam<ContractPart> {};
-INSTANTIATE_TEST_SUITE_P(Contract, MpiProcesses, ::testing::ValuesIn(testing::coordinator_contract()),
+INSTANTIATE_TEST_SUITE_P(Contract, MpiProcesses,
+                         ::testing::ValuesIn(testing::coordinator_contract()),
                          [](const auto& of) { return of.param.name; });
 
 TEST_P(MpiProcesses, KeepTheContract) {
@@ -34,11 +36,13 @@ TEST(MpiCoordinator, HasTheProcessesOfItsCommunicator) {
   EXPECT_EQ(job->process_count(), static_cast<std::size_t>(size));
 
   MPI_Comm half = MPI_COMM_NULL;
-  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);  // odd and even ranks apart, in the reverse order
+  // odd and even ranks apart, in the reverse order
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
   {
     const auto part = mpi_coordinator({.communicator = MPI_Comm_c2f(half)});
     EXPECT_EQ(part->process_count(), static_cast<std::size_t>((size + 1 - rank % 2) / 2));
-    const std::vector<Bytes> ranks = part->all_gather("ranks", as_bytes(std::to_string(rank)), kLong);
+    const std::vector<Bytes> ranks =
+        part->all_gather("ranks", as_bytes(std::to_string(rank)), kLong);
     EXPECT_EQ(text_of(ranks.back()), std::to_string(rank % 2));
   }
   MPI_Comm_free(&half);
@@ -48,8 +52,10 @@ TEST(MpiCoordinator, ATimeOutNamesWhoIsMissing) {
   const auto job = mpi_coordinator();
   if (job->process_count() < 4) return;
   if (job->process_index() == 1) {
-    EXPECT_THAT([&] { job->barrier("save", testing::kShort); },
-                FailsWith(Code::kUnavailable, "'save': processes 0, 2, 3 did not come before process 1 gave up after 0.02 s"));
+    EXPECT_THAT(
+        [&] { job->barrier("save", testing::kShort); },
+        FailsWith(Code::kUnavailable,
+                  "'save': processes 0, 2, 3 did not come before process 1 gave up after 0.02 s"));
   }
   job->barrier("end", kLong);
 }
@@ -59,7 +65,8 @@ TEST(MpiCoordinator, AProcessThatEndsIsNotWaitedFor) {
   if (job->process_count() == 1) return;
   job->barrier("begin", kLong);
   if (job->process_index() == 1) return;
-  EXPECT_THAT([&] { job->barrier("b", kLong); }, FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+  EXPECT_THAT([&] { job->barrier("b", kLong); },
+              FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
 }
 
 // Who cannot come says so in place of coming.
@@ -68,7 +75,8 @@ TEST(MpiCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
   if (job->process_count() == 1) return;
   if (job->process_index() == 0) {
     const std::size_t size = job->max_value_bytes() + 1;
-    void* untouched = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* untouched =
+        mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT_NE(untouched, MAP_FAILED);
     EXPECT_THAT(
         [&] {
@@ -78,7 +86,8 @@ TEST(MpiCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
     munmap(untouched, size);
   } else {
     EXPECT_THAT([&] { job->all_gather("g", {}, kLong); },
-                FailsWith(Code::kUnavailable, "'g': process 0 broke off: 'g': a value of 2145386497 bytes"));
+                FailsWith(Code::kUnavailable,
+                          "'g': process 0 broke off: 'g': a value of 2145386497 bytes"));
   }
   EXPECT_EQ(job->all_gather("g", as_bytes("x"), kLong).size(), job->process_count());
 }
@@ -92,10 +101,12 @@ TEST(MpiCoordinator, WhoDoesNotBeginIsNotWaitedForEither) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) {
     EXPECT_THAT([] { mpi_coordinator({.start_timeout = std::chrono::milliseconds(300)}); },
-                FailsWith(Code::kUnavailable, "not all processes of the communicator have begun to meet within 0.3 s"));
+                FailsWith(Code::kUnavailable,
+                          "not all processes of the communicator have begun to meet within 0.3 s"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  // MPI pairs the duplications of a communicator in their order: the others come after all, to nobody.
+  // MPI pairs the duplications of a communicator in their order: the others come after all, to
+  // nobody.
   if (rank != 0) (void)mpi_coordinator();
   MPI_Barrier(MPI_COMM_WORLD);
 }

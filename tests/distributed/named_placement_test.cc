@@ -1,5 +1,6 @@
-// One device's box without the others': the same as when all are gone through. Both beside JAX: tests/interop/test_sharding.py.
-#include <cairn/distributed/named_placement.h>
+// One device's box without the others': the same as when all are gone through. Both beside JAX:
+// tests/interop/test_sharding.py.
+#include <cairn/distributed/sharding/named_placement.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -38,7 +39,9 @@ TEST(NamedPlacement, NumbersReplicasAsTheyCome) {
       const DeviceBox held = placement.at(i);
       EXPECT_EQ(held.device_id, ids[i]);
       EXPECT_EQ(held.box.shape, placement.part());
-      EXPECT_EQ(held.replica, std::count_if(seen.begin(), seen.end(), [&](const DeviceBox& earlier) { return earlier.box == held.box; }));
+      EXPECT_EQ(held.replica,
+                std::count_if(seen.begin(), seen.end(),
+                              [&](const DeviceBox& earlier) { return earlier.box == held.box; }));
       EXPECT_LT(held.replica, placement.replicas());
       EXPECT_EQ(placement.of(ids[i]), held);
       seen.push_back(held);
@@ -49,7 +52,8 @@ TEST(NamedPlacement, NumbersReplicasAsTheyCome) {
 }
 
 TEST(NamedPlacement, WithoutIdsDevicesAreNumberedInOrder) {
-  const NamedSharding sharding{{.shape = {4}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {}}, {{"x"}}};
+  const NamedSharding sharding{
+      {.shape = {4}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {}}, {{"x"}}};
   const NamedPlacement placement(sharding, Shape{8});
   EXPECT_EQ(placement.of(3)->box, (Box{{6}, {2}}));
   EXPECT_EQ(placement.of(4), std::nullopt);

@@ -1,5 +1,5 @@
 // Arrays in parts: spread over devices without a copy, copied from, gathered.
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/sharding.h>
 
 #include <atomic>
@@ -33,7 +33,9 @@ std::vector<std::int32_t> copied(const ShardedArray& array, const Box& box) {
   return values_of(out);
 }
 
-NamedSharding on_2x2(PartitionSpec spec) { return {.mesh = make_mesh({2, 2}, {"x", "y"}), .spec = std::move(spec)}; }
+NamedSharding on_2x2(PartitionSpec spec) {
+  return {.mesh = make_mesh({2, 2}, {"x", "y"}), .spec = std::move(spec)};
+}
 
 TEST(ShardedArray, ShardsAreViewsIntoTheHostArray) {
   const Array host = counting({4, 6});
@@ -56,7 +58,8 @@ TEST(ShardedArray, KeepsTheHostArrayAlive) {
 
 TEST(ShardedArray, GathersFromParts) {
   const Array host = counting({4, 6});
-  for (const PartitionSpec& spec : {PartitionSpec{{"x"}, {"y"}}, PartitionSpec{{}, {"y"}}, PartitionSpec{{"y", "x"}}})
+  for (const PartitionSpec& spec :
+       {PartitionSpec{{"x"}, {"y"}}, PartitionSpec{{}, {"y"}}, PartitionSpec{{"y", "x"}}})
     EXPECT_EQ(values_of(gather(ShardedArray::from_array(host, on_2x2(spec)))), values_of(host));
 }
 
@@ -65,7 +68,8 @@ TEST(ShardedArray, GathersWithoutACopyWhereOneShardIsAllOfIt) {
   EXPECT_EQ(gather(ShardedArray::from_array(host, on_2x2({}))).bytes().data(), host.bytes().data());
   ShardedArray borrowed = ShardedArray::from_array(host, on_2x2({}));
   for (ArrayShard& shard : borrowed.shards) std::get<HostMemory>(shard.source).owner.reset();
-  EXPECT_NE(gather(borrowed).bytes().data(), host.bytes().data()) << "nobody keeps the borrowed memory alive";
+  EXPECT_NE(gather(borrowed).bytes().data(), host.bytes().data())
+      << "nobody keeps the borrowed memory alive";
 }
 
 TEST(ShardedArray, CopiesABoxAcrossShards) {
@@ -76,17 +80,25 @@ TEST(ShardedArray, CopiesABoxAcrossShards) {
 }
 
 TEST(ShardedArray, OfRankZeroAndOfNothing) {
-  EXPECT_EQ(values_of(gather(ShardedArray::from_array(counting({}), on_2x2({})))), (std::vector<std::int32_t>{0}));
-  EXPECT_EQ(gather(ShardedArray::from_array(counting({0, 4}), on_2x2({{"x"}}))).shape(), (Shape{0, 4}));
+  EXPECT_EQ(values_of(gather(ShardedArray::from_array(counting({}), on_2x2({})))),
+            (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(gather(ShardedArray::from_array(counting({0, 4}), on_2x2({{"x"}}))).shape(),
+            (Shape{0, 4}));
 }
 
 TEST(ShardedArray, NamesWhatAProcessDoesNotHold) {
   const std::int64_t mine[] = {0, 1};
-  const ShardedArray sharded = ShardedArray::from_array(counting({4, 6}), on_2x2({{"x"}, {"y"}}), mine);
+  const ShardedArray sharded =
+      ShardedArray::from_array(counting({4, 6}), on_2x2({{"x"}, {"y"}}), mine);
   EXPECT_EQ(sharded.shards.size(), 2U);
   EXPECT_EQ(copied(sharded, {{0, 0}, {1, 6}}), (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}));
-  EXPECT_THAT([&] { gather(sharded); }, FailsWith(Code::kFailedPrecondition, "[2:4, 0:6] of the array (4, 6) is in no shard"));
-  EXPECT_THAT([&] { copied(sharded, {{1, 0}, {2, 2}}); }, FailsWith(Code::kFailedPrecondition, "[2:3, 0:2] of the array"));
+  EXPECT_THAT([&] { gather(sharded); }, FailsWith(Code::kFailedPrecondition,
+                                                  "[2:4, 0:6] of the array (4, 6) is in no shard"));
+  EXPECT_THAT(
+      [&] {
+        copied(sharded, {{1, 0}, {2, 2}});
+      },
+      FailsWith(Code::kFailedPrecondition, "[2:3, 0:2] of the array"));
 }
 
 TEST(ShardedArray, AnyReplicaWillDo) {
@@ -99,7 +111,8 @@ TEST(ShardedArray, AnyReplicaWillDo) {
 TEST(ShardedArray, OverlappingPartsAreCopiedOnce) {
   const Array host = counting({6});
   std::int64_t elements = 0;
-  ShardedArray sharded = ShardedArray::from_array(host, ExplicitSharding{{{0, {{0}, {4}}}, {1, {{2}, {4}}}}});
+  ShardedArray sharded =
+      ShardedArray::from_array(host, ExplicitSharding{{{0, {{0}, {4}}}, {1, {{2}, {4}}}}});
   for (ArrayShard& shard : sharded.shards) {
     const auto memory = std::get<HostMemory>(shard.source);
     shard.source = ShardCopy([memory, &elements](const Box& part, const MutableArrayView& out) {
@@ -118,7 +131,8 @@ TEST(ShardedArray, ADeviceIsAskedForPartsInItsOwnCoordinates) {
     asked.push_back(part);
     EXPECT_EQ(out.shape, part.shape);
     for (std::int64_t i = 0; i < part.shape[0]; ++i)
-      for (std::int64_t j = 0; j < part.shape[1]; ++j) std::memset(out.data + i * out.strides[0] + j * out.strides[1], 1, 4);
+      for (std::int64_t j = 0; j < part.shape[1]; ++j)
+        std::memset(out.data + i * out.strides[0] + j * out.strides[1], 1, 4);
   });
   EXPECT_EQ(copied(sharded, {{1, 2}, {2, 2}}), (std::vector<std::int32_t>{8, 9, 14, 0x01010101}));
   EXPECT_EQ(asked, (std::vector<Box>{{{0, 0}, {1, 1}}}));
@@ -126,8 +140,11 @@ TEST(ShardedArray, ADeviceIsAskedForPartsInItsOwnCoordinates) {
 
 TEST(ShardedArray, AFailingDeviceIsNamed) {
   ShardedArray sharded = ShardedArray::from_array(counting({4}), on_2x2({{"x", "y"}}));
-  sharded.shards[2].source = ShardCopy([](const Box&, const MutableArrayView&) { throw Error(Code::kUnavailable, "the bus is gone"); });
-  EXPECT_THAT([&] { gather(sharded); }, FailsWith(Code::kUnavailable, "the shard on device 2: the bus is gone"));
+  sharded.shards[2].source = ShardCopy([](const Box&, const MutableArrayView&) {
+    throw Error(Code::kUnavailable, "the bus is gone");
+  });
+  EXPECT_THAT([&] { gather(sharded); },
+              FailsWith(Code::kUnavailable, "the shard on device 2: the bus is gone"));
 }
 
 TEST(ShardedArray, RefusesWhatDoesNotFit) {
@@ -146,11 +163,18 @@ TEST(ShardedArray, RefusesWhatDoesNotFit) {
       FailsWith(Code::kInvalidArgument, "of int32 does not go into"));
   EXPECT_THAT([&] { copied(sharded, {{2}, {3}}); }, FailsWith(Code::kOutOfRange, "[2:5]"));
   sharded.shards[0].source = HostMemory{.view = wrong_shape.view(), .owner = nullptr};
-  EXPECT_THAT([&] { gather(sharded); }, FailsWith(Code::kInvalidArgument, "device 0: its memory has shape (3,), its box [0:2]"));
-  sharded.shards[0].source = HostMemory{.view = subview(wrong_type.view(), {{0}, {2}}), .owner = nullptr};
-  EXPECT_THAT([&] { gather(sharded); }, FailsWith(Code::kInvalidArgument, "device 0: its memory holds float32, the array int32"));
-  EXPECT_THAT([] { ShardedArray::from_array(Array::allocate(DType::kOpaque, 8, {4}), on_2x2({})); }, FailsWith(Code::kInvalidArgument));
-  EXPECT_THAT([] { ShardedArray::from_array(counting({3}), on_2x2({{"x"}})); }, FailsWith(Code::kInvalidArgument, "3 elements"));
+  EXPECT_THAT(
+      [&] { gather(sharded); },
+      FailsWith(Code::kInvalidArgument, "device 0: its memory has shape (3,), its box [0:2]"));
+  sharded.shards[0].source =
+      HostMemory{.view = subview(wrong_type.view(), {{0}, {2}}), .owner = nullptr};
+  EXPECT_THAT(
+      [&] { gather(sharded); },
+      FailsWith(Code::kInvalidArgument, "device 0: its memory holds float32, the array int32"));
+  EXPECT_THAT([] { ShardedArray::from_array(Array::allocate(DType::kOpaque, 8, {4}), on_2x2({})); },
+              FailsWith(Code::kInvalidArgument));
+  EXPECT_THAT([] { ShardedArray::from_array(counting({3}), on_2x2({{"x"}})); },
+              FailsWith(Code::kInvalidArgument, "3 elements"));
 }
 
 TEST(ShardedArray, ADescriptionHasNothingToCopy) {

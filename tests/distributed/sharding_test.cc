@@ -1,4 +1,5 @@
-// Meshes and partition specs to the boxes of devices. What JAX itself says is in tests/interop/test_sharding.py.
+// Meshes and partition specs to the boxes of devices. What JAX itself says is in
+// tests/interop/test_sharding.py.
 #include <cairn/sharding.h>
 
 #include "tests/support/matchers.h"
@@ -8,7 +9,9 @@ namespace {
 
 using testing::FailsWith;
 
-NamedSharding on_4x2(PartitionSpec spec) { return {.mesh = make_mesh({4, 2}, {"x", "y"}), .spec = std::move(spec)}; }
+NamedSharding on_4x2(PartitionSpec spec) {
+  return {.mesh = make_mesh({4, 2}, {"x", "y"}), .spec = std::move(spec)};
+}
 
 std::vector<std::int64_t> replicas(const Sharding& sharding, const Shape& shape) {
   std::vector<std::int64_t> out;
@@ -26,17 +29,20 @@ TEST(DeviceBoxes, SplitByOneAxisEach) {
 
 TEST(DeviceBoxes, TheFirstAxisOfAnEntryIsOutermost) {
   EXPECT_EQ(device_boxes(on_4x2({{"x", "y"}}), Shape{8})[3].box, (Box{{3}, {1}}));
-  EXPECT_EQ(device_boxes(on_4x2({{"y", "x"}}), Shape{8})[3].box, (Box{{5}, {1}})) << "device 3 is x=1, y=1";
+  EXPECT_EQ(device_boxes(on_4x2({{"y", "x"}}), Shape{8})[3].box, (Box{{5}, {1}}))
+      << "device 3 is x=1, y=1";
 }
 
 TEST(DeviceBoxes, ReplicasAreNumberedInTheOrderOfTheMesh) {
   EXPECT_EQ(replicas(on_4x2({{"x"}}), {4}), (std::vector<std::int64_t>{0, 1, 0, 1, 0, 1, 0, 1}));
-  EXPECT_EQ(replicas(on_4x2({{}, {"y"}}), {4, 4}), (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(replicas(on_4x2({{}, {"y"}}), {4, 4}),
+            (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2, 3, 3}));
   EXPECT_EQ(replicas(on_4x2({}), {}), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST(DeviceBoxes, EmptyPartsOfADimensionAreOneAndTheSame) {
-  EXPECT_EQ(replicas(on_4x2({{"x"}, {"y"}}), {0, 4}), (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(replicas(on_4x2({{"x"}, {"y"}}), {0, 4}),
+            (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2, 3, 3}));
 }
 
 TEST(DeviceBoxes, IdsAreThoseOfTheMesh) {
@@ -48,17 +54,22 @@ TEST(DeviceBoxes, IdsAreThoseOfTheMesh) {
 }
 
 TEST(DeviceBoxes, AxesOfOneDeviceSplitNothing) {
-  const NamedSharding sharding{.mesh = make_mesh({1, 2}, {"one", "two"}), .spec = {{"one"}, {"two"}}};
+  const NamedSharding sharding{.mesh = make_mesh({1, 2}, {"one", "two"}),
+                               .spec = {{"one"}, {"two"}}};
   EXPECT_EQ(shard_shape(sharding, Shape{3, 4}), (Shape{3, 2}));
-  EXPECT_EQ(device_boxes(NamedSharding{.mesh = make_mesh({}, {}), .spec = {}}, Shape{5}).size(), 1U) << "a mesh without axes is one device";
+  EXPECT_EQ(device_boxes(NamedSharding{.mesh = make_mesh({}, {}), .spec = {}}, Shape{5}).size(), 1U)
+      << "a mesh without axes is one device";
 }
 
 TEST(DeviceBoxes, RefusesWhatJaxRefuses) {
-  const auto fails = [](const NamedSharding& sharding, const Shape& shape, Code code, const char* text) {
+  const auto fails = [](const NamedSharding& sharding, const Shape& shape, Code code,
+                        const char* text) {
     EXPECT_THAT([&] { device_boxes(sharding, shape); }, FailsWith(code, text));
   };
   const auto bad = Code::kInvalidArgument;
-  fails(on_4x2({{"x", "y"}}), {8 + 4}, bad, "dimension 0 of (12,) has 12 elements, which mesh axes 'x', 'y' cannot cut into 8 equal parts");
+  fails(on_4x2({{"x", "y"}}), {8 + 4}, bad,
+        "dimension 0 of (12,) has 12 elements, which mesh axes 'x', 'y' cannot cut into 8 equal "
+        "parts");
   fails(on_4x2({{}, {"y"}}), {8}, bad, "2 entries, but the array (8,) has rank 1");
   fails(on_4x2({{"z"}}), {8}, bad, "splits dimension 0 by 'z', which is no axis of the mesh");
   fails(on_4x2({{"x"}, {"x"}}), {8, 8}, bad, "names mesh axis 'x' twice");
@@ -70,25 +81,49 @@ TEST(DeviceBoxes, RefusesWhatJaxRefuses) {
 
 TEST(DeviceBoxes, RefusesUnsoundMeshes) {
   const auto fails = [](const Mesh& mesh, const char* text) {
-    EXPECT_THAT([&] { device_boxes(NamedSharding{.mesh = mesh, .spec = {}}, Shape{4}); }, FailsWith(Code::kInvalidArgument, text));
+    EXPECT_THAT([&] { device_boxes(NamedSharding{.mesh = mesh, .spec = {}}, Shape{4}); },
+                FailsWith(Code::kInvalidArgument, text));
   };
-  fails({.shape = {2, 2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {}}, "mesh (2, 2) has 1 axis names");
-  fails({.shape = {2, 2}, .axis_names = {"x", "x"}, .axis_types = {}, .device_ids = {}}, "mesh axis 'x' is there twice");
-  fails({.shape = {1}, .axis_names = {""}, .axis_types = {}, .device_ids = {}}, "axis 0 of mesh (1,) has an empty name");
-  fails({.shape = {2, 0}, .axis_names = {"x", "y"}, .axis_types = {}, .device_ids = {}}, "mesh axis 'y' (0 devices)");
-  fails({.shape = {2, -1}, .axis_names = {"x", "y"}, .axis_types = {}, .device_ids = {}}, "mesh axis 'y' (-1 devices)");
-  fails({.shape = {1 << 20, 2}, .axis_names = {"x", "y"}, .axis_types = {}, .device_ids = {}}, "more than 1048576 devices");
-  fails({.shape = {INT64_MAX, INT64_MAX}, .axis_names = {"x", "y"}, .axis_types = {}, .device_ids = {}}, "more than 1048576 devices");
-  fails({.shape = {2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {0}}, "has 1 device ids; 2 are needed");
-  fails({.shape = {2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {7, 7}}, "device 7 is in the sharding twice");
-  fails({.shape = {1, 1}, .axis_names = {"x", "y"}, .axis_types = {AxisType::kAuto}, .device_ids = {}}, "has 1 axis types");
-  fails({.shape = Shape(65, 1), .axis_names = std::vector<std::string>(65, "x"), .axis_types = {}, .device_ids = {}}, "a mesh of 65 axes");
+  fails({.shape = {2, 2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {}},
+        "mesh (2, 2) has 1 axis names");
+  fails({.shape = {2, 2}, .axis_names = {"x", "x"}, .axis_types = {}, .device_ids = {}},
+        "mesh axis 'x' is there twice");
+  fails({.shape = {1}, .axis_names = {""}, .axis_types = {}, .device_ids = {}},
+        "axis 0 of mesh (1,) has an empty name");
+  fails({.shape = {2, 0}, .axis_names = {"x", "y"}, .axis_types = {}, .device_ids = {}},
+        "mesh axis 'y' (0 devices)");
+  fails({.shape = {2, -1}, .axis_names = {"x", "y"}, .axis_types = {}, .device_ids = {}},
+        "mesh axis 'y' (-1 devices)");
+  fails({.shape = {1 << 20, 2}, .axis_names = {"x", "y"}, .axis_types = {}, .device_ids = {}},
+        "more than 1048576 devices");
+  fails({.shape = {INT64_MAX, INT64_MAX},
+         .axis_names = {"x", "y"},
+         .axis_types = {},
+         .device_ids = {}},
+        "more than 1048576 devices");
+  fails({.shape = {2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {0}},
+        "has 1 device ids; 2 are needed");
+  fails({.shape = {2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {7, 7}},
+        "device 7 is in the sharding twice");
+  fails({.shape = {1, 1},
+         .axis_names = {"x", "y"},
+         .axis_types = {AxisType::kAuto},
+         .device_ids = {}},
+        "has 1 axis types");
+  fails({.shape = Shape(65, 1),
+         .axis_names = std::vector<std::string>(65, "x"),
+         .axis_types = {},
+         .device_ids = {}},
+        "a mesh of 65 axes");
 }
 
 TEST(DeviceBoxes, OfOneDevice) {
   for (const char* text : {"cpu:3", "TFRT_CPU_3", "TPU_3(process=1,(2,0,0,0))"})
-    EXPECT_EQ(device_boxes(SingleDeviceSharding{text}, Shape{2, 2}), (std::vector<DeviceBox>{{3, Box::whole({2, 2}), 0}})) << text;
-  EXPECT_THAT([] { device_boxes(SingleDeviceSharding{"cpu"}, Shape{}); }, FailsWith(Code::kInvalidArgument, "'cpu' has no number"));
+    EXPECT_EQ(device_boxes(SingleDeviceSharding{text}, Shape{2, 2}),
+              (std::vector<DeviceBox>{{3, Box::whole({2, 2}), 0}}))
+        << text;
+  EXPECT_THAT([] { device_boxes(SingleDeviceSharding{"cpu"}, Shape{}); },
+              FailsWith(Code::kInvalidArgument, "'cpu' has no number"));
   EXPECT_THAT([] { device_boxes(SingleDeviceSharding{"cpu:99999999999999999999"}, Shape{}); },
               FailsWith(Code::kInvalidArgument, "has no number"));
   EXPECT_EQ(SingleDeviceSharding{"cpu:3"}, SingleDeviceSharding{"TFRT_CPU_3"});
@@ -96,18 +131,28 @@ TEST(DeviceBoxes, OfOneDevice) {
 
 TEST(DeviceBoxes, OfParts) {
   const ExplicitSharding parts{{{5, {{0}, {3}}}, {4, {{3}, {2}}}, {9, {{0}, {3}}}}};
-  EXPECT_EQ(device_boxes(parts, Shape{5}), (std::vector<DeviceBox>{{5, {{0}, {3}}, 0}, {4, {{3}, {2}}, 0}, {9, {{0}, {3}}, 1}}));
-  EXPECT_THAT([&] { shard_shape(parts, Shape{5}); }, FailsWith(Code::kFailedPrecondition, "(3,) on device 5, (2,) on device 4"));
-  EXPECT_THAT([&] { replica_count(parts, Shape{5}); }, FailsWith(Code::kFailedPrecondition, "on 2 devices, others on fewer"));
-  EXPECT_THAT([&] { device_boxes(parts, Shape{4}); }, FailsWith(Code::kOutOfRange, "the part of device 4"));
-  EXPECT_THAT([&] { device_boxes(parts, Shape{5, 1}); }, FailsWith(Code::kInvalidArgument, "the part of device 5"));
+  EXPECT_EQ(device_boxes(parts, Shape{5}),
+            (std::vector<DeviceBox>{{5, {{0}, {3}}, 0}, {4, {{3}, {2}}, 0}, {9, {{0}, {3}}, 1}}));
+  EXPECT_THAT([&] { shard_shape(parts, Shape{5}); },
+              FailsWith(Code::kFailedPrecondition, "(3,) on device 5, (2,) on device 4"));
+  EXPECT_THAT([&] { replica_count(parts, Shape{5}); },
+              FailsWith(Code::kFailedPrecondition, "on 2 devices, others on fewer"));
+  EXPECT_THAT([&] { device_boxes(parts, Shape{4}); },
+              FailsWith(Code::kOutOfRange, "the part of device 4"));
+  EXPECT_THAT(
+      [&] {
+        device_boxes(parts, Shape{5, 1});
+      },
+      FailsWith(Code::kInvalidArgument, "the part of device 5"));
   EXPECT_THAT(
       [] {
         device_boxes(ExplicitSharding{{{1, {}}, {1, {}}}}, Shape{});
       },
       FailsWith(Code::kInvalidArgument, "device 1 is in the sharding twice"));
-  EXPECT_THAT([] { shard_shape(ExplicitSharding{}, Shape{}); }, FailsWith(Code::kFailedPrecondition, "over no device"));
-  EXPECT_THAT([] { replica_count(ExplicitSharding{}, Shape{}); }, FailsWith(Code::kFailedPrecondition, "over no device"));
+  EXPECT_THAT([] { shard_shape(ExplicitSharding{}, Shape{}); },
+              FailsWith(Code::kFailedPrecondition, "over no device"));
+  EXPECT_THAT([] { replica_count(ExplicitSharding{}, Shape{}); },
+              FailsWith(Code::kFailedPrecondition, "over no device"));
 }
 
 TEST(DeviceBoxes, AnUnknownShardingPlacesNothing) {

@@ -1,9 +1,10 @@
-// Processes of other hosts that say nothing any more, or go on saying something: signs of life, and what is made of them.
-#include <cairn/base/file.h>
+// Processes of other hosts that say nothing any more, or go on saying something: signs of life, and
+// what is made of them.
 #include <cairn/distributed.h>
-#include <cairn/distributed/heartbeat.h>
-#include <cairn/distributed/job_folder.h>
-#include <cairn/distributed/message.h>
+#include <cairn/distributed/coordinator/heartbeat.h>
+#include <cairn/distributed/coordinator/job_folder.h>
+#include <cairn/distributed/coordinator/message.h>
+#include <cairn/io/file.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -55,7 +56,8 @@ TEST(SignsOfLife, SilenceIsCountedInOwnBeats) {
     EXPECT_FALSE(silent_for(kBeatsOfSilence - 1));
   }
   EXPECT_FALSE(silent_for(1));  // the change was seen with the first of those beats
-  for (int looks = 0; looks < 100; ++looks) EXPECT_FALSE(signs.is_silent(1, file, own)) << "looking is not beating";
+  for (int looks = 0; looks < 100; ++looks)
+    EXPECT_FALSE(signs.is_silent(1, file, own)) << "looking is not beating";
   EXPECT_TRUE(silent_for(1));
   set_change(file, 10);
   EXPECT_FALSE(silent_for(1)) << "it was only slow";
@@ -86,20 +88,26 @@ TEST(Heartbeat, TouchesItsFileAndCountsOnlyThat) {
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
-// Process 0 of a run of two; process 1 is what the test makes it, on a host of which nothing can be seen here.
+// Process 0 of a run of two; process 1 is what the test makes it, on a host of which nothing can be
+// seen here.
 class FarProcess : public ::testing::Test {
  protected:
   std::unique_ptr<Coordinator> first(Coordinator::Timeout silence) {
-    distributed::ProcessMark mark = distributed::mark_of_this_process({.process_index = 1, .process_count = 2, .silence_timeout = silence});
+    distributed::ProcessRecord mark = distributed::mark_of_this_process(
+        {.process_index = 1, .process_count = 2, .silence_timeout = silence});
     mark.pid_space = "another";
     put_file(run_ + "/here-1", distributed::mark_text(mark));
-    return files_coordinator(
-        {.directory = folder_.path(), .process_index = 0, .process_count = 2, .run_id = "r", .silence_timeout = silence});
+    return files_coordinator({.directory = folder_.path(),
+                              .process_index = 0,
+                              .process_count = 2,
+                              .run_id = "r",
+                              .silence_timeout = silence});
   }
   // Lets process 1 come to the meeting "b", where process 0 is.
   void come() const {
     const auto names = distributed::names_in(run_);
-    std::string place = *std::find_if(names.begin(), names.end(), [](const auto& name) { return name.starts_with("m-b-"); });
+    std::string place = *std::find_if(names.begin(), names.end(),
+                                      [](const auto& name) { return name.starts_with("m-b-"); });
     place.replace(place.size() - 5, 1, "1");  // of <process>-<number>-<low>
     put_file(run_ + "/new", std::string(as_text(distributed::encode_message({1, 2, 0, "b", {}}))));
     std::filesystem::rename(run_ + "/new", run_ + "/" + place);
@@ -112,7 +120,8 @@ class FarProcess : public ::testing::Test {
 TEST_F(FarProcess, IsNamedWhenItHasFallenSilent) {
   const auto mine = first(std::chrono::milliseconds(240));
   EXPECT_THAT([&] { mine->barrier("b", kLong); },
-              FailsWith(Code::kUnavailable, "'b': process 1 gave no sign of life for 0.24 s, as process 0 saw it"));
+              FailsWith(Code::kUnavailable,
+                        "'b': process 1 gave no sign of life for 0.24 s, as process 0 saw it"));
 }
 
 TEST_F(FarProcess, IsWaitedForAsLongAsItGivesSigns) {
@@ -134,7 +143,8 @@ TEST_F(FarProcess, IsWaitedForToTheEndIfThatIsWanted) {
   const auto mine = first(Coordinator::Timeout(0));
   const std::int64_t before = changed(run_ + "/here-0");
   EXPECT_THAT([&] { mine->barrier("b", std::chrono::milliseconds(300)); },
-              FailsWith(Code::kUnavailable, "'b': process 1 did not come before process 0 gave up after 0.3 s"));
+              FailsWith(Code::kUnavailable,
+                        "'b': process 1 did not come before process 0 gave up after 0.3 s"));
   EXPECT_EQ(changed(run_ + "/here-0"), before);
 }
 

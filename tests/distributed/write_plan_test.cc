@@ -1,4 +1,5 @@
-// Who writes what. A thousand random cases beside Orbax itself are in tests/interop/test_sharding.py.
+// Who writes what. A thousand random cases beside Orbax itself are in
+// tests/interop/test_sharding.py.
 #include <cairn/sharding.h>
 
 #include "tests/support/matchers.h"
@@ -10,7 +11,8 @@ using testing::FailsWith;
 
 // An array of float32 without values, all of whose devices are this process's.
 ShardedArray described(Shape shape, Sharding sharding) {
-  ShardedArray array{.shape = std::move(shape), .dtype = DType::kFloat32, .sharding = std::move(sharding)};
+  ShardedArray array{
+      .shape = std::move(shape), .dtype = DType::kFloat32, .sharding = std::move(sharding)};
   for (const DeviceBox& held : device_boxes(array.sharding, array.shape)) {
     ArrayShard& shard = array.shards.emplace_back();
     shard.device_id = held.device_id;
@@ -20,7 +22,9 @@ ShardedArray described(Shape shape, Sharding sharding) {
   return array;
 }
 
-NamedSharding on_2x2(PartitionSpec spec) { return {.mesh = make_mesh({2, 2}, {"x", "y"}), .spec = std::move(spec)}; }
+NamedSharding on_2x2(PartitionSpec spec) {
+  return {.mesh = make_mesh({2, 2}, {"x", "y"}), .spec = std::move(spec)};
+}
 
 Shape write_shape(Shape shape, const PartitionSpec& spec, const PieceOptions& options = {}) {
   return plan_pieces(described(std::move(shape), on_2x2(spec)), options).write_shape;
@@ -46,26 +50,32 @@ TEST(WritePlan, SmallPartsAreNotWorthIt) {
 
 TEST(WritePlan, EveryReplicaWritesItsPart) {
   const WritePlan plan = plan_pieces(described({8}, on_2x2({{"y"}})));
-  EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {2}}, Box{{4}, {2}}, Box{{2}, {2}}, Box{{6}, {2}}}));
+  EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {2}}, Box{{4}, {2}},
+                                                          Box{{2}, {2}}, Box{{6}, {2}}}));
 }
 
 TEST(WritePlan, ReplicasBeyondTheLimitWriteNothing) {
   const WritePlan plan = plan_pieces(described({8}, on_2x2({})), {.max_replicas = 2});
-  EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {4}}, Box{{4}, {4}}, std::nullopt, std::nullopt}));
+  EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {4}}, Box{{4}, {4}},
+                                                          std::nullopt, std::nullopt}));
 }
 
 TEST(WritePlan, OneReplicaWritesItWhole) {
   const ShardedArray array = described({8}, on_2x2({{"y"}}));
   const auto first = plan_pieces(array, {.use_replica_parallel = false}).pieces;
-  EXPECT_EQ(first, (std::vector<std::optional<Box>>{Box{{0}, {4}}, Box{{4}, {4}}, std::nullopt, std::nullopt}));
+  EXPECT_EQ(first, (std::vector<std::optional<Box>>{Box{{0}, {4}}, Box{{4}, {4}}, std::nullopt,
+                                                    std::nullopt}));
   const auto second = plan_pieces(array, {.replica_id = 1, .use_replica_parallel = false}).pieces;
-  EXPECT_EQ(second, (std::vector<std::optional<Box>>{std::nullopt, std::nullopt, Box{{0}, {4}}, Box{{4}, {4}}}));
+  EXPECT_EQ(second, (std::vector<std::optional<Box>>{std::nullopt, std::nullopt, Box{{0}, {4}},
+                                                     Box{{4}, {4}}}));
 }
 
 TEST(WritePlan, AProcessThatSavesForItselfWritesItsFirstReplica) {
   ShardedArray array = described({8}, on_2x2({{"y"}}));
-  array.shards.erase(array.shards.begin(), array.shards.begin() + 2);  // devices 2 and 3, which hold replica 1
-  const WritePlan plan = plan_pieces(array, {.replica_id = std::nullopt, .use_replica_parallel = false});
+  // devices 2 and 3, which hold replica 1
+  array.shards.erase(array.shards.begin(), array.shards.begin() + 2);
+  const WritePlan plan =
+      plan_pieces(array, {.replica_id = std::nullopt, .use_replica_parallel = false});
   EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {4}}, Box{{4}, {4}}}));
   EXPECT_THAT([&] { plan_pieces(array, {.replica_id = std::nullopt}); },
               FailsWith(Code::kInvalidArgument, "each process saves for itself"));
@@ -79,42 +89,53 @@ TEST(WritePlan, WriteShapeIsKnownToThoseWhoWriteNothing) {
 }
 
 TEST(WritePlan, UnevenPartsOfAGridAreWrittenWhole) {
-  const ShardedArray array = described({5}, ExplicitSharding{{{0, {{0}, {3}}}, {1, {{3}, {2}}}, {2, {{0}, {3}}}, {3, {{3}, {2}}}}});
+  const ShardedArray array = described(
+      {5}, ExplicitSharding{{{0, {{0}, {3}}}, {1, {{3}, {2}}}, {2, {{0}, {3}}}, {3, {{3}, {2}}}}});
   const WritePlan plan = plan_pieces(array);
   EXPECT_EQ(plan.write_shape, (Shape{3}));
-  EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {3}}, Box{{3}, {2}}, std::nullopt, std::nullopt}));
+  EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {3}}, Box{{3}, {2}},
+                                                          std::nullopt, std::nullopt}));
 }
 
 TEST(WritePlan, ADeviceWithoutElementsWritesNothing) {
-  const ShardedArray array = described({3}, ExplicitSharding{{{0, {{0}, {2}}}, {1, {{2}, {1}}}, {2, {{3}, {0}}}}});
-  EXPECT_EQ(plan_pieces(array).pieces, (std::vector<std::optional<Box>>{Box{{0}, {2}}, Box{{2}, {1}}, std::nullopt}));
+  const ShardedArray array =
+      described({3}, ExplicitSharding{{{0, {{0}, {2}}}, {1, {{2}, {1}}}, {2, {{3}, {0}}}}});
+  EXPECT_EQ(plan_pieces(array).pieces,
+            (std::vector<std::optional<Box>>{Box{{0}, {2}}, Box{{2}, {1}}, std::nullopt}));
 }
 
 TEST(WritePlan, PartsWithUnequallyManyReplicasAreWrittenOnce) {
-  const ShardedArray array = described({4}, ExplicitSharding{{{0, {{0}, {2}}}, {1, {{2}, {2}}}, {2, {{0}, {2}}}}});
-  EXPECT_EQ(plan_pieces(array).pieces, (std::vector<std::optional<Box>>{Box{{0}, {2}}, Box{{2}, {2}}, std::nullopt}));
+  const ShardedArray array =
+      described({4}, ExplicitSharding{{{0, {{0}, {2}}}, {1, {{2}, {2}}}, {2, {{0}, {2}}}}});
+  EXPECT_EQ(plan_pieces(array).pieces,
+            (std::vector<std::optional<Box>>{Box{{0}, {2}}, Box{{2}, {2}}, std::nullopt}));
 }
 
 TEST(WritePlan, RefusesWhatIsNoGrid) {
   const auto fails = [](const ExplicitSharding& parts, const char* text) {
-    EXPECT_THAT([&] { plan_pieces(described({6}, parts)); }, FailsWith(Code::kInvalidArgument, text));
+    EXPECT_THAT([&] { plan_pieces(described({6}, parts)); },
+                FailsWith(Code::kInvalidArgument, text));
   };
   fails({{{0, {{0}, {4}}}, {1, {{2}, {4}}}}}, "[2:6] on device 1 is not one of a grid of (4,)");
   fails({{{0, {{0}, {2}}}, {1, {{2}, {4}}}}}, "[0:2] on device 0 is not one of a grid of (4,)");
-  fails({{{0, {{0}, {2}}}, {1, {{4}, {2}}}}}, "the devices hold 2 of the 3 parts (2,) of the array (6,)");
+  fails({{{0, {{0}, {2}}}, {1, {{4}, {2}}}}},
+        "the devices hold 2 of the 3 parts (2,) of the array (6,)");
   fails({}, "the devices hold 0 of the 1 parts (0,)");
   fails({{{0, {{0}, {0}}}}}, "the devices hold 0 of the 1 parts (0,)");
 }
 
 TEST(WritePlan, RefusesShardsThatTheShardingDoesNotMake) {
-  const auto fails = [](const std::function<void(std::vector<ArrayShard>&)>& damage, const char* text) {
+  const auto fails = [](const std::function<void(std::vector<ArrayShard>&)>& damage,
+                        const char* text) {
     ShardedArray array = described({8}, on_2x2({{"y"}}));
     damage(array.shards);
     EXPECT_THAT([&] { plan_pieces(array); }, FailsWith(Code::kInvalidArgument, text));
   };
   fails([](auto& shards) { shards[1].device_id = 0; }, "device 0 has two shards");
-  fails([](auto& shards) { shards[1].device_id = 9; }, "a shard is on device 9, which the sharding does not name");
-  fails([](auto& shards) { shards[1].replica = 1; }, "the shard on device 1 is replica 1 of [4:8], the sharding says replica 0 of [4:8]");
+  fails([](auto& shards) { shards[1].device_id = 9; },
+        "a shard is on device 9, which the sharding does not name");
+  fails([](auto& shards) { shards[1].replica = 1; },
+        "the shard on device 1 is replica 1 of [4:8], the sharding says replica 0 of [4:8]");
   fails([](auto& shards) { shards[1].box = {{0}, {4}}; }, "is replica 0 of [0:4]");
 }
 

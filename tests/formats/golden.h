@@ -1,9 +1,11 @@
-// golden.h -- what the tests of this folder share: golden files, whole tensors, and tensors in memory as a source.
+// golden.h -- what the tests of this folder share: golden files, whole tensors, and tensors in
+// memory as a source.
 #pragma once
 
-#include <cairn/base/file.h>
 #include <cairn/base/json.h>
-#include <cairn/formats.h>
+#include <cairn/checkpoint.h>
+#include <cairn/io/file.h>
+#include <cairn/tensor_source.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,10 +16,16 @@
 
 namespace cairn::testing {
 
-inline std::string golden(std::string_view name) { return std::string(CAIRN_GOLDEN_DIR) + "/" + std::string(name); }
-inline Json golden_json(std::string_view name) { return parse_json(as_text(read_file(golden(name)))); }
+inline std::string golden(std::string_view name) {
+  return std::string(CAIRN_GOLDEN_DIR) + "/" + std::string(name);
+}
+inline Json golden_json(std::string_view name) {
+  return parse_json(as_text(read_file(golden(name))));
+}
 
-inline const std::string& text_of(const Json& json, std::string_view member) { return *json.find(member)->as_string(); }
+inline const std::string& text_of(const Json& json, std::string_view member) {
+  return *json.find(member)->as_string();
+}
 inline Shape shape_of(const Json& json) {
   Shape shape;
   for (const Json& extent : *json.find("shape")->as_array()) shape.push_back(*extent.as_int64());
@@ -27,7 +35,8 @@ inline Shape shape_of(const Json& json) {
 inline Bytes from_hex(std::string_view text) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
   Bytes bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) bytes.push_back(static_cast<std::byte>(digit(text[i]) * 16 + digit(text[i + 1])));
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes.push_back(static_cast<std::byte>(digit(text[i]) * 16 + digit(text[i + 1])));
   return bytes;
 }
 
@@ -36,7 +45,9 @@ inline std::string from_latin1(std::string_view utf8) {
   std::string text;
   for (std::size_t i = 0; i < utf8.size(); ++i) {
     const auto byte = static_cast<unsigned char>(utf8[i]);
-    text += byte < 0x80 ? utf8[i] : static_cast<char>((byte & 0x03U) << 6U | (static_cast<unsigned char>(utf8[++i]) & 0x3fU));
+    text += byte < 0x80 ? utf8[i]
+                        : static_cast<char>((byte & 0x03U) << 6U |
+                                            (static_cast<unsigned char>(utf8[++i]) & 0x3fU));
   }
   return text;
 }
@@ -45,7 +56,8 @@ inline Bytes to_bytes(ByteView view) { return {view.begin(), view.end()}; }
 
 inline std::string file_names(const std::string& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   std::string text;
   for (const auto& name : names) text += name + " ";
@@ -71,7 +83,8 @@ struct MemorySource {
     values.push_back(to_bytes(bytes));
   }
   // Bytes that differ from place to place.
-  void add_pattern(std::string name, DType dtype, Shape shape, std::size_t seed, std::size_t mask = 0xff) {
+  void add_pattern(std::string name, DType dtype, Shape shape, std::size_t seed,
+                   std::size_t mask = 0xff) {
     Bytes bytes(static_cast<std::size_t>(element_count(shape)) * dtype_size(dtype));
     for (std::size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<std::byte>(((i * 167 + i / 251 * 13 + seed * 31) ^ (i >> 9U)) & mask);
@@ -82,7 +95,8 @@ struct MemorySource {
       for (const TensorPiece& piece : pieces) {
         const Bytes& from = values[piece.tensor];
         ASSERT_LE(piece.offset + piece.out.size(), from.size());
-        if (!piece.out.empty()) std::memcpy(piece.out.data(), from.data() + piece.offset, piece.out.size());
+        if (!piece.out.empty())
+          std::memcpy(piece.out.data(), from.data() + piece.offset, piece.out.size());
       }
     };
   }

@@ -1,4 +1,5 @@
-// array_reader_test.cc -- from parameter names to Zarr arrays: names, keys, sizes, and what is missing.
+// array_reader_test.cc -- from parameter names to Zarr arrays: names, keys, sizes, and what is
+// missing.
 #include <cairn/handlers/array_reader.h>
 #include <gmock/gmock.h>
 
@@ -33,16 +34,17 @@ StorePtr store_of(const std::vector<std::pair<std::string, std::string>>& keys) 
 }
 
 TEST(ArrayReader, ArrayOfKey) {
-  const std::vector<std::pair<std::string, std::optional<std::string>>> table = {{"a/.zarray", "a"},     {"a/0", "a"},
-                                                                                 {"a/0.12.3", "a"},      {"a/c/0/1", "a"},
-                                                                                 {"a/c", "a"},           {"a/c.0", "a"},
-                                                                                 {"a/b/0", "a/b"},       {"a.b/zarr.json", "a.b"},
-                                                                                 {".zarray", ""},        {"0", ""},
-                                                                                 {"c/0", "c"},           {"zarr.json", ""},
-                                                                                 {"a/.zattrs", "a"},     {"_METADATA", std::nullopt},
-                                                                                 {"a/x0", std::nullopt}, {"a/", std::nullopt},
-                                                                                 {"", std::nullopt},     {"d/12ab", std::nullopt},
-                                                                                 {"a/0/1", "a"}};
+  const std::vector<std::pair<std::string, std::optional<std::string>>> table = {
+      {"a/.zarray", "a"},     {"a/0", "a"},
+      {"a/0.12.3", "a"},      {"a/c/0/1", "a"},
+      {"a/c", "a"},           {"a/c.0", "a"},
+      {"a/b/0", "a/b"},       {"a.b/zarr.json", "a.b"},
+      {".zarray", ""},        {"0", ""},
+      {"c/0", "c"},           {"zarr.json", ""},
+      {"a/.zattrs", "a"},     {"_METADATA", std::nullopt},
+      {"a/x0", std::nullopt}, {"a/", std::nullopt},
+      {"", std::nullopt},     {"d/12ab", std::nullopt},
+      {"a/0/1", "a"}};
   for (const auto& [key, name] : table) {
     const auto found = array_of_key(key);
     EXPECT_EQ(found ? std::optional(std::string(*found)) : std::nullopt, name) << key;
@@ -50,8 +52,12 @@ TEST(ArrayReader, ArrayOfKey) {
 }
 
 TEST(ArrayReader, OpensWhatIsThereAndSaysWhyNot) {
-  const StorePtr store = store_of({{"two/.zarray", kZarray}, {"three/zarr.json", kZarrJson}, {"bad/.zarray", "{"}, {".zarray", kZarray}});
-  std::vector<TensorInfo> tensors = {wanted("two"), wanted("three"), wanted("bad"), wanted("none"), wanted("")};
+  const StorePtr store = store_of({{"two/.zarray", kZarray},
+                                   {"three/zarr.json", kZarrJson},
+                                   {"bad/.zarray", "{"},
+                                   {".zarray", kZarray}});
+  std::vector<TensorInfo> tensors = {wanted("two"), wanted("three"), wanted("bad"), wanted("none"),
+                                     wanted("")};
   tensors.push_back(wanted("string"));
   tensors.back().dtype_name = "string";
   const StoredArrays arrays = open_arrays(store, {2}, tensors);
@@ -91,10 +97,12 @@ TEST(ArrayReader, ShapesThatOverflowAreDamage) {
 }
 
 TEST(ArrayReader, StoredSizesGoToTheLongestName) {
-  std::vector<TensorInfo> tensors = {wanted("a"), wanted("a/b"), wanted(""), wanted("a"), wanted("z")};
+  std::vector<TensorInfo> tensors = {wanted("a"), wanted("a/b"), wanted(""), wanted("a"),
+                                     wanted("z")};
   const NameTable names(tensors);
-  const std::vector<ListEntry> keys = {{".zarray", 7},  {"0", 1},       {"a/.zarray", 100}, {"a/0.0", 10}, {"a/0.1", 20},
-                                       {"a/b/0", 1000}, {"a/c/0/0", 5}, {"c/0", 2},         {"d/ab", 99},  {"x/0", 9}};
+  const std::vector<ListEntry> keys = {
+      {".zarray", 7},  {"0", 1},       {"a/.zarray", 100}, {"a/0.0", 10}, {"a/0.1", 20},
+      {"a/b/0", 1000}, {"a/c/0/0", 5}, {"c/0", 2},         {"d/ab", 99},  {"x/0", 9}};
   fill_stored_sizes(keys, names, tensors);
   EXPECT_EQ(tensors[0].stored_nbytes, 35U);
   EXPECT_EQ(tensors[1].stored_nbytes, 1000U);
@@ -116,7 +124,11 @@ TEST(ArrayReader, FindsArraysButNotGroups) {
 }
 
 TEST(ArrayReader, ReadsManyAsOnePlan) {
-  const StorePtr store = store_of({{"a/.zarray", kZarray}, {"a/0", "ab"}, {"a/1", "cd"}, {"b/.zarray", kZarray}, {"b/1", "yz"}});
+  const StorePtr store = store_of({{"a/.zarray", kZarray},
+                                   {"a/0", "ab"},
+                                   {"a/1", "cd"},
+                                   {"b/.zarray", kZarray},
+                                   {"b/1", "yz"}});
   std::vector<TensorInfo> tensors = {wanted("a"), wanted("b")};
   const StoredArrays arrays = open_arrays(store, {2}, tensors);
   std::string a(4, '?'), b(4, '?');
@@ -140,7 +152,11 @@ TEST(ArrayReader, ReadsManyAsOnePlan) {
 }
 
 TEST(ArrayReader, VerifiesAllAndKeepsTheirOrder) {
-  const StorePtr store = store_of({{"a/.zarray", kZarray}, {"a/0", "ab"}, {"b/.zarray", kZarray}, {"b/0", "abc"}, {"b/1", "yz"}});
+  const StorePtr store = store_of({{"a/.zarray", kZarray},
+                                   {"a/0", "ab"},
+                                   {"b/.zarray", kZarray},
+                                   {"b/0", "abc"},
+                                   {"b/1", "yz"}});
   std::vector<TensorInfo> tensors = {wanted("a"), wanted("b")};
   const StoredArrays arrays = open_arrays(store, {2}, tensors);
   const std::vector<ArrayCheck> checks = {{&*arrays[0], "a", zarr::MissingChunk::kError, false},

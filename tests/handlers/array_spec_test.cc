@@ -1,5 +1,6 @@
-// array_spec_test.cc -- specs spelled out, the worked examples of chunk shapes, and everything that is refused; the comparison
-// with the real package over random options is in tests/interop/array_spec_test.py.
+// array_spec_test.cc -- specs spelled out, the worked examples of chunk shapes, and everything that
+// is refused; the comparison with the real package over random options is in
+// tests/interop/array_spec_test.py.
 #include <cairn/array_spec.h>
 #include <cairn/base/json.h>
 #include <gtest/gtest.h>
@@ -34,8 +35,9 @@ void expect_json(const std::string& got, const std::string& expect) {
 }
 
 TEST(ArrayReadSpec, OfADatabase) {
-  expect_json(ArrayReadSpec({.directory = "/ckpt/", .relative_array_filename = "params.w"}).json(),
-              R"({"driver":"zarr","fill_missing_data_reads":false,"recheck_cached_data":false,"recheck_cached_metadata":false,
+  expect_json(
+      ArrayReadSpec({.directory = "/ckpt/", .relative_array_filename = "params.w"}).json(),
+      R"({"driver":"zarr","fill_missing_data_reads":false,"recheck_cached_data":false,"recheck_cached_metadata":false,
                   "kvstore":{"driver":"ocdbt","path":"params.w","cache_pool":"cache_pool#ocdbt",
                     "base":{"driver":"file","path":"/ckpt/","file_io_locking":{"mode":"non_atomic"}},
                     "manifest":{"driver":"file","path":"/ckpt/"}}})");
@@ -49,7 +51,9 @@ TEST(ArrayReadSpec, OfFoldersCast) {
                             .metadata_key = "meta",
                             .raise_array_data_missing_error = false,
                             .target_dtype = DType::kBfloat16});
-  expect_json(spec.json(), R"({"driver":"cast","dtype":"bfloat16","base":{"driver":"zarr3","fill_missing_data_reads":true,
+  expect_json(
+      spec.json(),
+      R"({"driver":"cast","dtype":"bfloat16","base":{"driver":"zarr3","fill_missing_data_reads":true,
       "recheck_cached_data":false,"recheck_cached_metadata":false,"metadata_key":"meta","kvstore":{"driver":"file","path":"/ckpt/w"}}})");
 }
 
@@ -63,7 +67,8 @@ TEST(ArrayWriteSpec, OfOneProcess) {
                              .chunk_byte_size = 16,
                              .process_id = "0",
                              .ext_metadata = R"({"random_key_impl":"rbg"})"});
-  expect_json(spec.json(), R"({"driver":"cast","dtype":"float32","base":{"driver":"zarr","dtype":"bfloat16",
+  expect_json(spec.json(),
+              R"({"driver":"cast","dtype":"float32","base":{"driver":"zarr","dtype":"bfloat16",
       "recheck_cached_data":false,"recheck_cached_metadata":false,"store_data_equal_to_fill_value":true,
       "metadata":{"shape":[8,6],"chunks":[1,6],"compressor":{"id":"zstd","level":1}},
       "kvstore":{"driver":"ocdbt","path":"w","cache_pool":"cache_pool#ocdbt","target_data_file_size":2147483648,"assume_config":true,
@@ -110,15 +115,19 @@ TEST(ChooseChunkShape, AsOrbax) {
       {{}, {}, DType::kFloat32, 4, {}, {}},
   };
   for (const auto& c : cases)
-    EXPECT_EQ(choose_chunk_shape(
-                  {.global_shape = c.global, .write_shape = c.write, .dtype = c.dtype, .target_byte_size = c.target, .shard_axes = c.axes}),
+    EXPECT_EQ(choose_chunk_shape({.global_shape = c.global,
+                                  .write_shape = c.write,
+                                  .dtype = c.dtype,
+                                  .target_byte_size = c.target,
+                                  .shard_axes = c.axes}),
               c.expect)
         << shape_text(c.global) << " " << shape_text(c.write);
 }
 
 TEST(ChunkByteSize, NoChunkIsLargerThanADataFile) {
   const auto bytes = [](std::optional<std::int64_t> chunk, std::int64_t file) {
-    return calculate_chunk_byte_size({.write_shape = {1000}, .chunk_byte_size = chunk, .ocdbt_target_data_file_size = file});
+    return calculate_chunk_byte_size(
+        {.write_shape = {1000}, .chunk_byte_size = chunk, .ocdbt_target_data_file_size = file});
   };
   EXPECT_EQ(bytes({}, 1000), 1000);
   EXPECT_EQ(bytes({}, 4000), std::nullopt);
@@ -129,24 +138,31 @@ TEST(ChunkByteSize, NoChunkIsLargerThanADataFile) {
 }
 
 TEST(OcdbtProcessSpec, FoldersAndBack) {
-  for (const OcdbtProcessSpec& spec : {OcdbtProcessSpec{"0"}, OcdbtProcessSpec{"a7", true}, OcdbtProcessSpec{"replica"}})
+  for (const OcdbtProcessSpec& spec :
+       {OcdbtProcessSpec{"0"}, OcdbtProcessSpec{"a7", true}, OcdbtProcessSpec{"replica"}})
     EXPECT_EQ(OcdbtProcessSpec::parse(spec.folder()), spec);
   EXPECT_EQ(OcdbtProcessSpec({"3", true}).folder(), "ocdbt.process_replica_3");
-  for (const char* bad : {"", "ocdbt.process_", "ocdbt.process_0_1", "ocdbt.process_replica_", "process_0"})
-    EXPECT_THAT([&] { OcdbtProcessSpec::parse(bad); }, FailsWith(Code::kInvalidArgument, std::string("\"") + bad + "\"")) << bad;
+  for (const char* bad :
+       {"", "ocdbt.process_", "ocdbt.process_0_1", "ocdbt.process_replica_", "process_0"})
+    EXPECT_THAT([&] { OcdbtProcessSpec::parse(bad); },
+                FailsWith(Code::kInvalidArgument, std::string("\"") + bad + "\""))
+        << bad;
 }
 
 TEST(GcsBackend, IsChosenByTheEnvironment) {
-  const std::string before = build_kvstore_tspec({.directory = "gs://bucket/a", .name = "w", .use_ocdbt = false});
+  const std::string before =
+      build_kvstore_tspec({.directory = "gs://bucket/a", .name = "w", .use_ocdbt = false});
   expect_json(before, R"({"driver":"gcs","bucket":"bucket","path":"a/w"})");
   ASSERT_EQ(setenv("TENSORSTORE_GCS_BACKEND", "gcs_grpc", 1), 0);
-  const std::string after = build_kvstore_tspec({.directory = "gs://bucket/a", .name = "w", .use_ocdbt = false});
+  const std::string after =
+      build_kvstore_tspec({.directory = "gs://bucket/a", .name = "w", .use_ocdbt = false});
   ASSERT_EQ(unsetenv("TENSORSTORE_GCS_BACKEND"), 0);
   expect_json(after, R"({"driver":"gcs_grpc","bucket":"bucket","path":"a/w"})");
 }
 
 TEST(ArraySpecs, Refused) {
-  const ArrayWriteSpecOptions good{.directory = "/c", .relative_array_filename = "w", .global_shape = {4}, .write_shape = {4}};
+  const ArrayWriteSpecOptions good{
+      .directory = "/c", .relative_array_filename = "w", .global_shape = {4}, .write_shape = {4}};
   const auto write = [&](const std::function<void(ArrayWriteSpecOptions&)>& change) {
     ArrayWriteSpecOptions options = good;
     change(options);
@@ -154,7 +170,8 @@ TEST(ArraySpecs, Refused) {
   };
   const auto kInvalid = Code::kInvalidArgument;
   EXPECT_THAT(write([](auto& o) { o.directory = "c"; }), FailsWith(kInvalid, "absolute"));
-  EXPECT_THAT(write([](auto& o) { o.directory = "s3://bucket/c"; }), FailsWith(kInvalid, "absolute"));
+  EXPECT_THAT(write([](auto& o) { o.directory = "s3://bucket/c"; }),
+              FailsWith(kInvalid, "absolute"));
   EXPECT_THAT(write([](auto& o) { o.directory = "gs://[/c"; }), FailsWith(kInvalid, "no bucket"));
   EXPECT_THAT(write([](auto& o) { o.process_id = "a-b"; }), FailsWith(kInvalid, "\"a-b\""));
   EXPECT_THAT(write([](auto& o) {
@@ -162,20 +179,28 @@ TEST(ArraySpecs, Refused) {
                 o.use_ocdbt = false;
               }),
               FailsWith(kInvalid, "process id"));
-  EXPECT_THAT(write([](auto& o) { o.ocdbt_target_data_file_size = -1; }), FailsWith(kInvalid, "-1 bytes"));
+  EXPECT_THAT(write([](auto& o) { o.ocdbt_target_data_file_size = -1; }),
+              FailsWith(kInvalid, "-1 bytes"));
   EXPECT_THAT(write([](auto& o) { o.write_shape = {4, 1}; }), FailsWith(kInvalid, "rank"));
   EXPECT_THAT(write([](auto& o) { o.chunk_byte_size = 3; }), FailsWith(kInvalid, "elements of 4"));
   EXPECT_THAT(write([](auto& o) { o.shard_axes = {1}; }), FailsWith(kInvalid, "axis 1"));
   EXPECT_THAT(write([](auto& o) { o.shard_axes = {-1}; }), FailsWith(kInvalid, "axis -1"));
   EXPECT_THAT(write([](auto& o) { o.dtype = DType::kOpaque; }), FailsWith(kInvalid, "interpret"));
-  EXPECT_THAT([] { build_kvstore_tspec({.directory = "/c", .write = OcdbtWriteOptions{.mode = OcdbtWriteMode::kCommitTemporary}}); },
-              FailsWith(kInvalid, "temporary_metadata"));
   EXPECT_THAT(
       [] {
-        build_kvstore_tspec({.directory = "/c", .write = OcdbtWriteOptions{.mode = OcdbtWriteMode::kMerge}, .temporary_metadata = "/t"});
+        build_kvstore_tspec({.directory = "/c",
+                             .write = OcdbtWriteOptions{.mode = OcdbtWriteMode::kCommitTemporary}});
+      },
+      FailsWith(kInvalid, "temporary_metadata"));
+  EXPECT_THAT(
+      [] {
+        build_kvstore_tspec({.directory = "/c",
+                             .write = OcdbtWriteOptions{.mode = OcdbtWriteMode::kMerge},
+                             .temporary_metadata = "/t"});
       },
       FailsWith(kInvalid, "merged"));
-  EXPECT_THAT([] { (void)get_ts_context({.file_io_concurrency_limit = 0}); }, FailsWith(kInvalid, "file_io_concurrency"));
+  EXPECT_THAT([] { (void)get_ts_context({.file_io_concurrency_limit = 0}); },
+              FailsWith(kInvalid, "file_io_concurrency"));
   EXPECT_THAT([] { (void)is_remote_storage(R"({"base":[]})"); }, FailsWith(kInvalid, "an array"));
 }
 

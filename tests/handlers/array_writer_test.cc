@@ -62,12 +62,15 @@ TEST(ArrayWriter, WritesEveryChunkOnce) {
     writer.write_values(sink, [&](std::span<ReadRequest> requests) {
       for (const ReadRequest& request : requests) {
         elements += element_count(request.box.shape);
-        for (std::int64_t i = 0; i < element_count(request.box.shape); ++i) request.out.data[i] = std::byte{1};
+        for (std::int64_t i = 0; i < element_count(request.box.shape); ++i)
+          request.out.data[i] = std::byte{1};
       }
     });
     EXPECT_EQ(elements, 13 * 17) << memory;
     const Shape& chunk = writer.chunk_shape(0);
-    EXPECT_EQ(sink.keys.size(), static_cast<std::size_t>((13 + chunk[0] - 1) / chunk[0] * ((17 + chunk[1] - 1) / chunk[1]))) << memory;
+    EXPECT_EQ(sink.keys.size(), static_cast<std::size_t>((13 + chunk[0] - 1) / chunk[0] *
+                                                         ((17 + chunk[1] - 1) / chunk[1])))
+        << memory;
   }
 }
 

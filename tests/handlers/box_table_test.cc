@@ -27,7 +27,8 @@ TEST(BoxTable, NumbersBoxesInTheOrderInWhichTheyCome) {
   EXPECT_EQ(table.add(same_place), std::pair(std::size_t{1}, false));
 }
 
-// A mesh of 2 x n devices whose first axis holds replicas: no more than n log n comparisons, up to a factor.
+// A mesh of 2 x n devices whose first axis holds replicas: no more than n log n comparisons, up to
+// a factor.
 TEST(BoxTable, CostsNoMoreThanNLogN) {
   for (const std::size_t n : {64U, 1024U, 16384U}) {
     std::size_t calls = 0;

@@ -50,7 +50,8 @@ TEST(ByteLimiter, NeverMoreIsOutThanTheLimit) {
       }
     });
   for (auto& thread : threads) thread.join();
-  EXPECT_LE(most, 80);  // a third one would leave nothing, and a request must be less than what is free
+  // a third one would leave nothing, and a request must be less than what is free
+  EXPECT_LE(most, 80);
 }
 
 TEST(MemoryRegulator, FollowsTheReadings) {
@@ -76,7 +77,8 @@ TEST(MemoryRegulator, ASurgeNeverRaisesTheLimit) {
 
 TEST(MemoryRegulator, UselessReadingsKeepTheLimit) {
   MemoryRegulator regulator(100);
-  for (const double bad : {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+  for (const double bad :
+       {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     EXPECT_EQ(regulator.next_limit(33, {bad, 40}), 33);
     EXPECT_EQ(regulator.next_limit(33, {128, bad}), 33);
   }

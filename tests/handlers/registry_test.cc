@@ -20,9 +20,17 @@ class Named : public TypeHandler {
  public:
   explicit Named(std::string typestr) : typestr_(std::move(typestr)) {}
   [[nodiscard]] std::string typestr() const override { return typestr_; }
-  [[nodiscard]] std::vector<ValueMetadata> metadata(std::span<const ParamInfo>) const override { return {}; }
-  Futures serialize(std::span<const Tree>, std::span<const ParamInfo>, std::span<const SaveArgs>) const override { return {}; }
-  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo>, std::span<const AnyRestoreArgs>) const override { return {}; }
+  [[nodiscard]] std::vector<ValueMetadata> metadata(std::span<const ParamInfo>) const override {
+    return {};
+  }
+  Futures serialize(std::span<const Tree>, std::span<const ParamInfo>,
+                    std::span<const SaveArgs>) const override {
+    return {};
+  }
+  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo>,
+                                              std::span<const AnyRestoreArgs>) const override {
+    return {};
+  }
 
  private:
   std::string typestr_;
@@ -60,11 +68,17 @@ TEST(Registry, TheStandardHandlersAreFoundByTypeAndByTypestr) {
 
 TEST(Registry, WhatNobodyHandlesIsRefusedByName) {
   const TypeHandlerRegistry registry = standard_type_handlers();
-  EXPECT_THAT(error_of([&] { static_cast<void>(registry.get(leaf_type(Tree(std::complex<double>(1, 2))))); }),
+  EXPECT_THAT(error_of([&] {
+                static_cast<void>(registry.get(leaf_type(Tree(std::complex<double>(1, 2)))));
+              }),
               HasSubstr("no type handler is registered for the type complex"));
-  EXPECT_THAT(error_of([&] { static_cast<void>(registry.get(leaf_type(Tree(CustomLeaf::of(ShapeDtypeStruct{}))))); }),
-              HasSubstr("ShapeDtypeStruct"));
-  EXPECT_THAT(error_of([&] { static_cast<void>(registry.get("quantized")); }), HasSubstr("'quantized'"));
+  EXPECT_THAT(
+      error_of([&] {
+        static_cast<void>(registry.get(leaf_type(Tree(CustomLeaf::of(ShapeDtypeStruct{})))));
+      }),
+      HasSubstr("ShapeDtypeStruct"));
+  EXPECT_THAT(error_of([&] { static_cast<void>(registry.get("quantized")); }),
+              HasSubstr("'quantized'"));
   EXPECT_FALSE(registry.has(typeid(Quantized)));
   EXPECT_THAT(error_of([&] { leaf_type(Tree(Tree::Dict{})); }), HasSubstr("structure"));
 }
@@ -73,8 +87,10 @@ TEST(Registry, ATypeHasOneHandlerUnlessItIsOverridden) {
   TypeHandlerRegistry registry = standard_type_handlers();
   registry.add(typeid(Quantized), named("quantized"));
   EXPECT_EQ(registry.get(typeid(Quantized))->typestr(), "quantized");
-  EXPECT_THAT(error_of([&] { registry.add(typeid(Quantized), named("other")); }), HasSubstr("already registered"));
-  EXPECT_THAT(error_of([&] { registry.add(typeid(bool), named("bool")); }), HasSubstr("already registered for the type bool"));
+  EXPECT_THAT(error_of([&] { registry.add(typeid(Quantized), named("other")); }),
+              HasSubstr("already registered"));
+  EXPECT_THAT(error_of([&] { registry.add(typeid(bool), named("bool")); }),
+              HasSubstr("already registered for the type bool"));
   registry.add(typeid(Quantized), named("other"), {nullptr, true});
   EXPECT_EQ(registry.get(typeid(Quantized))->typestr(), "other");
   // The old typestr still leads to the old handler: checkpoints that have it can be restored.
@@ -83,7 +99,8 @@ TEST(Registry, ATypeHasOneHandlerUnlessItIsOverridden) {
 
 TEST(Registry, TypestrsCollide) {
   TypeHandlerRegistry registry = standard_type_handlers();
-  EXPECT_THAT(error_of([&] { registry.add(typeid(Quantized), named("np.ndarray")); }), HasSubstr("typestr 'np.ndarray'"));
+  EXPECT_THAT(error_of([&] { registry.add(typeid(Quantized), named("np.ndarray")); }),
+              HasSubstr("typestr 'np.ndarray'"));
   const TypeHandlerPtr mine = named("np.ndarray");
   registry.add(typeid(Quantized), mine, {nullptr, true});
   EXPECT_EQ(registry.get("np.ndarray"), mine);   // the one registered last
@@ -94,7 +111,8 @@ TEST(Registry, TheFirstPredicateThatAcceptsCounts) {
   TypeHandlerRegistry registry;
   registry.add(typeid(Quantized), named("any"), {[](std::type_index) { return true; }, false});
   EXPECT_EQ(registry.get(typeid(int))->typestr(), "any");
-  EXPECT_THAT(error_of([&] { registry.add(typeid(double), named("float")); }), HasSubstr("already registered"));
+  EXPECT_THAT(error_of([&] { registry.add(typeid(double), named("float")); }),
+              HasSubstr("already registered"));
 }
 
 TEST(Registry, OverridingAnIntKeepsItsPlaceAndItsPredicate) {
@@ -125,7 +143,10 @@ TEST(Registry, ArgumentsBelongTogether) {
   check_input_arguments({2, 2, 2});
   check_input_arguments({0});
   EXPECT_THAT(error_of([] { check_input_arguments({0, 0}); }), HasSubstr("no leaves"));
-  EXPECT_THAT(error_of([] { check_input_arguments({2, 3}); }), HasSubstr("2 of one thing and 3 of another"));
+  EXPECT_THAT(error_of([] {
+                check_input_arguments({2, 3});
+              }),
+              HasSubstr("2 of one thing and 3 of another"));
 }
 
 TEST(Registry, LeavesOfACallAreOfOneCheckpoint) {
@@ -142,17 +163,21 @@ TEST(Registry, LeavesOfACallAreOfOneCheckpoint) {
     info.is_ocdbt_checkpoint = true;
   }
   const auto serialize = [&] {
-    static_cast<void>(StringHandler().serialize(std::vector<Tree>(2, Tree(std::string())), infos, std::vector<SaveArgs>(2)));
+    static_cast<void>(StringHandler().serialize(std::vector<Tree>(2, Tree(std::string())), infos,
+                                                std::vector<SaveArgs>(2)));
   };
   serialize();
   infos[1].is_ocdbt_checkpoint = false;
-  EXPECT_THAT(error_of(serialize), HasSubstr("leaf: whether the checkpoint is an OCDBT one must be known, and the same"));
+  EXPECT_THAT(
+      error_of(serialize),
+      HasSubstr("leaf: whether the checkpoint is an OCDBT one must be known, and the same"));
   infos[1].is_ocdbt_checkpoint.reset();
   EXPECT_THAT(error_of(serialize), HasSubstr("leaf: whether the checkpoint is an OCDBT one"));
 }
 
 TEST(Registry, ReplicasOfNobodyCannotShareOutPieces) {
-  EXPECT_THAT(error_of([] { ArrayHandler({.replica_id = std::nullopt}); }), HasSubstr("use_replica_parallel"));
+  EXPECT_THAT(error_of([] { ArrayHandler({.replica_id = std::nullopt}); }),
+              HasSubstr("use_replica_parallel"));
   ArrayHandler({.replica_id = std::nullopt, .use_replica_parallel = false});
 }
 

@@ -1,5 +1,6 @@
-// Replicas along an axis of a mesh: who reads, who gives what to whom, and which arrays go together.
-#include <cairn/handlers/replicas.h>
+// Replicas along an axis of a mesh: who reads, who gives what to whom, and which arrays go
+// together.
+#include <cairn/handlers/single_replica/replicas.h>
 #include <gmock/gmock.h>
 
 #include <random>
@@ -38,7 +39,8 @@ TEST(Replicas, ThoseOfThePrimaryReadAndTakeTurnsInGiving) {
   EXPECT_THAT(replicas.read_by(0, split), ElementsAre());
   EXPECT_THAT(replicas.read_by(1, split), ElementsAre(0, 1));
   EXPECT_THAT(replicas.read_by(2, split), ElementsAre(2, 3));
-  // Split in two the other way: each process of the primary replica reads both, and they take turns.
+  // Split in two the other way: each process of the primary replica reads both, and they take
+  // turns.
   const std::size_t halves[] = {0, 1, 0, 1, 0, 1, 0, 1};
   EXPECT_EQ(text(replicas.routes(halves)), "box 0 1 -> 0; box 1 2 -> 0; ");
   const std::size_t whole[] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -60,7 +62,8 @@ TEST(Replicas, KnowsTheSameMesh) {
 
 TEST(BroadcastGroups, KeepTheLimitOrAreOneArray) {
   const std::uint64_t bytes[] = {4, 4, 3, 20, 0, 8, 1, 30};
-  EXPECT_THAT(broadcast_groups(bytes, 8), ElementsAre(Pair(0, 2), Pair(2, 3), Pair(3, 4), Pair(4, 6), Pair(6, 7), Pair(7, 8)));
+  EXPECT_THAT(broadcast_groups(bytes, 8),
+              ElementsAre(Pair(0, 2), Pair(2, 3), Pair(3, 4), Pair(4, 6), Pair(6, 7), Pair(7, 8)));
   EXPECT_THAT(broadcast_groups(bytes, 1000), ElementsAre(Pair(0, 8)));
   EXPECT_EQ(broadcast_groups(bytes, 0).size(), 8U);
   EXPECT_EQ(broadcast_groups(bytes, -1).size(), 8U);
@@ -71,9 +74,11 @@ TEST(BroadcastGroups, TheDefaultLimitIsAThirdOfWhatTheHostHasBeside) {
   const std::int64_t host = default_broadcast_limit({}, 1) * 3;
   EXPECT_GT(host, std::int64_t{1} << 28U);
   const std::uint64_t used[] = {std::uint64_t{1} << 27U, std::uint64_t{1} << 27U};
-  EXPECT_NEAR(static_cast<double>(default_broadcast_limit(used, 0.75)), (static_cast<double>(host) - (1 << 28U)) / 4, 4);
+  EXPECT_NEAR(static_cast<double>(default_broadcast_limit(used, 0.75)),
+              (static_cast<double>(host) - (1 << 28U)) / 4, 4);
   EXPECT_LT(default_broadcast_limit({}, -1), 0);
-  EXPECT_THAT([] { default_broadcast_limit({}, 1.01); }, FailsWith(Code::kInvalidArgument, "at most 1"));
+  EXPECT_THAT([] { default_broadcast_limit({}, 1.01); },
+              FailsWith(Code::kInvalidArgument, "at most 1"));
 }
 
 }  // namespace

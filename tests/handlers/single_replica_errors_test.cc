@@ -1,4 +1,5 @@
-// single_replica_errors_test.cc -- what SingleReplicaArrayHandler refuses, in all processes alike, and what only looks wrong.
+// single_replica_errors_test.cc -- what SingleReplicaArrayHandler refuses, in all processes alike,
+// and what only looks wrong.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -38,7 +39,9 @@ const Wrong kWrong[] = {
        of.leaves[0].second = args;
      },
      {"a: ", "needs SingleReplicaArrayRestoreArgs", "was given ArrayRestoreArgs"}},
-    {"NoSharding", [](std::size_t, Asked& of) { of.args(1).sharding.reset(); }, {"b: ", "no sharding"}},
+    {"NoSharding",
+     [](std::size_t, Asked& of) { of.args(1).sharding.reset(); },
+     {"b: ", "no sharding"}},
     {"MeshAndAxes",
      [](std::size_t, Asked& of) {
        of.args(0).sharding.reset();
@@ -54,14 +57,18 @@ const Wrong kWrong[] = {
        for (int i : {0, 1}) of.args(i).sharding = NamedSharding{make_mesh({4}, {"r"}), {}};
      },
      {"a: ", "mesh (4,)", "no replicas"}},
-    {"AxisThatIsNone", [](std::size_t, Asked& of) { of.options.replica_axis_index = 2; }, {"replica_axis_index 2", "there are 2"}},
+    {"AxisThatIsNone",
+     [](std::size_t, Asked& of) { of.options.replica_axis_index = 2; },
+     {"replica_axis_index 2", "there are 2"}},
     {"NegativeAxisThatIsNone",
      [](std::size_t, Asked& of) { of.options.replica_axis_index = -3; },
      {"replica_axis_index -3", "there are 2"}},
     {"ReplicaThatIsNone",
      [](std::size_t, Asked& of) { of.options.primary_replica_id = 2; },
      {"'r'", "primary_replica_id 2", "there are 2"}},
-    {"NegativeReplicaThatIsNone", [](std::size_t, Asked& of) { of.options.primary_replica_id = -3; }, {"primary_replica_id -3"}},
+    {"NegativeReplicaThatIsNone",
+     [](std::size_t, Asked& of) { of.options.primary_replica_id = -3; },
+     {"primary_replica_id -3"}},
     {"SplitAlongTheReplicas",
      [](std::size_t, Asked& of) {
        of.args(1).sharding = NamedSharding{kMesh, {{"m", "r"}}};
@@ -107,7 +114,9 @@ const Wrong kWrong[] = {
     {"NoShapeOutsideThePrimary",
      [](std::size_t, Asked& of) { of.args(1).global_shape.reset(); },
      {"b: ", "no global_shape", "outside the primary"}},
-    {"NoDtypeOutsideThePrimary", [](std::size_t, Asked& of) { of.args(0).dtype.reset(); }, {"a: ", "no dtype", "outside the primary"}},
+    {"NoDtypeOutsideThePrimary",
+     [](std::size_t, Asked& of) { of.args(0).dtype.reset(); },
+     {"a: ", "no dtype", "outside the primary"}},
     {"TwoShapes",
      [](std::size_t, Asked& of) {
        of.args(0).shape = Shape{4, 3};
@@ -173,7 +182,8 @@ const Wrong kWrong[] = {
      {"a: ", "single_replica_sharding", "several replicas"}},
     {"SingleReplicaShardingElsewhere",
      [](std::size_t, Asked& of) {
-       of.args(0).single_replica_sharding = NamedSharding{make_mesh({1, 2}, {"r", "m"}, 7), {{"m"}}};
+       of.args(0).single_replica_sharding =
+           NamedSharding{make_mesh({1, 2}, {"r", "m"}, 7), {{"m"}}};
      },
      {"a: ", "device 7", "not in the mesh"}},
     {"SingleReplicaShardingReversed",
@@ -191,26 +201,30 @@ const Wrong kWrong[] = {
 };
 
 class WrongRestore : public ::testing::TestWithParam<Wrong> {};
-INSTANTIATE_TEST_SUITE_P(SingleReplica, WrongRestore, ::testing::ValuesIn(kWrong), [](const auto& of) { return of.param.name; });
+INSTANTIATE_TEST_SUITE_P(SingleReplica, WrongRestore, ::testing::ValuesIn(kWrong),
+                         [](const auto& of) { return of.param.name; });
 
 TEST_P(WrongRestore, FailsInAllAlike) {
   const auto errors = run_two(GetParam().make);
   for (std::size_t p = 0; p < 2; ++p) {
     ASSERT_TRUE(errors[p]) << "process " << p;
     EXPECT_EQ(errors[p]->code(), Code::kInvalidArgument) << errors[p]->message();
-    for (const std::string& text : GetParam().says) EXPECT_THAT(errors[p]->message(), HasSubstr(text)) << "process " << p;
+    for (const std::string& text : GetParam().says)
+      EXPECT_THAT(errors[p]->message(), HasSubstr(text)) << "process " << p;
   }
 }
 
 TEST(SingleReplica, TheSameArgumentsWithoutTheMistakeAreGood) {
-  for (const auto& error : run_two([](std::size_t, Asked&) {})) EXPECT_FALSE(error) << error->message();
+  for (const auto& error : run_two([](std::size_t, Asked&) {}))
+    EXPECT_FALSE(error) << error->message();
 }
 
 // What is allowed, though it looks wrong.
 TEST(SingleReplica, ReadersNeedNoShapesAndFactorsCountOnlyWithoutALimit) {
   for (const auto& error : run_two([](std::size_t p, Asked&of) {
          of.options.broadcast_memory_scaling_factor = 7;
-         of.options.broadcast_memory_limit_bytes = static_cast<std::int64_t>(10 + p);  // the least counts
+         // the least counts
+         of.options.broadcast_memory_limit_bytes = static_cast<std::int64_t>(10 + p);
          of.options.primary_replica_id = 1;
          if (p == 1) {
            of.args(0).dtype.reset();

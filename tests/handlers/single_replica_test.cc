@@ -1,5 +1,6 @@
-// single_replica_test.cc -- SingleReplicaArrayHandler restores: random meshes over random processes, every byte where it belongs, read by
-// the primary replica alone; readers that fail, hang and go.
+// single_replica_test.cc -- SingleReplicaArrayHandler restores: random meshes over random
+// processes, every byte where it belongs, read by the primary replica alone; readers that fail,
+// hang and go.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -51,7 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Random, RandomRestore, ::testing::Range(0U, 120U));
 
 TEST_P(RandomRestore, EveryByteComesFromThePrimaryReplica) {
   std::mt19937 random(GetParam());
-  // A mesh of two or three axes, its devices in any order, whoever holds them: whole replicas or scattered ones.
+  // A mesh of two or three axes, its devices in any order, whoever holds them: whole replicas or
+  // scattered ones.
   Mesh mesh;
   const std::size_t axes = 2 + below(random, 2);
   for (std::size_t a = 0; a < axes; ++a) {
@@ -70,14 +72,19 @@ TEST_P(RandomRestore, EveryByteComesFromThePrimaryReplica) {
   const bool scattered = below(random, 3) == 0;
   std::vector<std::vector<std::int64_t>> devices(processes);
   for (std::size_t i = 0; i < count; ++i)
-    devices[scattered ? below(random, processes) : i * processes / count].push_back(mesh.device_ids[i]);
-  const std::int64_t primary = static_cast<std::int64_t>(below(random, static_cast<std::size_t>(replicas)));
+    devices[scattered ? below(random, processes) : i * processes / count].push_back(
+        mesh.device_ids[i]);
+  const std::int64_t primary =
+      static_cast<std::int64_t>(below(random, static_cast<std::size_t>(replicas)));
   SingleReplicaArrayHandler::Options options;
-  options.replica_axis_index = static_cast<std::int64_t>(axis) - (below(random, 2) == 0 ? static_cast<std::int64_t>(axes) : 0);
+  options.replica_axis_index = static_cast<std::int64_t>(axis) -
+                               (below(random, 2) == 0 ? static_cast<std::int64_t>(axes) : 0);
   options.primary_replica_id = primary - (below(random, 2) == 0 ? replicas : 0);
-  if (below(random, 3) != 0) options.broadcast_memory_limit_bytes = static_cast<std::int64_t>(below(random, 300)) - 10;
+  if (below(random, 3) != 0)
+    options.broadcast_memory_limit_bytes = static_cast<std::int64_t>(below(random, 300)) - 10;
 
-  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kBfloat16, DType::kFloat64, DType::kUint16};
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kBfloat16, DType::kFloat64,
+                              DType::kUint16};
   struct Leaf {
     NamedSharding sharding;
     Shape shape;
@@ -120,11 +127,13 @@ TEST_P(RandomRestore, EveryByteComesFromThePrimaryReplica) {
   std::set<std::int64_t> in_primary;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t inner = element_count(std::span(mesh.shape).subspan(axis + 1));
-    if (static_cast<std::int64_t>(i) / inner % replicas == primary) in_primary.insert(mesh.device_ids[i]);
+    if (static_cast<std::int64_t>(i) / inner % replicas == primary)
+      in_primary.insert(mesh.device_ids[i]);
   }
   const auto errors = run_as_processes(processes, [&](const Job& job) {
     const auto& mine = devices[job->process_index()];
-    const bool reads = std::any_of(mine.begin(), mine.end(), [&](std::int64_t id) { return in_primary.contains(id); });
+    const bool reads = std::any_of(mine.begin(), mine.end(),
+                                   [&](std::int64_t id) { return in_primary.contains(id); });
     const auto reader = std::make_shared<Reader>(stored, processes_of(job, mine));
     std::vector<std::pair<std::string, AnyRestoreArgs>> wanted;
     for (const auto& [name, leaf] : leaves) {
@@ -153,7 +162,9 @@ TEST_P(RandomRestore, EveryByteComesFromThePrimaryReplica) {
         EXPECT_EQ(got.replica, device.replica);
         Array values = Array::allocate(leaf.dtype, device.box.shape);
         copy_elements(std::get<HostMemory>(got.source).view, values.mutable_view());
-        EXPECT_TRUE(same_array(values, expected_shard(stored.at(leaves[i].first), leaf.shape, leaf.dtype, device.box))) << leaves[i].first;
+        EXPECT_TRUE(same_array(
+            values, expected_shard(stored.at(leaves[i].first), leaf.shape, leaf.dtype, device.box)))
+            << leaves[i].first;
       }
       EXPECT_EQ(shard, restored[i].shards.size());
     }
@@ -165,17 +176,20 @@ TEST_P(RandomRestore, EveryByteComesFromThePrimaryReplica) {
     for (const auto& [name, leaf] : leaves) {
       std::set<std::vector<std::int64_t>> its;
       for (const DeviceBox& device : device_boxes(leaf.sharding, leaf.shape))
-        if (in_primary.contains(device.device_id) && std::find(mine.begin(), mine.end(), device.device_id) != mine.end())
+        if (in_primary.contains(device.device_id) &&
+            std::find(mine.begin(), mine.end(), device.device_id) != mine.end())
           its.insert(device.box.origin);
       const auto times =
-          std::count_if(reader->boxes.begin(), reader->boxes.end(), [&, &of = name](const auto& read) { return read.first == of; });
+          std::count_if(reader->boxes.begin(), reader->boxes.end(),
+                        [&, &of = name](const auto& read) { return read.first == of; });
       EXPECT_LE(static_cast<std::size_t>(times), its.size());
       if (!leaf.args.global_shape) {
         EXPECT_EQ(static_cast<std::size_t>(times), its.size());
       }
     }
   });
-  for (std::size_t p = 0; p < errors.size(); ++p) EXPECT_FALSE(errors[p]) << "process " << p << ": " << errors[p]->message();
+  for (std::size_t p = 0; p < errors.size(); ++p)
+    EXPECT_FALSE(errors[p]) << "process " << p << ": " << errors[p]->message();
 }
 
 TEST(SingleReplica, TheSpecOfASingleReplicaShardingCounts) {
@@ -183,7 +197,8 @@ TEST(SingleReplica, TheSpecOfASingleReplicaShardingCounts) {
     Asked asked = right(job->process_index());
     // Either replica's, on one axis or two; whole on one device.
     for (const NamedSharding& single :
-         {NamedSharding{make_mesh({1, 2}, {"r", "m"}, 2), {{}, {"m"}}}, NamedSharding{make_mesh({2}, {"m"}), {{}, {"m"}}},
+         {NamedSharding{make_mesh({1, 2}, {"r", "m"}, 2), {{}, {"m"}}},
+          NamedSharding{make_mesh({2}, {"m"}), {{}, {"m"}}},
           NamedSharding{make_mesh({1, 1}, {"r", "m"}), {{}, {}}}}) {
       asked.args(0).single_replica_sharding = single;
       const auto reader = std::make_shared<Reader>(stored_two(), processes_of(job, *asked.devices));
@@ -192,7 +207,8 @@ TEST(SingleReplica, TheSpecOfASingleReplicaShardingCounts) {
       for (const ArrayShard& shard : array.shards) {
         Array values = Array::allocate(DType::kFloat32, shard.box.shape);
         copy_elements(std::get<HostMemory>(shard.source).view, values.mutable_view());
-        EXPECT_TRUE(same_array(values, expected_shard(stored_two().at("a"), {4, 2}, DType::kFloat32, shard.box)));
+        EXPECT_TRUE(same_array(
+            values, expected_shard(stored_two().at("a"), {4, 2}, DType::kFloat32, shard.box)));
       }
     }
   });
@@ -204,8 +220,9 @@ TEST(SingleReplica, AloneItHoldsAllDevicesOrThoseItSays) {
   args.sharding = NamedSharding{kMesh, {{"m"}}};
   const auto alone = [&](std::optional<std::vector<std::int64_t>> devices, Mesh mesh) {
     args.sharding = NamedSharding{std::move(mesh), {{"m"}}};
-    return restore(std::make_shared<Reader>(stored_two(), MultiprocessingOptions{.local_devices = std::move(devices)}), {{"b", args}},
-                   {})[0];
+    return restore(std::make_shared<Reader>(
+                       stored_two(), MultiprocessingOptions{.local_devices = std::move(devices)}),
+                   {{"b", args}}, {})[0];
   };
   EXPECT_TRUE(same_array(gather(alone(std::nullopt, kMesh)), stored_two().at("b")));
   Mesh without_ids = kMesh;
@@ -214,60 +231,77 @@ TEST(SingleReplica, AloneItHoldsAllDevicesOrThoseItSays) {
   // One replica of some of the devices is not all of them.
   const Mesh one = make_mesh({1, 2}, {"r", "m"});
   EXPECT_EQ(alone(std::vector<std::int64_t>{0, 1, 2}, one).shards.size(), 2U);
-  EXPECT_THAT([&] { alone(std::vector<std::int64_t>{0, 1}, one); }, FailsWith(Code::kInvalidArgument, "all devices"));
+  EXPECT_THAT(
+      [&] {
+        alone(std::vector<std::int64_t>{0, 1}, one);
+      },
+      FailsWith(Code::kInvalidArgument, "all devices"));
   EXPECT_THAT([&] { alone(std::nullopt, one); }, FailsWith(Code::kInvalidArgument, "all devices"));
-  EXPECT_THAT([&] { alone(std::vector<std::int64_t>{0, 1, 2}, kMesh); }, FailsWith(Code::kInvalidArgument, "device 3 of the mesh"));
+  EXPECT_THAT(
+      [&] {
+        alone(std::vector<std::int64_t>{0, 1, 2}, kMesh);
+      },
+      FailsWith(Code::kInvalidArgument, "device 3 of the mesh"));
 }
 
 TEST(SingleReplica, IsRegisteredInPlaceOfTheArrayHandler) {
   TypeHandlerRegistry registry = standard_type_handlers();
   const auto handler = std::make_shared<SingleReplicaArrayHandler>();
-  EXPECT_THAT([&] { registry.add(typeid(ShardedArray), handler); }, FailsWith(Code::kInvalidArgument, "already registered"));
+  EXPECT_THAT([&] { registry.add(typeid(ShardedArray), handler); },
+              FailsWith(Code::kInvalidArgument, "already registered"));
   registry.add(typeid(ShardedArray), handler, {.accepts = nullptr, .override_existing = true});
   EXPECT_EQ(registry.get("jax.Array"), handler);
   EXPECT_TRUE(handler->restores_together());
   EXPECT_FALSE(registry.get("np.ndarray")->restores_together());
   SingleReplicaArrayHandler::Options options;
   options.array.replica_id = std::nullopt;
-  EXPECT_THAT([&] { SingleReplicaArrayHandler{options}; }, FailsWith(Code::kInvalidArgument, "replica_id"));
-  EXPECT_THAT([&] { static_cast<void>(handler->deserialize({}, {})); }, FailsWith(Code::kInvalidArgument, ""));
+  EXPECT_THAT([&] { SingleReplicaArrayHandler{options}; },
+              FailsWith(Code::kInvalidArgument, "replica_id"));
+  EXPECT_THAT([&] { static_cast<void>(handler->deserialize({}, {})); },
+              FailsWith(Code::kInvalidArgument, ""));
   EXPECT_EQ(default_restore_type(SingleReplicaArrayRestoreArgs{}), "jax.Array");
 }
 
 // ---- readers that fail ----
 
 // Three processes, of which 0 and 1 share the replica that reads; process 1's reads do `what`.
-std::vector<std::optional<Error>> run_three(const std::function<void(const Job&)>& what,
-                                            Coordinator::Timeout timeout = std::chrono::seconds(60)) {
+std::vector<std::optional<Error>> run_three(
+    const std::function<void(const Job&)>& what,
+    Coordinator::Timeout timeout = std::chrono::seconds(60)) {
   return run_as_processes(3, [&](const Job& job) {
     const std::vector<std::vector<std::int64_t>> devices = {{0}, {1}, {2, 3}};
     const std::size_t me = job->process_index();
-    const auto reader = std::make_shared<Reader>(stored_two(), processes_of(job, devices[me], timeout), [&] {
-      if (me == 1) what(job);
-    });
+    const auto reader =
+        std::make_shared<Reader>(stored_two(), processes_of(job, devices[me], timeout), [&] {
+          if (me == 1) what(job);
+        });
     restore(reader, right(0).leaves, {});
   });
 }
 
 TEST(SingleReplica, AReaderThatFailsIsNamedInAll) {
-  const auto errors = run_three([](const Job&) { throw Error(Code::kDataLoss, "a: chunk 0.0: damaged"); });
+  const auto errors =
+      run_three([](const Job&) { throw Error(Code::kDataLoss, "a: chunk 0.0: damaged"); });
   for (std::size_t p = 0; p < 3; ++p) {
     ASSERT_TRUE(errors[p]);
     EXPECT_EQ(errors[p]->code(), Code::kDataLoss);
-    EXPECT_EQ(errors[p]->message(), p == 1 ? "a: chunk 0.0: damaged" : "process 1: a: chunk 0.0: damaged");
+    EXPECT_EQ(errors[p]->message(),
+              p == 1 ? "a: chunk 0.0: damaged" : "process 1: a: chunk 0.0: damaged");
   }
 }
 
 TEST(SingleReplica, AReaderThatHangsIsNamedWhenTheTimeIsOver) {
   std::atomic<bool> given_up = false;
-  const auto timeout = std::chrono::seconds(3);  // for who hangs, and not for who is slow on a busy machine
+  // for who hangs, and not for who is slow on a busy machine
+  const auto timeout = std::chrono::seconds(3);
   std::atomic<int> left = 2;
   const auto errors = run_as_processes(3, [&](const Job& job) {
     const std::vector<std::vector<std::int64_t>> devices = {{0}, {1}, {2, 3}};
     const std::size_t me = job->process_index();
-    const auto reader = std::make_shared<Reader>(stored_two(), processes_of(job, devices[me], timeout), [&] {
-      while (me == 1 && !given_up.load()) std::this_thread::yield();
-    });
+    const auto reader =
+        std::make_shared<Reader>(stored_two(), processes_of(job, devices[me], timeout), [&] {
+          while (me == 1 && !given_up.load()) std::this_thread::yield();
+        });
     try {
       restore(reader, right(0).leaves, {});
     } catch (const Error&) {
@@ -278,7 +312,8 @@ TEST(SingleReplica, AReaderThatHangsIsNamedWhenTheTimeIsOver) {
   for (const auto& error : errors) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Code::kUnavailable);
-    EXPECT_THAT(error->message(), HasSubstr("'restore: read': process 1 did not come before process"));
+    EXPECT_THAT(error->message(),
+                HasSubstr("'restore: read': process 1 did not come before process"));
   }
 }
 
@@ -286,9 +321,10 @@ TEST(SingleReplica, AReaderThatHangsIsNamedWhenTheTimeIsOver) {
 class Breaking final : public testing::ForwardingCoordinator {
  public:
   Breaking(Job of, int deliveries) : ForwardingCoordinator(std::move(of)), left_(deliveries) {}
-  std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
+  std::vector<Bytes> exchange(std::string_view name, ByteView value, const Delivery& between,
+                              Timeout timeout) override {
     if (left_-- == 0) throw Error(Code::kUnavailable, "this process ends here");
-    return ForwardingCoordinator::deliver(name, value, between, timeout);
+    return ForwardingCoordinator::exchange(name, value, between, timeout);
   }
 
  private:
@@ -303,12 +339,15 @@ TEST(SingleReplica, WhoEndsWhileValuesAreBroadcastIsNamed) {
         asked.options.broadcast_memory_limit_bytes = 0;  // each leaf alone
         Job mine = job;
         if (job->process_index() == who) mine = std::make_shared<Breaking>(job, deliveries);
-        restore(std::make_shared<Reader>(stored_two(), processes_of(mine, *asked.devices)), asked.leaves, asked.options);
+        restore(std::make_shared<Reader>(stored_two(), processes_of(mine, *asked.devices)),
+                asked.leaves, asked.options);
       });
       ASSERT_TRUE(errors[who] && errors[1 - who]);
       EXPECT_EQ(errors[who]->message(), "this process ends here");
       EXPECT_EQ(errors[1 - who]->code(), Code::kUnavailable);
-      EXPECT_THAT(errors[1 - who]->message(), HasSubstr("'restore: values': process " + std::to_string(who) + " ended without coming"));
+      EXPECT_THAT(
+          errors[1 - who]->message(),
+          HasSubstr("'restore: values': process " + std::to_string(who) + " ended without coming"));
     }
 }
 

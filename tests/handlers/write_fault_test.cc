@@ -1,6 +1,6 @@
-// write_fault_test.cc -- arrays written into a store of which any operation fails: the error comes through, no thread hangs, and writing
-// them again makes them whole.
-#include <cairn/base/box.h>
+// write_fault_test.cc -- arrays written into a store of which any operation fails: the error comes
+// through, no thread hangs, and writing them again makes them whole.
+#include <cairn/array/box.h>
 #include <cairn/handlers/array_writer.h>
 #include <gmock/gmock.h>
 
@@ -44,7 +44,8 @@ class WriteFault : public ::testing::TestWithParam<std::tuple<int, bool>> {
       const auto array = zarr::ZarrArray::open(store, name, std::get<0>(GetParam()));
       std::vector<std::int32_t> read(values_.size());
       const MutableByteView out(reinterpret_cast<std::byte*>(read.data()), 4 * read.size());
-      array.read(Box::whole({50, 60}), make_view(out, DType::kInt32, {50, 60}), zarr::MissingChunk::kError);
+      array.read(Box::whole({50, 60}), make_view(out, DType::kInt32, {50, 60}),
+                 zarr::MissingChunk::kError);
       EXPECT_EQ(read, values_) << name;
     }
   }
@@ -56,7 +57,8 @@ TEST_P(WriteFault, ComesThroughAndWritingAgainSucceeds) {
   for (int n = 0;; ++n) {
     SCOPED_TRACE(n);
     const StorePtr base = make_memory_store();
-    const auto faulty = std::make_shared<FaultyStore>(base, StoreFault{.operation = n, .lasts = std::get<1>(GetParam())});
+    const auto faulty = std::make_shared<FaultyStore>(
+        base, StoreFault{.operation = n, .lasts = std::get<1>(GetParam())});
     if (const auto result = try_call([&] { return write(faulty), true; }); result.ok()) {
       EXPECT_FALSE(faulty->failed());
       EXPECT_GT(n, 8);
@@ -69,7 +71,8 @@ TEST_P(WriteFault, ComesThroughAndWritingAgainSucceeds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, WriteFault, ::testing::Combine(::testing::Values(2, 3), ::testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Formats, WriteFault,
+                         ::testing::Combine(::testing::Values(2, 3), ::testing::Bool()));
 
 }  // namespace
 }  // namespace cairn::handlers

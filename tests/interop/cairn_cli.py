@@ -9,6 +9,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
+TOOLS = pathlib.Path(CAIRN).resolve().parents[1] / "tests"  # the programs of tests/interop/tools
 TIMEOUT = 60  # seconds; nothing here takes one
 
 GOOD, NO, USAGE, IO = 0, 1, 2, 3  # exit statuses

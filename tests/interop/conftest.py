@@ -4,6 +4,7 @@ import os
 import pathlib
 import secrets
 import shutil
+import sys
 import tempfile
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
@@ -12,6 +13,9 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("CAIRN_FRESH_SEED", str(secrets.randbelow(2**31)))
 
 import pytest
+
+# Helpers and tests import each other by name, whatever subfolder they are in.
+sys.path += [str(folder) for folder in sorted(pathlib.Path(__file__).resolve().parent.iterdir()) if folder.is_dir()]
 
 
 def pytest_terminal_summary(terminalreporter):

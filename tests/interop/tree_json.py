@@ -1,4 +1,4 @@
-"""Python trees as JSON, the way tests/interop/tree_json.h reads and writes them."""
+"""Python trees as JSON, the way tests/interop/tools/tree_json.h reads and writes them."""
 
 import json
 import struct

@@ -1,4 +1,5 @@
-// contract_test.cc -- what every store promises, once for all of them. A store joins by adding a Backend to kBackends.
+// contract_test.cc -- what every store promises, once for all of them. A store joins by adding a
+// Backend to kBackends.
 #include <cairn/base/executor.h>
 #include <cairn/kvstore.h>
 #include <gmock/gmock.h>
@@ -20,7 +21,9 @@
 
 namespace cairn {
 
-inline void PrintTo(const ListEntry& entry, std::ostream* out) { *out << entry.key << ": " << entry.size; }
+inline void PrintTo(const ListEntry& entry, std::ostream* out) {
+  *out << entry.key << ": " << entry.size;
+}
 
 namespace {
 
@@ -47,14 +50,16 @@ Opened filled(Opened opened, const Contents& contents) {
   return opened;
 }
 
-Opened make_memory(const Contents& contents) { return filled({make_memory_store(), nullptr}, contents); }
+Opened make_memory(const Contents& contents) {
+  return filled({make_memory_store(), nullptr}, contents);
+}
 
 Opened make_file(const Contents& contents) {
   auto dir = std::make_shared<TempDir>();
   return filled({open_file_store(dir->path()), dir}, contents);
 }
 
-// Beside keys that are not below the prefix, one of which is the prefix itself.
+// Sidecars keys that are not below the prefix, one of which is the prefix itself.
 Opened make_prefix(const Contents& contents) {
   auto base = make_memory_store();
   for (const char* other : {"a", "pre/", "pre", "pre0", "z"}) base->write(other, as_bytes("other"));
@@ -86,7 +91,9 @@ Opened make_ocdbt(Opened base, const Contents& contents) {
   return {open_ocdbt(base.store), base.owner};
 }
 
-Opened make_ocdbt_in_memory(const Contents& contents) { return make_ocdbt(make_memory({}), contents); }
+Opened make_ocdbt_in_memory(const Contents& contents) {
+  return make_ocdbt(make_memory({}), contents);
+}
 Opened make_ocdbt_in_files(const Contents& contents) { return make_ocdbt(make_file({}), contents); }
 
 const Backend kBackends[] = {
@@ -100,7 +107,11 @@ const Backend kBackends[] = {
 
 // Values around the size from which files are mapped.
 const std::string kLarge(200000, 'L');
-const Contents kContents = {{"a/b", "0123456789"},     {"a/c", ""}, {"a/d/e", "deep"}, {"ab", kLarge}, {"b", std::string("\0\xff", 2)},
+const Contents kContents = {{"a/b", "0123456789"},
+                            {"a/c", ""},
+                            {"a/d/e", "deep"},
+                            {"ab", kLarge},
+                            {"b", std::string("\0\xff", 2)},
                             {"\xc3\xa9/\x01 x", "odd"}};
 
 class KvContract : public ::testing::TestWithParam<Backend> {
@@ -131,21 +142,35 @@ TEST_P(KvContract, ReadsRanges) {
 
 TEST_P(KvContract, RefusesRangesOutsideTheValue) {
   constexpr auto kHuge = std::numeric_limits<std::uint64_t>::max();
-  for (const ByteRange range : {ByteRange{0, 11}, {5, 6}, {10, 1}, {11, 0}, {11, {}}, {kHuge, {}}, {kHuge, 1}, {1, kHuge}, {kHuge, kHuge}})
+  for (const ByteRange range : {ByteRange{0, 11},
+                                {5, 6},
+                                {10, 1},
+                                {11, 0},
+                                {11, {}},
+                                {kHuge, {}},
+                                {kHuge, 1},
+                                {1, kHuge},
+                                {kHuge, kHuge}})
     EXPECT_THAT([&] { read("a/b", range); }, FailsWith(Code::kOutOfRange, "a/b")) << range.offset;
   EXPECT_THAT([&] { read("a/c", {0, 1}); }, FailsWith(Code::kOutOfRange));
 }
 
 TEST_P(KvContract, ReadsValuesOfABoundedSize) {
-  for (const auto& [key, value] : kContents) {
-    const auto read_within = [&](std::uint64_t most) { return std::string(as_text(store_.read_at_most(key, most).value())); };
-    EXPECT_EQ(read_within(value.size()), value) << key;
-    EXPECT_EQ(read_within(std::numeric_limits<std::uint64_t>::max()), value) << key;
+  const auto read_within = [&](const std::string& key, std::uint64_t most) {
+    return std::string(as_text(store_.read_at_most(key, most).value()));
+  };
+  for (const auto& entry : kContents) {
+    const auto& [key, value] = entry;
+    EXPECT_EQ(read_within(key, value.size()), value) << key;
+    EXPECT_EQ(read_within(key, std::numeric_limits<std::uint64_t>::max()), value) << key;
     if (value.empty()) continue;
-    EXPECT_THAT([&] { read_within(value.size() - 1); }, FailsWith(Code::kDataLoss, key)) << key;
+    EXPECT_THAT([&] { read_within(entry.first, entry.second.size() - 1); },
+                FailsWith(Code::kDataLoss, key))
+        << key;
   }
   EXPECT_EQ(store_.read_at_most("none", 10), std::nullopt);
-  EXPECT_THAT([&] { (void)store_.read_at_most("", 10); }, FailsWith(Code::kInvalidArgument, "the key is empty"));
+  EXPECT_THAT([&] { (void)store_.read_at_most("", 10); },
+              FailsWith(Code::kInvalidArgument, "the key is empty"));
 }
 
 TEST_P(KvContract, ReadsIntoMemoryOfTheCaller) {
@@ -156,7 +181,8 @@ TEST_P(KvContract, ReadsIntoMemoryOfTheCaller) {
   EXPECT_TRUE(store_.read_into("a/c", 0, {}));
   EXPECT_THAT([&] { store_.read_into("a/b", 7, out); }, FailsWith(Code::kOutOfRange));
   EXPECT_THAT([&] { store_.read_into("a/b", 11, {}); }, FailsWith(Code::kOutOfRange));
-  EXPECT_THAT([&] { store_.read_into("a/b", std::numeric_limits<std::uint64_t>::max(), out); }, FailsWith(Code::kOutOfRange));
+  EXPECT_THAT([&] { store_.read_into("a/b", std::numeric_limits<std::uint64_t>::max(), out); },
+              FailsWith(Code::kOutOfRange));
 }
 
 TEST_P(KvContract, MapsWholeValuesThatOutliveTheStore) {
@@ -173,7 +199,8 @@ TEST_P(KvContract, KnowsSizes) {
 TEST_P(KvContract, AnAbsentKeyIsAnAnswer) {
   Bytes out(1);
   for (const char* absent : {"none", "a", "a/", "a/b/c", "a/bb", "A/b"}) {
-    if (std::string_view(absent).back() == '/') continue;  // files have no such keys; the file store's own test covers it
+    // files have no such keys; the file store's own test covers it
+    if (std::string_view(absent).back() == '/') continue;
     EXPECT_EQ(read(absent), std::nullopt) << absent;
     EXPECT_EQ(read(absent, {5, 5}), std::nullopt) << absent;
     EXPECT_FALSE(store_.read_into(absent, 0, out)) << absent;
@@ -193,10 +220,13 @@ TEST_P(KvContract, TheEmptyKeyIsNone) {
 }
 
 TEST_P(KvContract, ListsSortedByBytesWithSizes) {
-  EXPECT_THAT(store_.list(""), ElementsAre(ListEntry{"a/b", 10}, ListEntry{"a/c", 0}, ListEntry{"a/d/e", 4}, ListEntry{"ab", 200000},
+  EXPECT_THAT(store_.list(""), ElementsAre(ListEntry{"a/b", 10}, ListEntry{"a/c", 0},
+                                           ListEntry{"a/d/e", 4}, ListEntry{"ab", 200000},
                                            ListEntry{"b", 2}, ListEntry{"\xc3\xa9/\x01 x", 3}));
-  EXPECT_THAT(store_.list("a"), ElementsAre(ListEntry{"a/b", 10}, ListEntry{"a/c", 0}, ListEntry{"a/d/e", 4}, ListEntry{"ab", 200000}));
-  EXPECT_THAT(store_.list("a/"), ElementsAre(ListEntry{"a/b", 10}, ListEntry{"a/c", 0}, ListEntry{"a/d/e", 4}));
+  EXPECT_THAT(store_.list("a"), ElementsAre(ListEntry{"a/b", 10}, ListEntry{"a/c", 0},
+                                            ListEntry{"a/d/e", 4}, ListEntry{"ab", 200000}));
+  EXPECT_THAT(store_.list("a/"),
+              ElementsAre(ListEntry{"a/b", 10}, ListEntry{"a/c", 0}, ListEntry{"a/d/e", 4}));
   EXPECT_THAT(store_.list("a/d/"), ElementsAre(ListEntry{"a/d/e", 4}));
   EXPECT_THAT(store_.list("a/d"), ElementsAre(ListEntry{"a/d/e", 4}));
   EXPECT_THAT(store_.list("a/b"), ElementsAre(ListEntry{"a/b", 10}));
@@ -219,19 +249,23 @@ TEST_P(KvContract, ALocationHoldsTheValuesBytes) {
   }
 }
 
-TEST_P(KvContract, DescribesKeysForPeople) { EXPECT_THAT(store_.describe("a/b"), ::testing::HasSubstr("a/b")); }
+TEST_P(KvContract, DescribesKeysForPeople) {
+  EXPECT_THAT(store_.describe("a/b"), ::testing::HasSubstr("a/b"));
+}
 
 TEST_P(KvContract, ManyThreadsMayRead) {
   Executor executor(4);
   executor.for_each(400, [&](std::size_t i) {
-    const auto& [key, value] = *std::next(kContents.begin(), static_cast<std::ptrdiff_t>(i % kContents.size()));
+    const auto& [key, value] =
+        *std::next(kContents.begin(), static_cast<std::ptrdiff_t>(i % kContents.size()));
     EXPECT_EQ(read(key), value);
     EXPECT_EQ(as_text(store_.map(key)->bytes), value);
     EXPECT_EQ(store_.list("").size(), kContents.size());
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, KvContract, ::testing::ValuesIn(kBackends), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Stores, KvContract, ::testing::ValuesIn(kBackends),
+                         [](const auto& test) { return test.param.name; });
 
 std::vector<Backend> writable_backends() {
   std::vector<Backend> writable;
@@ -270,7 +304,8 @@ TEST_P(KvWriteContract, RemovesAndIgnoresWhatIsAbsent) {
   store_.remove("a/b");
   EXPECT_EQ(read("a/b"), std::nullopt);
   EXPECT_EQ(store_.list("a/b").size(), 0U);
-  for (const char* absent : {"a/b", "none", "a", "ab/c", "a/d"}) EXPECT_NO_THROW(store_.remove(absent)) << absent;
+  for (const char* absent : {"a/b", "none", "a", "ab/c", "a/d"})
+    EXPECT_NO_THROW(store_.remove(absent)) << absent;
   EXPECT_EQ(read("a/d/e"), "deep") << "what only looks like a folder is not removed";
   EXPECT_THAT([&] { store_.remove(""); }, FailsWith(Code::kInvalidArgument));
 }
@@ -299,7 +334,8 @@ TEST_P(KvWriteContract, ReplacesOnlyWhatIsExpected) {
   EXPECT_FALSE(store_.replace_if("a/b", std::nullopt, as_bytes("x"))) << "there is a value";
   EXPECT_FALSE(store_.replace_if("a/b", as_bytes("012345678x"), as_bytes("x")));
   EXPECT_FALSE(store_.replace_if("a/b", as_bytes("012345678"), as_bytes("x")));
-  EXPECT_FALSE(store_.replace_if("none/at/all", as_bytes(""), as_bytes("x"))) << "nothing is not the empty value";
+  EXPECT_FALSE(store_.replace_if("none/at/all", as_bytes(""), as_bytes("x")))
+      << "nothing is not the empty value";
   EXPECT_EQ(read("a/b"), "0123456789");
   EXPECT_EQ(read("none/at/all"), std::nullopt);
   EXPECT_TRUE(store_.replace_if("a/b", as_bytes("0123456789"), as_bytes("new")));
@@ -317,7 +353,8 @@ TEST_P(KvWriteContract, ConditionalWritersLoseNothing) {
   const auto count_up = [&] {
     for (int done = 0; done < kRounds;) {
       const auto before = store_.read("count", {});
-      const std::string after = std::to_string(before ? std::stoi(std::string(as_text(*before))) + 1 : 1);
+      const std::string after =
+          std::to_string(before ? std::stoi(std::string(as_text(*before))) + 1 : 1);
       const auto expected = before ? std::optional<ByteView>(*before) : std::nullopt;
       if (store_.replace_if("count", expected, as_bytes(after))) ++done;
     }
@@ -389,7 +426,8 @@ TEST(KeyRange, WithPrefixEndsBehindAllItsKeys) {
 
 TEST(ReadOnlyStores, SayThatTheyAre) {
   const Opened database = make_ocdbt_in_memory({{"k", "v"}});
-  EXPECT_THAT([&] { database.store->replace_if("k", std::nullopt, {}); }, FailsWith(Code::kUnimplemented));
+  EXPECT_THAT([&] { database.store->replace_if("k", std::nullopt, {}); },
+              FailsWith(Code::kUnimplemented));
   EXPECT_THAT([&] { database.store->append("k")->commit(); }, FailsWith(Code::kUnimplemented));
 }
 

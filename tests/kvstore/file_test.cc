@@ -1,5 +1,6 @@
-// file_test.cc -- what is particular to folders, URLs and prefixes; the rest is in contract_test.cc.
-#include <cairn/base/folder_handle.h>
+// file_test.cc -- what is particular to folders, URLs and prefixes; the rest is in
+// contract_test.cc.
+#include <cairn/io/folder_handle.h>
 #include <cairn/kvstore.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -35,9 +36,12 @@ TEST(FileStore, RefusesKeysThatAreNoRelativePaths) {
   const StorePtr store = open_file_store(dir.path());
   Bytes out(1);
   for (const std::string& key :
-       {std::string("/a"), std::string("a/"), std::string("a//b"), std::string("."), std::string(".."), std::string("a/../b"),
-        std::string("a/./b"), std::string("../x"), std::string("a\0b", 3), std::string("/")}) {
-    EXPECT_THAT([&] { (void)store->read(key, {}); }, FailsWith(Code::kInvalidArgument, "no file can have it")) << key;
+       {std::string("/a"), std::string("a/"), std::string("a//b"), std::string("."),
+        std::string(".."), std::string("a/../b"), std::string("a/./b"), std::string("../x"),
+        std::string("a\0b", 3), std::string("/")}) {
+    EXPECT_THAT([&] { (void)store->read(key, {}); },
+                FailsWith(Code::kInvalidArgument, "no file can have it"))
+        << key;
     EXPECT_THAT([&] { store->read_into(key, 0, out); }, FailsWith(Code::kInvalidArgument)) << key;
     EXPECT_THAT([&] { (void)store->map(key); }, FailsWith(Code::kInvalidArgument)) << key;
     EXPECT_THAT([&] { (void)store->size(key); }, FailsWith(Code::kInvalidArgument)) << key;
@@ -64,9 +68,11 @@ TEST(FileStore, ReadsNoMoreThanIsExpected) {
   std::filesystem::resize_file(dir / "a", std::uint64_t{8} << 30U);
   put_file(dir / "b", "four");
   for (const StorePtr& store : {open_file_store(dir.path()),
-                                prefix_store(open_file_store(dir.path() + "/.."), dir.path().substr(dir.path().rfind('/') + 1) + "/")}) {
-    EXPECT_THAT([&] { (void)store->read_at_most("a", 1000); },
-                FailsWith(Code::kDataLoss, "8589934592 bytes are stored, at most 1000 are expected"));
+                                prefix_store(open_file_store(dir.path() + "/.."),
+                                             dir.path().substr(dir.path().rfind('/') + 1) + "/")}) {
+    EXPECT_THAT(
+        [&] { (void)store->read_at_most("a", 1000); },
+        FailsWith(Code::kDataLoss, "8589934592 bytes are stored, at most 1000 are expected"));
     EXPECT_EQ(as_text(store->read_at_most("b", 4).value()), "four");
     EXPECT_THAT([&] { (void)store->read_at_most("b", 3); }, FailsWith(Code::kDataLoss));
     EXPECT_EQ(store->read_at_most("c", 3), std::nullopt);
@@ -84,9 +90,12 @@ TEST(FileStore, FollowsLinksToFoldersButNotWithoutEnd) {
   const TempDir dir;
   put_file(dir / "blobs/w/0", "x");
   put_file(dir / "ckpt/a", "x");
-  for (const char* name : {"first", "second"}) fs::create_directory_symlink(dir / "blobs/w", dir / ("ckpt/" + std::string(name)));
-  for (const StorePtr& store : {open_file_store(dir / "ckpt"), open_file_store(FolderHandle::open(dir / "ckpt"))})
-    EXPECT_THAT(keys_of(store), ElementsAre("a", "first/0", "second/0")) << "one folder may have several names";
+  for (const char* name : {"first", "second"})
+    fs::create_directory_symlink(dir / "blobs/w", dir / ("ckpt/" + std::string(name)));
+  for (const StorePtr& store :
+       {open_file_store(dir / "ckpt"), open_file_store(FolderHandle::open(dir / "ckpt"))})
+    EXPECT_THAT(keys_of(store), ElementsAre("a", "first/0", "second/0"))
+        << "one folder may have several names";
   // Back to where it is, and to a folder above it: everything there is listed already, or is none
   // of it.
   fs::create_directory_symlink(".", dir / "ckpt/self");
@@ -96,7 +105,8 @@ TEST(FileStore, FollowsLinksToFoldersButNotWithoutEnd) {
   for (int i = 0; i < 30; ++i) fs::create_directories(dir / ("ckpt/f" + std::to_string(i)));
   for (int i = 0; i < 29; ++i)
     for (const char* name : {"x", "y"})
-      fs::create_directory_symlink("../f" + std::to_string(i + 1), dir / ("ckpt/f" + std::to_string(i) + "/" + name));
+      fs::create_directory_symlink("../f" + std::to_string(i + 1),
+                                   dir / ("ckpt/f" + std::to_string(i) + "/" + name));
   EXPECT_THAT([&] { keys_of(open_file_store(dir / "ckpt")); },
               FailsWith(Code::kFailedPrecondition, "more folders lie behind symbolic links"));
 }
@@ -143,7 +153,8 @@ TEST(FileStore, AFolderIsNoValue) {
   EXPECT_FALSE(store->map("empty"));
   EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"a/b", 1}));
   EXPECT_THAT([&] { store->write("a", as_bytes("x")); }, FailsWith(Code::kIo, "/a: cannot rename"));
-  EXPECT_THAT([&] { store->write("a/b/c", as_bytes("x")); }, FailsWith(Code::kIo, "/a/b: cannot make the folder"));
+  EXPECT_THAT([&] { store->write("a/b/c", as_bytes("x")); },
+              FailsWith(Code::kIo, "/a/b: cannot make the folder"));
   EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"a/b", 1})) << "and nothing is left behind";
 }
 
@@ -151,12 +162,14 @@ TEST(FileStore, ListSortsByTheWholeKeyNotFolderByFolder) {
   const TempDir dir;
   for (const char* name : {"a/x", "a-b", "a.b/y", "a0"}) put_file(dir / name, "");
   EXPECT_THAT(open_file_store(dir.path())->list(""),
-              ElementsAre(ListEntry{"a-b", 0}, ListEntry{"a.b/y", 0}, ListEntry{"a/x", 0}, ListEntry{"a0", 0}));
+              ElementsAre(ListEntry{"a-b", 0}, ListEntry{"a.b/y", 0}, ListEntry{"a/x", 0},
+                          ListEntry{"a0", 0}));
 }
 
 TEST(FileStore, ListLooksOnlyWhereThePrefixCanBe) {
   if (geteuid() == 0) {
-    // The superuser may look everywhere, so count instead: a folder that was looked into has a younger access time.
+    // The superuser may look everywhere, so count instead: a folder that was looked into has a
+    // younger access time.
     const TempDir dir;
     put_file(dir / "other/deep/x", "");
     put_file(dir / "wanted/y", "");
@@ -166,7 +179,8 @@ TEST(FileStore, ListLooksOnlyWhereThePrefixCanBe) {
     };
     mark(dir / "other");
     mark(dir / "other/deep");
-    EXPECT_THAT(open_file_store(dir.path())->list("wanted/"), ElementsAre(ListEntry{"wanted/y", 0}));
+    EXPECT_THAT(open_file_store(dir.path())->list("wanted/"),
+                ElementsAre(ListEntry{"wanted/y", 0}));
     EXPECT_THAT(open_file_store(dir.path())->list("want"), ElementsAre(ListEntry{"wanted/y", 0}));
     struct stat status {};
     ASSERT_EQ(stat((dir / "other").c_str(), &status), 0);
@@ -178,7 +192,8 @@ TEST(FileStore, ListLooksOnlyWhereThePrefixCanBe) {
     ASSERT_EQ(chmod((dir / "other").c_str(), 0), 0);
     const StorePtr store = open_file_store(dir.path());
     EXPECT_THAT(store->list("wanted/"), ElementsAre(ListEntry{"wanted/y", 0}));
-    EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kIo, "other: cannot list the folder"));
+    EXPECT_THAT([&] { (void)store->list(""); },
+                FailsWith(Code::kIo, "other: cannot list the folder"));
     ASSERT_EQ(chmod((dir / "other").c_str(), 0700), 0);
   }
 }
@@ -197,14 +212,16 @@ TEST(FileStore, FollowsLinksButNotInCircles) {
   EXPECT_EQ(text_of(*store, "file"), "linked");
   EXPECT_EQ(text_of(*store, "dangling"), "(absent)");
   std::filesystem::remove(dir / "root/a/self");
-  EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"a/own", 3}, ListEntry{"file", 6}, ListEntry{"folder/f", 6}));
+  EXPECT_THAT(store->list(""),
+              ElementsAre(ListEntry{"a/own", 3}, ListEntry{"file", 6}, ListEntry{"folder/f", 6}));
 }
 
 TEST(FileStore, ALinkToItselfIsAnError) {
   const TempDir dir;
   std::filesystem::create_symlink("self", dir / "self");
   const StorePtr store = open_file_store(dir.path());
-  EXPECT_THAT([&] { (void)store->read("self", {}); }, FailsWith(Code::kDataLoss, "self: cannot open the file"));
+  EXPECT_THAT([&] { (void)store->read("self", {}); },
+              FailsWith(Code::kDataLoss, "self: cannot open the file"));
   EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kIo, "self: cannot look at it"));
 }
 
@@ -235,7 +252,8 @@ TEST(FileStore, AStaleLockFileDoesNoHarm) {
 // As another program would hold it.
 class HeldLock {
  public:
-  explicit HeldLock(std::string path) : path_(std::move(path)), fd_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  explicit HeldLock(std::string path)
+      : path_(std::move(path)), fd_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
     struct flock whole {};
     whole.l_type = F_WRLCK;
     EXPECT_EQ(fcntl(fd_, F_OFD_SETLK, &whole), 0);
@@ -290,7 +308,8 @@ TEST(FileStore, UnsyncedWritesAreWritesToo) {
 
 std::size_t open_descriptors() {
   std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
   return count;
 }
 
@@ -300,7 +319,8 @@ TEST(FileStore, KeepsABoundedNumberOfFilesOpen) {
   for (int i = 0; i < 200; ++i) put_file(dir / ("f" + std::to_string(i)), std::to_string(i));
   const std::size_t before = open_descriptors();
   for (int round = 0; round < 2; ++round)
-    for (int i = 0; i < 200; ++i) EXPECT_EQ(text_of(*store, "f" + std::to_string(i)), std::to_string(i));
+    for (int i = 0; i < 200; ++i)
+      EXPECT_EQ(text_of(*store, "f" + std::to_string(i)), std::to_string(i));
   EXPECT_GT(open_descriptors(), before) << "files stay open for the next read";
   EXPECT_LE(open_descriptors(), before + 64);
 }
@@ -318,11 +338,13 @@ TEST(OpenStore, PathsAndUrls) {
 }
 
 TEST(OpenStore, Refuses) {
-  EXPECT_THAT([] { open_store("s3://bucket/x"); }, FailsWith(Code::kUnimplemented, "no store for s3://"));
+  EXPECT_THAT([] { open_store("s3://bucket/x"); },
+              FailsWith(Code::kUnimplemented, "no store for s3://"));
   EXPECT_THAT([] { open_store("gs://bucket/x"); }, FailsWith(Code::kUnimplemented, "gs://"));
   EXPECT_THAT([] { open_store(""); }, FailsWith(Code::kInvalidArgument, "empty"));
   EXPECT_THAT([] { open_store("file://"); }, FailsWith(Code::kInvalidArgument, "absolute path"));
-  EXPECT_THAT([] { open_store("file://host/x"); }, FailsWith(Code::kInvalidArgument, "absolute path"));
+  EXPECT_THAT([] { open_store("file://host/x"); },
+              FailsWith(Code::kInvalidArgument, "absolute path"));
   EXPECT_THAT([] { open_store("file:///a?b"); }, FailsWith(Code::kInvalidArgument, "%3F"));
   EXPECT_THAT([] { open_store("file:///a%2"); }, FailsWith(Code::kInvalidArgument, "hexadecimal"));
   EXPECT_THAT([] { open_store("file:///a%zz"); }, FailsWith(Code::kInvalidArgument, "hexadecimal"));

@@ -1,6 +1,6 @@
 // The B+tree node codec, and search among its keys.
-#include <cairn/ocdbt/btree.h>
-#include <cairn/ocdbt/envelope.h>
+#include <cairn/ocdbt/format/btree.h>
+#include <cairn/ocdbt/format/envelope.h>
 #include <gtest/gtest.h>
 
 #include "tests/ocdbt/small_objects.h"
@@ -23,9 +23,11 @@ const auto decode = testing::of_view<decode_btree_node>;
 
 TEST(BtreeNode, RoundTripsAndNoticesDamage) {
   for (const BtreeNode& node : {small_leaf(), small_interior()})
-    for (const std::optional<std::int32_t> level : {std::optional<std::int32_t>(), std::optional<std::int32_t>(3)})
+    for (const std::optional<std::int32_t> level :
+         {std::optional<std::int32_t>(), std::optional<std::int32_t>(3)})
       check_codec(
-          node, [&](const BtreeNode& n) { return encode_btree_node(n, level); }, decode, Guard::kChecksum);
+          node, [&](const BtreeNode& n) { return encode_btree_node(n, level); }, decode,
+          Guard::kChecksum);
 }
 
 // A leaf that TensorStore wrote.
@@ -36,35 +38,44 @@ TEST(BtreeNode, HasTheDocumentedBytes) {
   node.add_out_of_line("a/0.0", {0, 0, 10});
   node.add_out_of_line("a/0.1", {0, 10, 12});
   using namespace std::string_literals;
-  const std::string expected = "\x0c\xdb\x20\xde\x57\0\0\0\0\0\0\0\0\0"s + "\0\x01\x22\0"s + "d/9c53ae1a097293cc1a18b14f825e1874" +
-                               "\x03\x02\x04\x09\x03\x01"s + "a/.zarray0.01" + "\x02\x0a\x0c\0\x01\x01\0\0\0\x0a{}\x5a\xf5\xcc\x9f"s;
+  const std::string expected = "\x0c\xdb\x20\xde\x57\0\0\0\0\0\0\0\0\0"s + "\0\x01\x22\0"s +
+                               "d/9c53ae1a097293cc1a18b14f825e1874" + "\x03\x02\x04\x09\x03\x01"s +
+                               "a/.zarray0.01" +
+                               "\x02\x0a\x0c\0\x01\x01\0\0\0\x0a{}\x5a\xf5\xcc\x9f"s;
   EXPECT_EQ(as_text(encode_btree_node(node, std::nullopt)), expected);
 }
 
-// Offsets of small_leaf()'s body: 0 height; 1 two files; 2 prefix; 3 suffixes 3, 6; 5 bases 0, 2; 7 "d/x"; 10 "p/d/y" ...
+// Offsets of small_leaf()'s body: 0 height; 1 two files; 2 prefix; 3 suffixes 3, 6; 5 bases 0, 2; 7
+// "d/x"; 10 "p/d/y" ...
 TEST(BtreeNode, LeafBodiesThatAreRefused) {
   const Bytes good = encode_btree_node(small_leaf(), std::nullopt);
   const std::size_t n = 15;  // where num_entries stands
   const BodyDamage table[] = {
       {"no entries", [&](Bytes& b) { b[n] = std::byte{0}; }, "empty b-tree node"},
-      {"more entries than bytes", [&](Bytes& b) { b[n] = std::byte{100}; }, "unexpected end of data: 100 entries"},
+      {"more entries than bytes", [&](Bytes& b) { b[n] = std::byte{100}; },
+       "unexpected end of data: 100 entries"},
       {"more entries than a node may have",
        [&](Bytes& b) {
          erase_at(b, n, 1);
          insert_at(b, n, to_bytes("\x81\x80\x40"));
        },
        "arity 1048577, which exceeds limit of 1048576"},
-      {"key prefix beyond the key before", [&](Bytes& b) { b[n + 1] = std::byte{3}; }, "key 1: prefix length 3 exceeds the 2 bytes"},
+      {"key prefix beyond the key before", [&](Bytes& b) { b[n + 1] = std::byte{3}; },
+       "key 1: prefix length 3 exceeds the 2 bytes"},
       {"key length of 17 bits",
        [&](Bytes& b) {
          erase_at(b, n + 3, 1);
          insert_at(b, n + 3, to_bytes("\x82\x80\x04"));
        },
        "varint 65538 exceeds 65535"},
-      {"keys out of order", [&](Bytes& b) { b[n + 6] = std::byte{'z'}; }, "invalid key order: key 2 is not greater than key 1 'zbc'"},
-      {"value kind 2", [&](Bytes& b) { b[n + 14] = std::byte{2}; }, "value_kind[1]=2 is outside valid range [0, 1]"},
-      {"file that is not in the table", [&](Bytes& b) { b[n + 16] = std::byte{2}; }, "data file id 2 of entry 1 is outside range [0, 2)"},
-      {"one byte too many", [&](Bytes& b) { b.push_back(std::byte{0}); }, "end of data expected, 1 bytes are left over"},
+      {"keys out of order", [&](Bytes& b) { b[n + 6] = std::byte{'z'}; },
+       "invalid key order: key 2 is not greater than key 1 'zbc'"},
+      {"value kind 2", [&](Bytes& b) { b[n + 14] = std::byte{2}; },
+       "value_kind[1]=2 is outside valid range [0, 1]"},
+      {"file that is not in the table", [&](Bytes& b) { b[n + 16] = std::byte{2}; },
+       "data file id 2 of entry 1 is outside range [0, 2)"},
+      {"one byte too many", [&](Bytes& b) { b.push_back(std::byte{0}); },
+       "end of data expected, 1 bytes are left over"},
       {"one byte too few", [&](Bytes& b) { b.pop_back(); }, "unexpected end of data"},
       {"nothing at all", [&](Bytes& b) { b.clear(); }, "unexpected end of data"},
   };
@@ -75,10 +86,13 @@ TEST(BtreeNode, InteriorBodiesThatAreRefused) {
   const Bytes good = encode_btree_node(small_interior(), std::nullopt);
   const std::size_t n = 7;
   const BodyDamage table[] = {
-      {"common prefix longer than its key", [&](Bytes& b) { b[n + 4] = std::byte{3}; }, "key 0: subtree common prefix length 3 exceeds"},
-      {"file that is not in the table", [&](Bytes& b) { b[n + 10] = std::byte{7}; }, "data file id 7 of entry 1 is outside range [0, 1)"},
+      {"common prefix longer than its key", [&](Bytes& b) { b[n + 4] = std::byte{3}; },
+       "key 0: subtree common prefix length 3 exceeds"},
+      {"file that is not in the table", [&](Bytes& b) { b[n + 10] = std::byte{7}; },
+       "data file id 7 of entry 1 is outside range [0, 1)"},
       {"one byte too many", [&](Bytes& b) { b.push_back(std::byte{0}); }, "end of data expected"},
-      {"height 0 although interior", [&](Bytes& b) { b[0] = std::byte{0}; }, "unexpected end of data"},
+      {"height 0 although interior", [&](Bytes& b) { b[0] = std::byte{0}; },
+       "unexpected end of data"},
   };
   check_body_damages(ObjectKind::kBtreeNode, good, table, decode);
 }
@@ -86,15 +100,18 @@ TEST(BtreeNode, InteriorBodiesThatAreRefused) {
 TEST(BtreeNode, LimitsOfLengths) {
   BtreeNode node;
   node.files = testing::one_file();
-  node.add_out_of_line(std::string(65535, 'k'), {0, (std::uint64_t{1} << 62U), (std::uint64_t{1} << 62U) - 1});
+  node.add_out_of_line(std::string(65535, 'k'),
+                       {0, (std::uint64_t{1} << 62U), (std::uint64_t{1} << 62U) - 1});
   EXPECT_EQ(decode(encode_btree_node(node, 3)), node);
 
   BtreeNode overflow = node;
   overflow.values[0].length += 1;
-  EXPECT_THAT([&] { decode(encode_btree_node(overflow, 3)); }, FailsWith(Code::kDataLoss, "invalid offset/length pair of entry 0"));
+  EXPECT_THAT([&] { decode(encode_btree_node(overflow, 3)); },
+              FailsWith(Code::kDataLoss, "invalid offset/length pair of entry 0"));
   BtreeNode missing = node;
   missing.values[0].offset = missing.values[0].length = DataRef::kMissing;
-  EXPECT_THAT([&] { decode(encode_btree_node(missing, 3)); }, FailsWith(Code::kDataLoss, "invalid offset/length pair"));
+  EXPECT_THAT([&] { decode(encode_btree_node(missing, 3)); },
+              FailsWith(Code::kDataLoss, "invalid offset/length pair"));
 
   BtreeNode big;
   const Bytes most(kMaxInlineValue);
@@ -109,14 +126,16 @@ TEST(BtreeNode, LimitsOfLengths) {
   BtreeNode long_keys;
   long_keys.add_inline(std::string(65535, 'k'), {});
   long_keys.add_inline(std::string(65535, 'k') + "x", {});
-  EXPECT_THAT([&] { decode(encode_btree_node(long_keys, 1)); }, FailsWith(Code::kDataLoss, "key 1: key length 65536 exceeds limit"));
+  EXPECT_THAT([&] { decode(encode_btree_node(long_keys, 1)); },
+              FailsWith(Code::kDataLoss, "key 1: key length 65536 exceeds limit"));
 }
 
 TEST(BtreeNode, KeysThatShareFarTooMuchAreRefused) {
   BtreeNode node;
   const std::string most(16000, 'k');
   for (int i = 1000; i < 3300; ++i) node.add_inline(most + std::to_string(i), {});
-  EXPECT_THAT([&] { decode(encode_btree_node(node, 1)); }, FailsWith(Code::kDataLoss, "which is refused"));
+  EXPECT_THAT([&] { decode(encode_btree_node(node, 1)); },
+              FailsWith(Code::kDataLoss, "which is refused"));
 }
 
 TEST(BtreeNode, OverlongVarintsAndShortPrefixesAreAccepted) {
@@ -126,7 +145,8 @@ TEST(BtreeNode, OverlongVarintsAndShortPrefixesAreAccepted) {
   insert_at(body, 16, ByteView(to_bytes(std::string_view("\x80\x80\x80\x00", 4))));
   EXPECT_EQ(decode(testing::sealed(ObjectKind::kBtreeNode, body)), small_leaf());
   insert_at(body, 16, ByteView(to_bytes("\x80")));  // in six
-  EXPECT_THAT([&] { decode(testing::sealed(ObjectKind::kBtreeNode, body)); }, FailsWith(Code::kDataLoss, "varint is too long"));
+  EXPECT_THAT([&] { decode(testing::sealed(ObjectKind::kBtreeNode, body)); },
+              FailsWith(Code::kDataLoss, "varint is too long"));
 }
 
 TEST(KeyList, FindsBounds) {

@@ -1,7 +1,8 @@
-// The structure check: what it finds in databases that are damaged, and that it goes on after the first.
-#include <cairn/ocdbt/check.h>
-#include <cairn/ocdbt/envelope.h>
-#include <cairn/ocdbt/versions.h>
+// The structure check: what it finds in databases that are damaged, and that it goes on after the
+// first.
+#include <cairn/ocdbt/format/envelope.h>
+#include <cairn/ocdbt/read/check.h>
+#include <cairn/ocdbt/read/versions.h>
 #include <gmock/gmock.h>
 
 #include "tests/ocdbt/support.h"
@@ -22,7 +23,8 @@ struct Outcome {
   // "file@offset: message" of every finding.
   [[nodiscard]] std::vector<std::string> texts() const {
     std::vector<std::string> out;
-    for (const auto& f : report.findings) out.push_back(f.file + "@" + std::to_string(f.offset) + ": " + f.message);
+    for (const auto& f : report.findings)
+      out.push_back(f.file + "@" + std::to_string(f.offset) + ": " + f.message);
     return out;
   }
 };
@@ -36,7 +38,8 @@ Outcome check(const StorePtr& base) {
 StorePtr copy_of(const std::string& name) {
   const auto base = open_file_store(testing::golden_path(name));
   auto copy = make_memory_store();
-  for (const auto& entry : base->list("")) copy->write(entry.key, base->read(entry.key, {}).value());
+  for (const auto& entry : base->list(""))
+    copy->write(entry.key, base->read(entry.key, {}).value());
   return copy;
 }
 void flip(const StorePtr& store, const std::string& key, std::uint64_t offset) {
@@ -53,7 +56,9 @@ TEST(Check, ManifestDamaged) {
   const StorePtr base = copy_of("plain");
   flip(base, "manifest.ocdbt", 20);
   const Outcome outcome = check(base);
-  EXPECT_THAT(outcome.texts(), UnorderedElementsAre(HasSubstr("memory://manifest.ocdbt@0: CRC-32C checksum mismatch")));
+  EXPECT_THAT(
+      outcome.texts(),
+      UnorderedElementsAre(HasSubstr("memory://manifest.ocdbt@0: CRC-32C checksum mismatch")));
   EXPECT_THAT(outcome.files, UnorderedElementsAre("manifest.ocdbt"));
 }
 
@@ -62,20 +67,22 @@ TEST(Check, EachDamagedNumberedManifestIsNamed) {
   flip(base, "manifest.0000000000000003", 20);
   flip(base, "manifest.0000000000000005", 20);
   const Outcome outcome = check(base);
-  EXPECT_THAT(outcome.texts(),
-              UnorderedElementsAre(HasSubstr("manifest.0000000000000003@0: "), HasSubstr("manifest.0000000000000005@0: ")));
+  EXPECT_THAT(outcome.texts(), UnorderedElementsAre(HasSubstr("manifest.0000000000000003@0: "),
+                                                    HasSubstr("manifest.0000000000000005@0: ")));
   EXPECT_EQ(outcome.files.size(), base->list("").size());
 }
 
 // Every node of every version, damaged one at a time, is named with its file and offset.
 TEST(Check, EveryDamagedNodeIsNamed) {
-  for (const char* name : {"zstd_levels", "many_versions", "prefixes", "numbered", "merged_levels"}) {
+  for (const char* name :
+       {"zstd_levels", "many_versions", "prefixes", "numbered", "merged_levels"}) {
     for (const auto& object : testing::load_golden(name).objects) {
       if (!object.range) continue;
       const StorePtr base = copy_of(name);
       flip(base, object.file, object.range->offset + 16);
       const Outcome outcome = check(base);
-      const std::string expected = "memory://" + object.file + "@" + std::to_string(object.range->offset) + ": ";
+      const std::string expected =
+          "memory://" + object.file + "@" + std::to_string(object.range->offset) + ": ";
       EXPECT_THAT(outcome.texts(), UnorderedElementsAre(HasSubstr(expected))) << name;
     }
   }
@@ -106,10 +113,13 @@ TEST(Check, ValuesOfTheNewestVersionAreInTheirFiles) {
   root.add_inline("f", as_bytes("inline"));
   build.publish({"", "d/n"}, build.append("d/n", root), 0);
   const Outcome outcome = check(base);
-  EXPECT_THAT(outcome.texts(), UnorderedElementsAre(HasSubstr("memory://d/v@1: value of 'b': 5 bytes at offset 1, but the data file has 5"),
-                                                    HasSubstr("memory://d/v@6: value of 'c': 0 bytes at offset 6"),
-                                                    HasSubstr("memory://d/gone@2: value of 'd': the data file is missing"),
-                                                    HasSubstr("memory://d/n@0: value of 'e': data file path '../x'")));
+  EXPECT_THAT(
+      outcome.texts(),
+      UnorderedElementsAre(
+          HasSubstr("memory://d/v@1: value of 'b': 5 bytes at offset 1, but the data file has 5"),
+          HasSubstr("memory://d/v@6: value of 'c': 0 bytes at offset 6"),
+          HasSubstr("memory://d/gone@2: value of 'd': the data file is missing"),
+          HasSubstr("memory://d/n@0: value of 'e': data file path '../x'")));
   EXPECT_THAT(outcome.files, UnorderedElementsAre("manifest.ocdbt", "d/n", "d/v", "d/gone"));
 }
 
@@ -128,12 +138,25 @@ TEST(Check, ANodeSharedByVersionsIsReadOnceAndCheckedForEach) {
   };
   Manifest manifest;
   manifest.files = {{"", "d/n"}};
-  manifest.versions = {{.generation = 1, .root_height = 1, .root = root_over("c"), .statistics = {}, .commit_time_ns = 1},
-                       {.generation = 2, .root_height = 1, .root = root_over("b"), .statistics = {}, .commit_time_ns = 2},
-                       {.generation = 3, .root_height = 1, .root = root_over("a"), .statistics = {}, .commit_time_ns = 3}};
+  manifest.versions = {{.generation = 1,
+                        .root_height = 1,
+                        .root = root_over("c"),
+                        .statistics = {},
+                        .commit_time_ns = 1},
+                       {.generation = 2,
+                        .root_height = 1,
+                        .root = root_over("b"),
+                        .statistics = {},
+                        .commit_time_ns = 2},
+                       {.generation = 3,
+                        .root_height = 1,
+                        .root = root_over("a"),
+                        .statistics = {},
+                        .commit_time_ns = 3}};
   base->write(kManifestKey, encode_manifest(manifest));
   const Outcome outcome = check(base);
-  EXPECT_THAT(outcome.texts(), UnorderedElementsAre(HasSubstr("first key 'b' is less than inclusive_min 'c'")));
+  EXPECT_THAT(outcome.texts(),
+              UnorderedElementsAre(HasSubstr("first key 'b' is less than inclusive_min 'c'")));
   EXPECT_EQ(outcome.report.bytes, base->size("d/n").value() + base->size("manifest.ocdbt").value());
 }
 
@@ -147,7 +170,8 @@ TEST(Check, ATreeThatIsTooManyPathsIsWalkedOnce) {
     BtreeNode node;
     node.height = height;
     node.files = {{"", "d/n"}};
-    for (const char* key : {"aa", "ba"}) node.add_child(key, {.location = below, .statistics = {}, .subtree_common_prefix_length = 1});
+    for (const char* key : {"aa", "ba"})
+      node.add_child(key, {.location = below, .statistics = {}, .subtree_common_prefix_length = 1});
     below = build.append("d/n", node);
   }
   build.publish({"", "d/n"}, below, 59);

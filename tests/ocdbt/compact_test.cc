@@ -1,6 +1,6 @@
 // compact_test.cc -- what compaction keeps, removes, and refuses.
-#include <cairn/ocdbt/compact.h>
-#include <cairn/ocdbt/versions.h>
+#include <cairn/ocdbt/read/versions.h>
+#include <cairn/ocdbt/write/compact.h>
 #include <gmock/gmock.h>
 
 #include <map>
@@ -35,7 +35,8 @@ TEST(Compact, KeepsTheNewestVersionInTwoFiles) {
   const StorePtr base = make_memory_store();
   Items items;
   for (int i = 0; i < 50; ++i) {
-    const Items some = {{"k" + std::to_string(i % 20), std::string(static_cast<std::size_t>(i) * 10, 'v')}};
+    const Items some = {
+        {"k" + std::to_string(i % 20), std::string(static_cast<std::size_t>(i) * 10, 'v')}};
     commit(base, some);
     for (const auto& [key, value] : some) items[key] = value;
   }
@@ -50,7 +51,8 @@ TEST(Compact, KeepsTheNewestVersionInTwoFiles) {
   EXPECT_LT(done.bytes_after, bytes);
   EXPECT_EQ(base->list("").size(), 2U);
   EXPECT_EQ(contents(*open_ocdbt(base)), items);
-  EXPECT_THAT([&] { open_ocdbt(base, {.generation = 50, .commit_time_ns = {}}); }, FailsWith(Code::kNotFound));
+  EXPECT_THAT([&] { open_ocdbt(base, {.generation = 50, .commit_time_ns = {}}); },
+              FailsWith(Code::kNotFound));
   EXPECT_EQ(compact(base, {}).version.generation, 52U) << "once more changes nothing but the names";
   EXPECT_EQ(contents(*open_ocdbt(base)), items);
 }
@@ -59,7 +61,8 @@ TEST(Compact, ReadsEveryGoldenDatabaseTheSame) {
   for (const auto& name : testing::golden_names()) {
     SCOPED_TRACE(name);
     const StorePtr base = make_memory_store();
-    for (const auto& [key, value] : contents(*open_file_store(testing::golden_path(name)))) base->write(key, as_bytes(value));
+    for (const auto& [key, value] : contents(*open_file_store(testing::golden_path(name))))
+      base->write(key, as_bytes(value));
     const Items before = contents(*open_ocdbt(base));
     if (name == "numbered_empty") {
       EXPECT_THAT([&] { compact(base, {}); }, FailsWith(Code::kNotFound));
@@ -80,7 +83,8 @@ TEST(Compact, KeepsOrphansUnlessToldThatNobodyWrites) {
   const StorePtr base = make_memory_store();
   commit(base, {{"a", std::string(500, 'v')}});
   const std::string orphan = "d/" + std::string(32, 'a');
-  for (const std::string& key : {orphan, std::string("d/notes.txt"), std::string("else/") + std::string(32, 'a')})
+  for (const std::string& key :
+       {orphan, std::string("d/notes.txt"), std::string("else/") + std::string(32, 'a')})
     base->write(key, as_bytes("x"));
   compact(base, {});
   EXPECT_TRUE(base->size(orphan));
@@ -105,7 +109,8 @@ TEST(Compact, KeepsAMergedDatabaseThatHoldsMore) {
   compact(base, {.orphans = Orphans::kRemove});
   EXPECT_TRUE(keys(*base, "p_0/").empty());
   EXPECT_EQ(contents(*open_ocdbt(prefix_store(base, "p_1/"))).size(), 2U);
-  EXPECT_EQ(contents(*open_ocdbt(base)), (Items{{"a", std::string(500, 'a')}, {"b", std::string(500, 'b')}}));
+  EXPECT_EQ(contents(*open_ocdbt(base)),
+            (Items{{"a", std::string(500, 'a')}, {"b", std::string(500, 'b')}}));
 }
 
 TEST(Compact, RefusesADamagedDatabase) {
@@ -116,16 +121,19 @@ TEST(Compact, RefusesADamagedDatabase) {
   bytes[510] ^= std::byte{1};
   base->write(file, bytes);
   const auto before = contents(*base);
-  EXPECT_THAT([&] { compact(base, {}); }, FailsWith(Code::kDataLoss, "a damaged database is not compacted"));
+  EXPECT_THAT([&] { compact(base, {}); },
+              FailsWith(Code::kDataLoss, "a damaged database is not compacted"));
   EXPECT_EQ(contents(*base), before);
-  EXPECT_THAT([] { compact(make_memory_store(), {}); }, FailsWith(Code::kNotFound, "no database to compact"));
+  EXPECT_THAT([] { compact(make_memory_store(), {}); },
+              FailsWith(Code::kNotFound, "no database to compact"));
 }
 
 TEST(Compact, TakesInWhatOthersCommitMeanwhile) {
   class Raced final : public testing::ForwardingStore {
    public:
     explicit Raced(StorePtr base) : ForwardingStore(base), base_(std::move(base)) {}
-    bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    bool replace_if(std::string_view key, std::optional<ByteView> expected,
+                    ByteView value) override {
       if (races_-- > 0) commit(base_, {{"theirs", std::string(300, 't')}});
       return base_->replace_if(key, expected, value);
     }
@@ -137,7 +145,8 @@ TEST(Compact, TakesInWhatOthersCommitMeanwhile) {
   const StorePtr base = make_memory_store();
   commit(base, {{"a", std::string(500, 'v')}});
   compact(std::make_shared<Raced>(base), {});
-  EXPECT_EQ(contents(*open_ocdbt(base)), (Items{{"a", std::string(500, 'v')}, {"theirs", std::string(300, 't')}}));
+  EXPECT_EQ(contents(*open_ocdbt(base)),
+            (Items{{"a", std::string(500, 'v')}, {"theirs", std::string(300, 't')}}));
   EXPECT_EQ(base->list("").size(), 2U);
 }
 

@@ -1,7 +1,8 @@
-// crash_test.cc -- a commit, a merge or a compaction that ends at any step leaves the old state or the new one.
-#include <cairn/ocdbt/check.h>
-#include <cairn/ocdbt/compact.h>
-#include <cairn/ocdbt/versions.h>
+// crash_test.cc -- a commit, a merge or a compaction that ends at any step leaves the old state or
+// the new one.
+#include <cairn/ocdbt/read/check.h>
+#include <cairn/ocdbt/read/versions.h>
+#include <cairn/ocdbt/write/compact.h>
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -43,7 +44,8 @@ WriterOptions options_of(ManifestKind kind) {
 
 Items some_items(const std::string& name) {
   Items items;
-  for (int i = 0; i < 8; ++i) items[name + std::to_string(i)] = std::string(static_cast<std::size_t>(i) * 60, name[0]);
+  for (int i = 0; i < 8; ++i)
+    items[name + std::to_string(i)] = std::string(static_cast<std::size_t>(i) * 60, name[0]);
   return items;
 }
 
@@ -78,18 +80,28 @@ void merge(const StorePtr& base) {
   writer.commit();
 }
 
-void do_compact(const StorePtr& base) { compact(base, {.orphans = Orphans::kRemove, .writer = {.target_data_file_size = 700}}); }
+void do_compact(const StorePtr& base) {
+  compact(base, {.orphans = Orphans::kRemove, .writer = {.target_data_file_size = 700}});
+}
 
 const Case kCases[] = {
     {"first_single", [](const StorePtr&) {},
-     [](const StorePtr& base) { commit(base, some_items("a"), options_of(ManifestKind::kSingle)); }},
+     [](const StorePtr& base) {
+       commit(base, some_items("a"), options_of(ManifestKind::kSingle));
+     }},
     {"first_numbered", [](const StorePtr&) {},
-     [](const StorePtr& base) { commit(base, some_items("a"), options_of(ManifestKind::kNumbered)); }},
-    {"next_single", [](const StorePtr& base) { several_commits(base, ManifestKind::kSingle); }, replace_and_remove},
-    {"next_numbered", [](const StorePtr& base) { several_commits(base, ManifestKind::kNumbered); }, replace_and_remove},
+     [](const StorePtr& base) {
+       commit(base, some_items("a"), options_of(ManifestKind::kNumbered));
+     }},
+    {"next_single", [](const StorePtr& base) { several_commits(base, ManifestKind::kSingle); },
+     replace_and_remove},
+    {"next_numbered", [](const StorePtr& base) { several_commits(base, ManifestKind::kNumbered); },
+     replace_and_remove},
     {"merge", write_children, merge},
-    {"compact_single", [](const StorePtr& base) { several_commits(base, ManifestKind::kSingle); }, do_compact},
-    {"compact_numbered", [](const StorePtr& base) { several_commits(base, ManifestKind::kNumbered); }, do_compact},
+    {"compact_single", [](const StorePtr& base) { several_commits(base, ManifestKind::kSingle); },
+     do_compact},
+    {"compact_numbered",
+     [](const StorePtr& base) { several_commits(base, ManifestKind::kNumbered); }, do_compact},
     {"compact_merged",
      [](const StorePtr& base) {
        write_children(base);
@@ -122,7 +134,8 @@ class Crash : public ::testing::TestWithParam<Case> {
     VerifyReport report;
     std::set<std::string> files;
     check_database(base, report, files);
-    for (const auto& finding : report.findings) ADD_FAILURE() << finding.file << ": " << finding.message;
+    for (const auto& finding : report.findings)
+      ADD_FAILURE() << finding.file << ": " << finding.message;
     if (info) {
       commit(base, {{"next", "n"}});
       Items expected = generation == old_generation_ ? before_ : after_;
@@ -135,19 +148,21 @@ class Crash : public ::testing::TestWithParam<Case> {
   std::uint64_t old_generation_ = 0;
 };
 
-// Every operation of the store in turn: it fails once, or it and all after it; what it should do has happened, or not.
+// Every operation of the store in turn: it fails once, or it and all after it; what it should do
+// has happened, or not.
 TEST_P(Crash, AStoreThatFailsAtAnyStepKeepsOneOfTheStates) {
   for (const bool reads : {false, true})
     for (const bool lasts : {false, true})
       for (const bool happens : {false, true}) {
-        SCOPED_TRACE(std::string(reads ? "reads too" : "writes") + (lasts ? ", lasts" : ", once") + (happens ? ", happens" : ""));
+        SCOPED_TRACE(std::string(reads ? "reads too" : "writes") + (lasts ? ", lasts" : ", once") +
+                     (happens ? ", happens" : ""));
         int succeeded_all_the_same = 0;
         for (int n = 0;; ++n) {
           SCOPED_TRACE(n);
           const StorePtr base = make_memory_store();
           GetParam().prepare(base);
-          const auto faulty =
-              std::make_shared<FaultyStore>(base, StoreFault{.operation = n, .lasts = lasts, .reads = reads, .happens = happens});
+          const auto faulty = std::make_shared<FaultyStore>(
+              base, StoreFault{.operation = n, .lasts = lasts, .reads = reads, .happens = happens});
           const auto result = try_call([&] {
             GetParam().change(faulty);
             return 0;
@@ -162,11 +177,14 @@ TEST_P(Crash, AStoreThatFailsAtAnyStepKeepsOneOfTheStates) {
             ++succeeded_all_the_same;
           else
             // What cannot be read is damage to a compaction, which looks at everything first.
-            EXPECT_THAT([&] { (void)result.value(); }, AnyOf(FailsWith(Code::kIo, "the disk is gone"),
-                                                             FailsWith(Code::kDataLoss, "the disk is gone; a damaged database")));
+            EXPECT_THAT([&] { (void)result.value(); },
+                        AnyOf(FailsWith(Code::kIo, "the disk is gone"),
+                              FailsWith(Code::kDataLoss, "the disk is gone; a damaged database")));
         }
         // Old manifests that cannot be removed are in nobody's way.
-        EXPECT_LE(succeeded_all_the_same, std::string_view(GetParam().name).find("numbered") == std::string_view::npos ? 0 : 4);
+        EXPECT_LE(
+            succeeded_all_the_same,
+            std::string_view(GetParam().name).find("numbered") == std::string_view::npos ? 0 : 4);
       }
 }
 
@@ -186,17 +204,22 @@ TEST_P(Crash, AProcessKilledAtAnySystemCallKeepsOneOfTheStates) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Changes, Crash, ::testing::ValuesIn(kCases), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Changes, Crash, ::testing::ValuesIn(kCases),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(Writer, KeepsItsFilesWhenItCannotKnowWhetherTheManifestIsWritten) {
   class NoManifest final : public testing::ForwardingStore {
    public:
     using ForwardingStore::ForwardingStore;
-    bool replace_if(std::string_view, std::optional<ByteView>, ByteView) override { throw Error(Code::kIo, "no"); }
+    bool replace_if(std::string_view, std::optional<ByteView>, ByteView) override {
+      throw Error(Code::kIo, "no");
+    }
   };
   const StorePtr base = make_memory_store();
-  EXPECT_THAT([&] { commit(std::make_shared<NoManifest>(base), some_items("a")); }, FailsWith(Code::kIo, "no"));
-  EXPECT_FALSE(base->list("d/").empty()) << "the manifest may have been written all the same, so its files must stay";
+  EXPECT_THAT([&] { commit(std::make_shared<NoManifest>(base), some_items("a")); },
+              FailsWith(Code::kIo, "no"));
+  EXPECT_FALSE(base->list("d/").empty())
+      << "the manifest may have been written all the same, so its files must stay";
   EXPECT_FALSE(base->size(kManifestKey));
 }
 

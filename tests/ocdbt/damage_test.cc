@@ -1,6 +1,6 @@
-// Every file of a small database cut at every length, and every bit of it flipped: what is read is exactly what was
-// written, or there is an error that names a place. Nothing covers the bytes of out-of-line values, so only those may
-// change unnoticed.
+// Every file of a small database cut at every length, and every bit of it flipped: what is read is
+// exactly what was written, or there is an error that names a place. Nothing covers the bytes of
+// out-of-line values, so only those may change unnoticed.
 #include <cairn/kvstore.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@ class DamagedDatabase : public ::testing::TestWithParam<std::string> {
  protected:
   DamagedDatabase() {
     const auto golden = open_file_store(testing::golden_path(GetParam()));
-    for (const auto& entry : golden->list("")) base_->write(entry.key, golden->read(entry.key, {}).value());
+    for (const auto& entry : golden->list(""))
+      base_->write(entry.key, golden->read(entry.key, {}).value());
     whole_ = testing::contents(*open_ocdbt(base_));
   }
   // Nullopt: an Error, which names something.
@@ -41,7 +42,8 @@ class DamagedDatabase : public ::testing::TestWithParam<std::string> {
       if (const auto location = store->locate(key)) {
         auto& bytes = found[location->file.substr(root.size())];
         bytes.resize(std::max<std::size_t>(bytes.size(), location->offset + location->length));
-        std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(location->offset), location->length, true);
+        std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(location->offset), location->length,
+                    true);
       }
     return found;
   }
@@ -65,7 +67,8 @@ TEST_P(DamagedDatabase, EveryFile) {
   for (const auto& entry : base_->list("")) {
     const Bytes good = base_->read(entry.key, {}).value();
     base_->remove(entry.key);
-    // A database without manifest.ocdbt is an empty one; a numbered one without its newest state is the one before.
+    // A database without manifest.ocdbt is an empty one; a numbered one without its newest state is
+    // the one before.
     if (!entry.key.starts_with("manifest.")) expect_whole_or_error(entry.key + " removed");
     base_->write(entry.key, good);
   }
@@ -85,7 +88,8 @@ TEST_P(DamagedDatabase, EveryBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(TensorStore, DamagedDatabase, ::testing::Values("plain", "merged", "fast_zstd", "emptied"),
+INSTANTIATE_TEST_SUITE_P(TensorStore, DamagedDatabase,
+                         ::testing::Values("plain", "merged", "fast_zstd", "emptied"),
                          [](const auto& database) { return database.param; });
 
 }  // namespace

@@ -1,8 +1,8 @@
-// damaged_body.h -- damage behind the checksum: the body of a good encoding is changed, then length and checksum are made
-// right again.
+// damaged_body.h -- damage behind the checksum: the body of a good encoding is changed, then length
+// and checksum are made right again.
 #pragma once
 
-#include <cairn/ocdbt/envelope.h>
+#include <cairn/ocdbt/format/envelope.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -24,13 +24,17 @@ struct BodyDamage {
 };
 
 inline Bytes body_of(const Bytes& raw) {
-  const ByteView body = ByteView(raw).subspan(14, raw.size() - 18);  // magic 4, length 8, version 1, compression 1; crc 4
+  // magic 4, length 8, version 1, compression 1; crc 4
+  const ByteView body = ByteView(raw).subspan(14, raw.size() - 18);
   return {body.begin(), body.end()};
 }
-inline Bytes sealed(ObjectKind kind, ByteView body) { return seal_envelope(kind, body, std::nullopt); }
+inline Bytes sealed(ObjectKind kind, ByteView body) {
+  return seal_envelope(kind, body, std::nullopt);
+}
 
 template <class Decode>
-void check_body_damages(ObjectKind kind, const Bytes& good, std::span<const BodyDamage> table, Decode decode) {
+void check_body_damages(ObjectKind kind, const Bytes& good, std::span<const BodyDamage> table,
+                        Decode decode) {
   std::vector<cairn::testing::Damage> damages;
   for (const BodyDamage& d : table) {
     const auto apply = [&d, kind](Bytes& bytes) {
@@ -38,7 +42,8 @@ void check_body_damages(ObjectKind kind, const Bytes& good, std::span<const Body
       d.apply(body);
       bytes = sealed(kind, body);
     };
-    damages.push_back({.name = d.name, .apply = apply, .code = Code::kDataLoss, .expect = d.expect});
+    damages.push_back(
+        {.name = d.name, .apply = apply, .code = Code::kDataLoss, .expect = d.expect});
   }
   cairn::testing::check_damages(good, damages, decode);
 }

@@ -1,5 +1,5 @@
 // The data file table: codec, resolution, and which paths are refused.
-#include <cairn/ocdbt/data_files.h>
+#include <cairn/ocdbt/format/data_files.h>
 #include <gtest/gtest.h>
 
 #include "tests/ocdbt/small_objects.h"
@@ -57,9 +57,12 @@ TEST(DataFiles, HaveTheDocumentedBytes) {
 TEST(DataFiles, TablesThatAreRefused) {
   const Bytes good = encode(testing::files_of_two());  // 3 | 5 1 | 6 1 5 | 3 3 3 | ...
   const Damage table[] = {
-      {"more files than bytes", [](Bytes& b) { b[0] = std::byte{0x7f}; }, Code::kDataLoss, "data file table of 127 files in"},
-      {"prefix beyond the path before", [](Bytes& b) { b[1] = std::byte{7}; }, Code::kDataLoss, "path_prefix_length[1]=7 exceeds the 6"},
-      {"base beyond the path", [](Bytes& b) { b[6] = std::byte{7}; }, Code::kDataLoss, "base_path_length[0]=7 exceeds path length 6"},
+      {"more files than bytes", [](Bytes& b) { b[0] = std::byte{0x7f}; }, Code::kDataLoss,
+       "data file table of 127 files in"},
+      {"prefix beyond the path before", [](Bytes& b) { b[1] = std::byte{7}; }, Code::kDataLoss,
+       "path_prefix_length[1]=7 exceeds the 6"},
+      {"base beyond the path", [](Bytes& b) { b[6] = std::byte{7}; }, Code::kDataLoss,
+       "base_path_length[0]=7 exceeds path length 6"},
       {"prefix beyond the shorter base", [](Bytes& b) { b[7] = std::byte{2}; }, Code::kDataLoss,
        "path_prefix_length[1]=5 exceeds common base path length 2"},
       {"length of 17 bits",
@@ -74,14 +77,16 @@ TEST(DataFiles, TablesThatAreRefused) {
          insert_at(b, 4, to_bytes("\xfb\xff\x03"));
        },
        Code::kDataLoss, "path_length[1]=65536 exceeds limit of 65535"},
-      {"suffix cut short", [](Bytes& b) { b.pop_back(); }, Code::kDataLoss, "unexpected end of data"},
+      {"suffix cut short", [](Bytes& b) { b.pop_back(); }, Code::kDataLoss,
+       "unexpected end of data"},
   };
   check_damages(good, table, decode);
 }
 
 TEST(DataFiles, PathsThatShareFarTooMuchAreRefused) {
   DataFileTable files;
-  for (int i = 1000; i < 3500; ++i) files.push_back({"", std::string(16000, 'x') + std::to_string(i)});
+  for (int i = 1000; i < 3500; ++i)
+    files.push_back({"", std::string(16000, 'x') + std::to_string(i)});
   EXPECT_THAT([&] { decode(encode(files)); }, FailsWith(Code::kDataLoss, "which is refused"));
 }
 
@@ -94,17 +99,22 @@ TEST(DataFiles, BasePathsAddUp) {
 TEST(DataFiles, PathsBehindALongBaseAreChecked) {
   const DataFileTable files = {{"b/", std::string(100, 'x')}};
   EXPECT_NO_THROW(check_path_lengths(files, 65535 - 102));
-  EXPECT_THAT([&] { check_path_lengths(files, 65535 - 101); }, FailsWith(Code::kDataLoss, "path of 65536 bytes exceeds limit of 65535"));
+  EXPECT_THAT([&] { check_path_lengths(files, 65535 - 101); },
+              FailsWith(Code::kDataLoss, "path of 65536 bytes exceeds limit of 65535"));
 }
 
 TEST(DataFiles, UnsafePathsAreRefused) {
-  for (const char* path : {"d/x", "x", "a.b/.c/..d", "x.__lock.y", "d\\x"}) EXPECT_NO_THROW(check_file_path(path)) << path;
+  for (const char* path : {"d/x", "x", "a.b/.c/..d", "x.__lock.y", "d\\x"})
+    EXPECT_NO_THROW(check_file_path(path)) << path;
   const struct {
     std::string path, expect;
   } table[] = {
-      {"", "empty component"},         {"/d/x", "empty component"},    {"d//x", "empty component"},   {"d/", "empty component"},
-      {"./x", "'.' or '..'"},          {"d/../../etc", "'.' or '..'"}, {"..", "'.' or '..'"},         {"d\\..\\x", "'.' or '..'"},
-      {std::string("d\0x", 3), "NUL"}, {"d/x.__lock", "names a lock"}, {"x.__lock/d", "a lock file"}, {"\\x", "empty component"},
+      {"", "empty component"},         {"/d/x", "empty component"},
+      {"d//x", "empty component"},     {"d/", "empty component"},
+      {"./x", "'.' or '..'"},          {"d/../../etc", "'.' or '..'"},
+      {"..", "'.' or '..'"},           {"d\\..\\x", "'.' or '..'"},
+      {std::string("d\0x", 3), "NUL"}, {"d/x.__lock", "names a lock"},
+      {"x.__lock/d", "a lock file"},   {"\\x", "empty component"},
   };
   for (const auto& bad : table) {
     SCOPED_TRACE(bad.path);
@@ -118,10 +128,13 @@ TEST(DataFiles, ReferencesAreChecked) {
   constexpr std::uint64_t kMax = ~std::uint64_t{0};
   EXPECT_NO_THROW(check_data_ref({0, kMax / 2, 0}, AllowMissing::kNo, 0));
   EXPECT_NO_THROW(check_data_ref({0, kMax, kMax}, AllowMissing::kYes, 0));
-  for (const DataRef& bad : {DataRef{0, kMax, kMax}, DataRef{0, kMax, 0}, DataRef{0, 0, kMax}, DataRef{0, kMax / 2, 1}})
-    EXPECT_THAT([&] { check_data_ref(bad, AllowMissing::kNo, 4); }, FailsWith(Code::kDataLoss, "invalid offset/length pair of entry 4"));
+  for (const DataRef& bad :
+       {DataRef{0, kMax, kMax}, DataRef{0, kMax, 0}, DataRef{0, 0, kMax}, DataRef{0, kMax / 2, 1}})
+    EXPECT_THAT([&] { check_data_ref(bad, AllowMissing::kNo, 4); },
+                FailsWith(Code::kDataLoss, "invalid offset/length pair of entry 4"));
   for (const DataRef& bad : {DataRef{0, kMax, 1}, DataRef{0, 1, kMax}})
-    EXPECT_THAT([&] { check_data_ref(bad, AllowMissing::kYes, 0); }, FailsWith(Code::kDataLoss, "invalid offset/length pair"));
+    EXPECT_THAT([&] { check_data_ref(bad, AllowMissing::kYes, 0); },
+                FailsWith(Code::kDataLoss, "invalid offset/length pair"));
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// Databases written by the real TensorStore: every version, key and value, and every object byte for byte.
-#include <cairn/base/file.h>
-#include <cairn/ocdbt/check.h>
-#include <cairn/ocdbt/dump.h>
-#include <cairn/ocdbt/envelope.h>
-#include <cairn/ocdbt/versions.h>
+// Databases written by the real TensorStore: every version, key and value, and every object byte
+// for byte.
+#include <cairn/io/file.h>
+#include <cairn/ocdbt/format/dump.h>
+#include <cairn/ocdbt/format/envelope.h>
+#include <cairn/ocdbt/read/check.h>
+#include <cairn/ocdbt/read/versions.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -28,11 +29,13 @@ class GoldenDatabase : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(GoldenDatabase, NewestVersionHoldsWhatTensorStoreReads) {
-  const auto expected = golden_.versions.empty() ? std::map<std::string, std::string>() : golden_.versions.back().items;
+  const auto expected = golden_.versions.empty() ? std::map<std::string, std::string>()
+                                                 : golden_.versions.back().items;
   const auto store = open_ocdbt(base_);
   EXPECT_EQ(contents(*store), expected);
   const auto keys = store->list("");
-  EXPECT_TRUE(std::is_sorted(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.key < b.key; }));
+  EXPECT_TRUE(std::is_sorted(keys.begin(), keys.end(),
+                             [](const auto& a, const auto& b) { return a.key < b.key; }));
   for (const auto& [key, value] : expected) {
     EXPECT_EQ(store->size(key), value.size());
     EXPECT_EQ(as_text(store->map(key).value().bytes), value);
@@ -50,15 +53,25 @@ TEST_P(GoldenDatabase, NewestVersionHoldsWhatTensorStoreReads) {
 TEST_P(GoldenDatabase, EveryVersionOpensByGenerationAndByTime) {
   for (const auto& version : golden_.versions) {
     SCOPED_TRACE(version.generation);
-    EXPECT_EQ(contents(*open_ocdbt(base_, {.generation = version.generation, .commit_time_ns = {}})), version.items);
-    EXPECT_EQ(contents(*open_ocdbt(base_, {.generation = {}, .commit_time_ns = version.commit_time_ns})), version.items);
-    EXPECT_EQ(contents(*open_ocdbt(base_, {.generation = {}, .commit_time_ns = version.commit_time_ns + 1})), version.items);
+    EXPECT_EQ(
+        contents(*open_ocdbt(base_, {.generation = version.generation, .commit_time_ns = {}})),
+        version.items);
+    EXPECT_EQ(
+        contents(*open_ocdbt(base_, {.generation = {}, .commit_time_ns = version.commit_time_ns})),
+        version.items);
+    EXPECT_EQ(contents(*open_ocdbt(
+                  base_, {.generation = {}, .commit_time_ns = version.commit_time_ns + 1})),
+              version.items);
   }
   const std::uint64_t newest = golden_.versions.empty() ? 0 : golden_.versions.back().generation;
-  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = newest + 1, .commit_time_ns = {}}); }, FailsWith(Code::kNotFound, "no generation"));
-  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 0, .commit_time_ns = {}}); }, FailsWith(Code::kNotFound, "no generation 0"));
-  const std::uint64_t oldest = golden_.versions.empty() ? 1 : golden_.versions.front().commit_time_ns;
-  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = {}, .commit_time_ns = oldest - 1}); }, FailsWith(Code::kNotFound, " UTC)"));
+  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = newest + 1, .commit_time_ns = {}}); },
+              FailsWith(Code::kNotFound, "no generation"));
+  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 0, .commit_time_ns = {}}); },
+              FailsWith(Code::kNotFound, "no generation 0"));
+  const std::uint64_t oldest =
+      golden_.versions.empty() ? 1 : golden_.versions.front().commit_time_ns;
+  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = {}, .commit_time_ns = oldest - 1}); },
+              FailsWith(Code::kNotFound, " UTC)"));
 }
 
 TEST_P(GoldenDatabase, VersionsAreListedByGeneration) {
@@ -82,7 +95,8 @@ TEST_P(GoldenDatabase, ListWithAPrefixIsThatPartOfTheWholeList) {
   const auto all = store->list("");
   std::set<std::string> prefixes = {"zzz", std::string("\xff\xff\xff")};
   for (const auto& entry : all)
-    for (std::size_t n = 0; n <= entry.key.size(); n += entry.key.size() > 100 ? 50 : 1) prefixes.insert(entry.key.substr(0, n));
+    for (std::size_t n = 0; n <= entry.key.size(); n += entry.key.size() > 100 ? 50 : 1)
+      prefixes.insert(entry.key.substr(0, n));
   for (const auto& prefix : prefixes) {
     std::vector<ListEntry> expected;
     for (const auto& entry : all)
@@ -95,7 +109,8 @@ TEST_P(GoldenDatabase, ListWithAPrefixIsThatPartOfTheWholeList) {
 TEST_P(GoldenDatabase, KeysThatAreNotThereAreAbsent) {
   const auto store = open_ocdbt(base_);
   for (const auto& entry : store->list("")) {
-    for (const std::string& near : {entry.key + '\0', entry.key.substr(0, entry.key.size() - 1), "!" + entry.key, entry.key + "~"}) {
+    for (const std::string& near : {entry.key + '\0', entry.key.substr(0, entry.key.size() - 1),
+                                    "!" + entry.key, entry.key + "~"}) {
       if (near.empty() || !store->list(near).empty()) continue;
       EXPECT_EQ(store->read(near, {}), std::nullopt) << near;
       EXPECT_EQ(store->size(near), std::nullopt) << near;
@@ -111,8 +126,9 @@ TEST_P(GoldenDatabase, ObjectsDumpAsTensorStoreDumpsThem) {
   for (const auto& object : golden_.objects) {
     SCOPED_TRACE(object.file);
     const Bytes bytes = base_->read(object.file, object.range.value_or(ByteRange{})).value();
-    EXPECT_EQ(to_text(testing::sorted_members(dump_object(bytes, object.base_path)), JsonStyle::kPretty),
-              to_text(testing::sorted_members(object.dump), JsonStyle::kPretty));
+    EXPECT_EQ(
+        to_text(testing::sorted_members(dump_object(bytes, object.base_path)), JsonStyle::kPretty),
+        to_text(testing::sorted_members(object.dump), JsonStyle::kPretty));
   }
 }
 
@@ -150,7 +166,8 @@ TEST_P(GoldenDatabase, CheckFindsNothingWrongAndEveryFile) {
   check_database(base_, report, files);
   EXPECT_FALSE(report.damaged()) << report.findings.front().message;
   for (const auto& entry : base_->list("")) on_disk.insert(entry.key);
-  // Databases of single processes hold files that the merged one does not need, and are not what was checked.
+  // Databases of single processes hold files that the merged one does not need, and are not what
+  // was checked.
   for (const auto& file : files) EXPECT_TRUE(on_disk.contains(file)) << file;
   if (!GetParam().starts_with("merged")) {
     EXPECT_EQ(files, on_disk);

@@ -1,10 +1,10 @@
-// small_objects.h -- the smallest manifest, nodes and file table that have everything, and how the tests of their codecs
-// spoil them.
+// small_objects.h -- the smallest manifest, nodes and file table that have everything, and how the
+// tests of their codecs spoil them.
 #pragma once
 
-#include <cairn/ocdbt/btree.h>
-#include <cairn/ocdbt/manifest.h>
-#include <cairn/ocdbt/version_tree.h>
+#include <cairn/ocdbt/format/btree.h>
+#include <cairn/ocdbt/format/manifest.h>
+#include <cairn/ocdbt/format/version_tree.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -25,8 +25,10 @@ constexpr auto of_view = [](ByteView bytes) { return decode(Bytes(bytes.begin(),
 inline constexpr std::string_view kDocumentedFile = "d/9c53ae1a097293cc1a18b14f825e1874";
 
 inline DataFileTable one_file() { return {{"", "d/x"}}; }
-inline DataFileTable this_and_one_file() { return {{"", ""}, {"", "d/x"}}; }                      // "" is the object's own file
-inline DataFileTable files_of_two() { return {{"p0/", "d/a"}, {"p0/", "d/b"}, {"p1/", "d/a"}}; }  // two processes
+// "" is the object's own file
+inline DataFileTable this_and_one_file() { return {{"", ""}, {"", "d/x"}}; }
+// two processes
+inline DataFileTable files_of_two() { return {{"p0/", "d/a"}, {"p0/", "d/b"}, {"p1/", "d/a"}}; }
 
 inline BtreeNode small_leaf() {
   BtreeNode node;
@@ -41,8 +43,10 @@ inline BtreeNode small_interior() {
   BtreeNode node;
   node.height = 3;
   node.files = one_file();
-  node.add_child("ab", {.location = {0, 10, 20}, .statistics = {1, 2, 3}, .subtree_common_prefix_length = 1});
-  node.add_child("abc", {.location = {0, 30, 40}, .statistics = {4, 5, 6}, .subtree_common_prefix_length = 3});
+  node.add_child(
+      "ab", {.location = {0, 10, 20}, .statistics = {1, 2, 3}, .subtree_common_prefix_length = 1});
+  node.add_child(
+      "abc", {.location = {0, 30, 40}, .statistics = {4, 5, 6}, .subtree_common_prefix_length = 3});
   return node;
 }
 
@@ -51,8 +55,16 @@ inline VersionNode small_version_leaf() {
   node.arity_log2 = 2;
   node.files = this_and_one_file();
   node.versions = {{.generation = 5, .commit_time_ns = 100},
-                   {.generation = 6, .root_height = 1, .root = {1, 10, 20}, .statistics = {3, 4, 5}, .commit_time_ns = 101},
-                   {.generation = 8, .root_height = 0, .root = {1, 30, 40}, .statistics = {6, 7, 8}, .commit_time_ns = 200}};
+                   {.generation = 6,
+                    .root_height = 1,
+                    .root = {1, 10, 20},
+                    .statistics = {3, 4, 5},
+                    .commit_time_ns = 101},
+                   {.generation = 8,
+                    .root_height = 0,
+                    .root = {1, 30, 40},
+                    .statistics = {6, 7, 8},
+                    .commit_time_ns = 200}};
   return node;
 }
 
@@ -61,8 +73,16 @@ inline VersionNode small_version_interior() {
   node.arity_log2 = 2;
   node.height = 2;
   node.files = one_file();
-  node.children = {{.generation = 80, .location = {0, 10, 20}, .num_generations = 16, .commit_time_ns = 100, .height = 1},
-                   {.generation = 112, .location = {0, 30, 40}, .num_generations = 1, .commit_time_ns = 200, .height = 1}};
+  node.children = {{.generation = 80,
+                    .location = {0, 10, 20},
+                    .num_generations = 16,
+                    .commit_time_ns = 100,
+                    .height = 1},
+                   {.generation = 112,
+                    .location = {0, 30, 40},
+                    .num_generations = 1,
+                    .commit_time_ns = 200,
+                    .height = 1}};
   return node;
 }
 
@@ -74,10 +94,26 @@ inline Manifest small_manifest() {
   m.config.zstd_level = std::nullopt;
   m.files = this_and_one_file();
   m.versions = {{.generation = 23, .commit_time_ns = 1000},
-                {.generation = 24, .root_height = 2, .root = {1, 10, 20}, .statistics = {1, 2, 3}, .commit_time_ns = 1001}};
-  m.version_nodes = {{.generation = 16, .location = {1, 30, 40}, .num_generations = 16, .commit_time_ns = 1, .height = 3},
-                     {.generation = 20, .location = {1, 70, 40}, .num_generations = 4, .commit_time_ns = 17, .height = 2},
-                     {.generation = 22, .location = {1, 110, 40}, .num_generations = 2, .commit_time_ns = 21, .height = 1}};
+                {.generation = 24,
+                 .root_height = 2,
+                 .root = {1, 10, 20},
+                 .statistics = {1, 2, 3},
+                 .commit_time_ns = 1001}};
+  m.version_nodes = {{.generation = 16,
+                      .location = {1, 30, 40},
+                      .num_generations = 16,
+                      .commit_time_ns = 1,
+                      .height = 3},
+                     {.generation = 20,
+                      .location = {1, 70, 40},
+                      .num_generations = 4,
+                      .commit_time_ns = 17,
+                      .height = 2},
+                     {.generation = 22,
+                      .location = {1, 110, 40},
+                      .num_generations = 2,
+                      .commit_time_ns = 21,
+                      .height = 1}};
   return m;
 }
 
@@ -89,7 +125,8 @@ struct Spoilt {
   const char* expect;  // in the message of a data_loss
 };
 template <class Value, class Encode, class Decode>
-void check_spoilt(const Value& good, std::span<const Spoilt<Value>> table, Encode encode, Decode decode) {
+void check_spoilt(const Value& good, std::span<const Spoilt<Value>> table, Encode encode,
+                  Decode decode) {
   for (const auto& bad : table) {
     SCOPED_TRACE(bad.name);
     Value value = good;

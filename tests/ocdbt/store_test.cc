@@ -1,6 +1,7 @@
-// The database as a store: lookups through trees built by hand, and what a damaged or hostile one does.
+// The database as a store: lookups through trees built by hand, and what a damaged or hostile one
+// does.
 #include <cairn/kvstore.h>
-#include <cairn/ocdbt/versions.h>
+#include <cairn/ocdbt/read/versions.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -31,14 +32,19 @@ class OcdbtStoreTest : public ::testing::Test {
     std::uint16_t shared;
     DataRef child;
   };
-  static BtreeNode interior(std::uint8_t height, const DataFile& file, std::initializer_list<Entry> entries) {
+  static BtreeNode interior(std::uint8_t height, const DataFile& file,
+                            std::initializer_list<Entry> entries) {
     BtreeNode node;
     node.height = height;
     node.files = {file};
-    for (const auto& e : entries) node.add_child(e.key, {.location = e.child, .statistics = {}, .subtree_common_prefix_length = e.shared});
+    for (const auto& e : entries)
+      node.add_child(
+          e.key, {.location = e.child, .statistics = {}, .subtree_common_prefix_length = e.shared});
     return node;
   }
-  void publish(const BtreeNode& root) { build_.publish({"", "d/n"}, build_.append("d/n", root), root.height); }
+  void publish(const BtreeNode& root) {
+    build_.publish({"", "d/n"}, build_.append("d/n", root), root.height);
+  }
 
   StorePtr base_ = make_memory_store();
   Builder build_{base_};
@@ -48,14 +54,17 @@ TEST_F(OcdbtStoreTest, NoManifestIsAnEmptyDatabase) {
   const auto store = open_ocdbt(base_);
   EXPECT_EQ(store->list(""), std::vector<ListEntry>{});
   EXPECT_EQ(store->read("a", {}), std::nullopt);
-  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = {}}); }, FailsWith(Code::kNotFound, "no OCDBT manifest"));
-  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = {}, .commit_time_ns = 1}); }, FailsWith(Code::kNotFound, "no OCDBT manifest"));
+  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = {}}); },
+              FailsWith(Code::kNotFound, "no OCDBT manifest"));
+  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = {}, .commit_time_ns = 1}); },
+              FailsWith(Code::kNotFound, "no OCDBT manifest"));
   EXPECT_EQ(read_database_info(*base_), std::nullopt);
 }
 
 TEST_F(OcdbtStoreTest, AVersionHasOneName) {
   publish(leaf({"a"}));
-  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = 1}); }, FailsWith(Code::kInvalidArgument, "not by both"));
+  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = 1}); },
+              FailsWith(Code::kInvalidArgument, "not by both"));
 }
 
 TEST_F(OcdbtStoreTest, RangesOfValues) {
@@ -76,7 +85,8 @@ TEST_F(OcdbtStoreTest, RangesOfValues) {
     EXPECT_TRUE(store->read_into(key, 3, out));
     EXPECT_EQ(as_text(out), whole.substr(3, 2));
     // The bytes behind an out-of-line value are another value's.
-    for (const ByteRange bad : {ByteRange{n, 1}, ByteRange{n + 1, std::nullopt}, ByteRange{1, n}, ByteRange{1, ~std::uint64_t{0}}})
+    for (const ByteRange bad : {ByteRange{n, 1}, ByteRange{n + 1, std::nullopt}, ByteRange{1, n},
+                                ByteRange{1, ~std::uint64_t{0}}})
       EXPECT_THAT([&] { (void)store->read(key, bad); }, FailsWith(Code::kOutOfRange, key));
     EXPECT_THAT([&] { store->read_into(key, n - 1, out); }, FailsWith(Code::kOutOfRange, key));
   }
@@ -102,14 +112,16 @@ TEST_F(OcdbtStoreTest, DescendsBySeparatorsAndPrefixes) {
   for (const auto& entry : store->list("")) keys.push_back(entry.key);
   EXPECT_EQ(keys, (std::vector<std::string>{"a", "alpha", "ape", "b", "c", "xyz", "xyzone"}));
   for (const auto& key : keys) EXPECT_TRUE(store->size(key)) << key;
-  for (const char* absent : {"A", "al", "az", "bb", "d", "xy", "xyz0", "y"}) EXPECT_FALSE(store->size(absent)) << absent;
+  for (const char* absent : {"A", "al", "az", "bb", "d", "xy", "xyz0", "y"})
+    EXPECT_FALSE(store->size(absent)) << absent;
   EXPECT_EQ(store->list("a").size(), 3U);
   EXPECT_EQ(store->list("xyz").size(), 2U);
   EXPECT_EQ(store->list("xyzo").size(), 1U);
   EXPECT_EQ(store->list("xz").size(), 0U);
 }
 
-// A database grafted whole under another: its nodes' tables resolve against the base path of the entry that leads there.
+// A database grafted whole under another: its nodes' tables resolve against the base path of the
+// entry that leads there.
 TEST_F(OcdbtStoreTest, GraftedSubtreesHaveABasePath) {
   BtreeNode far = leaf({"k0"});
   far.files = {{"", "d/v"}, {"deeper/", "d/v"}};
@@ -118,7 +130,8 @@ TEST_F(OcdbtStoreTest, GraftedSubtreesHaveABasePath) {
   build_.append("child/d/v", as_bytes("value"));
   build_.append("child/deeper/d/v", as_bytes("deeper"));
   const auto leaf_ref = build_.append("child/d/n", far);
-  const auto child_ref = build_.append("child/d/n", interior(1, {"", "d/n"}, {{"k0", 0, leaf_ref}}));
+  const auto child_ref =
+      build_.append("child/d/n", interior(1, {"", "d/n"}, {{"k0", 0, leaf_ref}}));
   publish(interior(2, {"child/", "d/n"}, {{"k0", 0, child_ref}}));
   EXPECT_EQ(contents(*open_ocdbt(base_)), (Items{{"k0", "k0"}, {"k1", "value"}, {"k2", "deeper"}}));
 }
@@ -142,8 +155,12 @@ TEST_F(OcdbtStoreTest, TheSameNodeUnderTwoBasePathsIsTwoNodes) {
   BtreeNode root;
   root.height = 1;
   root.files = {{"p/", "n"}, {"", "p/n"}};
-  root.add_child("ak", {.location = {0, ref.offset, ref.length}, .statistics = {}, .subtree_common_prefix_length = 1});
-  root.add_child("bk", {.location = {1, ref.offset, ref.length}, .statistics = {}, .subtree_common_prefix_length = 1});
+  root.add_child("ak", {.location = {0, ref.offset, ref.length},
+                        .statistics = {},
+                        .subtree_common_prefix_length = 1});
+  root.add_child("bk", {.location = {1, ref.offset, ref.length},
+                        .statistics = {},
+                        .subtree_common_prefix_length = 1});
   publish(root);
   EXPECT_EQ(contents(*open_ocdbt(base_)), (Items{{"ak", "1"}, {"bk", "2"}}));
 }
@@ -156,35 +173,43 @@ class MismatchedChild : public OcdbtStoreTest {
     const auto store = open_ocdbt(base_);
     EXPECT_THAT([&] { (void)store->read(key, {}); }, FailsWith(Code::kDataLoss, text));
     EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kDataLoss, text));
-    EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kDataLoss, "b+tree node in memory://d/n ["));
+    EXPECT_THAT([&] { (void)store->list(""); },
+                FailsWith(Code::kDataLoss, "b+tree node in memory://d/n ["));
   }
 };
 
 TEST_F(MismatchedChild, Height) {
   const auto ref = build_.append("d/n", leaf({"a"}));
-  expect_damage(interior(2, {"", "d/n"}, {{"a", 0, ref}}), "a", "expected height of 1 but received: 0");
+  expect_damage(interior(2, {"", "d/n"}, {{"a", 0, ref}}), "a",
+                "expected height of 1 but received: 0");
 }
 
 TEST_F(MismatchedChild, RootHeight) {
   build_.publish({"", "d/n"}, build_.append("d/n", leaf({"a"})), 3);
-  EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); }, FailsWith(Code::kDataLoss, "expected height of 3 but received: 0"));
+  EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); },
+              FailsWith(Code::kDataLoss, "expected height of 3 but received: 0"));
 }
 
 TEST_F(MismatchedChild, FirstKeyBelowTheSeparator) {
   const auto ref = build_.append("d/n", leaf({"a", "c"}));
-  expect_damage(interior(1, {"", "d/n"}, {{"b", 0, ref}}), "c", "first key 'a' is less than inclusive_min 'b' specified by parent node");
+  expect_damage(interior(1, {"", "d/n"}, {{"b", 0, ref}}), "c",
+                "first key 'a' is less than inclusive_min 'b' specified by parent node");
 }
 
 TEST_F(MismatchedChild, LastKeyBeyondTheNextSeparator) {
   const auto left = build_.append("d/n", leaf({"a", "m"}));
   const auto right = build_.append("d/n", leaf({"m"}));
-  expect_damage(interior(1, {"", "d/n"}, {{"a", 0, left}, {"m", 0, right}}), "a", "last key 'm' is not less than exclusive_max 'm'");
+  expect_damage(interior(1, {"", "d/n"}, {{"a", 0, left}, {"m", 0, right}}), "a",
+                "last key 'm' is not less than exclusive_max 'm'");
 }
 
 TEST_F(MismatchedChild, LastKeyBeyondTheGrandparentsSeparator) {
-  const auto left = build_.append("d/n", interior(1, {"", "d/n"}, {{"a", 0, build_.append("d/n", leaf({"a", "pz"}))}}));
-  const auto right = build_.append("d/n", interior(1, {"", "d/n"}, {{"y", 1, build_.append("d/n", leaf({""}))}}));
-  expect_damage(interior(2, {"", "d/n"}, {{"a", 0, left}, {"py", 1, right}}), "a", "last key 'pz' is not less than exclusive_max 'py'");
+  const auto left = build_.append(
+      "d/n", interior(1, {"", "d/n"}, {{"a", 0, build_.append("d/n", leaf({"a", "pz"}))}}));
+  const auto right =
+      build_.append("d/n", interior(1, {"", "d/n"}, {{"y", 1, build_.append("d/n", leaf({""}))}}));
+  expect_damage(interior(2, {"", "d/n"}, {{"a", 0, left}, {"py", 1, right}}), "a",
+                "last key 'pz' is not less than exclusive_max 'py'");
 }
 
 TEST_F(MismatchedChild, KeyTooLongBehindItsPrefix) {
@@ -198,13 +223,16 @@ TEST_F(MismatchedChild, KeyTooLongBehindItsPrefix) {
 TEST_F(OcdbtStoreTest, DataFileOfANodeMissingOrShort) {
   build_.publish({"", "d/gone"}, {0, 7, 50}, 0);
   EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); },
-              FailsWith(Code::kDataLoss, "b+tree node in memory://d/gone [7, 57): the data file is missing"));
+              FailsWith(Code::kDataLoss,
+                        "b+tree node in memory://d/gone [7, 57): the data file is missing"));
   build_.append("d/short", leaf({"a"}));
   build_.publish({"", "d/short"}, {0, 7, 50}, 0);
   EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); },
-              FailsWith(Code::kDataLoss, "b+tree node in memory://d/short [7, 57): the data file ends before"));
+              FailsWith(Code::kDataLoss,
+                        "b+tree node in memory://d/short [7, 57): the data file ends before"));
   build_.publish({"", "d/short"}, {0, 0, std::uint64_t{1} << 62U}, 0);
-  EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); }, FailsWith(Code::kDataLoss, "are too many for an encoded object"));
+  EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); },
+              FailsWith(Code::kDataLoss, "are too many for an encoded object"));
 }
 
 // TensorStore gives the empty value here.
@@ -221,11 +249,13 @@ TEST_F(OcdbtStoreTest, DataFileOfAValueMissingOrShort) {
     build.publish({"", "d/n"}, build.append("d/n", root), 0);
     const auto store = open_ocdbt(base);
     EXPECT_EQ(store->size("gone"), 4U);
-    for (const auto& [name, why] : {std::pair("gone", "that file is missing"), {"short", "that file is too short"}}) {
+    for (const auto& [name, why] :
+         {std::pair("gone", "that file is missing"), {"short", "that file is too short"}}) {
       const std::string key = name;
       SCOPED_TRACE(key);
       const std::string where = "'" + key + "' of " + base->describe("manifest.ocdbt") +
-                                ": its value of 4 bytes should be at offset 3 of " + base->describe("d/" + key) + ", but " + why;
+                                ": its value of 4 bytes should be at offset 3 of " +
+                                base->describe("d/" + key) + ", but " + why;
       Bytes out(2);
       EXPECT_THAT([&] { (void)store->read(key, {}); }, FailsWith(Code::kDataLoss, where));
       EXPECT_THAT([&] { (void)store->map(key); }, FailsWith(Code::kDataLoss, where));
@@ -243,10 +273,12 @@ TEST_F(OcdbtStoreTest, UnsafePathsAreNotOpened) {
   const auto store = open_ocdbt(base_);
   EXPECT_EQ(store->list("").size(), 2U);
   EXPECT_EQ(as_text(store->read("a", {}).value()), "a");
-  EXPECT_THAT([&] { (void)store->read("b", {}); }, FailsWith(Code::kDataLoss, "data file path '../secret' has a '.' or '..' component"));
+  EXPECT_THAT([&] { (void)store->read("b", {}); },
+              FailsWith(Code::kDataLoss, "data file path '../secret' has a '.' or '..' component"));
   EXPECT_THAT([&] { (void)store->locate("b"); }, FailsWith(Code::kDataLoss, "../secret"));
   build_.publish({"/etc/", "passwd"}, {0, 0, 20}, 0);
-  EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); }, FailsWith(Code::kDataLoss, "data file path '/etc/passwd'"));
+  EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); },
+              FailsWith(Code::kDataLoss, "data file path '/etc/passwd'"));
 }
 
 TEST_F(OcdbtStoreTest, PathsBehindALongBasePath) {
@@ -255,14 +287,16 @@ TEST_F(OcdbtStoreTest, PathsBehindALongBasePath) {
   const std::string base_path = std::string(6000, 'y') + "/";
   const auto ref = build_.append(base_path + "n", child);
   publish(interior(1, {base_path, "n"}, {{"a", 0, ref}}));
-  EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); }, FailsWith(Code::kDataLoss, "path of 66001 bytes exceeds limit of 65535"));
+  EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); },
+              FailsWith(Code::kDataLoss, "path of 66001 bytes exceeds limit of 65535"));
 }
 
 // Each node refers twice to the next, so 60 small nodes hold 2^60 keys.
 TEST_F(OcdbtStoreTest, AListThatWouldNotEndIsRefused) {
   DataRef below = build_.append("d/n", leaf({"a", "b"}));
   for (std::uint8_t height = 1; height < 60; ++height)
-    below = build_.append("d/n", interior(height, {"", "d/n"}, {{"aa", 1, below}, {"ba", 1, below}}));
+    below =
+        build_.append("d/n", interior(height, {"", "d/n"}, {{"aa", 1, below}, {"ba", 1, below}}));
   build_.publish({"", "d/n"}, below, 59);
   const auto store = open_ocdbt(base_);
   EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kDataLoss, "which is refused"));
@@ -271,7 +305,8 @@ TEST_F(OcdbtStoreTest, AListThatWouldNotEndIsRefused) {
 }
 
 TEST_F(OcdbtStoreTest, OnlyTheNodesNeededAreReadAndOnce) {
-  const auto base = std::make_shared<testing::CountingStore>(open_file_store(testing::golden_path("deep_raw")));
+  const auto base =
+      std::make_shared<testing::CountingStore>(open_file_store(testing::golden_path("deep_raw")));
   const auto height = read_database_info(*base)->newest()->root_height;
   ASSERT_GE(height, 2);
   EXPECT_EQ(base->reads(), 1U);
@@ -297,7 +332,9 @@ TEST_F(OcdbtStoreTest, ManyThreadsReadOneStore) {
   Items expected;
   for (int i = 100; i < 160; ++i) {
     const std::string prefix = std::to_string(i);
-    root.add_child(prefix + "a", {.location = build_.append("d/n", leaf({"a", "b"})), .statistics = {}, .subtree_common_prefix_length = 3});
+    root.add_child(prefix + "a", {.location = build_.append("d/n", leaf({"a", "b"})),
+                                  .statistics = {},
+                                  .subtree_common_prefix_length = 3});
     expected[prefix + "a"] = "a";
     expected[prefix + "b"] = "b";
   }

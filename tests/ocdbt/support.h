@@ -1,11 +1,11 @@
 // support.h -- golden databases, and small ones built by hand, for the tests of OCDBT.
 #pragma once
 
-#include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/io/file.h>
 #include <cairn/kvstore.h>
-#include <cairn/ocdbt/btree.h>
-#include <cairn/ocdbt/manifest.h>
+#include <cairn/ocdbt/format/btree.h>
+#include <cairn/ocdbt/format/manifest.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,18 +25,22 @@ inline Bytes to_bytes(std::string_view text) {
 
 // ---- golden databases: tests/golden/ocdbt/make_golden.py says what is in each ----
 
-inline std::string golden_path(const std::string& name) { return std::string(CAIRN_GOLDEN_DIR) + "/ocdbt/tensorstore-0.1.86/" + name; }
+inline std::string golden_path(const std::string& name) {
+  return std::string(CAIRN_GOLDEN_DIR) + "/ocdbt/tensorstore-0.1.86/" + name;
+}
 
 inline const std::vector<std::string>& golden_names() {
-  static const std::vector<std::string> names = {"plain",     "limits",        "zstd_levels", "one_big_node",   "fast_zstd",
-                                                 "deep_raw",  "many_versions", "numbered",    "numbered_empty", "prefixes",
-                                                 "deletions", "emptied",       "merged",      "merged_levels",  "merged_twice"};
+  static const std::vector<std::string> names = {
+      "plain",     "limits",        "zstd_levels", "one_big_node",   "fast_zstd",
+      "deep_raw",  "many_versions", "numbered",    "numbered_empty", "prefixes",
+      "deletions", "emptied",       "merged",      "merged_levels",  "merged_twice"};
   return names;
 }
 
 inline std::string unhex(const std::string& hex) {
   std::string text;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) text += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    text += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   return text;
 }
 
@@ -65,13 +69,15 @@ inline Golden load_golden(const std::string& name) {
     version.generation = *v.find("generation")->as_uint64();
     version.commit_time_ns = *v.find("commit_time")->as_uint64();
     for (const Json& item : *v.find("items")->as_array())
-      version.items[unhex(*(*item.as_array())[0].as_string())] = unhex(*(*item.as_array())[1].as_string());
+      version.items[unhex(*(*item.as_array())[0].as_string())] =
+          unhex(*(*item.as_array())[1].as_string());
   }
   for (const Json& o : *json.find("objects")->as_array()) {
     auto& object = golden.objects.emplace_back();
     object.file = *o.find("file")->as_string();
     object.base_path = *o.find("base")->as_string();
-    if (const Json* offset = o.find("offset")) object.range = {*offset->as_uint64(), *o.find("length")->as_uint64()};
+    if (const Json* offset = o.find("offset"))
+      object.range = {*offset->as_uint64(), *o.find("length")->as_uint64()};
     object.dump = *o.find("dump");
   }
   return golden;
@@ -87,7 +93,8 @@ inline Json sorted_members(const Json& json) {
   if (const auto* object = json.as_object()) {
     JsonObject out;
     for (const auto& [key, value] : *object) out.emplace_back(key, sorted_members(value));
-    std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::sort(out.begin(), out.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
     return out;
   }
   return json;
@@ -96,7 +103,8 @@ inline Json sorted_members(const Json& json) {
 // Everything in a store.
 inline std::map<std::string, std::string> contents(const KvStore& store) {
   std::map<std::string, std::string> items;
-  for (const auto& entry : store.list("")) items[entry.key] = std::string(as_text(store.read(entry.key, {}).value()));
+  for (const auto& entry : store.list(""))
+    items[entry.key] = std::string(as_text(store.read(entry.key, {}).value()));
   return items;
 }
 
@@ -115,12 +123,18 @@ class Builder {
     store_->write(file, content);
     return ref;
   }
-  DataRef append(const std::string& file, const BtreeNode& node) { return append(file, encode_btree_node(node, std::nullopt)); }
+  DataRef append(const std::string& file, const BtreeNode& node) {
+    return append(file, encode_btree_node(node, std::nullopt));
+  }
   // A manifest.ocdbt whose only version has this root.
   void publish(const DataFile& file, const DataRef& root, std::uint8_t height) {
     Manifest manifest;
     manifest.files = {file};
-    manifest.versions = {{.generation = 1, .root_height = height, .root = root, .statistics = {}, .commit_time_ns = 1000}};
+    manifest.versions = {{.generation = 1,
+                          .root_height = height,
+                          .root = root,
+                          .statistics = {},
+                          .commit_time_ns = 1000}};
     store_->write(kManifestKey, encode_manifest(manifest));
   }
 

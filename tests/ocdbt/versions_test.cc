@@ -1,5 +1,5 @@
 // Choosing a manifest and a version, in databases whose parts do not fit together.
-#include <cairn/ocdbt/versions.h>
+#include <cairn/ocdbt/read/versions.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,12 +12,14 @@ namespace {
 
 using cairn::testing::FailsWith;
 
-// Versions 1 .. 3 with A = 2: two in a leaf below one node of height 1, one inline. Every tree is empty.
+// Versions 1 .. 3 with A = 2: two in a leaf below one node of height 1, one inline. Every tree is
+// empty.
 class VersionTreeTest : public ::testing::Test {
  protected:
   VersionTreeTest() {
     leaf_.arity_log2 = inner_.arity_log2 = 1;
-    leaf_.versions = {{.generation = 1, .commit_time_ns = 10}, {.generation = 2, .commit_time_ns = 20}};
+    leaf_.versions = {{.generation = 1, .commit_time_ns = 10},
+                      {.generation = 2, .commit_time_ns = 20}};
     leaf_.files = {{"", ""}};
     inner_.height = 1;
     inner_.files = {{"", "d/v"}};
@@ -28,16 +30,26 @@ class VersionTreeTest : public ::testing::Test {
   void write() {
     testing::Builder build(base_);
     DataRef leaf = build.append("d/v", encode_version_node(leaf_, std::nullopt));
-    inner_.children = {{.generation = 2, .location = leaf, .num_generations = 2, .commit_time_ns = 10, .height = 0}};
+    inner_.children = {{.generation = 2,
+                        .location = leaf,
+                        .num_generations = 2,
+                        .commit_time_ns = 10,
+                        .height = 0}};
     DataRef inner = build.append("d/v", encode_version_node(inner_, std::nullopt));
     inner.file = 1;
-    manifest_.version_nodes = {{.generation = 2, .location = inner, .num_generations = 2, .commit_time_ns = 10, .height = 1}};
+    manifest_.version_nodes = {{.generation = 2,
+                                .location = inner,
+                                .num_generations = 2,
+                                .commit_time_ns = 10,
+                                .height = 1}};
     base_->write(kManifestKey, encode_manifest(manifest_));
   }
   void expect_damage(const std::string& text) {
     write();
-    EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = {}}); }, FailsWith(Code::kDataLoss, text));
-    EXPECT_THAT([&] { open_ocdbt(base_, {.generation = {}, .commit_time_ns = 10}); }, FailsWith(Code::kDataLoss, text));
+    EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = {}}); },
+                FailsWith(Code::kDataLoss, text));
+    EXPECT_THAT([&] { open_ocdbt(base_, {.generation = {}, .commit_time_ns = 10}); },
+                FailsWith(Code::kDataLoss, text));
     EXPECT_NO_THROW(open_ocdbt(base_));  // needs no version node
     EXPECT_NO_THROW(open_ocdbt(base_, {.generation = 3, .commit_time_ns = {}}));
   }
@@ -67,7 +79,8 @@ TEST_F(VersionTreeTest, FindsVersions) {
 TEST_F(VersionTreeTest, GapsAreNotFound) {
   leaf_.versions.erase(leaf_.versions.begin());
   write();
-  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = {}}); }, FailsWith(Code::kNotFound, "no generation 1"));
+  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = {}}); },
+              FailsWith(Code::kNotFound, "no generation 1"));
   EXPECT_NO_THROW(open_ocdbt(base_, {.generation = 2, .commit_time_ns = {}}));
 }
 
@@ -86,7 +99,8 @@ TEST_F(VersionTreeTest, LeafOfAnotherArity) {
 }
 
 TEST_F(VersionTreeTest, LeafOfOtherGenerations) {
-  leaf_.versions = {{.generation = 3, .commit_time_ns = 10}, {.generation = 4, .commit_time_ns = 20}};
+  leaf_.versions = {{.generation = 3, .commit_time_ns = 10},
+                    {.generation = 4, .commit_time_ns = 20}};
   expect_damage("expected generation number 2 but received: 4");
 }
 
@@ -99,14 +113,17 @@ TEST_F(VersionTreeTest, NodeMissing) {
 }
 
 TEST_F(VersionTreeTest, OnlyTheWayToAVersionIsRead) {
-  const auto base = std::make_shared<testing::CountingStore>(open_file_store(testing::golden_path("many_versions")));
+  const auto base = std::make_shared<testing::CountingStore>(
+      open_file_store(testing::golden_path("many_versions")));
   (void)open_ocdbt(base);
   EXPECT_EQ(base->reads(), 1U);
   (void)open_ocdbt(base, {.generation = 38, .commit_time_ns = {}});
   EXPECT_EQ(base->reads(), 1U);
-  (void)open_ocdbt(base, {.generation = 36, .commit_time_ns = {}});  // in a leaf below a node of height 1
+  // in a leaf below a node of height 1
+  (void)open_ocdbt(base, {.generation = 36, .commit_time_ns = {}});
   EXPECT_EQ(base->reads(), 3U);
-  (void)open_ocdbt(base, {.generation = 1, .commit_time_ns = {}});  // in a leaf below nodes of heights 5 .. 1
+  // in a leaf below nodes of heights 5 .. 1
+  (void)open_ocdbt(base, {.generation = 1, .commit_time_ns = {}});
   EXPECT_LE(base->reads(), 7U);
 }
 
@@ -125,7 +142,9 @@ class NumberedTest : public ::testing::Test {
     manifest.versions = {{.generation = generation, .commit_time_ns = generation}};
     return manifest;
   }
-  void write(std::uint64_t number, const Manifest& manifest) { base_->write(numbered_manifest_key(number), encode_manifest(manifest)); }
+  void write(std::uint64_t number, const Manifest& manifest) {
+    base_->write(numbered_manifest_key(number), encode_manifest(manifest));
+  }
 
   StorePtr base_ = make_memory_store();
   Manifest config_;
@@ -133,7 +152,8 @@ class NumberedTest : public ::testing::Test {
 
 TEST_F(NumberedTest, NoneIsAnEmptyDatabase) {
   EXPECT_EQ(open_ocdbt(base_)->list("").size(), 0U);
-  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = {}}); }, FailsWith(Code::kNotFound, "no generation 1"));
+  EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = {}}); },
+              FailsWith(Code::kNotFound, "no generation 1"));
   const auto info = read_database_info(*base_).value();
   EXPECT_EQ(info.kind, ManifestKind::kNumbered);
   EXPECT_EQ(info.manifest_key, "");
@@ -158,10 +178,12 @@ TEST_F(NumberedTest, MismatchesAreRefused) {
     Code code;
     const char* expect;
   } table[] = {
-      {"generation", [](Manifest& m) { m.versions[0].generation = 6; }, Code::kDataLoss, "expected generation number 5 but received: 6"},
-      {"kind", [](Manifest& m) { m.config.manifest_kind = ManifestKind::kNumbered; }, Code::kDataLoss,
-       "expected single-file manifest kind"},
-      {"uuid", [](Manifest& m) { m.config.uuid[3] = 1; }, Code::kFailedPrecondition, "configuration mismatch on uuid"},
+      {"generation", [](Manifest& m) { m.versions[0].generation = 6; }, Code::kDataLoss,
+       "expected generation number 5 but received: 6"},
+      {"kind", [](Manifest& m) { m.config.manifest_kind = ManifestKind::kNumbered; },
+       Code::kDataLoss, "expected single-file manifest kind"},
+      {"uuid", [](Manifest& m) { m.config.uuid[3] = 1; }, Code::kFailedPrecondition,
+       "configuration mismatch on uuid"},
       {"limit", [](Manifest& m) { m.config.max_inline_value_bytes = 1; }, Code::kFailedPrecondition,
        "configuration mismatch on max_inline_value_bytes"},
   };
@@ -171,16 +193,19 @@ TEST_F(NumberedTest, MismatchesAreRefused) {
     row.spoil(manifest);
     write(5, manifest);
     EXPECT_THAT([&] { open_ocdbt(base_); }, FailsWith(row.code, row.expect));
-    EXPECT_THAT([&] { open_ocdbt(base_); }, FailsWith(row.code, "memory://manifest.0000000000000005: "));
+    EXPECT_THAT([&] { open_ocdbt(base_); },
+                FailsWith(row.code, "memory://manifest.0000000000000005: "));
   }
 }
 
-// A store in which the newest manifest is deleted between being listed and being read, `times` times over.
+// A store in which the newest manifest is deleted between being listed and being read, `times`
+// times over.
 class VanishingStore final : public testing::ForwardingStore {
  public:
   VanishingStore(StorePtr base, int times) : ForwardingStore(std::move(base)), times_(times) {}
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
-    if (!numbered_manifest_generation(key) || times_ == 0) return ForwardingStore::read(key, range);
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    if (!numbered_manifest_generation(key) || times_ == 0)
+      return ForwardingStore::read_at_most(key, most);
     --times_;
     return std::nullopt;
   }
@@ -192,7 +217,8 @@ class VanishingStore final : public testing::ForwardingStore {
 TEST_F(NumberedTest, AVanishedManifestIsLookedForAgain) {
   write(5, state(5));
   EXPECT_EQ(read_database_info(VanishingStore(base_, 3))->newest()->generation, 5U);
-  EXPECT_THAT([&] { (void)read_database_info(VanishingStore(base_, 1000)); }, FailsWith(Code::kUnavailable, "vanished 100 times"));
+  EXPECT_THAT([&] { (void)read_database_info(VanishingStore(base_, 1000)); },
+              FailsWith(Code::kUnavailable, "vanished 100 times"));
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// writer_test.cc -- commits against a plain map: whatever is written, replaced and removed, every version reads as it should.
+// writer_test.cc -- commits against a plain map: whatever is written, replaced and removed, every
+// version reads as it should.
 #include <cairn/base/executor.h>
-#include <cairn/ocdbt/check.h>
-#include <cairn/ocdbt/split.h>
-#include <cairn/ocdbt/versions.h>
-#include <cairn/ocdbt/writer.h>
+#include <cairn/ocdbt/read/check.h>
+#include <cairn/ocdbt/read/versions.h>
+#include <cairn/ocdbt/write/split.h>
+#include <cairn/ocdbt/write/writer.h>
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -31,18 +32,21 @@ void write_all(Writer::Stream& stream, const Items& items) {
   for (const auto& [key, value] : items) stream.write(key, as_bytes(value));
 }
 
-CommittedVersion commit(const StorePtr& base, const Items& items, const WriterOptions& options = {}) {
+CommittedVersion commit(const StorePtr& base, const Items& items,
+                        const WriterOptions& options = {}) {
   Writer writer(base, options);
   write_all(writer.stream(), items);
   return writer.commit();
 }
 
-// Nothing is damaged, nothing lies about, and statistics of the newest root are those of its contents.
+// Nothing is damaged, nothing lies about, and statistics of the newest root are those of its
+// contents.
 void expect_sound(const StorePtr& base) {
   VerifyReport report;
   std::set<std::string> files;
   check_database(base, report, files);
-  for (const auto& finding : report.findings) ADD_FAILURE() << finding.file << ": " << finding.message;
+  for (const auto& finding : report.findings)
+    ADD_FAILURE() << finding.file << ": " << finding.message;
   const auto info = read_database_info(*base);
   ASSERT_TRUE(info && info->newest());
   EXPECT_EQ(info->newest()->statistics.num_keys, open_ocdbt(base)->list("").size());
@@ -50,7 +54,9 @@ void expect_sound(const StorePtr& base) {
 
 Items numbered_items(int count, std::size_t size) {
   Items items;
-  for (int i = 0; i < count; ++i) items["key/" + std::to_string(i * 7919 % count)] = std::string(size, static_cast<char>('a' + i % 26));
+  for (int i = 0; i < count; ++i)
+    items["key/" + std::to_string(i * 7919 % count)] =
+        std::string(size, static_cast<char>('a' + i % 26));
   return items;
 }
 
@@ -65,7 +71,10 @@ TEST(Writer, WritesAnEmptyDatabase) {
 
 TEST(Writer, WritesOneFileAndTheManifestForASmallCheckpoint) {
   const StorePtr base = make_memory_store();
-  const Items items = {{"a/.zarray", "{}"}, {"a/0", std::string(5000, 'x')}, {"b", ""}, {std::string("\0\xff", 2), "odd"}};
+  const Items items = {{"a/.zarray", "{}"},
+                       {"a/0", std::string(5000, 'x')},
+                       {"b", ""},
+                       {std::string("\0\xff", 2), "odd"}};
   const CommittedVersion done = commit(base, items);
   EXPECT_EQ(done.num_keys, 4U);
   EXPECT_EQ(contents(*open_ocdbt(base)), items);
@@ -78,7 +87,8 @@ TEST(Writer, ValuesUpToTheLimitAreInline) {
     const StorePtr base = make_memory_store();
     Config config;
     config.max_inline_value_bytes = limit;
-    const Items items = {{"at", std::string(limit, 'a')}, {"empty", ""}, {"over", std::string(limit + 1, 'b')}};
+    const Items items = {
+        {"at", std::string(limit, 'a')}, {"empty", ""}, {"over", std::string(limit + 1, 'b')}};
     commit(base, items, {.config = config});
     EXPECT_EQ(contents(*open_ocdbt(base)), items);
     EXPECT_EQ(read_database_info(*base)->newest()->statistics.num_indirect_value_bytes, limit + 1);
@@ -95,15 +105,18 @@ TEST(Writer, PutsThePartsOfAValueTogether) {
   stream.write("short", std::span(parts).first(2));
   stream.write("none", std::span<const ByteView>());
   writer.commit();
-  EXPECT_EQ(contents(*open_ocdbt(base)), (Items{{"long", "head" + large + "tail"}, {"none", ""}, {"short", "head"}}));
+  EXPECT_EQ(contents(*open_ocdbt(base)),
+            (Items{{"long", "head" + large + "tail"}, {"none", ""}, {"short", "head"}}));
 }
 
 TEST(Writer, RefusesWhatADatabaseCannotHold) {
   const StorePtr base = make_memory_store();
   Writer writer(base, {});
   auto& stream = writer.stream();
-  EXPECT_THAT([&] { stream.write("", as_bytes("v")); }, FailsWith(Code::kInvalidArgument, "0 bytes"));
-  EXPECT_THAT([&] { stream.write(std::string(65536, 'k'), as_bytes("v")); }, FailsWith(Code::kInvalidArgument, "65536 bytes"));
+  EXPECT_THAT([&] { stream.write("", as_bytes("v")); },
+              FailsWith(Code::kInvalidArgument, "0 bytes"));
+  EXPECT_THAT([&] { stream.write(std::string(65536, 'k'), as_bytes("v")); },
+              FailsWith(Code::kInvalidArgument, "65536 bytes"));
   EXPECT_THAT([&] { stream.remove(""); }, FailsWith(Code::kInvalidArgument));
   stream.write(std::string(65535, 'k'), as_bytes("v"));
   writer.commit();
@@ -115,10 +128,12 @@ TEST(Writer, RefusesWhatADatabaseCannotHold) {
   EXPECT_THAT([&] { Writer(base, {.config = bad}); }, FailsWith(Code::kInvalidArgument, "arity"));
   bad = {};
   bad.max_inline_value_bytes = (1U << 20U) + 1;
-  EXPECT_THAT([&] { Writer(base, {.config = bad}); }, FailsWith(Code::kInvalidArgument, "max_inline_value_bytes"));
+  EXPECT_THAT([&] { Writer(base, {.config = bad}); },
+              FailsWith(Code::kInvalidArgument, "max_inline_value_bytes"));
   bad = {};
   bad.zstd_level = 23;
-  EXPECT_THAT([&] { Writer(base, {.config = bad}); }, FailsWith(Code::kInvalidArgument, "zstd level"));
+  EXPECT_THAT([&] { Writer(base, {.config = bad}); },
+              FailsWith(Code::kInvalidArgument, "zstd level"));
 }
 
 TEST(Writer, BeginsAnotherFileAtTheTargetSize) {
@@ -130,14 +145,16 @@ TEST(Writer, BeginsAnotherFileAtTheTargetSize) {
   std::vector<std::uint64_t> sizes;
   for (const auto& entry : base->list("d/")) sizes.push_back(entry.size);
   EXPECT_EQ(sizes.size(), 4U) << "three with three values each, one with the node";
-  EXPECT_EQ(std::ranges::count(sizes, 1200U), 3) << "a file ends with the record that reaches the target";
+  EXPECT_EQ(std::ranges::count(sizes, 1200U), 3)
+      << "a file ends with the record that reaches the target";
 }
 
 TEST(Writer, KindsOfObjectsMayHaveFilesOfTheirOwn) {
   const StorePtr base = make_memory_store();
   Config config;
   config.version_tree_arity_log2 = 1;
-  const WriterOptions options{.config = config, .value_prefix = "values/", .btree_prefix = "bt-", .version_prefix = ""};
+  const WriterOptions options{
+      .config = config, .value_prefix = "values/", .btree_prefix = "bt-", .version_prefix = ""};
   Items all;
   for (int i = 0; i < 6; ++i) {
     const Items items = {{"k" + std::to_string(i), std::string(300, 'v')}};
@@ -154,7 +171,8 @@ TEST(Writer, KindsOfObjectsMayHaveFilesOfTheirOwn) {
 TEST(Writer, SameCallsGiveSameBytesOnRequest) {
   const auto make = [](std::uint64_t seed) {
     const StorePtr base = make_memory_store();
-    WriterOptions options{.deterministic = Deterministic{.uuid = {1, 2, 3}, .seed = seed, .commit_time_ns = 77}};
+    WriterOptions options{.deterministic =
+                              Deterministic{.uuid = {1, 2, 3}, .seed = seed, .commit_time_ns = 77}};
     Writer writer(base, options);
     write_all(writer.stream(), numbered_items(100, 200));
     write_all(writer.stream(), {{"z", std::string(1000, 'z')}});
@@ -269,17 +287,21 @@ TEST_P(WriterModel, EveryVersionReadsAsItWasWritten) {
     ASSERT_EQ(contents(*open_ocdbt(base)), model) << "generation " << done.generation;
   }
   for (std::size_t i = 0; i < versions.size(); ++i)
-    ASSERT_EQ(contents(*open_ocdbt(base, {.generation = i + 1, .commit_time_ns = {}})), versions[i]) << i;
+    ASSERT_EQ(contents(*open_ocdbt(base, {.generation = i + 1, .commit_time_ns = {}})), versions[i])
+        << i;
   EXPECT_EQ(list_versions(*base, *read_database_info(*base)).size(), versions.size());
   expect_sound(base);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, WriterModel,
-    ::testing::Values(RandomCase{"tiny_nodes", 1, 1, ManifestKind::kSingle}, RandomCase{"small_nodes", 200, 1, ManifestKind::kSingle},
-                      RandomCase{"middle", 1001, 2, ManifestKind::kSingle}, RandomCase{"one_node", 0, 4, ManifestKind::kSingle},
-                      RandomCase{"numbered", 500, 2, ManifestKind::kNumbered}, RandomCase{"wide", 8388608, 16, ManifestKind::kNumbered}),
-    [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Shapes, WriterModel,
+                         ::testing::Values(RandomCase{"tiny_nodes", 1, 1, ManifestKind::kSingle},
+                                           RandomCase{"small_nodes", 200, 1, ManifestKind::kSingle},
+                                           RandomCase{"middle", 1001, 2, ManifestKind::kSingle},
+                                           RandomCase{"one_node", 0, 4, ManifestKind::kSingle},
+                                           RandomCase{"numbered", 500, 2, ManifestKind::kNumbered},
+                                           RandomCase{"wide", 8388608, 16,
+                                                      ManifestKind::kNumbered}),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(Writer, NumberedManifestsThatAreOldGo) {
   const StorePtr base = make_memory_store();
@@ -295,9 +317,12 @@ TEST(Writer, NumberedManifestsThatAreOldGo) {
 
 TEST(Writer, CommitTimesIncrease) {
   const StorePtr base = make_memory_store();
-  const WriterOptions early{.deterministic = Deterministic{.uuid = {}, .seed = 1, .commit_time_ns = 500}};
+  const WriterOptions early{.deterministic =
+                                Deterministic{.uuid = {}, .seed = 1, .commit_time_ns = 500}};
   EXPECT_EQ(commit(base, {{"a", "1"}}, early).commit_time_ns, 500U);
-  EXPECT_EQ(commit(base, {{"a", "2"}}, {.deterministic = Deterministic{.uuid = {}, .seed = 2, .commit_time_ns = 400}}).commit_time_ns,
+  EXPECT_EQ(commit(base, {{"a", "2"}},
+                   {.deterministic = Deterministic{.uuid = {}, .seed = 2, .commit_time_ns = 400}})
+                .commit_time_ns,
             501U);
   EXPECT_GT(commit(base, {{"a", "3"}}).commit_time_ns, 1000U);
 }
@@ -306,15 +331,19 @@ TEST(Writer, AConfigurationThatIsGivenMustMatch) {
   const StorePtr base = make_memory_store();
   commit(base, {{"a", "1"}});
   Config config;
-  EXPECT_EQ(commit(base, {{"b", "2"}}, {.config = config}).generation, 2U) << "a uuid of zeros matches any";
+  EXPECT_EQ(commit(base, {{"b", "2"}}, {.config = config}).generation, 2U)
+      << "a uuid of zeros matches any";
   config.max_inline_value_bytes = 7;
-  EXPECT_THAT([&] { Writer(base, {.config = config}); }, FailsWith(Code::kFailedPrecondition, "max_inline_value_bytes"));
+  EXPECT_THAT([&] { Writer(base, {.config = config}); },
+              FailsWith(Code::kFailedPrecondition, "max_inline_value_bytes"));
   config = {};
   config.manifest_kind = ManifestKind::kNumbered;
-  EXPECT_THAT([&] { Writer(base, {.config = config}); }, FailsWith(Code::kFailedPrecondition, "manifest_kind"));
+  EXPECT_THAT([&] { Writer(base, {.config = config}); },
+              FailsWith(Code::kFailedPrecondition, "manifest_kind"));
   config = {};
   config.uuid = {9};
-  EXPECT_THAT([&] { Writer(base, {.config = config}); }, FailsWith(Code::kFailedPrecondition, "uuid"));
+  EXPECT_THAT([&] { Writer(base, {.config = config}); },
+              FailsWith(Code::kFailedPrecondition, "uuid"));
 }
 
 TEST(Writer, BuildsOnWhatOthersHaveCommittedMeanwhile) {
@@ -329,7 +358,8 @@ TEST(Writer, BuildsOnWhatOthersHaveCommittedMeanwhile) {
 // Lets another writer commit just before each of the first few manifests.
 class RacedStore final : public testing::ForwardingStore {
  public:
-  RacedStore(StorePtr base, int races) : ForwardingStore(base), base_(std::move(base)), races_(races) {}
+  RacedStore(StorePtr base, int races)
+      : ForwardingStore(base), base_(std::move(base)), races_(races) {}
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
     if (races_-- > 0) commit(base_, {{"race" + std::to_string(races_), "r"}});
     return base_->replace_if(key, expected, value);
@@ -349,7 +379,8 @@ TEST(Writer, TriesAgainWhenItLosesARace) {
     const auto raced = std::make_shared<RacedStore>(base, 3);
     commit(raced, {{"mine", std::string(500, 'm')}});
     EXPECT_EQ(open_ocdbt(base)->list("").size(), 5U);
-    EXPECT_EQ(base->list("d/").size(), 6U) << "nodes of lost races are removed; the first ones are in the file of the value";
+    EXPECT_EQ(base->list("d/").size(), 6U)
+        << "nodes of lost races are removed; the first ones are in the file of the value";
     expect_sound(base);
   }
 }
@@ -364,13 +395,15 @@ TEST(Writer, ManyThreadsWriteTheirStreams) {
   executor.for_each(8, [&](std::size_t worker) {
     auto& stream = writer.stream();
     for (int i = 0; i < 300; ++i)
-      stream.write(std::to_string(i) + "/" + std::to_string(worker), as_bytes(std::string(static_cast<std::size_t>(i), 'v')));
+      stream.write(std::to_string(i) + "/" + std::to_string(worker),
+                   as_bytes(std::string(static_cast<std::size_t>(i), 'v')));
     stream.remove("0/" + std::to_string(worker));
   });
   EXPECT_EQ(writer.commit().num_keys, 8U * 299);
   const Items found = contents(*open_ocdbt(base));
   ASSERT_EQ(found.size(), 8U * 299);
-  for (const auto& [key, value] : found) EXPECT_EQ(std::to_string(value.size()), key.substr(0, key.find('/')));
+  for (const auto& [key, value] : found)
+    EXPECT_EQ(std::to_string(value.size()), key.substr(0, key.find('/')));
   expect_sound(base);
 }
 
@@ -379,7 +412,8 @@ TEST(Writer, ManyWritersOfOneFolderLoseNothing) {
   Executor executor(4);
   executor.for_each(4, [&](std::size_t worker) {
     const StorePtr base = open_file_store(dir.path(), Durability::kUnsynced);
-    for (int i = 0; i < 25; ++i) commit(base, {{std::to_string(worker) + "/" + std::to_string(i), std::string(200, 'v')}});
+    for (int i = 0; i < 25; ++i)
+      commit(base, {{std::to_string(worker) + "/" + std::to_string(i), std::string(200, 'v')}});
   });
   const StorePtr base = open_file_store(dir.path());
   EXPECT_EQ(open_ocdbt(base)->list("").size(), 100U);
@@ -405,7 +439,8 @@ TEST(Writer, CopiesDatabasesByReference) {
   Items all;
   for (const std::string name : {"p_0/", "p_1/"}) {
     Items items = {{"shared", "of " + name}, {name + "inline", std::string(300, 'i')}};
-    for (int i = 0; i < 40; ++i) items[name + std::to_string(i)] = std::string(2000, static_cast<char>('a' + i % 26));
+    for (int i = 0; i < 40; ++i)
+      items[name + std::to_string(i)] = std::string(2000, static_cast<char>('a' + i % 26));
     commit(prefix_store(base, name), items, {.config = child});
     for (const auto& [key, value] : items) all[key] = value;
   }
@@ -418,7 +453,8 @@ TEST(Writer, CopiesDatabasesByReference) {
   Writer writer(base, {});
   writer.copy_database("p_0/");
   writer.copy_database("p_1/");
-  EXPECT_THAT([&] { writer.copy_database("p_2/"); }, FailsWith(Code::kNotFound, "p_2/manifest.ocdbt"));
+  EXPECT_THAT([&] { writer.copy_database("p_2/"); },
+              FailsWith(Code::kNotFound, "p_2/manifest.ocdbt"));
   EXPECT_EQ(writer.commit().num_keys, all.size());
   EXPECT_LT(bytes() - before, 10000U) << "no values but the inline ones over the limit";
   EXPECT_EQ(contents(*open_ocdbt(base)), all) << "of a key in both, the later copy counts";
@@ -448,11 +484,17 @@ class CountingStore final : public testing::ForwardingStore {
     if (value) bytes_read += value->size();
     return value;
   }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    auto value = ForwardingStore::read_at_most(key, most);
+    if (value) bytes_read += value->size();
+    return value;
+  }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     bytes_read += out.size();
     return ForwardingStore::read_into(key, offset, out);
   }
-  std::optional<SharedBytes> map(std::string_view /*key*/) const override { return std::nullopt; }  // would go unseen
+  // would go unseen
+  std::optional<SharedBytes> map(std::string_view /*key*/) const override { return std::nullopt; }
 
   mutable std::atomic<std::uint64_t> bytes_read = 0;
 };
@@ -465,7 +507,8 @@ TEST(Writer, MovesNoValuesOfManyDatabases) {
   for (int d = 0; d < kDatabases; ++d) {
     Writer writer(prefix_store(base, "p_" + std::to_string(d) + "/"), {});
     Writer::Stream& stream = writer.stream();
-    for (int k = 0; k < kKeys; ++k) stream.write("layer_" + std::to_string(k) + "/" + std::to_string(d), as_bytes(value));
+    for (int k = 0; k < kKeys; ++k)
+      stream.write("layer_" + std::to_string(k) + "/" + std::to_string(d), as_bytes(value));
     writer.commit();
   }
   const auto size = [&] {
@@ -482,7 +525,8 @@ TEST(Writer, MovesNoValuesOfManyDatabases) {
   EXPECT_GT(counting->bytes_read, 0U);
   EXPECT_LE(counting->bytes_read, before - values) << "nodes and manifests alone";
   EXPECT_LT(size() - before, values / 10);
-  EXPECT_EQ(open_ocdbt(base)->read("layer_77/63", {}), Bytes(as_bytes(value).begin(), as_bytes(value).end()));
+  EXPECT_EQ(open_ocdbt(base)->read("layer_77/63", {}),
+            Bytes(as_bytes(value).begin(), as_bytes(value).end()));
 }
 
 TEST(Writer, DoesNotPromiseValuesThatAreGone) {
@@ -490,7 +534,8 @@ TEST(Writer, DoesNotPromiseValuesThatAreGone) {
   commit(prefix_store(base, "p/"), {{"k", std::string(500, 'v')}});
   const std::string file = base->list("p/d/").front().key;
   const Bytes whole = base->read(file, {}).value();
-  // The node lies behind the value, so a shorter file would lose the node first: the value must claim more.
+  // The node lies behind the value, so a shorter file would lose the node first: the value must
+  // claim more.
   base->remove(file);
   Writer writer(base, {});
   EXPECT_THAT([&] { writer.copy_database("p/"); }, FailsWith(Code::kDataLoss, "missing"));
@@ -504,8 +549,10 @@ TEST(Split, CutsWhereTheTargetIsReached) {
   EXPECT_THAT(split_entries(ten, {.max_bytes = 30}), ElementsAre(3, 6, 8, 10));
   EXPECT_THAT(split_entries(ten, {.max_bytes = 1}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
   EXPECT_THAT(split_entries(ten, {.max_bytes = 1, .min_entries = 2}), ElementsAre(2, 4, 6, 8, 10));
-  EXPECT_THAT(split_entries(ten, {.max_bytes = 64, .min_entries = 1, .shared_by_all = 4}), ElementsAre(10));
-  EXPECT_THAT(split_entries(std::vector<std::uint64_t>{93, 125, 128}, {.max_bytes = 150}), ElementsAre(1, 3))
+  EXPECT_THAT(split_entries(ten, {.max_bytes = 64, .min_entries = 1, .shared_by_all = 4}),
+              ElementsAre(10));
+  EXPECT_THAT(split_entries(std::vector<std::uint64_t>{93, 125, 128}, {.max_bytes = 150}),
+              ElementsAre(1, 3))
       << "the last may be too large";
   EXPECT_TRUE(split_entries({}, {}).empty());
   const std::vector<std::uint64_t> many(kMaxNodeEntries + 1, 20);

@@ -1,6 +1,7 @@
-// written_golden_test.cc -- databases committed again from their commands: every byte as it was when TensorStore read them. What they
-// hold, and how they are made anew when the bytes are meant to change: tests/golden/ocdbt/make_cairn_golden.py.
-#include <cairn/base/file.h>
+// written_golden_test.cc -- databases committed again from their commands: every byte as it was
+// when TensorStore read them. What they hold, and how they are made anew when the bytes are meant
+// to change: tests/golden/ocdbt/make_cairn_golden.py.
+#include <cairn/io/file.h>
 
 #include <filesystem>
 #include <sstream>
@@ -15,7 +16,8 @@ namespace {
 
 std::vector<std::string> names() {
   std::vector<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(CAIRN_GOLDEN_DIR) + "/ocdbt/cairn"))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(CAIRN_GOLDEN_DIR) + "/ocdbt/cairn"))
     found.push_back(entry.path().filename().string());
   std::sort(found.begin(), found.end());
   return found;
@@ -45,11 +47,13 @@ TEST_P(WrittenGolden, IsCommittedByteForByte) {
 TEST_P(WrittenGolden, HoldsWhatTensorStoreReads) {
   std::map<std::string, std::string> expected;
   const Json json = parse_json(as_text(read_file(folder_ + "/contents.json")));
-  for (const auto& [key, value] : *json.as_object()) expected[testing::unhex(key)] = testing::unhex(*value.as_string());
+  for (const auto& [key, value] : *json.as_object())
+    expected[testing::unhex(key)] = testing::unhex(*value.as_string());
   EXPECT_EQ(testing::contents(*open_ocdbt(open_file_store(folder_ + "/db"))), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WrittenGolden, ::testing::ValuesIn(names()), [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, WrittenGolden, ::testing::ValuesIn(names()),
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace cairn::ocdbt

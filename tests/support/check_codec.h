@@ -10,18 +10,23 @@
 namespace cairn::testing {
 
 enum class Guard {
-  kNone,      // nothing covers the bytes: a flipped bit may decode to another value, but nothing worse may happen
+  // nothing covers the bytes: a flipped bit may decode to another value, but nothing worse may
+  // happen
+  kNone,
   kChecksum,  // a checksum covers every byte: each flipped bit must be noticed
 };
 
-// Round trip, one spelling, every truncation refused, every flipped bit noticed or at least survived.
+// Round trip, one spelling, every truncation refused, every flipped bit noticed or at least
+// survived.
 template <class Value, class Encode, class Decode>
 void check_codec(const Value& value, Encode encode, Decode decode, Guard guard) {
   const Bytes good = encode(value);
   const Value back = decode(ByteView(good));
   EXPECT_EQ(back, value) << "round trip";
   EXPECT_EQ(encode(back), good) << "one value, one spelling";
-  for_each_truncation(good, [&](ByteView bad, const std::string& what) { EXPECT_THROW(decode(bad), Error) << what; });
+  for_each_truncation(good, [&](ByteView bad, const std::string& what) {
+    EXPECT_THROW(decode(bad), Error) << what;
+  });
   for_each_bit_flip(good, [&](ByteView bad, const std::string& what) {
     if (guard == Guard::kChecksum) {
       EXPECT_THROW(decode(bad), Error) << what;

@@ -1,4 +1,5 @@
-// damage.h -- malformed inputs made by damaging a good one: every truncation, every bit, and tables of named damages.
+// damage.h -- malformed inputs made by damaging a good one: every truncation, every bit, and tables
+// of named damages.
 #pragma once
 
 #include <cairn/base/checksum.h>
@@ -28,7 +29,8 @@ inline Bytes with_bit_flipped(ByteView good, std::size_t bit) {
 }
 
 // Calls check(bytes, what) with every proper prefix of `good`, shortest first.
-inline void for_each_truncation(ByteView good, const std::function<void(ByteView, const std::string&)>& check) {
+inline void for_each_truncation(ByteView good,
+                                const std::function<void(ByteView, const std::string&)>& check) {
   for (std::size_t n = 0; n < good.size(); ++n) {
     // A copy of its own, so that a sanitizer sees any read behind the end.
     const Bytes bad(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(n));
@@ -37,12 +39,15 @@ inline void for_each_truncation(ByteView good, const std::function<void(ByteView
 }
 
 // Calls check(bytes, what) with every single bit of `good` flipped.
-inline void for_each_bit_flip(ByteView good, const std::function<void(ByteView, const std::string&)>& check) {
+inline void for_each_bit_flip(ByteView good,
+                              const std::function<void(ByteView, const std::string&)>& check) {
   for (std::size_t bit = 0; bit < 8 * good.size(); ++bit)
-    check(with_bit_flipped(good, bit), "bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8) + " flipped");
+    check(with_bit_flipped(good, bit),
+          "bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8) + " flipped");
 }
 
-// Applies each damage to a copy of `good`: decode(ByteView) must throw an Error with the expected code and text.
+// Applies each damage to a copy of `good`: decode(ByteView) must throw an Error with the expected
+// code and text.
 template <class Decode>
 void check_damages(ByteView good, std::span<const Damage> table, Decode decode) {
   EXPECT_NO_THROW(decode(good)) << "the undamaged input";
@@ -73,7 +78,8 @@ inline void erase_at(Bytes& bytes, std::size_t offset, std::size_t count) {
   const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(offset);
   bytes.erase(first, first + static_cast<std::ptrdiff_t>(count));
 }
-// Makes the last four bytes the crc32c of all before them, so that damage gets past the checksum to the code behind it.
+// Makes the last four bytes the crc32c of all before them, so that damage gets past the checksum to
+// the code behind it.
 inline void reseal_crc32c(Bytes& bytes) {
   ASSERT_GE(bytes.size(), 4U);
   put_at(bytes, bytes.size() - 4, crc32c(ByteView(bytes).first(bytes.size() - 4)));

@@ -1,5 +1,6 @@
-// fail_at.h -- runs something in a child process in which one chosen system call fails, or writes less than it was asked to, as
-// full disks, quotas, broken devices, missing rights and signals make them. Of any thread; x86-64 only, as kill_at.h.
+// fail_at.h -- runs something in a child process in which one chosen system call fails, or writes
+// less than it was asked to, as full disks, quotas, broken devices, missing rights and signals make
+// them. Of any thread; x86-64 only, as kill_at.h.
 #pragma once
 
 #include <cairn/error.h>
@@ -22,9 +23,11 @@ namespace cairn::testing {
 // In place of an error: the call writes half of what it should.
 inline constexpr int kShortWrite = -1;
 
-// Whether the call is about the file of a SaveLock. Its bytes are for messages only, and one that stays is taken over by the next save.
+// Whether the call is about the file of a SaveLock. Its bytes are for messages only, and one that
+// stays is taken over by the next save.
 inline bool is_about_a_save_lock(const std::string& call) {
-  const bool harmless = call.starts_with("pwrite64(") || call.starts_with("unlink(") || call.starts_with("close(");
+  const bool harmless =
+      call.starts_with("pwrite64(") || call.starts_with("unlink(") || call.starts_with("close(");
   return harmless && call.find(".cairn-tmp-0") != std::string::npos;
 }
 
@@ -50,7 +53,8 @@ struct Report {
 class SharedReport {
  public:
   SharedReport() {
-    void* memory = mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw Error(Code::kIo, "cannot map memory for a report");
     report_ = new (memory) Report;
   }
@@ -70,7 +74,8 @@ inline int open_descriptors() {
 }
 
 inline bool is_write(long number) {
-  return number == SYS_write || number == SYS_pwrite64 || number == SYS_writev || number == SYS_pwritev || number == SYS_pwritev2;
+  return number == SYS_write || number == SYS_pwrite64 || number == SYS_writev ||
+         number == SYS_pwritev || number == SYS_pwritev2;
 }
 
 inline std::string link_of(const std::string& path) {
@@ -82,7 +87,8 @@ inline std::string link_of(const std::string& path) {
 inline bool is_for_writing(pid_t process, std::uint64_t descriptor) {
   std::ifstream in("/proc/" + std::to_string(process) + "/fdinfo/" + std::to_string(descriptor));
   for (std::string word; in >> word;)
-    if (word == "flags:" && in >> word) return (std::stoul(word, nullptr, 8) & O_ACCMODE) != O_RDONLY;
+    if (word == "flags:" && in >> word)
+      return (std::stoul(word, nullptr, 8) & O_ACCMODE) != O_RDONLY;
   return false;
 }
 
@@ -116,15 +122,21 @@ inline std::string describe_call(pid_t thread, const __ptrace_syscall_info& call
   const auto name = kNames.find(static_cast<long>(call.entry.nr));
   if (name == kNames.end()) return "call " + std::to_string(call.entry.nr);
   const auto [text, argument] = name->second;
-  const std::string file = argument < 0 ? link_of("/proc/" + std::to_string(thread) + "/fd/" + std::to_string(call.entry.args[0]))
-                                        : text_at(thread, call.entry.args[argument]);
+  const std::string file =
+      argument < 0
+          ? link_of("/proc/" + std::to_string(thread) + "/fd/" + std::to_string(call.entry.args[0]))
+          : text_at(thread, call.entry.args[argument]);
   return std::string(text) + "(" + file + ")";
 }
 
-// Half of it, in whole pages where there are some: files that are written past the page cache take nothing else.
-inline std::uint64_t half_of(std::uint64_t length) { return length > 8192 ? length / 2 / 4096 * 4096 : length / 2; }
+// Half of it, in whole pages where there are some: files that are written past the page cache take
+// nothing else.
+inline std::uint64_t half_of(std::uint64_t length) {
+  return length > 8192 ? length / 2 / 4096 * 4096 : length / 2;
+}
 
-// Makes a call that is about to begin fail, or do less, and keeps what must be set right when it ends.
+// Makes a call that is about to begin fail, or do less, and keeps what must be set right when it
+// ends.
 class Injection {
  public:
   Injection(pid_t thread, int error) : thread_(thread), error_(error) {}
@@ -136,7 +148,8 @@ class Injection {
     if (error_ != kShortWrite) {
       // A close that fails has closed all the same.
       if (static_cast<long>(call.entry.nr) != SYS_close) changed.orig_rax = ~std::uint64_t{0};
-    } else if (const auto number = static_cast<long>(call.entry.nr); number == SYS_write || number == SYS_pwrite64) {
+    } else if (const auto number = static_cast<long>(call.entry.nr);
+               number == SYS_write || number == SYS_pwrite64) {
       changed.rdx = half_of(changed.rdx);
     } else {
       shorten_first_part(changed);
@@ -167,7 +180,8 @@ class Injection {
   void poke(std::uint64_t address, const void* bytes, std::size_t size) const {
     const iovec from{const_cast<void*>(bytes), size};
     const iovec to{reinterpret_cast<void*>(address), size};
-    if (process_vm_writev(thread_, &from, 1, &to, 1, 0) != static_cast<ssize_t>(size)) ADD_FAILURE() << "cannot write to the child";
+    if (process_vm_writev(thread_, &from, 1, &to, 1, 0) != static_cast<ssize_t>(size))
+      ADD_FAILURE() << "cannot write to the child";
   }
 
   pid_t thread_;
@@ -209,7 +223,8 @@ class FaultTracer {
       injection_->end();
       injection_.reset();
     }
-    if (call.op != PTRACE_SYSCALL_INFO_ENTRY || !call_.empty() || !counts(call) || left_-- > 0) return;
+    if (call.op != PTRACE_SYSCALL_INFO_ENTRY || !call_.empty() || !counts(call) || left_-- > 0)
+      return;
     call_ = describe_call(thread, call);
     injection_.emplace(thread, error_);
     injection_->begin(call);
@@ -219,7 +234,8 @@ class FaultTracer {
     if (error_ == kShortWrite) return is_write(number);
     if (number == SYS_fcntl) return call.entry.args[1] == F_OFD_SETLKW;
     if (number == SYS_link || number == SYS_linkat || number == SYS_sync_file_range) return true;
-    return touches_files(call) || (number == SYS_close && is_for_writing(child_, call.entry.args[0]));
+    return touches_files(call) ||
+           (number == SYS_close && is_for_writing(child_, call.entry.args[0]));
   }
 
   pid_t child_;
@@ -231,7 +247,8 @@ class FaultTracer {
 
 }  // namespace detail
 
-// Runs `work` in a child; the n-th (from 0) of its calls that change files fails with `error`, or is a short write.
+// Runs `work` in a child; the n-th (from 0) of its calls that change files fails with `error`, or
+// is a short write.
 template <class Work>
 Faulted run_and_fail_at(int n, int error, Work work) {
   const detail::SharedReport report;

@@ -1,4 +1,5 @@
-// faulty_store.h -- decorators of stores: one that passes everything on, to be changed by others, and one of which operations fail.
+// faulty_store.h -- decorators of stores: one that passes everything on, to be changed by others,
+// and one of which operations fail.
 #pragma once
 
 #include <cairn/kvstore.h>
@@ -15,15 +16,23 @@ namespace cairn::testing {
 class ForwardingStore : public KvStore {
  public:
   explicit ForwardingStore(StorePtr base) : base_(std::move(base)) {}
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return base_->read(key, range); }
-  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override { return base_->read_at_most(key, most); }
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    return base_->read(key, range);
+  }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    return base_->read_at_most(key, most);
+  }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return base_->read_into(key, offset, out);
   }
   std::optional<SharedBytes> map(std::string_view key) const override { return base_->map(key); }
-  std::optional<std::uint64_t> size(std::string_view key) const override { return base_->size(key); }
+  std::optional<std::uint64_t> size(std::string_view key) const override {
+    return base_->size(key);
+  }
   std::optional<Location> locate(std::string_view key) const override { return base_->locate(key); }
-  std::vector<ListEntry> list(std::string_view prefix) const override { return base_->list(prefix); }
+  std::vector<ListEntry> list(std::string_view prefix) const override {
+    return base_->list(prefix);
+  }
   void write(std::string_view key, ByteView value) override { base_->write(key, value); }
   void remove(std::string_view key) override { base_->remove(key); }
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
@@ -38,10 +47,12 @@ class ForwardingStore : public KvStore {
 
 // When and how operations fail.
 struct StoreFault {
-  int operation = 0;   // the first that fails, counted from 0
-  bool lasts = false;  // all that come after it fail, too: the disk is gone, or the process is about to be
+  int operation = 0;  // the first that fails, counted from 0
+  // all that come after it fail, too: the disk is gone, or the process is about to be
+  bool lasts = false;
   bool reads = false;  // whether reading counts, and may fail
-  // Whether the operation that fails has happened all the same, as when the answer of a file server is lost.
+  // Whether the operation that fails has happened all the same, as when the answer of a file server
+  // is lost.
   bool happens = false;
 };
 
@@ -80,13 +91,15 @@ class FaultyStore final : public ForwardingStore {
     return step([&] { return ForwardingStore::replace_if(key, expected, value); });
   }
   std::unique_ptr<Appender> append(std::string_view key) override {
-    return std::make_unique<FaultyAppender>(*this, step([&] { return ForwardingStore::append(key); }));
+    return std::make_unique<FaultyAppender>(*this,
+                                            step([&] { return ForwardingStore::append(key); }));
   }
 
  private:
   class FaultyAppender final : public Appender {
    public:
-    FaultyAppender(FaultyStore& store, std::unique_ptr<Appender> base) : store_(store), base_(std::move(base)) {}
+    FaultyAppender(FaultyStore& store, std::unique_ptr<Appender> base)
+        : store_(store), base_(std::move(base)) {}
     void append(std::span<const ByteView> parts) override {
       store_.step([&] { base_->append(parts); });
     }

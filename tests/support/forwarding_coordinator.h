@@ -16,16 +16,20 @@ class ForwardingCoordinator : public Coordinator {
   [[nodiscard]] std::size_t process_count() const override { return of_->process_count(); }
   [[nodiscard]] std::uint64_t max_value_bytes() const override { return of_->max_value_bytes(); }
   void barrier(std::string_view name, Timeout timeout) override { of_->barrier(name, timeout); }
-  Bytes broadcast(std::string_view name, ByteView value, std::size_t root, Timeout timeout) override {
+  Bytes broadcast(std::string_view name, ByteView value, std::size_t root,
+                  Timeout timeout) override {
     return of_->broadcast(name, value, root, timeout);
   }
   std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
     return of_->all_gather(name, value, timeout);
   }
-  std::vector<Bytes> deliver(std::string_view name, ByteView value, const Delivery& between, Timeout timeout) override {
-    return of_->deliver(name, value, between, timeout);
+  std::vector<Bytes> exchange(std::string_view name, ByteView value, const Delivery& between,
+                              Timeout timeout) override {
+    return of_->exchange(name, value, between, timeout);
   }
-  void break_off(std::string_view name, std::string_view why) noexcept override { of_->break_off(name, why); }
+  void abort(std::string_view name, std::string_view why) noexcept override {
+    of_->abort(name, why);
+  }
 
  private:
   std::shared_ptr<Coordinator> of_;

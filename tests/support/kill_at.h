@@ -1,4 +1,5 @@
-// kill_at.h -- runs something in a child process that is killed at a chosen system call, as a crash would.
+// kill_at.h -- runs something in a child process that is killed at a chosen system call, as a crash
+// would.
 #pragma once
 
 #include <exception>
@@ -11,9 +12,10 @@ namespace cairn::testing {
 
 enum class Ended { kKilled, kWell, kBadly };
 
-// Runs `work` in a child and kills it as one of its threads enters the n-th (from 0) such call, so that the call does not
-// happen. kWell: it came to its end before; kBadly: it threw. `beside` runs here meanwhile, on a thread that starts when the child
-// is there: a fork while others work may leave the child with locks that nobody will open.
+// Runs `work` in a child and kills it as one of its threads enters the n-th (from 0) such call, so
+// that the call does not happen. kWell: it came to its end before; kBadly: it threw. `beside` runs
+// here meanwhile, on a thread that starts when the child is there: a fork while others work may
+// leave the child with locks that nobody will open.
 template <class Work>
 Ended run_and_kill_at(int n, Work work, const std::function<void()>& beside = {}) {
   const pid_t child = start_traced(
@@ -41,7 +43,8 @@ Ended run_and_kill_at(int n, Work work, const std::function<void()>& beside = {}
     __ptrace_syscall_info call{};
     const bool at_call = WSTOPSIG(status) == (SIGTRAP | 0x80);
     if (at_call) ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof(call), &call);
-    if (!killed && at_call && call.op == PTRACE_SYSCALL_INFO_ENTRY && touches_files(call) && n-- <= 0) {
+    if (!killed && at_call && call.op == PTRACE_SYSCALL_INFO_ENTRY && touches_files(call) &&
+        n-- <= 0) {
       killed = true;
       kill(child, SIGKILL);
       continue;

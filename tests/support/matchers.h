@@ -1,4 +1,5 @@
-// matchers.h -- asserting which error a call ends with; there is deliberately no matcher for "some error".
+// matchers.h -- asserting which error a call ends with; there is deliberately no matcher for "some
+// error".
 //   EXPECT_THAT([&] { decode(bytes); }, FailsWith(Code::kDataLoss, "crc32c"));
 #pragma once
 
@@ -30,7 +31,9 @@ Error error_of(F&& f) {
 }
 
 // Matches a callable that throws an Error with this code whose message contains `text`.
-MATCHER_P2(FailsWith, code, text, "ends with " + std::string(code_name(code)) + " containing \"" + std::string(text) + "\"") {
+MATCHER_P2(FailsWith, code, text,
+           "ends with " + std::string(code_name(code)) + " containing \"" + std::string(text) +
+               "\"") {
   try {
     arg();
   } catch (const Error& e) {

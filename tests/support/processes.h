@@ -1,4 +1,5 @@
-// processes.h -- threads that pose as the processes of a job, each with its end of it, and what became of each.
+// processes.h -- threads that pose as the processes of a job, each with its end of it, and what
+// became of each.
 #pragma once
 
 #include <cairn/distributed.h>
@@ -13,10 +14,10 @@
 
 namespace cairn::testing {
 
-// Runs each process's part in a thread of its own; a process that is through with it is gone for the others. The errors they ended
-// with, in their order.
-inline std::vector<std::optional<Error>> run_as_processes(std::size_t count,
-                                                          const std::function<void(const std::shared_ptr<Coordinator>&)>& part) {
+// Runs each process's part in a thread of its own; a process that is through with it is gone for
+// the others. The errors they ended with, in their order.
+inline std::vector<std::optional<Error>> run_as_processes(
+    std::size_t count, const std::function<void(const std::shared_ptr<Coordinator>&)>& part) {
   auto coordinators = threads_as_processes(count);
   std::vector<std::optional<Error>> errors(count);
   std::vector<std::thread> threads;

@@ -1,8 +1,8 @@
 // temp_dir.h -- a fresh folder that is deleted, with everything in it, when it goes out of scope.
 #pragma once
 
-#include <cairn/base/file.h>
 #include <cairn/error.h>
+#include <cairn/io/file.h>
 #include <stdlib.h>  // mkdtemp
 
 #include <filesystem>
@@ -16,13 +16,15 @@ namespace cairn::testing {
 class TempDir {
  public:
   TempDir() : TempDir(std::filesystem::temp_directory_path()) {}
-  explicit TempDir(const std::filesystem::path& parent) : path_((parent / "cairn-test-XXXXXX").string()) {
+  explicit TempDir(const std::filesystem::path& parent)
+      : path_((parent / "cairn-test-XXXXXX").string()) {
     if (!mkdtemp(path_.data())) throw Error(Code::kIo, "cannot make " + path_);
   }
   // In memory where there is such a folder: for tests that sync thousands of files.
   static TempDir in_memory() {
     const std::filesystem::path memory = "/dev/shm";
-    return TempDir(std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path());
+    return TempDir(std::filesystem::is_directory(memory) ? memory
+                                                         : std::filesystem::temp_directory_path());
   }
   TempDir(TempDir&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   TempDir& operator=(TempDir&&) = delete;
@@ -32,7 +34,9 @@ class TempDir {
   }
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+  [[nodiscard]] std::string operator/(std::string_view name) const {
+    return path_ + "/" + std::string(name);
+  }
 
  private:
   std::string path_;
@@ -42,10 +46,13 @@ class TempDir {
 inline void put_file(const std::string& path, ByteView bytes) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
   if (!out.flush()) throw Error(Code::kIo, "cannot write " + path);
 }
-inline void put_file(const std::string& path, std::string_view text) { put_file(path, as_bytes(text)); }
+inline void put_file(const std::string& path, std::string_view text) {
+  put_file(path, as_bytes(text));
+}
 
 // A copy of a golden folder or file, to be damaged.
 inline void copy_tree(const std::string& from, const std::string& to) {

@@ -22,15 +22,17 @@ namespace cairn::testing {
 inline bool touches_files(const __ptrace_syscall_info& call) {
   const auto number = static_cast<long>(call.entry.nr);
   if (number == SYS_openat) return (call.entry.args[2] & (O_CREAT | O_TRUNC)) != 0;
-  static constexpr std::array kTouching = {SYS_write,  SYS_pwrite64,  SYS_writev,    SYS_pwritev,   SYS_pwritev2,
-                                           SYS_rename, SYS_renameat,  SYS_renameat2, SYS_unlink,    SYS_unlinkat,
-                                           SYS_mkdir,  SYS_mkdirat,   SYS_rmdir,     SYS_ftruncate, SYS_fsync,
-                                           SYS_link,   SYS_fdatasync, SYS_fallocate, SYS_utimensat, SYS_fcntl};
+  static constexpr std::array kTouching = {
+      SYS_write,  SYS_pwrite64,  SYS_writev,    SYS_pwritev,   SYS_pwritev2,
+      SYS_rename, SYS_renameat,  SYS_renameat2, SYS_unlink,    SYS_unlinkat,
+      SYS_mkdir,  SYS_mkdirat,   SYS_rmdir,     SYS_ftruncate, SYS_fsync,
+      SYS_link,   SYS_fdatasync, SYS_fallocate, SYS_utimensat, SYS_fcntl};
   return std::ranges::find(kTouching, number) != kTouching.end();
 }
 
-// A fork copies locks as they are: one that another thread is about to release would stay locked in the child for ever. So
-// this waits until all other threads sleep, as idle workers do, who hold none.
+// A fork copies locks as they are: one that another thread is about to release would stay locked in
+// the child for ever. So this waits until all other threads sleep, as idle workers do, who hold
+// none.
 inline void wait_until_other_threads_sleep() {
   const auto asleep = [](const std::filesystem::path& task) {
     if (task.filename() == std::to_string(getpid())) return true;
@@ -39,11 +41,13 @@ inline void wait_until_other_threads_sleep() {
     const auto name_end = stat.rfind(')');
     return name_end == std::string::npos || stat.substr(name_end, 3) == ") S";
   };
-  while (!std::ranges::all_of(std::filesystem::directory_iterator("/proc/self/task"), [&](const auto& t) { return asleep(t.path()); }))
+  while (!std::ranges::all_of(std::filesystem::directory_iterator("/proc/self/task"),
+                              [&](const auto& t) { return asleep(t.path()); }))
     usleep(200);
 }
 
-// Starts `work` in a child that stops before its first step; waits until it has. The work must end the process.
+// Starts `work` in a child that stops before its first step; waits until it has. The work must end
+// the process.
 template <class Work>
 pid_t start_traced(Work work, int options) {
   wait_until_other_threads_sleep();
@@ -59,7 +63,9 @@ pid_t start_traced(Work work, int options) {
   }
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL | options), 0);
+  EXPECT_EQ(ptrace(PTRACE_SETOPTIONS, child, nullptr,
+                   PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL | options),
+            0);
   return child;
 }
 

@@ -1,5 +1,5 @@
 // Plans that cannot be carried out are refused, with the sizes.
-#include <cairn/tools/capacity.h>
+#include <cairn/tools/source/capacity.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -38,8 +38,11 @@ TEST(Capacity, ArraysOfWhichHardlyAnythingIsStoredAreNotReadWhole) {
   EXPECT_TRUE(refused((std::uint64_t{1} << 36U) + 1, 0));
   EXPECT_FALSE(refused(kTera, kTera >> 16U)) << "as zstd stores zeros";
   EXPECT_TRUE(refused(kTera, (kTera >> 16U) - 1));
-  EXPECT_THAT([&] { check_dense(tensor); },
-              FailsWith(Code::kFailedPrecondition, "w: uint8 elements of shape (1099511627776,) are 1.0 TiB, of which 16 MiB are stored"));
+  EXPECT_THAT(
+      [&] { check_dense(tensor); },
+      FailsWith(
+          Code::kFailedPrecondition,
+          "w: uint8 elements of shape (1099511627776,) are 1.0 TiB, of which 16 MiB are stored"));
 }
 
 TEST(Capacity, ChunksOfWhichHardlyAnyIsStoredAreNotAskedFor) {
@@ -52,7 +55,9 @@ TEST(Capacity, ChunksOfWhichHardlyAnyIsStoredAreNotAskedFor) {
   tensor.stored_nbytes = 1 << 17;
   EXPECT_NO_THROW(check_dense(tensor));
   --tensor.stored_nbytes;
-  EXPECT_THAT([&] { check_dense(tensor); }, FailsWith(Code::kFailedPrecondition, "are 2097152 chunks, of which 128 KiB are stored"));
+  EXPECT_THAT(
+      [&] { check_dense(tensor); },
+      FailsWith(Code::kFailedPrecondition, "are 2097152 chunks, of which 128 KiB are stored"));
   tensor.chunk_shape = {4, 3};
   EXPECT_NO_THROW(check_dense(tensor)) << "few enough";
 }
@@ -61,9 +66,11 @@ TEST(Capacity, OutputIsComparedWithTheRoomThereIs) {
   const TempDir dir;
   EXPECT_NO_THROW(check_space(dir / "not/there/yet", 1, Packing::kRaw));
   EXPECT_THAT([&] { check_space(dir / "not/there/yet", std::uint64_t{1} << 60U, Packing::kRaw); },
-              FailsWith(Code::kFailedPrecondition, "not/there/yet: the output needs 1.0 EiB, the file system has "));
+              FailsWith(Code::kFailedPrecondition,
+                        "not/there/yet: the output needs 1.0 EiB, the file system has "));
   EXPECT_THAT([&] { check_space(dir / "x", kMost, Packing::kCompressed); },
-              FailsWith(Code::kFailedPrecondition, "x: the output needs 16 EiB before compression, the file system has "));
+              FailsWith(Code::kFailedPrecondition,
+                        "x: the output needs 16 EiB before compression, the file system has "));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Conversions: what is chosen, renamed, cast, refused; and that the bytes arrive.
-#include <cairn/base/file.h>
-#include <cairn/formats.h>
-#include <cairn/tools.h>
+#include <cairn/convert.h>
+#include <cairn/inspect.h>
+#include <cairn/io/file.h>
+#include <cairn/safetensors.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -27,12 +28,15 @@ std::vector<float> counting(std::size_t n) {
 class Convert : public ::testing::Test {
  protected:
   Convert() {
-    checkpoint_.add("params.0.w", make_array(DType::kFloat32, {100, 33}, counting(3300))).chunk_shape = {8, 33};
+    checkpoint_.add("params.0.w", make_array(DType::kFloat32, {100, 33}, counting(3300)))
+        .chunk_shape = {8, 33};
     checkpoint_.add("params.1.w", make_array(DType::kFloat32, {2, 3}, counting(6)));
     checkpoint_.add("step", make_array<std::int64_t>(DType::kInt64, {}, {42}), "scalar");
     checkpoint_.add("lr", make_array<double>(DType::kFloat64, {}, {0.5}), "scalar");
   }
-  [[nodiscard]] std::string target(const std::string& name = "out.safetensors") const { return dir_.path() + "/" + name; }
+  [[nodiscard]] std::string target(const std::string& name = "out.safetensors") const {
+    return dir_.path() + "/" + name;
+  }
   // Every tensor of a safetensors file.
   static std::vector<std::pair<std::string, Bytes>> contents(const std::string& path) {
     const auto opened = open_safetensors(path);
@@ -52,10 +56,11 @@ class Convert : public ::testing::Test {
 };
 
 TEST_F(Convert, CopiesEveryByteWhateverTheMemory) {
-  for (const std::uint64_t memory : {std::uint64_t{100}, std::uint64_t{1000}, std::uint64_t{5000}, std::uint64_t{1} << 30U}) {
+  for (const std::uint64_t memory :
+       {std::uint64_t{100}, std::uint64_t{1000}, std::uint64_t{5000}, std::uint64_t{1} << 30U}) {
     ConvertOptions options;
     options.memory = memory;
-    options.replace = true;
+    options.if_exists = IfExists::kReplace;
     const ConvertReport report = convert(checkpoint_, target(), options);
     EXPECT_EQ(report.format, "safetensors");
     EXPECT_EQ(report.tensors, 4U);
@@ -66,7 +71,8 @@ TEST_F(Convert, CopiesEveryByteWhateverTheMemory) {
       const TensorInfo& t = checkpoint_.info(name);
       Array want = Array::allocate(t.dtype, t.shape);
       checkpoint_.read(name, Box::whole(t.shape), want.mutable_view());
-      EXPECT_EQ(bytes, Bytes(want.bytes().begin(), want.bytes().end())) << name << " with " << memory;
+      EXPECT_EQ(bytes, Bytes(want.bytes().begin(), want.bytes().end()))
+          << name << " with " << memory;
     }
   }
 }
@@ -87,7 +93,8 @@ TEST_F(Convert, CastsFloatingArraysButNoScalars) {
   cast_elements(from.view(), want.mutable_view());
   EXPECT_TRUE(std::equal(got.bytes().begin(), got.bytes().end(), want.bytes().begin()));
   options.dtype = DType::kInt8;
-  EXPECT_THAT([&] { convert(checkpoint_, target("b.safetensors"), options); }, FailsWith(Code::kInvalidArgument, "int8"));
+  EXPECT_THAT([&] { convert(checkpoint_, target("b.safetensors"), options); },
+              FailsWith(Code::kInvalidArgument, "int8"));
 }
 
 TEST_F(Convert, ChoosesAndRenames) {
@@ -110,7 +117,8 @@ TEST_F(Convert, RefusesToLoseALeaf) {
   ConvertOptions options;
   EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
               FailsWith(Code::kInvalidArgument,
-                        "safetensors cannot hold 4 leaves: title (a string), empty (an empty node (Dict)), fours (elements of type int4), "
+                        "safetensors cannot hold 4 leaves: title (a string), empty (an empty node "
+                        "(Dict)), fours (elements of type int4), "
                         "later (a placeholder without data)"));
   EXPECT_FALSE(file_exists(target()));
   options.skip_unsupported = true;
@@ -121,17 +129,22 @@ TEST_F(Convert, RefusesToLoseALeaf) {
 TEST_F(Convert, RefusesCollisionsAndBadOptions) {
   ConvertOptions options;
   options.rename = {{"[01]", "x"}};
-  EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
-              FailsWith(Code::kInvalidArgument, "both be named 'params.x.w': params.0.w and params.1.w"));
+  EXPECT_THAT(
+      [&] { convert(checkpoint_, target(), options); },
+      FailsWith(Code::kInvalidArgument, "both be named 'params.x.w': params.0.w and params.1.w"));
   options.rename = {{"(", ""}};
-  EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kInvalidArgument, "regular expression '('"));
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
+              FailsWith(Code::kInvalidArgument, "regular expression '('"));
   options = {};
-  EXPECT_THAT([&] { convert(checkpoint_, target("out.bin"), options); }, FailsWith(Code::kInvalidArgument, "extension"));
+  EXPECT_THAT([&] { convert(checkpoint_, target("out.bin"), options); },
+              FailsWith(Code::kInvalidArgument, "extension"));
   options.format = "hdf5";
-  EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kInvalidArgument, "unknown target format 'hdf5'"));
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
+              FailsWith(Code::kInvalidArgument, "unknown target format 'hdf5'"));
   options = {};
   convert(checkpoint_, target(), options);
-  EXPECT_THAT([&] { convert(checkpoint_, target(), options); }, FailsWith(Code::kAlreadyExists, target()));
+  EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
+              FailsWith(Code::kAlreadyExists, target()));
 }
 
 TEST_F(Convert, RenamesVeryLongNames) {
@@ -140,23 +153,28 @@ TEST_F(Convert, RenamesVeryLongNames) {
   options.rename = {{"^(?:a|b)+$", "short"}};
   EXPECT_EQ(convert(checkpoint_, target(), options).renamed.front().second, "short");
   options.rename = {{"(a+)+(?<!a)", ""}};
-  EXPECT_THAT([&] { convert(checkpoint_, target("b.npz"), options); }, FailsWith(Code::kInvalidArgument, "limit"));
+  EXPECT_THAT([&] { convert(checkpoint_, target("b.npz"), options); },
+              FailsWith(Code::kInvalidArgument, "limit"));
   EXPECT_FALSE(file_exists(target("b.npz")));
 }
 
 TEST_F(Convert, RefusesToWriteNothing) {
   ConvertOptions options;
   options.include = {"typo*", "x"};
-  for (const char* format : {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"}) {
+  for (const char* format :
+       {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"}) {
     options.format = format;
     EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); },
-                FailsWith(Code::kNotFound, "nothing is selected: no leaf matches 'typo*', 'x'; nothing is written"));
+                FailsWith(Code::kNotFound,
+                          "nothing is selected: no leaf matches 'typo*', 'x'; nothing is written"));
   }
   options.include.clear();
   options.exclude = {"*"};
-  EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); }, FailsWith(Code::kNotFound, "every leaf is excluded by '*'"));
+  EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); },
+              FailsWith(Code::kNotFound, "every leaf is excluded by '*'"));
   options.dry_run = true;
-  EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); }, FailsWith(Code::kNotFound, "nothing is selected"));
+  EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); },
+              FailsWith(Code::kNotFound, "nothing is selected"));
   EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }
 
@@ -176,22 +194,27 @@ TEST_F(Convert, WritesAnEmptyCheckpointOnlyOfAnEmptyOne) {
 
 TEST_F(Convert, ReplacesRegularFilesAlone) {
   ConvertOptions options;
-  options.replace = true;
+  options.if_exists = IfExists::kReplace;
   std::filesystem::create_symlink("precious", target("link"));
   std::filesystem::create_directory(target("folder"));
   for (const char* format : {"safetensors", "npz", "msgpack"}) {
     options.format = format;
-    EXPECT_THAT([&] { convert(checkpoint_, "/dev/null", options); }, FailsWith(Code::kAlreadyExists, "/dev/null: is a device"));
-    EXPECT_THAT([&] { convert(checkpoint_, target("link"), options); }, FailsWith(Code::kAlreadyExists, "is a symbolic link"));
-    EXPECT_THAT([&] { convert(checkpoint_, target("folder"), options); }, FailsWith(Code::kAlreadyExists, "is a directory"));
+    EXPECT_THAT([&] { convert(checkpoint_, "/dev/null", options); },
+                FailsWith(Code::kAlreadyExists, "/dev/null: is a device"));
+    EXPECT_THAT([&] { convert(checkpoint_, target("link"), options); },
+                FailsWith(Code::kAlreadyExists, "is a symbolic link"));
+    EXPECT_THAT([&] { convert(checkpoint_, target("folder"), options); },
+                FailsWith(Code::kAlreadyExists, "is a directory"));
   }
 }
 
 TEST_F(Convert, AnExportReplacesNoFileOfItsSource) {
   convert(checkpoint_, target(), {});
   const auto opened = open_safetensors(target());
-  EXPECT_THAT([&] { export_leaf(*opened, 0, {}, target()); }, FailsWith(Code::kAlreadyExists, "is a file of the checkpoint that is read"));
-  EXPECT_THAT([&] { export_leaf(*opened, 0, {}, "/dev/null"); }, FailsWith(Code::kAlreadyExists, "not a regular file"));
+  EXPECT_THAT([&] { export_leaf(*opened, 0, {}, target()); },
+              FailsWith(Code::kAlreadyExists, "is a file of the checkpoint that is read"));
+  EXPECT_THAT([&] { export_leaf(*opened, 0, {}, "/dev/null"); },
+              FailsWith(Code::kAlreadyExists, "not a regular file"));
   EXPECT_EQ(export_leaf(*opened, opened->index("params.0.w"), {}, target("out")), 4 * 3300U);
   EXPECT_EQ(export_leaf(*opened, opened->index("params.1.w"), {}, target("out")), 4 * 6U);
   EXPECT_EQ(contents(target()).size(), 4U);

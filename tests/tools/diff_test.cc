@@ -1,5 +1,5 @@
 // Two checkpoints compared: what is reported of structure, types and values.
-#include <cairn/tools.h>
+#include <cairn/diff.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,9 @@ ValueDiff values_of(const Array& a, const Array& b, const DiffOptions& options =
   return report.leaves.empty() || !report.leaves[0].values ? ValueDiff{} : *report.leaves[0].values;
 }
 
-Array floats(const std::vector<float>& values) { return make_array(DType::kFloat32, {static_cast<std::int64_t>(values.size())}, values); }
+Array floats(const std::vector<float>& values) {
+  return make_array(DType::kFloat32, {static_cast<std::int64_t>(values.size())}, values);
+}
 
 TEST(Diff, EqualBitsAreTheSame) {
   const DiffReport report = diff_of(floats({1, NAN, -0.0F, kInf}), floats({1, NAN, -0.0F, kInf}));
@@ -60,8 +62,8 @@ class KeyCheckpoint : public MemoryCheckpoint {
 TEST(Diff, RandomKeysOfOtherImplementationsDiffer) {
   const KeyCheckpoint rbg("orbax", "rbg");
   EXPECT_TRUE(diff(rbg, KeyCheckpoint("orbax", "rbg")).equal());
-  for (const auto& [format, impl] :
-       std::vector<std::pair<std::string, std::string>>{{"orbax", "unsafe_rbg"}, {"orbax", ""}, {"tensorflow", "unsafe_rbg"}}) {
+  for (const auto& [format, impl] : std::vector<std::pair<std::string, std::string>>{
+           {"orbax", "unsafe_rbg"}, {"orbax", ""}, {"tensorflow", "unsafe_rbg"}}) {
     const KeyCheckpoint other(format, impl);
     const DiffReport report = diff(rbg, other);
     EXPECT_EQ(report.different, 1U);
@@ -93,7 +95,8 @@ TEST(Diff, SpecialValuesInBits) {
   std::uint32_t payload = 0x7fc00001;
   float other_nan = 0;
   std::memcpy(&other_nan, &payload, sizeof(payload));
-  const ValueDiff v = values_of(floats({0.0F, NAN, NAN, 1, kInf, kInf, 5}), floats({-0.0F, other_nan, 2, NAN, -kInf, kInf, 5}));
+  const ValueDiff v = values_of(floats({0.0F, NAN, NAN, 1, kInf, kInf, 5}),
+                                floats({-0.0F, other_nan, 2, NAN, -kInf, kInf, 5}));
   EXPECT_EQ(v.different, 5U);
   EXPECT_EQ(v.bits_only, 2U);
   EXPECT_EQ(v.nans_a, 2U);
@@ -108,7 +111,9 @@ TEST(Diff, SpecialValuesInBits) {
 
 TEST(Diff, ToleranceIsNumpys) {
   const DiffOptions loose{.rtol = 0.1, .atol = 0.01};
-  const auto different = [&](float a, float b) { return values_of(floats({a}), floats({b}), loose).different; };
+  const auto different = [&](float a, float b) {
+    return values_of(floats({a}), floats({b}), loose).different;
+  };
   EXPECT_EQ(different(1.1F, 1.0F), 0U);
   EXPECT_EQ(different(1.12F, 1.0F), 1U);
   EXPECT_EQ(different(1.0F, 1.12F), 0U);  // the tolerance is relative to b
@@ -126,71 +131,85 @@ TEST(Diff, ToleranceIsNumpys) {
   EXPECT_THAT(close.leaves[0].noted, ElementsAre("values"));
   EXPECT_EQ(close.leaves[0].values->within, 1U);
   for (const double wrong : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
-    EXPECT_THAT([&] { diff_of(floats({1}), floats({1}), {.rtol = wrong}); }, FailsWith(Code::kInvalidArgument, "a tolerance is"));
+    EXPECT_THAT([&] { diff_of(floats({1}), floats({1}), {.rtol = wrong}); },
+                FailsWith(Code::kInvalidArgument, "a tolerance is"));
 }
 
 TEST(Diff, LargeIntegersAreExact) {
   const std::int64_t big = std::int64_t{1} << 53;
-  const ValueDiff v =
-      values_of(make_array<std::int64_t>(DType::kInt64, {1}, {big}), make_array<std::int64_t>(DType::kInt64, {1}, {big + 1}));
+  const ValueDiff v = values_of(make_array<std::int64_t>(DType::kInt64, {1}, {big}),
+                                make_array<std::int64_t>(DType::kInt64, {1}, {big + 1}));
   EXPECT_EQ(v.different, 1U);
   EXPECT_EQ(v.bits_only, 0U);
   EXPECT_EQ(v.max_abs_error, 1.0);
   const auto least = std::numeric_limits<std::int64_t>::min();
-  EXPECT_EQ(values_of(make_array<std::int64_t>(DType::kInt64, {1}, {least}), make_array<std::int64_t>(DType::kInt64, {1}, {-1 - least}))
+  EXPECT_EQ(values_of(make_array<std::int64_t>(DType::kInt64, {1}, {least}),
+                      make_array<std::int64_t>(DType::kInt64, {1}, {-1 - least}))
                 .max_abs_error,
             std::ldexp(1.0, 64));
   const auto most = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_EQ(values_of(make_array<std::uint64_t>(DType::kUint64, {1}, {most}), make_array<std::uint64_t>(DType::kUint64, {1}, {most - 1}))
+  EXPECT_EQ(values_of(make_array<std::uint64_t>(DType::kUint64, {1}, {most}),
+                      make_array<std::uint64_t>(DType::kUint64, {1}, {most - 1}))
                 .max_abs_error,
             1.0);
   const DiffOptions values{.ignore_dtype = true};
-  EXPECT_EQ(values_of(make_array<std::uint64_t>(DType::kUint64, {1}, {most}), make_array<std::uint8_t>(DType::kUint8, {1}, {255}), values)
+  EXPECT_EQ(values_of(make_array<std::uint64_t>(DType::kUint64, {1}, {most}),
+                      make_array<std::uint8_t>(DType::kUint8, {1}, {255}), values)
                 .different,
             1U);
 }
 
 TEST(Diff, EveryKindOfElement) {
-  const ValueDiff complex =
-      values_of(make_array<float>(DType::kComplex64, {2}, {3, -4, 0, 0}), make_array<float>(DType::kComplex64, {2}, {0, 0, 0, 0}));
+  const ValueDiff complex = values_of(make_array<float>(DType::kComplex64, {2}, {3, -4, 0, 0}),
+                                      make_array<float>(DType::kComplex64, {2}, {0, 0, 0, 0}));
   EXPECT_EQ(complex.different, 1U);
   EXPECT_EQ(complex.max_abs_error, 5.0);
   EXPECT_FALSE(complex.max_rel_error);
-  const ValueDiff half_nan =
-      values_of(make_array<float>(DType::kComplex64, {1}, {1, NAN}), make_array<float>(DType::kComplex64, {1}, {1, 2}));
+  const ValueDiff half_nan = values_of(make_array<float>(DType::kComplex64, {1}, {1, NAN}),
+                                       make_array<float>(DType::kComplex64, {1}, {1, 2}));
   EXPECT_EQ(half_nan.nan_mismatches, 1U);
-  const ValueDiff small = values_of(make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0xbf80}),
-                                    make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0x3f80}));
+  const ValueDiff small =
+      values_of(make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0xbf80}),
+                make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0x3f80}));
   EXPECT_EQ(small.max_abs_error, 2.0);
   EXPECT_EQ(small.first, 1U);
   // Of int4 only the low four bits count.
-  EXPECT_TRUE(diff_of(make_array<std::uint8_t>(DType::kInt4, {2}, {0x0f, 0x07}), make_array<std::uint8_t>(DType::kInt4, {2}, {0xff, 0x07}))
+  EXPECT_TRUE(diff_of(make_array<std::uint8_t>(DType::kInt4, {2}, {0x0f, 0x07}),
+                      make_array<std::uint8_t>(DType::kInt4, {2}, {0xff, 0x07}))
                   .equal());
-  EXPECT_EQ(
-      values_of(make_array<std::uint8_t>(DType::kInt4, {1}, {0x08}), make_array<std::uint8_t>(DType::kInt4, {1}, {0x07})).max_abs_error,
-      15.0);
-  const ValueDiff bools =
-      values_of(make_array<std::uint8_t>(DType::kBool, {2}, {1, 0}), make_array<std::uint8_t>(DType::kBool, {2}, {1, 1}));
+  EXPECT_EQ(values_of(make_array<std::uint8_t>(DType::kInt4, {1}, {0x08}),
+                      make_array<std::uint8_t>(DType::kInt4, {1}, {0x07}))
+                .max_abs_error,
+            15.0);
+  const ValueDiff bools = values_of(make_array<std::uint8_t>(DType::kBool, {2}, {1, 0}),
+                                    make_array<std::uint8_t>(DType::kBool, {2}, {1, 1}));
   EXPECT_EQ(bools.different, 1U);
-  EXPECT_EQ(
-      values_of(make_array<std::uint8_t>(DType::kFloat8E8m0fnu, {1}, {127}), make_array<std::uint8_t>(DType::kFloat8E8m0fnu, {1}, {128}))
-          .max_abs_error,
-      1.0);
+  EXPECT_EQ(values_of(make_array<std::uint8_t>(DType::kFloat8E8m0fnu, {1}, {127}),
+                      make_array<std::uint8_t>(DType::kFloat8E8m0fnu, {1}, {128}))
+                .max_abs_error,
+            1.0);
   const double most = std::numeric_limits<double>::max();
-  EXPECT_EQ(values_of(make_array<double>(DType::kFloat64, {1}, {most}), make_array<double>(DType::kFloat64, {1}, {-most})).max_abs_error,
+  EXPECT_EQ(values_of(make_array<double>(DType::kFloat64, {1}, {most}),
+                      make_array<double>(DType::kFloat64, {1}, {-most}))
+                .max_abs_error,
             std::numeric_limits<double>::infinity());
 }
 
 TEST(Diff, TypesAndShapes) {
-  const DiffReport dtype = diff_of(floats({1, 2}), make_array<double>(DType::kFloat64, {2}, {1, 3}));
+  const DiffReport dtype =
+      diff_of(floats({1, 2}), make_array<double>(DType::kFloat64, {2}, {1, 3}));
   EXPECT_THAT(dtype.leaves.at(0).differs, ElementsAre("dtype"));
   EXPECT_FALSE(dtype.leaves[0].values);
-  const DiffReport values = diff_of(floats({1, 2}), make_array<double>(DType::kFloat64, {2}, {1, 3}), {.ignore_dtype = true});
+  const DiffReport values = diff_of(
+      floats({1, 2}), make_array<double>(DType::kFloat64, {2}, {1, 3}), {.ignore_dtype = true});
   EXPECT_THAT(values.leaves.at(0).differs, ElementsAre("values"));
   EXPECT_THAT(values.leaves[0].noted, ElementsAre("dtype"));
-  const DiffReport same = diff_of(floats({-0.0F, NAN}), make_array<double>(DType::kFloat64, {2}, {0, NAN}), {.ignore_dtype = true});
+  const DiffReport same =
+      diff_of(floats({-0.0F, NAN}), make_array<double>(DType::kFloat64, {2}, {0, NAN}),
+              {.ignore_dtype = true});
   EXPECT_TRUE(same.equal());
-  const DiffReport shape = diff_of(floats({1, 2}), make_array<float>(DType::kFloat32, {2, 1}, {1, 2}));
+  const DiffReport shape =
+      diff_of(floats({1, 2}), make_array<float>(DType::kFloat32, {2, 1}, {1, 2}));
   EXPECT_THAT(shape.leaves.at(0).differs, ElementsAre("shape"));
 }
 
@@ -250,7 +269,8 @@ class DamagedCheckpoint : public MemoryCheckpoint {
   using MemoryCheckpoint::read;
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override {
     for (const auto& r : requests)
-      if (r.tensor == damaged_) throw Error(Code::kDataLoss, tensors()[r.tensor].name + ": bad checksum");
+      if (r.tensor == damaged_)
+        throw Error(Code::kDataLoss, tensors()[r.tensor].name + ": bad checksum");
     MemoryCheckpoint::read(requests, progress);
   }
 

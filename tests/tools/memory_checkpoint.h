@@ -1,9 +1,9 @@
-// memory_checkpoint.h -- a checkpoint whose tensors are arrays in memory, so that the tools can be tested without files.
+// memory_checkpoint.h -- a checkpoint whose tensors are arrays in memory, so that the tools can be
+// tested without files.
 #pragma once
 
-#include <cairn/base/box.h>
-#include <cairn/reader.h>
-#include <cairn/tools.h>
+#include <cairn/array/box.h>
+#include <cairn/checkpoint.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +22,8 @@ inline KeyPath dotted_path(std::string_view name) {
   while (!name.empty()) {
     const std::size_t dot = std::min(name.find('.'), name.size());
     const std::string key(name.substr(0, dot));
-    const bool index = std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool index =
+        std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
     path.push_back({key, index ? KeyType::kSequence : KeyType::kDict});
     name.remove_prefix(std::min(dot + 1, name.size()));
   }
@@ -32,7 +33,8 @@ inline KeyPath dotted_path(std::string_view name) {
 template <class T>
 Array make_array(DType dtype, Shape shape, const std::vector<T>& values) {
   Array array = Array::allocate(dtype, std::move(shape));
-  if (!values.empty()) std::memcpy(array.mutable_view().data, values.data(), values.size() * sizeof(T));
+  if (!values.empty())
+    std::memcpy(array.mutable_view().data, values.data(), values.size() * sizeof(T));
   return array;
 }
 
@@ -86,7 +88,9 @@ class MemoryCheckpoint : public Checkpoint {
       elements_read += static_cast<std::uint64_t>(element_count(r.box.shape));
     }
   }
-  [[nodiscard]] std::string read_string(std::size_t index) const override { return strings_.at(index); }
+  [[nodiscard]] std::string read_string(std::size_t index) const override {
+    return strings_.at(index);
+  }
   [[nodiscard]] std::optional<Array> try_view(std::size_t) const override { return std::nullopt; }
   [[nodiscard]] VerifyPart verify_part(WorkShare, const ProgressFn&) const override { return {}; }
 

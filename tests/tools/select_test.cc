@@ -1,5 +1,5 @@
 // Choosing tensors and parts of them: globs and slices.
-#include <cairn/tools.h>
+#include <cairn/inspect.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/matchers.h"
@@ -51,12 +51,14 @@ TEST(Glob, Matches) {
       {"\xff", "\xff", true},
       {"\xff", "\xfe", false},
   };
-  for (const auto& c : kCases) EXPECT_EQ(glob_match(c.pattern, c.text), c.matches) << c.pattern << " ~ " << c.text;
+  for (const auto& c : kCases)
+    EXPECT_EQ(glob_match(c.pattern, c.text), c.matches) << c.pattern << " ~ " << c.text;
 }
 
 TEST(Glob, SelectsIncludedButNotExcluded) {
   MemoryCheckpoint checkpoint;
-  for (const char* name : {"a.w", "a.b", "c.w"}) checkpoint.add(name, make_array<float>(DType::kFloat32, {1}, {0}));
+  for (const char* name : {"a.w", "a.b", "c.w"})
+    checkpoint.add(name, make_array<float>(DType::kFloat32, {1}, {0}));
   checkpoint.add("d.w", make_array<float>(DType::kFloat32, {1}, {0})).item = "other";
   using Indices = std::vector<std::size_t>;
   const auto select = [&](std::vector<std::string> include, std::vector<std::string> exclude) {
@@ -121,7 +123,13 @@ TEST(Slice, RefusesNamingTheDimension) {
       {"...,...", Code::kInvalidArgument, "only once"},
       {"99999999999999999999", Code::kInvalidArgument, "expected an integer"},
   };
-  for (const auto& c : kCases) EXPECT_THAT([&] { parse_slice(c.text, Shape{10, 20, 30}); }, FailsWith(c.code, c.expect)) << c.text;
+  for (const auto& c : kCases)
+    EXPECT_THAT(
+        [&] {
+          parse_slice(c.text, Shape{10, 20, 30});
+        },
+        FailsWith(c.code, c.expect))
+        << c.text;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What people see: safe text, drawings, shardings, previews.
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
-#include <cairn/tools.h>
+#include <cairn/inspect.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -22,10 +22,13 @@ TEST(Printable, KeepsTextAndEscapesWhatDrivesTerminals) {
   EXPECT_EQ(printable("params.é.日本"), "params.é.日本");
   EXPECT_EQ(printable("a\x1b[31mb\n"), "a\\x1b[31mb\\x0a");
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(printable("\xc2\x9b"), "\\u009b");               // CSI as one character
-  EXPECT_EQ(printable("a\u202e\u2069"), "a\\u202e\\u2069");  // right-to-left override, end of an isolate
-  EXPECT_EQ(printable("\u200b\u2028\u061c\ufeff\u00ad\ufe0f"), "\\u200b\\u2028\\u061c\\ufeff\\u00ad\\ufe0f");
-  EXPECT_EQ(printable("\U000e0041\U0001f600"), "\\U000e0041\U0001f600");  // a tag; a face, which can be seen
+  EXPECT_EQ(printable("\xc2\x9b"), "\\u009b");  // CSI as one character
+  // right-to-left override, end of an isolate
+  EXPECT_EQ(printable("a\u202e\u2069"), "a\\u202e\\u2069");
+  EXPECT_EQ(printable("\u200b\u2028\u061c\ufeff\u00ad\ufe0f"),
+            "\\u200b\\u2028\\u061c\\ufeff\\u00ad\\ufe0f");
+  // a tag; a face, which can be seen
+  EXPECT_EQ(printable("\U000e0041\U0001f600"), "\\U000e0041\U0001f600");
   EXPECT_EQ(printable(std::string_view("a\0b\x7f\t", 5)), "a\\x00b\\x7f\\x09");
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // surrogate
   EXPECT_EQ(printable(""), "");
@@ -43,7 +46,8 @@ TEST(Printable, IsIdempotent) {
 TEST(Printable, KeepsTheMeaningOfJson) {
   const std::string value = "a\x7f\u202e\u009b\U000e0041\U0001f600\u00e9";
   const std::string text = "{\n  \"" + value + "\": 1\n}\n";
-  EXPECT_EQ(printable_json(text), "{\n  \"a\\u007f\\u202e\\u009b\\udb40\\udc41\U0001f600\u00e9\": 1\n}\n");
+  EXPECT_EQ(printable_json(text),
+            "{\n  \"a\\u007f\\u202e\\u009b\\udb40\\udc41\U0001f600\u00e9\": 1\n}\n");
   const Json parsed = parse_json(printable_json(text));
   ASSERT_NE(parsed.find(value), nullptr);
   EXPECT_EQ(printable_json("\"\xff\""), "\"\\\\xff\"");  // JSON cannot hold it
@@ -70,15 +74,19 @@ TEST(Summarize, CountsWhatThereIs) {
   EXPECT_EQ(sum.elements, 12U);
   EXPECT_EQ(sum.nbytes, 24U + 20 + 8 + 4);
   EXPECT_EQ(sum.stored_nbytes, 24U + 20 + 8);
-  EXPECT_EQ(sum.dtypes, (std::vector<std::pair<std::string, std::uint64_t>>{{"float32", 2}, {"int64", 1}}));
+  EXPECT_EQ(sum.dtypes,
+            (std::vector<std::pair<std::string, std::uint64_t>>{{"float32", 2}, {"int64", 1}}));
 }
 
 TEST(ShardingText, NamesAxesAndDevices) {
   EXPECT_EQ(sharding_text(""), "");
-  EXPECT_EQ(sharding_text(R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})"), "SingleDeviceSharding(cpu:0)");
-  EXPECT_EQ(sharding_text(R"({"sharding_type": "NamedSharding", "shape": [2, 4, 1], "axis_names": ["x", "y", "\u001b"],
+  EXPECT_EQ(sharding_text(R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})"),
+            "SingleDeviceSharding(cpu:0)");
+  EXPECT_EQ(
+      sharding_text(
+          R"({"sharding_type": "NamedSharding", "shape": [2, 4, 1], "axis_names": ["x", "y", "\u001b"],
                               "partition_spec": [["x", "y"], null, "\u001b"]})"),
-            R"(NamedSharding(x=2,y=4,\x1b=1; P(('x', 'y'), None, '\x1b')))");
+      R"(NamedSharding(x=2,y=4,\x1b=1; P(('x', 'y'), None, '\x1b')))");
   EXPECT_EQ(sharding_text("not\njson"), "not\\x0ajson");
   EXPECT_EQ(sharding_text(R"({"sharding_type": "Other"})"), R"({"sharding_type": "Other"})");
 }
@@ -90,7 +98,7 @@ TEST(DrawTree, ShowsEveryNodeOnce) {
   checkpoint.add("lr", make_array<double>(DType::kFloat64, {}, {0.5}), "scalar");
   checkpoint.add_string("name", "x");
   checkpoint.add_node("none", "None");
-  EXPECT_EQ(draw_tree(checkpoint),
+  EXPECT_EQ(render_tree(checkpoint),
             "/memory\n"
             "├── a\n"
             "│   ├── [0]\n"
@@ -100,20 +108,22 @@ TEST(DrawTree, ShowsEveryNodeOnce) {
             "├── lr  float64 () scalar\n"
             "├── name  string\n"
             "└── none  None\n");
-  EXPECT_NE(draw_tree(checkpoint, Paint::kAnsi).find("\x1b["), std::string::npos);
+  EXPECT_NE(render_tree(checkpoint, Paint::kAnsi).find("\x1b["), std::string::npos);
 }
 
 TEST(DrawTree, ShowsWhoHoldsWhat) {
   MemoryCheckpoint checkpoint;
-  const std::string mesh = R"({"sharding_type": "NamedSharding", "shape": [2, 4], "axis_names": ["x", "y"], "partition_spec": )";
-  checkpoint.add("a.w", make_array<float>(DType::kFloat32, {4, 3}, {})).sharding = mesh + R"(["x"]})";
+  const std::string mesh =
+      R"({"sharding_type": "NamedSharding", "shape": [2, 4], "axis_names": ["x", "y"], "partition_spec": )";
+  checkpoint.add("a.w", make_array<float>(DType::kFloat32, {4, 3}, {})).sharding =
+      mesh + R"(["x"]})";
   checkpoint.add("a.v", make_array<float>(DType::kFloat32, {8}, {})).sharding = mesh + R"(["y"]})";
   checkpoint.add("b", make_array<float>(DType::kFloat32, {}, {})).sharding =
       R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:3"})";
   checkpoint.add("c", make_array<float>(DType::kFloat32, {3}, {})).sharding = mesh + R"(["x"]})";
   checkpoint.add("d", make_array<float>(DType::kFloat32, {3}, {})).sharding = "\x1b";
   checkpoint.add("e", make_array<float>(DType::kFloat32, {3}, {}));
-  EXPECT_EQ(draw_tree(checkpoint, Paint::kPlain, TreeNotes::kShardings),
+  EXPECT_EQ(render_tree(checkpoint, Paint::kPlain, TreeNotes::kShardings),
             "/memory\n"
             "├── a\n"
             "│   ├── w  float32 (4, 3)\n"
@@ -131,7 +141,8 @@ TEST(DrawTree, ShowsWhoHoldsWhat) {
             "│     []  device 3\n"
             "├── c  float32 (3,)\n"
             "│     NamedSharding(x=2,y=4; P('x'))\n"
-            "│     places nothing: dimension 0 of (3,) has 3 elements, which mesh axes 'x' cannot cut into 2 equal parts\n"
+            "│     places nothing: dimension 0 of (3,) has 3 elements, which mesh axes 'x' cannot "
+            "cut into 2 equal parts\n"
             "├── d  float32 (3,)\n"
             "│     \\x1b\n"
             "│     places nothing: sharding: invalid JSON: not a value at byte 0\n"
@@ -141,14 +152,19 @@ TEST(DrawTree, ShowsWhoHoldsWhat) {
 TEST(DrawTree, ShowsTheFirstOfManyParts) {
   MemoryCheckpoint checkpoint;
   const auto sharded = [](int devices, const char* spec) {
-    return R"({"sharding_type": "NamedSharding", "axis_names": ["x", "y"], "shape": [)" + std::to_string(devices) +
-           R"(, 2], "partition_spec": )" + spec + "}";
+    return R"({"sharding_type": "NamedSharding", "axis_names": ["x", "y"], "shape": [)" +
+           std::to_string(devices) + R"(, 2], "partition_spec": )" + spec + "}";
   };
-  checkpoint.add("many", make_array<float>(DType::kFloat32, {32}, {})).sharding = sharded(32, R"(["x"])");
-  checkpoint.add("apart", make_array<float>(DType::kFloat32, {2}, {})).sharding = sharded(32, R"(["y"])");
-  const std::string text = draw_tree(checkpoint, Paint::kPlain, TreeNotes::kShardings);
-  EXPECT_NE(text.find("[15:16]  devices 30, 31\n│     ... 16 more parts\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("[0:1]  devices 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, ... 16 more\n"), std::string::npos)
+  checkpoint.add("many", make_array<float>(DType::kFloat32, {32}, {})).sharding =
+      sharded(32, R"(["x"])");
+  checkpoint.add("apart", make_array<float>(DType::kFloat32, {2}, {})).sharding =
+      sharded(32, R"(["y"])");
+  const std::string text = render_tree(checkpoint, Paint::kPlain, TreeNotes::kShardings);
+  EXPECT_NE(text.find("[15:16]  devices 30, 31\n│     ... 16 more parts\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("[0:1]  devices 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, "
+                      "... 16 more\n"),
+            std::string::npos)
       << text;
 }
 
@@ -161,25 +177,33 @@ TEST(DrawTree, KeepsItemsApartAndSurvivesOddPaths) {
   std::string deep;
   for (int i = 0; i < 5000; ++i) deep += "k.";
   checkpoint.add_node(deep + "end", "None");
-  const std::string text = draw_tree(checkpoint);
-  EXPECT_NE(text.find("├── a\n│   └── x  None\n├── b\n│   └── x  None\n"), std::string::npos) << text.substr(0, 400);
+  const std::string text = render_tree(checkpoint);
+  EXPECT_NE(text.find("├── a\n│   └── x  None\n├── b\n│   └── x  None\n"), std::string::npos)
+      << text.substr(0, 400);
   EXPECT_NE(text.find("(again)  Dict"), std::string::npos);
   EXPECT_LT(text.size(), 100'000U);
 }
 
-std::string show(const Array& array, std::size_t max_items = 1000) { return preview(array.view(), max_items); }
+std::string show(const Array& array, std::size_t max_items = 1000) {
+  return preview(array.view(), max_items);
+}
 
 TEST(Preview, PrintsEveryKindOfElementAsNumpyDoes) {
   EXPECT_EQ(show(make_array<float>(DType::kFloat32, {}, {0.1F})), "0.1");
-  EXPECT_EQ(show(make_array<std::int32_t>(DType::kInt32, {2, 3}, {1, -20, 3, 4, 5, 600})), "[[  1 -20   3]\n [  4   5 600]]");
+  EXPECT_EQ(show(make_array<std::int32_t>(DType::kInt32, {2, 3}, {1, -20, 3, 4, 5, 600})),
+            "[[  1 -20   3]\n [  4   5 600]]");
   EXPECT_EQ(show(make_array<float>(DType::kFloat32, {4}, {1, 2.5F, -0.125F, 1.0F / 3})),
             "[ 1.          2.5        -0.125       0.33333334]");
-  EXPECT_EQ(show(make_array<double>(DType::kFloat64, {3}, {1e-10, 1, -2.5e20})), "[ 1.0e-10  1.0e+00 -2.5e+20]");
+  EXPECT_EQ(show(make_array<double>(DType::kFloat64, {3}, {1e-10, 1, -2.5e20})),
+            "[ 1.0e-10  1.0e+00 -2.5e+20]");
   const float inf = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(show(make_array<float>(DType::kFloat32, {4}, {1.5F, NAN, inf, -inf})), "[ 1.5  nan  inf -inf]");
+  EXPECT_EQ(show(make_array<float>(DType::kFloat32, {4}, {1.5F, NAN, inf, -inf})),
+            "[ 1.5  nan  inf -inf]");
   EXPECT_EQ(show(make_array<std::uint8_t>(DType::kBool, {3}, {1, 0, 1})), "[ True False  True]");
-  EXPECT_EQ(show(make_array<std::uint64_t>(DType::kUint64, {2}, {0, ~std::uint64_t{0}})), "[                   0 18446744073709551615]");
-  EXPECT_EQ(show(make_array<float>(DType::kComplex64, {2}, {1, 2, -0.5F, -3})), "[ 1. +2.j -0.5-3.j]");
+  EXPECT_EQ(show(make_array<std::uint64_t>(DType::kUint64, {2}, {0, ~std::uint64_t{0}})),
+            "[                   0 18446744073709551615]");
+  EXPECT_EQ(show(make_array<float>(DType::kComplex64, {2}, {1, 2, -0.5F, -3})),
+            "[ 1. +2.j -0.5-3.j]");
   EXPECT_EQ(show(make_array<std::int8_t>(DType::kInt4, {2}, {7, -8})), "[ 7 -8]");
   EXPECT_EQ(show(make_array<float>(DType::kFloat32, {0}, {})), "[]");
   EXPECT_EQ(show(make_array<float>(DType::kFloat32, {3, 0}, {})), "[]");
@@ -187,7 +211,8 @@ TEST(Preview, PrintsEveryKindOfElementAsNumpyDoes) {
 
 TEST(Preview, ShowsTheFewestDigitsThatNameASmallFloat) {
   // 0x3eaa is 0.33203125, its neighbours 0.330078125 and 0.333984375: three digits are enough.
-  EXPECT_EQ(show(make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0x3eaa})), "[1.    0.332]");
+  EXPECT_EQ(show(make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0x3eaa})),
+            "[1.    0.332]");
   EXPECT_EQ(show(make_array<std::uint16_t>(DType::kFloat16, {1}, {0x3555})), "[0.3333]");
   EXPECT_EQ(show(make_array<std::uint8_t>(DType::kFloat8E4m3fn, {2}, {0x38, 0x7e})), "[  1. 448.]");
 }
@@ -227,7 +252,8 @@ TEST(Preview, ReadsOnlyTheCornersOfAStoredTensor) {
 TEST(Preview, ManyDimensionsStaySmall) {
   const Array many = Array::allocate(DType::kInt8, Shape(8, 7));
   EXPECT_LT(show(many).size(), 20'000U);
-  const Array array = Array::allocate(DType::kInt8, Shape(20, 2));  // 2^20 elements: no corner is smaller
+  // 2^20 elements: no corner is smaller
+  const Array array = Array::allocate(DType::kInt8, Shape(20, 2));
   EXPECT_EQ(show(array), "[...]");
 }
 

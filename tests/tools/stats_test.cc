@@ -1,5 +1,5 @@
 // Statistics of tensors, against plain loops over the values.
-#include <cairn/tools.h>
+#include <cairn/inspect.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,8 @@ TensorStats stats_of(const Array& array, std::uint64_t memory = kPlenty) {
 
 TEST(Stats, CountsSpecialValuesAndUsesTheFiniteOnes) {
   const float inf = std::numeric_limits<float>::infinity();
-  const TensorStats s = stats_of(make_array<float>(DType::kFloat32, {8}, {NAN, inf, -inf, 0, -0.0F, 2, 4, -6}));
+  const TensorStats s =
+      stats_of(make_array<float>(DType::kFloat32, {8}, {NAN, inf, -inf, 0, -0.0F, 2, 4, -6}));
   EXPECT_EQ(s.count, 8U);
   EXPECT_EQ(s.nans, 1U);
   EXPECT_EQ(s.infs, 2U);
@@ -44,7 +45,8 @@ TEST(Stats, CountsSpecialValuesAndUsesTheFiniteOnes) {
 }
 
 TEST(Stats, NothingFiniteMeansNoMoments) {
-  for (const Array& array : {make_array<float>(DType::kFloat32, {2}, {NAN, NAN}), make_array<float>(DType::kFloat32, {0}, {})}) {
+  for (const Array& array : {make_array<float>(DType::kFloat32, {2}, {NAN, NAN}),
+                             make_array<float>(DType::kFloat32, {0}, {})}) {
     const TensorStats s = stats_of(array);
     EXPECT_FALSE(s.min || s.max || s.mean || s.stddev);
     EXPECT_TRUE(s.histogram.empty());
@@ -53,7 +55,8 @@ TEST(Stats, NothingFiniteMeansNoMoments) {
 
 TEST(Stats, DoNotDependOnTheMemoryGiven) {
   std::vector<float> values(100'003);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(static_cast<double>(i)) * 3 + 100);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::sin(static_cast<double>(i)) * 3 + 100);
   const Array array = make_array(DType::kFloat32, {100'003}, values);
   const TensorStats whole = stats_of(array);
   double mean = 0;
@@ -67,7 +70,8 @@ TEST(Stats, DoNotDependOnTheMemoryGiven) {
   EXPECT_NEAR(*pieces.mean, mean, 1e-9);
   EXPECT_NEAR(*pieces.stddev, *whole.stddev, 1e-9);
   EXPECT_EQ(pieces.histogram, whole.histogram);
-  EXPECT_EQ(std::accumulate(whole.histogram.begin(), whole.histogram.end(), std::uint64_t{0}), values.size());
+  EXPECT_EQ(std::accumulate(whole.histogram.begin(), whole.histogram.end(), std::uint64_t{0}),
+            values.size());
 }
 
 TEST(Stats, EveryKindOfElement) {
@@ -78,7 +82,8 @@ TEST(Stats, EveryKindOfElement) {
   EXPECT_EQ(complex.count, 2U);
   EXPECT_EQ(complex.max, 5);
   EXPECT_EQ(complex.zeros, 1U);
-  const TensorStats small = stats_of(make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0xbf80}));
+  const TensorStats small =
+      stats_of(make_array<std::uint16_t>(DType::kBfloat16, {2}, {0x3f80, 0xbf80}));
   EXPECT_EQ(small.min, -1);
   EXPECT_EQ(small.max, 1);
   const TensorStats four = stats_of(make_array<std::int8_t>(DType::kInt4, {2}, {-8, 7}));
@@ -97,13 +102,15 @@ TEST(Stats, EveryKindOfElement) {
 TEST(Stats, StringsAreRefused) {
   MemoryCheckpoint checkpoint;
   checkpoint.add_string("s", "x");
-  EXPECT_THAT([&] { tensor_stats(checkpoint, 0, kPlenty); }, FailsWith(Code::kInvalidArgument, "s: no statistics of string"));
+  EXPECT_THAT([&] { tensor_stats(checkpoint, 0, kPlenty); },
+              FailsWith(Code::kInvalidArgument, "s: no statistics of string"));
 }
 
 TEST(StatsJson, HasNoNumbersThatJsonLacks) {
   TensorStats s = stats_of(make_array<float>(DType::kFloat32, {1}, {NAN}));
   EXPECT_EQ(stats_json(std::span(&s, 1)),
-            "[\n{\"name\":\"a\",\"dtype\":\"float32\",\"shape\":[1],\"count\":1,\"min\":null,\"max\":null,\"mean\":null,\"std\":null,"
+            "[\n{\"name\":\"a\",\"dtype\":\"float32\",\"shape\":[1],\"count\":1,\"min\":null,"
+            "\"max\":null,\"mean\":null,\"std\":null,"
             "\"zeros\":0,\"nans\":1,\"infs\":0,\"histogram\":[]}\n]\n");
 }
 

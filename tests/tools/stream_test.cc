@@ -1,6 +1,6 @@
 // Cutting arrays into runs, and getting the bytes of one leaf out.
-#include <cairn/tools.h>
-#include <cairn/tools/stream.h>
+#include <cairn/inspect.h>
+#include <cairn/tools/source/stream.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -42,7 +42,8 @@ TEST(CutElements, TakesExtentsWhoseProductOverflows) {
 
 Bytes collect(const Checkpoint& checkpoint, const ExportOptions& options, std::size_t index = 0) {
   Bytes bytes;
-  export_leaf(checkpoint, index, options, [&](ByteView piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+  export_leaf(checkpoint, index, options,
+              [&](ByteView piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
   return bytes;
 }
 
@@ -53,7 +54,8 @@ TEST(Export, GivesTheSameBytesInPiecesOfAnySize) {
   const Array array = make_array(DType::kInt16, {5, 7, 3}, values);
   checkpoint.add("a", array).chunk_shape = {2, 7, 3};
   const Bytes whole(array.bytes().begin(), array.bytes().end());
-  for (std::uint64_t memory = 1; memory < 300; ++memory) EXPECT_EQ(collect(checkpoint, {.slice = {}, .memory = memory}), whole) << memory;
+  for (std::uint64_t memory = 1; memory < 300; ++memory)
+    EXPECT_EQ(collect(checkpoint, {.slice = {}, .memory = memory}), whole) << memory;
   Bytes part;
   const Array slice = Array::allocate(DType::kInt16, {2, 3, 1});
   for (std::size_t i : {1U, 2U})
@@ -61,7 +63,8 @@ TEST(Export, GivesTheSameBytesInPiecesOfAnySize) {
       const ByteView element = array.bytes().subspan(2 * (i * 21 + j * 3 + 2), 2);
       part.insert(part.end(), element.begin(), element.end());
     }
-  for (std::uint64_t memory = 1; memory < 20; ++memory) EXPECT_EQ(collect(checkpoint, {.slice = "1:3, 3:6, 2", .memory = memory}), part);
+  for (std::uint64_t memory = 1; memory < 20; ++memory)
+    EXPECT_EQ(collect(checkpoint, {.slice = "1:3, 3:6, 2", .memory = memory}), part);
 }
 
 TEST(Export, StringsAreTheirBytesAndNodesAreRefused) {
@@ -69,9 +72,12 @@ TEST(Export, StringsAreTheirBytesAndNodesAreRefused) {
   checkpoint.add_string("s", "grüße");
   checkpoint.add_node("n", "Dict");
   EXPECT_EQ(as_text(collect(checkpoint, {.slice = {}})), "grüße");
-  EXPECT_THAT([&] { collect(checkpoint, {.encoding = LeafEncoding::kNpy, .slice = {}}); }, FailsWith(Code::kInvalidArgument, "string"));
-  EXPECT_THAT([&] { collect(checkpoint, {.slice = "0"}); }, FailsWith(Code::kInvalidArgument, "no slices"));
-  EXPECT_THAT([&] { collect(checkpoint, {.slice = {}}, 1); }, FailsWith(Code::kInvalidArgument, "Dict"));
+  EXPECT_THAT([&] { collect(checkpoint, {.encoding = LeafEncoding::kNpy, .slice = {}}); },
+              FailsWith(Code::kInvalidArgument, "string"));
+  EXPECT_THAT([&] { collect(checkpoint, {.slice = "0"}); },
+              FailsWith(Code::kInvalidArgument, "no slices"));
+  EXPECT_THAT([&] { collect(checkpoint, {.slice = {}}, 1); },
+              FailsWith(Code::kInvalidArgument, "Dict"));
 }
 
 }  // namespace

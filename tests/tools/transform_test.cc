@@ -1,7 +1,8 @@
-// transform_test.cc -- rules applied to checkpoints: what they make, element by element and in little memory; and rules that are wrong.
+// transform_test.cc -- rules applied to checkpoints: what they make, element by element and in
+// little memory; and rules that are wrong.
 #include <cairn/base/json.h>
 #include <cairn/cairn.h>
-#include <cairn/tools/transform_rules.h>
+#include <cairn/tools/convert/transform_rules.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -30,7 +31,9 @@ std::shared_ptr<MemoryCheckpoint> source() {
   auto made = std::make_shared<MemoryCheckpoint>();
   for (int i = 0; i < 3; ++i) {
     const std::string layer = "layers." + std::to_string(i);
-    made->add(layer + ".w", make_array(DType::kFloat32, {4, 6}, counting(24, static_cast<float>(100 * i)))).chunk_shape = {2, 6};
+    made->add(layer + ".w",
+              make_array(DType::kFloat32, {4, 6}, counting(24, static_cast<float>(100 * i))))
+        .chunk_shape = {2, 6};
     made->add(layer + ".b", make_array(DType::kFloat32, {6}, counting(6, static_cast<float>(i))));
   }
   made->add("lora.a", make_array(DType::kFloat32, {4, 2}, counting(8)));
@@ -42,7 +45,9 @@ std::shared_ptr<MemoryCheckpoint> source() {
   return made;
 }
 
-std::string rules(const std::string& list, const std::string& more = "") { return "{\"rules\": [" + list + "]" + more + "}"; }
+std::string rules(const std::string& list, const std::string& more = "") {
+  return "{\"rules\": [" + list + "]" + more + "}";
+}
 
 std::vector<std::string> names(const Checkpoint& checkpoint) {
   std::vector<std::string> out;
@@ -67,17 +72,21 @@ void expect_same_in_pieces(const Checkpoint& checkpoint, const std::string& name
     Array one = Array::allocate(whole.dtype(), box.shape);
     checkpoint.read(name, box, one.mutable_view());
     EXPECT_TRUE(
-        std::equal(one.bytes().begin(), one.bytes().end(), whole.bytes().begin() + i * static_cast<std::int64_t>(whole.element_size())))
+        std::equal(one.bytes().begin(), one.bytes().end(),
+                   whole.bytes().begin() + i * static_cast<std::int64_t>(whole.element_size())))
         << name << " element " << i;
   }
 }
 
 TEST(TransformRules, RenamedLeavesStayWhatTheyAre) {
-  const auto made =
-      transform(source(), rules(R"j({"rename": "layers/(\\d+)/w", "to": "layers/\\1/kernel"}, {"rename": "step", "to": "count/step"},
+  const auto made = transform(
+      source(),
+      rules(
+          R"j({"rename": "layers/(\\d+)/w", "to": "layers/\\1/kernel"}, {"rename": "step", "to": "count/step"},
                                                {"drop": "lora/.*"}, {"rename": "(ids|note)", "to": "x_\\1"})j"));
-  EXPECT_THAT(names(*made.checkpoint), ElementsAre("count.step", "empty", "layers.0.b", "layers.0.kernel", "layers.1.b", "layers.1.kernel",
-                                                   "layers.2.b", "layers.2.kernel", "x_ids", "x_note"));
+  EXPECT_THAT(names(*made.checkpoint),
+              ElementsAre("count.step", "empty", "layers.0.b", "layers.0.kernel", "layers.1.b",
+                          "layers.1.kernel", "layers.2.b", "layers.2.kernel", "x_ids", "x_note"));
   EXPECT_EQ(floats(*made.checkpoint, "layers.2.kernel"), counting(24, 200));
   const TensorInfo& kernel = made.checkpoint->info("layers.2.kernel");
   EXPECT_EQ(kernel.path[1].type, KeyType::kSequence);  // still a list
@@ -90,37 +99,48 @@ TEST(TransformRules, RenamedLeavesStayWhatTheyAre) {
 }
 
 TEST(TransformRules, WhatNoRuleNamesCanBeDropped) {
-  const auto made = transform(source(), rules(R"j({"keep": "step"}, {"rename": "ids", "to": "i"})j", R"j(, "unmentioned": "drop")j"));
+  const auto made = transform(source(), rules(R"j({"keep": "step"}, {"rename": "ids", "to": "i"})j",
+                                              R"j(, "unmentioned": "drop")j"));
   EXPECT_THAT(names(*made.checkpoint), ElementsAre("i", "step"));
 }
 
 TEST(TransformRules, ListsThatNoLongerAreBecomeDicts) {
-  const auto made = transform(source(), rules(R"j({"rename": "layers/2/(.*)", "to": "layers/last/\\1"})j"));
-  for (const char* name : {"layers.0.w", "layers.last.w"}) EXPECT_EQ(made.checkpoint->info(name).path[1].type, KeyType::kDict) << name;
+  const auto made =
+      transform(source(), rules(R"j({"rename": "layers/2/(.*)", "to": "layers/last/\\1"})j"));
+  for (const char* name : {"layers.0.w", "layers.last.w"})
+    EXPECT_EQ(made.checkpoint->info(name).path[1].type, KeyType::kDict) << name;
 }
 
 TEST(TransformRules, ArraysAreTurnedCutAndJoined) {
-  const auto made = transform(source(), rules(R"j({"transpose": "layers/0/w"}, {"stack": "layers/(?P<index>\\d+)/b", "to": "b", "axis": -1},
+  const auto made = transform(
+      source(),
+      rules(
+          R"j({"transpose": "layers/0/w"}, {"stack": "layers/(?P<index>\\d+)/b", "to": "b", "axis": -1},
       {"concatenate": "layers/1/w", "with": ["layers/2/w"], "to": "joined"}, {"split": "joined", "to": ["first", "second"], "axis": 1, "sizes": [1, 5]},
       {"unstack": "lora/b", "to": "rows/{index}"})j"),
-                              16);
+      16);
   const Checkpoint& c = *made.checkpoint;
   EXPECT_EQ(c.info("layers.0.w").shape, (Shape{6, 4}));
   EXPECT_EQ(floats(c, "layers.0.w"),
-            (std::vector<float>{0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23}));
+            (std::vector<float>{0, 6, 12, 18, 1, 7,  13, 19, 2, 8,  14, 20,
+                                3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23}));
   EXPECT_EQ(c.info("b").shape, (Shape{6, 3}));
-  EXPECT_EQ(floats(c, "b"), (std::vector<float>{0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 5, 4, 5, 6, 5, 6, 7}));
+  EXPECT_EQ(floats(c, "b"),
+            (std::vector<float>{0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 5, 4, 5, 6, 5, 6, 7}));
   EXPECT_EQ(c.info("first").shape, (Shape{8, 1}));
   EXPECT_EQ(floats(c, "first"), (std::vector<float>{100, 106, 112, 118, 200, 206, 212, 218}));
   EXPECT_EQ(c.info("second").shape, (Shape{8, 5}));
   EXPECT_EQ(floats(c, "rows.1"), counting(6, 7));
   EXPECT_EQ(c.info("b").kind, "np.ndarray");
-  for (const char* name : {"layers.0.w", "b", "first", "second", "rows.0"}) expect_same_in_pieces(c, name);
+  for (const char* name : {"layers.0.w", "b", "first", "second", "rows.0"})
+    expect_same_in_pieces(c, name);
 }
 
 TEST(TransformRules, ScalarsStackIntoAVector) {
   auto made = std::make_shared<MemoryCheckpoint>();
-  for (int i = 0; i < 12; ++i) made->add("s." + std::to_string(i), make_array<std::int64_t>(DType::kInt64, {}, {i * i}), "scalar");
+  for (int i = 0; i < 12; ++i)
+    made->add("s." + std::to_string(i), make_array<std::int64_t>(DType::kInt64, {}, {i * i}),
+              "scalar");
   const auto stacked = transform(made, rules(R"j({"stack": "s/(?P<index>.*)", "to": "s"
 })j"));
   EXPECT_EQ(stacked.checkpoint->info("s").shape, (Shape{12}));
@@ -135,13 +155,16 @@ TEST(TransformRules, CastsAndLowRankSumsGoInPieces) {
   std::vector<float> want = counting(24);
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 6; ++j)
-      for (int k = 0; k < 2; ++k) want[i * 6 + j] += 0.5F * static_cast<float>((i * 2 + k) * (k * 6 + j + 1));
+      for (int k = 0; k < 2; ++k)
+        want[i * 6 + j] += 0.5F * static_cast<float>((i * 2 + k) * (k * 6 + j + 1));
   for (const std::uint64_t memory : {1U, 100U, 1U << 20U}) {
     const auto made = transform(source(), text, memory);
-    EXPECT_EQ(floats(*made.checkpoint, "layers.0.w"), want) << memory;  // small integers and halves: exact in bfloat16, too
+    // small integers and halves: exact in bfloat16, too
+    EXPECT_EQ(floats(*made.checkpoint, "layers.0.w"), want) << memory;
     EXPECT_EQ(made.checkpoint->info("ids").dtype, DType::kBfloat16);
     EXPECT_EQ(made.checkpoint->info("layers.1.w").kind, "jax.Array");
-    for (const char* name : {"layers.0.w", "layers.1.w", "ids"}) expect_same_in_pieces(*made.checkpoint, name);
+    for (const char* name : {"layers.0.w", "layers.1.w", "ids"})
+      expect_same_in_pieces(*made.checkpoint, name);
   }
   const auto made = transform(source(), text);
   EXPECT_THAT(names(*made.checkpoint), ::testing::Not(::testing::Contains("lora.a")));
@@ -150,7 +173,8 @@ TEST(TransformRules, CastsAndLowRankSumsGoInPieces) {
 
 TEST(TransformRules, OnlyWhatIsNeededIsRead) {
   const auto from = source();
-  const auto made = transform(from, rules(R"j({"split": "layers/1/w", "to": ["top", "rest"], "sizes": [1, 3]})j"));
+  const auto made = transform(
+      from, rules(R"j({"split": "layers/1/w", "to": ["top", "rest"], "sizes": [1, 3]})j"));
   EXPECT_EQ(from->elements_read, 0U);
   (void)made.checkpoint->read("top");
   EXPECT_EQ(from->elements_read, 6U);
@@ -175,8 +199,10 @@ TEST(TransformRules, ASmallLeafOfALargeCheckpointCostsItsBytes) {
   leaves.emplace_back("small", Tree(make_array(DType::kFloat32, {64, 64}, counting(4096))));
   save(dir.path() + "/c", Tree(std::move(leaves)), {.compression = Compression::kNone});
   const std::uint64_t before = bytes_read();
-  const auto made = transform(open(dir.path() + "/c"),
-                              rules(R"j({"rename": "small", "to": "s"}, {"drop": "large"}, {"cast": "s", "dtype": "bfloat16"})j"));
+  const auto made = transform(
+      open(dir.path() + "/c"),
+      rules(
+          R"j({"rename": "small", "to": "s"}, {"drop": "large"}, {"cast": "s", "dtype": "bfloat16"})j"));
   ConvertOptions options;
   options.format = "orbax";
   convert(*made.checkpoint, dir.path() + "/out", options);
@@ -187,7 +213,8 @@ TEST(TransformRules, ASmallLeafOfALargeCheckpointCostsItsBytes) {
 
 TEST(TransformRules, ADryRunWritesNothing) {
   testing::TempDir dir;
-  const auto made = transform(source(), rules(R"j({"keep": "layers/.*"})j", R"j(, "unmentioned": "drop")j"));
+  const auto made =
+      transform(source(), rules(R"j({"keep": "layers/.*"})j", R"j(, "unmentioned": "drop")j"));
   ConvertOptions options;
   options.dry_run = true;
   const ConvertReport report = convert(*made.checkpoint, dir.path() + "/x.safetensors", options);
@@ -219,17 +246,21 @@ TEST(TransformRules, RulesThatDoNotFitTheLeavesNameTheirPlace) {
       {R"j({"unstack": "step", "to": "x{index}"})j", "axis 0 of an array of 0 dimensions"},
       {R"j({"concatenate": "ids", "with": ["lora/a"], "to": "x"})j", "do not fit along axis 0"},
       {R"j({"concatenate": "ids", "with": ["layers/0/b"], "to": "x"})j", "cast them first"},
-      {R"j({"concatenate": "ids", "with": ["ids"], "to": "x"})j", "there is no leaf 'ids' (any more)"},
+      {R"j({"concatenate": "ids", "with": ["ids"], "to": "x"})j",
+       "there is no leaf 'ids' (any more)"},
       {R"j({"split": "ids", "to": ["a", "b"]})j", "cannot be split into 2 equal parts"},
       {R"j({"split": "ids", "to": ["a", "b"], "sizes": [1, 1]})j", "parts of these sizes"},
-      {R"j({"split": "ids", "to": ["a", "b"], "sizes": [9223372036854775807, 9223372036854775807]})j", "parts of these sizes"},
+      {R"j({"split": "ids", "to": ["a", "b"], "sizes": [9223372036854775807, 9223372036854775807]})j",
+       "parts of these sizes"},
       {R"j({"add_low_rank": "layers/0/w", "a": "lora/b", "b": "lora/a"})j", "needs shapes (m, n)"},
       {R"j({"add_low_rank": "ids", "a": "lora/a", "b": "lora/b"})j", "floating arrays, not int32"},
-      {R"j({"add_low_rank": "layers/0/w", "a": "lora/x", "b": "lora/b"})j", "there is no leaf 'lora/x'"},
+      {R"j({"add_low_rank": "layers/0/w", "a": "lora/x", "b": "lora/b"})j",
+       "there is no leaf 'lora/x'"},
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.rule);
-    EXPECT_THAT([&] { transform(source(), rules(c.rule)); }, FailsWith(Code::kInvalidArgument, c.why));
+    EXPECT_THAT([&] { transform(source(), rules(c.rule)); },
+                FailsWith(Code::kInvalidArgument, c.why));
   }
   EXPECT_THAT([] { transform(source(), rules(R"j({"keep": "ids"}, {"keep": "nothing"})j")); },
               FailsWith(Code::kInvalidArgument, "/rules/1"));
@@ -256,14 +287,21 @@ TEST(TransformRules, BadJsonNamesThePointer) {
       {R"j({"rules": [{"rename": "a", "to": ["b"]}]})j", "/rules/0/to: expected a string"},
       {R"j({"rules": [{"split": "a", "to": "b"}]})j", "/rules/0/to: expected a list"},
       {R"j({"rules": [{"split": "a", "to": ["b", 1]}]})j", "/rules/0/to/1: expected a string"},
-      {R"j({"rules": [{"split": "a", "to": ["b"], "sizes": [1, 2]}]})j", "/rules/0/sizes: expected as many"},
-      {R"j({"rules": [{"split": "a", "to": ["b", "c"], "sizes": [1, 0]}]})j", "/rules/0/sizes/1: expected a size above 0"},
-      {R"j({"rules": [{"cast": "a", "dtype": "float31"}]})j", "/rules/0/dtype: unknown element type 'float31'"},
-      {R"j({"rules": [{"stack": "a", "to": "b", "axis": 1.5}]})j", "/rules/0/axis: expected an integer"},
+      {R"j({"rules": [{"split": "a", "to": ["b"], "sizes": [1, 2]}]})j",
+       "/rules/0/sizes: expected as many"},
+      {R"j({"rules": [{"split": "a", "to": ["b", "c"], "sizes": [1, 0]}]})j",
+       "/rules/0/sizes/1: expected a size above 0"},
+      {R"j({"rules": [{"cast": "a", "dtype": "float31"}]})j",
+       "/rules/0/dtype: unknown element type 'float31'"},
+      {R"j({"rules": [{"stack": "a", "to": "b", "axis": 1.5}]})j",
+       "/rules/0/axis: expected an integer"},
       {R"j({"rules": [{"add_low_rank": "w", "a": "a"}]})j", "'add_low_rank' needs 'b'"},
-      {R"j({"rules": [{"add_low_rank": "w", "a": "a", "b": "b", "scale": Infinity}]})j", "/rules/0/scale: expected a finite number"},
-      {R"j({"rules": [{"drop": "a"}], "unmentioned": "both"})j", "/unmentioned: expected 'keep' or 'drop'"},
-      {R"j({"rules": [{"drop": "a"}], "extra": 1})j", "/extra: unknown member; expected one of rules, unmentioned"},
+      {R"j({"rules": [{"add_low_rank": "w", "a": "a", "b": "b", "scale": Infinity}]})j",
+       "/rules/0/scale: expected a finite number"},
+      {R"j({"rules": [{"drop": "a"}], "unmentioned": "both"})j",
+       "/unmentioned: expected 'keep' or 'drop'"},
+      {R"j({"rules": [{"drop": "a"}], "extra": 1})j",
+       "/extra: unknown member; expected one of rules, unmentioned"},
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.json);

@@ -36,7 +36,8 @@ TEST(KeyPath, OrderIsNumericForSequencesAndBytewiseForDicts) {
                                        {d("a.")},
                                        {d("\xc3\xbc")}};
   for (std::size_t i = 0; i < sorted.size(); ++i)
-    for (std::size_t j = 0; j < sorted.size(); ++j) EXPECT_EQ(key_path_less(sorted[i], sorted[j]), i < j) << i << " " << j;
+    for (std::size_t j = 0; j < sorted.size(); ++j)
+      EXPECT_EQ(key_path_less(sorted[i], sorted[j]), i < j) << i << " " << j;
   EXPECT_FALSE(key_path_less({s("007")}, {s("7")}));
   EXPECT_FALSE(key_path_less({s("7")}, {s("007")}));
 }

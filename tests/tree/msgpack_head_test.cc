@@ -1,5 +1,5 @@
 // msgpack_head_test.cc -- every head in its shortest spelling, and read back.
-#include <cairn/tree/msgpack_head.h>
+#include <cairn/tree/msgpack/head.h>
 
 #include <gmock/gmock.h>
 
@@ -43,7 +43,8 @@ TEST(MsgpackHead, IntegersTakeAsFewBytesAsTheyCan) {
       {std::int64_t{INT32_MIN} - 1, "d3ffffffff7fffffff"},
       {INT64_MIN, "d38000000000000000"},
   };
-  for (const auto& [value, bytes] : kSigned) EXPECT_EQ(encoded(msgpack_integer(value)), bytes) << value;
+  for (const auto& [value, bytes] : kSigned)
+    EXPECT_EQ(encoded(msgpack_integer(value)), bytes) << value;
   EXPECT_EQ(encoded({.type = Type::kUint, .length = UINT64_MAX}), "cfffffffffffffffff");
 }
 
@@ -76,21 +77,29 @@ TEST(MsgpackHead, EveryOtherType) {
       {Type::kMap, 65536, "df00010000"},
       {Type::kMap, 0xffffffff, "dfffffffff"},
   };
-  for (const auto& [type, length, bytes] : kSized) EXPECT_EQ(encoded({.type = type, .length = length}), bytes);
-  const std::pair<std::uint64_t, const char*> kExtensions[] = {{0, "c70004"},  {1, "d404"},     {2, "d504"},       {3, "c70304"},
-                                                               {4, "d604"},    {8, "d704"},     {16, "d804"},      {17, "c71104"},
-                                                               {32, "c72004"}, {255, "c7ff04"}, {256, "c8010004"}, {65536, "c90001000004"}};
-  for (const auto& [length, bytes] : kExtensions) EXPECT_EQ(encoded({.type = Type::kExt, .length = length, .ext = 4}), bytes);
+  for (const auto& [type, length, bytes] : kSized)
+    EXPECT_EQ(encoded({.type = type, .length = length}), bytes);
+  const std::pair<std::uint64_t, const char*> kExtensions[] = {
+      {0, "c70004"},  {1, "d404"},     {2, "d504"},       {3, "c70304"},
+      {4, "d604"},    {8, "d704"},     {16, "d804"},      {17, "c71104"},
+      {32, "c72004"}, {255, "c7ff04"}, {256, "c8010004"}, {65536, "c90001000004"}};
+  for (const auto& [length, bytes] : kExtensions)
+    EXPECT_EQ(encoded({.type = Type::kExt, .length = length, .ext = 4}), bytes);
 }
 
 TEST(MsgpackHead, ReadsBackWhatItWrote) {
-  std::vector<MsgpackHead> heads = {{}, {.type = Type::kBool, .truth = true}, {.type = Type::kFloat, .number = -0.5}};
+  std::vector<MsgpackHead> heads = {
+      {}, {.type = Type::kBool, .truth = true}, {.type = Type::kFloat, .number = -0.5}};
   for (unsigned bit = 0; bit < 64; ++bit)
     for (const std::int64_t near : {-1, 0, 1})
-      heads.push_back(msgpack_integer(static_cast<std::int64_t>((std::uint64_t{1} << bit) + static_cast<std::uint64_t>(near))));
+      heads.push_back(msgpack_integer(
+          static_cast<std::int64_t>((std::uint64_t{1} << bit) + static_cast<std::uint64_t>(near))));
   for (const Type type : {Type::kText, Type::kBin, Type::kArray, Type::kMap, Type::kExt})
-    for (const std::uint64_t length : {0, 1, 2, 3, 4, 8, 15, 16, 17, 31, 32, 255, 256, 65535, 65536})
-      heads.push_back({.type = type, .length = length, .ext = static_cast<std::int8_t>(type == Type::kExt ? -5 : 0)});
+    for (const std::uint64_t length :
+         {0, 1, 2, 3, 4, 8, 15, 16, 17, 31, 32, 255, 256, 65535, 65536})
+      heads.push_back({.type = type,
+                       .length = length,
+                       .ext = static_cast<std::int8_t>(type == Type::kExt ? -5 : 0)});
   for (const MsgpackHead& head : heads) {
     const MsgpackHeadBytes bytes = encode_msgpack_head(head);
     ByteReader in(bytes.view());
@@ -106,15 +115,17 @@ TEST(MsgpackHead, ReadsBackWhatItWrote) {
 }
 
 TEST(MsgpackHead, RefusesLengthsThatMsgpackCannotSay) {
-  const std::pair<Type, const char*> kTypes[] = {{Type::kText, "a text"},
-                                                 {Type::kBin, "a bytes object"},
-                                                 {Type::kArray, "a list"},
-                                                 {Type::kMap, "a dict"},
-                                                 {Type::kExt, "an extension object (an array, or a tuple)"}};
+  const std::pair<Type, const char*> kTypes[] = {
+      {Type::kText, "a text"},
+      {Type::kBin, "a bytes object"},
+      {Type::kArray, "a list"},
+      {Type::kMap, "a dict"},
+      {Type::kExt, "an extension object (an array, or a tuple)"}};
   for (const auto& sized : kTypes) {
     const MsgpackHead head{.type = sized.first, .length = std::uint64_t{1} << 32U};
     EXPECT_THAT([&] { encode_msgpack_head(head); },
-                FailsWith(Code::kInvalidArgument, std::string(sized.second) + " of length 4294967296 is too large"));
+                FailsWith(Code::kInvalidArgument,
+                          std::string(sized.second) + " of length 4294967296 is too large"));
   }
 }
 

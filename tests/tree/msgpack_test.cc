@@ -1,7 +1,8 @@
-// msgpack_test.cc -- the leaves of what flax and Orbax wrote, and bytes that nobody should have written.
-#include <cairn/base/file.h>
+// msgpack_test.cc -- the leaves of what flax and Orbax wrote, and bytes that nobody should have
+// written.
 #include <cairn/base/json.h>
-#include <cairn/tree/msgpack.h>
+#include <cairn/io/file.h>
+#include <cairn/tree/msgpack/msgpack.h>
 
 #include <cstring>
 #include <functional>
@@ -22,7 +23,8 @@ const std::string kGolden = std::string(CAIRN_GOLDEN_DIR) + "/msgpack/flax-0.12.
 Bytes value_of(const MsgpackLeaf& leaf) {
   Bytes bytes;
   if (leaf.kind == MsgpackKind::kScalar || leaf.kind == MsgpackKind::kComplex)
-    bytes.assign(leaf.value.begin(), leaf.value.begin() + static_cast<std::ptrdiff_t>(leaf.element_size));
+    bytes.assign(leaf.value.begin(),
+                 leaf.value.begin() + static_cast<std::ptrdiff_t>(leaf.element_size));
   for (const ByteView piece : leaf.pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
   return bytes;
 }
@@ -30,7 +32,8 @@ Bytes value_of(const MsgpackLeaf& leaf) {
 // A leaf as the golden script describes one.
 Json describe(const MsgpackLeaf& leaf) {
   Json path{JsonArray{}};
-  for (const Key& key : leaf.path) path.push_back(JsonArray{Json(key.text), Json(static_cast<int>(key.type))});
+  for (const Key& key : leaf.path)
+    path.push_back(JsonArray{Json(key.text), Json(static_cast<int>(key.type))});
   Json json{JsonObject{{"path", path}, {"kind", Json(kind_name(leaf.kind))}}};
   if (leaf.kind == MsgpackKind::kString) {
     json.set("value", Json(as_text(leaf.pieces[0])));
@@ -75,7 +78,8 @@ TEST(Msgpack, MakesATreeWhoseArraysShareTheBytesWhereTheyLieWell) {
     EXPECT_EQ(array.dtype(), leaf.dtype);
     EXPECT_EQ(array.shape(), leaf.shape);
     EXPECT_EQ(Bytes(array.bytes().begin(), array.bytes().end()), value_of(leaf));
-    const bool shared = array.bytes().data() >= file->data() && array.bytes().data() < file->data() + file->size();
+    const bool shared =
+        array.bytes().data() >= file->data() && array.bytes().data() < file->data() + file->size();
     if (leaf.element_size == 1) {
       EXPECT_TRUE(shared) << leaf.dtype_name;
     }
@@ -108,7 +112,8 @@ TEST(Msgpack, KeepsPythonsScalars) {
 }
 
 TEST(Msgpack, SurvivesEveryTruncationAndFlippedBit) {
-  for (const std::string name : {"flax_int_keys", "orbax_03", "flax_chunked_root", "datetimes", "orbax_06"}) {
+  for (const std::string name :
+       {"flax_int_keys", "orbax_03", "flax_chunked_root", "datetimes", "orbax_06"}) {
     const Bytes file = read_file(kGolden + name + ".msgpack");
     const auto decode = [&](ByteView bytes) {
       for (const MsgpackLeaf& leaf : decode_msgpack(bytes))
@@ -118,8 +123,9 @@ TEST(Msgpack, SurvivesEveryTruncationAndFlippedBit) {
             EXPECT_LE(piece.data() + piece.size(), bytes.data() + bytes.size());
           }
     };
-    testing::for_each_truncation(file,
-                                 [&](ByteView bad, const std::string& what) { EXPECT_THROW(decode(bad), Error) << name << " " << what; });
+    testing::for_each_truncation(file, [&](ByteView bad, const std::string& what) {
+      EXPECT_THROW(decode(bad), Error) << name << " " << what;
+    });
     testing::for_each_bit_flip(file, [&](ByteView bad, const std::string&) {
       try {
         decode(bad);
@@ -165,7 +171,9 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
                 "a",
                 100'000),
        "nested deeper"},
-      {"many leaves below a long path", repeated("\x91", 250) + "\xdd"s + "\0\x10\0\0"s + repeated("\xc0", 1U << 20U), "far more leaves"},
+      {"many leaves below a long path",
+       repeated("\x91", 250) + "\xdd"s + "\0\x10\0\0"s + repeated("\xc0", 1U << 20U),
+       "far more leaves"},
       {"a text that is not UTF-8", "\xa1\xff", "not UTF-8"},
       {"a key that is not UTF-8", "\x81\xa1\xff\xc0", "a key is not UTF-8"},
       {"a key that is nil", "\x81\xc0\xc0", "neither a text nor an integer"},
@@ -225,7 +233,8 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
                "\xc4\x04"
                "abcd"),
        "extent of a shape"},
-      {"a shape that overflows", ndarray("\x93\x92\xcf\x40\0\0\0\0\0\0\0\x04"s + f4 + "\xc4\x00"s), "overflows"},
+      {"a shape that overflows", ndarray("\x93\x92\xcf\x40\0\0\0\0\0\0\0\x04"s + f4 + "\xc4\x00"s),
+       "overflows"},
       {"unknown dtype, odd bytes",
        ndarray("\x93\x91\x02\xa1"
                "x\xc4\x03"
@@ -248,7 +257,8 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
        "\x82\xb9__msgpack_chunked_array__\xc3\xa5shape\x81\xa1"
        "0\x01",
        "without chunks"},
-      {"chunked with a stranger", "\x82\xb9__msgpack_chunked_array__\xc3\xa1x\x01", "unknown member \"x\""},
+      {"chunked with a stranger", "\x82\xb9__msgpack_chunked_array__\xc3\xa1x\x01",
+       "unknown member \"x\""},
       {"chunked, part missing",
        "\x82\xb9__msgpack_chunked_array__\xc3\xa5shape\x81\xa1"
        "1\x01",
@@ -259,7 +269,9 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
        "0\x01",
        "chunk 0 is no flat ndarray"},
   };
-  for (const auto& bad : kBad) EXPECT_THAT([&] { decode_msgpack(as_bytes(bad.bytes)); }, FailsWith(bad.code, bad.expect)) << bad.name;
+  for (const auto& bad : kBad)
+    EXPECT_THAT([&] { decode_msgpack(as_bytes(bad.bytes)); }, FailsWith(bad.code, bad.expect))
+        << bad.name;
 }
 
 TEST(Msgpack, SaysWhichLeafIsWrong) {

@@ -1,6 +1,6 @@
 // reader_test.cc -- the conveniences every checkpoint has, on one made of memory.
-#include <cairn/base/box.h>
-#include <cairn/reader.h>
+#include <cairn/array/box.h>
+#include <cairn/checkpoint.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -27,7 +27,8 @@ class MemoryCheckpoint : public Checkpoint {
     tensor.element_size = dtype_size(dtype);
     add(tensor, std::string(reinterpret_cast<const char*>(&value), sizeof(T)));
   }
-  static TensorInfo leaf(const std::string& name, const std::string& kind, const std::string& dtype_name) {
+  static TensorInfo leaf(const std::string& name, const std::string& kind,
+                         const std::string& dtype_name) {
     TensorInfo tensor;
     tensor.name = name;
     tensor.path = {{name, KeyType::kDict}};
@@ -40,7 +41,8 @@ class MemoryCheckpoint : public Checkpoint {
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override {
     for (const auto& r : requests) {
-      const ArrayView all = make_view(as_bytes(bytes_[r.tensor]), tensors_[r.tensor].dtype, tensors_[r.tensor].shape);
+      const ArrayView all =
+          make_view(as_bytes(bytes_[r.tensor]), tensors_[r.tensor].dtype, tensors_[r.tensor].shape);
       copy_elements(subview(all, r.box), r.out);
     }
     if (progress) progress(1, 1);
@@ -76,14 +78,17 @@ void expect_error(const std::function<void()>& f, Code code, const char* message
 
 TEST(Reader, FindsByNameAndSuggests) {
   MemoryCheckpoint c;
-  for (const char* name : {"params.dense.kernel", "params.dense.bias", "opt.mu", "step", "a/b"}) c.add(bytes_array(name, {1}), "x");
+  for (const char* name : {"params.dense.kernel", "params.dense.bias", "opt.mu", "step", "a/b"})
+    c.add(bytes_array(name, {1}), "x");
   EXPECT_EQ(c.index("opt.mu"), 2U);
   EXPECT_EQ(c.index("a/b"), 4U);
   EXPECT_EQ(c.info("step").name, "step");
-  expect_error([&] { (void)c.index("params.dense.kernl"); }, Code::kNotFound, "did you mean 'params.dense.kernel'");
+  expect_error([&] { (void)c.index("params.dense.kernl"); }, Code::kNotFound,
+               "did you mean 'params.dense.kernel'");
   expect_error([&] { (void)c.index("KERNEL"); }, Code::kNotFound, "'params.dense.kernel'");
   expect_error([&] { (void)c.index("Step"); }, Code::kNotFound, "did you mean 'step'");
-  expect_error([&] { (void)c.index("zzzzzzzzzzzz"); }, Code::kNotFound, "no tensor is named 'zzzzzzzzzzzz'");
+  expect_error([&] { (void)c.index("zzzzzzzzzzzz"); }, Code::kNotFound,
+               "no tensor is named 'zzzzzzzzzzzz'");
   expect_error([&] { (void)c.index(""); }, Code::kNotFound, "no tensor is named ''");
   expect_error([&] { (void)c.index(std::string(100000, 'k')); }, Code::kNotFound, "no tensor");
 }
@@ -99,7 +104,8 @@ TEST(Reader, NamesInSeveralItemsNeedTheItem) {
   EXPECT_EQ(c.index("ema/x/y"), 2U);
   EXPECT_EQ(c.index("x/y"), 2U);
   EXPECT_EQ(c.index("only"), 3U);
-  expect_error([&] { (void)c.index("w"); }, Code::kInvalidArgument, "name one of 'state/w', 'ema/w'");
+  expect_error([&] { (void)c.index("w"); }, Code::kInvalidArgument,
+               "name one of 'state/w', 'ema/w'");
   expect_error([&] { (void)c.index("none/w"); }, Code::kNotFound, "no tensor is named 'none/w'");
 }
 
@@ -108,7 +114,9 @@ TEST(Reader, ReadsWholeArraysAndBoxes) {
   c.add(bytes_array("m", {2, 3}), "abcdef");
   EXPECT_EQ(as_text(c.read("m").bytes()), "abcdef");
   std::string out(2, '?');
-  c.read("m", Box{{0, 1}, {2, 1}}, make_view(MutableByteView(reinterpret_cast<std::byte*>(out.data()), 2), DType::kUint8, {2, 1}));
+  c.read("m", Box{{0, 1}, {2, 1}},
+         make_view(MutableByteView(reinterpret_cast<std::byte*>(out.data()), 2), DType::kUint8,
+                   {2, 1}));
   EXPECT_EQ(out, "be");
 }
 

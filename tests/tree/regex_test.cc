@@ -1,6 +1,7 @@
-// regex_test.cc -- Python's regular expressions. Each expectation is what Python 3.11's re says; interop/test_transforms.py asks it live.
+// regex_test.cc -- Python's regular expressions. Each expectation is what Python 3.11's re says;
+// interop/test_transforms.py asks it live.
 #include <cairn/error.h>
-#include <cairn/tree/regex.h>
+#include <cairn/tree/transform/regex.h>
 #include <gmock/gmock.h>
 
 namespace cairn {
@@ -14,7 +15,8 @@ std::string match(const std::string& pattern, const std::string& text) {
   const auto groups = regex.full_match(text);
   if (!groups) return "no";
   std::string out;
-  for (std::size_t i = 1; i < groups->size(); ++i) out += (i > 1 ? "," : "") + std::string((*groups)[i].value_or("-"));
+  for (std::size_t i = 1; i < groups->size(); ++i)
+    out += (i > 1 ? "," : "") + std::string((*groups)[i].value_or("-"));
   return out.empty() ? "yes" : out;
 }
 
@@ -133,7 +135,8 @@ TEST(Regex, BadPatternsNameThePosition) {
 TEST(Regex, PatternsThatBacktrackWithoutEndStop) {
   for (const char* pattern : {"(a+)+b", "(a|aa)+b", "(.*)*x", "((a?){30}){30}a{900}b"}) {
     Regex regex(pattern);
-    const auto result = try_call([&] { return regex.full_match(std::string(2000, 'a') + "bx").has_value(); });
+    const auto result =
+        try_call([&] { return regex.full_match(std::string(2000, 'a') + "bx").has_value(); });
     if (!result.ok()) {
       EXPECT_THAT(result.error().message(), HasSubstr("limit")) << pattern;
     }
@@ -158,7 +161,8 @@ TEST(Regex, TemplatesAreExpandedAsPythonDoes) {
   EXPECT_EQ(expand("(a)|(b)", "b", "[\\1\\2]"), "[b]");
   EXPECT_EQ(expand("a", "a", "\\.\\\\\\n\\101\\0"), std::string("\\.\\\nA\0", 6));
   EXPECT_EQ(expand("a", "a", "\\351"), "\u00e9");
-  for (const char* bad : {"\\1", "\\g<1>", "\\g<x>", "\\g", "\\g<", "\\g<>", "\\g<99999999999>", "\\q", "\\", "\\400"})
+  for (const char* bad : {"\\1", "\\g<1>", "\\g<x>", "\\g", "\\g<", "\\g<>", "\\g<99999999999>",
+                          "\\q", "\\", "\\400"})
     EXPECT_THROW(expand("a", "a", bad), Error) << bad;
 }
 
@@ -174,7 +178,8 @@ TEST(Regex, EveryMatchIsReplacedAsPythonsSubDoes) {
   EXPECT_EQ(replaced("\\b", "ab cd", "|"), "|ab| |cd|");
   EXPECT_EQ(replaced("", "", "x"), "x");
   EXPECT_EQ(replaced("", "\u00e9\u65e5", "-"), "-\u00e9-\u65e5-");  // between characters, not bytes
-  EXPECT_EQ(replaced("(?<=a)b", "abb", "x"), "axb");                // sees what has been replaced before
+  // sees what has been replaced before
+  EXPECT_EQ(replaced("(?<=a)b", "abb", "x"), "axb");
   EXPECT_EQ(replaced("a", std::string_view("a\0a", 3), "b"), std::string_view("b\0b", 3));
   EXPECT_EQ(replaced("nothing", "text", "x"), "text");
 }

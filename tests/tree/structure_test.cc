@@ -1,4 +1,5 @@
-// structure_test.cc -- what keeps a checkpoint from fitting a target, and pouring one into the other. Every case was run with Orbax 0.12.8.
+// structure_test.cc -- what keeps a checkpoint from fitting a target, and pouring one into the
+// other. Every case was run with Orbax 0.12.8.
 #include <cairn/structure.h>
 #include <gmock/gmock.h>
 
@@ -31,7 +32,8 @@ std::string text(const Tree& tree) {
   if (const auto* l = tree.list()) return "[" + items(*l) + "]";
   if (const auto* t = tree.tuple()) return "(" + items(t->items) + ")";
   if (const auto* number = std::get_if<std::int64_t>(&tree.value())) return std::to_string(*number);
-  if (const auto* empty = std::get_if<EmptyNode>(&tree.value())) return std::string(empty_node_name(*empty));
+  if (const auto* empty = std::get_if<EmptyNode>(&tree.value()))
+    return std::string(empty_node_name(*empty));
   return "...";
 }
 
@@ -59,13 +61,14 @@ Tree target(const std::string& key = "a", Tree value = i(-1)) {
 }
 Tree without(const std::string& key) {
   Tree tree = target();
-  std::erase_if(std::get<Tree::Dict>(tree.value()), [&](const auto& member) { return member.first == key; });
+  std::erase_if(std::get<Tree::Dict>(tree.value()),
+                [&](const auto& member) { return member.first == key; });
   return tree;
 }
 
 TEST(Structure, StoredFormHasListsAndDictsAlone) {
-  EXPECT_EQ(text(stored_form(target())), "{a:-1,n:None,e:{},l:[-1,-1],t:[-1],b:{c:-1}}");
-  EXPECT_EQ(text(stored_form(tuple({}))), "()");
+  EXPECT_EQ(text(as_stored(target())), "{a:-1,n:None,e:{},l:[-1,-1],t:[-1],b:{c:-1}}");
+  EXPECT_EQ(text(as_stored(tuple({}))), "()");
 }
 
 TEST(Structure, ValuesArePouredIntoTheTargetsContainers) {
@@ -73,15 +76,20 @@ TEST(Structure, ValuesArePouredIntoTheTargetsContainers) {
 }
 
 TEST(Structure, EmptyNodesAreTheTargetsAndFitLeaves) {
-  EXPECT_EQ(text(restore_into(target("a", tuple({})), stored())), "{a:(),n:None,e:{},l:(2,3),t:[4],b:B{c:5}}");
-  EXPECT_EQ(text(restore_into(target("n", i(7)), stored())), "{a:1,n:None,e:{},l:(2,3),t:[4],b:B{c:5}}");
+  EXPECT_EQ(text(restore_into(target("a", tuple({})), stored())),
+            "{a:(),n:None,e:{},l:(2,3),t:[4],b:B{c:5}}");
+  EXPECT_EQ(text(restore_into(target("n", i(7)), stored())),
+            "{a:1,n:None,e:{},l:(2,3),t:[4],b:B{c:5}}");
   const Tree::NamedTuple empty{"optax", "EmptyState", {}};
-  EXPECT_EQ(text(restore_into(target("e", Tree(empty)), stored())), "{a:1,n:None,e:EmptyState{},l:(2,3),t:[4],b:B{c:5}}");
+  EXPECT_EQ(text(restore_into(target("e", Tree(empty)), stored())),
+            "{a:1,n:None,e:EmptyState{},l:(2,3),t:[4],b:B{c:5}}");
 }
 
 TEST(Structure, PlaceholdersAreLeftOutAndNeedNotBeStored) {
-  EXPECT_EQ(text(restore_into(target("a", Tree(Placeholder{})), stored())), "{a:...,n:None,e:{},l:(2,3),t:[4],b:B{c:5}}");
-  EXPECT_EQ(text(restore_into(target("q", Tree(Placeholder{})), stored())), "{a:1,n:None,e:{},l:(2,3),t:[4],b:B{c:5},q:...}");
+  EXPECT_EQ(text(restore_into(target("a", Tree(Placeholder{})), stored())),
+            "{a:...,n:None,e:{},l:(2,3),t:[4],b:B{c:5}}");
+  EXPECT_EQ(text(restore_into(target("q", Tree(Placeholder{})), stored())),
+            "{a:1,n:None,e:{},l:(2,3),t:[4],b:B{c:5},q:...}");
   EXPECT_EQ(structure_differences(stored(), target("b", Tree(Placeholder{}))).size(), 1U);
 }
 
@@ -93,17 +101,33 @@ struct Differing {
 
 TEST(Structure, EveryDifferenceIsListed) {
   const Differing kCases[] = {
-      {"dict for a leaf", target("a", dict({{"x", i(1)}})), {"['a']: source: a leaf, target: a dict of 1"}},
+      {"dict for a leaf",
+       target("a", dict({{"x", i(1)}})),
+       {"['a']: source: a leaf, target: a dict of 1"}},
       {"leaf for a dict", target("b", i(1)), {"['b']: source: a dict of 1, target: a leaf"}},
       {"missing in the target", without("a"), {"['a']: source: a leaf, target: nothing"}},
-      {"missing in the source", target("z", dict({{"q", i(1)}})), {"['z']: source: nothing, target: a dict of 1"}},
-      {"empty dict for a dict", target("b", dict({})), {"['b']['c']: source: a leaf, target: nothing"}},
-      {"empty list for a dict", target("b", list({})), {"['b']: source: a dict of 1, target: an empty List"}},
+      {"missing in the source",
+       target("z", dict({{"q", i(1)}})),
+       {"['z']: source: nothing, target: a dict of 1"}},
+      {"empty dict for a dict",
+       target("b", dict({})),
+       {"['b']['c']: source: a leaf, target: nothing"}},
+      {"empty list for a dict",
+       target("b", list({})),
+       {"['b']: source: a dict of 1, target: an empty List"}},
       {"None for a dict", target("b", none()), {"['b']: source: a dict of 1, target: None"}},
-      {"empty tuple for a list", target("t", tuple({})), {"['t']: source: a list of 1, target: an empty Tuple"}},
-      {"shorter list", target("l", list({i(1)})), {"['l']: source: a list of 2, target: a list of 1"}},
-      {"dict for a list", target("t", dict({{"0", i(1)}})), {"['t']: source: a list of 1, target: a dict of 1"}},
-      {"dict for an empty node", target("e", dict({{"x", i(1)}})), {"['e']: source: an empty Dict, target: a dict of 1"}},
+      {"empty tuple for a list",
+       target("t", tuple({})),
+       {"['t']: source: a list of 1, target: an empty Tuple"}},
+      {"shorter list",
+       target("l", list({i(1)})),
+       {"['l']: source: a list of 2, target: a list of 1"}},
+      {"dict for a list",
+       target("t", dict({{"0", i(1)}})),
+       {"['t']: source: a list of 1, target: a dict of 1"}},
+      {"dict for an empty node",
+       target("e", dict({{"x", i(1)}})),
+       {"['e']: source: an empty Dict, target: a dict of 1"}},
       {"another tree", i(1), {"(the tree itself): source: a dict of 6, target: a leaf"}},
   };
   for (const auto& c : kCases) {
@@ -112,7 +136,8 @@ TEST(Structure, EveryDifferenceIsListed) {
     const auto result = try_call([&] { return restore_into(c.target, stored()); });
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.error().code(), Code::kInvalidArgument);
-    for (const auto& path : c.paths) EXPECT_THAT(result.error().message(), AllOf(HasSubstr(path), HasSubstr("partial_restore")));
+    for (const auto& path : c.paths)
+      EXPECT_THAT(result.error().message(), AllOf(HasSubstr(path), HasSubstr("partial_restore")));
   }
 }
 
@@ -121,17 +146,20 @@ TEST(Structure, SeveralDifferencesAreInOneError) {
   std::get<Tree::Dict>(wanted.value())[0].second = dict({{"x", i(0)}});
   std::get<Tree::Dict>(wanted.value()).emplace_back("z", i(0));
   std::vector<std::string> paths;
-  for (const auto& difference : structure_differences(stored(), wanted)) paths.push_back(path_text(difference.path));
+  for (const auto& difference : structure_differences(stored(), wanted))
+    paths.push_back(path_text(difference.path));
   EXPECT_THAT(paths, ElementsAre("['a']", "['l']", "['z']"));
 }
 
 TEST(Structure, PartialDropsAndKeeps) {
   const Tree wanted = dict({{"a", i(-1)}, {"new", dict({{"v", i(7)}, {"w", list({i(8), i(9)})}})}});
-  EXPECT_EQ(text(restore_into(wanted, stored(), Fit::kPartial)), "{a:1,new:{v:7,w:[8,9]}}");
-  EXPECT_THAT(plan_restore(stored(), wanted, Fit::kPartial), ElementsAre(KeyPath{{"a", KeyType::kDict}}));
+  EXPECT_EQ(text(restore_into(wanted, stored(), MatchMode::kPartial)), "{a:1,new:{v:7,w:[8,9]}}");
+  EXPECT_THAT(plan_restore(stored(), wanted, MatchMode::kPartial),
+              ElementsAre(KeyPath{{"a", KeyType::kDict}}));
   const Tree placeholder = dict({{"a", Tree(Placeholder{})}, {"n", none()}, {"e", tuple({})}});
-  EXPECT_EQ(text(restore_into(placeholder, stored(), Fit::kPartial)), "{a:1,n:None,e:()}");
-  EXPECT_EQ(text(restore_into(dict({{"a", i(0)}, {"b", none()}}), stored(), Fit::kPartial)), "{a:1,b:None}");
+  EXPECT_EQ(text(restore_into(placeholder, stored(), MatchMode::kPartial)), "{a:1,n:None,e:()}");
+  EXPECT_EQ(text(restore_into(dict({{"a", i(0)}, {"b", none()}}), stored(), MatchMode::kPartial)),
+            "{a:1,b:None}");
 }
 
 TEST(Structure, PartialStillRefusesOtherContainers) {
@@ -146,14 +174,17 @@ TEST(Structure, PartialStillRefusesOtherContainers) {
       dict({{"t", dict({})}, {"a", i(0)}}),  // an empty node for a list
   };
   for (const auto& wanted : kCases) {
-    const auto result = try_call([&] { return restore_into(wanted, stored(), Fit::kPartial); });
+    const auto result =
+        try_call([&] { return restore_into(wanted, stored(), MatchMode::kPartial); });
     ASSERT_FALSE(result.ok()) << text(wanted);
     EXPECT_THAT(result.error().message(), Not(HasSubstr("partial_restore")));
   }
 }
 
 TEST(Structure, WhatHasNoPlaceIsRefused) {
-  const auto result = try_call([] { return pour(target(), {{{{"b", KeyType::kDict}}, i(1)}}); });
+  const auto result = try_call([] {
+    return fill_target(target(), {{{{"b", KeyType::kDict}}, i(1)}});
+  });
   ASSERT_FALSE(result.ok());
   EXPECT_THAT(result.error().message(), HasSubstr("['b']"));
 }
@@ -162,8 +193,8 @@ TEST(Structure, DepthIsBounded) {
   Tree deep = i(1);
   for (int level = 0; level < 2000; ++level) deep = list({std::move(deep)});
   EXPECT_THROW(restore_into(deep, deep), Error);
-  EXPECT_THROW(stored_form(deep), Error);
-  EXPECT_THROW(pour(deep, {}), Error);
+  EXPECT_THROW(as_stored(deep), Error);
+  EXPECT_THROW(fill_target(deep, {}), Error);
 }
 
 }  // namespace

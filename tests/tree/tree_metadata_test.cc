@@ -1,6 +1,6 @@
 // tree_metadata_test.cc -- `_METADATA`: every spelling Orbax has used, and a table of damaged ones.
-#include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/io/file.h>
 #include <cairn/tree/tree_metadata.h>
 #include <gmock/gmock.h>
 
@@ -12,8 +12,11 @@ using ::testing::HasSubstr;
 constexpr const char* kReal =
     R"j({"tree_metadata": {"('a',)": {"key_metadata": [{"key": "a", "key_type": 2}], "value_metadata": {"value_type": "jax.Array", "skip_deserialize": false, "write_shape": [1, 4]}}, "('b', 's')": {"key_metadata": [{"key": "b", "key_type": 2}, {"key": "s", "key_type": 2}], "value_metadata": {"value_type": "scalar", "skip_deserialize": false}}, "('l', '1', '0')": {"key_metadata": [{"key": "l", "key_type": 2}, {"key": "1", "key_type": 1}, {"key": "0", "key_type": 1}], "value_metadata": {"value_type": "jax.Array", "skip_deserialize": false, "write_shape": [3]}}, "('none',)": {"key_metadata": [{"key": "none", "key_type": 2}], "value_metadata": {"value_type": "None", "skip_deserialize": true}}}, "use_ocdbt": true, "use_zarr3": false, "store_array_data_equal_to_fill_value": true, "custom_metadata": {"k": [1, 2]}})j";
 
-std::string one_leaf(const std::string& keys, const std::string& value = R"({"value_type": "scalar", "skip_deserialize": false})") {
-  return R"j({"tree_metadata": {"x": {"key_metadata": )j" + keys + R"(, "value_metadata": )" + value + "}}}";
+std::string one_leaf(
+    const std::string& keys,
+    const std::string& value = R"({"value_type": "scalar", "skip_deserialize": false})") {
+  return R"j({"tree_metadata": {"x": {"key_metadata": )j" + keys + R"(, "value_metadata": )" +
+         value + "}}}";
 }
 
 TEST(TreeMetadata, ReadsWhatOrbaxWrites) {
@@ -38,7 +41,10 @@ TEST(TreeMetadata, MissingFlagsTakeTheValuesOfOldVersions) {
   EXPECT_FALSE(metadata.use_zarr3);
   EXPECT_FALSE(metadata.store_array_data_equal_to_fill_value);
   EXPECT_EQ(metadata.custom_metadata, "");
-  EXPECT_EQ(parse_tree_metadata(R"({"tree_metadata": {}, "use_ocdbt": null, "custom_metadata": null})").custom_metadata, "");
+  EXPECT_EQ(
+      parse_tree_metadata(R"({"tree_metadata": {}, "use_ocdbt": null, "custom_metadata": null})")
+          .custom_metadata,
+      "");
 }
 
 TEST(TreeMetadata, UnknownMembersAreIgnoredEverywhere) {
@@ -50,35 +56,42 @@ TEST(TreeMetadata, UnknownMembersAreIgnoredEverywhere) {
 }
 
 TEST(TreeMetadata, KeysMayBeAnything) {
-  const auto leaf = [](const std::string& keys) { return param_name(parse_tree_metadata(one_leaf(keys)).leaves.at(0).path); };
+  const auto leaf = [](const std::string& keys) {
+    return param_name(parse_tree_metadata(one_leaf(keys)).leaves.at(0).path);
+  };
   EXPECT_EQ(leaf("[]"), "");
-  EXPECT_EQ(leaf(R"([{"key": "it's \"q\" /.\\ \u00fc\u6f22\t", "key_type": 2}])"), "it's \"q\" /.\\ \xc3\xbc\xe6\xbc\xa2\t");
+  EXPECT_EQ(leaf(R"([{"key": "it's \"q\" /.\\ \u00fc\u6f22\t", "key_type": 2}])"),
+            "it's \"q\" /.\\ \xc3\xbc\xe6\xbc\xa2\t");
   EXPECT_EQ(leaf(R"([{"key": "", "key_type": 2}, {"key": "007", "key_type": 1}])"), ".7");
   EXPECT_EQ(leaf(R"([{"key": 3, "key_type": 1}])"), "3");
 }
 
 TEST(TreeMetadata, WhatOthersExtendAndWhatIsThereTwiceCountsOnce) {
   const auto leaf = [](const std::string& name, const std::string& keys, const std::string& type) {
-    return "\"" + name + R"(": {"key_metadata": [)" + keys + R"(], "value_metadata": {"value_type": ")" + type +
-           R"(", "skip_deserialize": false}})";
+    return "\"" + name + R"(": {"key_metadata": [)" + keys +
+           R"(], "value_metadata": {"value_type": ")" + type + R"(", "skip_deserialize": false}})";
   };
   const std::string z = R"({"key": "z", "key_type": 2})";
   const std::string a = R"({"key": "a", "key_type": 2})";
-  const TreeMetadata metadata = parse_tree_metadata(R"({"tree_metadata": {)" + leaf("1", z, "Dict") + "," + leaf("2", a, "scalar") + "," +
-                                                    leaf("3", z + "," + a, "string") + "," + leaf("4", a, "np.ndarray") + "}}");
+  const TreeMetadata metadata = parse_tree_metadata(
+      R"({"tree_metadata": {)" + leaf("1", z, "Dict") + "," + leaf("2", a, "scalar") + "," +
+      leaf("3", z + "," + a, "string") + "," + leaf("4", a, "np.ndarray") + "}}");
   ASSERT_EQ(metadata.leaves.size(), 2U);
   EXPECT_EQ(param_name(metadata.leaves[0].path), "z.a");
   EXPECT_EQ(metadata.leaves[1].value_type, "np.ndarray");
 }
 
 TEST(TreeMetadata, EmptyNodeTypes) {
-  for (const char* type : {"None", "Dict", "List", "Tuple", "NamedTuple"}) EXPECT_TRUE(is_empty_node_type(type));
-  for (const char* type : {"", "scalar", "placeholder", "none"}) EXPECT_FALSE(is_empty_node_type(type));
+  for (const char* type : {"None", "Dict", "List", "Tuple", "NamedTuple"})
+    EXPECT_TRUE(is_empty_node_type(type));
+  for (const char* type : {"", "scalar", "placeholder", "none"})
+    EXPECT_FALSE(is_empty_node_type(type));
 }
 
 TEST(TreeMetadata, EveryTruncationIsRefused) {
   const std::string text = kReal;
-  for (std::size_t n = 0; n < text.size(); ++n) EXPECT_THROW(parse_tree_metadata(text.substr(0, n)), Error) << n;
+  for (std::size_t n = 0; n < text.size(); ++n)
+    EXPECT_THROW(parse_tree_metadata(text.substr(0, n)), Error) << n;
 }
 
 TEST(TreeMetadata, EveryBitFlipGivesAnErrorOrATree) {
@@ -111,7 +124,8 @@ TEST(TreeMetadata, DamageIsNamed) {
       {R"({"tree_metadata": {}} x)", "nothing more expected"},
       {R"({"tree_metadata": {}, "use_zarr3": 1})", "true or false expected"},
       {R"({"tree_metadata": {}, "use_ocdbt": "yes"})", "true or false expected"},
-      {R"({"tree_metadata": {}, "store_array_data_equal_to_fill_value": null})", "true or false expected"},
+      {R"({"tree_metadata": {}, "store_array_data_equal_to_fill_value": null})",
+       "true or false expected"},
       {R"j({"tree_metadata": {"('a',)": {}}})j", "('a',): a leaf without 'key_metadata'"},
       {R"({"tree_metadata": {"x": {"key_metadata": []}}})", "x: a leaf without 'value_metadata'"},
       {R"({"tree_metadata": {"x": 3}})", "an object expected"},
@@ -133,7 +147,8 @@ TEST(TreeMetadata, DamageIsNamed) {
       {one_leaf("[]", R"({"value_type": "x", "write_shape": [-1]})"), "a negative extent"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": [1.5]})"), "an integer of 64 bits"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": {}})"), "an array expected"},
-      {R"({"tree_metadata": {}, "custom_metadata": )" + std::string(5000, '[') + "}", "levels deep"},
+      {R"({"tree_metadata": {}, "custom_metadata": )" + std::string(5000, '[') + "}",
+       "levels deep"},
       {R"({"tree_metadata": {}, "custom_metadata": })", "a value expected"},
   };
   for (const auto& bad : kBad) {

@@ -15,7 +15,8 @@ Tree i(std::int64_t v) { return Tree(v); }
 std::string text(const Tree& tree) {
   std::string out;
   if (const auto* dict = tree.dict()) {
-    for (const auto& [key, child] : *dict) out += (out.empty() ? "" : ",") + key + ":" + text(child);
+    for (const auto& [key, child] : *dict)
+      out += (out.empty() ? "" : ",") + key + ":" + text(child);
     return "{" + out + "}";
   }
   if (const auto* list = tree.list()) {
@@ -23,7 +24,8 @@ std::string text(const Tree& tree) {
     return "[" + out + "]";
   }
   if (const auto* number = std::get_if<std::int64_t>(&tree.value())) return std::to_string(*number);
-  if (const auto* empty = std::get_if<EmptyNode>(&tree.value())) return std::string(empty_node_name(*empty));
+  if (const auto* empty = std::get_if<EmptyNode>(&tree.value()))
+    return std::string(empty_node_name(*empty));
   return "?";
 }
 
@@ -33,21 +35,29 @@ TEST(Tree, UnflattenSortsSequencesAsNumbersAndDictsAsText) {
   entries.push_back({{d("d"), d("9")}, i(9)});
   entries.push_back({{d("d"), d("10")}, i(10)});
   entries.push_back({{d("a")}, Tree(EmptyNode::kTuple)});
-  EXPECT_EQ(text(unflatten(std::move(entries))), "{a:Tuple,d:{10:10,9:9},l:[0,1,2,3,4,5,6,7,8,9,10,11]}");
+  EXPECT_EQ(text(unflatten(std::move(entries))),
+            "{a:Tuple,d:{10:10,9:9},l:[0,1,2,3,4,5,6,7,8,9,10,11]}");
 }
 
 TEST(Tree, ABareLeafIsATree) { EXPECT_EQ(text(unflatten({{{}, i(5)}})), "5"); }
 
-TEST(Tree, GapsInListsClose) { EXPECT_EQ(text(unflatten({{{s("7")}, i(7)}, {{s("3")}, i(3)}})), "[3,7]"); }
+TEST(Tree, GapsInListsClose) {
+  EXPECT_EQ(text(unflatten({{{s("7")}, i(7)}, {{s("3")}, i(3)}})), "[3,7]");
+}
 
 TEST(Tree, EntriesThatOthersExtendAreDropped) {
-  EXPECT_EQ(text(unflatten({{{d("a")}, Tree(EmptyNode::kDict)}, {{d("a"), d("b")}, i(1)}, {{}, i(0)}, {{d("a"), d("b"), d("c")}, i(2)}})),
+  EXPECT_EQ(text(unflatten({{{d("a")}, Tree(EmptyNode::kDict)},
+                            {{d("a"), d("b")}, i(1)},
+                            {{}, i(0)},
+                            {{d("a"), d("b"), d("c")}, i(2)}})),
             "{a:{b:{c:2}}}");
 }
 
 TEST(Tree, FlattenIsTheReverse) {
   const Tree tree(
-      Tree::Dict{{"z", Tree(Tree::List{i(1), Tree(Tree::Dict{{"k", Tree(EmptyNode::kNone)}})})}, {"a", i(2)}, {"e", Tree(Tree::Dict{})}});
+      Tree::Dict{{"z", Tree(Tree::List{i(1), Tree(Tree::Dict{{"k", Tree(EmptyNode::kNone)}})})},
+                 {"a", i(2)},
+                 {"e", Tree(Tree::Dict{})}});
   const auto entries = flatten(tree);
   ASSERT_EQ(entries.size(), 4U);
   EXPECT_EQ(path_text(entries[0].path), "['z'][0]");
@@ -58,23 +68,28 @@ TEST(Tree, FlattenIsTheReverse) {
 }
 
 Tree optimizer_state() {
-  return Tree(Tree::Dict{{"z", i(0)},
-                         {"opt", Tree(Tree::Tuple{{Tree(Tree::NamedTuple{"optax", "State", {{"nu", i(1)}, {"mu", i(2)}}}),
-                                                   Tree(Tree::Tuple{}), Tree(Tree::NamedTuple{"optax", "Empty", {}})}})}});
+  return Tree(Tree::Dict{
+      {"z", i(0)},
+      {"opt",
+       Tree(Tree::Tuple{{Tree(Tree::NamedTuple{"optax", "State", {{"nu", i(1)}, {"mu", i(2)}}}),
+                         Tree(Tree::Tuple{}), Tree(Tree::NamedTuple{"optax", "Empty", {}})}})}});
 }
 
 TEST(Tree, TuplesAreSequencesAndFieldsAreMembers) {
   const auto entries = flatten(optimizer_state());
   std::string paths;
   for (const auto& entry : entries) paths += path_text(entry.path) + "=" + text(entry.value) + " ";
-  EXPECT_EQ(paths, "['z']=0 ['opt'][0]['nu']=1 ['opt'][0]['mu']=2 ['opt'][1]=Tuple ['opt'][2]=NamedTuple ");
+  EXPECT_EQ(
+      paths,
+      "['z']=0 ['opt'][0]['nu']=1 ['opt'][0]['mu']=2 ['opt'][1]=Tuple ['opt'][2]=NamedTuple ");
   EXPECT_EQ(text(*optimizer_state().find("opt")->find("0")->find("mu")), "2");
   EXPECT_EQ(optimizer_state().find("opt")->find("3"), nullptr);
 }
 
 TEST(Tree, SortedFlatteningSortsDictsAndNotFields) {
   std::string paths;
-  for (const auto& entry : flatten(optimizer_state(), DictOrder::kSorted)) paths += param_name(entry.path) + " ";
+  for (const auto& entry : flatten(optimizer_state(), DictOrder::kSorted))
+    paths += param_name(entry.path) + " ";
   EXPECT_EQ(paths, "opt.0.nu opt.0.mu opt.1 opt.2 z ");
 }
 
@@ -96,7 +111,8 @@ TEST(Tree, CustomLeavesKeepTheirTypeAndShareTheirValue) {
     int scale;
   };
   const Tree leaf(CustomLeaf::of(Quantized{7}));
-  const Tree copy = leaf;  // NOLINT(performance-unnecessary-copy-initialization): that is what is tested
+  const Tree copy =
+      leaf;  // NOLINT(performance-unnecessary-copy-initialization): that is what is tested
   ASSERT_NE(copy.custom<Quantized>(), nullptr);
   EXPECT_EQ(copy.custom<Quantized>(), leaf.custom<Quantized>());
   EXPECT_EQ(copy.custom<int>(), nullptr);
@@ -131,8 +147,10 @@ void expect_error(std::vector<TreeEntry> entries, Code code, const char* message
 
 TEST(Tree, UnflattenRefuses) {
   expect_error({}, Code::kInvalidArgument, "no entries");
-  expect_error({{{d("a"), s("0")}, i(1)}, {{d("a"), d("b")}, i(2)}}, Code::kDataLoss, "the node at '['a']' has both");
-  expect_error({{{d("a")}, i(1)}, {{d("a")}, i(2)}}, Code::kInvalidArgument, "two leaves have the path ['a']");
+  expect_error({{{d("a"), s("0")}, i(1)}, {{d("a"), d("b")}, i(2)}}, Code::kDataLoss,
+               "the node at '['a']' has both");
+  expect_error({{{d("a")}, i(1)}, {{d("a")}, i(2)}}, Code::kInvalidArgument,
+               "two leaves have the path ['a']");
   expect_error({{{}, i(1)}, {{}, i(2)}}, Code::kInvalidArgument, "two leaves");
   expect_error({{KeyPath(1000000, d("x")), i(1)}}, Code::kDataLoss, "1000000 levels");
 }

@@ -1,13 +1,14 @@
-// build_array.h -- makes arrays of any size in a folder: only as much of a writer as tests of reading need.
+// build_array.h -- makes arrays of any size in a folder: only as much of a writer as tests of
+// reading need.
 #pragma once
 
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/base/compress.h>
+#include <cairn/codec/decompress.h>
 #include <cairn/kvstore.h>
-#include <cairn/zarr/array.h>
-#include <cairn/zarr/chunk_grid.h>
+#include <cairn/zarr/metadata/chunk_grid.h>
+#include <cairn/zarr/read/array.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <tests/support/temp_dir.h>
@@ -33,18 +34,22 @@ inline Bytes test_elements(const Shape& shape) {
   Bytes bytes(static_cast<std::size_t>(element_count(shape)) * 4);
   std::mt19937 random(static_cast<unsigned>(bytes.size()));
   for (std::size_t i = 0; i < bytes.size(); i += 4) {
-    const auto value = static_cast<std::uint32_t>(random()) & 0x00ffffffU;  // so that zstd has something to do
+    // so that zstd has something to do
+    const auto value = static_cast<std::uint32_t>(random()) & 0x00ffffffU;
     std::memcpy(bytes.data() + i, &value, 4);
   }
   return bytes;
 }
 
 inline Bytes pack(const Bytes& chunk, Packing packing) {
-  return packing == Packing::kRaw ? chunk : compress_zstd(chunk, 1, packing == Packing::kZstdChecksum);
+  return packing == Packing::kRaw ? chunk
+                                  : compress_zstd(chunk, 1, packing == Packing::kZstdChecksum);
 }
 
-// The chunk at `position` of a grid of `chunk_shape`, padded with 0xee where it reaches beyond `from`.
-inline Bytes cut_chunk(const ArrayView& from, const std::vector<std::int64_t>& position, const Shape& chunk_shape) {
+// The chunk at `position` of a grid of `chunk_shape`, padded with 0xee where it reaches beyond
+// `from`.
+inline Bytes cut_chunk(const ArrayView& from, const std::vector<std::int64_t>& position,
+                       const Shape& chunk_shape) {
   Bytes chunk(static_cast<std::size_t>(element_count(chunk_shape)) * 4, std::byte{0xee});
   Box inside{.origin = {}, .shape = chunk_shape};
   for (std::size_t d = 0; d < position.size(); ++d) {
@@ -62,7 +67,8 @@ inline Bytes make_shard(const Bytes& elements, const ArrayRecipe& recipe) {
   ByteWriter value;
   ByteWriter index;
   for (std::int64_t i = 0; i < element_count(grid); ++i) {
-    const Bytes chunk = pack(cut_chunk(shard, grid_position(grid, i), recipe.inner), recipe.packing);
+    const Bytes chunk =
+        pack(cut_chunk(shard, grid_position(grid, i), recipe.inner), recipe.packing);
     index.u64(value.size()).u64(chunk.size());
     value.bytes(chunk);
   }
@@ -76,11 +82,14 @@ inline std::string metadata_text(const ArrayRecipe& recipe) {
   if (recipe.zarr_format == 2)
     return fmt::format(
         R"({{"zarr_format":2,"shape":{},"chunks":{},"dtype":"<u4","fill_value":7,"order":"C","filters":null,"compressor":{}}})",
-        list(recipe.shape), list(recipe.chunks), recipe.packing == Packing::kRaw ? "null" : R"({"id":"zstd","level":1})");
+        list(recipe.shape), list(recipe.chunks),
+        recipe.packing == Packing::kRaw ? "null" : R"({"id":"zstd","level":1})");
   std::string codecs = R"({"name":"bytes","configuration":{"endian":"little"}})";
   if (recipe.packing != Packing::kRaw) codecs += R"(,{"name":"zstd","configuration":{"level":1}})";
   if (!recipe.inner.empty())
-    codecs = fmt::format(R"({{"name":"sharding_indexed","configuration":{{"chunk_shape":{},"codecs":[{}]}}}})", list(recipe.inner), codecs);
+    codecs = fmt::format(
+        R"({{"name":"sharding_indexed","configuration":{{"chunk_shape":{},"codecs":[{}]}}}})",
+        list(recipe.inner), codecs);
   return fmt::format(
       R"({{"zarr_format":3,"node_type":"array","shape":{},"data_type":"uint32","fill_value":7,"codecs":[{}],)"
       R"("chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":{}}}}},"chunk_key_encoding":{{"name":"default"}}}})",
@@ -90,8 +99,10 @@ inline std::string metadata_text(const ArrayRecipe& recipe) {
 // An array in a folder of its own, and the elements it has.
 class BuiltArray {
  public:
-  explicit BuiltArray(const ArrayRecipe& recipe) : recipe_(recipe), elements_(test_elements(recipe.shape)) {
-    cairn::testing::put_file(path(recipe.zarr_format == 2 ? ".zarray" : "zarr.json"), metadata_text(recipe));
+  explicit BuiltArray(const ArrayRecipe& recipe)
+      : recipe_(recipe), elements_(test_elements(recipe.shape)) {
+    cairn::testing::put_file(path(recipe.zarr_format == 2 ? ".zarray" : "zarr.json"),
+                             metadata_text(recipe));
     const ZarrArray array = open();
     const ArrayView all = make_view(ByteView(elements_), DType::kUint32, recipe.shape);
     const Shape grid = grid_shape(recipe.shape, recipe.chunks);
@@ -100,11 +111,14 @@ class BuiltArray {
       const std::string key = array.metadata().keys.key(position);
       if (key == recipe.missing) continue;
       const Bytes chunk = cut_chunk(all, position, recipe.chunks);
-      cairn::testing::put_file(path(key), recipe.inner.empty() ? pack(chunk, recipe.packing) : make_shard(chunk, recipe));
+      cairn::testing::put_file(path(key), recipe.inner.empty() ? pack(chunk, recipe.packing)
+                                                               : make_shard(chunk, recipe));
     }
   }
 
-  [[nodiscard]] ZarrArray open() const { return ZarrArray::open(open_file_store(folder_.path()), "a"); }
+  [[nodiscard]] ZarrArray open() const {
+    return ZarrArray::open(open_file_store(folder_.path()), "a");
+  }
   [[nodiscard]] std::string path(const std::string& key) const { return folder_ / ("a/" + key); }
   [[nodiscard]] const Bytes& elements() const { return elements_; }
 
@@ -116,7 +130,8 @@ class BuiltArray {
     return out;
   }
   // And from reading them.
-  Bytes read(const Box& box, const ReadContext& context = {}, MissingChunk missing = MissingChunk::kError) const {
+  Bytes read(const Box& box, const ReadContext& context = {},
+             MissingChunk missing = MissingChunk::kError) const {
     Bytes out(static_cast<std::size_t>(element_count(box.shape)) * 4);
     open().read(box, make_view(MutableByteView(out), DType::kUint32, box.shape), missing, context);
     return out;

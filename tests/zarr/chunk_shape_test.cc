@@ -1,5 +1,6 @@
-// chunk_shape_test.cc -- the chunk shapes that Orbax chooses, case by case; and the byte target that applies to a database.
-#include <cairn/zarr/chunk_grid.h>
+// chunk_shape_test.cc -- the chunk shapes that Orbax chooses, case by case; and the byte target
+// that applies to a database.
+#include <cairn/zarr/metadata/chunk_grid.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
 
@@ -37,13 +38,17 @@ TEST(ChunkShape, AsOrbaxChooses) {
       {{4, 3}, {2, 3}, 4, {}, {}, {2, 3}},
   };
   for (const Case& c : cases)
-    EXPECT_EQ(choose_chunk_shape(c.shape, c.write_shape, c.element_size, {.bytes = c.bytes, .shard_axes = c.axes}), c.expect)
+    EXPECT_EQ(choose_chunk_shape(c.shape, c.write_shape, c.element_size,
+                                 {.bytes = c.bytes, .shard_axes = c.axes}),
+              c.expect)
         << shape_text(c.shape) << " " << shape_text(c.write_shape);
 }
 
 TEST(ChunkShape, LargePrimesTakeNoTime) {
   EXPECT_EQ(choose_chunk_shape({1000000007}, {1000000007}, 4, {.bytes = 100}), (Shape{1}));
-  EXPECT_EQ(choose_chunk_shape({std::int64_t{1} << 40U}, {std::int64_t{1} << 40U}, 1, {.bytes = 1 << 20}), (Shape{1 << 20}));
+  EXPECT_EQ(
+      choose_chunk_shape({std::int64_t{1} << 40U}, {std::int64_t{1} << 40U}, 1, {.bytes = 1 << 20}),
+      (Shape{1 << 20}));
 }
 
 TEST(ChunkShape, RefusesWhatCannotBe) {
@@ -52,7 +57,8 @@ TEST(ChunkShape, RefusesWhatCannotBe) {
   };
   EXPECT_THAT(choose({1, 2}, {2}, {}), FailsWith(Code::kInvalidArgument, "rank"));
   EXPECT_THAT(choose({4}, {4}, {.bytes = 3}), FailsWith(Code::kInvalidArgument, "elements of 4"));
-  EXPECT_THAT(choose({4}, {4}, {.bytes = {}, .shard_axes = {1}}), FailsWith(Code::kInvalidArgument, "axis 1"));
+  EXPECT_THAT(choose({4}, {4}, {.bytes = {}, .shard_axes = {1}}),
+              FailsWith(Code::kInvalidArgument, "axis 1"));
 }
 
 TEST(ChunkBytes, NoChunkIsLargerThanADataFile) {
@@ -62,7 +68,8 @@ TEST(ChunkBytes, NoChunkIsLargerThanADataFile) {
   EXPECT_EQ(effective_chunk_bytes({}, 1000, 1000), std::nullopt);
   EXPECT_EQ(effective_chunk_bytes(100, 1000, 4000), 100);
   EXPECT_EQ(effective_chunk_bytes(5000, 1000, 10), 1000);
-  EXPECT_THAT([] { (void)effective_chunk_bytes({}, -1, 1); }, FailsWith(Code::kInvalidArgument, "-1"));
+  EXPECT_THAT([] { (void)effective_chunk_bytes({}, -1, 1); },
+              FailsWith(Code::kInvalidArgument, "-1"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // codec_chain_test.cc -- undoing steps: sizes, checksums, damage, and hostile sizes.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/zarr/codec_chain.h>
+#include <cairn/zarr/codec/codec_chain.h>
 #include <gtest/gtest.h>
 #include <tests/support/damage.h>
 #include <tests/support/matchers.h>
@@ -46,7 +46,10 @@ TEST(Steps, UndoneLastFirst) {
   EXPECT_EQ(decode({kZstd}, compress_zstd(plain, 1, false), 1000), plain);
   EXPECT_EQ(decode({kZstd, kCrc}, with_crc(compress_zstd(plain, 1, false)), 1000), plain);
   EXPECT_EQ(decode({kCrc, kZstd}, compress_zstd(with_crc(plain), 1, false), 1000), plain);
-  EXPECT_EQ(decode({kZstd, kZstd, kCrc, kCrc}, with_crc(with_crc(compress_zstd(compress_zstd(plain, 1, false), 1, true))), 1000), plain);
+  EXPECT_EQ(
+      decode({kZstd, kZstd, kCrc, kCrc},
+             with_crc(with_crc(compress_zstd(compress_zstd(plain, 1, false), 1, true))), 1000),
+      plain);
   EXPECT_EQ(decode({}, {}, 0), Bytes{});
 }
 
@@ -63,9 +66,11 @@ ByteStep delta(DType dtype, bool big_endian = false) {
 
 TEST(Steps, DeltaWrapsAround) {
   const Bytes stored = {std::byte{250}, std::byte{10}, std::byte{251}};
-  EXPECT_EQ(decode({delta(DType::kUint8)}, stored, 3), (Bytes{std::byte{250}, std::byte{4}, std::byte{255}}));
+  EXPECT_EQ(decode({delta(DType::kUint8)}, stored, 3),
+            (Bytes{std::byte{250}, std::byte{4}, std::byte{255}}));
   const Bytes big = {std::byte{0}, std::byte{255}, std::byte{0}, std::byte{2}};
-  EXPECT_EQ(decode({delta(DType::kUint16, true)}, big, 4), (Bytes{std::byte{0}, std::byte{255}, std::byte{1}, std::byte{1}}));
+  EXPECT_EQ(decode({delta(DType::kUint16, true)}, big, 4),
+            (Bytes{std::byte{0}, std::byte{255}, std::byte{1}, std::byte{1}}));
   Bytes out(3);
   EXPECT_THAT([&] { decode_steps(std::vector<ByteStep>{delta(DType::kInt16)}, numbers(3), out); },
               FailsWith(Code::kDataLoss, "no whole number of int16 elements"));
@@ -74,7 +79,9 @@ TEST(Steps, DeltaWrapsAround) {
 TEST(Steps, SaysWhetherAChecksumCoversTheValue) {
   const Bytes plain = numbers(100);
   Bytes out(100);
-  const auto covered = [&](const std::vector<ByteStep>& steps, const Bytes& stored) { return decode_steps(steps, stored, out); };
+  const auto covered = [&](const std::vector<ByteStep>& steps, const Bytes& stored) {
+    return decode_steps(steps, stored, out);
+  };
   EXPECT_FALSE(covered({}, plain));
   EXPECT_TRUE(covered({kCrc}, with_crc(plain)));
   EXPECT_FALSE(covered({kZstd}, compress_zstd(plain, 1, false)));
@@ -108,7 +115,9 @@ TEST(Steps, DamageBehindAChecksumIsSeen) {
   Bytes out(60);
   const std::vector<ByteStep> steps = {kZstd, kCrc};
   const Bytes good = with_crc(compress_zstd(plain, 1, false));
-  const auto refuses = [&](ByteView bad, const std::string& what) { EXPECT_THROW(decode_steps(steps, bad, out), Error) << what; };
+  const auto refuses = [&](ByteView bad, const std::string& what) {
+    EXPECT_THROW(decode_steps(steps, bad, out), Error) << what;
+  };
   cairn::testing::for_each_truncation(good, refuses);
   cairn::testing::for_each_bit_flip(good, refuses);
 }
@@ -118,15 +127,21 @@ TEST(Steps, ASmallValueCannotAskForMuchMemory) {
   const Bytes plain = numbers(1000);
   Scratch scratch;
   const std::vector<ByteStep> steps = {kZstd};
-  EXPECT_THAT([&] { decode_steps(steps, compress_zstd(plain, 1, false), std::uint64_t{1} << 40U, scratch); }, FailsWith(Code::kDataLoss));
-  EXPECT_THAT([&] { decode_steps({}, plain, std::uint64_t{1} << 40U, scratch); }, FailsWith(Code::kDataLoss, "expected 1099511627776"));
+  EXPECT_THAT(
+      [&] {
+        decode_steps(steps, compress_zstd(plain, 1, false), std::uint64_t{1} << 40U, scratch);
+      },
+      FailsWith(Code::kDataLoss));
+  EXPECT_THAT([&] { decode_steps({}, plain, std::uint64_t{1} << 40U, scratch); },
+              FailsWith(Code::kDataLoss, "expected 1099511627776"));
 }
 
 TEST(Steps, ALargeValueThatCompressesWellIsNotHostile) {
   const Bytes zeros(std::size_t{64} << 20U);
   const Bytes stored = compress_zstd(zeros, 1, false);
   Scratch scratch;
-  const DecodedBytes decoded = decode_steps(std::vector<ByteStep>{kZstd}, stored, zeros.size(), scratch);
+  const DecodedBytes decoded =
+      decode_steps(std::vector<ByteStep>{kZstd}, stored, zeros.size(), scratch);
   EXPECT_TRUE(std::equal(decoded.bytes.begin(), decoded.bytes.end(), zeros.begin(), zeros.end()));
 }
 

@@ -1,10 +1,10 @@
 // filters_test.cc -- numcodecs' filters and checksums: sizes, damage, and arithmetic at the edges.
-#include <cairn/base/box.h>
+#include <cairn/array/box.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/zarr/codec_chain.h>
-#include <cairn/zarr/filters.h>
-#include <cairn/zarr/hdf5_checksum.h>
+#include <cairn/zarr/codec/codec_chain.h>
+#include <cairn/zarr/codec/filters.h>
+#include <cairn/zarr/codec/hdf5_checksum.h>
 #include <gtest/gtest.h>
 #include <tests/support/damage.h>
 #include <tests/support/matchers.h>
@@ -29,7 +29,9 @@ Bytes decode(const ByteStep& step, ByteView stored, std::size_t size) {
   return out;
 }
 
-constexpr NumberType number(DType dtype, bool big_endian = false) { return {.dtype = dtype, .big_endian = big_endian}; }
+constexpr NumberType number(DType dtype, bool big_endian = false) {
+  return {.dtype = dtype, .big_endian = big_endian};
+}
 
 TEST(Checksums, KnownValues) {
   EXPECT_EQ(crc32(as_bytes("123456789")), 0xcbf43926U);
@@ -68,13 +70,17 @@ TEST(Checksums, DamageIsSeenAndNamed) {
     Bytes out(body.size());
     const ByteStep step = kind.step;
     EXPECT_TRUE(decode_steps(std::span(&step, 1), good, out));  // it covers the value
-    const auto refuses = [&](ByteView bad, const std::string& what) { EXPECT_THROW(decode(step, bad, body.size()), Error) << what; };
+    const auto refuses = [&](ByteView bad, const std::string& what) {
+      EXPECT_THROW(decode(step, bad, body.size()), Error) << what;
+    };
     cairn::testing::for_each_truncation(good, refuses);
     cairn::testing::for_each_bit_flip(good, refuses);
     Bytes flipped = good;
     flipped[5] ^= std::byte{1};
-    EXPECT_THAT([&] { decode(step, flipped, body.size()); }, FailsWith(Code::kDataLoss, std::string(kind.name) + " mismatch"));
-    EXPECT_THAT([&] { decode(step, ByteView(good).first(3), 0); }, FailsWith(Code::kDataLoss, "no room"));
+    EXPECT_THAT([&] { decode(step, flipped, body.size()); },
+                FailsWith(Code::kDataLoss, std::string(kind.name) + " mismatch"));
+    EXPECT_THAT([&] { decode(step, ByteView(good).first(3), 0); },
+                FailsWith(Code::kDataLoss, "no room"));
   }
 }
 
@@ -82,7 +88,10 @@ TEST(Filters, ElementsThatDoNotFitAreDamage) {
   const ByteStep kSteps[] = {
       DeltaStep{.decoded = number(DType::kInt32), .stored = number(DType::kInt16)},
       CastStep{.decoded = number(DType::kFloat64), .stored = number(DType::kFloat32, true)},
-      ScaleStep{.decoded = number(DType::kFloat32), .stored = number(DType::kUint8), .scale = 2, .offset = 1},
+      ScaleStep{.decoded = number(DType::kFloat32),
+                .stored = number(DType::kUint8),
+                .scale = 2,
+                .offset = 1},
       PackBitsStep{},
       ShuffleStep{.element_size = 4},
   };
@@ -108,36 +117,46 @@ TEST(Filters, PackedBitsAreChecked) {
 }
 
 TEST(Filters, DeltaKeepsTheFirstElementsSign) {
-  const ByteStep step = DeltaStep{.decoded = number(DType::kFloat32), .stored = number(DType::kFloat32)};
+  const ByteStep step =
+      DeltaStep{.decoded = number(DType::kFloat32), .stored = number(DType::kFloat32)};
   const Bytes out = decode(step, bytes_of<float>({-0.0F, -0.0F, 1.5F}), 12);
   EXPECT_EQ(out, bytes_of<float>({-0.0F, -0.0F, 1.5F}));
 }
 
 TEST(Filters, DeltaGoesOnOverBlocks) {
   Bytes stored(10000, std::byte{1});
-  const ByteStep step = DeltaStep{.decoded = number(DType::kUint32, true), .stored = number(DType::kInt8)};
+  const ByteStep step =
+      DeltaStep{.decoded = number(DType::kUint32, true), .stored = number(DType::kInt8)};
   const Bytes out = decode(step, stored, 40000);
-  EXPECT_EQ(Bytes(out.end() - 4, out.end()), (Bytes{std::byte{0}, std::byte{0}, std::byte{0x27}, std::byte{0x10}}));
+  EXPECT_EQ(Bytes(out.end() - 4, out.end()),
+            (Bytes{std::byte{0}, std::byte{0}, std::byte{0x27}, std::byte{0x10}}));
 }
 
 TEST(Filters, ScaleDividesAsItsStoredTypeDoes) {
   // 0.1 as float is more than as double: the quotients differ.
-  const auto step = [](DType stored) { return ScaleStep{number(DType::kFloat64), number(stored), 0.1, 0.25}; };
-  EXPECT_EQ(decode(step(DType::kFloat32), bytes_of<float>({7}), 8), bytes_of<double>({static_cast<double>(7.0F / 0.1F + 0.25F)}));
-  EXPECT_EQ(decode(step(DType::kInt16), bytes_of<std::int16_t>({7}), 8), bytes_of<double>({7.0 / 0.1 + 0.25}));
+  const auto step = [](DType stored) {
+    return ScaleStep{number(DType::kFloat64), number(stored), 0.1, 0.25};
+  };
+  EXPECT_EQ(decode(step(DType::kFloat32), bytes_of<float>({7}), 8),
+            bytes_of<double>({static_cast<double>(7.0F / 0.1F + 0.25F)}));
+  EXPECT_EQ(decode(step(DType::kInt16), bytes_of<std::int16_t>({7}), 8),
+            bytes_of<double>({7.0 / 0.1 + 0.25}));
 }
 
 TEST(Filters, MemoryBetweenSteps) {
   const ByteStep zstd = CompressStep{Codec::kZstd};
   const ByteStep crc = Crc32cStep{};
-  const ByteStep wide = CastStep{.decoded = number(DType::kUint8), .stored = number(DType::kFloat64)};
+  const ByteStep wide =
+      CastStep{.decoded = number(DType::kUint8), .stored = number(DType::kFloat64)};
   EXPECT_EQ(memory_between({}, 1000), 0U);
   EXPECT_EQ(memory_between(std::vector{zstd}, 1000), 0U);
   EXPECT_EQ(memory_between(std::vector{zstd, crc, crc}, 1000), 0U);
   EXPECT_EQ(memory_between(std::vector{wide, zstd}, 1000), 8000U);
   EXPECT_EQ(memory_between(std::vector{wide, crc, zstd}, 1000), 8004U);
-  EXPECT_EQ(memory_between(std::vector{wide, ByteStep(ShuffleStep{.element_size = 8}), zstd}, 1000), 16000U);
-  const std::vector<ByteStep> hostile(64, CastStep{.decoded = number(DType::kUint8), .stored = number(DType::kComplex128)});
+  EXPECT_EQ(memory_between(std::vector{wide, ByteStep(ShuffleStep{.element_size = 8}), zstd}, 1000),
+            16000U);
+  const std::vector<ByteStep> hostile(
+      64, CastStep{.decoded = number(DType::kUint8), .stored = number(DType::kComplex128)});
   EXPECT_LE(memory_between(hostile, std::uint64_t{1} << 56U), std::uint64_t{1} << 59U);
 }
 

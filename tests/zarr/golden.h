@@ -1,10 +1,10 @@
 // golden.h -- arrays that TensorStore and zarr-python wrote, with the elements they must read as.
 #pragma once
 
-#include <cairn/base/file.h>
 #include <cairn/base/json.h>
+#include <cairn/io/file.h>
 #include <cairn/kvstore.h>
-#include <cairn/zarr/array.h>
+#include <cairn/zarr/read/array.h>
 
 #include <string>
 #include <vector>
@@ -29,7 +29,8 @@ struct GoldenArray {
 
 inline Bytes from_hex(const std::string& hex) {
   Bytes bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   return bytes;
 }
 
@@ -43,12 +44,14 @@ inline std::vector<GoldenArray> load_golden(const std::string& producer) {
     array.dtype = *item.find("dtype")->as_string();
     array.element_size = *item.find("element_size")->as_uint64();
     array.fill = *item.find("fill")->as_bool();
-    for (const Json& extent : *item.find("shape")->as_array()) array.shape.push_back(*extent.as_int64());
+    for (const Json& extent : *item.find("shape")->as_array())
+      array.shape.push_back(*extent.as_int64());
     for (const auto& [key, value] : *item.find("metadata")->as_object()) {
       const ByteView bytes = as_bytes(*value.as_string());
       array.keys.emplace_back(key, Bytes(bytes.begin(), bytes.end()));
     }
-    for (const auto& [key, value] : *item.find("chunks")->as_object()) array.keys.emplace_back(key, from_hex(*value.as_string()));
+    for (const auto& [key, value] : *item.find("chunks")->as_object())
+      array.keys.emplace_back(key, from_hex(*value.as_string()));
     array.expected = from_hex(*item.find("expected")->as_string());
     arrays.push_back(std::move(array));
   }

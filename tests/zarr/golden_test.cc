@@ -1,7 +1,7 @@
-// golden_test.cc -- reads every array that TensorStore and zarr-python wrote: whole, in random boxes, into any strides,
-// from memory and from files; and verifies it.
-#include <cairn/base/box.h>
-#include <cairn/zarr/array.h>
+// golden_test.cc -- reads every array that TensorStore and zarr-python wrote: whole, in random
+// boxes, into any strides, from memory and from files; and verifies it.
+#include <cairn/array/box.h>
+#include <cairn/zarr/read/array.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <tests/support/temp_dir.h>
@@ -27,14 +27,17 @@ Bytes expected_part(const GoldenArray& golden, const Box& box) {
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t rest = i;
     std::int64_t offset = 0;
-    for (std::size_t d = box.rank(); d-- > 0; rest /= box.shape[d]) offset += (box.origin[d] + rest % box.shape[d]) * strides[d];
+    for (std::size_t d = box.rank(); d-- > 0; rest /= box.shape[d])
+      offset += (box.origin[d] + rest % box.shape[d]) * strides[d];
     const auto from = golden.expected.begin() + offset;
     out.insert(out.end(), from, from + static_cast<std::ptrdiff_t>(golden.element_size));
   }
   return out;
 }
 
-MissingChunk missing_of(const GoldenArray& golden) { return golden.fill ? MissingChunk::kFill : MissingChunk::kError; }
+MissingChunk missing_of(const GoldenArray& golden) {
+  return golden.fill ? MissingChunk::kFill : MissingChunk::kError;
+}
 
 Bytes read_box(const ZarrArray& array, const Box& box, MissingChunk missing) {
   const ArrayMetadata& metadata = array.metadata();
@@ -48,14 +51,18 @@ Bytes read_box(const ZarrArray& array, const Box& box, MissingChunk missing) {
   return out;
 }
 
-// Reads into memory whose dimensions are reversed and which has a gap after each element; the gaps must stay untouched.
+// Reads into memory whose dimensions are reversed and which has a gap after each element; the gaps
+// must stay untouched.
 Bytes read_box_scattered(const ZarrArray& array, const Box& box, MissingChunk missing) {
   const ArrayMetadata& metadata = array.metadata();
   const auto count = static_cast<std::size_t>(element_count(box.shape));
   const std::size_t step = metadata.element_size + 3;
   Bytes memory(count * step, kUntouched);
-  MutableArrayView view{
-      .data = memory.data(), .dtype = metadata.dtype, .element_size = metadata.element_size, .shape = box.shape, .strides = {}};
+  MutableArrayView view{.data = memory.data(),
+                        .dtype = metadata.dtype,
+                        .element_size = metadata.element_size,
+                        .shape = box.shape,
+                        .strides = {}};
   auto stride = static_cast<std::int64_t>(step);
   for (const std::int64_t extent : box.shape) {
     view.strides.push_back(stride);
@@ -63,7 +70,8 @@ Bytes read_box_scattered(const ZarrArray& array, const Box& box, MissingChunk mi
   }
   array.read(box, view, missing);
   for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t k = metadata.element_size; k < step; ++k) EXPECT_EQ(memory[i * step + k], kUntouched);
+    for (std::size_t k = metadata.element_size; k < step; ++k)
+      EXPECT_EQ(memory[i * step + k], kUntouched);
   Bytes out(count * metadata.element_size);
   copy_elements(cairn::as_const(view), {.data = out.data(),
                                         .dtype = metadata.dtype,
@@ -95,12 +103,14 @@ void check_reads(const GoldenArray& golden, const StorePtr& store, std::mt19937&
   EXPECT_EQ(array.metadata().dtype_name, golden.dtype);
   EXPECT_EQ(array.metadata().element_size, golden.element_size);
   EXPECT_EQ(array.metadata().shape, golden.shape);
-  ASSERT_EQ(hex(read_box(array, Box::whole(golden.shape), missing_of(golden))), hex(golden.expected));
+  ASSERT_EQ(hex(read_box(array, Box::whole(golden.shape), missing_of(golden))),
+            hex(golden.expected));
   for (int i = 0; i < 10; ++i) {
     const Box box = random_box(golden.shape, random);
     SCOPED_TRACE(box_text(box));
     ASSERT_EQ(hex(read_box(array, box, missing_of(golden))), hex(expected_part(golden, box)));
-    ASSERT_EQ(hex(read_box_scattered(array, box, missing_of(golden))), hex(expected_part(golden, box)));
+    ASSERT_EQ(hex(read_box_scattered(array, box, missing_of(golden))),
+              hex(expected_part(golden, box)));
   }
 }
 
@@ -115,9 +125,11 @@ void check_view(const GoldenArray& golden, const StorePtr& store) {
 }
 
 void check_verify(const GoldenArray& golden, const StorePtr& store) {
-  const CheckedArray report = verify_array(ZarrArray::open(store, "a"), "label", missing_of(golden), {});
+  const CheckedArray report =
+      verify_array(ZarrArray::open(store, "a"), "label", missing_of(golden), {});
   for (const Finding& finding : report.findings) ADD_FAILURE() << finding.message;
-  EXPECT_EQ(report.chunks == 0, golden.expected.empty() || (golden.fill && golden.keys.size() == 1));
+  EXPECT_EQ(report.chunks == 0,
+            golden.expected.empty() || (golden.fill && golden.keys.size() == 1));
 }
 
 class Golden : public ::testing::TestWithParam<const std::vector<GoldenArray>* (*)()> {};
@@ -148,12 +160,14 @@ TEST_P(Golden, FromFiles) {
 
 INSTANTIATE_TEST_SUITE_P(Producers, Golden,
                          ::testing::Values(
-                             +[] { return &testing::tensorstore_arrays(); }, +[] { return &testing::zarr_python_arrays(); },
+                             +[] { return &testing::tensorstore_arrays(); },
+                             +[] { return &testing::zarr_python_arrays(); },
                              +[] { return &testing::filtered_arrays(); }));
 
 TEST(GoldenSet, HasEveryTypeInBothFormats) {
   std::set<std::string> seen;
-  for (const GoldenArray& golden : testing::tensorstore_arrays()) seen.insert(golden.name.substr(0, 2) + " " + golden.dtype);
+  for (const GoldenArray& golden : testing::tensorstore_arrays())
+    seen.insert(golden.name.substr(0, 2) + " " + golden.dtype);
   for (int i = 0; i < kDTypeCount; ++i) {
     const std::string name(dtype_name(static_cast<DType>(i)));
     if (name == "int2" || name == "uint2" || name == "uint4" || name == "float8_e4m3") continue;

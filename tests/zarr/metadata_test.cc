@@ -1,5 +1,6 @@
-// metadata_test.cc -- `.zarray` and `zarr.json`: what is required, what may be left out, what is refused and how.
-#include <cairn/zarr/array.h>
+// metadata_test.cc -- `.zarray` and `zarr.json`: what is required, what may be left out, what is
+// refused and how.
+#include <cairn/zarr/read/array.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
@@ -20,7 +21,8 @@ constexpr std::string_view kV3 =
     R"("codecs":[{"configuration":{"endian":"little"},"name":"bytes"},{"configuration":{"level":3},"name":"zstd"}],)"
     R"("data_type":"float32","fill_value":0.0,"node_type":"array","shape":[5,4],"zarr_format":3})";
 
-// The text with member `key` replaced by the JSON `value`; removed if that is empty, added if it was not there.
+// The text with member `key` replaced by the JSON `value`; removed if that is empty, added if it
+// was not there.
 std::string with(std::string_view text, std::string_view key, std::string_view value) {
   Json root = parse_json(text);
   Json changed = JsonObject{};
@@ -30,8 +32,12 @@ std::string with(std::string_view text, std::string_view key, std::string_view v
   return to_text(changed);
 }
 
-ArrayMetadata v2(std::string_view key, std::string_view value) { return parse_zarray(with(kV2, key, value)); }
-ArrayMetadata v3(std::string_view key, std::string_view value) { return parse_zarr_json(with(kV3, key, value)); }
+ArrayMetadata v2(std::string_view key, std::string_view value) {
+  return parse_zarray(with(kV2, key, value));
+}
+ArrayMetadata v3(std::string_view key, std::string_view value) {
+  return parse_zarr_json(with(kV3, key, value));
+}
 
 std::string hex(ByteView bytes) {
   std::string text;
@@ -77,7 +83,8 @@ TEST(ZarrJson, SaysWhatAnArrayIs) {
 }
 
 TEST(ZarrJson, InnermostChunkOfNestedShards) {
-  const ArrayMetadata metadata = v3("codecs", R"([{"name":"transpose","configuration":{"order":[1,0]}},
+  const ArrayMetadata metadata =
+      v3("codecs", R"([{"name":"transpose","configuration":{"order":[1,0]}},
     {"name":"sharding_indexed","configuration":{"chunk_shape":[3,2],"codecs":[
       {"name":"sharding_indexed","configuration":{"chunk_shape":[3,1],"codecs":[{"name":"bytes","configuration":{"endian":"big"}}]}}]}}])");
   EXPECT_EQ(metadata.read_chunk_shape(), (Shape{1, 3}));
@@ -91,7 +98,8 @@ TEST(Zarray, RequiredMembers) {
 }
 
 TEST(Zarray, OptionalMembers) {
-  for (const char* member : {"fill_value", "filters", "order", "dimension_separator"}) EXPECT_NO_THROW(v2(member, "")) << member;
+  for (const char* member : {"fill_value", "filters", "order", "dimension_separator"})
+    EXPECT_NO_THROW(v2(member, "")) << member;
   EXPECT_NO_THROW(v2("something", R"({"else":1})"));
   EXPECT_NO_THROW(v2("filters", "[]"));
   EXPECT_NO_THROW(v2("compressor", R"({"id":"zstd","level":3,"checksum":true})"));
@@ -100,7 +108,8 @@ TEST(Zarray, OptionalMembers) {
 }
 
 TEST(ZarrJson, RequiredMembers) {
-  for (const char* member : {"zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs"})
+  for (const char* member : {"zarr_format", "node_type", "shape", "data_type", "chunk_grid",
+                             "chunk_key_encoding", "fill_value", "codecs"})
     EXPECT_THAT([&] { v3(member, ""); }, FailsWith(Code::kDataLoss, member));
 }
 
@@ -154,31 +163,45 @@ TEST(Zarray, Refusals) {
       {"compressor", "\"zstd\"", Code::kDataLoss, "compressor"},
       {"filters", R"([{"id":"delta"}])", Code::kDataLoss, "filter: codec 'delta': lacks 'dtype'"},
       {"filters", R"([{"id":"delta","dtype":7}])", Code::kDataLoss, "dtype 7 is not usable"},
-      {"filters", R"([{"id":"delta","dtype":"|b1"}])", Code::kUnimplemented, "'delta' is not supported for elements of type bool"},
-      {"filters", R"([{"id":"delta","dtype":"<M8[s]"}])", Code::kUnimplemented, "for elements of type \"<M8[s]\""},
-      {"filters", R"([{"id":"delta","dtype":"<i4","astype":"<f4"}])", Code::kUnimplemented, "int32 stored as float32"},
+      {"filters", R"([{"id":"delta","dtype":"|b1"}])", Code::kUnimplemented,
+       "'delta' is not supported for elements of type bool"},
+      {"filters", R"([{"id":"delta","dtype":"<M8[s]"}])", Code::kUnimplemented,
+       "for elements of type \"<M8[s]\""},
+      {"filters", R"([{"id":"delta","dtype":"<i4","astype":"<f4"}])", Code::kUnimplemented,
+       "int32 stored as float32"},
       {"filters", R"([{"id":"fixedscaleoffset"}])", Code::kDataLoss, "lacks 'dtype'"},
-      {"filters", R"([{"id":"fixedscaleoffset","dtype":"<f8","scale":1}])", Code::kDataLoss, "lacks 'offset'"},
-      {"filters", R"([{"id":"fixedscaleoffset","dtype":"<f8","scale":"1","offset":0}])", Code::kDataLoss, "scale \"1\" is not usable"},
-      {"filters", R"([{"id":"fixedscaleoffset","dtype":"<f2","scale":1,"offset":0}])", Code::kUnimplemented, "stored as float16"},
-      {"filters", R"([{"id":"fixedscaleoffset","dtype":"<c8","scale":1,"offset":0}])", Code::kUnimplemented, "complex64"},
+      {"filters", R"([{"id":"fixedscaleoffset","dtype":"<f8","scale":1}])", Code::kDataLoss,
+       "lacks 'offset'"},
+      {"filters", R"([{"id":"fixedscaleoffset","dtype":"<f8","scale":"1","offset":0}])",
+       Code::kDataLoss, "scale \"1\" is not usable"},
+      {"filters", R"([{"id":"fixedscaleoffset","dtype":"<f2","scale":1,"offset":0}])",
+       Code::kUnimplemented, "stored as float16"},
+      {"filters", R"([{"id":"fixedscaleoffset","dtype":"<c8","scale":1,"offset":0}])",
+       Code::kUnimplemented, "complex64"},
       {"filters", R"([{"id":"quantize","dtype":"<U4"}])", Code::kUnimplemented, "\"<U4\""},
-      {"filters", R"([{"id":"astype","decode_dtype":"<i4"}])", Code::kDataLoss, "lacks 'encode_dtype'"},
-      {"filters", R"([{"id":"astype","encode_dtype":"<i4"}])", Code::kDataLoss, "lacks 'decode_dtype'"},
-      {"filters", R"([{"id":"astype","decode_dtype":"<i4","encode_dtype":"bfloat16"}])", Code::kUnimplemented, "bfloat16"},
+      {"filters", R"([{"id":"astype","decode_dtype":"<i4"}])", Code::kDataLoss,
+       "lacks 'encode_dtype'"},
+      {"filters", R"([{"id":"astype","encode_dtype":"<i4"}])", Code::kDataLoss,
+       "lacks 'decode_dtype'"},
+      {"filters", R"([{"id":"astype","decode_dtype":"<i4","encode_dtype":"bfloat16"}])",
+       Code::kUnimplemented, "bfloat16"},
       {"filters", R"([{"id":"jenkins_lookup3","initval":-1}])", Code::kDataLoss, "initval -1"},
       {"filters", R"([{"id":"jenkins_lookup3","prefix":"x"}])", Code::kUnimplemented, "prefix"},
       {"filters", R"([{"id":"adler32","location":0}])", Code::kDataLoss, "location"},
-      {"filters", R"([{"id":"categorize"}])", Code::kUnimplemented, "codec 'categorize' is not supported: its elements"},
-      {"filters", R"([{"id":"pickle"}])", Code::kUnimplemented, "to read a pickle is to run a program"},
+      {"filters", R"([{"id":"categorize"}])", Code::kUnimplemented,
+       "codec 'categorize' is not supported: its elements"},
+      {"filters", R"([{"id":"pickle"}])", Code::kUnimplemented,
+       "to read a pickle is to run a program"},
       {"filters", R"([7])", Code::kDataLoss, "filter: 7 is no codec"},
-      {"compressor", R"({"id":"lzma"})", Code::kUnimplemented, "compressor: codec 'lzma' is not supported"},
+      {"compressor", R"({"id":"lzma"})", Code::kUnimplemented,
+       "compressor: codec 'lzma' is not supported"},
       {"filters", R"([{"id":"shuffle","elementsize":0}])", Code::kDataLoss, "shuffle"},
       {"filters", R"([{"id":"crc32c","location":"middle"}])", Code::kDataLoss, "location"},
       {"filters", R"("none")", Code::kDataLoss, "filters"},
   };
   for (const Refusal& refusal : kRefusals)
-    EXPECT_THAT([&] { v2(refusal.member, refusal.value); }, FailsWith(refusal.code, refusal.expect)) << refusal.member << refusal.value;
+    EXPECT_THAT([&] { v2(refusal.member, refusal.value); }, FailsWith(refusal.code, refusal.expect))
+        << refusal.member << refusal.value;
   EXPECT_THAT([] { parse_zarray("[]"); }, FailsWith(Code::kDataLoss, "not an object"));
   EXPECT_THAT([] { parse_zarray(""); }, FailsWith(Code::kDataLoss));
   EXPECT_THAT([] { parse_zarray(std::string(kV2) + "x"); }, FailsWith(Code::kDataLoss));
@@ -188,7 +211,8 @@ TEST(ZarrJson, Refusals) {
   const auto codec = [](const std::string& codecs) { return "[" + codecs + "]"; };
   const std::string bytes = R"({"name":"bytes","configuration":{"endian":"little"}})";
   const auto shard = [&](const std::string& members) {
-    return R"([{"name":"sharding_indexed","configuration":{)" + members + R"("codecs":[)" + bytes + "]}}]";
+    return R"([{"name":"sharding_indexed","configuration":{)" + members + R"("codecs":[)" + bytes +
+           "]}}]";
   };
   const struct {
     const char* member;
@@ -205,62 +229,95 @@ TEST(ZarrJson, Refusals) {
       {"dimension_names", R"(["x",1])", Code::kDataLoss, "dimension_names"},
       {"data_type", "\"<f4\"", Code::kUnimplemented, "<f4"},
       {"data_type", "\"string\"", Code::kDataLoss, "'bytes' cannot encode elements of type string"},
-      {"data_type", R"({"name":"struct","configuration":{"fields":[["a","string"]]}})", Code::kUnimplemented, "no fixed size"},
+      {"data_type", R"({"name":"struct","configuration":{"fields":[["a","string"]]}})",
+       Code::kUnimplemented, "no fixed size"},
       {"codecs", R"([{"name":"vlen-utf8"}])", Code::kDataLoss, "'vlen-utf8' cannot encode"},
-      {"data_type", R"({"name":"fixed_length_utf32","configuration":{"length_bytes":6}})", Code::kDataLoss, "multiple of 4"},
+      {"data_type", R"({"name":"fixed_length_utf32","configuration":{"length_bytes":6}})",
+       Code::kDataLoss, "multiple of 4"},
       {"data_type", R"({"name":"raw_bytes"})", Code::kDataLoss, "length_bytes"},
-      {"data_type", R"({"name":"structured","configuration":{"fields":[]}})", Code::kDataLoss, "fields"},
+      {"data_type", R"({"name":"structured","configuration":{"fields":[]}})", Code::kDataLoss,
+       "fields"},
       {"data_type", "\"r12\"", Code::kUnimplemented, "r12"},
       {"data_type", "1", Code::kDataLoss, "data_type"},
       {"chunk_grid", R"({"name":"rectangular"})", Code::kUnimplemented, "rectangular"},
       {"chunk_grid", R"({"name":"regular"})", Code::kDataLoss, "chunk_shape"},
-      {"chunk_grid", R"({"name":"regular","configuration":{"chunk_shape":[2,3],"x":1}})", Code::kUnimplemented, "'x'"},
-      {"chunk_grid", R"({"name":"regular","configuration":{"chunk_shape":[2,0]}})", Code::kDataLoss, "chunk_shape"},
+      {"chunk_grid", R"({"name":"regular","configuration":{"chunk_shape":[2,3],"x":1}})",
+       Code::kUnimplemented, "'x'"},
+      {"chunk_grid", R"({"name":"regular","configuration":{"chunk_shape":[2,0]}})", Code::kDataLoss,
+       "chunk_shape"},
       {"chunk_key_encoding", R"({"name":"v9"})", Code::kUnimplemented, "v9"},
-      {"chunk_key_encoding", R"({"name":"v2","configuration":{"separator":"-"}})", Code::kDataLoss, "separator"},
-      {"chunk_key_encoding", R"({"name":"v2","configuration":[]})", Code::kDataLoss, "configuration"},
+      {"chunk_key_encoding", R"({"name":"v2","configuration":{"separator":"-"}})", Code::kDataLoss,
+       "separator"},
+      {"chunk_key_encoding", R"({"name":"v2","configuration":[]})", Code::kDataLoss,
+       "configuration"},
       {"fill_value", "null", Code::kDataLoss, "fill_value"},
       {"codecs", "[]", Code::kDataLoss, "neither"},
       {"codecs", "{}", Code::kDataLoss, "codecs"},
       {"codecs", codec("{}"), Code::kDataLoss, "name"},
       {"codecs", codec(R"({"name":"bytes"})"), Code::kDataLoss, "endian"},
-      {"codecs", codec(R"({"name":"bytes","configuration":{"endian":"middle"}})"), Code::kDataLoss, "endian"},
-      {"codecs", codec(R"({"name":"bytes","configuration":{"endian":"big","x":1}})"), Code::kUnimplemented, "'x'"},
+      {"codecs", codec(R"({"name":"bytes","configuration":{"endian":"middle"}})"), Code::kDataLoss,
+       "endian"},
+      {"codecs", codec(R"({"name":"bytes","configuration":{"endian":"big","x":1}})"),
+       Code::kUnimplemented, "'x'"},
       {"codecs", codec(bytes + "," + bytes), Code::kDataLoss, "cannot follow"},
-      {"codecs", codec(bytes + R"(,{"name":"transpose","configuration":{"order":[0,1]}})"), Code::kDataLoss, "cannot follow"},
+      {"codecs", codec(bytes + R"(,{"name":"transpose","configuration":{"order":[0,1]}})"),
+       Code::kDataLoss, "cannot follow"},
       {"codecs", codec(R"({"name":"zstd"},)" + bytes), Code::kDataLoss, "before"},
       {"codecs", codec(bytes + R"(,{"name":"lz77"})"), Code::kUnimplemented, "lz77"},
       {"codecs", codec(bytes + R"(,{"name":"lz4"})"), Code::kUnimplemented, "lz4"},
-      {"codecs", codec(bytes + R"(,{"name":"crc32c","configuration":{"x":1}})"), Code::kUnimplemented, "'x'"},
-      {"codecs", codec(bytes + R"(,{"name":"numcodecs.delta","configuration":{"dtype":"<i4"}})"), Code::kDataLoss, "cannot follow"},
-      {"codecs", codec(R"({"name":"numcodecs.crc32"},)" + bytes), Code::kDataLoss, "comes before 'bytes'"},
-      {"codecs", codec(R"({"name":"numcodecs.delta","configuration":{"dtype":"<i4"}},{"name":"bytes","configuration":{"endian":"big"}})"),
+      {"codecs", codec(bytes + R"(,{"name":"crc32c","configuration":{"x":1}})"),
+       Code::kUnimplemented, "'x'"},
+      {"codecs", codec(bytes + R"(,{"name":"numcodecs.delta","configuration":{"dtype":"<i4"}})"),
+       Code::kDataLoss, "cannot follow"},
+      {"codecs", codec(R"({"name":"numcodecs.crc32"},)" + bytes), Code::kDataLoss,
+       "comes before 'bytes'"},
+      {"codecs",
+       codec(
+           R"({"name":"numcodecs.delta","configuration":{"dtype":"<i4"}},{"name":"bytes","configuration":{"endian":"big"}})"),
        Code::kUnimplemented, "big-endian elements behind a filter"},
-      {"codecs", codec(R"({"name":"numcodecs.packbits"},{"name":"transpose","configuration":{"order":[1,0]}},)" + bytes),
+      {"codecs",
+       codec(
+           R"({"name":"numcodecs.packbits"},{"name":"transpose","configuration":{"order":[1,0]}},)" +
+           bytes),
        Code::kUnimplemented, "'transpose' is not supported: a transpose and a filter"},
-      {"codecs", codec(R"({"name":"transpose","configuration":{"order":[1,0]}},{"name":"numcodecs.delta"},)" + bytes), Code::kUnimplemented,
-       "'numcodecs.delta' is not supported: a transpose and a filter"},
-      {"codecs", codec(bytes + R"(,{"name":"numcodecs.lzma"})"), Code::kUnimplemented, "'lzma' is not supported"},
-      {"codecs", codec(R"({"name":"transpose","configuration":{"order":[0,0]}},)" + bytes), Code::kDataLoss, "permutation"},
-      {"codecs", codec(R"({"name":"transpose","configuration":{"order":[0,2]}},)" + bytes), Code::kDataLoss, "permutation"},
-      {"codecs", codec(R"({"name":"transpose","configuration":{"order":[0]}},)" + bytes), Code::kDataLoss, "rank"},
+      {"codecs",
+       codec(R"({"name":"transpose","configuration":{"order":[1,0]}},{"name":"numcodecs.delta"},)" +
+             bytes),
+       Code::kUnimplemented, "'numcodecs.delta' is not supported: a transpose and a filter"},
+      {"codecs", codec(bytes + R"(,{"name":"numcodecs.lzma"})"), Code::kUnimplemented,
+       "'lzma' is not supported"},
+      {"codecs", codec(R"({"name":"transpose","configuration":{"order":[0,0]}},)" + bytes),
+       Code::kDataLoss, "permutation"},
+      {"codecs", codec(R"({"name":"transpose","configuration":{"order":[0,2]}},)" + bytes),
+       Code::kDataLoss, "permutation"},
+      {"codecs", codec(R"({"name":"transpose","configuration":{"order":[0]}},)" + bytes),
+       Code::kDataLoss, "rank"},
       {"codecs", shard(""), Code::kDataLoss, "chunk_shape"},
       {"codecs", shard(R"("chunk_shape":[2,2],)"), Code::kDataLoss, "does not divide"},
       {"codecs", shard(R"("chunk_shape":[2],)"), Code::kDataLoss, "does not divide"},
-      {"codecs", shard(R"("chunk_shape":[2,3],"index_location":"middle",)"), Code::kDataLoss, "index_location"},
-      {"codecs", shard(R"("chunk_shape":[2,3],"index_codecs":[],)"), Code::kDataLoss, "index_codecs"},
-      {"codecs", shard(R"("chunk_shape":[2,3],"index_codecs":[{"name":"zstd"}],)"), Code::kUnimplemented, "index codec"},
-      {"codecs", shard(R"("chunk_shape":[2,3],"index_codecs":[)" + bytes + R"(,{"name":"zstd"}],)"), Code::kUnimplemented, "index codecs"},
-      {"codecs", shard(R"("chunk_shape":[2,3],)").insert(shard(R"("chunk_shape":[2,3],)").size() - 1, R"(,{"name":"crc32c"})"),
+      {"codecs", shard(R"("chunk_shape":[2,3],"index_location":"middle",)"), Code::kDataLoss,
+       "index_location"},
+      {"codecs", shard(R"("chunk_shape":[2,3],"index_codecs":[],)"), Code::kDataLoss,
+       "index_codecs"},
+      {"codecs", shard(R"("chunk_shape":[2,3],"index_codecs":[{"name":"zstd"}],)"),
+       Code::kUnimplemented, "index codec"},
+      {"codecs", shard(R"("chunk_shape":[2,3],"index_codecs":[)" + bytes + R"(,{"name":"zstd"}],)"),
+       Code::kUnimplemented, "index codecs"},
+      {"codecs",
+       shard(R"("chunk_shape":[2,3],)")
+           .insert(shard(R"("chunk_shape":[2,3],)").size() - 1, R"(,{"name":"crc32c"})"),
        Code::kUnimplemented, "around"},
   };
   for (const auto& refusal : kRefusals)
-    EXPECT_THAT([&] { v3(refusal.member, refusal.value); }, FailsWith(refusal.code, refusal.expect)) << refusal.member << refusal.value;
+    EXPECT_THAT([&] { v3(refusal.member, refusal.value); }, FailsWith(refusal.code, refusal.expect))
+        << refusal.member << refusal.value;
 }
 
 TEST(ZarrJson, ShardsNestedWithoutEndAreRefused) {
   std::string codecs = R"({"name":"bytes","configuration":{"endian":"little"}})";
-  for (int i = 0; i < 20; ++i) codecs = R"({"name":"sharding_indexed","configuration":{"chunk_shape":[2,3],"codecs":[)" + codecs + "]}}";
+  for (int i = 0; i < 20; ++i)
+    codecs = R"({"name":"sharding_indexed","configuration":{"chunk_shape":[2,3],"codecs":[)" +
+             codecs + "]}}";
   EXPECT_THAT([&] { v3("codecs", "[" + codecs + "]"); }, FailsWith(Code::kUnimplemented, "nested"));
 }
 
@@ -297,7 +354,8 @@ TEST(Zarray, ElementTypes) {
     EXPECT_EQ(metadata.dtype_name, type.name);
     EXPECT_EQ(metadata.codecs.swap_bytes, type.swapped) << type.dtype;
   }
-  const ArrayMetadata nested = v2("dtype", R"([["a",[["x","<i2"],["y","|S3",[2,2]]]],["b","<f8"]])");
+  const ArrayMetadata nested =
+      v2("dtype", R"([["a",[["x","<i2"],["y","|S3",[2,2]]]],["b","<f8"]])");
   EXPECT_EQ(nested.element_size, 2U + 12 + 8);
   EXPECT_EQ(nested.dtype_name, R"([["a",[["x","<i2"],["y","|S3",[2,2]]]],["b","<f8"]])");
 }
@@ -308,19 +366,26 @@ TEST(ZarrJson, ElementTypes) {
     const bool boolean = dtype == DType::kBool;
     const bool complex = dtype_kind(dtype) == DTypeKind::kComplex;
     const std::string text = with(kV3, "fill_value", boolean ? "true" : complex ? "[0,0]" : "0");
-    const ArrayMetadata metadata = parse_zarr_json(with(text, "data_type", fmt::format("\"{}\"", dtype_name(dtype))));
+    const ArrayMetadata metadata =
+        parse_zarr_json(with(text, "data_type", fmt::format("\"{}\"", dtype_name(dtype))));
     EXPECT_EQ(metadata.dtype, dtype);
     EXPECT_EQ(metadata.element_size, dtype_size(dtype));
   }
   const std::string zero = with(kV3, "fill_value", "0");
   EXPECT_EQ(parse_zarr_json(with(zero, "data_type", "\"r16\"")).dtype_name, "|V2");
-  EXPECT_EQ(parse_zarr_json(with(with(kV3, "fill_value", "[1,255]"), "data_type", "\"r16\"")).fill_value,
-            (Bytes{std::byte{1}, std::byte{255}}));
-  const std::string big = with(zero, "codecs", R"([{"name":"bytes","configuration":{"endian":"big"}}])");
+  EXPECT_EQ(
+      parse_zarr_json(with(with(kV3, "fill_value", "[1,255]"), "data_type", "\"r16\"")).fill_value,
+      (Bytes{std::byte{1}, std::byte{255}}));
+  const std::string big =
+      with(zero, "codecs", R"([{"name":"bytes","configuration":{"endian":"big"}}])");
   EXPECT_TRUE(parse_zarr_json(with(big, "data_type", "\"int16\"")).codecs.swap_bytes);
   EXPECT_FALSE(parse_zarr_json(with(big, "data_type", "\"int8\"")).codecs.swap_bytes);
   EXPECT_THAT(
-      [&] { parse_zarr_json(with(big, "data_type", R"({"name":"numpy.datetime64","configuration":{"unit":"s","scale_factor":1}})")); },
+      [&] {
+        parse_zarr_json(
+            with(big, "data_type",
+                 R"({"name":"numpy.datetime64","configuration":{"unit":"s","scale_factor":1}})"));
+      },
       FailsWith(Code::kUnimplemented, "big-endian"));
 }
 
@@ -382,11 +447,13 @@ TEST(FillValue, V2) {
       {"<M8[s]", "\"x\"", nullptr},
   };
   for (const auto& fill : kFills) {
-    const std::string text = with(with(kV2, "dtype", fmt::format("\"{}\"", fill.dtype)), "fill_value", fill.fill);
+    const std::string text =
+        with(with(kV2, "dtype", fmt::format("\"{}\"", fill.dtype)), "fill_value", fill.fill);
     if (fill.expect) {
       EXPECT_EQ(hex(parse_zarray(text).fill_value), fill.expect) << fill.dtype << " " << fill.fill;
     } else {
-      EXPECT_THAT([&] { parse_zarray(text); }, FailsWith(Code::kDataLoss, "fill_value")) << fill.dtype << " " << fill.fill;
+      EXPECT_THAT([&] { parse_zarray(text); }, FailsWith(Code::kDataLoss, "fill_value"))
+          << fill.dtype << " " << fill.fill;
     }
   }
 }
@@ -418,11 +485,14 @@ TEST(FillValue, V3) {
       {"complex64", "\"AAAAAAAAAAA=\"", nullptr},
   };
   for (const auto& fill : kFills) {
-    const std::string text = with(with(kV3, "data_type", fmt::format("\"{}\"", fill.type)), "fill_value", fill.fill);
+    const std::string text =
+        with(with(kV3, "data_type", fmt::format("\"{}\"", fill.type)), "fill_value", fill.fill);
     if (fill.expect) {
-      EXPECT_EQ(hex(parse_zarr_json(text).fill_value), fill.expect) << fill.type << " " << fill.fill;
+      EXPECT_EQ(hex(parse_zarr_json(text).fill_value), fill.expect)
+          << fill.type << " " << fill.fill;
     } else {
-      EXPECT_THAT([&] { parse_zarr_json(text); }, FailsWith(Code::kDataLoss, "fill_value")) << fill.type << " " << fill.fill;
+      EXPECT_THAT([&] { parse_zarr_json(text); }, FailsWith(Code::kDataLoss, "fill_value"))
+          << fill.type << " " << fill.fill;
     }
   }
 }

@@ -1,6 +1,7 @@
-// read_test.cc -- reading boxes of arrays large enough for every way of reading there is, and what is said when it fails.
-#include <cairn/base/box.h>
-#include <cairn/zarr/array.h>
+// read_test.cc -- reading boxes of arrays large enough for every way of reading there is, and what
+// is said when it fails.
+#include <cairn/array/box.h>
+#include <cairn/zarr/read/array.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
 #include <tests/zarr/build_array.h>
@@ -25,16 +26,30 @@ struct Layout {
   ArrayRecipe recipe;
 };
 
-// Rows of 64 KiB are far enough apart to be read one by one; a shard of more than 256 KiB is opened by its index.
+// Rows of 64 KiB are far enough apart to be read one by one; a shard of more than 256 KiB is opened
+// by its index.
 const Layout kLayouts[] = {
     {"one raw chunk", {.shape = {200, 16384}, .chunks = {200, 16384}}},
     {"raw chunks with edges", {.shape = {130, 7, 501}, .chunks = {50, 4, 200}}},
     {"one zstd chunk", {.shape = {1024, 1024}, .chunks = {1024, 1024}, .packing = Packing::kZstd}},
-    {"zstd chunks with edges", {.shape = {130, 7, 501}, .chunks = {50, 4, 200}, .packing = Packing::kZstdChecksum}},
-    {"raw shard of one", {.zarr_format = 3, .shape = {200, 16384}, .chunks = {200, 16384}, .inner = {200, 16384}}},
-    {"raw shards", {.zarr_format = 3, .shape = {500, 700}, .chunks = {256, 512}, .inner = {64, 64}}},
-    {"zstd shards", {.zarr_format = 3, .shape = {500, 700}, .chunks = {256, 512}, .inner = {64, 64}, .packing = Packing::kZstd}},
-    {"small shards", {.zarr_format = 3, .shape = {50, 70}, .chunks = {16, 32}, .inner = {4, 8}, .packing = Packing::kZstd}},
+    {"zstd chunks with edges",
+     {.shape = {130, 7, 501}, .chunks = {50, 4, 200}, .packing = Packing::kZstdChecksum}},
+    {"raw shard of one",
+     {.zarr_format = 3, .shape = {200, 16384}, .chunks = {200, 16384}, .inner = {200, 16384}}},
+    {"raw shards",
+     {.zarr_format = 3, .shape = {500, 700}, .chunks = {256, 512}, .inner = {64, 64}}},
+    {"zstd shards",
+     {.zarr_format = 3,
+      .shape = {500, 700},
+      .chunks = {256, 512},
+      .inner = {64, 64},
+      .packing = Packing::kZstd}},
+    {"small shards",
+     {.zarr_format = 3,
+      .shape = {50, 70},
+      .chunks = {16, 32},
+      .inner = {4, 8},
+      .packing = Packing::kZstd}},
     {"many small chunks", {.shape = {100, 100}, .chunks = {3, 7}}},
 };
 
@@ -77,14 +92,16 @@ TEST_P(Read, ScattersIntoStrides) {
   for (auto& extent : larger) extent += 2;
   Bytes memory(static_cast<std::size_t>(element_count(larger)) * 4, std::byte{0xaa});
   MutableArrayView view = make_view(MutableByteView(memory), DType::kUint32, larger);
-  view = subview(view, {.origin = std::vector<std::int64_t>(shape.size(), 1), .shape = Shape(shape.rbegin(), shape.rend())});
+  view = subview(view, {.origin = std::vector<std::int64_t>(shape.size(), 1),
+                        .shape = Shape(shape.rbegin(), shape.rend())});
   std::reverse(view.shape.begin(), view.shape.end());
   std::reverse(view.strides.begin(), view.strides.end());
   array.open().read(Box::whole(shape), view, MissingChunk::kError);
   Bytes out(array.elements().size());
   copy_elements(cairn::as_const(view), make_view(MutableByteView(out), DType::kUint32, shape));
   EXPECT_TRUE(out == array.elements());
-  const auto untouched = static_cast<std::size_t>(std::count(memory.begin(), memory.end(), std::byte{0xaa}));
+  const auto untouched =
+      static_cast<std::size_t>(std::count(memory.begin(), memory.end(), std::byte{0xaa}));
   EXPECT_GE(untouched, memory.size() - out.size());
 }
 
@@ -95,7 +112,8 @@ TEST_P(Read, StaysWithinTheBudget) {
   Progress progress;
   std::mt19937 random(6);
   const Box box = random_box(GetParam().recipe.shape, random);
-  EXPECT_TRUE(array.read(box, {.executor = &executor, .budget = &budget, .progress = &progress}) == array.expected(box));
+  EXPECT_TRUE(array.read(box, {.executor = &executor, .budget = &budget, .progress = &progress}) ==
+              array.expected(box));
   EXPECT_LE(budget.peak(), budget.limit());
   EXPECT_EQ(progress.done, static_cast<std::uint64_t>(element_count(box.shape)) * 4);
 }
@@ -119,7 +137,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Read, ::testing::ValuesIn(kLayouts), layout_na
 
 TEST(ReadBoxes, ManyArraysInAnyOrder) {
   std::vector<std::unique_ptr<BuiltArray>> arrays;
-  for (const Layout& layout : kLayouts) arrays.push_back(std::make_unique<BuiltArray>(layout.recipe));
+  for (const Layout& layout : kLayouts)
+    arrays.push_back(std::make_unique<BuiltArray>(layout.recipe));
   std::vector<Bytes> outs;
   std::deque<ZarrArray> opened;
   std::deque<Box> boxes;
@@ -133,13 +152,15 @@ TEST(ReadBoxes, ManyArraysInAnyOrder) {
     outs.emplace_back(static_cast<std::size_t>(element_count(box.shape)) * 4);
     reads.push_back({.array = &opened.emplace_back(arrays[which]->open()),
                      .box = &box,
-                     .out = &views.emplace_back(make_view(MutableByteView(outs.back()), DType::kUint32, box.shape)),
+                     .out = &views.emplace_back(
+                         make_view(MutableByteView(outs.back()), DType::kUint32, box.shape)),
                      .label = kLayouts[which].name});
   }
   read_boxes(reads);
   for (std::size_t i = 0; i < reads.size(); ++i) {
     const auto which = static_cast<std::size_t>(
-        std::find_if(std::begin(kLayouts), std::end(kLayouts), [&](const Layout& layout) { return reads[i].label == layout.name; }) -
+        std::find_if(std::begin(kLayouts), std::end(kLayouts),
+                     [&](const Layout& layout) { return reads[i].label == layout.name; }) -
         std::begin(kLayouts));
     EXPECT_TRUE(outs[i] == arrays[which]->expected(boxes[i])) << i;
   }
@@ -157,13 +178,16 @@ TEST(ReadBoxes, RefusesWrongBoxesAndDestinations) {
   const auto read = [&](Box box, DType dtype, Shape shape) {
     return [&, box, dtype, shape] {
       const auto bytes = static_cast<std::size_t>(element_count(shape)) * 4;
-      array.open().read(box, make_view(MutableByteView(out).first(bytes), dtype, shape), MissingChunk::kError);
+      array.open().read(box, make_view(MutableByteView(out).first(bytes), dtype, shape),
+                        MissingChunk::kError);
     };
   };
   EXPECT_THAT(read({{3, 0}, {2, 4}}, DType::kUint32, {2, 4}), FailsWith(Code::kOutOfRange));
   EXPECT_THAT(read({{0}, {2}}, DType::kUint32, {2}), FailsWith(Code::kInvalidArgument, "rank"));
-  EXPECT_THAT(read({{0, 0}, {2, 4}}, DType::kInt32, {2, 4}), FailsWith(Code::kInvalidArgument, "element type"));
-  EXPECT_THAT(read({{0, 0}, {2, 4}}, DType::kUint32, {4, 2}), FailsWith(Code::kInvalidArgument, "shape"));
+  EXPECT_THAT(read({{0, 0}, {2, 4}}, DType::kInt32, {2, 4}),
+              FailsWith(Code::kInvalidArgument, "element type"));
+  EXPECT_THAT(read({{0, 0}, {2, 4}}, DType::kUint32, {4, 2}),
+              FailsWith(Code::kInvalidArgument, "shape"));
 }
 
 // ---- damage ----
@@ -190,9 +214,16 @@ TEST(ReadDamage, ValueOfTheWrongSizeIsDamage) {
       Bytes bad = good;
       bad.resize(n);
       cairn::testing::put_file(array.path("1.0"), bad);
-      EXPECT_THAT([&] { array.read(Box::whole({6, 4}), {}, MissingChunk::kFill); }, FailsWith(Code::kDataLoss, "chunk 1.0")) << n;
+      EXPECT_THAT(
+          [&] {
+            array.read(Box::whole({6, 4}), {}, MissingChunk::kFill);
+          },
+          FailsWith(Code::kDataLoss, "chunk 1.0"))
+          << n;
       const Box part{.origin = {2, 1}, .shape = {1, 2}};
-      EXPECT_THAT([&] { array.read(part, {}, MissingChunk::kFill); }, FailsWith(Code::kDataLoss, "chunk 1.0")) << n;
+      EXPECT_THAT([&] { array.read(part, {}, MissingChunk::kFill); },
+                  FailsWith(Code::kDataLoss, "chunk 1.0"))
+          << n;
     }
   }
 }
@@ -210,7 +241,8 @@ TEST(ReadDamage, EveryFlippedBitBehindAChecksumIsSeen) {
     store->write("a/0.0", bad);
     Bytes out(array.elements().size());
     try {
-      opened.read(Box::whole({3, 40}), make_view(MutableByteView(out), DType::kUint32, {3, 40}), MissingChunk::kError);
+      opened.read(Box::whole({3, 40}), make_view(MutableByteView(out), DType::kUint32, {3, 40}),
+                  MissingChunk::kError);
       EXPECT_TRUE(out == array.elements()) << bit;
       ++harmless;
     } catch (const Error& error) {
@@ -242,8 +274,12 @@ class OneFileStore : public KvStore {
     File::open(place->file).read_into(place->offset, value);
     return value;
   }
-  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t) const override { return read(key, {}); }
-  bool read_into(std::string_view, std::uint64_t, MutableByteView) const override { throw Error(Code::kUnimplemented, "read_into"); }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t) const override {
+    return read(key, {});
+  }
+  bool read_into(std::string_view, std::uint64_t, MutableByteView) const override {
+    throw Error(Code::kUnimplemented, "read_into");
+  }
   std::optional<SharedBytes> map(std::string_view key) const override {
     auto value = read(key, {});
     if (!value) return std::nullopt;
@@ -261,7 +297,9 @@ class OneFileStore : public KvStore {
   std::vector<ListEntry> list(std::string_view) const override { return {}; }
   void write(std::string_view, ByteView) override { throw Error(Code::kUnimplemented, "write"); }
   void remove(std::string_view) override { throw Error(Code::kUnimplemented, "remove"); }
-  std::string describe(std::string_view key) const override { return "one file: " + std::string(key); }
+  std::string describe(std::string_view key) const override {
+    return "one file: " + std::string(key);
+  }
 
  private:
   cairn::testing::TempDir folder_;
@@ -274,7 +312,9 @@ TEST(OneFile, NeighboursAreReadTogether) {
     const auto store = std::make_shared<OneFileStore>(*array.open().store());
     Bytes out(array.elements().size());
     ZarrArray::open(store, "a")
-        .read(Box::whole(layout.recipe.shape), make_view(MutableByteView(out), DType::kUint32, layout.recipe.shape), MissingChunk::kError);
+        .read(Box::whole(layout.recipe.shape),
+              make_view(MutableByteView(out), DType::kUint32, layout.recipe.shape),
+              MissingChunk::kError);
     EXPECT_TRUE(out == array.elements()) << layout.name;
   }
 }
@@ -286,7 +326,8 @@ TEST(OneFile, ACutFileNamesTheFirstChunkThatIsGone) {
   std::filesystem::resize_file(store->file(), store->locate("a/6.0")->offset + 3);
   Bytes out(400);
   const auto read = [&] {
-    opened.read(Box::whole({10, 10}), make_view(MutableByteView(out), DType::kUint32, {10, 10}), MissingChunk::kError);
+    opened.read(Box::whole({10, 10}), make_view(MutableByteView(out), DType::kUint32, {10, 10}),
+                MissingChunk::kError);
   };
   EXPECT_THAT(read, FailsWith(Code::kDataLoss, "a: chunk 6.0 (one file: a/6.0)"));
   std::filesystem::remove(store->file());
@@ -295,13 +336,19 @@ TEST(OneFile, ACutFileNamesTheFirstChunkThatIsGone) {
 
 TEST(ReadDamage, BoolsAreZeroOrOne) {
   const StorePtr store = make_memory_store();
-  store->write("a/.zarray", as_bytes(R"({"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"|b1","fill_value":null,"compressor":null})"));
+  store->write(
+      "a/.zarray",
+      as_bytes(
+          R"({"zarr_format":2,"shape":[4],"chunks":[2],"dtype":"|b1","fill_value":null,"compressor":null})"));
   store->write("a/0", Bytes{std::byte{1}, std::byte{0}});
   store->write("a/1", Bytes{std::byte{1}, std::byte{2}});
   Bytes out(4);
   const ZarrArray array = ZarrArray::open(store, "a");
   const auto read = [&](std::int64_t from, std::int64_t n) {
-    array.read({{from}, {n}}, make_view(MutableByteView(out).first(static_cast<std::size_t>(n)), DType::kBool, {n}), MissingChunk::kError);
+    array.read(
+        {{from}, {n}},
+        make_view(MutableByteView(out).first(static_cast<std::size_t>(n)), DType::kBool, {n}),
+        MissingChunk::kError);
   };
   EXPECT_NO_THROW(read(0, 3));
   EXPECT_THAT([&] { read(0, 4); }, FailsWith(Code::kDataLoss, "invalid bool value 2"));

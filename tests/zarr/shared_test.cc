@@ -1,4 +1,5 @@
-// shared_test.cc -- several boxes of one read that want the same chunk: it is fetched and decoded once, and each gets its part.
+// shared_test.cc -- several boxes of one read that want the same chunk: it is fetched and decoded
+// once, and each gets its part.
 #include <gtest/gtest.h>
 #include <tests/zarr/build_array.h>
 
@@ -19,8 +20,12 @@ class CountingStore : public KvStore {
  public:
   CountingStore(StorePtr inner, bool locates) : inner_(std::move(inner)), locates_(locates) {}
 
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override { return inner_->read(key, range); }
-  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override { return inner_->read_at_most(key, most); }
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    return inner_->read(key, range);
+  }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    return inner_->read_at_most(key, most);
+  }
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return inner_->read_into(key, offset, out);
   }
@@ -28,12 +33,16 @@ class CountingStore : public KvStore {
     ++maps;
     return inner_->map(key);
   }
-  std::optional<std::uint64_t> size(std::string_view key) const override { return inner_->size(key); }
+  std::optional<std::uint64_t> size(std::string_view key) const override {
+    return inner_->size(key);
+  }
   std::optional<Location> locate(std::string_view key) const override {
     ++locations;
     return locates_ ? inner_->locate(key) : std::nullopt;
   }
-  std::vector<ListEntry> list(std::string_view prefix) const override { return inner_->list(prefix); }
+  std::vector<ListEntry> list(std::string_view prefix) const override {
+    return inner_->list(prefix);
+  }
   void write(std::string_view key, ByteView value) override { inner_->write(key, value); }
   void remove(std::string_view key) override { inner_->remove(key); }
   std::string describe(std::string_view key) const override { return inner_->describe(key); }
@@ -55,14 +64,20 @@ class Batch {
       views_.push_back(make_view(MutableByteView(memory_.back()), DType::kUint32, box.shape));
     }
   }
-  void read(const ZarrArray& array, const ReadContext& context = {}, MissingChunk missing = MissingChunk::kError) {
+  void read(const ZarrArray& array, const ReadContext& context = {},
+            MissingChunk missing = MissingChunk::kError) {
     std::vector<BoxRead> reads;
     for (std::size_t i = 0; i < boxes_.size(); ++i)
-      reads.push_back({.array = &array, .box = &boxes_[i], .out = &views_[i], .label = "a", .missing = missing});
+      reads.push_back({.array = &array,
+                       .box = &boxes_[i],
+                       .out = &views_[i],
+                       .label = "a",
+                       .missing = missing});
     read_boxes(reads, context);
   }
   void expect_of(const BuiltArray& built) const {
-    for (std::size_t i = 0; i < boxes_.size(); ++i) ASSERT_EQ(memory_[i], built.expected(boxes_[i])) << box_text(boxes_[i]);
+    for (std::size_t i = 0; i < boxes_.size(); ++i)
+      ASSERT_EQ(memory_[i], built.expected(boxes_[i])) << box_text(boxes_[i]);
   }
   [[nodiscard]] const std::vector<Bytes>& memory() const { return memory_; }
 
@@ -102,16 +117,31 @@ std::vector<Box> rows(const Shape& shape, std::int64_t height) {
 TEST(SharedChunks, EveryBoxGetsItsPart) {
   const ArrayRecipe kRecipes[] = {
       {.shape = {20, 30}, .chunks = {7, 11}, .inner = {}, .packing = Packing::kZstd, .missing = {}},
-      {.shape = {20, 30}, .chunks = {20, 30}, .inner = {}, .packing = Packing::kZstdChecksum, .missing = {}},
+      {.shape = {20, 30},
+       .chunks = {20, 30},
+       .inner = {},
+       .packing = Packing::kZstdChecksum,
+       .missing = {}},
       {.shape = {20, 30}, .chunks = {7, 11}, .inner = {}, .packing = Packing::kRaw, .missing = {}},
-      {.zarr_format = 3, .shape = {20, 30}, .chunks = {20, 16}, .inner = {5, 8}, .packing = Packing::kZstd, .missing = {}},
-      {.zarr_format = 3, .shape = {400, 300}, .chunks = {400, 300}, .inner = {100, 300}, .packing = Packing::kZstd, .missing = {}},
+      {.zarr_format = 3,
+       .shape = {20, 30},
+       .chunks = {20, 16},
+       .inner = {5, 8},
+       .packing = Packing::kZstd,
+       .missing = {}},
+      {.zarr_format = 3,
+       .shape = {400, 300},
+       .chunks = {400, 300},
+       .inner = {100, 300},
+       .packing = Packing::kZstd,
+       .missing = {}},
   };
   for (const ArrayRecipe& recipe : kRecipes) {
     SCOPED_TRACE(shape_text(recipe.chunks));
     const BuiltArray built(recipe);
     for (const bool locates : {true, false}) {
-      const ZarrArray array = ZarrArray::open(std::make_shared<CountingStore>(built.open().store(), locates), "a");
+      const ZarrArray array =
+          ZarrArray::open(std::make_shared<CountingStore>(built.open().store(), locates), "a");
       Batch batch(random_boxes(recipe.shape, 60));
       ByteBudget budget(1U << 20U);
       Progress progress;
@@ -128,7 +158,8 @@ TEST(SharedChunks, EveryBoxGetsItsPart) {
 }
 
 TEST(SharedChunks, AreAskedForOnce) {
-  const ArrayRecipe recipe{.shape = {40, 30}, .chunks = {10, 15}, .inner = {}, .packing = Packing::kZstd, .missing = {}};
+  const ArrayRecipe recipe{
+      .shape = {40, 30}, .chunks = {10, 15}, .inner = {}, .packing = Packing::kZstd, .missing = {}};
   const BuiltArray built(recipe);
   const auto store = std::make_shared<CountingStore>(built.open().store(), false);
   const ZarrArray array = ZarrArray::open(store, "a");
@@ -139,10 +170,11 @@ TEST(SharedChunks, AreAskedForOnce) {
   EXPECT_EQ(store->maps, 8);  // chunks, which 80 parts are wanted of
 }
 
-// 1,024 boxes of an array of 1,024 chunks, none of which lies as the chunks do: what is asked of the store are the 2,047 pairs that
-// touch, not all million.
+// 1,024 boxes of an array of 1,024 chunks, none of which lies as the chunks do: what is asked of
+// the store are the 2,047 pairs that touch, not all million.
 TEST(ManyBoxesOfManyChunks, CostWhatTouches) {
-  const ArrayRecipe recipe{.shape = {4096}, .chunks = {4}, .inner = {}, .packing = Packing::kRaw, .missing = {}};
+  const ArrayRecipe recipe{
+      .shape = {4096}, .chunks = {4}, .inner = {}, .packing = Packing::kRaw, .missing = {}};
   const BuiltArray built(recipe);
   const auto store = std::make_shared<CountingStore>(built.open().store(), true);
   const ZarrArray array = ZarrArray::open(store, "a");
@@ -157,7 +189,11 @@ TEST(ManyBoxesOfManyChunks, CostWhatTouches) {
 }
 
 TEST(SharedChunks, MissingOnesFillEveryPart) {
-  const ArrayRecipe recipe{.shape = {40, 30}, .chunks = {10, 15}, .inner = {}, .packing = Packing::kZstd, .missing = "1.0"};
+  const ArrayRecipe recipe{.shape = {40, 30},
+                           .chunks = {10, 15},
+                           .inner = {},
+                           .packing = Packing::kZstd,
+                           .missing = "1.0"};
   const BuiltArray built(recipe);
   const auto store = std::make_shared<CountingStore>(built.open().store(), false);
   const ZarrArray array = ZarrArray::open(store, "a");
@@ -166,7 +202,8 @@ TEST(SharedChunks, MissingOnesFillEveryPart) {
   batch.read(array, {}, MissingChunk::kFill);
   EXPECT_EQ(store->maps, 8);
   for (std::size_t row = 10; row < 20; ++row)
-    for (std::size_t i = 0; i < 60; ++i) ASSERT_EQ(batch.memory()[row][i], std::byte{i % 4 == 0 ? std::uint8_t{7} : std::uint8_t{0}});
+    for (std::size_t i = 0; i < 60; ++i)
+      ASSERT_EQ(batch.memory()[row][i], std::byte{i % 4 == 0 ? std::uint8_t{7} : std::uint8_t{0}});
   EXPECT_THROW(Batch(rows(recipe.shape, 1)).read(array), Error);
 }
 
@@ -178,13 +215,18 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 TEST(SharedChunks, AreDecodedOnce) {
-  const ArrayRecipe recipe{.shape = {512, 1024}, .chunks = {512, 1024}, .inner = {}, .packing = Packing::kZstdChecksum, .missing = {}};
+  const ArrayRecipe recipe{.shape = {512, 1024},
+                           .chunks = {512, 1024},
+                           .inner = {},
+                           .packing = Packing::kZstdChecksum,
+                           .missing = {}};
   const BuiltArray built(recipe);
   const ZarrArray array = built.open();
   Batch whole({Box::whole(recipe.shape)});
   const double once = seconds_of([&] { whole.read(array); });
   std::vector<Box> columns;
-  for (std::int64_t at = 0; at < 1024; at += 4) columns.push_back({.origin = {0, at}, .shape = {512, 4}});
+  for (std::int64_t at = 0; at < 1024; at += 4)
+    columns.push_back({.origin = {0, at}, .shape = {512, 4}});
   for (auto boxes : {rows(recipe.shape, 2), columns}) {
     Batch batch(std::move(boxes));  // 256 of them
     const double all = seconds_of([&] { batch.read(array); });
@@ -194,7 +236,11 @@ TEST(SharedChunks, AreDecodedOnce) {
 }
 
 TEST(SharedChunks, LargerThanTheBudgetAreDecodedAPartAtATime) {
-  const ArrayRecipe recipe{.shape = {1024, 1024}, .chunks = {1024, 1024}, .inner = {}, .packing = Packing::kZstd, .missing = {}};
+  const ArrayRecipe recipe{.shape = {1024, 1024},
+                           .chunks = {1024, 1024},
+                           .inner = {},
+                           .packing = Packing::kZstd,
+                           .missing = {}};
   const BuiltArray built(recipe);
   for (const auto& boxes : {rows(recipe.shape, 64), random_boxes({512, 512}, 3)}) {
     Batch batch(std::vector<Box>(boxes.rbegin(), boxes.rend()));

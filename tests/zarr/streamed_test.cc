@@ -1,8 +1,8 @@
 // streamed_test.cc -- parts of compressed chunks too large to be decoded whole.
-#include <cairn/base/box.h>
-#include <cairn/base/file.h>
-#include <cairn/zarr/array.h>
-#include <cairn/zarr/value_streams.h>
+#include <cairn/array/box.h>
+#include <cairn/io/file.h>
+#include <cairn/zarr/read/array.h>
+#include <cairn/zarr/read/value_streams.h>
 #include <gtest/gtest.h>
 #include <tests/support/damage.h>
 #include <tests/support/matchers.h>
@@ -26,7 +26,11 @@ const ArrayRecipe kRecipes[] = {
     {.shape = {30, 40, 50}, .chunks = {30, 40, 50}, .packing = Packing::kZstd},
     {.shape = {30, 40, 50}, .chunks = {30, 40, 50}, .packing = Packing::kZstdChecksum},
     {.shape = {30, 40, 50}, .chunks = {16, 40, 32}, .packing = Packing::kZstd},
-    {.zarr_format = 3, .shape = {300, 70}, .chunks = {300, 70}, .inner = {300, 70}, .packing = Packing::kZstd},
+    {.zarr_format = 3,
+     .shape = {300, 70},
+     .chunks = {300, 70},
+     .inner = {300, 70},
+     .packing = Packing::kZstd},
     {.shape = {100'000}, .chunks = {100'000}, .packing = Packing::kZstd},
 };
 
@@ -48,7 +52,8 @@ TEST_P(Streamed, PartsInAnyOrderHoldWhatWasStored) {
     Box box;
     for (const std::int64_t extent : shape_) {
       box.origin.push_back(std::uniform_int_distribution<std::int64_t>(0, extent - 1)(random));
-      box.shape.push_back(std::uniform_int_distribution<std::int64_t>(1, extent - box.origin.back())(random));
+      box.shape.push_back(
+          std::uniform_int_distribution<std::int64_t>(1, extent - box.origin.back())(random));
     }
     EXPECT_TRUE(array_.read(box, context_) == array_.expected(box)) << box_text(box);
   }
@@ -79,8 +84,9 @@ TEST_P(Streamed, StridedDestinationsAndVerifyingWorkToo) {
   EXPECT_EQ(!report.unprotected, GetParam().packing == Packing::kZstdChecksum);
 }
 
-INSTANTIATE_TEST_SUITE_P(Recipes, Streamed, ::testing::ValuesIn(kRecipes),
-                         [](const auto& recipe) { return "recipe" + std::to_string(recipe.index); });
+INSTANTIATE_TEST_SUITE_P(Recipes, Streamed, ::testing::ValuesIn(kRecipes), [](const auto& recipe) {
+  return "recipe" + std::to_string(recipe.index);
+});
 
 TEST(StreamedDamage, NothingUncheckedIsHandedOutOfAFrameWithAChecksum) {
   const BuiltArray array({.shape = {5000}, .chunks = {5000}, .packing = Packing::kZstdChecksum});
@@ -99,7 +105,9 @@ TEST(StreamedDamage, NothingUncheckedIsHandedOutOfAFrameWithAChecksum) {
   }
   for (const std::size_t size : {good.size() - 1, good.size() / 2, std::size_t{5}}) {
     cairn::testing::put_file(array.path("0"), ByteView(good).first(size));
-    EXPECT_THAT([&] { array.read(first, {.budget = &budget}); }, FailsWith(Code::kDataLoss, "chunk 0")) << size;
+    EXPECT_THAT([&] { array.read(first, {.budget = &budget}); },
+                FailsWith(Code::kDataLoss, "chunk 0"))
+        << size;
   }
 }
 
@@ -119,7 +127,8 @@ TEST(ValueStreams, FindTheDecoderThatStandsNearestBefore) {
   auto again = streams.take(value, open, 1500, IfChecksum::kRefuse);
   EXPECT_EQ(again.get(), kept);
   EXPECT_EQ(again->position(), 1500U);
-  EXPECT_FALSE(streams.take({value.file, 0, value.length, 20'001}, open, 0, IfChecksum::kRefuse));  // not what the frame says
+  // not what the frame says
+  EXPECT_FALSE(streams.take({value.file, 0, value.length, 20'001}, open, 0, IfChecksum::kRefuse));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // verify_test.cc -- what verify_array finds, what it says about checksums, and views.
-#include <cairn/base/box.h>
-#include <cairn/zarr/array.h>
+#include <cairn/array/box.h>
+#include <cairn/zarr/read/array.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
 #include <tests/zarr/build_array.h>
@@ -13,9 +13,11 @@ using cairn::testing::FailsWith;
 using testing::BuiltArray;
 using testing::Packing;
 
-VerifyReport verify(const ZarrArray& array, MissingChunk missing = MissingChunk::kError, const ReadContext& context = {}) {
+VerifyReport verify(const ZarrArray& array, MissingChunk missing = MissingChunk::kError,
+                    const ReadContext& context = {}) {
   CheckedArray checked = verify_array(array, "label", missing, context);
-  VerifyReport report{.findings = std::move(checked.findings), .chunks = checked.chunks, .bytes = checked.bytes};
+  VerifyReport report{
+      .findings = std::move(checked.findings), .chunks = checked.chunks, .bytes = checked.bytes};
   if (checked.unprotected) report.unprotected.emplace_back("label");
   return report;
 }
@@ -24,7 +26,8 @@ TEST(Verify, CountsAndProgress) {
   const BuiltArray array({.shape = {5, 7}, .chunks = {2, 4}, .packing = Packing::kZstdChecksum});
   Progress progress;
   ByteBudget budget(1000);
-  const VerifyReport report = verify(array.open(), MissingChunk::kError, {.budget = &budget, .progress = &progress});
+  const VerifyReport report =
+      verify(array.open(), MissingChunk::kError, {.budget = &budget, .progress = &progress});
   EXPECT_FALSE(report.damaged());
   EXPECT_EQ(report.chunks, 6U);
   EXPECT_EQ(report.tensors, 0U);
@@ -35,7 +38,8 @@ TEST(Verify, CountsAndProgress) {
 }
 
 TEST(Verify, GoesOnAfterDamageAndNamesThePlace) {
-  const BuiltArray array({.shape = {6, 4}, .chunks = {2, 4}, .packing = Packing::kZstdChecksum, .missing = "2.0"});
+  const BuiltArray array(
+      {.shape = {6, 4}, .chunks = {2, 4}, .packing = Packing::kZstdChecksum, .missing = "2.0"});
   Bytes value = read_file(array.path("0.0"));
   value.back() ^= std::byte{1};
   cairn::testing::put_file(array.path("0.0"), value);
@@ -54,8 +58,14 @@ TEST(Verify, OfVeryManyChunksThoseThatAreStoredAreChecked) {
   cairn::testing::put_file(
       dir / "w/.zarray",
       R"({"zarr_format":2,"shape":[1152921504606846976],"chunks":[16],"dtype":"<u4","fill_value":7,"order":"C","filters":null,"compressor":null})");
-  for (const auto& [name, size] : {std::pair{"0", 64}, {"72057594037927935", 64}, {"3", 63}, {"72057594037927936", 1}, {"00", 1}, {"x", 1}})
-    cairn::testing::put_file(dir / ("w/" + std::string(name)), Bytes(static_cast<std::size_t>(size)));
+  for (const auto& [name, size] : {std::pair{"0", 64},
+                                   {"72057594037927935", 64},
+                                   {"3", 63},
+                                   {"72057594037927936", 1},
+                                   {"00", 1},
+                                   {"x", 1}})
+    cairn::testing::put_file(dir / ("w/" + std::string(name)),
+                             Bytes(static_cast<std::size_t>(size)));
   const ZarrArray array = ZarrArray::open(open_file_store(dir.path()), "w");
   const VerifyReport filled = verify(array, MissingChunk::kFill);
   ASSERT_EQ(filled.findings.size(), 1U);
@@ -63,9 +73,12 @@ TEST(Verify, OfVeryManyChunksThoseThatAreStoredAreChecked) {
   EXPECT_EQ(filled.chunks, 2U);
   const VerifyReport strict = verify(array);
   ASSERT_EQ(strict.findings.size(), 2U);
-  EXPECT_THAT(strict.findings[0].message, ::testing::HasSubstr("chunk 1: the chunk is missing, as are 72057594037927932 others"));
+  EXPECT_THAT(
+      strict.findings[0].message,
+      ::testing::HasSubstr("chunk 1: the chunk is missing, as are 72057594037927932 others"));
   // Only those of its share.
-  EXPECT_EQ(verify_array(array, "label", MissingChunk::kFill, {}, {.begin = 1, .end = 4}).chunks, 0U);
+  EXPECT_EQ(verify_array(array, "label", MissingChunk::kFill, {}, {.begin = 1, .end = 4}).chunks,
+            0U);
   EXPECT_EQ(verify_array(array, "label", MissingChunk::kFill, {}, {.begin = 4}).chunks, 1U);
 }
 
@@ -78,15 +91,27 @@ TEST(Verify, NoChunkIsReadThatIsLargerThanAnyEncoderMakesIt) {
   EXPECT_THAT(report.findings[0].message, ::testing::HasSubstr(refused));
   Bytes out(64);
   const MutableArrayView view = make_view(MutableByteView(out), DType::kUint32, {4, 4});
-  EXPECT_THAT([&] { array.open().read(Box::whole({4, 4}), view, MissingChunk::kError); }, FailsWith(Code::kDataLoss, refused));
+  EXPECT_THAT(
+      [&] {
+        array.open().read(Box::whole({4, 4}), view, MissingChunk::kError);
+      },
+      FailsWith(Code::kDataLoss, refused));
   Bytes corner(16);
   const MutableArrayView part = make_view(MutableByteView(corner), DType::kUint32, {2, 2});
-  EXPECT_THAT([&] { array.open().read(Box::whole({2, 2}), part, MissingChunk::kError); }, FailsWith(Code::kDataLoss, refused));
+  EXPECT_THAT(
+      [&] {
+        array.open().read(Box::whole({2, 2}), part, MissingChunk::kError);
+      },
+      FailsWith(Code::kDataLoss, refused));
 }
 
 TEST(Verify, ShardsPieceByPiece) {
   for (const Shape& shape : {Shape{16, 16}, Shape{512, 512}}) {
-    const BuiltArray array({.zarr_format = 3, .shape = shape, .chunks = shape, .inner = {8, 8}, .packing = Packing::kZstdChecksum});
+    const BuiltArray array({.zarr_format = 3,
+                            .shape = shape,
+                            .chunks = shape,
+                            .inner = {8, 8},
+                            .packing = Packing::kZstdChecksum});
     Bytes value = read_file(array.path("c/0/0"));
     value[5] ^= std::byte{0xff};
     cairn::testing::put_file(array.path("c/0/0"), value);
@@ -102,43 +127,61 @@ TEST(Verify, ShardsPieceByPiece) {
 
 TEST(Verify, KnowsWhatNoChecksumCovers) {
   const std::pair<const char*, bool> kCovered[] = {
-      {"v2 int32 raw", false},        {"v2 codec zstd", false},         {"v2 codec gzip", true},   {"v2 codec zlib", true},
-      {"v2 codec bz2", true},         {"v2 codec blosc lz4 1", false},  {"v3 codec crc32c", true}, {"v3 codec zstd crc32c", true},
-      {"v3 codec crc32c zstd", true}, {"v3 codec zstd checksum", true}, {"v3 codec gzip", true},   {"v3 int32 orbax", false},
+      {"v2 int32 raw", false},        {"v2 codec zstd", false},
+      {"v2 codec gzip", true},        {"v2 codec zlib", true},
+      {"v2 codec bz2", true},         {"v2 codec blosc lz4 1", false},
+      {"v3 codec crc32c", true},      {"v3 codec zstd crc32c", true},
+      {"v3 codec crc32c zstd", true}, {"v3 codec zstd checksum", true},
+      {"v3 codec gzip", true},        {"v3 int32 orbax", false},
       {"v3 shard edge", true},
   };
   for (const auto& [name, covered] : kCovered) {
-    const ZarrArray array = ZarrArray::open(testing::golden(testing::tensorstore_arrays(), name).in_memory(), "a");
+    const ZarrArray array =
+        ZarrArray::open(testing::golden(testing::tensorstore_arrays(), name).in_memory(), "a");
     EXPECT_EQ(verify(array).unprotected.empty(), covered) << name;
-    EXPECT_TRUE(verify(array, MissingChunk::kError, {.inline_values_protected = true}).unprotected.empty()) << name;
+    EXPECT_TRUE(
+        verify(array, MissingChunk::kError, {.inline_values_protected = true}).unprotected.empty())
+        << name;
   }
   const BuiltArray in_file({.shape = {4}, .chunks = {4}});
-  EXPECT_FALSE(verify(in_file.open(), MissingChunk::kError, {.inline_values_protected = true}).unprotected.empty());
+  EXPECT_FALSE(verify(in_file.open(), MissingChunk::kError, {.inline_values_protected = true})
+                   .unprotected.empty());
 }
 
 TEST(Verify, FindsBoolsThatAreNone) {
   const StorePtr store = make_memory_store();
-  store->write("a/.zarray", as_bytes(R"({"zarr_format":2,"shape":[2],"chunks":[2],"dtype":"|b1","compressor":null})"));
+  store->write(
+      "a/.zarray",
+      as_bytes(R"({"zarr_format":2,"shape":[2],"chunks":[2],"dtype":"|b1","compressor":null})"));
   store->write("a/0", Bytes{std::byte{1}, std::byte{7}});
-  EXPECT_THAT(verify(ZarrArray::open(store, "a")).findings.at(0).message, ::testing::HasSubstr("invalid bool value 7 at element 1"));
+  EXPECT_THAT(verify(ZarrArray::open(store, "a")).findings.at(0).message,
+              ::testing::HasSubstr("invalid bool value 7 at element 1"));
 }
 
 TEST(Verify, HostileNumberOfChunksEnds) {
   const StorePtr store = make_memory_store();
-  store->write("a/.zarray", as_bytes(R"({"zarr_format":2,"shape":[1152921504606846976],"chunks":[1],"dtype":"|i1","compressor":null})"));
-  store->write("b/.zarray", as_bytes(R"({"zarr_format":2,"shape":[100000000],"chunks":[1],"dtype":"|i1","compressor":null})"));
+  store->write(
+      "a/.zarray",
+      as_bytes(
+          R"({"zarr_format":2,"shape":[1152921504606846976],"chunks":[1],"dtype":"|i1","compressor":null})"));
+  store->write(
+      "b/.zarray",
+      as_bytes(
+          R"({"zarr_format":2,"shape":[100000000],"chunks":[1],"dtype":"|i1","compressor":null})"));
   const VerifyReport filled = verify(ZarrArray::open(store, "a"), MissingChunk::kFill);
   EXPECT_TRUE(filled.findings.empty());
   EXPECT_EQ(filled.chunks, 0U);
   const VerifyReport missing = verify(ZarrArray::open(store, "b"));
   ASSERT_EQ(missing.findings.size(), 1U);
-  EXPECT_THAT(missing.findings[0].message, ::testing::HasSubstr("chunk 0: the chunk is missing, as are 99999999 others"));
+  EXPECT_THAT(missing.findings[0].message,
+              ::testing::HasSubstr("chunk 0: the chunk is missing, as are 99999999 others"));
 }
 
 // ---- views ----
 
 TEST(View, IsTheStoredChunk) {
-  for (const char* name : {"v2 float32 raw", "v3 float32 raw", "v3 float32 orbax raw", "v2 rank 0", "v3 rank 0", "v3 rank 0 shard"}) {
+  for (const char* name : {"v2 float32 raw", "v3 float32 raw", "v3 float32 orbax raw", "v2 rank 0",
+                           "v3 rank 0", "v3 rank 0 shard"}) {
     const auto& golden = testing::golden(testing::tensorstore_arrays(), name);
     cairn::testing::TempDir folder;
     for (const auto& [key, value] : golden.keys) cairn::testing::put_file(folder / key, value);
@@ -152,17 +195,26 @@ TEST(View, IsTheStoredChunk) {
 }
 
 TEST(View, OnlyOfWhatIsStoredAsItIs) {
-  for (const char* name : {"v2 float32 zstd chunks", "v2 float32 big-endian", "v3 float32 orbax", "v2 layout F .", "v3 codec transpose",
-                           "v3 codec crc32c", "v3 shard end", "v2 chunk beyond"})
-    EXPECT_FALSE(ZarrArray::open(testing::golden(testing::tensorstore_arrays(), name).in_memory(), "a").try_view()) << name;
-  EXPECT_TRUE(ZarrArray::open(testing::golden(testing::tensorstore_arrays(), "v2 empty").in_memory(), "a").try_view()->bytes().empty());
+  for (const char* name :
+       {"v2 float32 zstd chunks", "v2 float32 big-endian", "v3 float32 orbax", "v2 layout F .",
+        "v3 codec transpose", "v3 codec crc32c", "v3 shard end", "v2 chunk beyond"})
+    EXPECT_FALSE(
+        ZarrArray::open(testing::golden(testing::tensorstore_arrays(), name).in_memory(), "a")
+            .try_view())
+        << name;
+  EXPECT_TRUE(
+      ZarrArray::open(testing::golden(testing::tensorstore_arrays(), "v2 empty").in_memory(), "a")
+          .try_view()
+          ->bytes()
+          .empty());
 }
 
 TEST(View, ChecksWhatCanBeChecked) {
   const auto& golden = testing::golden(testing::tensorstore_arrays(), "v2 float32 raw");
   const StorePtr store = golden.in_memory();
   store->write("a/0.0", Bytes(59));
-  EXPECT_THAT([&] { (void)ZarrArray::open(store, "a").try_view(); }, FailsWith(Code::kDataLoss, "59 bytes, expected 60"));
+  EXPECT_THAT([&] { (void)ZarrArray::open(store, "a").try_view(); },
+              FailsWith(Code::kDataLoss, "59 bytes, expected 60"));
   store->remove("a/0.0");
   EXPECT_FALSE(ZarrArray::open(store, "a").try_view());
   const auto& shard = testing::golden(testing::tensorstore_arrays(), "v3 float32 orbax raw");
@@ -170,7 +222,8 @@ TEST(View, ChecksWhatCanBeChecked) {
   Bytes value = *sharded->read("a/c/0/0", {});
   value.back() ^= std::byte{1};
   sharded->write("a/c/0/0", value);
-  EXPECT_THAT([&] { (void)ZarrArray::open(sharded, "a").try_view(); }, FailsWith(Code::kDataLoss, "crc32c mismatch"));
+  EXPECT_THAT([&] { (void)ZarrArray::open(sharded, "a").try_view(); },
+              FailsWith(Code::kDataLoss, "crc32c mismatch"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// write_array_test.cc -- boxes written and read back; what is copied and what is not; bounds, errors, sinks that fail.
-#include <cairn/base/box.h>
-#include <cairn/zarr/write_array.h>
+// write_array_test.cc -- boxes written and read back; what is copied and what is not; bounds,
+// errors, sinks that fail.
+#include <cairn/array/box.h>
+#include <cairn/zarr/write/write_array.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
 
@@ -21,7 +22,8 @@ class RecordingSink : public ValueSink {
   void write(std::string_view key, std::span<const ByteView> pieces) override {
     const std::lock_guard lock(mutex_);
     for (const ByteView piece : pieces)
-      if (piece.data() >= watched.data() && piece.data() < watched.data() + watched.size()) borrowed += piece.size();
+      if (piece.data() >= watched.data() && piece.data() < watched.data() + watched.size())
+        borrowed += piece.size();
     ++writes;
     store.write(key, pieces);
   }
@@ -58,7 +60,8 @@ ZarrArray new_array(const StorePtr& store, const NewArray& array) {
 }
 
 Bytes read_all(const ZarrArray& array, const StorePtr& store) {
-  const ZarrArray stored(store, array.name(), std::make_shared<const ArrayMetadata>(array.metadata()));
+  const ZarrArray stored(store, array.name(),
+                         std::make_shared<const ArrayMetadata>(array.metadata()));
   Array out = Array::allocate(array.metadata().dtype, array.metadata().shape);
   stored.read(Box::whole(array.metadata().shape), out.mutable_view(), MissingChunk::kError);
   return {out.bytes().begin(), out.bytes().end()};
@@ -66,7 +69,9 @@ Bytes read_all(const ZarrArray& array, const StorePtr& store) {
 
 ArrayWrite whole(const ZarrArray& array, const Bytes& bytes) {
   const Shape& shape = array.metadata().shape;
-  return {.array = array, .parts = {{Box::whole(shape), make_view(ByteView(bytes), array.metadata().dtype, shape)}}, .label = "w"};
+  return {.array = array,
+          .parts = {{Box::whole(shape), make_view(ByteView(bytes), array.metadata().dtype, shape)}},
+          .label = "w"};
 }
 
 TEST(WriteBoxes, ContiguousChunksAreNotCopied) {
@@ -75,8 +80,10 @@ TEST(WriteBoxes, ContiguousChunksAreNotCopied) {
     for (const int format : {2, 3}) {
       RecordingSink sink;
       sink.watched = bytes;
-      const auto array =
-          new_array(nullptr, {.zarr_format = format, .shape = {4, 30000}, .chunk_shape = {2, 30000}, .compression = compression});
+      const auto array = new_array(nullptr, {.zarr_format = format,
+                                             .shape = {4, 30000},
+                                             .chunk_shape = {2, 30000},
+                                             .compression = compression});
       ByteBudget budget(1 << 10U);
       const ArrayWrite write = whole(array, bytes);
       write_boxes(std::span(&write, 1), sink, {.budget = &budget});
@@ -90,24 +97,28 @@ TEST(WriteBoxes, ContiguousChunksAreNotCopied) {
 TEST(WriteBoxes, KeepWithinTheBudget) {
   const Bytes bytes = random_floats(1U << 18U);
   RecordingSink sink;
-  const auto array = new_array(nullptr, {.shape = {512, 512}, .chunk_shape = {64, 64}, .compression = Compression::zstd(1)});
+  const auto array = new_array(
+      nullptr, {.shape = {512, 512}, .chunk_shape = {64, 64}, .compression = Compression::zstd(1)});
   constexpr std::uint64_t kLimit = 80000;
   ByteBudget budget(kLimit);
   Executor executor(4);
   Progress progress;
   const ArrayWrite write = whole(array, bytes);
-  write_boxes(std::span(&write, 1), sink, {.executor = &executor, .budget = &budget, .progress = &progress});
+  write_boxes(std::span(&write, 1), sink,
+              {.executor = &executor, .budget = &budget, .progress = &progress});
   EXPECT_GT(budget.peak(), 0U);
   EXPECT_LE(budget.peak(), kLimit);
   EXPECT_EQ(progress.done.load(), bytes.size());
   EXPECT_EQ(read_all(array, sink.memory), bytes);
 }
 
-// One value, so that all threads work at it; elements that compress, that do not, and inner chunks outside of the array.
+// One value, so that all threads work at it; elements that compress, that do not, and inner chunks
+// outside of the array.
 TEST(WriteBoxes, ManyThreadsMakeTheSameShard) {
   Bytes bytes = random_floats(120 * 100);
   std::fill(bytes.begin(), bytes.begin() + 20000, std::byte{7});
-  for (const Compression compression : {Compression(), Compression::zstd(3), Compression(Compression::kNone)})
+  for (const Compression compression :
+       {Compression(), Compression::zstd(3), Compression(Compression::kNone)})
     for (const Shape& inner : {Shape{16, 32}, Shape{128, 128}}) {
       const auto array = new_array(nullptr, {.zarr_format = 3,
                                              .shape = {120, 100},
@@ -131,9 +142,13 @@ TEST(WriteBoxes, ManyThreadsMakeTheSameShard) {
 
 TEST(WriteBoxes, WhatNoBoxCoversIsFill) {
   RecordingSink sink;
-  const auto array = new_array(nullptr, {.shape = {5}, .chunk_shape = {4}, .compression = Compression::kNone});
+  const auto array =
+      new_array(nullptr, {.shape = {5}, .chunk_shape = {4}, .compression = Compression::kNone});
   const Bytes bytes(8, std::byte{1});
-  const ArrayWrite write{.array = array, .parts = {{Box{{3}, {2}}, make_view(ByteView(bytes), DType::kFloat32, {2})}}, .label = "w"};
+  const ArrayWrite write{
+      .array = array,
+      .parts = {{Box{{3}, {2}}, make_view(ByteView(bytes), DType::kFloat32, {2})}},
+      .label = "w"};
   write_boxes(std::span(&write, 1), sink);
   Bytes expect(20);
   std::fill(expect.begin() + 12, expect.end(), std::byte{1});
@@ -144,7 +159,8 @@ TEST(WriteBoxes, WhatNoBoxCoversIsFill) {
 TEST(WriteBoxes, KeepWhatIsAroundABox) {
   RecordingSink sink;
   for (const int format : {2, 3}) {
-    const auto array = new_array(sink.memory, {.zarr_format = format, .shape = {6, 6}, .chunk_shape = {4, 4}});
+    const auto array =
+        new_array(sink.memory, {.zarr_format = format, .shape = {6, 6}, .chunk_shape = {4, 4}});
     Bytes bytes = random_floats(36);
     ArrayWrite write = whole(array, bytes);
     write_boxes(std::span(&write, 1), sink);
@@ -152,14 +168,17 @@ TEST(WriteBoxes, KeepWhatIsAroundABox) {
     const Box box{{2, 3}, {3, 3}};
     write.parts = {{box, make_view(ByteView(patch), DType::kFloat32, {3, 3})}};
     write_boxes(std::span(&write, 1), sink);
-    copy_elements(write.parts[0].from, subview(make_view(MutableByteView(bytes), DType::kFloat32, {6, 6}), box));
+    copy_elements(write.parts[0].from,
+                  subview(make_view(MutableByteView(bytes), DType::kFloat32, {6, 6}), box));
     EXPECT_EQ(read_all(array, sink.memory), bytes);
   }
 }
 
 TEST(WriteBoxes, ChunksOfFillAreRemovedOnRequest) {
   RecordingSink sink;
-  const auto array = new_array(nullptr, {.zarr_format = 3, .shape = {8}, .chunk_shape = {4}, .compression = Compression::kNone});
+  const auto array = new_array(
+      nullptr,
+      {.zarr_format = 3, .shape = {8}, .chunk_shape = {4}, .compression = Compression::kNone});
   Bytes bytes(32);
   bytes[31] = std::byte{1};
   ArrayWrite write = whole(array, bytes);
@@ -173,19 +192,25 @@ TEST(WriteBoxes, RefuseWhatDoesNotFit) {
   RecordingSink sink;
   const auto array = new_array(nullptr, {.shape = {4, 4}, .chunk_shape = {4, 4}});
   const Bytes bytes = random_floats(16);
-  const auto view = [&](Shape shape) { return make_view(ByteView(bytes), DType::kFloat32, std::move(shape)); };
-  const auto write = [&](std::vector<ArrayPart> parts) {
-    return
-        [&sink, write = ArrayWrite{.array = array, .parts = std::move(parts), .label = "w"}] { write_boxes(std::span(&write, 1), sink); };
+  const auto view = [&](Shape shape) {
+    return make_view(ByteView(bytes), DType::kFloat32, std::move(shape));
   };
-  EXPECT_THAT(write({{Box{{1, 0}, {4, 4}}, view({4, 4})}}), FailsWith(Code::kOutOfRange, "w: dimension 0"));
+  const auto write = [&](std::vector<ArrayPart> parts) {
+    return [&sink, write = ArrayWrite{.array = array, .parts = std::move(parts), .label = "w"}] {
+      write_boxes(std::span(&write, 1), sink);
+    };
+  };
+  EXPECT_THAT(write({{Box{{1, 0}, {4, 4}}, view({4, 4})}}),
+              FailsWith(Code::kOutOfRange, "w: dimension 0"));
   EXPECT_THAT(write({{Box{{0}, {4}}, view({4, 4})}}), FailsWith(Code::kInvalidArgument, "rank"));
-  EXPECT_THAT(write({{Box::whole({2, 2}), view({4, 4})}}), FailsWith(Code::kInvalidArgument, "(2, 2)"));
+  EXPECT_THAT(write({{Box::whole({2, 2}), view({4, 4})}}),
+              FailsWith(Code::kInvalidArgument, "(2, 2)"));
   EXPECT_THAT(write({{Box::whole({4, 4}), view({4, 4})}, {Box::whole({4, 4}), view({4, 4})}}),
               FailsWith(Code::kInvalidArgument, "w: chunk 0.0: two of the boxes"));
   ArrayView opaque = view({4, 4});
   opaque.dtype = DType::kOpaque;
-  EXPECT_THAT(write({{Box::whole({4, 4}), opaque}}), FailsWith(Code::kInvalidArgument, "cannot be cast"));
+  EXPECT_THAT(write({{Box::whole({4, 4}), opaque}}),
+              FailsWith(Code::kInvalidArgument, "cannot be cast"));
   EXPECT_EQ(sink.writes, 0);
 }
 
@@ -212,7 +237,8 @@ TEST(WorthCompressing, LooksAllOverTheChunk) {
   EXPECT_FALSE(worth_compressing(ByteView(normal).first(1)));
   EXPECT_TRUE(worth_compressing(Bytes(4096)));
   Bytes half = normal;
-  std::fill(half.begin(), half.begin() + static_cast<std::ptrdiff_t>(half.size() / 2), std::byte{0});
+  std::fill(half.begin(), half.begin() + static_cast<std::ptrdiff_t>(half.size() / 2),
+            std::byte{0});
   EXPECT_TRUE(worth_compressing(half));
   std::reverse(half.begin(), half.end());
   EXPECT_TRUE(worth_compressing(half));

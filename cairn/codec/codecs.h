@@ -1,0 +1,102 @@
+// codecs.h -- what the byte codecs share, and each of them for compress.cc and compressors.cc,
+// which choose between them. Each library's header is seen by one file only: codec_zstd.cc,
+// codec_zlib.cc (with bzip2, which works alike), codec_blosc.cc (with lz4).
+#pragma once
+
+#include <cairn/codec/compress.h>
+#include <cairn/codec/decompress.h>
+#include <cairn/error.h>
+
+#include <algorithm>
+#include <string>
+
+namespace cairn::codec {
+
+// what any input may make us allocate
+inline constexpr std::size_t kFirstGuess = std::size_t{1} << 20U;
+
+[[noreturn]] inline void fail(Codec codec, const std::string& what) {
+  throw Error(Code::kDataLoss, std::string(codec_name(codec)) + " data: " + what);
+}
+
+[[noreturn]] inline void fail_long(Codec codec, std::uint64_t bound) {
+  fail(codec, "decodes to more than the expected " + std::to_string(bound) + " bytes");
+}
+
+inline void check_size(Codec codec, std::uint64_t decoded, std::uint64_t expected) {
+  if (decoded > expected) fail_long(codec, expected);
+  if (decoded < expected)
+    fail(codec, "decodes to " + std::to_string(decoded) + " bytes, " + std::to_string(expected) +
+                    " are expected");
+}
+
+[[noreturn]] inline void refuse(Codec codec, const std::string& why) {
+  throw Error(Code::kInvalidArgument, std::string(codec_name(codec)) + " cannot compress: " + why);
+}
+
+inline void check_level(Codec codec, int level, int least, int greatest) {
+  if (level >= least && level <= greatest) return;
+  refuse(codec, "level " + std::to_string(level) + " is not from " + std::to_string(least) +
+                    " to " + std::to_string(greatest));
+}
+
+// Where a decoder puts its bytes: memory of fixed size, or bytes that grow up to a bound.
+class Output {
+ public:
+  explicit Output(MutableByteView fixed) : free_(fixed), bound_(fixed.size()) {}
+  Output(Bytes& growing, std::uint64_t bound) : growing_(&growing), bound_(bound) {}
+
+  // Room for at least one byte. At the bound it is a spare byte: a decoder that fills it has too
+  // much.
+  MutableByteView room() {
+    if (free_.empty() && growing_ && written_ < bound_) {
+      growing_->resize(
+          std::min<std::uint64_t>(bound_, std::max<std::uint64_t>(kFirstGuess, 2 * written_)));
+      free_ = MutableByteView(*growing_).subspan(written_);
+    }
+    return free_.empty() ? MutableByteView(&spare_, 1) : free_;
+  }
+  void wrote(Codec codec, std::size_t n) {
+    if (n > free_.size()) fail_long(codec, bound_);
+    free_ = free_.subspan(n);
+    written_ += n;
+  }
+  [[nodiscard]] std::uint64_t written() const { return written_; }
+  void finish() {
+    if (growing_) growing_->resize(written_);
+  }
+
+ private:
+  MutableByteView free_;
+  Bytes* growing_ = nullptr;
+  std::uint64_t bound_;
+  std::uint64_t written_ = 0;
+  std::byte spare_{};
+};
+
+// All of `in` into all of `out`.
+void decode_zstd_into(ByteView in, MutableByteView out);
+void decode_lz4(ByteView in, MutableByteView out);
+void decode_blosc(ByteView in, MutableByteView out);
+
+// All of `in`, of unknown decoded size.
+Bytes decode_zstd(ByteView in, std::uint64_t max_size);
+void decode_zlib(Codec codec, ByteView in, Output& out);  // kGzip or kZlib
+void decode_bz2(ByteView in, Output& out);
+
+// The decoded size that the header gives, so far as it can be believed. Not yet compared with the
+// size of `in` for blosc.
+std::size_t lz4_size(ByteView in);
+std::size_t blosc_size(ByteView in);
+
+// All of `in` into `out`, which has room for the bound; how many bytes that took.
+std::size_t encode_zstd(const CompressOptions& options, ByteView in, MutableByteView out);
+// kGzip or kZlib
+std::size_t encode_zlib(Codec codec, const CompressOptions& options, ByteView in,
+                        MutableByteView out);
+std::size_t encode_bz2(const CompressOptions& options, ByteView in, MutableByteView out);
+std::size_t encode_lz4(const CompressOptions& options, ByteView in, MutableByteView out);
+std::size_t encode_blosc(const CompressOptions& options, ByteView in, MutableByteView out);
+std::size_t zstd_bound(std::size_t n);
+
+}  // namespace cairn::codec

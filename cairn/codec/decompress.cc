@@ -1,0 +1,63 @@
+// decompress.cc -- chooses the decoder of a byte codec.
+#include <cairn/codec/codecs.h>
+#include <cairn/codec/decompress.h>
+
+namespace cairn {
+namespace {
+
+using codec::Output;
+
+// For formats whose header gives the decoded size.
+Bytes decode_sized(Codec codec, ByteView in, std::uint64_t max_size) {
+  const std::size_t size = codec == Codec::kLz4 ? codec::lz4_size(in) : codec::blosc_size(in);
+  if (size > max_size) codec::fail_long(codec, max_size);
+  // No inner codec of blosc makes more out of a byte: zstd's run blocks, 128 KiB from 4 bytes.
+  constexpr std::uint64_t kMostPerByte = 32768;
+  if (size > kMostPerByte * in.size())
+    codec::fail(codec, "cannot decode to the " + std::to_string(size) + " bytes it claims");
+  Bytes out(size);
+  decompress_into(codec, in, out);
+  return out;
+}
+
+}  // namespace
+
+std::string_view codec_name(Codec codec) {
+  constexpr std::string_view kNames[] = {"zstd", "gzip", "zlib", "blosc", "bz2", "lz4"};
+  return kNames[static_cast<std::size_t>(codec)];
+}
+
+void decompress_into(Codec codec, ByteView in, MutableByteView out) {
+  Output fixed(out);
+  switch (codec) {
+    case Codec::kZstd:
+      return codec::decode_zstd_into(in, out);
+    case Codec::kBlosc:
+      return codec::decode_blosc(in, out);
+    case Codec::kLz4:
+      return codec::decode_lz4(in, out);
+    case Codec::kGzip:
+    case Codec::kZlib:
+      codec::decode_zlib(codec, in, fixed);
+      break;
+    case Codec::kBz2:
+      codec::decode_bz2(in, fixed);
+      break;
+  }
+  codec::check_size(codec, fixed.written(), out.size());
+}
+
+Bytes decompress(Codec codec, ByteView in, std::uint64_t max_size) {
+  if (codec == Codec::kZstd) return codec::decode_zstd(in, max_size);
+  if (codec == Codec::kBlosc || codec == Codec::kLz4) return decode_sized(codec, in, max_size);
+  Bytes bytes;
+  Output out(bytes, max_size);
+  if (codec == Codec::kBz2)
+    codec::decode_bz2(in, out);
+  else
+    codec::decode_zlib(codec, in, out);
+  out.finish();
+  return bytes;
+}
+
+}  // namespace cairn

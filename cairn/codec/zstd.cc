@@ -1,0 +1,308 @@
+// zstd.cc -- zstd: whole values, values a part at a time, and the encoder.
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_d_stableOutBuffer
+#include <cairn/codec/codecs.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+
+namespace cairn {
+namespace {
+
+using codec::check_size;
+using codec::fail;
+using codec::fail_long;
+using codec::kFirstGuess;
+
+// how much more than kFirstGuess each byte of input may make us allocate at first
+constexpr std::size_t kGuessRatio = 64;
+// of the encoded bytes, held by a stream
+constexpr std::size_t kStreamPiece = std::size_t{256} << 10U;
+
+struct ZstdFree {
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+};
+
+// A context costs more to make than a small frame to decode, so each thread keeps one.
+ZSTD_DCtx* zstd_decoder() {
+  thread_local const std::unique_ptr<ZSTD_DCtx, ZstdFree> context(ZSTD_createDCtx());
+  if (!context) throw std::bad_alloc();
+  return context.get();
+}
+
+bool is_zstd_frame(ByteView in) {
+  constexpr unsigned char kMagic[] = {0x28, 0xb5, 0x2f, 0xfd};
+  return in.size() >= sizeof(kMagic) && std::memcmp(in.data(), kMagic, sizeof(kMagic)) == 0;
+}
+
+// The frame that `in` starts with. Formats older than zstd 1.0 are refused: nobody writes them and
+// their decoders are not made for hostile input.
+ByteView first_zstd_frame(ByteView in) {
+  if (!is_zstd_frame(in))
+    fail(Codec::kZstd, in.empty() ? "is empty" : "does not start with a frame's magic number");
+  const std::size_t size = ZSTD_findFrameCompressedSize(in.data(), in.size());
+  if (ZSTD_isError(size))
+    fail(Codec::kZstd,
+         "frame is truncated or damaged (" + std::string(ZSTD_getErrorName(size)) + ")");
+  return in.first(size);
+}
+
+// The most that a frame can decode to, whatever it declares, from its blocks:
+//   magic 4 | descriptor 1 | window 0-1 | dictionary id 0-4 | content size 0-8 | blocks ... |
+//   checksum 0-4 block: u24 = size << 3 | type << 1 | last; type 0 raw: size bytes follow, 1 run:
+//   one byte follows, it counts size times, 2 compressed: size bytes follow
+// The frame's extent is known to be sound: ZSTD_findFrameCompressedSize has walked the same way.
+std::uint64_t zstd_block_bound(ByteView frame) {
+  const auto byte = [&](std::size_t i) {
+    return i < frame.size() ? std::to_integer<std::size_t>(frame[i]) : 0;
+  };
+  const std::size_t descriptor = byte(4);
+  // then there is no window byte, and always a content size
+  const std::size_t single_segment = descriptor >> 5U & 1U;
+  constexpr std::size_t kDictionaryIdSize[] = {0, 1, 2, 4};
+  const std::size_t content_sizes[] = {single_segment, 2, 4, 8};
+  std::uint64_t bound = 0;
+  for (std::size_t at = 6 - single_segment + kDictionaryIdSize[descriptor & 3U] +
+                        content_sizes[descriptor >> 6U];
+       at + 3 <= frame.size();) {
+    const std::size_t header = byte(at) | byte(at + 1) << 8U | byte(at + 2) << 16U;
+    const std::size_t type = header >> 1U & 3U;
+    const std::size_t size = header >> 3U;
+    bound += type == 2 ? std::size_t{ZSTD_BLOCKSIZE_MAX} : size;
+    if ((header & 1U) != 0) break;
+    at += 3 + (type == 1 ? 1 : size);
+  }
+  return bound;
+}
+
+// Appends what the frame decodes to behind out[0, written). Memory grows only after the decoder has
+// filled what there was; decoding again into more beats streaming, which needs a window beside the
+// output.
+std::size_t append_zstd_frame(ByteView frame, Bytes& out, std::size_t written,
+                              std::uint64_t max_size) {
+  const std::uint64_t declared = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  if (declared == ZSTD_CONTENTSIZE_ERROR) fail(Codec::kZstd, "frame header is damaged");
+  const std::uint64_t left = max_size - written;
+  if (declared != ZSTD_CONTENTSIZE_UNKNOWN && declared > left) fail_long(Codec::kZstd, max_size);
+  // undeclared is the largest number
+  const std::uint64_t ceiling = std::min({left, declared, zstd_block_bound(frame)});
+  std::uint64_t room =
+      std::min(ceiling, std::max<std::uint64_t>(kFirstGuess, kGuessRatio * frame.size()));
+  while (true) {
+    if (out.size() < written + room) out.resize(written + room);
+    const std::size_t n =
+        ZSTD_decompressDCtx(zstd_decoder(), out.data() + written, room, frame.data(), frame.size());
+    if (!ZSTD_isError(n)) return written + n;
+    if (ZSTD_getErrorCode(n) != ZSTD_error_dstSize_tooSmall)
+      fail(Codec::kZstd, ZSTD_getErrorName(n));
+    if (room == left) fail_long(Codec::kZstd, max_size);
+    if (room == ceiling) fail(Codec::kZstd, "decodes to more than it declares");
+    room = std::min(ceiling, 4 * room);
+  }
+}
+
+// One frame being decoded from a source.
+struct ZstdFrame {
+  ByteSource source;
+  std::uint64_t encoded_left = 0;
+  std::uint64_t decoded_size = 0;
+  std::uint64_t position = 0;
+  bool ended = false;  // the frame
+  std::unique_ptr<ZSTD_DCtx, ZstdFree> decoder{ZSTD_createDCtx()};
+  Bytes piece;
+  ZSTD_inBuffer in{nullptr, 0, 0};
+  ZSTD_frameHeader header{};
+
+  ZstdFrame(ByteSource from, std::uint64_t encoded_size, std::uint64_t decoded,
+            std::size_t piece_size)
+      : source(std::move(from)),
+        encoded_left(encoded_size),
+        decoded_size(decoded),
+        piece(std::min<std::uint64_t>(piece_size, encoded_size)) {
+    if (!decoder) throw std::bad_alloc();
+  }
+
+  // Whether the value begins with a frame that says it decodes to decoded_size bytes.
+  bool begins() {
+    return refill() && is_zstd_frame({static_cast<const std::byte*>(in.src), in.size}) &&
+           ZSTD_getFrameHeader(&header, in.src, in.size) == 0 &&
+           header.frameContentSize == decoded_size;
+  }
+  // Whether something follows what has been decoded.
+  [[nodiscard]] bool has_more() const { return in.pos < in.size || encoded_left > 0; }
+
+  // Whether there is any more input; fetches it if need be.
+  bool refill() {
+    if (in.pos < in.size) return true;
+    if (encoded_left == 0) return false;
+    const std::size_t n =
+        source(MutableByteView(piece).first(std::min<std::uint64_t>(piece.size(), encoded_left)));
+    if (n == 0) fail(Codec::kZstd, "frame is truncated");
+    encoded_left -= n;
+    in = {piece.data(), n, 0};
+    return true;
+  }
+
+  // One step of the decoder. Without input it may still have output to give.
+  void step(ZSTD_outBuffer& out) {
+    const bool more_input = refill();
+    const std::size_t before = out.pos;
+    const std::size_t more = ZSTD_decompressStream(decoder.get(), &out, &in);
+    if (ZSTD_isError(more)) fail(Codec::kZstd, ZSTD_getErrorName(more));
+    ended = more == 0;
+    if (!ended && !more_input && out.pos == before) fail(Codec::kZstd, "frame is truncated");
+  }
+
+  // The last byte has been decoded: the checksum, and nothing else, may follow.
+  void finish() {
+    std::byte spare{};
+    while (!ended) {
+      ZSTD_outBuffer out{&spare, 1, 0};
+      step(out);
+      if (out.pos != 0) fail_long(Codec::kZstd, decoded_size);
+    }
+    if (has_more()) fail(Codec::kZstd, "something follows its only frame");
+  }
+};
+
+}  // namespace
+
+void codec::decode_zstd_into(ByteView in, MutableByteView out) {
+  const std::size_t expected = out.size();
+  std::size_t written = 0;
+  do {
+    const ByteView frame = first_zstd_frame(in);
+    const std::size_t n = ZSTD_decompressDCtx(zstd_decoder(), out.data() + written,
+                                              expected - written, frame.data(), frame.size());
+    if (ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall) fail_long(Codec::kZstd, expected);
+    if (ZSTD_isError(n)) fail(Codec::kZstd, ZSTD_getErrorName(n));
+    written += n;
+    in = in.subspan(frame.size());
+  } while (!in.empty());
+  check_size(Codec::kZstd, written, expected);
+}
+
+Bytes codec::decode_zstd(ByteView in, std::uint64_t max_size) {
+  Bytes out;
+  std::size_t written = 0;
+  do {
+    const ByteView frame = first_zstd_frame(in);
+    written = append_zstd_frame(frame, out, written, max_size);
+    in = in.subspan(frame.size());
+  } while (!in.empty());
+  out.resize(written);
+  return out;
+}
+
+Bytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size) {
+  const std::size_t size = first_zstd_frame(in).size();
+  if (size != in.size())
+    fail(Codec::kZstd, std::to_string(in.size() - size) + " bytes follow its only frame");
+  return codec::decode_zstd(in, max_size);
+}
+
+bool decompress_zstd_stream(const ByteSource& source, std::uint64_t encoded_size,
+                            MutableByteView out) {
+  // what a second-level cache has room for beside the output
+  constexpr std::size_t kPiece = std::size_t{512} << 10U;
+  ZstdFrame frame(source, encoded_size, out.size(), kPiece);
+  if (!frame.begins()) return false;
+  // Straight into `out`, which is the window as well: the decoder needs none of its own, however
+  // large.
+  ZSTD_DCtx_setParameter(frame.decoder.get(), ZSTD_d_stableOutBuffer, 1);
+  ZSTD_DCtx_setParameter(frame.decoder.get(), ZSTD_d_windowLogMax, ZSTD_WINDOWLOG_MAX);
+  ZSTD_outBuffer decoded{out.data(), out.size(), 0};
+  while (!frame.ended) frame.step(decoded);
+  if (frame.has_more()) return false;
+  check_size(Codec::kZstd, decoded.pos, out.size());
+  return true;
+}
+
+struct ZstdStream::State : ZstdFrame {
+  using ZstdFrame::ZstdFrame;
+};
+
+ZstdStream::ZstdStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ZstdStream::~ZstdStream() = default;
+
+std::unique_ptr<ZstdStream> ZstdStream::open(ByteSource source, std::uint64_t encoded_size,
+                                             std::uint64_t decoded_size) {
+  constexpr std::uint64_t kMaxWindow = std::uint64_t{1} << ZSTD_WINDOWLOG_LIMIT_DEFAULT;
+  if (decoded_size == 0) return nullptr;
+  auto state = std::make_unique<State>(std::move(source), encoded_size, decoded_size, kStreamPiece);
+  if (!state->begins() || state->header.windowSize > kMaxWindow) return nullptr;
+  return std::unique_ptr<ZstdStream>(new ZstdStream(std::move(state)));
+}
+
+bool ZstdStream::has_checksum() const { return state_->header.checksumFlag != 0; }
+std::uint64_t ZstdStream::position() const { return state_->position; }
+
+void ZstdStream::read(MutableByteView out) {
+  State& s = *state_;
+  if (out.empty()) return;
+  if (out.size() > s.decoded_size - s.position)
+    throw Error(Code::kOutOfRange, std::to_string(out.size()) + " bytes at " +
+                                       std::to_string(s.position) + " of a zstd frame of " +
+                                       std::to_string(s.decoded_size));
+  ZSTD_outBuffer decoded{out.data(), out.size(), 0};
+  while (decoded.pos < decoded.size && !s.ended) s.step(decoded);
+  s.position += decoded.pos;
+  check_size(Codec::kZstd, decoded.pos, out.size());
+  if (s.position == s.decoded_size) s.finish();
+}
+
+void ZstdStream::skip(std::uint64_t n) {
+  Bytes scratch(static_cast<std::size_t>(std::min<std::uint64_t>(kStreamPiece, n)));
+  for (; n > 0; n -= scratch.size()) {
+    scratch.resize(static_cast<std::size_t>(std::min<std::uint64_t>(scratch.size(), n)));
+    read(scratch);
+  }
+}
+
+bool zstd_has_checksum(ByteView in) {
+  constexpr std::byte kChecksumFlag{4};
+  do {
+    if (!is_zstd_frame(in)) return false;
+    const std::size_t size = ZSTD_findFrameCompressedSize(in.data(), in.size());
+    if (ZSTD_isError(size) || (in[4] & kChecksumFlag) == std::byte{0}) return false;
+    in = in.subspan(size);
+  } while (!in.empty());
+  return true;
+}
+
+std::size_t codec::encode_zstd(const CompressOptions& options, ByteView in, MutableByteView out) {
+  // each takes some megabytes at a time
+  constexpr std::size_t kWorthThreads = std::size_t{8} << 20U;
+  check_level(Codec::kZstd, options.level, ZSTD_minCLevel(), ZSTD_maxCLevel());
+  thread_local const std::unique_ptr<ZSTD_CCtx, ZstdFree> kept(ZSTD_createCCtx());
+  // The threads of a context live as long as it does.
+  const bool shared = options.threads > 1 && in.size() >= kWorthThreads;
+  const std::unique_ptr<ZSTD_CCtx, ZstdFree> own(shared ? ZSTD_createCCtx() : nullptr);
+  ZSTD_CCtx* const context = shared ? own.get() : kept.get();
+  if (context == nullptr) throw std::bad_alloc();
+  ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, options.level);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, options.checksum ? 1 : 0);
+  // A library that was built without threads refuses, and compresses without.
+  if (shared)
+    ZSTD_CCtx_setParameter(context, ZSTD_c_nbWorkers,
+                           static_cast<int>(std::min<std::size_t>(options.threads, 256)));
+  const std::size_t n = ZSTD_compress2(context, out.data(), out.size(), in.data(), in.size());
+  if (ZSTD_isError(n)) refuse(Codec::kZstd, ZSTD_getErrorName(n));
+  return n;
+}
+
+std::size_t codec::zstd_bound(std::size_t n) { return ZSTD_compressBound(n); }
+
+Bytes compress_zstd(ByteView in, int level, bool checksum) {
+  Bytes out(ZSTD_compressBound(in.size()));
+  out.resize(codec::encode_zstd(
+      {.level = std::clamp(level, ZSTD_minCLevel(), ZSTD_maxCLevel()), .checksum = checksum}, in,
+      out));
+  return out;
+}
+
+}  // namespace cairn

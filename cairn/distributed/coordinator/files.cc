@@ -1,0 +1,402 @@
+// files.cc -- processes that meet through files in a folder they share.
+//
+// Whoever comes to a meeting leaves a message. The first who finds all messages there, or gives up,
+// writes down how it ended; as only one such file can be made, all agree, even if one gives up at
+// the very moment when the last one comes.
+#include <cairn/base/checksum.h>
+#include <cairn/distributed.h>
+#include <cairn/distributed/coordinator/collective.h>
+#include <cairn/distributed/coordinator/job_folder.h>
+#include <cairn/distributed/coordinator/message.h>
+#include <cairn/distributed/coordinator/wait.h>
+#include <cairn/error.h>
+#include <cairn/io/file.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+using distributed::Message;
+using distributed::Names;
+
+// at processes that may have died
+constexpr auto kBetweenLooks = std::chrono::milliseconds(200);
+// bytes of a message beside its value
+constexpr std::uint64_t kMostAroundAValue = std::uint64_t{1} << 20U;
+// characters of a name that its files show
+constexpr std::size_t kReadable = 40;
+
+// A name as part of a file's: what of it can be read, and a hash of all.
+std::string label_of(std::string_view name) {
+  std::string readable;
+  for (const char c : name.substr(0, kReadable)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_' || c == ':';
+    readable += plain ? c : '_';
+  }
+  return fmt::format("{}-{:08x}{:08x}", readable, crc32c(as_bytes(name)), crc32(as_bytes(name)));
+}
+
+// One process's visit to the n-th meeting of a name.
+struct Visit {
+  std::string name;
+  std::string label;
+  std::uint64_t round = 0;
+  std::uint64_t number = 0;  // of this process's visits, in the order in which it came
+  Coordinator::Timeout timeout;
+  std::string message = {};  // this process's file
+
+  // Its message is called so, and then <number>-<low>: all its visits before number `low` were over
+  // when it came.
+  [[nodiscard]] std::string message_prefix(std::size_t process) const {
+    return fmt::format("m-{}-{}-{}-", label, round, process);
+  }
+  [[nodiscard]] std::string decision() const { return fmt::format("d-{}-{}", label, round); }
+};
+
+// What the name of a message says.
+struct Arrival {
+  std::string file;
+  std::uint64_t number = 0;
+  std::uint64_t low = 0;
+};
+
+std::optional<Arrival> arrival_of(const Visit& visit, std::size_t process, const Names& names) {
+  const std::string prefix = visit.message_prefix(process);
+  const auto found = names.lower_bound(prefix);
+  if (found == names.end() || !found->starts_with(prefix) || is_temporary_name(*found))
+    return std::nullopt;
+  Arrival arrival{*found};
+  const char* end = found->data() + found->size();
+  const auto number = std::from_chars(found->data() + prefix.size(), end, arrival.number);
+  if (number.ec != std::errc() || number.ptr == end || *number.ptr != '-') return std::nullopt;
+  const auto low = std::from_chars(number.ptr + 1, end, arrival.low);
+  if (low.ec != std::errc() || low.ptr != end) return std::nullopt;
+  return arrival;
+}
+
+class FilesCoordinator final : public Coordinator {
+ public:
+  FilesCoordinator(std::unique_ptr<distributed::JobFolder> folder, const FilesJob& job)
+      : me_(job.process_index),
+        count_(job.process_count),
+        max_value_(job.max_message_bytes),
+        silence_(job.silence_timeout),
+        folder_(std::move(folder)) {}
+
+  [[nodiscard]] std::size_t process_index() const override { return me_; }
+  [[nodiscard]] std::size_t process_count() const override { return count_; }
+
+  [[nodiscard]] std::uint64_t max_value_bytes() const override { return max_value_; }
+
+  void barrier(std::string_view name, Timeout timeout) override {
+    meet(name, {}, timeout, [](const Visit&, const std::vector<Arrival>&) {});
+  }
+
+  Bytes broadcast(std::string_view name, ByteView value, std::size_t root,
+                  Timeout timeout) override {
+    distributed::check_root(root, count_);
+    Bytes out(me_ == root ? Bytes(value.begin(), value.end()) : Bytes());
+    meet(name, out, timeout, [&](const Visit& visit, const std::vector<Arrival>& arrivals) {
+      if (me_ != root) out = value_of(visit, root, arrivals[root]);
+    });
+    return out;
+  }
+
+  std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
+    std::vector<Bytes> out(count_);
+    out[me_].assign(value.begin(), value.end());
+    meet(name, value, timeout, [&](const Visit& visit, const std::vector<Arrival>& arrivals) {
+      for (std::size_t p = 0; p < count_; ++p)
+        if (p != me_) out[p] = value_of(visit, p, arrivals[p]);
+    });
+    return out;
+  }
+
+  std::vector<Bytes> exchange(std::string_view name, ByteView value, const Delivery& between,
+                              Timeout timeout) override {
+    distributed::check_delivery(between, me_, count_);
+    std::vector<Bytes> out;
+    const auto look = [&](const Visit& visit, const std::vector<Arrival>& arrivals) {
+      for (const std::size_t p : between.from) out.push_back(value_of(visit, p, arrivals[p]));
+    };
+    meet(name, value, timeout, look, Kind::kDelivery);
+    return out;
+  }
+  void abort(std::string_view name, std::string_view why) noexcept override {
+    try {
+      const Visit visit = begin(name, {});
+      (void)try_to_break(visit, why);
+      end(visit);
+    } catch (const std::exception&) {
+      // Without memory even for that: the others wait until their time is over.
+    }
+  }
+
+ private:
+  // A meeting that this process has left: its files are of use until all others have, too.
+  struct Left {
+    Visit visit;
+    std::vector<Arrival> arrivals;
+  };
+
+  // Deliveries follow each other by one name, and are of many bytes.
+  enum class Kind { kMeeting, kDelivery };
+  // What becomes of the others in a meeting that goes wrong here.
+  enum class Others { kGetThrough, kFailToo, kUnknown };
+
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return folder_->path() + "/" + name;
+  }
+
+  // Comes to a meeting; when it is complete, `look(visit, arrivals)` reads what others have said.
+  template <class Look>
+  void meet(std::string_view name, ByteView value, Timeout timeout, Look look,
+            Kind kind = Kind::kMeeting) {
+    if (name.size() > kMostAroundAValue / 2)
+      throw Error(Code::kInvalidArgument, "the name of a meeting is too long");
+    const auto deadline = distributed::deadline_after(timeout);
+    Visit visit = begin(name, timeout);
+    Others others = Others::kGetThrough;
+    try {
+      const std::string broken = come_and_wait(visit, value, deadline, kind, others);
+      if (!broken.empty()) throw Error(Code::kUnavailable, "'" + visit.name + "': " + broken);
+      std::vector<Arrival> arrivals = arrivals_at(visit);
+      look(visit, arrivals);
+      leave({visit, std::move(arrivals)});
+    } catch (...) {
+      // Of a meeting that has failed nobody reads more than that.
+      if (others == Others::kFailToo && !visit.message.empty()) unlink(path(visit.message).c_str());
+      end(visit);
+      if (others == Others::kGetThrough && kind == Kind::kDelivery)
+        abort(name, distributed::current_exception_text());
+      throw;
+    }
+  }
+
+  // Who cannot come, or not see who does, tells the others if they are not through yet.
+  std::string come_and_wait(Visit& visit, ByteView value, distributed::Clock::time_point deadline,
+                            Kind kind, Others& others) {
+    try {
+      come(visit, value, kind);
+      std::string broken = wait_for_the_end(visit, deadline);
+      if (!broken.empty()) others = Others::kFailToo;
+      return broken;
+    } catch (...) {
+      others = try_to_break(visit, distributed::current_exception_text());
+      throw;
+    }
+  }
+
+  void come(Visit& visit, ByteView value, Kind kind) {
+    if (value.size() > max_value_)
+      throw Error(
+          Code::kInvalidArgument,
+          fmt::format("'{}': a value of {} bytes is longer than the {} that a message may have",
+                      visit.name, value.size(), max_value_));
+    const Message message{me_, count_, visit.round, visit.name, {value.begin(), value.end()}};
+    visit.message = visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open());
+    AtomicFile file(path(visit.message));
+    file.append(encode_message(message));
+    // A job that loses power is over, so that only what is small needs to be durable.
+    file.commit(kind == Kind::kDelivery ? Durability::kUnsynced : Durability::kSynced);
+  }
+
+  // Makes the meeting fail, because something has gone wrong here, unless it has ended.
+  [[nodiscard]] Others try_to_break(const Visit& visit, std::string_view why) {
+    const auto ended =
+        try_call([&] { return decide(visit, distributed::broke_off_text(me_, why)); });
+    if (!ended) return Others::kUnknown;
+    return ended.value().empty() ? Others::kGetThrough : Others::kFailToo;
+  }
+
+  Visit begin(std::string_view name, Timeout timeout) {
+    const std::lock_guard lock(mutex_);
+    Visit visit{std::string(name), label_of(name), 0, next_visit_++, timeout};
+    visit.round = rounds_[visit.name]++;
+    open_.insert(visit.number);
+    return visit;
+  }
+  std::uint64_t oldest_open() {
+    const std::lock_guard lock(mutex_);
+    return *open_.begin();
+  }
+  void end(const Visit& visit) {
+    const std::lock_guard lock(mutex_);
+    open_.erase(visit.number);
+  }
+
+  // How the meeting ended: "" if all have come.
+  std::string wait_for_the_end(const Visit& visit, distributed::Clock::time_point deadline) {
+    distributed::Backoff backoff;
+    auto next_look = distributed::Clock::now() + kBetweenLooks;
+    while (true) {
+      const Names names = distributed::names_in(folder_->path());
+      if (names.contains(visit.decision())) {
+        std::string broken = decided(visit);
+        // what is wrong here, too, is better said here
+        if (!broken.empty()) folder_->check_marks();
+        return broken;
+      }
+      if (!names.contains(visit.message))
+        throw Error(Code::kUnavailable, path(visit.message) + ": has been removed by somebody");
+      const auto missing = missing_from(visit, names);
+      if (missing.empty()) {
+        folder_->check_marks();
+        return decide(visit, "");
+      }
+      const auto now = distributed::Clock::now();
+      if (now >= next_look || now >= deadline || is_anyone_gone(missing, names)) {
+        next_look = now + kBetweenLooks;
+        folder_->check_marks();  // else some would wait for processes that others do not count
+        const auto ended = gone_of(visit, missing, [&](std::size_t p, const Names& seen) {
+          return folder_->has_ended(p, seen);
+        });
+        if (!ended.empty()) return decide(visit, distributed::ended_text(ended));
+        const auto silent = gone_of(
+            visit, missing, [&](std::size_t p, const Names&) { return folder_->is_silent(p); });
+        if (!silent.empty()) return decide(visit, distributed::silent_text(silent, me_, silence_));
+        if (now >= deadline)
+          return decide(visit, distributed::gave_up_text(missing, me_, visit.timeout));
+      }
+      backoff.wait(deadline);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::size_t> missing_from(const Visit& visit,
+                                                      const Names& names) const {
+    std::vector<std::size_t> missing;
+    for (std::size_t p = 0; p < count_; ++p)
+      if (!arrival_of(visit, p, names)) missing.push_back(p);
+    return missing;
+  }
+
+  static bool is_anyone_gone(const std::vector<std::size_t>& missing, const Names& names) {
+    return std::any_of(missing.begin(), missing.end(),
+                       [&](std::size_t p) { return names.contains("gone-" + std::to_string(p)); });
+  }
+
+  // Those of the missing of whom `is_gone` is true, and who have not come: it may have been the
+  // last thing they did.
+  template <class IsGone>
+  std::vector<std::size_t> gone_of(const Visit& visit, const std::vector<std::size_t>& missing,
+                                   IsGone is_gone) const {
+    Names names = distributed::names_in(folder_->path());
+    std::vector<std::size_t> gone;
+    for (const std::size_t p : missing)
+      if (is_gone(p, names)) gone.push_back(p);
+    if (gone.empty()) return gone;
+    names = distributed::names_in(folder_->path());
+    std::erase_if(gone, [&](std::size_t p) { return arrival_of(visit, p, names).has_value(); });
+    return gone;
+  }
+
+  // Writes down how the meeting ended, unless another has; returns how it did.
+  std::string decide(const Visit& visit, std::string_view broken) {
+    const Message message{
+        me_, count_, visit.round, visit.name, {as_bytes(broken).begin(), as_bytes(broken).end()}};
+    if (distributed::write_new(path(visit.decision()), encode_message(message)))
+      return std::string(broken);
+    return decided(visit);
+  }
+  [[nodiscard]] std::string decided(const Visit& visit) const {
+    return std::string(as_text(read(visit, visit.decision(), std::nullopt)));
+  }
+
+  // Everybody's, of a complete meeting.
+  [[nodiscard]] std::vector<Arrival> arrivals_at(const Visit& visit) const {
+    const Names names = distributed::names_in(folder_->path());
+    std::vector<Arrival> arrivals;
+    for (std::size_t p = 0; p < count_; ++p) {
+      auto arrival = arrival_of(visit, p, names);
+      if (!arrival)
+        throw Error(Code::kDataLoss, path(visit.message_prefix(p) + "*") + ": has been removed");
+      arrivals.push_back(*std::move(arrival));
+    }
+    return arrivals;
+  }
+
+  [[nodiscard]] Bytes value_of(const Visit& visit, std::size_t process,
+                               const Arrival& arrival) const {
+    return read(visit, arrival.file, process);
+  }
+
+  [[nodiscard]] Bytes read(const Visit& visit, const std::string& file,
+                           std::optional<std::size_t> from) const {
+    return with_context([&] { return path(file); },
+                        [&] {
+                          Message message = distributed::decode_message(read_whole(path(file)));
+                          if (message.name != visit.name || message.round != visit.round ||
+                              (from && message.process != *from))
+                            throw Error(Code::kDataLoss,
+                                        fmt::format("is process {}'s message to '{}', meeting {}",
+                                                    message.process, message.name, message.round));
+                          return std::move(message.value);
+                        });
+  }
+  [[nodiscard]] Bytes read_whole(const std::string& file) const {
+    const File opened = File::open(file);
+    const std::uint64_t size = opened.size();
+    if (size > max_value_ && size - max_value_ > kMostAroundAValue)
+      throw Error(Code::kDataLoss, fmt::format("{} bytes are more than a message may have", size));
+    Bytes bytes(size);
+    opened.read_into(0, bytes);
+    return bytes;
+  }
+
+  // Leaves a complete meeting, and removes the files of those that all had left before they came to
+  // it: of its own name, as nobody comes twice at the same time, and of others, if every arrival
+  // says so.
+  void leave(Left meeting) {
+    std::vector<Left> done;
+    {
+      const std::lock_guard lock(mutex_);
+      open_.erase(meeting.visit.number);
+      const auto all_have_left = [&](const Left& old) {
+        if (old.visit.name == meeting.visit.name) return true;
+        for (std::size_t p = 0; p < count_; ++p)
+          if (old.arrivals[p].number >= meeting.arrivals[p].low) return false;
+        return true;
+      };
+      const auto first_done = std::partition(left_.begin(), left_.end(),
+                                             [&](const Left& old) { return !all_have_left(old); });
+      done.assign(std::make_move_iterator(first_done), std::make_move_iterator(left_.end()));
+      left_.erase(first_done, left_.end());
+      left_.push_back(std::move(meeting));
+    }
+    for (const Left& old : done) {
+      unlink(path(old.arrivals[me_].file).c_str());
+      unlink(path(old.visit.decision()).c_str());
+    }
+  }
+
+  std::size_t me_;
+  std::size_t count_;
+  std::uint64_t max_value_;
+  Timeout silence_;
+  std::mutex mutex_;
+  std::map<std::string, std::uint64_t> rounds_;  // of the next meeting of each name
+  std::uint64_t next_visit_ = 0;
+  std::set<std::uint64_t> open_;  // visits that are not over
+  std::vector<Left> left_;
+  std::unique_ptr<distributed::JobFolder> folder_;
+};
+
+}  // namespace
+
+std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job) {
+  return std::make_unique<FilesCoordinator>(distributed::JobFolder::join(job), job);
+}
+
+}  // namespace cairn

@@ -1,0 +1,132 @@
+// job_folder.cc -- coming and going in the folder of a run.
+#include <cairn/distributed/coordinator/job_folder.h>
+#include <cairn/error.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace cairn::distributed {
+namespace {
+
+constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;  // bytes
+constexpr double kMilliseconds = 1000;                           // of a second
+
+std::string name_of(std::string_view what, std::size_t process) {
+  return std::string(what) + std::to_string(process);
+}
+
+}  // namespace
+
+Names names_in(const std::string& folder) {
+  namespace fs = std::filesystem;
+  Names names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    names.insert(entry->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw Error(Code::kIo, folder + ": cannot list the folder: " + error.message());
+  return names;
+}
+
+bool write_new(const std::string& path, ByteView bytes) {
+  AtomicFile file(path);
+  file.append(bytes);
+  file.finish();
+  if (link(file.temporary_path().c_str(), path.c_str()) == 0) return true;
+  if (errno == EEXIST) return false;
+  throw Error(Code::kIo, path + ": cannot link the finished file to it: " +
+                             std::generic_category().message(errno));
+}
+
+ProcessRecord read_mark(const std::string& path) {
+  return with_context([&] { return path; },
+                      [&] { return parse_mark(as_text(read_file(path, kMostOfAMark))); });
+}
+
+JobFolder::JobFolder(std::string path, const FilesJob& job)
+    : path_(std::move(path)),
+      me_(job.process_index),
+      count_(job.process_count),
+      silence_(std::max(job.silence_timeout, Coordinator::Timeout(0))) {
+  const ProcessRecord mark = mark_of_this_process(job);
+  const std::string here = path_ + "/" + name_of("here-", me_);
+  if (!write_new(here, as_bytes(mark_text(mark))))
+    throw Error(Code::kAlreadyExists, here + ": there has been a " + describe(read_mark(here)) +
+                                          " in this run; a run id is used once");
+  if (count_ == 1 || silence_.count() == 0) return;
+  try {
+    heartbeat_.emplace(here, std::max(silence_ / kBeatsOfSilence, Coordinator::Timeout(1)));
+  } catch (const std::system_error& e) {
+    // it was there, and others may wait for it by now
+    write_new(path_ + "/" + name_of("gone-", me_), {});
+    throw Error(Code::kUnavailable,
+                here + ": cannot start the thread that touches it: " + e.what());
+  }
+}
+
+JobFolder::~JobFolder() {
+  heartbeat_.reset();
+  try {
+    write_new(path_ + "/" + name_of("gone-", me_), {});
+    const Names names = names_in(path_);
+    for (std::size_t p = 0; p < count_; ++p)
+      if (!has_ended(p, names)) return;
+    remove_tree(path_);
+    // Fails while other runs, or processes that want to join one, are there.
+    std::error_code ignored;
+    std::filesystem::remove(std::filesystem::path(path_).parent_path(), ignored);
+  } catch (const Error&) {
+    // A destructor cannot say so. Others of this host see that the process has ended; the folder is
+    // removed by a later run.
+  }
+}
+
+std::optional<ProcessRecord> JobFolder::mark_of(std::size_t process) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = marks_.find(process);
+  if (known != marks_.end()) return known->second;
+  const std::string path = path_ + "/" + name_of("here-", process);
+  if (!file_exists(path)) return std::nullopt;
+  ProcessRecord mark = read_mark(path);
+  if (mark.processes != count_)
+    throw Error(Code::kInvalidArgument, path + ": " + describe(mark) + " is of a job of " +
+                                            std::to_string(mark.processes) +
+                                            " processes, process " + std::to_string(me_) +
+                                            " of one of " + std::to_string(count_));
+  if (mark.silence != static_cast<std::uint64_t>(silence_.count()))
+    throw Error(Code::kInvalidArgument,
+                fmt::format("{}: {} has a silence_timeout of {:g} s, process {} of {:g} s", path,
+                            describe(mark), static_cast<double>(mark.silence) / kMilliseconds, me_,
+                            static_cast<double>(silence_.count()) / kMilliseconds));
+  return marks_.emplace(process, std::move(mark)).first->second;
+}
+
+bool JobFolder::has_ended(std::size_t process, const Names& names) const {
+  if (names.contains(name_of("gone-", process))) return true;
+  const auto mark = mark_of(process);
+  return mark && process != me_ && distributed::has_ended(*mark);
+}
+
+bool JobFolder::is_silent(std::size_t process) const {
+  if (!heartbeat_ || process == me_) return false;
+  const std::uint64_t own = heartbeat_->count();
+  const std::lock_guard lock(mutex_);
+  return signs_.is_silent(process, path_ + "/" + name_of("here-", process), own);
+}
+
+void JobFolder::give_up(const std::vector<std::size_t>& missing) const {
+  for (const std::size_t p : missing) write_new(path_ + "/" + name_of("gone-", p), {});
+}
+
+void JobFolder::check_marks() const {
+  for (std::size_t p = 0; p < count_; ++p) (void)mark_of(p);
+}
+
+}  // namespace cairn::distributed

@@ -1,0 +1,130 @@
+// process_record.cc -- processes as the kernel's /proc shows them.
+#include <cairn/base/json.h>
+#include <cairn/distributed/coordinator/process_record.h>
+#include <cairn/error.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <sstream>
+
+namespace cairn::distributed {
+namespace {
+
+constexpr JsonLimits kLimits = {.max_depth = 4, .max_bytes = 1U << 16U};
+
+std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+std::string this_pid_space() {
+  std::error_code error;
+  const auto space = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+  return error || boot.empty() ? "" : boot + " " + space.string();
+}
+
+// What /proc says of a process: its state and when it started.
+struct Seen {
+  char state = 0;
+  std::uint64_t started = 0;
+};
+
+std::optional<Seen> look_at(std::uint64_t pid) {
+  const std::string line = first_line("/proc/" + std::to_string(pid) + "/stat");
+  const auto name_end = line.rfind(')');  // the program's name may hold anything, brackets too
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(name_end + 1));
+  Seen seen;
+  fields >> seen.state;
+  constexpr int kBetween = 18;  // fields 4 to 21; proc(5) counts from 1
+  std::string skipped;
+  for (int i = 0; i < kBetween; ++i) fields >> skipped;
+  if (!(fields >> seen.started)) return std::nullopt;
+  return seen;
+}
+
+std::uint64_t number(const Json& json, std::string_view member) {
+  const Json* value = json.find(member);
+  const auto found = value == nullptr ? std::nullopt : value->as_uint64();
+  if (!found)
+    throw Error(Code::kDataLoss,
+                "no mark of a process: '" + std::string(member) + "' is no number");
+  return *found;
+}
+
+std::string text(const Json& json, std::string_view member) {
+  const Json* value = json.find(member);
+  const std::string* found = value == nullptr ? nullptr : value->as_string();
+  if (found == nullptr)
+    throw Error(Code::kDataLoss, "no mark of a process: '" + std::string(member) + "' is no text");
+  return *found;
+}
+
+}  // namespace
+
+std::string random_id() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+ProcessRecord mark_of_this_process(const FilesJob& job) {
+  ProcessRecord mark{.process = job.process_index, .processes = job.process_count};
+  mark.silence = static_cast<std::uint64_t>(std::max<std::int64_t>(job.silence_timeout.count(), 0));
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) == 0) mark.host = host.data();
+  mark.pid = static_cast<std::uint64_t>(getpid());
+  const auto seen = look_at(mark.pid);
+  mark.pid_space = seen ? this_pid_space() : "";
+  mark.started = seen ? seen->started : 0;
+  mark.nonce = random_id();
+  return mark;
+}
+
+std::string mark_text(const ProcessRecord& mark) {
+  Json json;
+  json.set("process", mark.process);
+  json.set("processes", mark.processes);
+  json.set("silence", mark.silence);
+  json.set("host", mark.host);
+  json.set("pid", mark.pid);
+  json.set("pid_space", mark.pid_space);
+  json.set("started", mark.started);
+  json.set("nonce", mark.nonce);
+  return to_text(json, JsonStyle::kPython);
+}
+
+ProcessRecord parse_mark(std::string_view encoded) {
+  const Json json = parse_json(encoded, kLimits);
+  ProcessRecord mark;
+  mark.process = number(json, "process");
+  mark.processes = number(json, "processes");
+  mark.silence = number(json, "silence");
+  mark.host = text(json, "host");
+  mark.pid = number(json, "pid");
+  mark.pid_space = text(json, "pid_space");
+  mark.started = number(json, "started");
+  mark.nonce = text(json, "nonce");
+  return mark;
+}
+
+bool has_ended(const ProcessRecord& mark) {
+  if (mark.pid_space.empty() || mark.pid_space != this_pid_space()) return false;
+  const auto seen = look_at(mark.pid);
+  // One that is dead and whose parent has not asked yet is still listed.
+  return !seen || seen->started != mark.started || seen->state == 'Z' || seen->state == 'X';
+}
+
+std::string describe(const ProcessRecord& mark) {
+  return fmt::format("process {} (pid {} on {})", mark.process, mark.pid, mark.host);
+}
+
+}  // namespace cairn::distributed

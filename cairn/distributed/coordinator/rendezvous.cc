@@ -1,0 +1,286 @@
+// rendezvous.cc -- how the processes of a job agree on the folder of their run, and what earlier
+// runs have left.
+#include <cairn/base/json.h>
+#include <cairn/distributed/coordinator/collective.h>
+#include <cairn/distributed/coordinator/job_folder.h>
+#include <cairn/distributed/coordinator/wait.h>
+#include <cairn/error.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace cairn::distributed {
+namespace {
+
+constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;     // bytes
+constexpr std::uint64_t kMostOfAnInvite = std::uint64_t{1} << 28U;  // of a million processes
+constexpr std::size_t kMostOfAnId = 64;
+
+struct Admission {
+  std::string run;
+  std::vector<std::string> admitted;  // nonces
+};
+
+std::string invite_text(const Admission& admission) {
+  JsonArray admitted(admission.admitted.begin(), admission.admitted.end());
+  Json json;
+  json.set("run", admission.run);
+  json.set("welcome", std::move(admitted));
+  return to_text(json, JsonStyle::kPython);
+}
+
+bool is_run_id(std::string_view id) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !id.empty() && id.size() <= kMostOfAnId &&
+         id.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+// nullopt if there is none, or it went away meanwhile.
+std::optional<std::string> try_read(const std::string& path, std::uint64_t most) {
+  const auto file = File::try_open(path);
+  if (!file) return std::nullopt;
+  if (file->size() > most)
+    throw Error(Code::kDataLoss,
+                path + ": " + std::to_string(file->size()) + " bytes are too many");
+  std::string text(file->size(), '\0');
+  file->read_into(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+std::optional<Admission> read_invite(const std::string& path) {
+  const auto text = try_read(path, kMostOfAnInvite);
+  if (!text) return std::nullopt;
+  return with_context([&] { return path; },
+                      [&] {
+                        const Json json = parse_json(*text, {.max_depth = 4});
+                        const Json* run = json.find("run");
+                        const Json* admitted = json.find("welcome");
+                        if (run == nullptr || run->as_string() == nullptr ||
+                            !is_run_id(*run->as_string()) || admitted == nullptr ||
+                            admitted->as_array() == nullptr)
+                          throw Error(Code::kDataLoss, "is no invitation to a run");
+                        Admission admission{*run->as_string(), {}};
+                        for (const Json& nonce : *admitted->as_array()) {
+                          if (nonce.as_string() == nullptr)
+                            throw Error(Code::kDataLoss, "welcomes what is no text");
+                          admission.admitted.push_back(*nonce.as_string());
+                        }
+                        return std::optional<Admission>(std::move(admission));
+                      });
+}
+
+std::optional<ProcessRecord> try_read_mark(const std::string& path) {
+  const auto text = try_read(path, kMostOfAMark);
+  if (!text) return std::nullopt;
+  return with_context([&] { return path; },
+                      [&] { return std::optional<ProcessRecord>(parse_mark(*text)); });
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.append(as_bytes(text));
+  file.commit();
+}
+
+// Whether a run is over: it has had processes, and all have ended. False where that cannot be
+// known.
+bool is_over(const std::string& run) {
+  std::size_t ended = 0;
+  const Names names = names_in(run);
+  for (const std::string& name : names) {
+    if (!name.starts_with("here-")) continue;
+    const auto mark = try_read_mark(run + "/" + name);
+    if (!names.contains("gone-" + name.substr(5)) && (!mark || !has_ended(*mark))) return false;
+    ++ended;
+  }
+  return ended > 0;
+}
+
+// Whether what lies there is left by processes that are known to have ended.
+bool is_leftover(const std::string& folder, const std::string& name) {
+  if (is_temporary_name(name)) return false;
+  if (name.starts_with("run-")) return is_over(folder + "/" + name);
+  const auto mark = name.starts_with("join-") ? try_read_mark(folder + "/" + name) : std::nullopt;
+  return mark && has_ended(*mark);
+}
+
+void remove_leftovers(const std::string& folder) {
+  for (const std::string& name : names_in(folder)) {
+    // What cannot be read may be another's, and what cannot be removed does no harm.
+    (void)try_call([&] {
+      const bool leftover = is_leftover(folder, name);
+      if (leftover) remove_tree(folder + "/" + name);
+      return leftover;
+    });
+  }
+}
+
+// Makes the folder, and then something in it. The last process of an earlier run may be removing
+// the empty folder just now.
+template <class Make>
+void make_in(const std::string& folder, Make make) {
+  constexpr int kMostTries = 10;
+  for (int tries = 1;; ++tries) {
+    try {
+      make_directories(folder);
+      make();
+      return;
+    } catch (const Error& e) {
+      if (e.code() != Code::kNotFound || tries == kMostTries) throw;
+    }
+  }
+}
+
+std::string run_folder(const std::string& folder, const std::string& id) {
+  return folder + "/run-" + id;
+}
+
+// Process 0: makes up an id, and tells it to whoever asks until all are there.
+class Host {
+ public:
+  Host(std::string folder, const FilesJob& job)
+      : folder_(std::move(folder)), job_(job), invite_{random_id(), {}} {}
+
+  std::unique_ptr<JobFolder> gather() {
+    make_directories(folder_);
+    remove_leftovers(folder_);
+    const std::string run = run_folder(folder_, invite_.run);
+    make_in(folder_, [&] { make_directories(run); });
+    auto mine = std::make_unique<JobFolder>(run, job_);
+    if (job_.process_count == 1) return mine;
+    std::vector<std::size_t> missing = others();
+    try {
+      wait_for(missing, run);
+    } catch (...) {
+      mine->give_up(missing);  // else those who have joined would wait for the others
+      throw;
+    }
+    return mine;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::size_t> others() const {
+    std::vector<std::size_t> all(job_.process_count - 1);
+    std::iota(all.begin(), all.end(), 1);
+    return all;
+  }
+
+  void wait_for(std::vector<std::size_t>& missing, const std::string& run) {
+    const std::string admission = folder_ + "/invite";
+    const auto deadline = deadline_after(job_.join_timeout);
+    replace_file(admission, invite_text(invite_));
+    Backoff backoff;
+    while (true) {
+      missing = answer(run);
+      const bool too_late = !missing.empty() && Clock::now() >= deadline;
+      if (missing.empty() || too_late) unlink(admission.c_str());
+      if (missing.empty()) return;
+      if (too_late)
+        throw Error(Code::kUnavailable,
+                    folder_ + ": " + gave_up_text(missing, 0, job_.join_timeout));
+      backoff.wait(deadline);
+    }
+  }
+
+  // Welcomes those who wait; returns who is not there yet.
+  std::vector<std::size_t> answer(const std::string& run) {
+    const Names here = names_in(run);
+    const Names waiting = names_in(folder_);
+    std::vector<std::size_t> missing;
+    std::vector<std::string> admitted;
+    for (std::size_t p = 1; p < job_.process_count; ++p) {
+      if (here.contains("here-" + std::to_string(p))) continue;
+      missing.push_back(p);
+      const std::string join = "join-" + std::to_string(p);
+      if (!waiting.contains(join)) continue;
+      if (const auto mark = try_read_mark(folder_ + "/" + join)) admitted.push_back(mark->nonce);
+    }
+    const auto current = read_invite(folder_ + "/invite");
+    if (!current || current->run != invite_.run)
+      throw Error(Code::kFailedPrecondition, folder_ + ": another process 0 has begun a run here");
+    if (admitted != invite_.admitted) {
+      invite_.admitted = std::move(admitted);
+      replace_file(folder_ + "/invite", invite_text(invite_));
+    }
+    return missing;
+  }
+
+  std::string folder_;
+  const FilesJob& job_;
+  Admission invite_;
+};
+
+// The folder of a run that process 0 has invited to.
+std::unique_ptr<JobFolder> enter(const std::string& run, const FilesJob& job) {
+  try {
+    return std::make_unique<JobFolder>(run, job);
+  } catch (const Error& e) {
+    if (e.code() != Code::kNotFound) throw;
+    throw Error(Code::kUnavailable, run + ": process 0 gave up before process " +
+                                        std::to_string(job.process_index) + " came");
+  }
+}
+
+// Any other process: waits until process 0 has answered this very request.
+std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
+  const ProcessRecord mark = mark_of_this_process(job);
+  const std::string join = folder + "/join-" + std::to_string(job.process_index);
+  const auto deadline = deadline_after(job.join_timeout);
+  const auto request = [&] { make_in(folder, [&] { replace_file(join, mark_text(mark)); }); };
+  request();
+  Backoff backoff;
+  while (true) {
+    const auto admission = read_invite(folder + "/invite");
+    const bool admitted =
+        admission && std::find(admission->admitted.begin(), admission->admitted.end(),
+                               mark.nonce) != admission->admitted.end();
+    if (admitted) {
+      auto mine = enter(run_folder(folder, admission->run), job);
+      unlink(join.c_str());
+      return mine;
+    }
+    const auto waiting = try_read_mark(join);
+    if (waiting && waiting->nonce != mark.nonce)
+      throw Error(Code::kAlreadyExists,
+                  join + ": another process is " + describe(*waiting) + ", too");
+    // Process 0 may have removed it for what an earlier run had left in its place just before.
+    if (!waiting) request();
+    if (Clock::now() >= deadline) {
+      unlink(join.c_str());
+      const std::vector<std::size_t> missing = {0};
+      throw Error(Code::kUnavailable,
+                  folder + ": " + gave_up_text(missing, job.process_index, job.join_timeout));
+    }
+    backoff.wait(deadline);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<JobFolder> JobFolder::join(const FilesJob& job) {
+  if (job.process_count == 0) throw Error(Code::kInvalidArgument, "a job has at least one process");
+  if (job.process_index >= job.process_count)
+    throw Error(Code::kInvalidArgument, "there is no process " + std::to_string(job.process_index) +
+                                            " in a job of " + std::to_string(job.process_count));
+  if (!job.run_id.empty() && !is_run_id(job.run_id))
+    throw Error(
+        Code::kInvalidArgument,
+        "'" + job.run_id + "' is no run id: 1 to 64 letters, digits, '.', '_', '-' are expected");
+  const std::string folder = job.directory + "/.cairn-job";
+  if (!job.run_id.empty()) {
+    const std::string run = run_folder(folder, job.run_id);
+    std::unique_ptr<JobFolder> mine;
+    make_in(folder, [&] {
+      make_directories(run);
+      mine = std::make_unique<JobFolder>(run, job);
+    });
+    return mine;
+  }
+  return job.process_index == 0 ? Host(folder, job).gather() : ask(folder, job);
+}
+
+}  // namespace cairn::distributed

@@ -1,0 +1,135 @@
+// process_group.cc -- steps: work, then one gathering at which everybody says how it went.
+//
+//   u8 0, what the work gave        it went well
+//   u8 1, u8 code, text             it did not
+#include <cairn/base/byte_io.h>
+#include <cairn/distributed/coordinator/collective.h>
+#include <cairn/distributed/process_group.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace cairn::distributed {
+namespace {
+
+constexpr std::uint8_t kWell = 0;
+constexpr std::uint8_t kFailed = 1;
+
+Bytes failure(Code code, std::string_view text) {
+  ByteWriter out;
+  out.u8(kFailed).u8(static_cast<std::uint8_t>(code)).text(text);
+  return std::move(out).take();
+}
+
+Bytes failure(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return failure(e.code(), e.message());
+  } catch (const std::exception& e) {
+    return failure(Code::kUnavailable, e.what());
+  } catch (...) {
+    return failure(Code::kUnavailable, "an exception that is no std::exception");
+  }
+}
+
+// What a process that did well has said; else its error.
+Bytes said_by(std::size_t process, const Bytes& message) {
+  return with_context(
+      [&] { return "process " + std::to_string(process); },
+      [&] {
+        ByteReader in(message);
+        if (in.u8() == kWell) {
+          const ByteView rest = in.take(in.remaining());
+          return Bytes(rest.begin(), rest.end());
+        }
+        const std::uint8_t code = in.u8();
+        const std::string text(in.text(in.remaining()));
+        throw Error(code <= static_cast<std::uint8_t>(Code::kIo) ? Code{code} : Code::kUnavailable,
+                    text);
+      });
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(MultiprocessingOptions options) : options_(std::move(options)) {
+  if (options_.primary_host && *options_.primary_host >= count())
+    throw Error(Code::kInvalidArgument, "process " + std::to_string(*options_.primary_host) +
+                                            " cannot be primary in a job of " +
+                                            std::to_string(count()));
+  if (options_.timeout.count() <= 0 || options_.write_timeout.count() <= 0)
+    throw Error(Code::kInvalidArgument,
+                "a time-out of " +
+                    std::to_string(std::min(options_.timeout, options_.write_timeout).count()) +
+                    " ms for the meetings of processes; it must be positive");
+}
+
+std::vector<Bytes> ProcessGroup::gather(std::string_view name, StepKind kind,
+                                        const std::function<Bytes()>& work) const {
+  if (is_single()) return {work()};
+  std::exception_ptr error;
+  Bytes message;
+  try {
+    ByteWriter out;
+    out.u8(kWell).bytes(work());
+    message = std::move(out).take();
+  } catch (...) {
+    error = std::current_exception();
+    message = failure(error);
+  }
+  const auto timeout = kind == StepKind::kIo ? options_.write_timeout : options_.timeout;
+  std::vector<Bytes> said;
+  try {
+    said = options_.coordinator->all_gather(options_.barrier_sync_key_prefix + std::string(name),
+                                            message, timeout);
+  } catch (...) {
+    if (!error) throw;  // else what went wrong here says more
+  }
+  if (error) std::rethrow_exception(error);
+  std::vector<Bytes> out;
+  out.reserve(said.size());
+  for (std::size_t p = 0; p < said.size(); ++p) out.push_back(said_by(p, said[p]));
+  return out;
+}
+
+void ProcessGroup::exchange(std::string_view name, const Coordinator::Delivery& between,
+                            const std::function<Bytes()>& prepare,
+                            const std::function<void(std::vector<Bytes>)>& take) const {
+  Bytes value;
+  between_exchanges(name, [&] { value = prepare(); });
+  auto came = options_.coordinator->exchange(options_.barrier_sync_key_prefix + std::string(name),
+                                             value, between, options_.write_timeout);
+  between_exchanges(name, [&] { take(std::move(came)); });
+}
+
+void ProcessGroup::between_exchanges(std::string_view name,
+                                     const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (...) {
+    if (!is_single())
+      options_.coordinator->abort(options_.barrier_sync_key_prefix + std::string(name),
+                                  current_exception_text());
+    throw;
+  }
+}
+
+void ProcessGroup::step(std::string_view name, StepKind kind,
+                        const std::function<void()>& work) const {
+  gather(name, kind, [&] {
+    work();
+    return Bytes();
+  });
+}
+
+}  // namespace cairn::distributed
+
+namespace cairn {
+
+std::vector<Bytes> do_together(const MultiprocessingOptions& job, std::string_view name,
+                               const std::function<Bytes()>& work) {
+  return distributed::ProcessGroup(job).gather(name, distributed::StepKind::kIo, work);
+}
+
+}  // namespace cairn

@@ -1,0 +1,83 @@
+// output_names.cc -- names made, and taken apart.
+#include <cairn/formats/files/bundle_files.h>
+#include <cairn/formats/files/output_names.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kSafetensors = ".safetensors";
+constexpr std::string_view kSafetensorsIndex = ".safetensors.index.json";
+constexpr std::string_view kInterim = ".cairn-tmp-";
+
+bool is_made_of(std::string_view text, std::string_view characters) {
+  return !text.empty() && text.find_first_not_of(characters) == std::string_view::npos;
+}
+
+// "x-00001-of-00002" is of "x"; nullopt for what does not end so.
+std::optional<std::string_view> without_number(std::string_view stem) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t of = stem.rfind("-of-");
+  if (of == std::string_view::npos || stem.size() - of < 4 + 5 ||
+      !is_made_of(stem.substr(of + 4), kDigits))
+    return std::nullopt;
+  const std::size_t dash = stem.substr(0, of).rfind('-');
+  if (dash == std::string_view::npos || of - dash < 1 + 5 ||
+      !is_made_of(stem.substr(dash + 1, of - dash - 1), kDigits))
+    return std::nullopt;
+  return stem.substr(0, dash);
+}
+
+// "x.cairn-tmp-1f" is of "x".
+std::optional<std::string_view> without_interim(std::string_view stem) {
+  const std::size_t at = stem.rfind(kInterim);
+  if (at == std::string_view::npos ||
+      !is_made_of(stem.substr(at + kInterim.size()), "0123456789abcdef"))
+    return std::nullopt;
+  return stem.substr(0, at);
+}
+
+}  // namespace
+
+std::string save_lock_path(std::string_view file) {
+  if (const auto prefix = prefix_of_data(file)) return bundle_index_path(*prefix);
+  if (!file.ends_with(kSafetensors)) return std::string(file);
+  std::string_view stem = safetensors_stem(file);
+  stem = without_number(stem).value_or(stem);
+  return safetensors_index_path(without_interim(stem).value_or(stem));
+}
+
+bool is_set_index(std::string_view file) {
+  return file.ends_with(".index") || file.ends_with(kSafetensorsIndex);
+}
+
+std::string_view safetensors_stem(std::string_view path) {
+  return path.size() > kSafetensors.size() && path.ends_with(kSafetensors)
+             ? path.substr(0, path.size() - kSafetensors.size())
+             : path;
+}
+
+std::string safetensors_index_path(std::string_view stem) {
+  return std::string(stem).append(kSafetensorsIndex);
+}
+
+std::string safetensors_shard_path(std::string_view stem, std::size_t shard, std::size_t count) {
+  return fmt::format("{}-{:05}-of-{:05}{}", stem, shard + 1, count, kSafetensors);
+}
+
+std::string safetensors_interim_path(std::string_view stem, std::string_view tag, std::size_t shard,
+                                     std::size_t count) {
+  return safetensors_shard_path(fmt::format("{}{}{}", stem, kInterim, tag), shard, count);
+}
+
+bool is_safetensors_interim(std::string_view file, std::string_view stem) {
+  if (!file.ends_with(kSafetensors)) return false;
+  const auto numbered = without_number(safetensors_stem(file));
+  return numbered && without_interim(*numbered) == stem;
+}
+
+}  // namespace cairn

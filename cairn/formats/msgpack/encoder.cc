@@ -1,0 +1,307 @@
+// encoder.cc -- walks the tree twice: first to check it and to measure, since a tuple's size stands
+// before its elements; then to write.
+#include <cairn/base/utf8.h>
+#include <cairn/formats/msgpack/encoder.h>
+#include <cairn/formats/msgpack/sink.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kMaxDepth = 1000;  // as everywhere; the packages' own limit is 1024
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(Code::kInvalidArgument, what); }
+
+MsgpackHead sized(MsgpackType type, std::uint64_t length) {
+  return {.type = type, .length = length};
+}
+MsgpackHead truth_head(bool truth) { return {.type = MsgpackType::kBool, .truth = truth}; }
+MsgpackHead real_head(double real) { return {.type = MsgpackType::kFloat, .number = real}; }
+MsgpackHead extension_head(std::uint64_t size, std::int8_t code) {
+  return {.type = MsgpackType::kExt, .length = size, .ext = code};
+}
+
+// What stands in an array's extension object before its bytes: [shape, dtype name, bytes].
+Bytes array_front(std::span<const std::int64_t> shape, std::string_view dtype,
+                  std::uint64_t nbytes) {
+  Bytes front;
+  const auto put = [&](ByteView bytes) { front.insert(front.end(), bytes.begin(), bytes.end()); };
+  const auto head = [&](const MsgpackHead& h) { put(encode_msgpack_head(h).view()); };
+  head(sized(MsgpackType::kArray, 3));
+  head(sized(MsgpackType::kArray, shape.size()));
+  for (const auto n : shape) head(msgpack_integer(n));
+  head(sized(MsgpackType::kText, dtype.size()));
+  put(as_bytes(dtype));
+  head(sized(MsgpackType::kBin, nbytes));
+  return front;
+}
+
+// An array and where its C-order bytes are.
+struct ArrayPart {
+  DType dtype = DType::kUint8;
+  std::span<const std::int64_t> shape;
+  MsgpackRun run;
+};
+
+class Encoder {
+ public:
+  Encoder(std::span<const TensorSource> sources, const MsgpackOptions& options)
+      : sources_(sources), options_(options) {}
+
+  MsgpackPlan run(const Tree& tree) {
+    const auto walk = [&] {
+      with_context([&] { return path_.empty() ? std::string("the root") : path_text(path_); },
+                   [&] { value(tree, Place::kDict); });
+    };
+    walk();
+    sink_.start_writing();
+    walk();
+    return std::move(sink_).take();
+  }
+
+ private:
+  enum class Place : std::uint8_t { kDict, kSequence };  // kDict: where arrays are chunked
+
+  void value(const Tree& tree, Place place) {
+    std::visit([&](const auto& v) { put(v, place); }, tree.value());
+  }
+
+  // ---- leaves ----
+
+  void put(bool truth, Place /*place*/) { sink_.head(truth_head(truth)); }
+  void put(std::int64_t i, Place /*place*/) { sink_.head(msgpack_integer(i)); }
+  void put(std::uint64_t u, Place /*place*/) { sink_.head(sized(MsgpackType::kUint, u)); }
+  void put(double real, Place /*place*/) { sink_.head(real_head(real)); }
+
+  void put(const std::complex<double>& z, Place /*place*/) {
+    constexpr std::uint64_t kContent = 1 + 9 + 9;  // an array's head and two floats
+    sink_.head(extension_head(kContent, kMsgpackComplex));
+    sink_.head(sized(MsgpackType::kArray, 2));
+    sink_.head(real_head(z.real()));
+    sink_.head(real_head(z.imag()));
+  }
+
+  void put(const std::string& text, Place /*place*/) {
+    if (!valid_utf8(text)) refuse("a text is not UTF-8, which msgpack demands");
+    sink_.text(text);
+  }
+
+  void put(const Bytes& bytes, Place /*place*/) {
+    sink_.head(sized(MsgpackType::kBin, bytes.size()));
+    sink_.content(
+        {.place = MsgpackRun::Place::kMemory, .data = bytes.data(), .size = bytes.size()});
+  }
+
+  void put(const NumpyScalar& scalar, Place /*place*/) {
+    if (scalar.dtype == DType::kOpaque)
+      refuse("a NumPy scalar of a type that Cairn does not interpret cannot be written");
+    const MsgpackRun run{.place = MsgpackRun::Place::kMemory,
+                         .data = scalar.value.data(),
+                         .size = dtype_size(scalar.dtype)};
+    ndarray({.dtype = scalar.dtype, .shape = {}, .run = run}, kMsgpackNumpyScalar);
+  }
+
+  void put(const Array& array, Place place) {
+    if (array.dtype() == DType::kOpaque)
+      refuse("an array whose elements Cairn does not interpret has no dtype name to be written");
+    const ByteView bytes = array.bytes();
+    put_array(
+        {.dtype = array.dtype(),
+         .shape = array.shape(),
+         .run = {.place = MsgpackRun::Place::kMemory, .data = bytes.data(), .size = bytes.size()}},
+        place);
+  }
+
+  void put(const Placeholder& /*value*/, Place /*place*/) {
+    refuse_leaf("a placeholder (Ellipsis)");
+  }
+
+  void put(const CustomLeaf& custom, Place place) {
+    const auto* leaf = custom.get<SourceLeaf>();
+    if (leaf == nullptr) refuse_leaf("a leaf of a C++ type of its own");
+    if (leaf->index >= sources_.size())
+      refuse(fmt::format("source {} is asked for, but there are {}", leaf->index, sources_.size()));
+    const TensorSource& source = sources_[leaf->index];
+    if (source.dtype == DType::kOpaque)
+      refuse("an array whose elements Cairn does not interpret has no dtype name to be written");
+    std::uint64_t nbytes = 0;
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(element_count(source.shape)),
+                               dtype_size(source.dtype), &nbytes))
+      refuse(fmt::format("an array of shape {} has more bytes than 64 bits can count",
+                         shape_text(source.shape)));
+    const MsgpackRun run{
+        .place = MsgpackRun::Place::kSource, .source = leaf->index, .size = nbytes};
+    if (leaf->as == SourceLeaf::As::kArray)
+      return put_array({.dtype = source.dtype, .shape = source.shape, .run = run}, place);
+    sink_.head(sized(MsgpackType::kBin, nbytes));
+    sink_.content(run);
+  }
+
+  [[noreturn]] static void refuse_leaf(std::string_view what) {
+    refuse(
+        fmt::format("{} cannot be written: msgpack holds dicts, lists, arrays, NumPy scalars, "
+                    "numbers, texts, bytes and None",
+                    what));
+  }
+
+  // ---- arrays ----
+
+  void put_array(const ArrayPart& array, Place place) {
+    if (place == Place::kDict && array.run.size > options_.chunk_bytes)
+      chunked(array);
+    else
+      ndarray(array, kMsgpackArray);
+  }
+
+  void ndarray(const ArrayPart& array, std::int8_t code) {
+    const Bytes front = array_front(array.shape, dtype_name(array.dtype), array.run.size);
+    sink_.head(extension_head(front.size() + array.run.size, code));
+    sink_.copy(front);
+    sink_.content(array.run);
+  }
+
+  void chunked(const ArrayPart& array) {
+    const std::uint64_t element = dtype_size(array.dtype);
+    const std::uint64_t length =
+        std::max<std::uint64_t>(1, options_.chunk_bytes / element) * element;
+    sink_.head(sized(MsgpackType::kMap, 3));
+    sink_.text(kMsgpackChunkMarker);
+    sink_.head(truth_head(true));
+    sink_.text("shape");
+    sink_.head(sized(MsgpackType::kMap, array.shape.size()));
+    for (std::size_t d = 0; d < array.shape.size(); ++d) {
+      sink_.text(std::to_string(d));
+      sink_.head(msgpack_integer(array.shape[d]));
+    }
+    sink_.text("chunks");
+    sink_.head(sized(MsgpackType::kMap, (array.run.size + length - 1) / length));
+    for (std::uint64_t at = 0, i = 0; at < array.run.size; at += length, ++i) {
+      sink_.text(std::to_string(i));
+      chunk(array, at, std::min(length, array.run.size - at));
+    }
+  }
+
+  // The bytes [at, at + size) as a flat array.
+  void chunk(const ArrayPart& array, std::uint64_t at, std::uint64_t size) {
+    MsgpackRun run = array.run;
+    run.size = size;
+    run.offset += at;
+    if (run.place == MsgpackRun::Place::kMemory) run.data += at;
+    const auto count = static_cast<std::int64_t>(size / dtype_size(array.dtype));
+    ndarray({.dtype = array.dtype, .shape = {&count, 1}, .run = run}, kMsgpackArray);
+  }
+
+  // ---- containers ----
+
+  using Member = std::pair<std::string_view, const Tree*>;
+
+  void put(EmptyNode node, Place /*place*/) {
+    const bool tuple = node == EmptyNode::kTuple || node == EmptyNode::kNamedTuple;
+    if (node == EmptyNode::kNone) return sink_.head({});
+    if (tuple && options_.dialect != MsgpackDialect::kFlaxState) return put_tuple({});
+    if (node == EmptyNode::kList && options_.dialect != MsgpackDialect::kFlaxState)
+      return sink_.head(sized(MsgpackType::kArray, 0));
+    sink_.head(sized(MsgpackType::kMap, 0));
+  }
+
+  void put(const Tree::List& list, Place /*place*/) {
+    if (options_.dialect == MsgpackDialect::kFlaxState) return put_numbered(list);
+    sink_.head(sized(MsgpackType::kArray, list.size()));
+    for (std::size_t i = 0; i < list.size(); ++i)
+      below({std::to_string(i), KeyType::kSequence}, list[i], Place::kSequence);
+  }
+
+  void put(const Tree::Dict& dict, Place place) { put_members(dict, place); }
+
+  void put(const Tree::Tuple& tuple, Place /*place*/) {
+    if (options_.dialect == MsgpackDialect::kFlaxState) return put_numbered(tuple.items);
+    std::vector<Member> items;
+    for (const auto& item : tuple.items) items.emplace_back("", &item);
+    put_tuple(items);
+  }
+
+  void put(const Tree::NamedTuple& named, Place /*place*/) {
+    if (options_.dialect == MsgpackDialect::kFlaxState)
+      return put_members(named.fields, Place::kDict);
+    std::vector<Member> items;
+    for (const auto& [name, field] : named.fields) items.emplace_back(name, &field);
+    put_tuple(items);
+  }
+
+  void put_tuple(std::span<const Member> items) {
+    if (options_.dialect == MsgpackDialect::kFlax)
+      refuse(
+          "flax's msgpack_serialize writes no tuples: make it a list, or write as flax's to_bytes "
+          "or as Orbax does");
+    const std::size_t tuple = sink_.begin_tuple();
+    sink_.head(sized(MsgpackType::kArray, items.size()));
+    for (std::size_t i = 0; i < items.size(); ++i)
+      below({std::to_string(i), KeyType::kSequence}, *items[i].second, Place::kSequence);
+    sink_.end_tuple(tuple);
+  }
+
+  // Elements as a dict whose keys are their numbers.
+  void put_numbered(const Tree::List& items) {
+    std::vector<std::string> names;
+    names.reserve(items.size());
+    for (std::size_t i = 0; i < items.size(); ++i) names.push_back(std::to_string(i));
+    std::vector<Member> members;
+    for (std::size_t i = 0; i < items.size(); ++i) members.emplace_back(names[i], &items[i]);
+    put_map(std::move(members), Place::kDict);
+  }
+
+  void put_members(const Tree::Dict& dict, Place place) {
+    std::vector<Member> members;
+    members.reserve(dict.size());
+    for (const auto& [key, child] : dict) members.emplace_back(key, &child);
+    put_map(std::move(members), place);
+  }
+
+  void put_map(std::vector<Member> members, Place place) {
+    if (!sink_.writing()) check_keys(members);
+    if (options_.order == DictOrder::kSorted)
+      std::stable_sort(members.begin(), members.end(),
+                       [](const Member& a, const Member& b) { return a.first < b.first; });
+    sink_.head(sized(MsgpackType::kMap, members.size()));
+    for (const auto& [key, child] : members) {
+      sink_.text(key);
+      below({std::string(key), KeyType::kDict}, *child, place);
+    }
+  }
+
+  static void check_keys(const std::vector<Member>& members) {
+    std::vector<std::string_view> keys;
+    for (const auto& [key, child] : members) {
+      if (!valid_utf8(key)) refuse("a key is not UTF-8, which msgpack demands");
+      keys.push_back(key);
+    }
+    std::sort(keys.begin(), keys.end());
+    if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
+      refuse(fmt::format("the key \"{}\" appears twice", *twice));
+  }
+
+  void below(Key key, const Tree& child, Place place) {
+    path_.push_back(std::move(key));
+    if (path_.size() > kMaxDepth) refuse(fmt::format("nested deeper than {} levels", kMaxDepth));
+    value(child, place);
+    path_.pop_back();
+  }
+
+  std::span<const TensorSource> sources_;
+  const MsgpackOptions& options_;
+  MsgpackSink sink_;
+  KeyPath path_;
+};
+
+}  // namespace
+
+MsgpackPlan plan_msgpack(const Tree& tree, std::span<const TensorSource> sources,
+                         const MsgpackOptions& options) {
+  return Encoder(sources, options).run(tree);
+}
+
+}  // namespace cairn

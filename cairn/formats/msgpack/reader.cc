@@ -1,0 +1,58 @@
+// reader.cc -- a flax or Orbax msgpack file as a checkpoint. Opening looks at names and lengths
+// only; values are read from their places in the file.
+#include <cairn/formats/raw/raw_checkpoint.h>
+#include <cairn/io/file_image.h>
+#include <cairn/msgpack.h>
+#include <cairn/tree/msgpack/msgpack.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
+  RawLeaf leaf;
+  leaf.info.nbytes = leaf.info.stored_nbytes = from.nbytes();
+  leaf.info.name = param_name(from.path);
+  leaf.info.path = std::move(from.path);
+  leaf.info.kind = kind_name(from.kind);
+  leaf.info.dtype = from.dtype;
+  leaf.info.dtype_name = std::move(from.dtype_name);
+  leaf.info.element_size = from.element_size;
+  leaf.info.shape = std::move(from.shape);
+  // msgpack's numbers are big-endian and as short as they can be.
+  if (from.kind == MsgpackKind::kScalar || from.kind == MsgpackKind::kComplex)
+    leaf.array.own.assign(from.value.begin(),
+                          from.value.begin() + static_cast<std::ptrdiff_t>(from.element_size));
+  for (const ByteView piece : from.pieces)
+    leaf.array.runs.push_back(
+        {0, static_cast<std::uint64_t>(piece.data() - file.data()), piece.size()});
+  return leaf;
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options) {
+  std::vector<File> files;
+  files.push_back(File::open(path));
+  FileImage image(files.front());
+  const ByteView bytes = image.bytes();
+  const MsgpackInput input{.load = [&](ByteView part) { image.load(part); },
+                           .stored = files.front().allocated()};
+  RawCheckpoint::Contents contents;
+  with_context([&] { return path; },
+               [&] {
+                 const Tree parsed = parse_msgpack(bytes, input);
+                 for (MsgpackLeaf& leaf :
+                      msgpack_leaves(parsed, std::min<std::uint64_t>(bytes.size(), *input.stored)))
+                   contents.leaves.push_back(make_leaf(std::move(leaf), bytes));
+                 std::int64_t next = 0;
+                 contents.structure =
+                     map_leaves(parsed, [&](const KeyPath&, const Tree&) { return Tree(next++); });
+               });
+  contents.files = std::move(files);
+  CheckpointInfo info{.format = "msgpack", .layout = "flax msgpack file", .path = path};
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
+}
+
+}  // namespace cairn

@@ -1,0 +1,105 @@
+// writer.cc -- planned msgpack as bytes in memory, or as a file that appears whole or not at all.
+#include <cairn/formats/files/output_lock.h>
+#include <cairn/formats/msgpack/encoder.h>
+#include <cairn/formats/raw/shared_files.h>
+#include <cairn/io/file.h>
+#include <cairn/io/output_file.h>
+#include <cairn/tree/msgpack/msgpack.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kProgressStep = std::uint64_t{64} << 20U;  // bytes between two reports
+
+// Everything is in memory: one behind the other, as few calls as the kernel allows.
+void write_memory(const MsgpackPlan& plan, AtomicFile& file, const ProgressFn& progress) {
+  std::vector<ByteView> parts;
+  std::uint64_t waiting = 0;
+  for (const MsgpackRun& run : plan.runs) {
+    for (ByteView bytes = plan.bytes(run); !bytes.empty();) {
+      const ByteView part =
+          bytes.first(std::min<std::size_t>(bytes.size(), kProgressStep - waiting));
+      parts.push_back(part);
+      waiting += part.size();
+      bytes = bytes.subspan(part.size());
+      if (waiting < kProgressStep) continue;
+      file.append(parts);
+      parts.clear();
+      waiting = 0;
+      if (progress) progress(file.size(), plan.size);
+    }
+  }
+  file.append(parts);
+  if (progress) progress(plan.size, plan.size);
+}
+
+// What is in memory first, by the primary; then the fetched arrays, in their order, by all.
+void write_fetched(const MsgpackPlan& plan, std::span<const TensorSource> sources,
+                   const FetchFn& fetch, SharedFiles& files, const MsgpackWriteOptions& options) {
+  std::vector<Placement> placements;
+  std::uint64_t at = 0;
+  for (const MsgpackRun& run : plan.runs) {
+    if (run.place != MsgpackRun::Place::kSource) {
+      if (files.is_primary()) files[0].write_at(at, plan.bytes(run));
+    } else {
+      const TensorSource& source = sources[run.source];
+      placements.push_back({.tensor = run.source,
+                            .file = &files[0],
+                            .offset = at,
+                            .nbytes = run.size,
+                            .begin = run.offset,
+                            .element_size = dtype_size(source.dtype),
+                            .cut = source.cut});
+    }
+    at += run.size;
+  }
+  write_pieces(placements_of(placements, files.share()), fetch,
+               {.memory = options.memory, .progress = options.progress, .observe = {}});
+}
+
+}  // namespace
+
+Bytes msgpack_serialize(const Tree& tree, const MsgpackOptions& options) {
+  const MsgpackPlan plan = plan_msgpack(tree, {}, options);
+  Bytes out;
+  out.reserve(plan.size);
+  for (const MsgpackRun& run : plan.runs) {
+    const ByteView bytes = plan.bytes(run);
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  return out;
+}
+
+Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner) {
+  return restore_msgpack(bytes, owner);
+}
+
+void write_msgpack(const std::string& path, const Tree& tree, const MsgpackWriteOptions& options) {
+  write_msgpack(path, tree, {}, {}, options);
+}
+
+void write_msgpack(const std::string& path, const Tree& tree, std::span<const TensorSource> sources,
+                   const FetchFn& fetch, const MsgpackWriteOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
+  MsgpackPlan plan;
+  group.step("write: plan", distributed::StepKind::kControl,
+             [&] { plan = plan_msgpack(tree, sources, options.encoding); });
+  const IfExists if_exists = options.if_exists;
+  std::optional<OutputLock> lock;  // the primary's
+  SharedFiles files(group, {path}, [&] {
+    lock.emplace(path);
+    check_output(path, if_exists);
+  });
+  files.write([&] {
+    if (!sources.empty())
+      write_fetched(plan, sources, fetch, files, options);
+    else if (files.is_primary())
+      write_memory(plan, files[0], options.progress);
+    return Bytes();
+  });
+  files.commit([&](std::deque<AtomicFile>& written) { written.front().commit_output(if_exists); });
+}
+
+}  // namespace cairn

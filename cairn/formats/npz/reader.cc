@@ -1,0 +1,216 @@
+// reader.cc -- .npy and .npz files as checkpoints: one leaf an array, named as numpy.load names it.
+// Opening reads the directory and the headers; values are read, mapped or decoded when they are
+// asked for.
+#include <cairn/base/checksum.h>
+#include <cairn/base/executor.h>
+#include <cairn/base/hash.h>
+#include <cairn/formats/npz/deflated_bytes.h>
+#include <cairn/formats/npz/npy_header.h>
+#include <cairn/formats/npz/zip_directory.h>
+#include <cairn/formats/raw/raw_checkpoint.h>
+#include <cairn/npz.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kSuffix = ".npy";
+
+std::string without_suffix(std::string_view name) {
+  return std::string(name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : name);
+}
+
+// Hands out the next bytes of a content.
+using NextFn = std::function<void(MutableByteView)>;
+
+// The header that a content of `size` bytes begins with; nullopt if it is no .npy at all.
+std::optional<Bytes> read_header(std::uint64_t size, const NextFn& next) {
+  Bytes header(std::min<std::uint64_t>(kNpyPrefix, size));
+  next(header);
+  if (!as_text(header).starts_with(kNpyMagic)) return std::nullopt;
+  const std::uint64_t length = npy_header_size(header);
+  if (length > size)
+    throw Error(Code::kDataLoss,
+                fmt::format("npy header: {} bytes long, in a content of {}", length, size));
+  const std::size_t known = header.size();
+  header.resize(length);
+  next(MutableByteView(header).subspan(known));
+  return header;
+}
+
+RawLeaf new_leaf(std::string name) {
+  RawLeaf leaf;
+  // a name is one flat key, whatever dots and slashes it has
+  leaf.info.path = {{name, KeyType::kDict}};
+  leaf.info.name = std::move(name);
+  leaf.info.kind = "np.ndarray";
+  return leaf;
+}
+
+// What the header of a content of `size` bytes says about the array behind it.
+void describe(const NpyHeader& header, std::uint64_t size, RawLeaf& leaf) {
+  leaf.unreadable = header.unreadable;
+  leaf.info.nbytes = size - header.size;
+  if (leaf.unreadable.empty() && header.nbytes != leaf.info.nbytes)
+    throw Error(
+        Code::kDataLoss,
+        fmt::format("{} bytes lie behind the header, where an array of {} {} takes {}",
+                    leaf.info.nbytes, header.dtype_name, shape_text(header.shape), header.nbytes));
+  leaf.info.dtype = header.dtype;
+  leaf.info.dtype_name = header.dtype_name;
+  leaf.info.element_size = header.element_size;
+  leaf.info.shape = header.shape;
+  leaf.info.stored_nbytes = leaf.info.nbytes;
+  leaf.array.big_endian = header.big_endian;
+  // Of arrays with one dimension at most the two orders are the same.
+  const auto extents = std::count_if(header.shape.begin(), header.shape.end(),
+                                     [](std::int64_t n) { return n != 1; });
+  leaf.array.fortran = header.fortran_order && extents > 1;
+}
+
+// What cannot be described is a leaf of its own all the same, so that the others can be read.
+RawLeaf broken_leaf(std::string name, const Error& e) {
+  RawLeaf leaf = new_leaf(std::move(name));
+  leaf.info.dtype_name = "?";
+  leaf.info.error = e.message();
+  leaf.info.error_code = e.code();
+  return leaf;
+}
+
+// nullopt: the member is no array.
+std::optional<RawLeaf> read_member(const ZipMember& member, const ReadAtFn& read) {
+  RawLeaf leaf = new_leaf(without_suffix(member.name));
+  if (member.encrypted) throw Error(Code::kUnimplemented, "the member is encrypted");
+  std::optional<Bytes> header;
+  if (member.method == ZipMember::kStored) {
+    std::uint64_t at = member.offset;
+    header = read_header(member.size, [&](MutableByteView out) {
+      read(at, out);
+      at += out.size();
+    });
+  } else if (member.method == ZipMember::kDeflated) {
+    DeflatedReader content(member, read);
+    header = read_header(member.size, [&](MutableByteView out) { content.read(out); });
+  } else {
+    throw Error(
+        Code::kUnimplemented,
+        fmt::format(
+            "it is compressed by zip's method {}; only deflate (8) and none (0) can be read",
+            member.method));
+  }
+  if (!header && member.name.ends_with(kSuffix))
+    throw Error(Code::kDataLoss, "npy header: it does not begin with \\x93NUMPY");
+  if (!header) return std::nullopt;
+  const NpyHeader decoded = decode_npy_header(*header);
+  describe(decoded, member.size, leaf);
+  if (member.method == ZipMember::kStored) {
+    leaf.array.runs.push_back({0, member.offset + decoded.size, leaf.info.nbytes});
+    leaf.array.checksum = {.kind = &kCrc32, .before = crc32(*header), .whole = member.crc};
+  } else {
+    leaf.array.stream = std::make_shared<DeflatedBytes>(member, decoded.size);
+    leaf.info.stored_nbytes = member.stored;
+  }
+  return leaf;
+}
+
+void check_names(const std::vector<RawLeaf>& leaves) {
+  std::vector<std::string_view> names;
+  names.reserve(leaves.size());
+  for (const RawLeaf& leaf : leaves) names.emplace_back(leaf.info.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    throw Error(Code::kDataLoss, fmt::format("two members are arrays of the name \"{}\"", *twice));
+}
+
+// Whatever an archive's time is, its directory has a checksum of each member.
+std::string checksums_text(const std::vector<ZipMember>& members) {
+  std::uint64_t hash = members.size();
+  for (const ZipMember& member : members) hash = splitmix64(hash ^ member.crc);
+  return fmt::format("{:016x}", hash);
+}
+
+// The arrays of an archive, in the order of its directory; what else is in it becomes a note.
+std::vector<RawLeaf> read_members(const File& file, CheckpointInfo& info,
+                                  std::vector<Finding>& notes) {
+  const ReadAtFn read = [&](std::uint64_t offset, MutableByteView out) {
+    file.read_into(offset, out);
+  };
+  std::vector<ZipMember> members = read_zip_directory(file.size(), read);
+  std::vector<std::optional<RawLeaf>> found(members.size());
+  default_executor().for_each(members.size(), [&](std::size_t i) {
+    try {
+      locate_zip_member(members[i], read);
+      found[i] = read_member(members[i], read);
+    } catch (const Error& e) {
+      if (e.code() == Code::kIo) throw;
+      found[i] = broken_leaf(without_suffix(members[i].name), e);
+    }
+  });
+  check_no_overlap(members);
+  std::vector<RawLeaf> leaves;
+  std::size_t compressed = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i]) {
+      notes.push_back({.severity = Severity::kNote,
+                       .file = file.path(),
+                       .message = fmt::format("member \"{}\" is no array", members[i].name)});
+      continue;
+    }
+    compressed += found[i]->array.stream ? 1 : 0;
+    leaves.push_back(*std::move(found[i]));
+  }
+  check_names(leaves);
+  info.revision.emplace_back("the checksums", checksums_text(members));
+  info.facts.emplace_back("arrays", std::to_string(leaves.size()));
+  if (compressed > 0) info.facts.emplace_back("deflated arrays", std::to_string(compressed));
+  return leaves;
+}
+
+std::unique_ptr<Checkpoint> make_checkpoint(const OpenOptions& options, CheckpointInfo info,
+                                            File file, std::vector<RawLeaf> leaves,
+                                            std::vector<Finding> notes) {
+  RawCheckpoint::Contents contents;
+  contents.files.push_back(std::move(file));
+  contents.leaves = std::move(leaves);
+  contents.notes = std::move(notes);
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions& options) {
+  File file = File::open(path);
+  CheckpointInfo info{.format = "npz", .layout = "npz archive", .path = path};
+  std::vector<Finding> notes;
+  std::vector<RawLeaf> leaves =
+      with_context([&] { return path; }, [&] { return read_members(file, info, notes); });
+  return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves),
+                         std::move(notes));
+}
+
+std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions& options) {
+  File file = File::open(path);
+  const std::uint64_t size = file.size();
+  std::vector<RawLeaf> leaves;
+  leaves.push_back(new_leaf(without_suffix(path.substr(path.rfind('/') + 1))));
+  with_context(
+      [&] { return path; },
+      [&] {
+        std::uint64_t at = 0;
+        const auto header = read_header(size, [&](MutableByteView out) {
+          file.read_into(at, out);
+          at += out.size();
+        });
+        if (!header) throw Error(Code::kDataLoss, "npy header: it does not begin with \\x93NUMPY");
+        describe(decode_npy_header(*header), size, leaves.front());
+        leaves.front().array.runs.push_back({0, header->size(), leaves.front().info.nbytes});
+      });
+  CheckpointInfo info{.format = "npy", .layout = "npy file", .path = path};
+  return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves), {});
+}
+
+}  // namespace cairn

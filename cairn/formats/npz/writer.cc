@@ -1,0 +1,209 @@
+// writer.cc -- an archive as numpy.savez makes it, without compression: each member a local header,
+// its name, and a .npy; at the end the central directory. Where 16 or 32 bits do not suffice, zip64
+// fields and end records.
+#include <cairn/base/byte_io.h>
+#include <cairn/base/checksum.h>
+#include <cairn/formats/files/output_lock.h>
+#include <cairn/formats/npz/zip_directory.h>
+#include <cairn/formats/raw/part_checksums.h>
+#include <cairn/formats/raw/shared_files.h>
+#include <cairn/io/file.h>
+#include <cairn/io/output_file.h>
+#include <cairn/npz.h>
+#include <cairn/tensor_source.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+// What is above these is spelled in the zip64 records.
+// of what fits; some readers take 32 bits as signed
+constexpr std::uint64_t kZipLimit = 0x7fffffff;
+constexpr std::size_t kZipMaxMembers = 65535;
+constexpr std::uint32_t kIn64Bits = 0xffffffff;
+constexpr std::uint16_t kZip64Tag = 1;
+constexpr std::uint16_t kVersion20 = 20, kVersion45 = 45;
+constexpr std::uint16_t kUtf8Name = 0x800;
+constexpr std::uint16_t kDate = 0x21;  // 1980-01-01, so that equal contents make equal files
+constexpr std::uint8_t kMadeOnUnix = 3;
+constexpr std::uint32_t kFileMode = 0600U << 16U;
+
+struct Member {
+  std::string name;
+  Bytes header;              // of the .npy
+  std::uint64_t offset = 0;  // of the local header
+  std::uint64_t size = 0;    // of the .npy
+  std::uint32_t crc = 0;
+  [[nodiscard]] bool large() const { return size > kZipLimit; }
+};
+
+std::uint16_t name_flags(const std::string& name) {
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; })
+             ? 0
+             : kUtf8Name;
+}
+
+std::uint16_t name_length(const std::string& name) {
+  return static_cast<std::uint16_t>(name.size());
+}
+
+Bytes local_header(const Member& m) {
+  ByteWriter out;
+  const auto size = m.large() ? kIn64Bits : static_cast<std::uint32_t>(m.size);
+  out.text("PK\x03\x04")
+      .u16(m.large() ? kVersion45 : kVersion20)
+      .u16(name_flags(m.name))
+      .u16(0)
+      .u16(0)
+      .u16(kDate);
+  out.u32(m.crc).u32(size).u32(size).u16(name_length(m.name)).u16(m.large() ? 20 : 0).text(m.name);
+  if (m.large()) out.u16(kZip64Tag).u16(16).u64(m.size).u64(m.size);
+  return std::move(out).take();
+}
+
+void append_central(ByteWriter& out, const Member& m) {
+  ByteWriter extra;
+  if (m.large()) extra.u64(m.size).u64(m.size);
+  if (m.offset > kZipLimit) extra.u64(m.offset);
+  const bool zip64 = extra.size() > 0;
+  const auto size = m.large() ? kIn64Bits : static_cast<std::uint32_t>(m.size);
+  const auto offset = m.offset > kZipLimit ? kIn64Bits : static_cast<std::uint32_t>(m.offset);
+  const std::uint16_t version = zip64 ? kVersion45 : kVersion20;
+  out.text("PK\x01\x02")
+      .u8(static_cast<std::uint8_t>(version))
+      .u8(kMadeOnUnix)
+      .u16(version)
+      .u16(name_flags(m.name));
+  out.u16(0).u16(0).u16(kDate).u32(m.crc).u32(size).u32(size).u16(name_length(m.name));
+  out.u16(zip64 ? static_cast<std::uint16_t>(4 + extra.size()) : std::uint16_t{0})
+      .u16(0)
+      .u16(0)
+      .u16(0)
+      .u32(kFileMode)
+      .u32(offset)
+      .text(m.name);
+  if (zip64) out.u16(kZip64Tag).u16(static_cast<std::uint16_t>(extra.size())).bytes(extra.view());
+}
+
+Bytes directory(std::span<const Member> members, std::uint64_t start) {
+  ByteWriter out;
+  for (const Member& m : members) append_central(out, m);
+  const std::uint64_t size = out.size();
+  const bool zip64 = members.size() > kZipMaxMembers || start > kZipLimit || size > kZipLimit;
+  if (zip64) {
+    out.text("PK\x06\x06").u64(44).u16(kVersion45).u16(kVersion45).u32(0).u32(0);
+    out.u64(members.size()).u64(members.size()).u64(size).u64(start);
+    out.text(std::string_view("PK\x06\x07\0\0\0\0", 8)).u64(start + size).u32(1);
+  }
+  const auto count = static_cast<std::uint16_t>(std::min(members.size(), kZipMaxMembers));
+  const auto clamp = [](std::uint64_t v) {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(v, kIn64Bits));
+  };
+  out.text("PK\x05\x06")
+      .u16(0)
+      .u16(0)
+      .u16(count)
+      .u16(count)
+      .u32(clamp(size))
+      .u32(clamp(start))
+      .u16(0);
+  return std::move(out).take();
+}
+
+// What a reader would refuse is not written.
+void check_name(const std::string& name) {
+  if (const char* flaw = flaw_of_zip_name(name + ".npy"))
+    throw Error(
+        Code::kInvalidArgument,
+        fmt::format("\"{}\" {}, which no zip member's name may; rename the tensor", name, flaw));
+  if (name.size() > 65535 - 4)
+    throw Error(Code::kInvalidArgument,
+                fmt::format("\"{}...\": the name is too long for a zip", name.substr(0, 40)));
+}
+
+// Members with their places in the file; the checksums are not known yet.
+std::vector<Member> lay_out(std::span<const TensorSource> tensors) {
+  std::vector<Member> members;
+  std::vector<std::string_view> names;
+  std::uint64_t at = 0;
+  for (const TensorSource& tensor : tensors) {
+    check_name(tensor.name);
+    names.emplace_back(tensor.name);
+    Member m{.name = tensor.name + ".npy",
+             .header = npy_header(tensor.dtype, tensor.shape),
+             .offset = at};
+    m.size = m.header.size() +
+             static_cast<std::uint64_t>(element_count(tensor.shape)) * dtype_size(tensor.dtype);
+    at += local_header(m).size() + m.size;
+    members.push_back(std::move(m));
+  }
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    throw Error(Code::kInvalidArgument, fmt::format("two tensors are named \"{}\"", *twice));
+  return members;
+}
+
+std::vector<Placement> place(std::span<const Member> members, std::span<const TensorSource> tensors,
+                             AtomicFile& file) {
+  std::vector<Placement> placements;
+  placements.reserve(members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::uint64_t data =
+        members[i].offset + local_header(members[i]).size() + members[i].header.size();
+    placements.push_back({.tensor = i,
+                          .file = &file,
+                          .offset = data,
+                          .nbytes = members[i].size - members[i].header.size(),
+                          .element_size = dtype_size(tensors[i].dtype),
+                          .cut = tensors[i].cut});
+  }
+  return placements;
+}
+
+}  // namespace
+
+void write_npz(const std::string& path, const std::vector<TensorSource>& tensors,
+               const FetchFn& fetch, const NpzWriteOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
+  std::vector<Member> members;
+  group.step("write: plan", distributed::StepKind::kControl, [&] { members = lay_out(tensors); });
+  const IfExists if_exists = options.if_exists;
+  std::optional<OutputLock> lock;  // the primary's
+  SharedFiles files(group, {path}, [&] {
+    lock.emplace(path);
+    check_output(path, if_exists);
+  });
+  const std::vector<Placement> placements = place(members, tensors, files[0]);
+  const std::vector<Bytes> checksums = files.write([&] {
+    const std::vector<Placement> mine = placements_of(placements, files.share());
+    PartChecksums parts(kCrc32, members.size());
+    write_pieces(mine, fetch,
+                 {.memory = options.memory,
+                  .progress = options.progress,
+                  .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) {
+                    parts.add(mine[i].tensor, offset, bytes);
+                  }});
+    return parts.message();
+  });
+  files.commit([&](std::deque<AtomicFile>& written) {
+    AtomicFile& file = written.front();
+    for (Member& m : members) m.crc = crc32(m.header);
+    join_checksums(kCrc32, checksums,
+                   [&](std::size_t i) -> std::uint32_t& { return members.at(i).crc; });
+    for (const Member& m : members) {
+      Bytes front = local_header(m);
+      front.insert(front.end(), m.header.begin(), m.header.end());
+      file.write_at(m.offset, front);
+    }
+    const std::uint64_t end =
+        members.empty() ? 0 : placements.back().offset + placements.back().nbytes;
+    file.write_at(end, directory(members, end));
+    file.commit_output(if_exists);
+  });
+}
+
+}  // namespace cairn

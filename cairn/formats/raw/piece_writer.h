@@ -1,0 +1,39 @@
+// piece_writer.h -- streams tensors into files in bounded memory: one buffer is fetched into while
+// the other is written.
+#pragma once
+
+#include <cairn/checkpoint.h>
+#include <cairn/io/file.h>
+#include <cairn/tensor_source.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace cairn {
+
+// Where a tensor's bytes go.
+struct Placement {
+  std::size_t tensor = 0;  // index into the sources
+  AtomicFile* file = nullptr;
+  std::uint64_t offset = 0;  // of its first byte in the file
+  std::uint64_t nbytes = 0;  // as fetched
+  std::uint64_t begin = 0;   // which of the tensor's bytes, as fetched, is the first one
+  std::size_t element_size = 1;
+  std::uint64_t cut = 0;  // TensorSource::cut
+  bool packed = false;    // written two 4-bit elements a byte, the first one in the low bits
+};
+
+struct PieceWriterOptions {
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // of both buffers together
+  ProgressFn progress;
+  // Called for every run of bytes before it is written, from many threads: (index into placements,
+  // offset, bytes).
+  std::function<void(std::size_t, std::uint64_t, ByteView)> observe;
+};
+
+// Fetches and writes all placements in their order.
+void write_pieces(std::span<const Placement> placements, const FetchFn& fetch,
+                  const PieceWriterOptions& options);
+
+}  // namespace cairn

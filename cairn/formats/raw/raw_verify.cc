@@ -1,0 +1,264 @@
+// raw_verify.cc -- reads every byte, in pieces and by several threads.
+#include <cairn/base/checksum.h>
+#include <cairn/base/work_partition.h>
+#include <cairn/formats/raw/raw_verify.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kPiece = std::uint64_t{8} << 20U;
+constexpr std::uint64_t kStreamPiece = std::uint64_t{1} << 20U;
+
+std::uint64_t bytes_in_runs(const RawArray& array) {
+  return std::accumulate(array.runs.begin(), array.runs.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const RawRun& run) { return sum + run.length; });
+}
+
+// The checksum of `size` bytes from those of their pieces.
+std::uint32_t combined(Executor& executor, const ChecksumKind& kind, std::uint64_t size,
+                       const std::function<std::uint32_t(std::uint64_t, std::uint64_t)>& of_piece) {
+  std::vector<std::uint32_t> pieces((size + kPiece - 1) / kPiece);
+  const auto length = [&](std::size_t i) { return std::min(kPiece, size - i * kPiece); };
+  executor.for_each(pieces.size(),
+                    [&](std::size_t i) { pieces[i] = of_piece(i * kPiece, length(i)); });
+  std::uint32_t crc = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) crc = kind.combine(crc, pieces[i], length(i));
+  return crc;
+}
+
+// What stood in the way of checking a tensor.
+Finding finding_of(const RawContents& contents, std::size_t tensor, std::uint64_t offset, Code code,
+                   const std::string& message) {
+  const RawArray& array = contents.arrays[tensor];
+  return {.severity = severity_of(code),
+          .tensor = contents.tensors[tensor].name,
+          .file = contents.files[array.runs.empty() ? 0 : array.runs.front().file].path(),
+          .offset = offset,
+          .message = message};
+}
+
+struct Piece {
+  std::size_t tensor;
+  RawRun run;
+};
+
+// What this process is to read, and what it has found there.
+class Check {
+ public:
+  Check(const RawContents& contents, WorkShare share, const ProgressFn& progress)
+      : c_(contents), share_(share), progress_(progress) {}
+
+  VerifyPart run() {
+    if (share_.index == 0) {
+      part_.around.findings = c_.notes;
+      part_.around.tensors = c_.tensors.size();
+    }
+    deal();
+    failed_.resize(pieces_.size());
+    crcs_.resize(pieces_.size());
+    c_.executor.for_each(pieces_.size(), [&](std::size_t p) { read_piece(p); });
+    c_.executor.for_each(streams_.size(),
+                         [&](std::size_t s) { read_stream(part_.arrays[streams_[s]]); });
+    add_pieces();
+    return std::move(part_);
+  }
+
+ private:
+  void deal() {
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < c_.tensors.size(); ++i) total += weight_of(i);
+    WorkPartition line(share_, total);
+    for (std::size_t i = 0; i < c_.tensors.size(); ++i) add(i, line);
+  }
+  [[nodiscard]] std::uint64_t weight_of(std::size_t i) const {
+    return WorkPartition::weight(c_.arrays[i].stream ? c_.tensors[i].nbytes
+                                                     : bytes_in_runs(c_.arrays[i]));
+  }
+
+  // Its pieces, as if there were one more before them that stands for the array itself: who has
+  // that one says what is so of all of it.
+  void add(std::size_t i, WorkPartition& line) {
+    const TensorInfo& info = c_.tensors[i];
+    const RawArray& array = c_.arrays[i];
+    std::uint64_t pieces = 1;
+    if (info.is_described() && !array.stream)
+      for (const RawRun& run : array.runs) pieces += (run.length + kPiece - 1) / kPiece;
+    const auto mine = line.next(weight_of(i), pieces);
+    if (mine.empty()) return;
+    CheckedArray& checked = part_.arrays.emplace_back();
+    checked.tensor = i;
+    if (mine.begin == 0) add_whole(i, checked);
+    if (!info.is_described()) return;
+    std::uint64_t number = 1;
+    for (const RawRun& run : array.runs) {
+      for (std::uint64_t at = 0; !array.stream && at < run.length; at += kPiece, ++number) {
+        if (number < mine.begin || number >= mine.end) continue;
+        pieces_.push_back({i, {run.file, run.offset + at, std::min(kPiece, run.length - at)}});
+        total_ += pieces_.back().run.length;
+      }
+    }
+  }
+
+  void add_whole(std::size_t i, CheckedArray& checked) {
+    const TensorInfo& info = c_.tensors[i];
+    const RawArray& array = c_.arrays[i];
+    if (!info.is_described()) {
+      checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
+      return;
+    }
+    const bool covered = array.checksum || array.stream;
+    if (!covered && info.error_code == Code::kUnimplemented && !info.error.empty())
+      checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
+    checked.unprotected = info.is_array() && !covered;
+    checked.chunks = array.runs.size() + (array.stream ? 1 : 0);
+    if (!array.stream) return;
+    streams_.push_back(part_.arrays.size() - 1);
+    total_ += info.nbytes;
+  }
+
+  void read_piece(std::size_t p) {
+    const Piece& piece = pieces_[p];
+    const auto bytes = std::make_unique_for_overwrite<std::byte[]>(piece.run.length);
+    const MutableByteView view(bytes.get(), piece.run.length);
+    const auto result = try_call([&] {
+      c_.files[piece.run.file].read_into(piece.run.offset, view);
+      return true;
+    });
+    if (!result.ok()) failed_[p] = result.error();
+    if (const auto& checksum = c_.arrays[piece.tensor].checksum; result.ok() && checksum)
+      crcs_[p] = checksum->kind->of(view);
+    report_progress(piece.run.length);
+  }
+
+  void read_stream(CheckedArray& checked) {
+    const std::uint64_t nbytes = c_.tensors[checked.tensor].nbytes;
+    Bytes scratch(std::min(kStreamPiece, nbytes));
+    const auto result = try_call([&] {
+      std::uint64_t at = 0;
+      do {
+        const auto piece =
+            MutableByteView(scratch).first(std::min<std::uint64_t>(scratch.size(), nbytes - at));
+        c_.arrays[checked.tensor].stream->read(c_.files, at, piece);
+        at += piece.size();
+      } while (at < nbytes);
+      return true;
+    });
+    if (result.ok())
+      checked.bytes += nbytes;
+    else
+      checked.findings.push_back(
+          finding_of(c_, checked.tensor, 0, result.error().code(), result.error().message()));
+    report_progress(nbytes);
+  }
+
+  void report_progress(std::uint64_t nbytes) {
+    if (!progress_) return;
+    const std::lock_guard lock(mutex_);
+    done_ += nbytes;
+    progress_(done_, total_);
+  }
+
+  // What was found of each piece, to its array.
+  void add_pieces() {
+    auto checked = part_.arrays.begin();
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      const Piece& piece = pieces_[p];
+      while (checked->tensor != piece.tensor) ++checked;
+      if (failed_[p]) {
+        checked->findings.push_back(finding_of(c_, piece.tensor, piece.run.offset,
+                                               failed_[p]->code(), failed_[p]->message()));
+        continue;
+      }
+      checked->bytes += piece.run.length;
+      const auto& checksum = c_.arrays[piece.tensor].checksum;
+      if (!checksum) continue;
+      checked->crc = checksum->kind->combine(checked->crc, crcs_[p], piece.run.length);
+      checked->crc_bytes += piece.run.length;
+    }
+  }
+
+  const RawContents& c_;
+  WorkShare share_;
+  const ProgressFn& progress_;
+  VerifyPart part_;
+  std::vector<Piece> pieces_;                 // by tensor, then in order
+  std::vector<std::optional<Error>> failed_;  // beside pieces_: why one could not be read
+  std::vector<std::uint32_t> crcs_;           // beside pieces_, of arrays with a checksum
+  std::vector<std::size_t> streams_;          // of part_.arrays
+  std::mutex mutex_;                          // guards done_
+  std::uint64_t total_ = 0;
+  std::uint64_t done_ = 0;
+};
+
+}  // namespace
+
+std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files,
+                          const RawArray& array) {
+  return combined(executor, *array.checksum->kind, bytes_in_runs(array),
+                  [&](std::uint64_t offset, std::uint64_t length) {
+                    const auto bytes = std::make_unique_for_overwrite<std::byte[]>(length);
+                    read_raw_bytes(files, array, offset, {bytes.get(), length});
+                    return array.checksum->kind->of({bytes.get(), length});
+                  });
+}
+
+void check_checksum(const RawArray& array, std::uint32_t of_array) {
+  const RawChecksum& checksum = *array.checksum;
+  const std::uint32_t whole =
+      checksum.kind->combine(checksum.before, of_array, bytes_in_runs(array));
+  if (whole != checksum.whole)
+    throw Error(Code::kDataLoss,
+                fmt::format("its bytes are damaged: their {} is {:08x}, stored is {:08x}",
+                            checksum.kind->name, whole, checksum.whole));
+}
+
+VerifyPart verify_raw(const RawContents& contents, WorkShare share, const ProgressFn& progress) {
+  return Check(contents, share, progress).run();
+}
+
+VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts) {
+  VerifyReport report = std::move(parts.front().around);
+  std::vector<CheckedArray> arrays(contents.tensors.size());
+  for (VerifyPart& part : parts)
+    for (CheckedArray& from : part.arrays) {
+      CheckedArray& array = arrays[from.tensor];
+      std::move(from.findings.begin(), from.findings.end(), std::back_inserter(array.findings));
+      array.chunks += from.chunks;
+      array.bytes += from.bytes;
+      array.unprotected = array.unprotected || from.unprotected;
+      if (const auto& checksum = contents.arrays[from.tensor].checksum)
+        array.crc = checksum->kind->combine(array.crc, from.crc, from.crc_bytes);
+    }
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    CheckedArray& array = arrays[i];
+    if (contents.arrays[i].checksum && array.findings.empty()) {  // every piece could be read
+      const auto result = try_call([&] {
+        check_checksum(contents.arrays[i], array.crc);
+        return true;
+      });
+      const auto& runs = contents.arrays[i].runs;
+      if (!result)
+        array.findings.push_back(finding_of(contents, i, runs.empty() ? 0 : runs.front().offset,
+                                            result.error().code(), result.error().message()));
+    }
+    std::move(array.findings.begin(), array.findings.end(), std::back_inserter(report.findings));
+    report.chunks += array.chunks;
+    report.bytes += array.bytes;
+    if (array.unprotected) report.unprotected.push_back(contents.tensors[i].name);
+  }
+  return report;
+}
+
+}  // namespace cairn

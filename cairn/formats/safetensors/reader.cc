@@ -1,0 +1,258 @@
+// reader.cc -- one .safetensors file, or an index (*.safetensors.index.json) and the shards it
+// names:
+//   {"metadata": {"total_size": bytes, ...}, "weight_map": {tensor name: file beside the index,
+//   ...}}
+#include <cairn/base/json.h>
+#include <cairn/formats/raw/raw_checkpoint.h>
+#include <cairn/formats/safetensors/header.h>
+#include <cairn/formats/safetensors/set.h>
+#include <cairn/safetensors.h>
+#include <cairn/tensorflow.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
+
+// A file with its header read and checked.
+struct Shard {
+  File file;
+  std::uint64_t data_start;
+  SafetensorsHeader header;
+};
+
+Shard open_shard(const std::string& path) {
+  return with_context([&] { return path; },
+                      [&] {
+                        File file = File::open(path);
+                        const std::uint64_t size = file.size();
+                        Bytes prefix(std::min(kSafetensorsPrefix, size));
+                        file.read_into(0, prefix);
+                        Bytes json(decode_safetensors_prefix(prefix, size));
+                        file.read_into(kSafetensorsPrefix, json);
+                        const std::uint64_t data_start = kSafetensorsPrefix + json.size();
+                        return Shard{std::move(file), data_start,
+                                     decode_safetensors_header(json, size - data_start)};
+                      });
+}
+
+RawLeaf make_leaf(SafetensorsEntry entry, std::uint32_t file, std::uint64_t data_start) {
+  const SafetensorsType& type = safetensors_types()[entry.type];
+  RawLeaf leaf;
+  leaf.info.path = {{entry.name, KeyType::kDict}};  // a name is one flat key, whatever dots it has
+  leaf.info.name = std::move(entry.name);
+  leaf.info.kind = "np.ndarray";
+  leaf.info.dtype = type.dtype.value_or(DType::kOpaque);
+  leaf.info.dtype_name = type.dtype ? dtype_name(*type.dtype) : type.name;
+  leaf.info.element_size = type.dtype ? dtype_size(*type.dtype) : 0;
+  leaf.info.stored_nbytes = entry.end - entry.begin;
+  leaf.info.nbytes = type.bits == 4 ? 2 * leaf.info.stored_nbytes : leaf.info.stored_nbytes;
+  leaf.info.shape = std::move(entry.shape);
+  leaf.array.packed = type.bits == 4;
+  leaf.array.runs.push_back({file, data_start + entry.begin, leaf.info.stored_nbytes});
+  if (!type.dtype) leaf.unreadable = fmt::format("elements of type {} cannot be read", type.name);
+  return leaf;
+}
+
+std::string metadata_text(const std::vector<std::pair<std::string, std::string>>& metadata) {
+  if (metadata.empty()) return "";
+  JsonObject object;
+  for (const auto& [key, value] : metadata) object.emplace_back(key, Json(value));
+  return to_text(Json(std::move(object)));
+}
+
+// What an index says.
+struct Index {
+  std::map<std::string, std::vector<std::string>> files;  // file: tensors in it
+  std::optional<std::uint64_t> total_size;
+  std::string metadata;  // JSON text
+};
+
+// Only files in the index's folder or below it.
+void check_file_name(std::string_view name) {
+  bool good = !name.empty() && name.find('\0') == std::string_view::npos &&
+              name.find('\\') == std::string_view::npos;
+  for (std::size_t at = 0; good && at <= name.size();) {
+    const std::size_t end = std::min(name.find('/', at), name.size());
+    const auto part = name.substr(at, end - at);
+    good = !part.empty() && part != "." && part != "..";
+    at = end + 1;
+  }
+  if (!good)
+    throw Error(
+        Code::kDataLoss,
+        fmt::format("weight_map names the file \"{}\", which is not in the index's folder", name));
+}
+
+Index parse_index(std::string_view text) {
+  const Json root = parse_json(text);
+  const Json* map = root.find("weight_map");
+  if (map == nullptr || map->as_object() == nullptr)
+    throw Error(Code::kDataLoss, "no object \"weight_map\" in the index");
+  Index index;
+  for (const auto& [name, file] : *map->as_object()) {
+    const auto* file_name = file.as_string();
+    if (file_name == nullptr)
+      throw Error(Code::kDataLoss,
+                  fmt::format("weight_map: \"{}\" is {}, not a file name", name, file.type_text()));
+    check_file_name(*file_name);
+    index.files[*file_name].push_back(name);
+  }
+  if (const Json* metadata = root.find("metadata"); metadata != nullptr) {
+    index.metadata = to_text(*metadata);
+    if (const Json* total = metadata->find("total_size")) index.total_size = total->as_uint64(true);
+  }
+  return index;
+}
+
+std::uint64_t stored_bytes(const std::vector<RawLeaf>& leaves) {
+  return std::accumulate(
+      leaves.begin(), leaves.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const RawLeaf& leaf) { return sum + leaf.info.stored_nbytes; });
+}
+
+std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions& options) {
+  Shard shard = open_shard(path);
+  CheckpointInfo info{.format = "safetensors", .layout = "safetensors file", .path = path};
+  info.custom_metadata = metadata_text(shard.header.metadata);
+  info.facts.emplace_back("header bytes", std::to_string(shard.data_start));
+  RawCheckpoint::Contents contents;
+  contents.leaves.reserve(shard.header.tensors.size());
+  for (auto& entry : shard.header.tensors)
+    contents.leaves.push_back(make_leaf(std::move(entry), 0, shard.data_start));
+  contents.files.push_back(std::move(shard.file));
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
+}
+
+void check_listed(const Shard& shard, const std::vector<std::string>& listed) {
+  const auto& tensors = shard.header.tensors;
+  for (const auto& name : listed) {
+    const auto it =
+        std::lower_bound(tensors.begin(), tensors.end(), name,
+                         [](const auto& entry, const auto& n) { return entry.name < n; });
+    if (it == tensors.end() || it->name != name)
+      throw Error(Code::kDataLoss,
+                  fmt::format("{}: tensor \"{}\" is not in this file, where the index says it is",
+                              shard.file.path(), name));
+  }
+}
+
+// Leaves of all shards, sorted by name; `listed` has the names the index knows.
+void check_and_note(const std::string& path, const Index& index, const std::vector<RawLeaf>& leaves,
+                    const std::vector<File>& files, std::vector<Finding>& notes) {
+  const auto twice =
+      std::adjacent_find(leaves.begin(), leaves.end(),
+                         [](const auto& a, const auto& b) { return a.info.name == b.info.name; });
+  if (twice != leaves.end())
+    throw Error(Code::kDataLoss,
+                fmt::format("tensor \"{}\" is in two shards, {} and {}", twice->info.name,
+                            files[twice->array.runs.front().file].path(),
+                            files[(twice + 1)->array.runs.front().file].path()));
+  std::vector<std::string_view> listed;
+  for (const auto& [file, names] : index.files)
+    listed.insert(listed.end(), names.begin(), names.end());
+  std::sort(listed.begin(), listed.end());
+  for (const auto& leaf : leaves)
+    if (!std::binary_search(listed.begin(), listed.end(), std::string_view(leaf.info.name)))
+      notes.push_back({.severity = Severity::kNote,
+                       .tensor = leaf.info.name,
+                       .file = files[leaf.array.runs.front().file].path(),
+                       .message = "is in this shard, but the index does not list it"});
+  if (const auto sum = stored_bytes(leaves); index.total_size && *index.total_size != sum)
+    notes.push_back({.severity = Severity::kNote,
+                     .file = path,
+                     .message = fmt::format("total_size is {}, but the tensors take {} bytes",
+                                            *index.total_size, sum)});
+}
+
+Index read_index(const std::string& path) {
+  return with_context([&] { return path; },
+                      [&] { return parse_index(as_text(read_text_file(path, kMaxIndex))); });
+}
+
+// A file that the index names has to be there: without it the set is damaged.
+Shard open_shard_of(const std::string& index_path, const std::string& name,
+                    const std::vector<std::string>& listed) {
+  const std::string path = (std::filesystem::path(index_path).parent_path() / name).string();
+  return with_context([&] { return "shard of " + index_path; },
+                      [&] {
+                        auto shard = try_call([&] { return open_shard(path); });
+                        if (!shard && shard.error().code() == Code::kNotFound)
+                          throw Error(Code::kDataLoss, path + ": the shard is missing");
+                        if (!shard) throw shard.error();
+                        check_listed(shard.value(), listed);
+                        return std::move(shard).value();
+                      });
+}
+
+std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions& options) {
+  const Index index = read_index(path);
+  std::vector<File> files;
+  std::vector<RawLeaf> leaves;
+  for (const auto& [name, listed] : index.files) {
+    Shard shard = open_shard_of(path, name, listed);
+    for (auto& entry : shard.header.tensors)
+      leaves.push_back(
+          make_leaf(std::move(entry), static_cast<std::uint32_t>(files.size()), shard.data_start));
+    files.push_back(std::move(shard.file));
+  }
+  std::sort(leaves.begin(), leaves.end(),
+            [](const RawLeaf& a, const RawLeaf& b) { return a.info.name < b.info.name; });
+  std::vector<Finding> notes;
+  with_context([&] { return path; }, [&] { check_and_note(path, index, leaves, files, notes); });
+  CheckpointInfo info{.format = "safetensors",
+                      .layout = fmt::format("safetensors set of {} files", files.size()),
+                      .path = path};
+  info.custom_metadata = index.metadata;
+  info.facts.emplace_back("shards", std::to_string(files.size()));
+  return std::make_unique<RawCheckpoint>(options, std::move(info),
+                                         RawCheckpoint::Contents{.files = std::move(files),
+                                                                 .leaves = std::move(leaves),
+                                                                 .notes = std::move(notes),
+                                                                 .structure = {}});
+}
+
+}  // namespace
+
+std::vector<std::string> safetensors_index_files(const std::string& index) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensors] : read_index(index).files) names.push_back(name);
+  return names;
+}
+
+std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const OpenOptions& options) {
+  Bytes first;
+  {
+    const File file = File::open(path);
+    first.resize(std::min<std::uint64_t>(file.size(), kSafetensorsPrefix + 1));
+    file.read_into(0, first);
+  }
+  return path.ends_with(".index.json") || looks_like_json_object(first) ? open_set(path, options)
+                                                                        : open_file(path, options);
+}
+
+std::vector<Finding> check_safetensors_set(const std::string& path) {
+  const auto index = try_call([&] { return read_index(path); });
+  std::vector<Finding> findings;
+  if (!index) return findings;
+  for (const auto& [name, listed] : index.value().files) {
+    const auto shard = try_call(
+        [&, &file = name, &tensors = listed] { return open_shard_of(path, file, tensors); });
+    if (shard) continue;
+    findings.push_back({.severity = severity_of(shard.error().code()),
+                        .tensor = {},
+                        .file = (std::filesystem::path(path).parent_path() / name).string(),
+                        .offset = 0,
+                        .message = shard.error().message()});
+  }
+  return findings;
+}
+
+}  // namespace cairn

@@ -1,0 +1,327 @@
+// writer.cc -- one file, byte for byte as the reference writes the same tensors, or a set of shards
+// with the index that Hugging Face's libraries write: <stem>-00001-of-00003.safetensors, ...,
+// <stem>.safetensors.index.json.
+#include <cairn/base/json.h>
+#include <cairn/base/utf8.h>
+#include <cairn/formats/files/file_set.h>
+#include <cairn/formats/files/output_lock.h>
+#include <cairn/formats/files/output_names.h>
+#include <cairn/formats/raw/shared_files.h>
+#include <cairn/formats/safetensors/header.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
+#include <cairn/io/output_file.h>
+#include <cairn/safetensors.h>
+#include <cairn/tensor_source.h>
+#include <cairn/tensorflow.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+
+namespace cairn {
+namespace {
+
+// A source, checked: what the format makes of it.
+struct Planned {
+  std::size_t source;
+  std::size_t type;
+  std::uint64_t stored;  // bytes in the file
+};
+using FilePlan = std::vector<Planned>;
+
+std::size_t type_index(const TensorSource& source) {
+  const auto types = safetensors_types();
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if (types[i].dtype == source.dtype) return i;
+  throw Error(
+      Code::kInvalidArgument,
+      fmt::format("safetensors has no element type for {}; cast it, or leave the tensor out",
+                  dtype_name(source.dtype)));
+}
+
+Planned plan_tensor(const TensorSource& source, std::size_t index) {
+  if (source.name == "__metadata__")
+    throw Error(Code::kInvalidArgument, "the name is reserved by the format; rename the tensor");
+  if (!valid_utf8(source.name))
+    throw Error(Code::kInvalidArgument,
+                "the name is not UTF-8, which the format demands; rename the tensor");
+  const std::size_t type = type_index(source);
+  const auto stored = safetensors_nbytes(safetensors_types()[type], source.shape);
+  if (!stored)
+    throw Error(
+        Code::kInvalidArgument,
+        fmt::format(
+            "{} of shape {} has an odd number of elements, and the format packs two in a byte",
+            dtype_name(source.dtype), shape_text(source.shape)));
+  return {index, type, *stored};
+}
+
+std::vector<Planned> plan_tensors(std::span<const TensorSource> sources) {
+  std::vector<Planned> planned;
+  std::vector<std::string_view> names;
+  planned.reserve(sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    planned.push_back(
+        with_context([&] { return sources[i].name; }, [&] { return plan_tensor(sources[i], i); }));
+    names.emplace_back(sources[i].name);
+  }
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    throw Error(Code::kInvalidArgument, fmt::format("two tensors are named \"{}\"", *twice));
+  return planned;
+}
+
+void check_metadata(const SafetensorsWriteOptions& options) {
+  std::vector<std::string_view> keys;
+  for (const auto& [key, value] : options.metadata) {
+    if (!valid_utf8(key) || !valid_utf8(value))
+      throw Error(Code::kInvalidArgument, fmt::format("metadata \"{}\" is not UTF-8", key));
+    keys.emplace_back(key);
+  }
+  std::sort(keys.begin(), keys.end());
+  if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
+    throw Error(Code::kInvalidArgument, fmt::format("metadata \"{}\" is given twice", *twice));
+}
+
+// Tensors in the order given, a new shard where the next one would not fit; one too large for any
+// gets its own.
+std::vector<FilePlan> split(const std::vector<Planned>& tensors,
+                            std::optional<std::uint64_t> max_bytes) {
+  std::vector<FilePlan> shards;
+  FilePlan current;
+  std::uint64_t bytes = 0;
+  for (const auto& tensor : tensors) {
+    if (max_bytes && tensor.stored > *max_bytes) {
+      shards.push_back({tensor});
+      continue;
+    }
+    if (max_bytes && bytes + tensor.stored > *max_bytes) {
+      shards.push_back(std::exchange(current, {}));
+      bytes = 0;
+    }
+    current.push_back(tensor);
+    bytes += tensor.stored;
+  }
+  if (!current.empty() || shards.empty()) shards.push_back(std::move(current));
+  return shards;
+}
+
+// A callback's shards, each a file.
+std::vector<FilePlan> split_by(const ShardingCallback& callback,
+                               const std::vector<Planned>& planned,
+                               std::span<const TensorSource> sources) {
+  std::vector<ShardableTensor> tensors;
+  tensors.reserve(sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    tensors.push_back({.tensor = ShardTensor(
+                           std::make_shared<const SaveSpec>(SaveSpec{.source = i,
+                                                                     .name = sources[i].name,
+                                                                     .dtype = sources[i].dtype,
+                                                                     .shape = sources[i].shape})),
+                       .checkpoint_key = sources[i].name});
+  std::vector<FilePlan> shards;
+  for (const Shard& shard : make_shards(callback, tensors)) {
+    FilePlan file;
+    for (const auto& [name, slices] : shard) {
+      for (const auto& [slice_spec, tensor] : slices) {
+        if (tensor.part() != nullptr)
+          throw Error(Code::kInvalidArgument,
+                      fmt::format("{}: the sharding callback cuts it (\"{}\"), but safetensors has "
+                                  "no parts of tensors; let it keep tensors whole",
+                                  name, slice_spec));
+        file.push_back(planned[tensor.spec().source]);
+      }
+    }
+    if (!file.empty()) shards.push_back(std::move(file));
+  }
+  if (shards.empty()) shards.emplace_back();
+  return shards;
+}
+
+std::vector<FilePlan> plan_files(std::span<const TensorSource> sources,
+                                 const SafetensorsWriteOptions& options) {
+  const std::vector<Planned> planned = plan_tensors(sources);
+  if (!options.sharding_callback) return split(planned, options.max_shard_bytes);
+  if (options.max_shard_bytes)
+    throw Error(Code::kInvalidArgument,
+                "either max_shard_bytes or the sharding callback decides on the files, not both");
+  return split_by(*options.sharding_callback, planned, sources);
+}
+
+// Sorts a shard as the reference does and makes its header, which is returned; its tensors join
+// `placements`.
+Bytes place_shard(FilePlan& shard, std::span<const TensorSource> sources, AtomicFile& file,
+                  const SafetensorsWriteOptions& options, std::vector<Placement>& placements) {
+  std::sort(shard.begin(), shard.end(), [&](const Planned& a, const Planned& b) {
+    return a.type != b.type ? a.type > b.type : sources[a.source].name < sources[b.source].name;
+  });
+  SafetensorsHeader header{.metadata = options.metadata, .tensors = {}};
+  std::uint64_t at = 0;
+  for (const auto& tensor : shard) {
+    const TensorSource& source = sources[tensor.source];
+    header.tensors.push_back({source.name, tensor.type, source.shape, at, at + tensor.stored});
+    at += tensor.stored;
+  }
+  Bytes encoded = encode_safetensors_header(header);
+  for (std::size_t i = 0; i < shard.size(); ++i) {
+    const TensorSource& source = sources[shard[i].source];
+    const bool packed = safetensors_types()[shard[i].type].bits == 4;
+    placements.push_back({.tensor = shard[i].source,
+                          .file = &file,
+                          .offset = encoded.size() + header.tensors[i].begin,
+                          .nbytes = packed ? 2 * shard[i].stored : shard[i].stored,
+                          .element_size = dtype_size(source.dtype),
+                          .cut = source.cut,
+                          .packed = packed});
+  }
+  return encoded;
+}
+
+std::string index_text(std::span<const FilePlan> shards, std::span<const TensorSource> sources,
+                       std::span<const std::string> paths) {
+  std::map<std::string_view, std::string> weight_map;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    for (const auto& tensor : shards[i]) {
+      weight_map[sources[tensor.source].name] = paths[i].substr(paths[i].rfind('/') + 1);
+      total += tensor.stored;
+    }
+  }
+  std::string text = fmt::format(
+      "{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{", total);
+  for (const auto& [name, file] : weight_map) {
+    text += text.back() == '{' ? "\n    " : ",\n    ";
+    text +=
+        to_text(Json(name), JsonStyle::kPython) + ": " + to_text(Json(file), JsonStyle::kPython);
+  }
+  return text + "\n  }\n}\n";
+}
+
+// The files that one save writes, and those of the same name that an older one may have left: a
+// single file, or the shards of a set and their index. A folder that holds both opens as the set.
+class Output {
+ public:
+  Output(std::string path, std::size_t shards, IfExists if_exists)
+      : single_(std::move(path)),
+        stem_(safetensors_stem(single_)),
+        index_(safetensors_index_path(stem_)),
+        if_exists_(if_exists) {
+    if (shards == 1) paths_ = {single_};
+    for (std::size_t i = 0; shards > 1 && i < shards; ++i)
+      paths_.push_back(safetensors_shard_path(stem_, i, shards));
+  }
+
+  [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
+  [[nodiscard]] bool is_set() const { return paths_.size() > 1; }
+  [[nodiscard]] const std::string& index() const { return index_; }
+
+  // Before anything is written.
+  void begin() {
+    lock_.emplace(single_ == stem_ ? index_ : single_);
+    for (const std::string& path : paths_) check_output(path, if_exists_);
+    check_output(index_, if_exists_);
+    check_output(single_, if_exists_);
+    if (const auto old = try_call([&] { return safetensors_index_files(index_); }))
+      old_shards_ = old.value();
+  }
+
+  void commit(std::deque<AtomicFile>& files, std::span<const FilePlan> shards,
+              std::span<const TensorSource> sources) {
+    check_output(is_set() ? single_ : index_, if_exists_);  // it may have appeared since
+    if (!is_set()) {
+      files.front().commit_output(if_exists_);
+    } else {
+      std::vector<AtomicFile*> data;
+      for (AtomicFile& file : files) {
+        file.finish();
+        data.push_back(&file);
+      }
+      FileSet set{.paths = paths_,
+                  .interim = interim_paths(),
+                  .index = index_,
+                  .place = commit_each(data, if_exists_),
+                  .write_index = {}};
+      set.write_index = [&](AtomicFile& file, bool interim) {
+        file.append(as_bytes(index_text(shards, sources, interim ? set.interim : set.paths)));
+      };
+      place_set(set, if_exists_);
+    }
+    if (if_exists_ == IfExists::kReplace)
+      with_context(
+          [&] {
+            return paths_.front() + ": is in place, but files of what was there before are, too";
+          },
+          [&] { remove_old(); });
+  }
+
+ private:
+  // Free ones: their tag is random.
+  [[nodiscard]] std::vector<std::string> interim_paths() const {
+    const std::string tag = fmt::format("{:x}", std::random_device()());
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < paths_.size(); ++i)
+      names.push_back(safetensors_interim_path(stem_, tag, i, paths_.size()));
+    return names;
+  }
+
+  // The index first: it would lead to files that go.
+  void remove_old() const {
+    remove_output(is_set() ? single_ : index_);
+    const std::string folder = index_.substr(0, index_.rfind('/') + 1);
+    for (const std::string& name : old_shards_)
+      if (save_lock_path(folder + name) == index_ &&
+          std::ranges::find(paths_, folder + name) == paths_.end())
+        remove_output(folder + name);
+    const Directory directory = Directory::open(folder.empty() ? "." : folder);
+    const std::string stem = stem_.substr(folder.size());
+    for (const DirectoryEntry& entry : directory.list())
+      if (is_safetensors_interim(entry.name, stem)) remove_output(folder + entry.name);
+  }
+
+  static void remove_output(const std::string& path) {
+    check_output(path, IfExists::kReplace);
+    remove_file(path);
+  }
+
+  std::string single_, stem_, index_;
+  IfExists if_exists_;
+  std::vector<std::string> paths_;
+  std::vector<std::string> old_shards_;  // names that the old index has, in its folder
+  std::optional<OutputLock> lock_;
+};
+
+}  // namespace
+
+std::vector<std::string> write_safetensors(const std::string& path,
+                                           std::vector<TensorSource> tensors, const FetchFn& fetch,
+                                           const SafetensorsWriteOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
+  std::vector<FilePlan> shards;
+  group.step("write: plan", distributed::StepKind::kControl, [&] {
+    check_metadata(options);
+    shards = plan_files(tensors, options);
+  });
+  Output output(path, shards.size(), options.if_exists);
+  SharedFiles files(group, output.paths(), [&] { output.begin(); });
+  files.write([&] {
+    std::vector<Placement> placements;
+    placements.reserve(tensors.size());
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      const Bytes header = place_shard(shards[i], tensors, files[i], options, placements);
+      if (files.is_primary()) files[i].write_at(0, header);
+    }
+    write_pieces(placements_of(placements, files.share()), fetch,
+                 {.memory = options.memory, .progress = options.progress, .observe = {}});
+    return Bytes();
+  });
+  files.commit([&](std::deque<AtomicFile>& written) { output.commit(written, shards, tensors); });
+  std::vector<std::string> paths = output.paths();
+  if (output.is_set()) paths.push_back(output.index());
+  return paths;
+}
+
+}  // namespace cairn

@@ -1,0 +1,444 @@
+// bundle_index.cc -- the messages of a TensorFlow index, the keys of slices, and what must be true
+// of all of it.
+//
+//   BundleHeaderProto   1 num_shards   2 endianness   3 VersionDef {1 producer, 2 min_consumer, 3
+//   bad_consumers} BundleEntryProto    1 dtype   2 TensorShapeProto {2 Dim {1 size, 2 name}, 3
+//   unknown_rank}   3 shard_id   4 offset   5 size
+//                       6 crc32c   7 TensorSliceProto {1 Extent {1 start, 2 length}}
+#include <cairn/array/box.h>
+#include <cairn/formats/tensorflow/index/bundle_index.h>
+#include <cairn/formats/tensorflow/index/proto_wire.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t kVersion = 1;  // of checkpoints, that this reader is
+constexpr std::int64_t kMaxShards = 1'000'000;
+
+[[noreturn]] void damaged(const std::string& what) { throw Error(Code::kDataLoss, what); }
+
+std::int32_t small(std::int64_t value, const char* what) {
+  if (value < std::numeric_limits<std::int32_t>::min() ||
+      value > std::numeric_limits<std::int32_t>::max())
+    damaged(std::string(what) + " is " + std::to_string(value));
+  return static_cast<std::int32_t>(value);
+}
+
+Shape parse_shape(ByteView bytes) {
+  Shape shape;
+  for (ProtoReader in(bytes); in.next();) {
+    if (in.number() == 3 && in.integer() != 0)
+      throw Error(Code::kUnimplemented, "its rank is not known");
+    if (in.number() != 2) continue;
+    std::int64_t& extent = shape.emplace_back(0);
+    for (ProtoReader dim(in.message()); dim.next();)
+      if (dim.number() == 1) extent = dim.integer();
+  }
+  return shape;
+}
+
+TensorSlice parse_slice(ByteView bytes) {
+  TensorSlice slice;
+  for (ProtoReader in(bytes); in.next();) {
+    if (in.number() != 1) continue;
+    SliceExtent& extent = slice.emplace_back();
+    for (ProtoReader field(in.message()); field.next();) {
+      if (field.number() == 1) extent.start = field.integer();
+      if (field.number() == 2) extent.length = field.integer();
+    }
+  }
+  return slice;
+}
+
+// ---- ordered code: bytes that compare as what they stand for ----
+void put_number(std::string& out, std::uint64_t value) {
+  std::string digits;
+  for (; value != 0; value >>= 8U) digits.insert(digits.begin(), static_cast<char>(value));
+  out += static_cast<char>(digits.size());
+  out += digits;
+}
+
+void put_text(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    out += c;
+    if (c == '\0') out += '\xff';
+    if (c == '\xff') out += '\0';
+  }
+  out += std::string_view("\0\1", 2);
+}
+
+void put_signed(std::string& out, std::int64_t value) {
+  // As few bytes as hold it with one bit for each of them in front.
+  constexpr unsigned kMost = 10;
+  unsigned size = 1;
+  while (
+      size < kMost && 7 * size - 1 < 63 &&
+      (value < -(std::int64_t{1} << (7 * size - 1)) || value >= std::int64_t{1} << (7 * size - 1)))
+    ++size;
+  std::array<std::uint8_t, kMost> bytes{};
+  for (unsigned i = 0; i < size; ++i)
+    bytes[size - 1 - i] = static_cast<std::uint8_t>(value >> std::min(8 * i, 63U));
+  for (unsigned bit = 0; bit < size; ++bit)
+    bytes[bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
+  for (unsigned i = 0; i < size; ++i) out += static_cast<char>(bytes[i]);
+}
+
+// ---- what must be true ----
+void check_version(const BundleHeader& header) {
+  if (header.shards < 1 || header.shards > kMaxShards)
+    damaged("the header says that there are " + std::to_string(header.shards) + " data files");
+  if (header.producer < 0) damaged("the header is of version " + std::to_string(header.producer));
+  const auto& bad = header.bad_consumers;
+  if (header.min_consumer > kVersion || std::find(bad.begin(), bad.end(), kVersion) != bad.end())
+    throw Error(Code::kUnimplemented,
+                "this checkpoint wants a reader of version " + std::to_string(header.min_consumer) +
+                    (header.min_consumer > kVersion ? "" : ", but not one of version 1") +
+                    "; this one is of version 1");
+}
+
+std::int64_t checked_count(const Shape& shape) {
+  if (shape.size() > kMaxBundleRank)
+    damaged("it has " + std::to_string(shape.size()) + " dimensions");
+  for (const std::int64_t extent : shape)
+    if (extent < 0) damaged("its shape is " + shape_text(shape));
+  try {
+    return element_count(shape);
+  } catch (const Error&) {
+    damaged("its shape " + shape_text(shape) + " has more elements than can be counted");
+  }
+}
+
+const BundleType& checked_type(const BundleEntry& entry) {
+  const BundleType* type = bundle_type(entry.dtype);
+  if (type == nullptr)
+    damaged("it is of type " + std::to_string(entry.dtype) + ", which is none that can be stored");
+  return *type;
+}
+
+// Where the bytes of an entry are, that has no slices.
+void check_bytes(const BundleEntry& entry, const BundleHeader& header) {
+  if (entry.shard < 0 || entry.shard >= header.shards)
+    damaged("it lies in data file " + std::to_string(entry.shard) + " of " +
+            std::to_string(header.shards));
+  if (entry.offset < 0 || entry.size < 0 ||
+      entry.offset > std::numeric_limits<std::int64_t>::max() - entry.size)
+    damaged("it lies at byte " + std::to_string(entry.offset) + ", " + std::to_string(entry.size) +
+            " bytes long");
+  const BundleType& type = checked_type(entry);
+  const std::int64_t count = checked_count(entry.shape);
+  std::int64_t expect = 0;
+  if (type.size != 0 &&
+      (__builtin_mul_overflow(count, static_cast<std::int64_t>(type.size), &expect) ||
+       expect != entry.size))
+    damaged("it has " + std::to_string(entry.size) + " bytes, which are not those of " +
+            shape_text(entry.shape) + " elements of " + std::string(type.name));
+  // A length of one byte at least for each, and the checksum of them.
+  if (entry.dtype == kBundleString &&
+      (entry.size < 4 || entry.size - 4 < count || (count == 0 && entry.size != 4)))
+    damaged("it has " + std::to_string(entry.size) + " bytes, too few for " +
+            std::to_string(count) + " strings");
+}
+
+Box box_of(const TensorSlice& slice, const Shape& shape) {
+  const auto refuse = [&](const char* why) {
+    damaged("its slice " + slice_text(slice) + " " + why + " " + shape_text(shape));
+  };
+  if (slice.size() != shape.size()) refuse("is not of the rank of");
+  Box box = Box::whole(shape);
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (!slice[d].length) {
+      if (slice[d].start != 0) refuse("begins behind the beginning of what it has whole, of");
+      continue;
+    }
+    if (slice[d].start < 0 || *slice[d].length <= 0 || slice[d].start > shape[d] ||
+        *slice[d].length > shape[d] - slice[d].start)
+      refuse("does not lie in");
+    box.origin[d] = slice[d].start;
+    box.shape[d] = *slice[d].length;
+  }
+  return box;
+}
+
+// The axis along which most of the boxes begin elsewhere; all are of this rank, which is not 0.
+std::size_t longest_cut(const std::vector<const Box*>& boxes, std::size_t rank) {
+  std::size_t axis = 0, most = 0;
+  std::vector<std::int64_t> begins(boxes.size());
+  for (std::size_t d = 0; d < rank; ++d) {
+    std::transform(boxes.begin(), boxes.end(), begins.begin(),
+                   [&](const Box* box) { return box->origin[d]; });
+    std::sort(begins.begin(), begins.end());
+    const auto distinct =
+        static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
+    if (distinct > most) axis = d, most = distinct;
+  }
+  return axis;
+}
+
+// Throws if two of them share an element. They are looked at in the order in which they begin along
+// the axis that tells most of them apart, each beside those only that it begins within.
+void check_disjoint(const std::vector<BundlePart>& parts) {
+  std::vector<const Box*> boxes;
+  boxes.reserve(parts.size());
+  for (const BundlePart& part : parts) boxes.push_back(&part.box);
+  const auto overlap = [](const Box& a, const Box& b) {
+    damaged("its slices " + box_text(a) + " and " + box_text(b) + " overlap");
+  };
+  const std::size_t rank = boxes.front()->rank();
+  if (rank == 0 && boxes.size() > 1) overlap(*boxes[0], *boxes[1]);
+  if (rank == 0 || boxes.size() == 1) return;
+  const std::size_t axis = longest_cut(boxes, rank);
+  std::sort(boxes.begin(), boxes.end(),
+            [&](const Box* a, const Box* b) { return a->origin[axis] < b->origin[axis]; });
+  std::vector<const Box*> open;  // that may reach the next one
+  for (const Box* box : boxes) {
+    std::erase_if(open, [&](const Box* before) {
+      return before->origin[axis] + before->shape[axis] <= box->origin[axis];
+    });
+    for (const Box* before : open)
+      if (intersect(*before, *box)) overlap(*before, *box);
+    open.push_back(box);
+  }
+}
+
+// By key.
+using Entries = std::vector<std::pair<std::string, BundleEntry>>;
+
+const BundleEntry* find_entry(const Entries& entries, std::string_view key) {
+  const auto it =
+      std::lower_bound(entries.begin(), entries.end(), key,
+                       [](const auto& entry, std::string_view k) { return entry.first < k; });
+  return it == entries.end() || it->first != key ? nullptr : &it->second;
+}
+
+// The parts of a tensor in slices; what holds them is noted in `used`.
+std::vector<BundlePart> parts_of(const std::string& name, const BundleEntry& whole,
+                                 const Entries& entries, std::vector<const BundleEntry*>& used) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(checked_count(whole.shape),
+                             static_cast<std::int64_t>(checked_type(whole).size), &bytes))
+    damaged("its shape " + shape_text(whole.shape) + " has more bytes than can be counted");
+  std::vector<BundlePart> parts;
+  for (const TensorSlice& slice : whole.slices) {
+    const Box box = box_of(slice, whole.shape);
+    const BundleEntry* found = find_entry(entries, slice_key(name, slice));
+    if (found == nullptr) damaged("there is no entry for its slice " + slice_text(slice));
+    const BundleEntry& entry = *found;
+    if (!entry.slices.empty() || entry.dtype != whole.dtype || entry.shape != box.shape)
+      damaged("the entry of its slice " + slice_text(slice) + " is that of another tensor");
+    used.push_back(&entry);
+    parts.push_back({box, entry});
+  }
+  check_disjoint(parts);
+  return parts;
+}
+
+}  // namespace
+
+std::string slice_text(const TensorSlice& slice) {
+  std::string text;
+  for (const SliceExtent& extent : slice) {
+    if (!text.empty()) text += ':';
+    text +=
+        extent.length ? std::to_string(extent.start) + "," + std::to_string(*extent.length) : "-";
+  }
+  return text;
+}
+
+BundleHeader parse_bundle_header(ByteView bytes) {
+  BundleHeader header{.shards = 0};
+  for (ProtoReader in(bytes); in.next();) {
+    if (in.number() == 1) header.shards = small(in.integer(), "the number of data files");
+    if (in.number() == 2) {
+      if (in.integer() != 0 && in.integer() != 1)
+        damaged("the byte order is " + std::to_string(in.integer()));
+      header.big_endian = in.integer() == 1;
+    }
+    if (in.number() != 3) continue;
+    for (ProtoReader version(in.message()); version.next();) {
+      if (version.number() == 1) header.producer = small(version.integer(), "the version");
+      if (version.number() == 2)
+        header.min_consumer = small(version.integer(), "the least version of a reader");
+      if (version.number() == 3)
+        version.integers([&](std::int64_t bad) {
+          header.bad_consumers.push_back(small(bad, "a version of readers"));
+        });
+    }
+  }
+  return header;
+}
+
+BundleEntry parse_bundle_entry(ByteView bytes) {
+  BundleEntry entry;
+  for (ProtoReader in(bytes); in.next();) {
+    switch (in.number()) {
+      case 1:
+        entry.dtype = small(in.integer(), "the type");
+        break;
+      case 2:
+        entry.shape = parse_shape(in.message());
+        break;
+      case 3:
+        entry.shard = small(in.integer(), "the data file");
+        break;
+      case 4:
+        entry.offset = in.integer();
+        break;
+      case 5:
+        entry.size = in.integer();
+        break;
+      case 6:
+        entry.crc32c = in.fixed32();
+        break;
+      case 7:
+        entry.slices.push_back(parse_slice(in.message()));
+        break;
+      default:
+        break;
+    }
+  }
+  return entry;
+}
+
+Bytes encode_bundle_header(const BundleHeader& header) {
+  ProtoWriter version;
+  version.integer(1, header.producer).integer(2, header.min_consumer);
+  if (!header.bad_consumers.empty()) {
+    ByteWriter packed;
+    for (const std::int32_t bad : header.bad_consumers)
+      packed.varint(static_cast<std::uint64_t>(std::int64_t{bad}));
+    version.message(3, packed.view());
+  }
+  ProtoWriter out;
+  out.integer(1, header.shards).integer(2, header.big_endian ? 1 : 0).message(3, version.view());
+  return std::move(out).take();
+}
+
+Bytes encode_bundle_entry(const BundleEntry& entry) {
+  ProtoWriter shape;
+  for (const std::int64_t extent : entry.shape)
+    shape.message(2, ProtoWriter().integer(1, extent).view());
+  ProtoWriter out;
+  out.integer(1, entry.dtype)
+      .message(2, shape.view())
+      .integer(3, entry.shard)
+      .integer(4, entry.offset)
+      .integer(5, entry.size);
+  out.fixed32(6, entry.crc32c);
+  for (const TensorSlice& slice : entry.slices) {
+    ProtoWriter extents;
+    for (const SliceExtent& extent : slice) {
+      ProtoWriter one;
+      one.integer(1, extent.start);
+      if (extent.length) one.present(2, *extent.length);
+      extents.message(1, one.view());
+    }
+    out.message(7, extents.view());
+  }
+  return std::move(out).take();
+}
+
+std::string slice_key(std::string_view name, const TensorSlice& slice) {
+  std::string key;
+  put_number(key, 0);
+  put_text(key, name);
+  put_number(key, slice.size());
+  for (const SliceExtent& extent : slice) {
+    put_signed(key, extent.start);
+    put_signed(key, extent.length.value_or(-1));
+  }
+  return key;
+}
+
+const BundleType* bundle_type(std::int32_t number) {
+  static constexpr std::array<BundleType, 34> kTypes = {{
+      {},  // 0 is no type
+      {"float", DType::kFloat32, 4, 4},
+      {"double", DType::kFloat64, 8, 8},
+      {"int32", DType::kInt32, 4, 4},
+      {"uint8", DType::kUint8, 1, 1},
+      {"int16", DType::kInt16, 2, 2},
+      {"int8", DType::kInt8, 1, 1},
+      {"string", {}, 0, 1},
+      {"complex64", DType::kComplex64, 8, 4},
+      {"int64", DType::kInt64, 8, 8},
+      {"bool", DType::kBool, 1, 1},
+      {"qint8", {}, 1, 1},
+      {"quint8", {}, 1, 1},
+      {"qint32", {}, 4, 4},
+      {"bfloat16", DType::kBfloat16, 2, 2},
+      {"qint16", {}, 2, 2},
+      {"quint16", {}, 2, 2},
+      {"uint16", DType::kUint16, 2, 2},
+      {"complex128", DType::kComplex128, 16, 8},
+      {"half", DType::kFloat16, 2, 2},
+      {},  // 20 is a resource, which cannot be stored
+      {"variant", {}, 0, 0},
+      {"uint32", DType::kUint32, 4, 4},
+      {"uint64", DType::kUint64, 8, 8},
+      {"float8_e5m2", DType::kFloat8E5m2, 1, 1},
+      {"float8_e4m3fn", DType::kFloat8E4m3fn, 1, 1},
+      {"float8_e4m3fnuz", DType::kFloat8E4m3fnuz, 1, 1},
+      {"float8_e4m3b11fnuz", DType::kFloat8E4m3b11fnuz, 1, 1},
+      {"float8_e5m2fnuz", DType::kFloat8E5m2fnuz, 1, 1},
+      {"int4", DType::kInt4, 1, 1},
+      {"uint4", DType::kUint4, 1, 1},
+      {"int2", DType::kInt2, 1, 1},
+      {"uint2", DType::kUint2, 1, 1},
+      {"float4_e2m1fn", DType::kFloat4E2m1fn, 1, 1},
+  }};
+  if (number < 1 || static_cast<std::size_t>(number) >= kTypes.size()) return nullptr;
+  const BundleType& type = kTypes[static_cast<std::size_t>(number)];
+  return type.name.empty() ? nullptr : &type;
+}
+
+BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
+  BundleIndex index;
+  Entries entries;
+  bool has_header = false;
+  read_sstable(size, read, [&](std::string_view key, ByteView value) {
+    if (key.empty()) {
+      index.header =
+          with_context([] { return "the header"; }, [&] { return parse_bundle_header(value); });
+      has_header = true;
+      return;
+    }
+    if (!has_header) damaged("there is no header: the first key is '" + std::string(key) + "'");
+    with_context([&] { return "tensor '" + std::string(key) + "'"; },
+                 [&] { entries.emplace_back(key, parse_bundle_entry(value)); });
+  });
+  if (!has_header) damaged("there is no header");
+  check_version(index.header);
+
+  // Slices have entries of their own, which come first: what is in slices is put together before it
+  // is known what is a tensor.
+  std::vector<const BundleEntry*> used;
+  std::vector<std::vector<BundlePart>> sliced;
+  for (const auto& [key, entry] : entries) {
+    const std::string& name = key;
+    const BundleEntry& of = entry;
+    with_context([&] { return "tensor '" + name + "'"; },
+                 [&] {
+                   if (of.slices.empty()) return check_bytes(of, index.header);
+                   sliced.push_back(parts_of(name, of, entries, used));
+                 });
+  }
+  std::sort(used.begin(), used.end());
+  if (std::adjacent_find(used.begin(), used.end()) != used.end())
+    damaged("a slice is one of two tensors");
+  index.tensors.reserve(entries.size() - used.size());
+  auto parts = sliced.begin();
+  for (auto& [key, entry] : entries) {
+    if (std::binary_search(used.begin(), used.end(), &entry)) continue;
+    const bool is_sliced = !entry.slices.empty();
+    index.tensors.push_back({std::move(key), std::move(entry),
+                             is_sliced ? std::move(*parts++) : std::vector<BundlePart>()});
+  }
+  return index;
+}
+
+}  // namespace cairn

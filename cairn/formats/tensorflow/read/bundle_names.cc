@@ -1,0 +1,73 @@
+// bundle_names.cc -- cutting keys at slashes, so that no leaf stands where others have a node.
+#include <cairn/formats/tensorflow/index/object_graph.h>
+#include <cairn/formats/tensorflow/read/bundle_names.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+#include <unordered_set>
+
+namespace cairn {
+namespace {
+
+std::string_view without_suffix(std::string_view key) {
+  if (key.ends_with(kVariableSuffix)) key.remove_suffix(kVariableSuffix.size());
+  return key;
+}
+
+// Steps that are not escaped ("a.b", which only names of TensorFlow 1 have) may read like others
+// that are ("a..b"): whether two paths are the same, or one leads through the other.
+bool clash(const std::vector<KeyPath>& paths) {
+  std::vector<std::size_t> order(paths.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto text = [](const Key& step) -> const std::string& { return step.text; };
+  const auto before = [&](std::size_t a, std::size_t b) {
+    return std::ranges::lexicographical_compare(paths[a], paths[b], {}, text, text);
+  };
+  std::sort(order.begin(), order.end(), before);
+  return std::adjacent_find(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+           return paths[a].size() <= paths[b].size() &&
+                  std::ranges::equal(paths[a], std::span(paths[b]).first(paths[a].size()), {}, text,
+                                     text);
+         }) != order.end();
+}
+
+void cut(std::string_view key, KeyPath& path) {
+  for (std::size_t start = 0; start <= key.size();) {
+    const std::size_t end = std::min(key.find('/', start), key.size());
+    path.push_back({unescape_trackable(key.substr(start, end - start)), KeyType::kDict});
+    start = end + 1;
+  }
+}
+
+}  // namespace
+
+std::vector<KeyPath> bundle_paths(std::span<const std::string_view> keys) {
+  // Every place that has something below it.
+  std::unordered_set<std::string_view> nodes = {""};
+  std::unordered_set<std::string_view> leaves;
+  for (const std::string_view key : keys) {
+    const std::string_view name = without_suffix(key);
+    for (std::size_t at = name.find('/'); at != std::string_view::npos; at = name.find('/', at + 1))
+      nodes.insert(name.substr(0, at));
+  }
+  std::vector<KeyPath> paths;
+  paths.reserve(keys.size());
+  bool has_escapes = false;
+  for (const std::string_view key : keys) {
+    const std::string_view name = without_suffix(key);
+    has_escapes = has_escapes || name.find("..") != std::string_view::npos ||
+                  name.find(".S") != std::string_view::npos;
+    KeyPath& path = paths.emplace_back();
+    if (!name.empty()) cut(name, path);
+    if (!nodes.contains(name) && leaves.insert(name).second) continue;
+    path.push_back({std::string(kAttributesStep), KeyType::kDict});
+    path.push_back({std::string(kVariableAttribute), KeyType::kDict});
+  }
+  if (has_escapes && clash(paths))
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      paths[i] = {{std::string(keys[i]), KeyType::kDict}};
+  return paths;
+}
+
+}  // namespace cairn

@@ -1,0 +1,216 @@
+// bundle_reader.cc -- opens a TensorFlow checkpoint: the index is read and checked whole, of the
+// data files only that they are there and long enough.
+#include <cairn/formats/files/bundle_files.h>
+#include <cairn/formats/tensorflow/index/bundle_index.h>
+#include <cairn/formats/tensorflow/index/object_graph.h>
+#include <cairn/formats/tensorflow/read/bundle_checkpoint.h>
+#include <cairn/formats/tensorflow/read/bundle_locate.h>
+#include <cairn/formats/tensorflow/read/bundle_names.h>
+#include <cairn/tensorflow.h>
+
+#include <cairn/array/box.h>
+#include <cairn/base/checksum.h>
+#include <cairn/base/hash.h>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+
+namespace cairn {
+namespace {
+
+// The data files that tensors lie in. One that is not there is no reason not to look at the others.
+class DataFiles {
+ public:
+  DataFiles(std::string prefix, std::int32_t count) : prefix_(std::move(prefix)), count_(count) {}
+
+  struct Data {
+    std::uint32_t file = 0;  // into files()
+    std::uint64_t size = 0;
+    std::optional<Error> missing;  // why it cannot be read
+  };
+  const Data& of(std::int32_t shard) {
+    const auto [it, added] = known_.try_emplace(shard);
+    if (!added) return it->second;
+    try {
+      File file = File::open(path(shard));
+      it->second = {.file = static_cast<std::uint32_t>(files_.size()),
+                    .size = file.size(),
+                    .missing = std::nullopt};
+      files_.push_back(std::move(file));
+    } catch (const Error& error) {
+      it->second.missing = error;
+    }
+    return it->second;
+  }
+  [[nodiscard]] std::string path(std::int32_t shard) const {
+    return bundle_data_path(prefix_, static_cast<std::uint64_t>(shard),
+                            static_cast<std::uint64_t>(count_));
+  }
+  std::vector<File> take() { return std::move(files_); }
+
+ private:
+  std::string prefix_;
+  std::int32_t count_;
+  std::map<std::int32_t, Data> known_;
+  std::vector<File> files_;
+};
+
+// Where the entry's bytes are, or why they cannot be had.
+RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data,
+                std::optional<Error>& error) {
+  RawArray array;
+  const DataFiles::Data& in = data.of(entry.shard);
+  const RawRun run{in.file, static_cast<std::uint64_t>(entry.offset),
+                   static_cast<std::uint64_t>(entry.size)};
+  if (in.missing)
+    error = in.missing;
+  else if (run.offset > in.size || run.length > in.size - run.offset)
+    error.emplace(
+        Code::kDataLoss,
+        fmt::format("its bytes {} to {} are behind the end of {}, which has {}", run.offset,
+                    run.offset + run.length, data.path(entry.shard), in.size));
+  if (error) return array;
+  const std::uint32_t crc = crc32c_unmasked(entry.crc32c);
+  const auto count = static_cast<std::uint64_t>(element_count(entry.shape));
+  if (entry.dtype == kBundleString) {
+    array.stream = std::make_shared<StringEntry>(run, count, big_endian, crc);
+    return array;
+  }
+  if (entry.dtype == kBundleVariant) {
+    array.stream = std::make_shared<VariantEntry>(run, count, crc);
+    return array;
+  }
+  array.runs.push_back(run);
+  array.checksum = RawChecksum{&kCrc32c, 0, crc};
+  return array;
+}
+
+// As TensorFlow has it: a length in front, then the checksum of it.
+std::uint64_t string_bytes(std::int64_t size) {
+  const auto whole = static_cast<std::uint64_t>(size);
+  for (std::uint64_t digits = 1; digits <= 10 && digits + 4 <= whole; ++digits) {
+    const std::uint64_t length = whole - 4 - digits;
+    if (length >> (7 * digits - 7) != 0 || digits == 1)
+      if (digits == 10 || length >> (7 * digits) == 0) return length;
+  }
+  return 0;
+}
+
+void describe(const BundleTensor& tensor, TensorInfo& info) {
+  const BundleType& type = *bundle_type(tensor.entry.dtype);
+  info.kind = tensor.name == kObjectGraphKey        ? "object_graph"
+              : tensor.entry.dtype == kBundleString ? "string"
+                                                    : "np.ndarray";
+  info.dtype = type.dtype.value_or(DType::kOpaque);
+  info.dtype_name = type.dtype ? dtype_name(*type.dtype) : type.name;
+  info.element_size = type.size;
+  info.shape = tensor.entry.shape;
+  info.nbytes = static_cast<std::uint64_t>(element_count(info.shape)) * type.size;
+  if (tensor.entry.dtype != kBundleVariant) return;
+  info.error = "elements of type variant, which are TensorFlow's own, cannot be read";
+  info.error_code = Code::kUnimplemented;
+}
+
+// The name is left to be moved into it.
+BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFiles& data) {
+  BundleLeaf leaf;
+  describe(tensor, leaf.info);
+  const auto add = [&](Box box, const BundleEntry& entry) {
+    leaf.info.stored_nbytes += static_cast<std::uint64_t>(entry.size);
+    std::optional<Error> error;
+    RawArray array = locate(entry, header.big_endian, data, error);
+    if (error)
+      leaf.lost.push_back({std::move(box), error->message(), error->code()});
+    else
+      leaf.stored.push_back({std::move(box), std::move(array)});
+  };
+  if (tensor.parts.empty()) add(Box::whole(tensor.entry.shape), tensor.entry);
+  for (const BundlePart& part : tensor.parts) add(part.box, part.entry);
+  if (!tensor.parts.empty()) leaf.info.chunk_shape = tensor.parts.front().box.shape;
+  if (leaf.info.is_string())
+    leaf.info.nbytes = leaf.info.shape.empty() && tensor.parts.empty()
+                           ? string_bytes(tensor.entry.size)
+                           : leaf.info.stored_nbytes;
+  if (leaf.stored.empty() && !leaf.lost.empty()) {
+    leaf.info.error = leaf.lost.front().why;
+    leaf.info.error_code = leaf.lost.front().code;
+    leaf.info.dtype_name = "?";
+  }
+  return leaf;
+}
+
+// What verify has to say of a tensor that is not all there.
+void note_gaps(const BundleTensor& tensor, const BundleLeaf& leaf, const std::string& index_path,
+               std::vector<Finding>& notes) {
+  const auto note = [&](Severity severity, std::string message) {
+    notes.push_back({.severity = severity,
+                     .tensor = tensor.name,
+                     .file = index_path,
+                     .offset = 0,
+                     .message = std::move(message)});
+  };
+  for (const BundleLost& lost : leaf.lost)
+    note(severity_of(lost.code),
+         tensor.parts.empty() ? lost.why : box_text(lost.box) + ": " + lost.why);
+  if (tensor.parts.empty()) return;
+  std::int64_t stored = 0;
+  for (const BundlePart& part : tensor.parts) stored += element_count(part.box.shape);
+  const std::int64_t all = element_count(tensor.entry.shape);
+  if (stored != all)
+    note(Severity::kDamage, fmt::format("its slices have {} of its {} elements", stored, all));
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenOptions& options) {
+  const auto place = locate_bundle(path, options.step);
+  if (!place)
+    throw Error(Code::kNotFound, path +
+                                     ": no TensorFlow checkpoint: expected a prefix (of "
+                                     "<prefix>.index and <prefix>.data-00000-of-00001), "
+                                     "a 'checkpoint' file, its folder, or a SavedModel's");
+  const std::string index_path = bundle_index_path(place->prefix);
+  const File index_file = File::open(index_path);
+  BundleIndex index = with_context(
+      [&] { return index_path; },
+      [&] {
+        return read_bundle_index(index_file.size(), [&](std::uint64_t offset, MutableByteView out) {
+          index_file.read_into(offset, out);
+        });
+      });
+  BundleCheckpoint::Contents contents;
+  contents.big_endian = index.header.big_endian;
+  DataFiles data(place->prefix, index.header.shards);
+  contents.leaves.reserve(index.tensors.size());
+  std::uint64_t checksums = index.tensors.size();
+  for (BundleTensor& tensor : index.tensors) {
+    checksums = splitmix64(checksums ^ tensor.entry.crc32c);
+    for (const BundlePart& part : tensor.parts)
+      checksums = splitmix64(checksums ^ part.entry.crc32c);
+    BundleLeaf& leaf = contents.leaves.emplace_back(make_leaf(tensor, index.header, data));
+    note_gaps(tensor, leaf, index_path, contents.notes);
+    leaf.info.name = std::move(tensor.name);
+  }
+  index.tensors = {};
+  std::vector<std::string_view> keys;
+  keys.reserve(contents.leaves.size());
+  for (const BundleLeaf& leaf : contents.leaves) keys.push_back(leaf.info.name);
+  std::vector<KeyPath> paths = bundle_paths(keys);
+  for (std::size_t i = 0; i < paths.size(); ++i) contents.leaves[i].info.path = std::move(paths[i]);
+  contents.files = data.take();
+
+  CheckpointInfo info;
+  info.format = "tensorflow";
+  info.layout = "TensorFlow checkpoint";
+  info.path = place->prefix;
+  if (!place->found_by.empty()) info.layout += ", " + place->found_by;
+  info.step = place->step;
+  info.revision.emplace_back("the checksums", fmt::format("{:016x}", checksums));
+  info.facts.emplace_back("data files", std::to_string(index.header.shards));
+  info.facts.emplace_back("byte order", index.header.big_endian ? "big-endian" : "little-endian");
+  return std::make_unique<BundleCheckpoint>(options, std::move(info), std::move(contents));
+}
+
+}  // namespace cairn

@@ -1,0 +1,151 @@
+// bundle_sharding.cc -- tensors and callbacks as sharding knows them, one shard a task, and what
+// saving does with a callback.
+#include <cairn/array/box.h>
+#include <cairn/base/hash.h>
+#include <cairn/error.h>
+#include <cairn/formats/tensorflow/sharding/device_name.h>
+#include <cairn/tensorflow.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace cairn {
+namespace {
+
+std::size_t text_hash(std::string_view text) { return std::hash<std::string_view>()(text); }
+
+// Equal numbers have one hash, whether whole or not, as in Python.
+std::size_t number_hash(double value) {
+  constexpr double kLimit = 9223372036854775808.0;  // 2^63
+  if (value == std::floor(value) && value >= -kLimit && value < kLimit)
+    return splitmix64(static_cast<std::uint64_t>(static_cast<std::int64_t>(value)));
+  return std::hash<double>()(value);
+}
+
+struct ValueHash {
+  std::size_t operator()(std::monostate /*unhashable*/) const { return 0; }
+  std::size_t operator()(bool value) const { return splitmix64(value ? 1 : 0); }
+  std::size_t operator()(std::int64_t value) const {
+    return splitmix64(static_cast<std::uint64_t>(value));
+  }
+  std::size_t operator()(double value) const { return number_hash(value); }
+  std::size_t operator()(const std::string& value) const { return text_hash(value); }
+};
+
+struct Slot {
+  std::string_view key, slice_spec;
+  bool operator==(const Slot&) const = default;
+};
+struct SlotHash {
+  std::size_t operator()(const Slot& slot) const {
+    return splitmix64(text_hash(slot.key)) ^ text_hash(slot.slice_spec);
+  }
+};
+
+void check_slots(std::span<const ShardableTensor> tensors) {
+  std::unordered_set<Slot, SlotHash> slots;
+  slots.reserve(tensors.size());
+  for (const ShardableTensor& tensor : tensors) {
+    if (tensor.tensor.empty())
+      throw Error(Code::kInvalidArgument,
+                  fmt::format("there is no tensor for the key \"{}\"", tensor.checkpoint_key));
+    if (!slots.insert({tensor.checkpoint_key, tensor.slice_spec}).second)
+      throw Error(Code::kInvalidArgument,
+                  fmt::format("two tensors have the checkpoint key \"{}\" and the slice spec "
+                              "\"{}\": one would overwrite the other",
+                              tensor.checkpoint_key, tensor.slice_spec));
+  }
+}
+
+// For each tensor the number of its task, in the order in which they are first met.
+std::vector<std::size_t> task_numbers(std::span<const ShardableTensor> tensors,
+                                      std::size_t& count) {
+  std::unordered_map<std::string_view, std::size_t> of_device;
+  std::unordered_map<std::string, std::size_t> of_task;
+  std::vector<std::size_t> numbers;
+  numbers.reserve(tensors.size());
+  for (const ShardableTensor& tensor : tensors) {
+    if (!numbers.empty() && tensor.device() == tensors[numbers.size() - 1].device()) {
+      numbers.push_back(numbers.back());
+      continue;
+    }
+    auto known = of_device.find(tensor.device());
+    if (known == of_device.end()) {
+      const DeviceName name = with_context([&] { return tensor.checkpoint_key; },
+                                           [&] { return DeviceName::parse(tensor.device()); });
+      known = of_device
+                  .emplace(tensor.device(),
+                           of_task.emplace(name.task_name(), of_task.size()).first->second)
+                  .first;
+    }
+    numbers.push_back(known->second);
+  }
+  count = of_task.size();
+  return numbers;
+}
+
+std::vector<Shard> checked_shards(const ShardingCallback& callback,
+                                  std::span<const ShardableTensor> tensors) {
+  std::vector<Shard> shards = callback(tensors);
+  validate_shards(shards, tensors, callback.description());
+  return shards;
+}
+
+}  // namespace
+
+ShardTensor ShardTensor::slice(const std::vector<std::int64_t>& origin, const Shape& shape) const {
+  Box box{origin, shape};
+  check_inside(box, this->shape());
+  ShardTensor out(spec_);
+  for (std::size_t d = 0; part_ && d < box.rank(); ++d) box.origin[d] += part_->origin[d];
+  if (box.shape != spec_->shape) out.part_ = std::move(box);
+  return out;
+}
+
+std::size_t ShardableTensor::hash() const {
+  std::uint64_t hash = text_hash(name());
+  for (const std::string& text : {dtype().name, device(), checkpoint_key})
+    hash = splitmix64(hash) ^ text_hash(text);
+  return hash;
+}
+
+std::size_t ShardingCallback::hash() const {
+  std::size_t hash = text_hash(description());
+  for (const auto& [name, value] : kwargs())
+    hash ^= text_hash(name) ^ std::visit(ValueHash(), value);
+  return hash;
+}
+
+std::string ShardByTaskPolicy::description() const {
+  return "Split tensors into shards based on their device spec task.";
+}
+
+std::vector<Shard> ShardByTaskPolicy::operator()(std::span<const ShardableTensor> tensors) const {
+  std::vector<Shard> shards(1);
+  for (const ShardableTensor& tensor : tensors)
+    shards[0][tensor.checkpoint_key][tensor.slice_spec] = tensor.tensor;
+  return shards;
+}
+
+std::vector<Shard> make_shards(const ShardingCallback& callback,
+                               std::span<const ShardableTensor> tensors) {
+  check_slots(tensors);
+  std::size_t tasks = 0;
+  const std::vector<std::size_t> task = task_numbers(tensors, tasks);
+  if (tasks <= 1) return checked_shards(callback, tensors);
+  std::vector<std::vector<ShardableTensor>> groups(tasks);
+  for (std::size_t i = 0; i < tensors.size(); ++i) groups[task[i]].push_back(tensors[i]);
+  std::vector<Shard> all;
+  for (const auto& group : groups)
+    for (Shard& shard : checked_shards(callback, group)) all.push_back(std::move(shard));
+  return all;
+}
+
+std::optional<std::int64_t> device_task(std::string_view device) {
+  return DeviceName::parse(device).task;
+}
+
+}  // namespace cairn

@@ -1,0 +1,88 @@
+// device_name.cc -- TensorFlow's names of devices, as its DeviceSpec reads them.
+#include <cairn/error.h>
+#include <cairn/formats/tensorflow/sharding/device_name.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end != std::string_view::npos) text.remove_prefix(end + 1);
+  }
+  return parts;
+}
+
+std::int64_t number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(Code::kInvalidArgument,
+                fmt::format("invalid literal for int() with base 10: '{}'", text));
+  return value;
+}
+
+// Of a short form ("/gpu:0"), in capitals; empty if it is none.
+std::string short_type(std::string_view text) {
+  std::string upper(text);
+  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  constexpr std::array<std::string_view, 5> kTypes = {"CPU", "GPU", "TPU", "EPU", "CUSTOM"};
+  return std::find(kTypes.begin(), kTypes.end(), upper) == kTypes.end() ? "" : upper;
+}
+
+void set_type(DeviceName& name, std::string_view spec, std::string type, std::string_view index) {
+  if (!name.type.empty())
+    throw Error(
+        Code::kInvalidArgument,
+        fmt::format("Multiple device types are not allowed while parsing the device spec: {}.",
+                    spec));
+  name.type = std::move(type);
+  name.index = index == "*" ? std::nullopt : std::optional(number(index));
+}
+
+}  // namespace
+
+DeviceName DeviceName::parse(std::string_view text) {
+  DeviceName name;
+  for (const std::string_view part : split(text, '/')) {
+    const std::vector<std::string_view> words = split(part, ':');
+    const std::string_view first = words[0];
+    if (words.size() == 2 && first == "job") {
+      name.job = words[1];
+    } else if (words.size() == 2 && first == "replica") {
+      name.replica = number(words[1]);
+    } else if (words.size() == 2 && first == "task") {
+      name.task = number(words[1]);
+    } else if (words.size() <= 2 && !short_type(first).empty()) {
+      set_type(name, text, short_type(first), words.size() == 2 ? words[1] : "*");
+    } else if (words.size() == 3 && first == "device") {
+      set_type(name, text, std::string(words[1]), words[2]);
+    } else if (!first.empty()) {
+      throw Error(
+          Code::kInvalidArgument,
+          fmt::format("Unknown attribute '{}' is encountered while parsing the device spec: '{}'.",
+                      first, text));
+    }
+  }
+  return name;
+}
+
+std::string DeviceName::task_name() const {
+  std::string text = job.empty() ? "" : "/job:" + job;
+  if (replica) text += fmt::format("/replica:{}", *replica);
+  if (task) text += fmt::format("/task:{}", *task);
+  return text + "/device:CPU:0";
+}
+
+}  // namespace cairn

@@ -1,0 +1,230 @@
+// tensorflow_writer.cc -- sources to a plan: types, the object graph, which file gets what; then
+// the bundle, and the folder's latest.
+#include <cairn/array/box.h>
+#include <cairn/formats/files/bundle_files.h>
+#include <cairn/formats/tensorflow/index/bundle_index.h>
+#include <cairn/formats/tensorflow/index/checkpoint_state.h>
+#include <cairn/formats/tensorflow/write/bundle_writer.h>
+#include <cairn/formats/tensorflow/write/object_graph_build.h>
+#include <cairn/tensorflow.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace cairn {
+namespace {
+
+using distributed::StepKind;
+using Like = TensorFlowWriteOptions::Like;
+
+constexpr std::string_view kSaveCounter = "save_counter";
+constexpr std::int32_t kTypes = 64;  // numbers that types have lie below
+constexpr std::int64_t kFirstSave = 1;
+
+// TensorFlow's number of a type, as TensorType names it.
+std::int32_t number_of(const TensorType& type) {
+  for (std::int32_t number = 1; number < kTypes; ++number) {
+    const BundleType* known = bundle_type(number);
+    if (known == nullptr || number == kBundleVariant) continue;
+    if ((known->dtype ? dtype_name(*known->dtype) : known->name) == type.name) return number;
+  }
+  throw Error(Code::kInvalidArgument, "TensorFlow has no element type for " + type.name +
+                                          "; cast it, or leave the tensor out");
+}
+
+BundleSource to_bundle(TensorFlowSource source) {
+  const std::int32_t type = number_of(source.dtype);
+  BundleSource out{.key = std::move(source.key),
+                   .type = type,
+                   .shape = std::move(source.shape),
+                   .cut = source.cut};
+  out.strings = std::move(source.strings);
+  if (source.slice) {
+    if (source.slice->origin.size() != source.slice->full_shape.size() ||
+        out.shape.size() != source.slice->full_shape.size())
+      throw Error(Code::kInvalidArgument,
+                  "a slice and the tensor that it is one of are of different ranks");
+    check_inside({source.slice->origin, out.shape}, source.slice->full_shape);
+    out.full_shape = std::move(source.slice->full_shape);
+    out.origin = std::move(source.slice->origin);
+  }
+  return out;
+}
+
+TensorFlowSource string_scalar(std::string_view key, std::string value) {
+  TensorFlowSource source{.key = std::string(key), .dtype = TensorType("string", 0), .shape = {}};
+  source.strings.push_back(std::move(value));
+  return source;
+}
+
+bool has_key(const std::vector<TensorFlowSource>& sources, std::string_view key) {
+  return std::any_of(sources.begin(), sources.end(),
+                     [&](const TensorFlowSource& source) { return source.key == key; });
+}
+
+// Adds the counter and the graph that the options ask for. The counter's number among the sources,
+// if it was added.
+std::optional<std::size_t> add_graph(std::vector<TensorFlowSource>& sources,
+                                     const TensorFlowWriteOptions& options) {
+  if (!options.object_graph || has_key(sources, kObjectGraphKey)) return std::nullopt;
+  std::optional<std::size_t> counter;
+  const std::string counter_key = std::string(kSaveCounter) + std::string(kVariableSuffix);
+  if (options.like == Like::kSave && !has_key(sources, counter_key)) {
+    counter = sources.size();
+    sources.push_back({.key = counter_key, .dtype = DType::kInt64, .shape = {}});
+  }
+  std::vector<GraphKey> keys;
+  for (const TensorFlowSource& source : sources) {
+    GraphKey key{source.key, source.full_name};
+    // slices of one tensor
+    if (keys.empty() || keys.back().key != key.key) keys.push_back(std::move(key));
+  }
+  const Bytes graph = encode_object_graph(build_object_graph(keys));
+  sources.push_back(string_scalar(kObjectGraphKey, std::string(as_text(graph))));
+  return counter;
+}
+
+StringBytes string_bytes(const std::vector<std::string>& strings) {
+  StringBytes bytes;
+  for (const std::string& text : strings) {
+    bytes.total += text.size();
+    bytes.longest = std::max<std::uint64_t>(bytes.longest, text.size());
+  }
+  return bytes;
+}
+
+ShardableTensor shardable(const TensorFlowSource& source, std::size_t index) {
+  SaveSpec spec{.source = index,
+                .name = source.full_name,
+                .dtype = source.dtype,
+                .shape = source.shape,
+                .device = source.device};
+  if (spec.name.empty()) spec.name = source.key;
+  ShardableTensor tensor{.tensor = ShardTensor(std::make_shared<const SaveSpec>(std::move(spec))),
+                         .checkpoint_key = source.key,
+                         .slice_spec = ""};
+  if (source.slice)
+    tensor.slice_spec =
+        slice_spec_text(source.slice->full_shape, {source.slice->origin, source.shape});
+  if (source.dtype.name == "string") tensor.string_bytes = string_bytes(source.strings);
+  return tensor;
+}
+
+BundlePlan plan_files(const std::vector<TensorFlowSource>& sources,
+                      const ShardingCallback& callback) {
+  std::vector<ShardableTensor> tensors;
+  tensors.reserve(sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) tensors.push_back(shardable(sources[i], i));
+  BundlePlan plan;
+  for (const Shard& shard : make_shards(callback, tensors)) {
+    if (shard.empty()) continue;
+    auto& file = plan.emplace_back();
+    for (const auto& [key, slices] : shard)
+      for (const auto& [spec, tensor] : slices)
+        file.push_back({tensor.spec().source,
+                        tensor.part() != nullptr ? std::optional(*tensor.part()) : std::nullopt});
+  }
+  return plan;
+}
+
+std::string folder_of(const std::string& prefix) { return prefix.substr(0, prefix.rfind('/') + 1); }
+
+void check_prefix(const std::string& prefix, const TensorFlowWriteOptions& options) {
+  check_bundle_prefix(prefix);
+  if (options.like != Like::kSave) return;
+  const auto state = read_checkpoint_state(folder_of(prefix) + std::string(kCheckpointStateFile));
+  if (!state.ok() && state.error().code() != Code::kNotFound)
+    throw Error(
+        Code::kFailedPrecondition,
+        state.error().message() + "; it would be overwritten to name the latest checkpoint");
+  // or it throws
+  encode_checkpoint_state(with_latest({}, prefix.substr(folder_of(prefix).size()), 0));
+}
+
+void note_latest(const std::string& prefix) {
+  const std::string path = folder_of(prefix) + std::string(kCheckpointStateFile);
+  with_context(
+      [&] { return prefix + ": is in place, but not named as the latest"; },
+      [&] {
+        const double now =
+            std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+                .count();
+        const auto before = read_checkpoint_state(path);
+        write_checkpoint_state(path, with_latest(before.ok() ? before.value() : CheckpointState(),
+                                                 prefix.substr(folder_of(prefix).size()), now));
+      });
+}
+
+// What the sources lack that were added.
+FetchFn with_counter(const FetchFn& fetch, const std::optional<std::size_t>& counter) {
+  if (!counter) return fetch;
+  return [&fetch, counter = *counter](std::span<const TensorPiece> pieces) {
+    std::vector<TensorPiece> theirs;
+    for (const TensorPiece& piece : pieces) {
+      if (piece.tensor != counter)
+        theirs.push_back(piece);
+      else
+        std::copy_n(reinterpret_cast<const std::byte*>(&kFirstSave) + piece.offset,
+                    piece.out.size(), piece.out.data());
+    }
+    if (!theirs.empty()) fetch(theirs);
+  };
+}
+
+}  // namespace
+
+std::optional<std::string_view> tensorflow_dtype(DType dtype) {
+  for (std::int32_t number = 1; number < kTypes; ++number)
+    if (const BundleType* known = bundle_type(number); known != nullptr && known->dtype == dtype)
+      return known->name;
+  return std::nullopt;
+}
+
+std::string tensorflow_key(const KeyPath& path) {
+  std::span<const Key> steps = path;
+  const std::size_t n = path.size();
+  if (n > 2 && path[n - 2].text == kAttributesStep && path[n - 1].text == kVariableAttribute)
+    steps = steps.first(n - 2);
+  std::string key;
+  for (const Key& step : steps)
+    key += (key.empty() ? "" : "/") +
+           (step.text == kSlotStep ? step.text : escape_trackable(step.text));
+  return key + std::string(kVariableSuffix);
+}
+
+std::vector<std::string> write_tensorflow(const std::string& prefix,
+                                          std::vector<TensorFlowSource> sources,
+                                          const FetchFn& fetch,
+                                          const TensorFlowWriteOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
+  std::vector<BundleSource> stored;
+  BundlePlan plan;
+  std::optional<std::size_t> counter;
+  group.step("write: plan", StepKind::kControl, [&] {
+    if (group.is_primary()) check_prefix(prefix, options);
+    for (const TensorFlowSource& source : sources)
+      with_context([&] { return "tensor '" + source.key + "'"; }, [&] { number_of(source.dtype); });
+    counter = add_graph(sources, options);
+    if (sources.empty())
+      throw Error(Code::kInvalidArgument,
+                  "there is no tensor; TensorFlow has no checkpoints without any");
+    plan = options.sharding_callback ? plan_files(sources, *options.sharding_callback)
+                                     : plan_files(sources, ShardByTaskPolicy());
+    for (TensorFlowSource& source : sources) {
+      const std::string key = source.key;  // for messages
+      stored.push_back(with_context([&] { return "tensor '" + key + "'"; },
+                                    [&] { return to_bundle(std::move(source)); }));
+    }
+  });
+  const BundleWriteOptions write{
+      .if_exists = options.if_exists, .memory = options.memory, .progress = options.progress};
+  std::vector<std::string> files =
+      write_bundle(prefix, stored, plan, with_counter(fetch, counter), group, write);
+  if (options.like == Like::kSave)
+    group.step("write: latest", StepKind::kControl, [&] {
+      if (group.is_primary()) note_latest(prefix);
+    });
+  return files;
+}
+
+}  // namespace cairn

@@ -1,0 +1,88 @@
+// leaf_args.cc -- looking up the arguments of leaves.
+#include <cairn/error.h>
+#include <cairn/handlers/leaf_args.h>
+#include <cairn/sharding.h>
+#include <cairn/structure.h>
+
+#include <string>
+
+namespace cairn::orbax {
+namespace {
+
+// Throws unless the arguments have the structure of the tree they belong to.
+void check_structure(const Tree& tree, const Tree& args) {
+  const auto differences = structure_differences(as_stored(args), as_stored(tree));
+  if (differences.empty()) return;
+  std::string text = "the arguments do not have the structure of the tree they are for:";
+  for (const auto& difference : differences)
+    text += "\n  " + path_text(difference.path) + ": " + difference.source + " in the arguments, " +
+            difference.target + " in the tree";
+  throw Error(Code::kInvalidArgument, text);
+}
+
+struct Described {
+  Shape shape;
+  DType dtype;
+};
+
+std::optional<Described> description_of(const Tree& leaf) {
+  if (const Array* array = leaf.array()) return Described{array->shape(), array->dtype()};
+  if (const auto* wanted = leaf.custom<ShapeDtypeStruct>())
+    return Described{wanted->shape, wanted->dtype};
+  const auto* sharded = leaf.custom<ShardedArray>();
+  if (sharded != nullptr && sharded->random_key_impl.empty())
+    return Described{sharded->shape, sharded->dtype};
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Tree* node_at(const Tree& tree, const KeyPath& path) {
+  const Tree* node = &tree;
+  for (const Key& key : path)
+    if ((node = node->find(key.text)) == nullptr) return nullptr;
+  return node;
+}
+
+std::vector<SaveArgs> save_args_for(const std::vector<TreeEntry>& leaves, const Tree& tree,
+                                    const std::optional<Tree>& args) {
+  std::vector<SaveArgs> out(leaves.size());
+  if (!args) return out;
+  check_structure(tree, *args);
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const Tree* node = node_at(*args, leaves[i].path);
+    if (const auto* given = node == nullptr ? nullptr : node->custom<SaveArgs>()) out[i] = *given;
+  }
+  return out;
+}
+
+void check_restore_args(const Tree& tree, const Tree& args, bool may_have_more) {
+  if (!may_have_more) return check_structure(tree, args);
+  for (const TreeEntry& entry : flatten(as_stored(tree)))
+    if (!std::holds_alternative<EmptyNode>(entry.value.value()) &&
+        node_at(args, entry.path) == nullptr)
+      throw Error(
+          Code::kInvalidArgument,
+          "the restore_args have nothing at " + path_text(entry.path) +
+              ", where the target has a leaf; give RestoreArgs there, or None for the defaults");
+}
+
+AnyRestoreArgs restore_args_at(const std::optional<Tree>& args, const KeyPath& path) {
+  const Tree* node = args ? node_at(*args, path) : nullptr;
+  if (node == nullptr) return RestoreArgs{};
+  if (const auto* given = node->custom<SingleReplicaArrayRestoreArgs>()) return *given;
+  if (const auto* given = node->custom<ArrayRestoreArgs>()) return *given;
+  if (const auto* given = node->custom<RestoreArgs>()) return *given;
+  return RestoreArgs{};
+}
+
+void fill_from_target(AnyRestoreArgs& args, const Tree& target_leaf) {
+  ArrayRestoreArgs* array = array_restore_args(args);
+  if (array == nullptr || !array->strict) return;
+  const auto target = description_of(target_leaf);
+  if (!target || target->shape.empty()) return;
+  if (!array->global_shape && !array->shape) array->global_shape = target->shape;
+  if (!array->dtype) array->dtype = target->dtype;
+}
+
+}  // namespace cairn::orbax

@@ -1,0 +1,239 @@
+// restore.cc -- the steps of a restore that one replica reads: arguments, arrays, reading,
+// broadcasting, the end.
+#include <cairn/base/byte_io.h>
+#include <cairn/handlers/single_replica/restore.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::handlers {
+namespace {
+
+using distributed::StepKind;
+
+// the meetings in which they are given away, and the step after them
+constexpr std::string_view kValues = "restore: values";
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(Code::kInvalidArgument, why); }
+
+const SingleReplicaArrayRestoreArgs& single_replica_args(const AnyRestoreArgs& args) {
+  const auto* given = std::get_if<SingleReplicaArrayRestoreArgs>(&args);
+  if (given == nullptr)
+    refuse(std::string(
+               "SingleReplicaArrayHandler needs SingleReplicaArrayRestoreArgs, and was given ") +
+           (std::holds_alternative<ArrayRestoreArgs>(args) ? "ArrayRestoreArgs" : "RestoreArgs"));
+  if (!given->sharding)
+    refuse(
+        "its SingleReplicaArrayRestoreArgs have no sharding, which SingleReplicaArrayHandler needs "
+        "(mesh with mesh_axes does not do)");
+  return *given;
+}
+
+const NamedSharding& named(const Sharding& sharding) {
+  const auto* named = std::get_if<NamedSharding>(&sharding);
+  if (named == nullptr)
+    refuse("its sharding is no NamedSharding, so there are no replicas: " +
+           sharding_text(sharding));
+  return *named;
+}
+
+const ItemReader& checked_reader(std::span<const ParamInfo> infos,
+                                 std::span<const AnyRestoreArgs> args) {
+  check_input_arguments({infos.size(), args.size()});
+  return reader_of(infos);
+}
+
+}  // namespace
+
+SingleReplicaRestore::SingleReplicaRestore(std::span<const ParamInfo> infos,
+                                           std::span<const AnyRestoreArgs> args,
+                                           const SingleReplicaArrayHandler::Options& options)
+    : infos_(infos),
+      args_(args),
+      options_(options),
+      reader_(checked_reader(infos, args)),
+      processes_(reader_.processes()),
+      group_(processes_) {}
+
+std::vector<ShardedArray> SingleReplicaRestore::run() {
+  agree_on_arguments();
+  agree_on_arrays();
+  read();
+  broadcast();
+  std::vector<ShardedArray> out;
+  // Somebody may not have got all that was meant for it.
+  group_.step(kValues, StepKind::kIo, [&] {
+    for (RestoringArray& array : arrays_) out.push_back(array.take());
+  });
+  return out;
+}
+
+// ---- arguments: what can be known without a look at what is stored ----
+
+void SingleReplicaRestore::agree_on_arguments() {
+  const auto said =
+      group_.gather("restore: arguments", StepKind::kControl, [&] { return check_arguments(); });
+  std::vector<std::uint64_t> digests;
+  std::vector<std::vector<std::int64_t>> devices(said.size());
+  longest_message_ = UINT64_MAX;
+  for (std::size_t p = 0; p < said.size(); ++p) {
+    ByteReader in(said[p]);
+    digests.push_back(in.u64());
+    longest_message_ = std::min(longest_message_, in.u64());
+    while (!in.at_end()) devices[p].push_back(static_cast<std::int64_t>(in.u64()));
+  }
+  meant_.check(digests, group_, "restore: other arguments");
+  replicas_->set_owners(devices);
+  reads_ = replicas_->reads(group_.index());
+}
+
+Bytes SingleReplicaRestore::check_arguments() {
+  if (!options_.broadcast_memory_limit_bytes)
+    default_broadcast_limit({}, options_.broadcast_memory_scaling_factor);
+  if (!group_.is_single() && !processes_.local_devices)
+    refuse(
+        "several processes restore: the local_devices of multiprocessing_options must say which "
+        "devices are this one's");
+  meant_.add("replica_axis_index", std::to_string(options_.replica_axis_index));
+  meant_.add("primary_replica_id", std::to_string(options_.primary_replica_id));
+  for (std::size_t i = 0; i < infos_.size(); ++i)
+    with_context([&] { return infos_[i].name; },
+                 [&] {
+                   const SingleReplicaArrayRestoreArgs& args = single_replica_args(args_[i]);
+                   static_cast<void>(asked_shape(args));
+                   NamedSharding sharding = named(*args.sharding);
+                   take_mesh(sharding);
+                   if (args.single_replica_sharding)
+                     sharding.spec = replicas_->spec_of(*args.single_replica_sharding);
+                   else
+                     replicas_->check_spec(sharding.spec);
+                   // Without its devices, of which there may be thousands: all are on the one mesh.
+                   meant_.add(
+                       infos_[i].name,
+                       sharding_json(NamedSharding{{sharding.mesh.shape, sharding.mesh.axis_names},
+                                                   sharding.spec})
+                           .value());
+                   shardings_.push_back(std::move(sharding));
+                 });
+  ByteWriter out;
+  out.u64(meant_.digest()).u64(group_.max_value_bytes());
+  for (const std::int64_t id : processes_.local_devices
+                                   ? std::span<const std::int64_t>(*processes_.local_devices)
+                                   : replicas_->devices())
+    out.u64(static_cast<std::uint64_t>(id));
+  return std::move(out).take();
+}
+
+void SingleReplicaRestore::take_mesh(const NamedSharding& sharding) {
+  if (replicas_) {
+    if (!replicas_->is_same(sharding.mesh))
+      refuse("is on another mesh than " + infos_[0].name +
+             ", but one replica can be read for all only on one");
+    return;
+  }
+  replicas_.emplace(sharding.mesh,
+                    ReplicaChoice{options_.replica_axis_index, options_.primary_replica_id});
+  Mesh mesh{sharding.mesh.shape, sharding.mesh.axis_names};
+  mesh.device_ids =
+      std::vector<std::int64_t>(replicas_->devices().begin(), replicas_->devices().end());
+  meant_.add("the mesh", sharding_json(NamedSharding{std::move(mesh), {}}).value());
+}
+
+// ---- arrays: what is stored, and what comes of it ----
+
+void SingleReplicaRestore::agree_on_arrays() {
+  distributed::Consent results;
+  const auto said = group_.gather("restore: arrays", StepKind::kIo, [&] {
+    describe_arrays();
+    for (std::size_t i = 0; i < arrays_.size(); ++i)
+      results.add(infos_[i].name, std::string(dtype_name(arrays_[i].dtype())) + " " +
+                                      shape_text(arrays_[i].shape()));
+    ByteWriter out;
+    out.u64(results.digest()).u64(static_cast<std::uint64_t>(own_limit()));
+    return std::move(out).take();
+  });
+  std::vector<std::uint64_t> digests;
+  limit_ = INT64_MAX;
+  for (const Bytes& bytes : said) {
+    ByteReader in(bytes);
+    digests.push_back(in.u64());
+    limit_ = std::min(limit_, static_cast<std::int64_t>(in.u64()));
+  }
+  results.check(digests, group_, "restore: other arrays");
+}
+
+void SingleReplicaRestore::describe_arrays() {
+  if (reads_) stored_ = stored_arrays(reader_, infos_, options_.array.metadata_key);
+  const LocalDevices local = local_devices(processes_);
+  for (std::size_t i = 0; i < infos_.size(); ++i)
+    with_context([&] { return infos_[i].name; },
+                 [&] {
+                   const SingleReplicaArrayRestoreArgs& args = single_replica_args(args_[i]);
+                   const std::optional<Shape> asked = asked_shape(args);
+                   if (!reads_ && (!asked || !args.dtype))
+                     refuse(std::string("has no ") + (asked ? "dtype" : "global_shape") +
+                            " in its SingleReplicaArrayRestoreArgs: a process outside the primary "
+                            "replica, which does not read, needs both");
+                   Shape shape = reads_ ? shape_for(stored_[i], args) : *asked;
+                   const DType dtype = reads_ ? args.dtype.value_or(stored_[i].dtype) : *args.dtype;
+                   arrays_.emplace_back(std::move(shape), shardings_[i], dtype, local);
+                 });
+}
+
+std::vector<std::uint64_t> SingleReplicaRestore::bytes_per_device() const {
+  std::vector<std::uint64_t> bytes;
+  for (const RestoringArray& array : arrays_) bytes.push_back(array.box_bytes(0));
+  return bytes;
+}
+
+std::int64_t SingleReplicaRestore::own_limit() const {
+  if (options_.broadcast_memory_limit_bytes) return *options_.broadcast_memory_limit_bytes;
+  return default_broadcast_limit(bytes_per_device(), options_.broadcast_memory_scaling_factor);
+}
+
+// ---- values ----
+
+void SingleReplicaRestore::read() {
+  group_.step("restore: read", StepKind::kIo, [&] {
+    std::vector<LeafRead> reads;
+    for (std::size_t i = 0; i < arrays_.size(); ++i)
+      with_context([&] { return infos_[i].name; },
+                   [&] {
+                     RestoringArray& array = arrays_[i];
+                     if (reads_)
+                       for (const std::size_t box :
+                            replicas_->read_by(group_.index(), array.box_of_device()))
+                         array.read(box, infos_[i], stored_[i], reads);
+                     // What the others give gets its memory now: nobody may fail while it comes.
+                     for (std::size_t box = 0; box < array.boxes().size(); ++box)
+                       if (array.is_here(box)) array.memory(box);
+                   });
+    read_leaves(reader_, reads, conversion_bytes(infos_));
+  });
+}
+
+void SingleReplicaRestore::broadcast() {
+  if (group_.is_single()) return;
+  distributed::ParcelLimits limits;
+  limits.message = std::min(limits.message, longest_message_);
+  std::vector<std::pair<std::size_t, std::size_t>> groups;
+  group_.between_exchanges(kValues, [&] { groups = broadcast_groups(bytes_per_device(), limit_); });
+  for (const auto& [first, last] : groups) {
+    std::vector<distributed::Transfer> transfers;
+    group_.between_exchanges(kValues, [&, first = first, last = last] {
+      for (std::size_t i = first; i < last; ++i) add_parcels(arrays_[i], transfers);
+    });
+    distributed::deliver_parcels(group_, kValues, transfers, limits);
+  }
+}
+
+void SingleReplicaRestore::add_parcels(RestoringArray& array,
+                                       std::vector<distributed::Transfer>& transfers) const {
+  for (Replicas::Route& route : replicas_->routes(array.box_of_device())) {
+    std::byte* bytes = array.is_here(route.box) ? array.memory(route.box) : nullptr;
+    transfers.push_back({route.from, std::move(route.to), array.box_bytes(route.box), bytes});
+  }
+}
+
+}  // namespace cairn::handlers

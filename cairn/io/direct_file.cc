@@ -1,0 +1,224 @@
+// direct_file.cc -- O_DIRECT: what is aligned goes from memory to the disk, the end of the file the
+// ordinary way.
+#include <cairn/error.h>
+#include <cairn/io/direct_file.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+// the least alignment: no device asks for more than a page of memory, few for more of the file
+constexpr std::size_t kPage = 4096;
+
+// Alignments of addresses and of offsets that O_DIRECT asks of this file; zeros: it cannot.
+struct Alignment {
+  std::size_t memory = 0;
+  std::size_t offset = 0;
+};
+
+Alignment alignment_of(int fd) {
+  struct statx about {};
+  // Kernels before 6.1 do not tell; there, the file systems that have always had O_DIRECT are
+  // tried.
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &about) == 0 &&
+      (about.stx_mask & STATX_DIOALIGN) != 0)
+    return {about.stx_dio_mem_align, about.stx_dio_offset_align};
+  struct statfs system {};
+  const bool known = fstatfs(fd, &system) == 0 &&
+                     (system.f_type == EXT4_SUPER_MAGIC || system.f_type == XFS_SUPER_MAGIC);
+  return known ? Alignment{kPage, kPage} : Alignment{};
+}
+
+bool set_direct(int fd, bool on) {
+  const int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+}
+
+}  // namespace
+
+std::string why_not_direct(int fd) {
+  const Alignment alignment = alignment_of(fd);
+  if (alignment.offset == 0) return "the file system has no O_DIRECT, or does not say so";
+  if (alignment.offset > DirectAppender::kBuffer || alignment.memory > kPage)
+    return "O_DIRECT asks for blocks that are too large here";
+  if (!set_direct(fd, true)) return "the file system refuses O_DIRECT";
+  set_direct(fd, false);
+  return "";
+}
+
+// Buffers that are full wait for the writer's thread, those that it has written for the appending
+// one.
+struct DirectAppender::State {
+  struct Full {
+    Buffer bytes;
+    std::uint64_t offset = 0;
+  };
+
+  State(int file, std::string name, std::uint64_t begin_at)
+      : fd(file), path(std::move(name)), alignment(alignment_of(file)), size(begin_at) {}
+
+  void take(ByteView part);
+  [[nodiscard]] std::size_t direct_run(ByteView part) const;
+  void begin();
+  void hand_over();
+  void serve();
+  void stop();
+  void write_all(ByteView bytes, std::uint64_t offset);
+
+  int fd;
+  std::string path;
+  Alignment alignment;
+  std::uint64_t size = 0;            // of the file, with what is in `filling`
+  Buffer filling = Buffer(kBuffer);  // large enough to be aligned to its pages
+  std::size_t filled = 0;
+  bool begun = false;   // the first buffer is written
+  bool direct = false;  // the following ones go past the page cache, unless that is refused
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Full> full;  // guarded by mutex, as what follows
+  std::vector<Buffer> empty;
+  bool stopping = false;
+  std::exception_ptr error;
+  std::thread writer;
+};
+
+void DirectAppender::State::write_all(ByteView bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const auto n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0) {
+      const int reason = errno;
+      // Refused only now, or what a short write has left is not aligned: the page cache takes
+      // anything.
+      if (reason == EINTR ||
+          (reason == EINVAL && (fcntl(fd, F_GETFL) & O_DIRECT) != 0 && set_direct(fd, false)))
+        continue;
+      throw Error(Code::kIo, path + ": cannot write at byte " + std::to_string(offset) + ": " +
+                                 std::generic_category().message(reason));
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
+void DirectAppender::State::serve() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return stopping || !full.empty(); });
+    if (full.empty()) return;
+    Full next = std::move(full.front());
+    full.pop_front();
+    const bool wanted = !error;
+    lock.unlock();
+    std::exception_ptr failed;
+    try {
+      if (wanted) write_all({next.bytes.data(), kBuffer}, next.offset);
+    } catch (const Error&) {
+      failed = std::current_exception();
+    }
+    lock.lock();
+    if (failed) error = failed;
+    empty.push_back(std::move(next.bytes));
+    changed.notify_all();
+  }
+}
+
+void DirectAppender::State::begin() {
+  begun = true;
+  direct = alignment.memory > 0 && set_direct(fd, true);
+  for (std::size_t i = 1; i < kBuffers; ++i) empty.emplace_back(kBuffer);
+  try {
+    writer = std::thread([this] { serve(); });
+  } catch (const std::system_error&) {
+    // The system gives no more threads: the appending one writes.
+  }
+}
+
+void DirectAppender::State::hand_over() {
+  if (!writer.joinable()) {
+    // Only the first buffer begins where it likes, so that all others are aligned.
+    write_all({filling.data(), filled}, size - filled);
+    filled = 0;
+    if (!begun) begin();
+    return;
+  }
+  std::unique_lock lock(mutex);
+  full.push_back({std::move(filling), size - filled});
+  changed.notify_all();
+  changed.wait(lock, [&] { return !empty.empty(); });
+  filling = std::move(empty.back());
+  empty.pop_back();
+  filled = 0;
+  if (error) std::rethrow_exception(error);
+}
+
+void DirectAppender::State::stop() {
+  if (!writer.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex);
+    stopping = true;
+  }
+  changed.notify_all();
+  writer.join();
+}
+
+// How many bytes at the beginning of `part` may be written from where they are.
+std::size_t DirectAppender::State::direct_run(ByteView part) const {
+  if (!direct || filled > 0 ||
+      reinterpret_cast<std::uintptr_t>(part.data()) % alignment.memory != 0)
+    return 0;
+  return part.size() / kBuffer * kBuffer;
+}
+
+void DirectAppender::State::take(ByteView part) {
+  while (!part.empty()) {
+    std::size_t n = direct_run(part);
+    if (n > 0) {
+      write_all(part.first(n), size);
+    } else {
+      n = std::min<std::size_t>(part.size(), kBuffer - size % kBuffer);
+      std::memcpy(filling.data() + filled, part.data(), n);
+      filled += n;
+    }
+    size += n;
+    part = part.subspan(n);
+    if (filled > 0 && size % kBuffer == 0) hand_over();
+  }
+}
+
+DirectAppender::DirectAppender(int fd, std::string path, std::uint64_t size)
+    : state_(std::make_unique<State>(fd, std::move(path), size)) {}
+
+DirectAppender::~DirectAppender() { state_->stop(); }
+
+void DirectAppender::append(std::span<const ByteView> parts) {
+  for (const ByteView part : parts) state_->take(part);
+}
+
+std::uint64_t DirectAppender::size() const { return state_->size; }
+
+void DirectAppender::finish() {
+  State& s = *state_;
+  s.stop();
+  if (s.error) std::rethrow_exception(s.error);
+  if (s.direct) set_direct(s.fd, false);  // the end is not aligned
+  s.write_all({s.filling.data(), s.filled}, s.size - s.filled);
+}
+
+}  // namespace cairn

@@ -1,0 +1,63 @@
+// direct_writer.cc -- whole blocks go past the page cache, what is before and behind them through
+// it. No page is written both ways.
+#include <cairn/error.h>
+#include <cairn/io/direct_file.h>
+#include <cairn/io/direct_writer.h>
+#include <cairn/io/system_call.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace cairn {
+
+DirectWriter::DirectWriter(AtomicFile& file, std::uint64_t size) : file_(file) {
+  // A page that is written both ways at the same time can lose either.
+  if (sysconf(_SC_PAGESIZE) > static_cast<long>(kBlock) ||
+      !why_not_direct(file.descriptor()).empty())
+    return;
+  fd_ = uninterrupted(
+      [&] { return ::open(file.temporary_path().c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC); });
+  if (fd_ < 0) return;
+  // Writes that make a file longer wait for each other.
+  if (fallocate(fd_, 0, 0, static_cast<off_t>(size)) != 0 && errno == ENOSPC) {
+    close(fd_);
+    throw Error(Code::kIo, file.temporary_path() + ": cannot take " + std::to_string(size) +
+                               " bytes: " + std::generic_category().message(ENOSPC));
+  }
+  direct_ = true;
+}
+
+DirectWriter::~DirectWriter() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void DirectWriter::write_at(std::uint64_t offset, ByteView bytes) {
+  const std::uint64_t head = (kBlock - offset % kBlock) % kBlock;
+  const bool alike = reinterpret_cast<std::uintptr_t>(bytes.data()) % kBlock == offset % kBlock;
+  if (!direct_ || !alike || bytes.size() < head + kBlock) return file_.write_at(offset, bytes);
+  if (head > 0) file_.write_at(offset, bytes.first(head));
+  offset += head;
+  bytes = bytes.subspan(head);
+  while (bytes.size() >= kBlock) {
+    const auto n = uninterrupted([&] {
+      return pwrite(fd_, bytes.data(), bytes.size() / kBlock * kBlock, static_cast<off_t>(offset));
+    });
+    if (n < 0 && errno == EINVAL) {
+      direct_ = false;
+      break;
+    }
+    if (n < 0)
+      throw Error(Code::kIo, file_.temporary_path() + ": cannot write at byte " +
+                                 std::to_string(offset) + ": " +
+                                 std::generic_category().message(errno));
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+    // What a short write has left need not begin a block.
+    if (offset % kBlock != 0) break;
+  }
+  if (!bytes.empty()) file_.write_at(offset, bytes);
+}
+
+}  // namespace cairn

@@ -1,0 +1,225 @@
+// directory.cc -- directories over the kernel's calls.
+#include <cairn/error.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
+#include <cairn/io/system_call.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
+  const Code code = error == ENOENT                         ? Code::kNotFound
+                    : error == EEXIST || error == ENOTEMPTY ? Code::kAlreadyExists
+                                                            : Code::kIo;
+  throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
+}
+
+// The kernel's rename with flags; ENOSYS and EINVAL where the kernel or the file system does not
+// know them.
+int rename_with(int fd, const std::string& from, const std::string& to, unsigned flags) {
+  return renameat2(fd, from.c_str(), fd, to.c_str(), flags) == 0 ? 0 : errno;
+}
+
+bool is_unknown(int error) { return error == EINVAL || error == ENOSYS || error == ENOTSUP; }
+
+EntryKind kind_of(const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return EntryKind::kFile;
+  if (S_ISDIR(status.st_mode)) return EntryKind::kDirectory;
+  return S_ISLNK(status.st_mode) ? EntryKind::kLink : EntryKind::kOther;
+}
+
+// What a listing tells of an entry; nullopt: not every file system does.
+std::optional<EntryKind> kind_of_type(unsigned char type) {
+  switch (type) {
+    case DT_REG:
+      return EntryKind::kFile;
+    case DT_DIR:
+      return EntryKind::kDirectory;
+    case DT_LNK:
+      return EntryKind::kLink;
+    case DT_UNKNOWN:
+      return std::nullopt;
+    default:
+      return EntryKind::kOther;
+  }
+}
+
+int open_directory(int at, const char* path, int flags) {
+  return uninterrupted(
+      [&] { return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags); });
+}
+
+// Resolves what exists of the path, link by link.
+fs::path resolved(const fs::path& path) {
+  std::error_code error;
+  const fs::path from_root = fs::absolute(path.empty() ? fs::path(".") : path, error);
+  if (error)
+    throw Error(Code::kNotFound, path.string() + ": the working directory does not exist any more");
+  fs::path full = fs::weakly_canonical(from_root, error);
+  if (error) fail(path.string(), "find out where it is", error.value());
+  return full;
+}
+
+}  // namespace
+
+std::string absolute_path(const std::string& path) {
+  if (path.empty()) throw Error(Code::kInvalidArgument, "the path is empty");
+  if (path.find('\0') != std::string::npos)
+    throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
+  const fs::path given(path.substr(0, path.find_last_not_of('/') + 1));
+  const fs::path name = given.filename();
+  if (given.empty()) return "/";
+  if (name == "." || name == "..") return resolved(given).string();
+  return (resolved(given.parent_path()) / name).string();
+}
+
+std::string_view entry_kind_text(EntryKind kind) {
+  static constexpr std::array<std::string_view, 5> kTexts = {
+      "nothing", "a file", "a directory", "a symbolic link", "a device, pipe or socket"};
+  return kTexts[static_cast<std::size_t>(kind)];
+}
+
+Directory::Directory(int fd, std::string path)
+    : fd_(new int(fd),
+          [](const int* descriptor) {
+            close(*descriptor);
+            delete descriptor;
+          }),
+      path_(std::move(path)) {}
+
+Directory Directory::open(const std::string& path) {
+  const int fd = open_directory(AT_FDCWD, path.c_str(), 0);
+  if (fd < 0) fail(path, "open the directory", errno);
+  Directory directory(fd, path);
+  directory.path_ = resolved(path).string();
+  // The names above may have changed between the two calls.
+  struct stat by_path {};
+  struct stat by_fd {};
+  if (fstat(fd, &by_fd) != 0 || stat(directory.path_.c_str(), &by_path) != 0 ||
+      by_fd.st_dev != by_path.st_dev || by_fd.st_ino != by_path.st_ino)
+    throw Error(Code::kUnavailable,
+                path + ": another directory took its name while it was opened; try again");
+  return directory;
+}
+
+std::string Directory::path_of(std::string_view name) const {
+  return (path_ == "/" ? "/" : path_ + "/") + std::string(name);
+}
+
+EntryKind Directory::kind(const std::string& name) const {
+  struct stat status {};
+  if (fstatat(*fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return kind_of(status);
+  if (errno == ENOENT) return EntryKind::kAbsent;
+  fail(path_of(name), "look it up", errno);
+}
+
+Directory Directory::child(const std::string& name) const {
+  const int fd = open_directory(*fd_, name.c_str(), O_NOFOLLOW);
+  if (fd < 0) fail(path_of(name), "open the directory", errno);
+  return {fd, path_of(name)};
+}
+
+std::vector<DirectoryEntry> Directory::list() const {
+  const int fd = open_directory(*fd_, ".", 0);  // its own place in the list of names
+  if (fd < 0) fail(path_, "list the directory", errno);
+  const std::unique_ptr<DIR, int (*)(DIR*)> names(fdopendir(fd), closedir);
+  if (!names) {
+    const int error = errno;
+    close(fd);
+    fail(path_, "list the directory", error);
+  }
+  std::vector<DirectoryEntry> entries;
+  errno = 0;
+  while (const dirent* entry = readdir(names.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    const auto told = kind_of_type(entry->d_type);
+    const EntryKind found = told ? *told : kind(name);
+    // else it was removed meanwhile
+    if (found != EntryKind::kAbsent) entries.push_back({name, found});
+    errno = 0;
+  }
+  if (errno != 0) fail(path_, "list the directory", errno);
+  std::sort(entries.begin(), entries.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return entries;
+}
+
+bool Directory::is_same(const Directory& other) const {
+  struct stat a {};
+  struct stat b {};
+  if (fstat(*fd_, &a) != 0) fail(path_, "look it up", errno);
+  if (fstat(*other.fd_, &b) != 0) fail(other.path_, "look it up", errno);
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool Directory::names(const std::string& name, const Directory& that) const {
+  return kind(name) == EntryKind::kDirectory && child(name).is_same(that);
+}
+
+bool Directory::make(const std::string& name) const {
+  if (mkdirat(*fd_, name.c_str(), 0777) == 0) return true;
+  if (errno != EEXIST) fail(path_of(name), "make the directory", errno);
+  return false;
+}
+
+void Directory::rename(const std::string& from, const std::string& to) const {
+  int error = rename_with(*fd_, from, to, RENAME_NOREPLACE);
+  if (is_unknown(error)) {
+    // Without the flag, a directory that is not empty still refuses to be replaced.
+    if (kind(to) != EntryKind::kAbsent) fail(path_of(to), "be replaced", EEXIST);
+    error = rename_with(*fd_, from, to, 0);
+  }
+  if (error != 0) fail(path_of(to), "rename " + from + " to it", error);
+}
+
+bool Directory::swap(const std::string& a, const std::string& b) const {
+  const int error = rename_with(*fd_, a, b, RENAME_EXCHANGE);
+  if (is_unknown(error)) return false;
+  if (error != 0) fail(path_of(b), "swap it with " + a, error);
+  return true;
+}
+
+void Directory::remove(const std::string& name) const {
+  const EntryKind found = kind(name);
+  if (found == EntryKind::kDirectory) {
+    const Directory below = child(name);
+    for (const DirectoryEntry& entry : below.list()) below.remove(entry.name);
+  }
+  if (unlinkat(*fd_, name.c_str(), found == EntryKind::kDirectory ? AT_REMOVEDIR : 0) != 0 &&
+      errno != ENOENT)
+    fail(path_of(name), "remove it", errno);
+}
+
+void Directory::sync() const {
+  const int result = uninterrupted([&] { return fsync(*fd_); });
+  // There is nothing more to be had from a file system that has no sync of directories.
+  if (result != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
+    fail(path_, "sync it", errno);
+}
+
+void remove_tree(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) fail(path, "remove it", error.value());
+}
+
+void remove_file(const std::string& path) {
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) fail(path, "remove it", errno);
+}
+
+}  // namespace cairn

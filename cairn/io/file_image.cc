@@ -1,0 +1,64 @@
+// file_image.cc -- untouched anonymous memory, filled block by block.
+#include <cairn/error.h>
+#include <cairn/io/file_image.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+namespace cairn {
+namespace {
+
+// several pages: what is wanted next often lies behind
+constexpr std::uint64_t kBlock = std::uint64_t{16} << 10U;
+// longer ones are looked through for holes
+constexpr std::uint64_t kRun = std::uint64_t{1} << 20U;
+
+}  // namespace
+
+FileImage::FileImage(const File& file)
+    : file_(&file), size_(file.size()), loaded_((size_ + kBlock - 1) / kBlock) {
+  if (size_ == 0) return;
+  void* const mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED)
+    throw Error(Code::kUnavailable, file.path() + ": no addresses for its " +
+                                        std::to_string(size_) +
+                                        " bytes: " + std::generic_category().message(errno));
+  data_ = static_cast<std::byte*>(mapped);
+}
+
+FileImage::~FileImage() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+void FileImage::read(std::uint64_t begin, std::uint64_t end) {
+  if (end - begin <= kRun) return file_->read_into(begin, {data_ + begin, end - begin});
+  for (auto data = file_->data_from(begin); data && data->first < end;
+       data = file_->data_from(data->second)) {
+    data->second = std::min(data->second, end);
+    file_->read_into(data->first, {data_ + data->first, data->second - data->first});
+  }
+}
+
+void FileImage::load(ByteView part) {
+  if (part.empty()) return;
+  const auto begin = static_cast<std::uint64_t>(part.data() - data_);
+  const std::uint64_t last = (begin + part.size() - 1) / kBlock;
+  for (std::uint64_t block = begin / kBlock; block <= last; ++block) {
+    if (loaded_[block]) continue;
+    std::uint64_t next = block;
+    while (next <= last && !loaded_[next]) loaded_[next++] = true;
+    read(block * kBlock, std::min(next * kBlock, size_));
+    block = next - 1;
+  }
+}
+
+void FileImage::load_all() {
+  read(0, size_);
+  loaded_.assign(loaded_.size(), true);
+}
+
+}  // namespace cairn

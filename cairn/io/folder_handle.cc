@@ -1,0 +1,151 @@
+// folder_handle.cc -- folders over the kernel's *at calls.
+#include <cairn/error.h>
+#include <cairn/io/folder_handle.h>
+#include <cairn/io/system_call.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
+  throw Error(error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo,
+              path + ": cannot " + doing + ": " + std::generic_category().message(error));
+}
+
+bool is_absence(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG; }
+
+int open_folder(int below, const std::string& name, const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
+  const int fd = uninterrupted(
+      [&] { return openat(below, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (fd < 0) fail(path, "open the folder", errno);
+  return fd;
+}
+
+FileIdentity identity_of(const struct stat& status) {
+  return {.device = status.st_dev, .inode = status.st_ino};
+}
+
+struct CloseDir {
+  void operator()(DIR* dir) const { closedir(dir); }
+};
+
+}  // namespace
+
+std::shared_ptr<const FolderHandle> FolderHandle::open(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const int fd = open_folder(AT_FDCWD, path, path);
+  return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, std::move(path)));
+}
+
+std::shared_ptr<const FolderHandle> FolderHandle::open_below(const std::string& path) const {
+  const int fd = open_folder(fd_, relative(path), path);
+  std::string name = path;
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, std::move(name)));
+}
+
+FolderHandle::~FolderHandle() { close(fd_); }
+
+std::string FolderHandle::relative(const std::string& path) const {
+  std::string_view rest = path;
+  while (rest.size() > 1 && rest.ends_with('/')) rest.remove_suffix(1);
+  if (rest == path_) return ".";
+  const bool below = rest.starts_with(path_) && (path_.ends_with('/') || rest[path_.size()] == '/');
+  if (!below) throw Error(Code::kInvalidArgument, path + " does not lie in " + path_);
+  rest.remove_prefix(path_.size());
+  while (rest.starts_with('/')) rest.remove_prefix(1);
+  return std::string(rest);
+}
+
+std::optional<File> FolderHandle::try_open(const std::string& path) const {
+  return File::try_open_at(fd_, relative(path), path);
+}
+
+File FolderHandle::open_file(const std::string& path) const {
+  std::optional<File> file = try_open(path);
+  if (file) return *std::move(file);
+  if (is_folder(path)) throw Error(Code::kIo, path + ": is a directory, a file is expected");
+  throw Error(Code::kNotFound, path + ": no such file");
+}
+
+Bytes FolderHandle::read_text(const std::string& path, std::uint64_t max_size) const {
+  return cairn::read_text(open_file(path), max_size);
+}
+
+bool FolderHandle::exists(const std::string& path) const {
+  struct stat status {};
+  return fstatat(fd_, relative(path).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool FolderHandle::is_folder(const std::string& path) const {
+  struct stat status {};
+  return fstatat(fd_, relative(path).c_str(), &status, 0) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::optional<FileIdentity> FolderHandle::identity(const std::string& path) const {
+  struct stat status {};
+  if (fstatat(fd_, relative(path).c_str(), &status, 0) != 0) return std::nullopt;
+  return identity_of(status);
+}
+
+std::vector<std::pair<std::string, bool>> FolderHandle::list(const std::string& path) const {
+  std::vector<std::pair<std::string, bool>> names;
+  const int fd = uninterrupted(
+      [&] { return openat(fd_, relative(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (fd < 0) {
+    if (is_absence(errno)) return names;
+    throw Error(Code::kIo,
+                path + ": cannot list the folder: " + std::generic_category().message(errno));
+  }
+  const std::unique_ptr<DIR, CloseDir> dir(fdopendir(fd));
+  if (!dir) {
+    const int error = errno;
+    close(fd);
+    fail(path, "list the folder", error);
+  }
+  while (true) {
+    errno = 0;
+    const dirent* entry = readdir(dir.get());
+    if (entry == nullptr && errno != 0)
+      throw Error(Code::kIo,
+                  path + ": cannot list the folder: " + std::generic_category().message(errno));
+    if (entry == nullptr) return names;
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    bool is_folder = entry->d_type == DT_DIR;
+    if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
+      struct stat status {};
+      is_folder = fstatat(fd, entry->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
+    }
+    names.emplace_back(name, is_folder);
+  }
+}
+
+bool FolderHandle::replaced() const {
+  struct stat held {};
+  struct stat named {};
+  if (fstat(fd_, &held) != 0) fail(path_, "look at the folder", errno);
+  if (stat(path_.c_str(), &named) != 0) {
+    if (is_absence(errno)) return true;
+    fail(path_, "look at the folder", errno);
+  }
+  return identity_of(held) != identity_of(named);
+}
+
+void FolderHandle::check_not_replaced() const {
+  if (!missed_.load(std::memory_order_relaxed) || !replaced()) return;
+  throw Error(Code::kUnavailable,
+              path_ + ": was replaced or removed while it was being read; open it again");
+}
+
+}  // namespace cairn

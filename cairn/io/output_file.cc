@@ -1,0 +1,56 @@
+// output_file.cc -- what may be in the place of a file that is about to be written.
+#include <cairn/error.h>
+#include <cairn/io/file.h>
+#include <cairn/io/output_file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace cairn {
+namespace {
+
+// "" for a regular file.
+const char* kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return "";
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISFIFO(mode)) return "a named pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+}  // namespace
+
+void check_replaceable_file(const std::string& path) {
+  if (path.empty()) throw Error(Code::kInvalidArgument, "the path of a file to write is empty");
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return;  // to create it says more
+    throw Error(Code::kIo,
+                path + ": cannot look at what is there: " + std::generic_category().message(errno));
+  }
+  if (const std::string kind = kind_of(status.st_mode); !kind.empty())
+    throw Error(
+        Code::kAlreadyExists,
+        path + ": is " + kind + ", not a regular file; it is not replaced, choose another name");
+}
+
+void refuse_taken_name(const std::string& path) {
+  throw Error(Code::kAlreadyExists,
+              path + ": is there already; choose another name, or ask for it to be replaced");
+}
+
+void check_output(const std::string& path, IfExists if_exists) {
+  if (if_exists == IfExists::kFail && file_exists(path)) refuse_taken_name(path);
+  check_replaceable_file(path);
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  struct stat of_a {
+  }, of_b{};
+  return stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
+}  // namespace cairn

@@ -1,0 +1,149 @@
+// save_lock.cc -- a file that is made exclusively and locked as long as its process lives.
+#include <cairn/error.h>
+#include <cairn/io/file.h>
+#include <cairn/io/save_lock.h>
+#include <cairn/io/system_call.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+namespace cairn {
+namespace {
+
+constexpr int kAttempts = 1000;  // that a file is made and removed by others in between
+
+[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
+  const Code code = error == ENOENT ? Code::kNotFound : Code::kIo;
+  throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
+}
+
+std::string target_of(const std::string& lock) { return lock.substr(0, lock.rfind('.')); }
+
+[[noreturn]] void refuse_held(const std::string& lock, const std::string& holder) {
+  throw Error(Code::kUnavailable, target_of(lock) + ": another save to this path is in progress" +
+                                      (holder.empty() ? "" : " (process " + holder + ")") +
+                                      "; wait until it ends");
+}
+
+// "4242 on host", as its holder wrote it; "" if it cannot be read.
+std::string holder_of(int fd) {
+  std::array<char, 200> text{};
+  const auto n = uninterrupted([&] { return pread(fd, text.data(), text.size() - 1, 0); });
+  return n > 0 ? std::string(text.data(), static_cast<std::size_t>(n)) : "";
+}
+
+void write_holder(int fd) {
+  std::array<char, 100> host{};
+  gethostname(host.data(), host.size() - 1);
+  const std::string text = std::to_string(getpid()) + " on " + host.data();
+  // Only for messages: whether it can be written changes nothing.
+  (void)uninterrupted([&] { return pwrite(fd, text.data(), text.size(), 0); });
+}
+
+// 0; EWOULDBLOCK: somebody has it; ENOTSUP: this file system has no such locks.
+int try_flock(int fd) {
+  if (uninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0) return 0;
+  return errno == EWOULDBLOCK ? EWOULDBLOCK : ENOTSUP;
+}
+
+// Whether the path still names the open file, and not another one made since.
+bool names(const std::string& path, int fd) {
+  struct stat by_path {};
+  struct stat by_fd {};
+  return lstat(path.c_str(), &by_path) == 0 && fstat(fd, &by_fd) == 0 &&
+         by_path.st_dev == by_fd.st_dev && by_path.st_ino == by_fd.st_ino;
+}
+
+int open_existing(const std::string& path) {
+  return uninterrupted(
+      [&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
+}
+
+// Removes a file that a crash has left. Throws if it is not one.
+void remove_leftover(const std::string& path) {
+  const int fd = open_existing(path);
+  if (fd < 0) {
+    if (errno == ENOENT) return;  // its holder has just ended
+    fail(path, "open the lock of an earlier save; remove it if that has ended", errno);
+  }
+  const int result = try_flock(fd);
+  const std::string holder = result == 0 ? "" : holder_of(fd);
+  // Under its lock nobody else removes it, or takes another one for it.
+  if (result == 0 && names(path, fd)) unlink(path.c_str());
+  close(fd);
+  if (result == EWOULDBLOCK) refuse_held(path, holder);
+  if (result != 0)
+    throw Error(Code::kUnavailable,
+                target_of(path) +
+                    ": another save to this path is in progress, or was interrupted (process " +
+                    holder +
+                    "): this file system has no locks that tell; if it has ended, remove " + path);
+}
+
+}  // namespace
+
+std::string SaveLock::file_for(const std::string& path) { return path + ".cairn-tmp-0"; }
+
+SaveLock::SaveLock(const std::string& path) : path_(file_for(path)) {
+  for (int i = 0; i < kAttempts; ++i)
+    if (try_take()) return;
+  refuse_held(path_, "");
+}
+
+// False: the file was somebody's leftover, or was taken for one before it was locked.
+bool SaveLock::try_take() {
+  int fd = -1, error = 0;
+  noted_.emplace(path_, NotedTemporary::Order::kLast, [&] {
+    fd = uninterrupted(
+        [&] { return ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+    error = fd < 0 ? errno : 0;
+    return fd >= 0;
+  });
+  if (fd < 0) {
+    if (error != EEXIST) fail(path_, "create the file", error);
+    remove_leftover(path_);
+    return false;
+  }
+  const int result = try_flock(fd);
+  if (result == EWOULDBLOCK || !names(path_, fd)) {
+    noted_.reset();
+    close(fd);
+    return false;
+  }
+  fd_ = fd;
+  write_holder(fd);
+  return true;
+}
+
+SaveLock::~SaveLock() {
+  if (fd_ < 0) return;
+  if (names(path_, fd_)) unlink(path_.c_str());
+  close(fd_);
+}
+
+bool SaveLock::is_held(const std::string& path) {
+  const int fd = open_existing(file_for(path));
+  if (fd < 0) return false;
+  const bool held = try_flock(fd) == EWOULDBLOCK;
+  close(fd);
+  return held;
+}
+
+bool remove_unless_locked(const std::string& file) {
+  const int fd = open_existing(file);
+  if (fd < 0 && errno != ENOENT) fail(file, "open it to remove it", errno);
+  if (fd < 0) return true;
+  const int result = try_flock(fd);
+  // Under its lock nobody else removes it, or takes another one for it.
+  if (result != EWOULDBLOCK && names(file, fd)) unlink(file.c_str());
+  close(fd);
+  return result != EWOULDBLOCK;
+}
+
+}  // namespace cairn

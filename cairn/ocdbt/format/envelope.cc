@@ -1,0 +1,118 @@
+// envelope.cc -- magic, length, version, compression and CRC-32C around every encoded object.
+#include <cairn/base/byte_io.h>
+#include <cairn/base/checksum.h>
+#include <cairn/codec/decompress.h>
+#include <cairn/ocdbt/format/envelope.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cairn::ocdbt {
+namespace {
+
+enum : std::uint64_t { kNone = 0, kZstd = 1 };
+
+[[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
+
+}  // namespace
+
+std::string_view object_name(ObjectKind kind) {
+  switch (kind) {
+    case ObjectKind::kManifest:
+      return "manifest";
+    case ObjectKind::kBtreeNode:
+      return "b+tree node";
+    case ObjectKind::kVersionNode:
+      return "version tree node";
+  }
+  return "object";
+}
+
+std::optional<ObjectKind> sniff_object(ByteView encoded) {
+  if (encoded.size() < 4) return std::nullopt;
+  const std::uint32_t magic = ByteReader(encoded).u32_be();
+  for (const auto kind : {ObjectKind::kManifest, ObjectKind::kBtreeNode, ObjectKind::kVersionNode})
+    if (magic == static_cast<std::uint32_t>(kind)) return kind;
+  return std::nullopt;
+}
+
+void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
+  if (length > kMaxEncodedSize)
+    damaged(fmt::format("{} bytes are too many for an encoded object, at most {} are expected",
+                        length, kMaxEncodedSize));
+  if (length < kCheckedFirst) return;
+  Bytes block(kBlock);
+  std::uint32_t actual = 0;
+  for (std::uint64_t at = 0; at < length - 4; at += kBlock) {
+    const MutableByteView part = MutableByteView(block).first(std::min(kBlock, length - 4 - at));
+    read(at, part);
+    if (at == 0) {
+      ByteReader header(part);
+      header.take(4);
+      if (const auto said = header.u64(); said != length)
+        damaged(
+            fmt::format("length in header ({}) does not match actual length ({})", said, length));
+    }
+    actual = crc32c_extend(actual, part);
+  }
+  const MutableByteView tail = MutableByteView(block).first(4);
+  read(length - 4, tail);
+  if (const auto stored = ByteReader(tail).u32(); stored != actual)
+    damaged(fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
+}
+
+Envelope open_envelope(ObjectKind kind, Bytes encoded) {
+  if (encoded.size() < kMinEncodedSize)
+    damaged(fmt::format("{} bytes are too few for a {}, the least is {}", encoded.size(),
+                        object_name(kind), kMinEncodedSize));
+  const ByteView sealed = ByteView(encoded).first(encoded.size() - 4);
+  ByteReader in(sealed);
+  if (const auto magic = in.u32_be(); magic != static_cast<std::uint32_t>(kind))
+    damaged(fmt::format("a {} starts with the bytes {:08x}, found {:08x}", object_name(kind),
+                        static_cast<std::uint32_t>(kind), magic));
+  if (const auto length = in.u64(); length != encoded.size())
+    damaged(fmt::format("length in header ({}) does not match actual length ({})", length,
+                        encoded.size()));
+  // Before anything else is believed: after this, a wrong field means a bad writer and not a bad
+  // disk.
+  const auto stored = ByteReader(ByteView(encoded).last(4)).u32();
+  if (const auto actual = crc32c(sealed); stored != actual)
+    damaged(fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
+  if (const auto version = in.varint(0xffffffffU); version != 0)
+    damaged(fmt::format("format version {} is newer than the supported version 0", version));
+  const auto compression = in.varint(0xffffffffU);
+  if (compression > kZstd)
+    damaged(fmt::format("unsupported compression format {}: expected 0 (none) or 1 (zstd)",
+                        compression));
+
+  Envelope result;
+  if (compression == kZstd) {
+    result.compressed = true;
+    const std::uint64_t likely =
+        std::max<std::uint64_t>(kAlwaysAllowedBody, encoded.size() * std::uint64_t{1000});
+    result.storage =
+        decompress_one_zstd_frame(sealed.subspan(in.offset()), std::min(likely, kMaxBodySize));
+    result.end = result.storage.size();
+  } else {
+    result.begin = in.offset();
+    result.end = sealed.size();
+    result.storage = std::move(encoded);
+  }
+  return result;
+}
+
+Bytes seal_envelope(ObjectKind kind, ByteView body, std::optional<std::int32_t> zstd_level) {
+  Bytes compressed;
+  if (zstd_level) {
+    compressed = compress_zstd(body, *zstd_level, false);
+    body = compressed;
+  }
+  ByteWriter out;
+  out.u32_be(static_cast<std::uint32_t>(kind)).u64(kMinEncodedSize + 2 + body.size());
+  out.varint(0).varint(zstd_level ? kZstd : kNone).bytes(body);
+  out.u32(crc32c(out.view()));
+  return std::move(out).take();
+}
+
+}  // namespace cairn::ocdbt

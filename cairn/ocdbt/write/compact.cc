@@ -1,0 +1,269 @@
+// compact.cc -- copying the newest version into new files, and removing what nothing refers to any
+// more.
+#include <cairn/ocdbt/read/check.h>
+#include <cairn/ocdbt/read/scan.h>
+#include <cairn/ocdbt/write/commit.h>
+#include <cairn/ocdbt/write/compact.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace cairn::ocdbt {
+namespace {
+
+constexpr int kMaxAttempts = 100;
+constexpr std::size_t kIdDigits = 32;
+
+using Listing = std::map<std::string, std::uint64_t>;  // key to size
+
+// The files of every version, all of which could be checked and none of which is damaged.
+std::set<std::string> checked_files(const StorePtr& base) {
+  VerifyReport report;
+  std::set<std::string> files;
+  check_database(base, report, files);
+  for (const auto& finding : report.findings) {
+    if (finding.severity == Severity::kDamage)
+      throw Error(Code::kDataLoss, fmt::format("{}: {}; a damaged database is not compacted",
+                                               finding.file, finding.message));
+    if (finding.severity == Severity::kNotChecked)
+      throw Error(Code::kIo,
+                  fmt::format("{}: {}; a database is compacted only if all of it can be read",
+                              finding.file, finding.message));
+  }
+  return files;
+}
+
+Listing list_all(const KvStore& base) {
+  Listing listing;
+  for (const auto& entry : base.list("")) listing.emplace(entry.key, entry.size);
+  return listing;
+}
+
+// What a data file's name begins with; nullopt: it is no data file's name.
+std::optional<std::string_view> name_prefix(std::string_view key) {
+  if (key.size() < kIdDigits) return std::nullopt;
+  const std::string_view id = key.substr(key.size() - kIdDigits);
+  if (id.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+  return key.substr(0, key.size() - kIdDigits);
+}
+
+// One rewriting of one state.
+class Rewrite {
+ public:
+  Rewrite(StorePtr base, const WriterOptions& options)
+      : base_(std::move(base)),
+        options_(options),
+        values_(writer(options.value_prefix, 0)),
+        nodes_(writer(options.btree_prefix, 1)) {}
+
+  // False: somebody has committed meanwhile; what was written is removed again.
+  bool run(const DatabaseState& state) {
+    const auto newest = state.newest();
+    std::vector<LeafAt> leaves;
+    NodeReader reader(base_);
+    if (newest && !newest->empty()) leaves = load_leaves(reader, newest->expect_root());
+    Edits edits = entries_of(leaves);
+    copy_values(edits);
+    const Config& config = state.info->manifest.config;
+    DataWriter& nodes = options_.btree_prefix == options_.value_prefix ? values_ : nodes_;
+    const NextVersion next{.root = TreeWriter(reader, files_, nodes, config).write(nullptr, edits),
+                           .commit_time_ns = commit_time_ns(options_)};
+    manifest_ = manifest_without_history(state.info->manifest, next, files_);
+    values_.finish();
+    nodes_.finish();
+    if (publish(*base_, state, manifest_, state.info->kind)) return true;
+    for (const auto& key : written()) base_->remove(key);
+    return false;
+  }
+  [[nodiscard]] std::set<std::string> written() const {
+    std::set<std::string> keys(values_.finished().begin(), values_.finished().end());
+    keys.insert(nodes_.finished().begin(), nodes_.finished().end());
+    return keys;
+  }
+  [[nodiscard]] const Version& version() const { return manifest_.versions.back(); }
+  [[nodiscard]] const std::set<std::string, std::less<>>& keys() const { return keys_; }
+
+ private:
+  DataWriter writer(const std::string& prefix, std::uint64_t number) {
+    const auto seed =
+        options_.deterministic ? std::optional(options_.deterministic->seed) : std::nullopt;
+    return {base_,
+            files_,
+            {.prefix = prefix,
+             .target_size = options_.target_data_file_size,
+             .seed = seed,
+             .number = number}};
+  }
+  Edits entries_of(const std::vector<LeafAt>& leaves) {
+    Edits edits;
+    for (const auto& [expected, leaf] : leaves)
+      for (std::size_t i = 0; i < leaf->node.keys.size(); ++i) {
+        edits.edits.push_back({.entry = resolved_entry(expected, *leaf, i, files_, arena_)});
+        keys_.emplace(edits.edits.back().entry.key);
+      }
+    return edits;
+  }
+  // In the order in which they lie: reads go forward, and a value that several keys share is copied
+  // once.
+  void copy_values(Edits& edits) {
+    std::vector<LeafEntry*> entries;
+    for (auto& edit : edits.edits)
+      if (!edit.entry.is_inline()) entries.push_back(&edit.entry);
+    const auto place = [](const LeafEntry* e) { return std::tuple(e->file, e->offset, e->length); };
+    std::ranges::sort(entries, {}, place);
+    SharedBytes source;
+    std::optional<std::uint32_t> source_file;
+    std::optional<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> before;
+    DataWriter::Place copied;
+    for (LeafEntry* e : entries) {
+      if (source_file != e->file) {
+        source = whole_file(e->file);
+        source_file = e->file;
+      }
+      if (before != place(e)) copied = values_.append(source.bytes.subspan(e->offset, e->length));
+      before = place(e);
+      e->file = copied.file;
+      e->offset = copied.offset;
+    }
+  }
+  // That its values lie inside it has been checked.
+  [[nodiscard]] SharedBytes whole_file(std::uint32_t number) const {
+    const std::string path = resolve_file(files_[number], {}).path;
+    auto bytes = base_->map(path);
+    if (!bytes) throw Error(Code::kDataLoss, base_->describe(path) + ": the data file is missing");
+    return *std::move(bytes);
+  }
+
+  StorePtr base_;
+  const WriterOptions& options_;
+  FileSet files_;
+  Arena arena_;
+  DataWriter values_;
+  DataWriter nodes_;
+  Manifest manifest_;
+  std::set<std::string, std::less<>> keys_;
+};
+
+// Databases below this one, of which this one refers to some file. Prefixes.
+std::set<std::string> merged_databases(const std::set<std::string>& files, const Listing& listing) {
+  std::set<std::string> prefixes;
+  for (const auto& file : files)
+    for (auto slash = file.find('/'); slash != std::string::npos;
+         slash = file.find('/', slash + 1)) {
+      const std::string prefix = file.substr(0, slash + 1);
+      if (listing.contains(prefix + std::string(kManifestKey))) prefixes.insert(prefix);
+    }
+  return prefixes;
+}
+
+bool holds_all_keys_of(const std::set<std::string, std::less<>>& keys, const StorePtr& other) {
+  return std::ranges::all_of(open_ocdbt(other)->list(""),
+                             [&](const ListEntry& e) { return keys.contains(e.key); });
+}
+
+// Decides which keys go, and in which order.
+class Removal {
+ public:
+  Removal(StorePtr base, const Rewrite& rewrite, std::set<std::string> old_files, Orphans orphans)
+      : base_(std::move(base)),
+        rewrite_(rewrite),
+        kept_(rewrite.written()),
+        old_files_(std::move(old_files)) {
+    listing_ = list_all(*base_);
+    kept_.insert(std::string(kManifestKey));
+    kept_.insert(numbered_manifest_key(rewrite_.version().generation));
+    choose_merged();
+    for (const auto& key : old_files_) choose(key);
+    if (orphans == Orphans::kRemove) choose_orphans();
+  }
+
+  // Manifests before the data they lead to: a database that is gone is better than one that is
+  // damaged.
+  void run() {
+    for (const auto& key : first_) base_->remove(key);
+    for (const auto& key : then_) base_->remove(key);
+  }
+  // `before` is what there was.
+  void report(const Listing& before, Compacted& result) const {
+    const auto add = [](const Listing& listing, const std::string& key, std::uint64_t& files,
+                        std::uint64_t& bytes) {
+      const auto at = listing.find(key);
+      if (at == listing.end()) return;
+      ++files;
+      bytes += at->second;
+    };
+    for (const auto& key : old_files_) add(before, key, result.files_before, result.bytes_before);
+    for (const auto& key : then_)
+      if (!old_files_.contains(key)) add(before, key, result.files_before, result.bytes_before);
+    for (const auto& key : kept_) add(listing_, key, result.files_after, result.bytes_after);
+  }
+
+ private:
+  void choose(const std::string& key) {
+    if (kept_.contains(key) || !listing_.contains(key)) return;
+    for (const auto& prefix : other_databases_)
+      if (key.starts_with(prefix)) return;
+    const auto slash = key.rfind('/');
+    const std::string_view name =
+        std::string_view(key).substr(slash == std::string::npos ? 0 : slash + 1);
+    (name.starts_with(kNumberedManifestPrefix) ? first_ : then_).insert(key);
+  }
+  void choose_merged() {
+    for (const auto& prefix : merged_databases(old_files_, listing_)) {
+      if (!holds_all_keys_of(rewrite_.keys(), prefix_store(base_, prefix))) {
+        other_databases_.insert(prefix);
+        continue;
+      }
+      for (auto at = listing_.lower_bound(prefix);
+           at != listing_.end() && at->first.starts_with(prefix); ++at)
+        choose(at->first);
+    }
+  }
+  void choose_orphans() {
+    std::set<std::string, std::less<>> prefixes;
+    for (const auto* files : {&old_files_, &kept_})
+      for (const auto& file : *files)
+        if (const auto prefix = name_prefix(file)) prefixes.emplace(*prefix);
+    for (const auto& [key, size] : listing_)
+      if (const auto prefix = name_prefix(key); prefix && prefixes.contains(*prefix)) choose(key);
+  }
+
+  StorePtr base_;
+  const Rewrite& rewrite_;
+  std::set<std::string> kept_;
+  std::set<std::string> old_files_;
+  Listing listing_;
+  std::set<std::string> other_databases_;  // which hold keys of their own
+  std::set<std::string> first_, then_;
+};
+
+}  // namespace
+
+Compacted compact(const StorePtr& base, const CompactOptions& options) {
+  for (int i = 0; i < kMaxAttempts; ++i) {
+    const DatabaseState state = read_state(*base);
+    if (!state.newest())
+      throw Error(Code::kNotFound,
+                  base->describe(kManifestKey) + ": there is no database to compact");
+    std::set<std::string> old_files = checked_files(base);
+    const Listing before = list_all(*base);
+    Rewrite rewrite(base, options.writer);
+    if (!rewrite.run(state)) continue;
+    Removal removal(base, rewrite, std::move(old_files), options.orphans);
+    Compacted result;
+    const Version& version = rewrite.version();
+    result.version = {.generation = version.generation,
+                      .commit_time_ns = version.commit_time_ns,
+                      .num_keys = version.statistics.num_keys};
+    removal.report(before, result);
+    removal.run();
+    return result;
+  }
+  throw Error(Code::kUnavailable, base->describe(kManifestKey) +
+                                      ": others keep committing; try again when it is quiet");
+}
+
+}  // namespace cairn::ocdbt

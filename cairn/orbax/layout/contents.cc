@@ -1,0 +1,317 @@
+// contents.cc -- the names that each directory of a checkpoint may hold.
+//
+//   step or v1 checkpoint   its marks, and items: those that _CHECKPOINT_METADATA lists, if it does
+//   item                    its metadata; a database or the folders of its parameters;
+//   array_metadatas database                manifest.ocdbt, manifest.<hex>, data folders with files
+//   named by 32 hex digits parameter               .zarray or zarr.json, chunks (0.1, c/0/1), and
+//   folders: a name may contain '/'
+#include <cairn/error.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/contents.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/tree.h>
+#include <cairn/tree/tree_metadata.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace cairn::orbax {
+namespace {
+
+constexpr std::string_view kLockEnding = ".__lock";  // of TensorStore's lock files
+constexpr std::string_view kDigits = "0123456789";
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+constexpr std::size_t kIdDigits = 32;  // of a data file's name
+
+constexpr std::array<std::string_view, 3> kDataFolders = {"d", "ocdbt_data", "ocdbt_meta"};
+constexpr std::array<std::string_view, 4> kItemFiles = {kTreeMetadataFile, kShardingFile,
+                                                        kStringsFile, kCommitFile};
+constexpr std::array<std::string_view, 3> kStepFiles = {kCheckpointMetadataFile, kV1Marker,
+                                                        "_CHECKPOINT_DELETION"};
+// Of items that are not pytrees: JSON, proto text, metrics, what an emergency checkpoint says of
+// its processes.
+constexpr std::array<std::string_view, 6> kOtherItemFiles = {
+    "metadata",    "data.json",          "metrics",
+    "proto.pbtxt", "mesh_metadata.json", "global_process_metadata.json"};
+constexpr std::array<std::string_view, 4> kRandomKeyFolders = {
+    "jax_random_key", "jax_random_key_metadata", "np_random_key", "np_random_key_metadata"};
+constexpr std::array<std::string_view, 4> kArrayFiles = {".zarray", "zarr.json", ".zattrs",
+                                                         ".zgroup"};
+
+template <class Names>
+bool is_one_of(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_made_of(std::string_view text, std::string_view characters) {
+  return !text.empty() && text.find_first_not_of(characters) == std::string_view::npos;
+}
+
+// "0", "12.0.3", and "c" of a Zarr v3 array without dimensions.
+bool is_chunk_name(std::string_view name) {
+  if (name == "c") return true;
+  while (true) {
+    const std::size_t dot = std::min(name.find('.'), name.size());
+    if (!is_made_of(name.substr(0, dot), kDigits)) return false;
+    if (dot == name.size()) return true;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+// The name that a file being written is to get.
+std::string_view final_name(std::string_view name) {
+  if (is_temporary_name(name)) return name.substr(0, name.rfind(".cairn-tmp-"));
+  return name.ends_with(kLockEnding) ? name.substr(0, name.size() - kLockEnding.size()) : name;
+}
+
+bool is_temporary_mark_in(std::string_view name) {
+  return name.find(kTemporaryMark) != std::string_view::npos;
+}
+
+class Contents {
+ public:
+  explicit Contents(bool temporary) : temporary_(temporary) {}
+
+  void check_top(const Directory& directory) {
+    const auto entries = directory.list();
+    if (entries.empty()) return;
+    const bool step = has(entries, kCheckpointMetadataFile) || has(entries, kV1Marker);
+    const bool item = is_item(directory, entries);
+    if (!temporary_ && !step && !item)
+      throw Error(
+          Code::kAlreadyExists,
+          directory.path() +
+              ": is a directory that does not say it is one checkpoint (it has none of _METADATA, "
+              "_CHECKPOINT_METADATA, orbax.checkpoint, manifest.ocdbt), so it is not replaced or "
+              "removed");
+    // What is unfinished may have come no further than a few folders: of parameters, or of items.
+    if (temporary_ || item || has_parameters(directory, entries))
+      return check_item(directory, entries, true);
+    check_step(directory, entries);
+  }
+
+ private:
+  static bool has(const std::vector<DirectoryEntry>& entries, std::string_view name) {
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const auto& e) { return e.name == name && e.kind == EntryKind::kFile; });
+  }
+
+  // Folders of TensorFlow checkpoints have a text file `checkpoint`; Orbax's is a msgpack map.
+  static bool has_aggregate(const Directory& directory,
+                            const std::vector<DirectoryEntry>& entries) {
+    if (!has(entries, kAggregateFile)) return false;
+    const auto first = try_call([&] {
+      std::byte byte{};
+      File::open(directory.path_of(kAggregateFile)).read_into(0, MutableByteView(&byte, 1));
+      return std::to_integer<char>(byte);
+    });
+    return first && (first.value() < 'a' || first.value() > 'z');
+  }
+
+  static bool is_item(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
+    return has(entries, kTreeMetadataFile) || has(entries, kManifestFile) ||
+           has_aggregate(directory, entries) ||
+           std::any_of(entries.begin(), entries.end(), [](const auto& e) {
+             return e.kind == EntryKind::kDirectory && e.name.starts_with(kProcessPrefix);
+           });
+  }
+
+  // A checkpoint of the oldest kind has only folders of parameters beside its marks.
+  static bool has_parameters(const Directory& directory,
+                             const std::vector<DirectoryEntry>& entries) {
+    return std::any_of(entries.begin(), entries.end(), [&](const DirectoryEntry& e) {
+      return e.kind == EntryKind::kDirectory && is_array(directory.child(e.name).list());
+    });
+  }
+
+  static bool is_array(const std::vector<DirectoryEntry>& entries) {
+    return has(entries, ".zarray") || has(entries, "zarr.json");
+  }
+
+  [[noreturn]] static void refuse(const Directory& directory, const DirectoryEntry& entry) {
+    throw Error(Code::kAlreadyExists, directory.path_of(entry.name) + ": is " +
+                                          std::string(entry_kind_text(entry.kind)) +
+                                          " that does not belong to a checkpoint; nothing is "
+                                          "replaced or removed as long as it is there");
+  }
+
+  // The entries that `known` does not accept, which says how to go on below a folder.
+  template <class KnownFile, class KnownFolder>
+  void check_entries(const Directory& directory, const std::vector<DirectoryEntry>& entries,
+                     KnownFile known_file, KnownFolder known_folder) {
+    for (const DirectoryEntry& entry : entries) {
+      const bool known = entry.kind == EntryKind::kFile ? known_file(final_name(entry.name))
+                         : entry.kind == EntryKind::kDirectory
+                             ? known_folder(directory.child(entry.name), entry.name)
+                             : false;
+      if (!known) refuse(directory, entry);
+    }
+  }
+
+  // Only files with such names.
+  template <class Known>
+  void check_files(const Directory& directory, Known known) {
+    check_entries(directory, directory.list(), known,
+                  [](const Directory&, const std::string&) { return false; });
+  }
+
+  void check_step(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
+    const std::set<std::string> listed = listed_items(directory, entries);
+    check_entries(
+        directory, entries,
+        [](std::string_view name) { return is_one_of(kStepFiles, name) || name == kCommitFile; },
+        [&](const Directory& child, const std::string& name) {
+          if (is_temporary_mark_in(name))
+            return Contents(true).check_item(child, child.list(), false), true;
+          if (!listed.empty() && !listed.contains(name)) return false;
+          return check_item(child, child.list(), false), true;
+        });
+  }
+
+  // Empty: it does not say, or the save had not come so far.
+  static std::set<std::string> listed_items(const Directory& directory,
+                                            const std::vector<DirectoryEntry>& entries) {
+    std::set<std::string> names;
+    if (!has(entries, kCheckpointMetadataFile)) return names;
+    const auto metadata = try_call(
+        [&] { return read_checkpoint_metadata(directory.path_of(kCheckpointMetadataFile)); });
+    if (!metadata) return names;
+    for (const auto& [name, handler] : metadata.value().item_handlers) names.insert(name);
+    return names;
+  }
+
+  // top: the item is the checkpoint itself.
+  void check_item(const Directory& directory, const std::vector<DirectoryEntry>& entries,
+                  bool top) {
+    const bool database = has(entries, kManifestFile);
+    // a tree that is one array has no name for it
+    const bool array = temporary_ || is_array(entries);
+    const std::set<std::string> parameters = names_of_parameters(directory, entries);
+    check_entries(
+        directory, entries,
+        [&](std::string_view name) {
+          return is_one_of(kItemFiles, name) || name == kAggregateFile || is_manifest(name) ||
+                 (top ? is_one_of(kStepFiles, name) : is_one_of(kOtherItemFiles, name)) ||
+                 (array && (is_one_of(kArrayFiles, name) || is_chunk_name(name)));
+        },
+        [&](const Directory& child, const std::string& name) {
+          if (name == kArrayMetadataFolder) return check_array_metadatas(child), true;
+          if (is_one_of(kDataFolders, name)) return check_data(child), true;
+          if (name.starts_with(kProcessPrefix)) return check_database(child), true;
+          if (!top && is_one_of(kRandomKeyFolders, name.substr(0, name.find(kTemporaryMark))))
+            return check_item(child, child.list(), false), true;
+          if (array && is_chunk_name(name)) return check_chunks(child), true;
+          if (temporary_ && top && is_unfinished_item(child, name))
+            return check_item(child, child.list(), false), true;
+          return (temporary_ || !database) && check_parameter(child, name, parameters);
+        });
+  }
+
+  // Whether a folder of something unfinished is an item rather than a parameter: anything but an
+  // array.
+  static bool is_unfinished_item(const Directory& directory, const std::string& name) {
+    if (is_temporary_mark_in(name)) return true;
+    const auto entries = directory.list();
+    const auto is_items = [&](const DirectoryEntry& e) {
+      return e.name == kArrayMetadataFolder || is_one_of(kDataFolders, e.name) ||
+             e.name.starts_with(kProcessPrefix) || is_one_of(kItemFiles, final_name(e.name)) ||
+             is_one_of(kOtherItemFiles, final_name(e.name)) || is_manifest(final_name(e.name)) ||
+             is_one_of(kRandomKeyFolders, e.name);
+    };
+    // Or an item whose parameters have folders of their own.
+    const auto has_array = [&](const DirectoryEntry& e) {
+      return e.kind == EntryKind::kDirectory && !is_chunk_name(e.name) &&
+             is_array(directory.child(e.name).list());
+    };
+    return std::ranges::any_of(entries, is_items) || std::ranges::any_of(entries, has_array);
+  }
+
+  // Empty if they are not known.
+  static std::set<std::string> names_of_parameters(const Directory& directory,
+                                                   const std::vector<DirectoryEntry>& entries) {
+    std::set<std::string> names;
+    if (!has(entries, kTreeMetadataFile)) return names;
+    const auto metadata = try_call([&] {
+      const Bytes text = read_file(directory.path_of(kTreeMetadataFile), kMaxMetadataFile);
+      return parse_tree_metadata(as_text(text));
+    });
+    if (!metadata) return names;
+    names.insert("");  // not empty, even for a tree without leaves
+    for (const LeafMetadata& leaf : metadata.value().leaves) names.insert(param_name(leaf.path));
+    return names;
+  }
+
+  // Whether a folder is that of a parameter, or one above some: names may contain '/'.
+  static bool leads_to_one(const std::string& folder, const std::set<std::string>& names) {
+    if (names.empty() || names.contains(folder)) return true;
+    const auto below = names.lower_bound(folder + "/");
+    return below != names.end() && below->starts_with(folder + "/");
+  }
+
+  static bool is_manifest(std::string_view name) {
+    return name == kManifestFile ||
+           (name.starts_with("manifest.") && is_made_of(name.substr(9), kHexDigits));
+  }
+
+  void check_array_metadatas(const Directory& directory) {
+    check_files(directory, [](std::string_view name) {
+      return name.starts_with(kArrayMetadataPrefix) &&
+             is_made_of(name.substr(kArrayMetadataPrefix.size()), kDigits);
+    });
+  }
+
+  void check_data(const Directory& directory) {
+    check_files(directory, [](std::string_view name) {
+      return name.size() == kIdDigits && is_made_of(name, kHexDigits);
+    });
+  }
+
+  void check_database(const Directory& directory) {
+    check_entries(directory, directory.list(), is_manifest,
+                  [&](const Directory& child, const std::string& name) {
+                    if (is_one_of(kDataFolders, name)) return check_data(child), true;
+                    // A merged database may have been merged from others in turn.
+                    return name.starts_with(kProcessPrefix) && (check_database(child), true);
+                  });
+  }
+
+  // False for a folder that is none of a parameter, or has nothing in it, which no finished save
+  // makes.
+  bool check_parameter(const Directory& directory, const std::string& folder,
+                       const std::set<std::string>& parameters) {
+    if (!temporary_ && !leads_to_one(folder, parameters)) return false;
+    const auto entries = directory.list();
+    const bool array = temporary_ || is_array(entries);
+    check_entries(
+        directory, entries,
+        [&](std::string_view name) {
+          return array && (is_one_of(kArrayFiles, name) || is_chunk_name(name));
+        },
+        [&](const Directory& child, const std::string& name) {
+          if (array && is_chunk_name(name)) return check_chunks(child), true;
+          return check_parameter(child, folder + "/" + name, parameters);
+        });
+    return temporary_ || !entries.empty();
+  }
+
+  void check_chunks(const Directory& directory) {
+    check_entries(directory, directory.list(), is_chunk_name,
+                  [&](const Directory& child, const std::string& name) {
+                    return is_chunk_name(name) && (check_chunks(child), true);
+                  });
+  }
+
+  bool temporary_;
+};
+
+}  // namespace
+
+void check_only_checkpoint(const Directory& directory, DirectoryRole role) {
+  Contents(role == DirectoryRole::kTemporary).check_top(directory);
+}
+
+}  // namespace cairn::orbax

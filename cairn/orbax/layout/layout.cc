@@ -1,0 +1,457 @@
+// layout.cc -- decides what kind of checkpoint a directory is.
+#include <cairn/base/json.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+namespace cairn::orbax {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxListedSteps = 20;  // in messages
+// when searching for arrays below a directory without metadata
+constexpr std::size_t kMaxFoldersLookedAt = 2000;
+
+bool is_temporary(std::string_view name) {
+  return name.find(kTemporaryMark) != std::string_view::npos;
+}
+
+bool is_partial(std::string_view name) {
+  return name.ends_with(kPartialMark) || name.find(kPendingMark) != std::string_view::npos;
+}
+
+bool is_process_folder(std::string_view name) { return name.starts_with(kProcessPrefix); }
+
+bool any_folder(const Listing& listing, bool (*wanted)(std::string_view)) {
+  return std::any_of(listing.folders.begin(), listing.folders.end(),
+                     [&](const auto& name) { return wanted(name); });
+}
+
+bool has_array_metadata(const Listing& listing) {
+  return listing.has_file(".zarray") || listing.has_file("zarr.json");
+}
+
+// The aggregate file is a msgpack map. TensorFlow keeps a text file of the same name, which starts
+// with a letter. Anything else is taken for a damaged map: to pass over it would be to lose the
+// values in it without a word.
+bool has_aggregate(const Listing& listing) {
+  if (!listing.has_file(kAggregateFile)) return false;
+  const auto first = try_call([&] {
+    std::byte byte{};
+    listing.folder->open_file(join(listing.path, kAggregateFile))
+        .read_into(0, MutableByteView(&byte, 1));
+    return std::to_integer<char>(byte);
+  });
+  return !first || first.value() < 'a' || first.value() > 'z';
+}
+
+// A folder that says of itself to be a pytree.
+bool is_marked_item(const Listing& listing) {
+  return listing.has_file(kTreeMetadataFile) || listing.has_file(kManifestFile) ||
+         has_aggregate(listing) || any_folder(listing, is_process_folder);
+}
+
+bool is_marked_checkpoint(const Listing& listing) {
+  return listing.has_file(kCheckpointMetadataFile) || listing.has_file(kV1Marker);
+}
+
+Listing list_below(const Listing& listing, std::string_view name) {
+  return list_directory(listing.folder, join(listing.path, name));
+}
+
+// Whether arrays are in some folder below, breadth first. Parameter names may contain '/', so they
+// can lie deeper. Each folder is listed once, however many symbolic links lead to it.
+bool has_arrays_below(const Listing& listing, const std::string& metadata_key = "") {
+  if (listing.folder == nullptr) return false;
+  std::vector<std::string> queue;
+  std::set<FileIdentity> seen;
+  const auto add = [&](const Listing& above) {
+    for (const auto& name : above.folders) queue.push_back(join(above.path, name));
+  };
+  add(listing);
+  for (std::size_t i = 0; i < queue.size() && i < kMaxFoldersLookedAt; ++i) {
+    const auto identity = listing.folder->identity(queue[i]);
+    if (!identity || !seen.insert(*identity).second) continue;
+    const Listing below = list_directory(listing.folder, queue[i]);
+    if (has_array_metadata(below) ||
+        (!metadata_key.empty() && listing.folder->exists(join(below.path, metadata_key))))
+      return true;
+    if (queue.size() < kMaxFoldersLookedAt) add(below);
+  }
+  return false;
+}
+
+std::string without_temporary_mark(std::string_view name) {
+  return std::string(name.substr(0, name.find(kTemporaryMark)));
+}
+
+// A random key item keeps its array one folder further down.
+std::optional<Item> random_key_item(const Item& item, const Listing& listing) {
+  for (const auto& [folder, note] : {std::pair{"jax_random_key", "JAX random key"},
+                                     std::pair{"np_random_key", "NumPy random state"}})
+    for (const auto& name : listing.folders)
+      if (without_temporary_mark(name) == folder)
+        return Item{item.name, join(item.path, name), ItemKind::kPytree, note, listing.folder};
+  return std::nullopt;
+}
+
+bool holds_only_folders(const Listing& listing) {
+  return std::all_of(listing.files.begin(), listing.files.end(),
+                     [](const auto& name) { return name == kCommitFile; });
+}
+
+Item look_at_item(const Listing& above, const std::string& name) {
+  Item item{without_temporary_mark(name), join(above.path, name), ItemKind::kOther, "",
+            above.folder};
+  const auto listed = try_call([&] { return list_below(above, name); });
+  if (!listed) {
+    // perhaps: opening it says why it cannot be listed, and the other items can be opened
+    item.kind = ItemKind::kPytree;
+    return item;
+  }
+  const Listing& listing = listed.value();
+  if (is_marked_item(listing)) {
+    item.kind = ItemKind::kPytree;
+  } else if (auto key = random_key_item(item, listing)) {
+    return *std::move(key);
+  } else if (holds_only_folders(listing) && has_arrays_below(listing)) {
+    // only a folder for each parameter: of the oldest kind, or its metadata is gone
+    item.kind = ItemKind::kPytree;
+  }
+  return item;
+}
+
+std::vector<Item> look_at_items(const Listing& listing) {
+  std::vector<Item> items;
+  for (const auto& name : listing.folders) items.push_back(look_at_item(listing, name));
+  return items;
+}
+
+bool is_pytree(const Item& item) { return item.kind == ItemKind::kPytree; }
+
+// Why what lies at `path` is still being written; "" if it is not.
+std::string unfinished_name(const fs::path& path) {
+  for (const auto& part : path) {
+    const std::string name = part.string();
+    if (is_temporary(name))
+      return "its name has the mark of a temporary directory, '" + std::string(kTemporaryMark) +
+             "'";
+    if (is_partial(name)) return "it is a partial save that was not finalized";
+  }
+  return "";
+}
+
+std::string unfinished_content(const Listing& listing) {
+  if (listing.has_file(kCommitFile)) return "";
+  if (listing.has_file(kCheckpointMetadataFile)) {
+    const auto metadata = try_call([&] {
+      return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile));
+    });
+    if (metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns)
+      return "it was begun but never committed: no " + std::string(kCommitFile) + ", and " +
+             std::string(kCheckpointMetadataFile) + " has no commit time";
+  }
+  if (any_folder(listing, is_process_folder) && !listing.has_file(kManifestFile))
+    return "the databases of its processes were not merged: there is no " +
+           std::string(kManifestFile);
+  return "";
+}
+
+// Fills the layout of a directory that says what it is; false if it does not.
+bool look_at_marked(const Listing& listing, Layout& layout) {
+  const std::string& path = listing.path;
+  layout.path = path;
+  layout.folder = listing.folder;
+  layout.v1 = listing.has_file(kV1Marker);
+  if (is_marked_item(listing)) {
+    layout.kind = LayoutKind::kDirect;
+    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
+    return true;
+  }
+  if (has_array_metadata(listing)) {
+    layout.kind = LayoutKind::kZarr;
+    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
+    return true;
+  }
+  if (!is_marked_checkpoint(listing)) return false;
+  layout.kind = LayoutKind::kComposite;
+  layout.items = look_at_items(listing);
+  if (std::any_of(layout.items.begin(), layout.items.end(), is_pytree)) return true;
+  const bool parameters =
+      std::any_of(listing.folders.begin(), listing.folders.end(),
+                  [&](const auto& name) { return has_array_metadata(list_below(listing, name)); });
+  if (parameters) {
+    layout.kind = LayoutKind::kDirect;  // of the oldest kind: only a folder for each parameter
+    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
+  }
+  return true;
+}
+
+// A composite from before _CHECKPOINT_METADATA: only its items say what they are. Items being
+// written count only in a folder that is itself being written; else they are checkpoints of their
+// own.
+bool look_at_unmarked(const Listing& listing, Layout& layout) {
+  const bool temporary = is_temporary(fs::path(listing.path).filename().string());
+  const auto marked = [&](const std::string& name) {
+    return (temporary || !is_temporary(name)) && is_marked_item(list_below(listing, name));
+  };
+  if (std::none_of(listing.folders.begin(), listing.folders.end(), marked)) return false;
+  layout.path = listing.path;
+  layout.folder = listing.folder;
+  layout.kind = LayoutKind::kComposite;
+  layout.items = look_at_items(listing);
+  return true;
+}
+
+// Fills the layout of a checkpoint (not a root) at `path`; false if it is none.
+bool look_at_checkpoint(const Listing& listing, Layout& layout) {
+  return look_at_marked(listing, layout) || look_at_unmarked(listing, layout);
+}
+
+std::string refuse_text(const std::string& path, const std::string& why) {
+  return path + " is not a finished checkpoint: " + why +
+         ". Open it all the same with --allow-uncommitted (allow_uncommitted), at your own risk";
+}
+
+// One folder of a root that has a step's name.
+struct Step {
+  std::int64_t number = 0;
+  std::string folder;
+};
+
+std::vector<Step> step_folders(const Listing& listing) {
+  std::vector<Step> steps;
+  for (const auto& name : listing.folders)
+    if (const auto number = parse_step(name)) steps.push_back({*number, name});
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const Step& a, const Step& b) { return a.number < b.number; });
+  return steps;
+}
+
+bool is_complete(const Listing& root, const std::string& name) {
+  const Listing listing = list_below(root, name);
+  Layout ignored;
+  return unfinished_content(listing).empty() && look_at_checkpoint(listing, ignored) &&
+         ignored.kind != LayoutKind::kZarr;
+}
+
+// "complete steps are 1, 2, 3"
+std::string steps_text(const Listing& root, const std::vector<Step>& steps) {
+  std::vector<std::string> complete;
+  for (auto it = steps.rbegin(); it != steps.rend() && complete.size() <= kMaxListedSteps; ++it)
+    if (is_complete(root, it->folder)) complete.push_back(std::to_string(it->number));
+  if (complete.empty()) return "it has no complete step";
+  std::string text = complete.size() > kMaxListedSteps ? "..." : "";
+  for (std::size_t i = std::min(complete.size(), kMaxListedSteps); i-- > 0;)
+    text += (text.empty() ? "" : ", ") + complete[i];
+  return "complete steps are " + text;
+}
+
+Step choose_named_step(const Listing& root, const std::vector<Step>& steps, std::int64_t wanted) {
+  const Step* chosen = nullptr;
+  for (const auto& step : steps) {
+    if (step.number != wanted) continue;
+    if (chosen != nullptr)
+      throw Error(Code::kInvalidArgument, "step " + std::to_string(wanted) + " of " + root.path +
+                                              " is in two folders, '" + chosen->folder + "' and '" +
+                                              step.folder + "': open one of them directly");
+    chosen = &step;
+  }
+  if (chosen == nullptr)
+    throw Error(Code::kNotFound, "step " + std::to_string(wanted) + " is not in " + root.path +
+                                     "; " + steps_text(root, steps));
+  return *chosen;
+}
+
+Step choose_latest_step(const Listing& root, const std::vector<Step>& steps, Layout& layout) {
+  for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
+    if (is_complete(root, it->folder)) return *it;
+    layout.passed_over.push_back(it->folder);
+  }
+  throw Error(Code::kFailedPrecondition,
+              "none of the " + std::to_string(steps.size()) + " steps of " + root.path +
+                  " is complete. Open one with --step N --allow-uncommitted, at your own risk");
+}
+
+// A root has folders with steps' names, of which one at least is a checkpoint.
+bool is_root(const Listing& root, const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [&](const Step& step) {
+    Layout ignored;
+    return look_at_checkpoint(list_below(root, step.folder), ignored) &&
+           ignored.kind != LayoutKind::kZarr;
+  });
+}
+
+void require_committed(Layout& layout, const Listing& listing, const OpenOptions& options) {
+  layout.uncommitted = unfinished_name(fs::path(layout.path));
+  if (layout.uncommitted.empty()) layout.uncommitted = unfinished_content(listing);
+  for (const auto& item : layout.items) {
+    if (!layout.uncommitted.empty()) break;
+    if (is_temporary(fs::path(item.path).filename().string()))
+      layout.uncommitted = "its item '" + item.name + "' has the mark of a temporary directory";
+    else if (const auto listed =
+                 try_call([&] { return list_directory(listing.folder, item.path); });
+             listed && is_pytree(item) && !listing.has_file(kCommitFile))
+      layout.uncommitted = unfinished_content(listed.value());
+  }
+  if (!layout.uncommitted.empty() && !options.allow_uncommitted)
+    throw Error(Code::kFailedPrecondition, refuse_text(layout.path, layout.uncommitted));
+}
+
+Layout find_step(const Listing& root, const std::vector<Step>& steps, const OpenOptions& options) {
+  Layout layout;
+  const Step step = options.step ? choose_named_step(root, steps, *options.step)
+                                 : choose_latest_step(root, steps, layout);
+  const std::string folder = join(root.path, step.folder);
+  const Listing listing = list_directory(root.folder->open_below(folder), folder);
+  if (!look_at_checkpoint(listing, layout))
+    throw Error(Code::kFailedPrecondition, "step " + std::to_string(step.number) + " in " + folder +
+                                               " is no checkpoint: it has no item");
+  layout.root = root.path;
+  layout.step = step.number;
+  layout.step_count = steps.size();
+  require_committed(layout, listing, options);
+  return layout;
+}
+
+// Without "." and "..", and without a slash at the end. Behind a symbolic link ".." is not what it
+// looks like, so the system resolves it.
+std::string absolute_path(const std::string& path) {
+  std::error_code ignored;
+  fs::path absolute = fs::absolute(path, ignored);
+  if (std::find(absolute.begin(), absolute.end(), "..") != absolute.end())
+    absolute = fs::weakly_canonical(absolute, ignored);
+  std::string normal = absolute.lexically_normal().string();
+  if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal;
+}
+
+[[noreturn]] void fail_unrecognised(const std::string& path, const Listing& listing) {
+  std::vector<std::string> unfinished;
+  for (const auto& name : listing.folders)
+    if (is_temporary(name) || is_partial(name)) unfinished.push_back(name);
+  if (!unfinished.empty())
+    throw Error(
+        Code::kFailedPrecondition,
+        path + " has only unfinished checkpoints: '" + unfinished.front() + "'" +
+            (unfinished.size() > 1 ? " and " + std::to_string(unfinished.size() - 1) + " more"
+                                   : "") +
+            ". Open one of them with --allow-uncommitted (allow_uncommitted), at your own risk");
+  throw Error(Code::kInvalidArgument,
+              path +
+                  " is no checkpoint: looked for _METADATA, manifest.ocdbt, a msgpack file named "
+                  "'checkpoint', _CHECKPOINT_METADATA, "
+                  "orbax.checkpoint, folders of steps or items with these, and Zarr arrays "
+                  "(.zarray, zarr.json)");
+}
+
+// The one pending folder of a partial save; several cannot be chosen between.
+std::string pending_folder(const Listing& listing) {
+  const std::string& path = listing.path;
+  std::vector<std::string> pending;
+  for (const auto& name : listing.folders)
+    if (name.find(kPendingMark) != std::string::npos) pending.push_back(name);
+  if (pending.size() == 1) return join(path, pending[0]);
+  if (pending.empty()) return "";
+  throw Error(Code::kFailedPrecondition,
+              path + " holds " + std::to_string(pending.size()) +
+                  " partial saves that were not finalized; open one of them: '" + pending.front() +
+                  "' ...");
+}
+
+}  // namespace
+
+bool Listing::has_file(std::string_view name) const {
+  return std::binary_search(files.begin(), files.end(), name);
+}
+bool Listing::has_folder(std::string_view name) const {
+  return std::binary_search(folders.begin(), folders.end(), name);
+}
+
+Listing list_directory(const std::string& path) {
+  auto folder = try_call([&] { return FolderHandle::open(path); });
+  if (folder) return list_directory(std::move(folder).value(), path);
+  if (folder.error().code() != Code::kNotFound) throw Error(folder.error());
+  return {path, {}, {}};
+}
+
+Listing list_directory(const FolderPtr& folder, const std::string& path) {
+  Listing listing{path, {}, {}, folder};
+  for (auto& [name, is_folder] : folder->list(path))
+    (is_folder ? listing.folders : listing.files).push_back(std::move(name));
+  std::sort(listing.files.begin(), listing.files.end());
+  std::sort(listing.folders.begin(), listing.folders.end());
+  return listing;
+}
+
+std::string join(std::string_view folder, std::string_view name) {
+  std::string path(folder);
+  if (!path.ends_with('/')) path += '/';
+  return path += name;
+}
+
+std::optional<std::int64_t> parse_step(std::string_view name) {
+  const std::size_t last_other = name.find_last_not_of("0123456789");
+  const std::string_view digits =
+      last_other == std::string_view::npos ? name : name.substr(last_other + 1);
+  if (digits.empty() ||
+      (last_other != std::string_view::npos && (name[last_other] != '_' || last_other == 0)))
+    return std::nullopt;
+  if (is_temporary(name) || is_partial(name)) return std::nullopt;
+  std::int64_t step = 0;
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  return status == std::errc() && end == digits.data() + digits.size() ? std::optional(step)
+                                                                       : std::nullopt;
+}
+
+Layout find_layout(const std::string& path, const OpenOptions& options) {
+  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
+  if (!directory_exists(path))
+    throw Error(Code::kInvalidArgument, path + " is a file; an Orbax checkpoint is a directory");
+  const std::string folder = absolute_path(path);
+  const Listing listing = list_directory(FolderHandle::open(folder), folder);
+  Layout layout;
+  const bool marked = look_at_marked(listing, layout);
+  if (const auto steps = step_folders(listing); !marked && is_root(listing, steps))
+    return find_step(listing, steps, options);
+  if (marked || look_at_unmarked(listing, layout)) {
+    if (options.step && parse_step(fs::path(folder).filename().string()) != options.step)
+      throw Error(Code::kInvalidArgument, "step " + std::to_string(*options.step) +
+                                              " was asked for, but " + path +
+                                              " is one checkpoint, not a root of steps");
+    require_committed(layout, listing, options);
+    return layout;
+  }
+  if (const std::string pending = pending_folder(listing); !pending.empty())
+    return find_layout(pending, options);
+  const std::string& key = options.metadata_key;
+  const bool is_array = !key.empty() && listing.folder->exists(join(folder, key));
+  if (!is_array && !has_arrays_below(listing, key)) fail_unrecognised(path, listing);
+  layout.kind = LayoutKind::kZarr;
+  layout.path = folder;
+  layout.folder = listing.folder;
+  layout.items = {Item{"", folder, ItemKind::kPytree, "", listing.folder}};
+  // What an interrupted save into folders has left looks like arrays that nobody speaks of.
+  require_committed(layout, listing, options);
+  return layout;
+}
+
+std::vector<std::string> list_steps(const std::string& path) {
+  const std::string folder = absolute_path(path);
+  const Listing listing = list_directory(folder);
+  const auto steps = step_folders(listing);
+  Layout ignored;
+  std::vector<std::string> folders;
+  if (look_at_marked(listing, ignored) || !is_root(listing, steps)) return folders;
+  for (const auto& step : steps) folders.push_back(join(folder, step.folder));
+  return folders;
+}
+
+}  // namespace cairn::orbax

@@ -1,0 +1,243 @@
+// metadata.cc -- parses the small JSON files of an Orbax checkpoint.
+#include <cairn/base/json_scan.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/tree/tree_metadata.h>
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace cairn::orbax {
+namespace {
+
+constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 30U;
+constexpr int kMaxNesting = 128;  // of _strings.json
+
+[[noreturn]] void fail(const std::string& what) { throw Error(Code::kDataLoss, what); }
+
+std::optional<std::int64_t> optional_time(const Json& object, std::string_view name) {
+  const Json* value = object.find(name);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  // Version 1 of the API passes times through a double.
+  const auto time = value->as_int64(true);
+  if (!time)
+    fail("'" + std::string(name) + "' is " + std::string(value->type_text()) + ", not an integer");
+  return time;
+}
+
+std::vector<std::pair<std::string, std::string>> parse_handlers(const Json* value) {
+  std::vector<std::pair<std::string, std::string>> handlers;
+  if (value == nullptr || value->is_null()) return handlers;
+  if (const auto* text = value->as_string()) return {{"", *text}};
+  const auto* members = value->as_object();
+  if (members == nullptr) fail("'item_handlers' is " + std::string(value->type_text()));
+  for (const auto& [item, handler] : *members) {
+    if (handler.as_string() == nullptr && !handler.is_null())
+      fail("the handler of item '" + item + "' is " + std::string(handler.type_text()));
+    handlers.emplace_back(item, handler.is_null() ? "" : *handler.as_string());
+  }
+  return handlers;
+}
+
+Json object_or_null(const Json& parent, std::string_view name) {
+  const Json* value = parent.find(name);
+  if (value == nullptr || value->is_null()) return {};
+  if (value->as_object() == nullptr)
+    fail("'" + std::string(name) + "' is " + std::string(value->type_text()) + ", not an object");
+  return *value;
+}
+
+// What an array without a recorded shape has is null.
+Shape scan_shape_or_null(JsonScanner& in) { return in.null() ? Shape() : scan_shape(in); }
+
+std::string scan_random_key_impl(JsonScanner& in) {
+  std::string impl;
+  if (in.null()) return impl;
+  std::string_view member;
+  in.begin_object();
+  while (in.next_member(member)) {
+    if (member == "random_key_impl" && !in.null())
+      in.string(impl);
+    else if (member != "random_key_impl")
+      in.skip();
+  }
+  return impl;
+}
+
+StoredArrayMetadata scan_array_metadata(JsonScanner& in) {
+  StoredArrayMetadata out;
+  bool has_name = false;
+  std::string_view member;
+  in.begin_object();
+  while (in.next_member(member)) {
+    if (member == "param_name") {
+      in.string(out.name);
+      has_name = true;
+    } else if (member == "write_shape") {
+      out.write_shape = scan_shape_or_null(in);
+    } else if (member == "chunk_shape") {
+      out.chunk_shape = scan_shape_or_null(in);
+    } else if (member == "ext_metadata") {
+      out.random_key_impl = scan_random_key_impl(in);
+    } else {
+      in.skip();
+    }
+  }
+  if (!has_name) in.fail("an array without 'param_name'");
+  return out;
+}
+
+// URL-safe base64 with padding.
+std::string decode_base64(std::string_view text) {
+  const auto digit = [](char c) -> int {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '-' ? 62 : c == '_' ? 63 : -1;
+  };
+  std::string out;
+  std::uint32_t bits = 0;
+  int count = 0;
+  std::string_view body = text;
+  while (body.ends_with('=') && text.size() - body.size() < 2) body.remove_suffix(1);
+  if (text.size() % 4 != 0)
+    fail("'" + std::string(text) + "' is not base64: its length is no multiple of 4");
+  for (const char c : body) {
+    const int value = digit(c);
+    if (value < 0) fail("'" + std::string(text) + "' is not URL-safe base64");
+    bits = (bits << 6U) | static_cast<std::uint32_t>(value);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    out += static_cast<char>((bits >> static_cast<unsigned>(count)) & 0xffU);
+  }
+  return out;
+}
+
+// One token of a JSON pointer: '~' is ~0, '/' is ~1.
+std::string escape_token(std::string_view token) {
+  std::string out;
+  for (const char c : token) {
+    if (c == '~' || c == '/')
+      out += c == '~' ? "~0" : "~1";
+    else
+      out += c;
+  }
+  return out;
+}
+
+// Python's str() of a JSON value that is no string.
+std::string python_text(std::string_view json) {
+  if (json == "true") return "True";
+  if (json == "false") return "False";
+  return std::string(json == "null" ? "None" : json);
+}
+
+using Strings = std::unordered_map<std::string, std::string>;
+
+void scan_strings(JsonScanner& in, const std::string& pointer, int depth, Strings& out) {
+  if (depth > kMaxNesting)
+    in.fail("nested more than " + std::to_string(kMaxNesting) + " levels deep");
+  std::string_view member;
+  in.begin_object();
+  while (in.next_member(member)) {
+    // The pointer of a name is the name itself: Orbax does not escape it, and refuses what would
+    // not come back.
+    std::string name = pointer + escape_token(member);
+    const char kind = in.peek();
+    if (kind == '{')
+      scan_strings(in, name + "/", depth + 1, out);
+    else if (kind == '"')
+      out.insert_or_assign(std::move(name), in.string());
+    else
+      out.insert_or_assign(std::move(name), python_text(in.skip()));
+  }
+}
+
+}  // namespace
+
+CheckpointMetadata parse_checkpoint_metadata(std::string_view json) {
+  const Json object = parse_json(json);
+  if (object.as_object() == nullptr)
+    fail("an object expected, found " + std::string(object.type_text()));
+  CheckpointMetadata out;
+  out.item_handlers = parse_handlers(object.find("item_handlers"));
+  out.init_time_ns = optional_time(object, "init_timestamp_nsecs");
+  out.commit_time_ns = optional_time(object, "commit_timestamp_nsecs");
+  out.metrics = object_or_null(object, "metrics");
+  out.custom_metadata = object_or_null(object, "custom_metadata");
+  return out;
+}
+
+CheckpointMetadata read_checkpoint_metadata(const std::string& file) {
+  return with_context(
+      [&] { return file; },
+      [&] { return parse_checkpoint_metadata(as_text(read_text_file(file, kMaxFile))); });
+}
+
+CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const std::string& file) {
+  return with_context(
+      [&] { return file; },
+      [&] { return parse_checkpoint_metadata(as_text(folder.read_text(file, kMaxFile))); });
+}
+
+Json parse_root_metadata(std::string_view json) {
+  const Json object = parse_json(json);
+  if (object.as_object() == nullptr)
+    fail("an object expected, found " + std::string(object.type_text()));
+  if (object.find("internal_metadata") == nullptr && object.find("custom_metadata") == nullptr)
+    return object;
+  return object_or_null(object, "custom_metadata");
+}
+
+std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json) {
+  std::vector<StoredArrayMetadata> out;
+  JsonScanner in(json);
+  std::string_view member;
+  bool has_list = false;
+  in.begin_object();
+  while (in.next_member(member)) {
+    if (member != "array_metadatas") {
+      in.skip();
+      continue;
+    }
+    has_list = true;
+    in.begin_array();
+    while (in.next_item()) {
+      in.begin_object();
+      while (in.next_member(member)) {
+        if (member == "array_metadata")
+          out.push_back(scan_array_metadata(in));
+        else
+          in.skip();
+      }
+    }
+  }
+  in.finish();
+  if (!has_list) in.fail("no 'array_metadatas'");
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_view json) {
+  std::vector<std::pair<std::string, std::string>> out;
+  JsonScanner in(json);
+  std::string_view name;
+  in.begin_object();
+  while (in.next_member(name)) {
+    auto& [parameter, sharding] = out.emplace_back(decode_base64(name), std::string());
+    in.string(sharding);
+  }
+  in.finish();
+  return out;
+}
+
+std::unordered_map<std::string, std::string> parse_strings(std::string_view json) {
+  Strings out;
+  JsonScanner in(json);
+  scan_strings(in, "", 0, out);
+  in.finish();
+  return out;
+}
+
+}  // namespace cairn::orbax

@@ -1,0 +1,132 @@
+// metadata_text.cc -- writes the small JSON files of an Orbax checkpoint, in the spelling of
+// whoever writes them there: Python (", " and ": ", ASCII) or TensorStore's JSON driver (compact,
+// members sorted, UTF-8).
+#include <cairn/orbax/layout/metadata.h>
+
+#include <algorithm>
+#include <map>
+
+namespace cairn::orbax {
+namespace {
+
+Json time_or_null(const std::optional<std::int64_t>& time) { return time ? Json(*time) : Json(); }
+Json object_or_empty(const Json& value) { return value.is_null() ? Json(JsonObject{}) : value; }
+
+Json handlers_json(const std::vector<std::pair<std::string, std::string>>& handlers) {
+  if (handlers.empty()) return {};
+  if (handlers.size() == 1 && handlers[0].first.empty()) return handlers[0].second;
+  JsonObject members;
+  for (const auto& [item, handler] : handlers)
+    members.emplace_back(item, handler.empty() ? Json() : Json(handler));
+  return members;
+}
+
+Json shape_json(const Shape& shape) { return JsonArray(shape.begin(), shape.end()); }
+
+// URL-safe, with padding.
+std::string encode_base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      bits = bits << 8U | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      out += k <= count ? kDigits[bits >> (18 - 6 * k) & 0x3fU] : '=';
+  }
+  return out;
+}
+
+// What _strings.json is built of: a text, or members.
+struct Node {
+  std::optional<std::string> text;
+  std::map<std::string, Node> members;
+};
+
+Json node_json(const Node& node) {
+  if (node.text) return *node.text;
+  JsonObject members;
+  for (const auto& [name, member] : node.members) members.emplace_back(name, node_json(member));
+  return members;
+}
+
+// "~1" is '/', "~0" is '~'. Orbax does not escape names, so this is what becomes of theirs.
+std::string unescaped_token(std::string_view token, const std::string& name) {
+  std::string out;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    if (token[i] != '~') {
+      out += token[i];
+      continue;
+    }
+    const char next = i + 1 < token.size() ? token[i + 1] : '\0';
+    if (next != '0' && next != '1')
+      throw Error(Code::kInvalidArgument, "the string '" + name +
+                                              "' cannot be saved: Orbax keeps strings at JSON "
+                                              "pointers, where '~' must be followed by 0 or 1");
+    out += next == '0' ? '~' : '/';
+    ++i;
+  }
+  return out;
+}
+
+void add_string(Node& root, const std::string& name, const std::string& text) {
+  Node* at = &root;
+  for (std::size_t start = 0; start <= name.size();) {
+    const std::size_t end = std::min(name.find('/', start), name.size());
+    at = &at->members[unescaped_token(std::string_view(name).substr(start, end - start), name)];
+    start = end + 1;
+    const bool inside_another =
+        at->text.has_value() || (start > name.size() && !at->members.empty());
+    if (inside_another)
+      throw Error(Code::kInvalidArgument,
+                  "the string '" + name +
+                      "' cannot be saved beside one whose name is the same up to a '/'");
+  }
+  at->text = text;
+}
+
+}  // namespace
+
+std::string checkpoint_metadata_text(const CheckpointMetadata& metadata) {
+  return to_text(JsonObject{{"item_handlers", handlers_json(metadata.item_handlers)},
+                            {"metrics", object_or_empty(metadata.metrics)},
+                            {"performance_metrics", JsonObject{}},
+                            {"init_timestamp_nsecs", time_or_null(metadata.init_time_ns)},
+                            {"commit_timestamp_nsecs", time_or_null(metadata.commit_time_ns)},
+                            {"custom_metadata", object_or_empty(metadata.custom_metadata)}},
+                 JsonStyle::kPython);
+}
+
+std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays) {
+  JsonArray list;
+  for (const StoredArrayMetadata& array : arrays) {
+    Json ext;
+    if (!array.random_key_impl.empty())
+      ext = JsonObject{{"random_key_impl", array.random_key_impl}};
+    list.push_back(
+        JsonObject{{"array_metadata", JsonObject{{"param_name", array.name},
+                                                 {"write_shape", shape_json(array.write_shape)},
+                                                 {"chunk_shape", shape_json(array.chunk_shape)},
+                                                 {"ext_metadata", std::move(ext)}}}});
+  }
+  return to_text(JsonObject{{"array_metadatas", std::move(list)}}, JsonStyle::kPython);
+}
+
+std::string shardings_text(const std::vector<std::pair<std::string, std::string>>& shardings) {
+  std::map<std::string, std::string> sorted;
+  for (const auto& [name, sharding] : shardings)
+    sorted.insert_or_assign(encode_base64(name), sharding);
+  JsonObject members;
+  for (const auto& [name, sharding] : sorted) members.emplace_back(name, sharding);
+  return to_text(members, JsonStyle::kCompact);
+}
+
+std::string strings_text(const std::vector<std::pair<std::string, std::string>>& strings) {
+  Node root;
+  for (const auto& [name, text] : strings) add_string(root, name, text);
+  return to_text(node_json(root), JsonStyle::kCompact);
+}
+
+}  // namespace cairn::orbax

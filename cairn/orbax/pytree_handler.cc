@@ -1,0 +1,246 @@
+// pytree_handler.cc -- PyTreeCheckpointHandler: its options, saves in the background, finalizing,
+// metadata.
+#include <cairn/base/byte_io.h>
+#include <cairn/base/executor.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/restore/pytree_restore.h>
+#include <cairn/orbax/save/finalize.h>
+#include <cairn/orbax/save/pytree_save.h>
+#include <cairn/pytree_checkpoint_handler.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t kGigabyte = 1'000'000'000;
+constexpr std::int64_t kDefaultGigabytes = 96;
+constexpr double kGib = 1024.0 * 1024 * 1024;
+
+[[noreturn]] void refuse_limit(const std::string& what, std::int64_t number) {
+  throw Error(Code::kInvalidArgument,
+              what + " is " + std::to_string(number) + "; it must be positive");
+}
+
+std::int64_t limit_bytes(std::int64_t gigabytes, const std::string& what) {
+  if (gigabytes <= 0 || gigabytes > INT64_MAX / kGigabyte) refuse_limit(what, gigabytes);
+  return gigabytes * kGigabyte;
+}
+
+// A limit that may be given in either unit: `what` and "_gb", or "_bytes".
+std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes,
+                         const std::optional<std::int64_t>& bytes, const std::string& what) {
+  if (!bytes) return limit_bytes(gigabytes.value_or(kDefaultGigabytes), what + "_gb");
+  if (gigabytes)
+    throw Error(Code::kInvalidArgument,
+                what + "_gb and " + what + "_bytes are one limit: give either");
+  if (*bytes <= 0) refuse_limit(what + "_bytes", *bytes);
+  return *bytes;
+}
+
+// Of what the processes can spare. Throws unless they mean the same save.
+std::uint64_t least_memory(const std::vector<Bytes>& said, std::size_t primary) {
+  std::uint64_t least = UINT64_MAX;
+  std::vector<std::string> meanings;
+  for (const Bytes& bytes : said) {
+    ByteReader in(bytes);
+    least = std::min(least, in.u64());
+    meanings.emplace_back(in.text(in.remaining()));
+  }
+  for (std::size_t p = 0; p < said.size(); ++p)
+    if (meanings[p] != meanings[primary])
+      throw Error(Code::kInvalidArgument, "the processes do not save the same: process " +
+                                              std::to_string(p) + " makes " + meanings[p] +
+                                              "; process " + std::to_string(primary) + " makes " +
+                                              meanings[primary]);
+  return least;
+}
+
+std::string absolute(const std::string& directory) {
+  if (directory.empty()) throw Error(Code::kInvalidArgument, "the path of the folder is empty");
+  return absolute_path(directory);
+}
+
+}  // namespace
+
+struct PyTreeCheckpointHandler::State {
+  explicit State(PyTreeCheckpointHandlerOptions with)
+      : options(std::move(with)), group(options.multiprocessing_options) {
+    save_limit =
+        limit_bytes(options.save_concurrent_gb, options.save_concurrent_bytes, "save_concurrent");
+    restore_limit = limit_bytes(options.restore_concurrent_gb, options.restore_concurrent_bytes,
+                                "restore_concurrent");
+    if (options.memory == 0)
+      throw Error(Code::kInvalidArgument, "no working memory: 'memory' is 0 bytes");
+    if (options.aggregate_filename.empty() ||
+        options.aggregate_filename.find('/') != std::string::npos)
+      throw Error(Code::kInvalidArgument,
+                  "'" + options.aggregate_filename + "' cannot be the name of the aggregate file");
+    if (options.threads != 0) executor = std::make_unique<Executor>(options.threads);
+    set_device_limit();
+  }
+
+  void set_device_limit() {
+    if (!options.save_device_host_concurrent_gb) return;
+    if (const auto* fixed = std::get_if<std::int64_t>(&*options.save_device_host_concurrent_gb)) {
+      device_limit = limit_bytes(*fixed, "save_device_host_concurrent_gb");
+      return;
+    }
+    const auto& most = options.memory_limit_options.max_transfer_concurrent_gb;
+    if (!most)
+      throw Error(Code::kInvalidArgument,
+                  "save_device_host_concurrent_gb is 'auto', which needs "
+                  "memory_limit_options.max_transfer_concurrent_gb");
+    regulator.emplace(*most * static_cast<double>(kGigabyte) / kGib);
+    device_limit = static_cast<std::int64_t>(regulator->min_gib() * kGib);
+  }
+
+  // The device-to-host limit of the save that begins now.
+  std::optional<std::int64_t> next_device_limit() {
+    if (!regulator) return device_limit;
+    const auto& readings = options.memory_limit_options;
+    if (readings.read_memory) {
+      const double surge = readings.expected_surge_gib ? readings.expected_surge_gib() : 0;
+      const double next = regulator->next_limit(static_cast<double>(*device_limit) / kGib,
+                                                readings.read_memory(), surge);
+      device_limit = static_cast<std::int64_t>(next * kGib);
+    }
+    return device_limit;
+  }
+
+  [[nodiscard]] const TypeHandlerRegistry& registry() const {
+    return options.type_handler_registry ? *options.type_handler_registry
+                                         : default_type_handler_registry();
+  }
+
+  // The part of a save after which the caller may go on; with other processes, they agree on the
+  // rest.
+  std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args,
+                                   bool background) {
+    const std::lock_guard lock(mutex);
+    orbax::PreparedSave prepared;
+    const auto said = group.gather("save: prepare", distributed::StepKind::kControl, [&] {
+      if (closed)
+        throw Error(Code::kFailedPrecondition,
+                    "the checkpoint handler is closed; nothing can be saved with it any more");
+      const std::optional<std::int64_t> device = next_device_limit();
+      orbax::SaveContext context;
+      context.options = &options;
+      context.registry = &registry();
+      context.group = &group;
+      context.executor = executor.get();
+      context.limiter = std::make_shared<ByteLimiter>(save_limit);
+      context.device_host_limiter = std::make_shared<ByteLimiter>(device);
+      context.background = background;
+      prepared = orbax::prepare_save(absolute(directory), args, context);
+      const std::uint64_t memory =
+          std::min(options.memory,
+                   static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
+      ByteWriter out;
+      out.u64(memory).text(prepared.meaning);
+      return std::move(out).take();
+    });
+    // How arrays are cut depends on it, and must be the same everywhere.
+    const std::uint64_t memory = least_memory(said, group.primary());
+    return [write = std::move(prepared.write), memory] { write(memory); };
+  }
+
+  [[nodiscard]] orbax::RestoreContext restore_context() const {
+    orbax::RestoreContext context;
+    context.options = &options;
+    context.registry = &registry();
+    context.executor = executor.get();
+    context.limiter = std::make_shared<ByteLimiter>(restore_limit);
+    context.memory = std::min(options.memory, static_cast<std::uint64_t>(restore_limit));
+    return context;
+  }
+
+  void wait() {
+    std::vector<std::shared_future<void>> waiting;
+    {
+      const std::lock_guard lock(mutex);
+      waiting.swap(saves);
+    }
+    for (const auto& save : waiting) save.wait();
+  }
+
+  PyTreeCheckpointHandlerOptions options;
+  distributed::ProcessGroup group;
+  std::int64_t save_limit = 0;
+  std::int64_t restore_limit = 0;
+  std::optional<std::int64_t> device_limit;
+  std::optional<MemoryRegulator> regulator;
+  std::unique_ptr<Executor> executor;  // null: the process's
+  std::mutex mutex;
+  bool closed = false;
+  std::vector<std::shared_future<void>> saves;  // in the background
+};
+
+PyTreeCheckpointHandler::PyTreeCheckpointHandler()
+    : PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions{}) {}
+
+PyTreeCheckpointHandler::PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {}
+
+PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->wait(); }
+
+void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSaveArgs& args) {
+  state_->start_save(directory, args, false)();
+}
+
+std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
+    const std::string& directory, const PyTreeSaveArgs& args) {
+  std::shared_future<void> save =
+      std::async(std::launch::async, state_->start_save(directory, args, true)).share();
+  const std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->saves, [](const auto& one) {
+    return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  });
+  state_->saves.push_back(save);
+  return {save};
+}
+
+void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
+  const distributed::ProcessGroup& group = state_->group;
+  if (!group.is_primary()) return;
+  const std::string path = absolute(directory);
+  if (!directory_exists(path))
+    throw Error(Code::kNotFound, path + ": there is no such folder to finalize");
+  // Folders of their own, on disks of their own: each knows of itself alone.
+  if (!group.writes_separately())
+    orbax::check_array_metadatas(path, state_->options.array_metadata_validator,
+                                 group.is_single() ? 0 : group.count());
+  orbax::merge_process_databases(
+      path, !state_->options.use_zarr3 && state_->options.enable_post_merge_validation);
+  for (const TypeHandlerPtr& handler : state_->registry().handlers()) handler->finalize(path);
+  sync_tree(path);
+}
+
+Tree PyTreeCheckpointHandler::restore(const std::string& directory,
+                                      const PyTreeRestoreArgs& args) const {
+  return restore_when([] {}, directory, args);
+}
+
+Tree PyTreeCheckpointHandler::restore_when(const std::function<void()>& look,
+                                           const std::string& directory,
+                                           const PyTreeRestoreArgs& args) const {
+  return orbax::restore_item(absolute(directory), args, state_->restore_context(), look);
+}
+
+PyTreeMetadata PyTreeCheckpointHandler::metadata(const std::string& directory) const {
+  return orbax::item_metadata(absolute(directory), state_->restore_context());
+}
+
+void PyTreeCheckpointHandler::close() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closed = true;
+  }
+  state_->wait();
+}
+
+}  // namespace cairn

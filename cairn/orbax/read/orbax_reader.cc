@@ -1,0 +1,226 @@
+// orbax_reader.cc -- opens an Orbax checkpoint of any layout and reads from it.
+#include <cairn/array/box.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax.h>
+#include <cairn/orbax/read/describe.h>
+#include <cairn/orbax/read/orbax_reader.h>
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+
+namespace cairn::orbax {
+namespace {
+
+std::string names_of(const std::vector<Item>& items, bool pytrees_only) {
+  std::string text;
+  for (const auto& item : items)
+    if (!pytrees_only || item.kind == ItemKind::kPytree)
+      text += (text.empty() ? "'" : ", '") + item.name + "'";
+  return text.empty() ? "none" : text;
+}
+
+// The pytree items that the options ask for.
+std::vector<Item> choose_items(const Layout& layout, const OpenOptions& options) {
+  std::vector<Item> chosen;
+  if (!options.item) {
+    std::copy_if(layout.items.begin(), layout.items.end(), std::back_inserter(chosen),
+                 [](const Item& item) { return item.kind == ItemKind::kPytree; });
+    return chosen;
+  }
+  if (layout.kind != LayoutKind::kComposite)
+    throw Error(Code::kInvalidArgument, "item '" + *options.item + "' was asked for, but " +
+                                            layout.path + " is a single tree without items");
+  const auto it = std::find_if(layout.items.begin(), layout.items.end(),
+                               [&](const Item& item) { return item.name == *options.item; });
+  if (it == layout.items.end())
+    throw Error(Code::kNotFound, "no item '" + *options.item + "' in " + layout.path +
+                                     "; its items are " + names_of(layout.items, false));
+  if (it->kind != ItemKind::kPytree)
+    throw Error(Code::kInvalidArgument,
+                "item '" + *options.item + "' of " + layout.path +
+                    " holds no arrays; items with arrays: " + names_of(layout.items, true));
+  return {*it};
+}
+
+template <class T>
+void append(std::vector<T>&& from, std::vector<T>& to) {
+  if (to.empty())
+    to.swap(from);
+  else
+    std::move(from.begin(), from.end(), std::back_inserter(to));
+  from.clear();
+}
+
+void check_destination(const TensorInfo& tensor, const ReadRequest& request) {
+  const auto& out = request.out;
+  if (out.dtype != tensor.dtype || out.element_size != tensor.element_size)
+    throw Error(Code::kInvalidArgument, "the destination is of " +
+                                            std::string(dtype_name(out.dtype)) + ", the array of " +
+                                            tensor.dtype_name);
+  if (out.shape != request.box.shape || out.strides.size() != out.shape.size())
+    throw Error(Code::kInvalidArgument, "the destination has shape " + shape_text(out.shape) +
+                                            ", the box " + shape_text(request.box.shape));
+  check_inside(request.box, tensor.shape);
+}
+
+// A version that is silently not looked at would be another one than was asked for.
+void require_versions(const std::string& path, const std::vector<PytreeItem>& items) {
+  const auto has = [](const PytreeItem& item) { return item.storage == ArrayStorage::kOcdbt; };
+  if (std::any_of(items.begin(), items.end(), has)) return;
+  throw Error(Code::kInvalidArgument, "a version was asked for, but " + path +
+                                          " has no OCDBT database, which alone has versions");
+}
+
+}  // namespace
+
+OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items,
+                                 const OpenOptions& options, std::vector<LostItem> lost)
+    : layout_(std::move(layout)),
+      items_(std::move(items)),
+      lost_(std::move(lost)),
+      memory_(options.memory) {
+  if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
+  info_ = describe_checkpoint(layout_, items_);
+  for (auto& item : items_) {
+    if (items_.size() + lost_.size() > 1)
+      for (auto& tensor : item.tensors) tensor.item = item.item.name;
+    leaf_counts_.push_back(item.tensors.size());
+    missing_.insert(missing_.end(), item.tensors.size(), item.missing);
+    append(std::move(item.tensors), tensors_);
+    append(std::move(item.stored), stored_);
+    append(std::move(item.values), values_);
+  }
+}
+
+const TensorInfo& OrbaxCheckpoint::tensor(std::size_t index) const {
+  if (index < tensors_.size()) return tensors_[index];
+  throw Error(Code::kOutOfRange,
+              "tensor " + std::to_string(index) + " of " + std::to_string(tensors_.size()));
+}
+
+std::string OrbaxCheckpoint::label(std::size_t index) const { return tensors_[index].full_name(); }
+
+handlers::WorkLimits OrbaxCheckpoint::limits() const {
+  return {own_executor_.get(), memory_, &streams_};
+}
+
+void OrbaxCheckpoint::read_inside(const ReadRequest& request) const {
+  const Array array = inside_array(*values_[request.tensor].inside, tensors_[request.tensor]);
+  copy_elements(subview(array.view(), request.box), request.out);
+}
+
+void OrbaxCheckpoint::check_not_replaced() const {
+  for (const auto& item : items_) item.item.folder->check_not_replaced();
+}
+
+// Runs f, which reads. What is missing, and what goes wrong, is not damage if an item has been
+// replaced meanwhile.
+template <class F>
+auto OrbaxCheckpoint::guarded(F f) const {
+  try {
+    return f();
+  } catch (const Error&) {
+    for (const auto& item : items_) orbax::check_not_replaced(item);
+    throw;
+  }
+}
+
+void OrbaxCheckpoint::read(std::span<const ReadRequest> requests,
+                           const ProgressFn& progress) const {
+  std::vector<zarr::BoxRead> reads;
+  reads.reserve(requests.size());
+  std::deque<std::string> labels;  // where a name alone does not say which tensor it is
+  for (const auto& request : requests) {
+    const TensorInfo& t = tensor(request.tensor);
+    if (!t.error.empty()) throw Error(Code::kDataLoss, label(request.tensor) + ": " + t.error);
+    if (!t.is_array())
+      throw Error(Code::kInvalidArgument,
+                  "'" + label(request.tensor) + "' is no array but a " + t.kind);
+    with_context([&] { return label(request.tensor); }, [&] { check_destination(t, request); });
+    if (values_[request.tensor].inside)
+      read_inside(request);
+    else
+      reads.push_back({&*stored_[request.tensor], &request.box, &request.out,
+                       t.item ? labels.emplace_back(label(request.tensor)) : t.name,
+                       missing_[request.tensor]});
+  }
+  guarded([&] { handlers::read_arrays(reads, limits(), progress); });
+  check_not_replaced();
+}
+
+std::string OrbaxCheckpoint::read_string(std::size_t index) const {
+  const TensorInfo& t = tensor(index);
+  if (!t.error.empty() && t.kind == "string")
+    throw Error(Code::kDataLoss, label(index) + ": " + t.error);
+  if (!values_[index].text)
+    throw Error(Code::kInvalidArgument, "'" + label(index) + "' is no string but a " + t.kind);
+  return *values_[index].text;
+}
+
+std::optional<Array> OrbaxCheckpoint::try_view(std::size_t index) const {
+  const TensorInfo& t = tensor(index);
+  if (!t.error.empty()) throw Error(Code::kDataLoss, label(index) + ": " + t.error);
+  if (!stored_[index]) return std::nullopt;
+  auto view = guarded([&] {
+    return with_context([&] { return label(index); }, [&] { return stored_[index]->try_view(); });
+  });
+  check_not_replaced();
+  return view;
+}
+
+std::string OrbaxCheckpoint::random_key_impl(std::size_t index) const {
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < items_.size(); first += leaf_counts_[i++]) {
+    if (index >= first + leaf_counts_[i]) continue;
+    const auto it = items_[i].random_keys.find(tensors_[index].name);
+    return it == items_[i].random_keys.end() ? "" : it->second;
+  }
+  return "";
+}
+
+std::unique_ptr<Checkpoint> open_to_verify(const std::string& path, const OpenOptions& options) {
+  Layout layout = find_layout(path, options);
+  std::vector<PytreeItem> items;
+  std::vector<LostItem> lost;
+  for (const auto& item : choose_items(layout, options)) {
+    auto opened = try_call([&] { return open_pytree_item(item, layout.kind, options); });
+    // A version that is not there is a question wrongly put, not damage.
+    const bool wrongly_put = !opened && (opened.error().code() == Code::kNotFound ||
+                                         opened.error().code() == Code::kInvalidArgument);
+    if (wrongly_put && is_version(options.version)) throw opened.error();
+    if (opened)
+      items.push_back(std::move(opened).value());
+    else
+      lost.push_back({item, opened.error()});
+  }
+  if (is_version(options.version) && lost.empty()) require_versions(layout.path, items);
+  return std::make_unique<OrbaxCheckpoint>(std::move(layout), std::move(items), options,
+                                           std::move(lost));
+}
+
+}  // namespace cairn::orbax
+
+namespace cairn {
+
+bool is_orbax(const std::string& path) {
+  if (!directory_exists(path)) return false;
+  OpenOptions options;
+  options.allow_uncommitted = true;
+  const auto layout = try_call([&] { return orbax::find_layout(path, options); });
+  // A folder that may not be listed can be anything.
+  if (!layout.ok() && layout.error().code() == Code::kIo) throw Error(layout.error());
+  // Steps that are all incomplete, or of which none can be chosen, are Orbax's as well.
+  return layout.ok() || layout.error().code() == Code::kFailedPrecondition;
+}
+
+std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options) {
+  orbax::Layout layout = orbax::find_layout(path, options);
+  std::vector<orbax::PytreeItem> items;
+  for (const auto& item : orbax::choose_items(layout, options))
+    items.push_back(orbax::open_pytree_item(item, layout.kind, options));
+  if (orbax::is_version(options.version)) orbax::require_versions(layout.path, items);
+  return std::make_unique<orbax::OrbaxCheckpoint>(std::move(layout), std::move(items), options);
+}
+
+}  // namespace cairn

@@ -1,0 +1,456 @@
+// pytree_item.cc -- opens one pytree: structure, arrays, strings and shardings, each from where
+// this version keeps it.
+#include <cairn/base/json.h>
+#include <cairn/io/file_image.h>
+#include <cairn/kvstore/union.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/read/custom_metadata.h>
+#include <cairn/orbax/read/pytree_item.h>
+#include <cairn/tree/msgpack/msgpack.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <unordered_map>
+
+namespace cairn::orbax {
+namespace {
+
+// The file is named beside the reason, so not in it.
+void note_broken(PytreeItem& out, const std::string& file, const Error& e) {
+  const std::string& why = e.message();
+  out.broken.push_back(
+      {file, why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why, e.code()});
+}
+
+// Runs f; what it throws is noted as the reason why `file` could not be used.
+template <class F>
+void try_file(PytreeItem& out, const std::string& file, F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    note_broken(out, file, e);
+  }
+}
+
+std::optional<Bytes> read_if_there(const PytreeItem& item, const std::string& path) {
+  if (!item.item.folder->exists(path)) return std::nullopt;
+  return item.item.folder->read_text(path, kMaxMetadataFile);
+}
+
+// ---- which store the arrays are in ----
+
+void open_database(PytreeItem& out, const OpenOptions& options) {
+  if (!out.item.folder->exists(join(out.item.path, kManifestFile))) {
+    if (options.allow_uncommitted && !out.process_folders.empty()) {
+      out.storage = ArrayStorage::kUnmerged;
+      std::vector<StorePtr> parts;
+      for (const auto& folder : out.process_folders)
+        parts.push_back(open_ocdbt(prefix_store(out.files, folder + "/")));
+      out.arrays = union_store(std::move(parts));
+      return;
+    }
+    throw Error(Code::kNotFound, "the database's manifest is missing");
+  }
+  out.arrays = open_ocdbt(out.files, options.version);
+}
+
+bool uses_ocdbt(const PytreeItem& out, const Listing& listing) {
+  if (out.metadata.use_ocdbt) return *out.metadata.use_ocdbt;
+  return listing.has_file(kManifestFile) || !out.process_folders.empty();
+}
+
+void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& options) {
+  for (const auto& name : listing.folders)
+    if (name.starts_with(kProcessPrefix)) out.process_folders.push_back(name);
+  if (!uses_ocdbt(out, listing)) {
+    out.arrays = out.files;
+    return;
+  }
+  out.storage = ArrayStorage::kOcdbt;
+  // A tree of texts and empty nodes has no database. Nor need one whose leaves all have handlers of
+  // their own.
+  const bool needed = std::any_of(out.tensors.begin(), out.tensors.end(), [](const auto& tensor) {
+    return tensor.dtype_name == handlers::kUnknownDtype && !is_custom_kind(tensor.kind);
+  });
+  const bool expected = needed || out.structure == Structure::kNames ||
+                        (out.has_arrays && !out.process_folders.empty());
+  if (!expected && !listing.has_file(kManifestFile)) return;
+  try {
+    open_database(out, options);
+  } catch (const Error& e) {
+    // A version that is not there is a question wrongly put, not damage.
+    if (is_version(options.version) &&
+        (e.code() == Code::kNotFound || e.code() == Code::kInvalidArgument))
+      throw;
+    note_broken(out, join(out.item.path, kManifestFile), e);
+  }
+}
+
+// ---- leaves ----
+
+TensorInfo make_tensor(KeyPath path, std::string kind) {
+  TensorInfo tensor;
+  tensor.name = param_name(path);
+  tensor.path = std::move(path);
+  tensor.kind = std::move(kind);
+  return tensor;
+}
+
+void add_leaf(PytreeItem& out, TensorInfo tensor, LeafValue value = {}) {
+  out.tensors.push_back(std::move(tensor));
+  out.values.push_back(std::move(value));
+}
+
+void add_recorded_leaves(PytreeItem& out, std::vector<LeafMetadata> leaves) {
+  out.tensors.reserve(leaves.size());
+  out.values.reserve(leaves.size());
+  for (auto& leaf : leaves) {
+    out.has_write_shape.push_back(leaf.write_shape.has_value());
+    TensorInfo tensor = make_tensor(std::move(leaf.path), std::move(leaf.value_type));
+    if (tensor.kind == "string")
+      tensor.dtype_name = "string";
+    else if (!leaf.skip_deserialize && tensor.kind != "placeholder" &&
+             !is_empty_node_type(tensor.kind))
+      tensor.dtype_name = handlers::kUnknownDtype;
+    add_leaf(out, std::move(tensor));
+  }
+}
+
+std::string text_of(const MsgpackLeaf& leaf) {
+  std::string text;
+  for (const auto piece : leaf.pieces) text += as_text(piece);
+  return text;
+}
+
+// A leaf whose value stands in the aggregate file.
+void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
+                     const std::shared_ptr<const void>& file) {
+  TensorInfo tensor = make_tensor(leaf.path, std::string(kind_name(leaf.kind)));
+  LeafValue value;
+  tensor.nbytes = leaf.nbytes();
+  if (leaf.kind == MsgpackKind::kString) {
+    tensor.dtype_name = "string";
+    value.text = std::make_shared<const std::string>(text_of(leaf));
+  } else if (!leaf.dtype_name.empty()) {
+    tensor.dtype = leaf.dtype;
+    tensor.dtype_name = leaf.dtype_name;
+    tensor.element_size = leaf.element_size;
+    tensor.shape = leaf.shape;
+    value.inside = std::make_shared<const InsideValue>(InsideValue{file, leaf.pieces});
+    if (leaf.pieces.empty() && tensor.nbytes > 0) {  // a number of msgpack's own
+      const auto number = std::make_shared<const Bytes>(
+          leaf.value.begin(), leaf.value.begin() + static_cast<std::ptrdiff_t>(tensor.nbytes));
+      value.inside = std::make_shared<const InsideValue>(InsideValue{number, {*number}});
+    }
+  }
+  add_leaf(out, std::move(tensor), std::move(value));
+}
+
+bool is_stored_elsewhere(const MsgpackLeaf& leaf) {
+  if (leaf.kind != MsgpackKind::kString) return false;
+  const std::string text = text_of(leaf);
+  return text.starts_with("PLACEHOLDER://") || text.starts_with("AGGREGATED://");
+}
+
+// Values in the aggregate file win over stored arrays; its placeholders only say that there is an
+// array. Sidecars `_METADATA` a file of placeholders says nothing.
+void add_aggregate_leaves(PytreeItem& out, const File& file) {
+  const auto image = std::make_shared<FileImage>(file);
+  image->load_all();
+  const bool recorded_tree = out.structure == Structure::kTreeMetadata;
+  std::unordered_map<std::string, std::size_t> recorded;
+  for (std::size_t i = 0; i < out.tensors.size(); ++i) recorded.emplace(out.tensors[i].name, i);
+  const std::vector<MsgpackLeaf> leaves =
+      decode_msgpack(image->bytes(), {.load = {}, .stored = file.allocated()});
+  out.has_aggregated_values = std::any_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
+    return !is_stored_elsewhere(leaf) && !is_empty_node_type(kind_name(leaf.kind));
+  });
+  if (recorded_tree && !out.has_aggregated_values) return;
+  for (const auto& leaf : leaves) {
+    const auto known = recorded.find(param_name(leaf.path));
+    if (is_stored_elsewhere(leaf)) {
+      if (known != recorded.end()) continue;
+      // What was saved is not recorded; arrays can always be read as host arrays.
+      TensorInfo tensor = make_tensor(leaf.path, "np.ndarray");
+      tensor.dtype_name = handlers::kUnknownDtype;
+      add_leaf(out, std::move(tensor));
+      continue;
+    }
+    add_inside_leaf(out, leaf, image);
+    if (known == recorded.end()) continue;
+    out.tensors.back().path = out.tensors[known->second].path;  // it knows lists from dicts
+    std::swap(out.tensors[known->second], out.tensors.back());
+    std::swap(out.values[known->second], out.values.back());
+    out.tensors.pop_back();
+    out.values.pop_back();
+  }
+}
+
+KeyPath split_name(const std::string& name, char separator) {
+  KeyPath path;
+  if (name.empty()) return path;
+  for (std::size_t start = 0; start <= name.size();) {
+    const std::size_t end = std::min(name.find(separator, start), name.size());
+    path.push_back({name.substr(start, end - start), KeyType::kDict});
+    start = end + 1;
+  }
+  return path;
+}
+
+// Whether the name's parts could not be a tree: "a" a leaf and "a.b" below it.
+bool any_inside_another(const std::vector<std::string>& names, char separator) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    for (std::size_t at = name.find(separator); at != std::string::npos;
+         at = name.find(separator, at + 1))
+      if (std::binary_search(names.begin(), names.end(), name.substr(0, at))) return true;
+    return !name.empty() && std::binary_search(names.begin(), names.end(), "");
+  });
+}
+
+// Zarr's groups nest with '/', Orbax joins the keys of a tree with '.'.
+char separator_of(const PytreeItem& out, const std::vector<std::string>& names) {
+  const bool nested = std::any_of(names.begin(), names.end(), [](const auto& name) {
+    return name.find('/') != std::string::npos;
+  });
+  const bool grouped = std::any_of(out.keys.begin(), out.keys.end(), [](const auto& entry) {
+    return entry.key == ".zgroup" || entry.key == "zarr.json";
+  });
+  return out.storage == ArrayStorage::kFolders && (nested || grouped) ? '/' : '.';
+}
+
+// No structure is recorded: the arrays' names, split where their writer joined them.
+void add_named_leaves(PytreeItem& out, const std::string& metadata_key) {
+  auto names = handlers::find_array_names(out.arrays, out.keys);
+  if (!metadata_key.empty()) {
+    std::vector<std::string> all;
+    const auto more = find_custom_names(out, metadata_key);
+    std::set_union(names.begin(), names.end(), more.begin(), more.end(), std::back_inserter(all));
+    names = std::move(all);
+  }
+  const char separator = separator_of(out, names);
+  const bool flat = any_inside_another(names, separator);
+  for (const auto& name : names) {
+    TensorInfo tensor = make_tensor(
+        flat ? KeyPath{{name, KeyType::kDict}} : split_name(name, separator), "np.ndarray");
+    tensor.name = name;
+    tensor.dtype_name = handlers::kUnknownDtype;
+    add_leaf(out, std::move(tensor));
+  }
+}
+
+// ---- what stands beside the arrays ----
+
+void attach_shardings(PytreeItem& out, const NameTable& names) {
+  const std::string file = join(out.item.path, kShardingFile);
+  try_file(out, file, [&] {
+    const auto text = read_if_there(out, file);
+    if (!text) return;
+    out.has_shardings = true;
+    for (auto& [name, sharding] : parse_shardings(as_text(*text)))
+      if (const auto i = names.find(name); i && out.tensors[*i].is_array())
+        out.tensors[*i].sharding = std::move(sharding);
+    for (const auto& [later, first] : names.repeated())
+      if (out.tensors[later].is_array()) out.tensors[later].sharding = out.tensors[first].sharding;
+  });
+}
+
+void attach_random_keys(PytreeItem& out) {
+  const std::string folder = join(out.item.path, kArrayMetadataFolder);
+  out.array_metadata_files = list_directory(out.item.folder, folder).files;
+  for (const auto& name : out.array_metadata_files) {
+    try {
+      const Bytes text = out.item.folder->read_text(join(folder, name), kMaxMetadataFile);
+      // Parsing is worth its time only where something is to be found.
+      if (as_text(text).find("random_key_impl") == std::string_view::npos) continue;
+      for (auto& array : parse_array_metadatas(as_text(text)))
+        if (!array.random_key_impl.empty())
+          out.random_keys.emplace(std::move(array.name), std::move(array.random_key_impl));
+    } catch (const Error& e) {
+      out.unread_array_metadata.emplace_back(name, e.message());
+    }
+  }
+}
+
+void attach_strings(PytreeItem& out) {
+  const auto is_missing = [&](std::size_t i) {
+    return out.tensors[i].kind == "string" && !out.values[i].text;
+  };
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = 0; i < out.tensors.size(); ++i)
+    if (is_missing(i)) wanted.push_back(i);
+  if (wanted.empty()) return;
+  const std::string file = join(out.item.path, kStringsFile);
+  std::unordered_map<std::string, std::string> strings;
+  std::string error = "it is not in " + std::string(kStringsFile);
+  try_file(out, file, [&] {
+    const auto text = read_if_there(out, file);
+    if (text)
+      strings = parse_strings(as_text(*text));
+    else
+      error = std::string(kStringsFile) + " is missing";
+  });
+  Code code = Code::kDataLoss;
+  if (!out.broken.empty() && out.broken.back().file == file) {
+    error = file + ": " + out.broken.back().why;
+    code = out.broken.back().code;
+  }
+  for (const auto i : wanted) {
+    const auto it = strings.find(out.tensors[i].name);
+    if (it == strings.end()) {
+      out.tensors[i].error = error;
+      out.tensors[i].error_code = code;
+      continue;
+    }
+    out.values[i].text = std::make_shared<const std::string>(it->second);
+    out.tensors[i].nbytes = it->second.size();
+  }
+}
+
+// What the files beside the arrays say of the leaves.
+void attach_files(PytreeItem& out, const NameTable& names) {
+  attach_shardings(out, names);
+  attach_strings(out);
+  attach_random_keys(out);
+}
+
+void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& options) {
+  out.stored.resize(out.tensors.size());
+  if (out.arrays == nullptr && out.has_arrays) {
+    const BrokenFile why = out.broken.empty()
+                               ? BrokenFile{"", "the arrays' database is missing", Code::kDataLoss}
+                               : out.broken.back();
+    for (auto& tensor : out.tensors) {
+      if (tensor.dtype_name != handlers::kUnknownDtype) continue;
+      tensor.error = why.file.empty() ? why.why : why.file + ": " + why.why;
+      tensor.error_code = why.code;
+    }
+    return;
+  }
+  if (!out.has_arrays) return;
+  std::optional<Executor> own;
+  if (options.threads != 0) own.emplace(options.threads);
+  out.stored =
+      handlers::open_arrays(out.arrays, {out.zarr_format}, out.tensors, own ? &*own : nullptr);
+  open_custom_arrays(out, names, options.metadata_key);
+  handlers::fill_stored_sizes(out.keys, names, out.tensors);
+}
+
+// A handler of its own keeps a leaf wherever it likes. If that is an array under the leaf's name,
+// it is read like any other.
+void excuse_custom_leaves(PytreeItem& out) {
+  for (std::size_t i = 0; i < out.tensors.size(); ++i) {
+    TensorInfo& tensor = out.tensors[i];
+    if (out.structure != Structure::kTreeMetadata || !is_custom_kind(tensor.kind) || out.stored[i])
+      continue;
+    if (tensor.dtype_name != handlers::kUnknownDtype || tensor.error.empty()) continue;
+    if (out.arrays != nullptr && !handlers::is_missing(tensor)) continue;
+    tensor.error =
+        "its type '" + tensor.kind + "' belongs to a type handler that Cairn does not have";
+    tensor.error_code = Code::kUnimplemented;
+  }
+}
+
+bool wants_arrays(const PytreeItem& out) {
+  return out.structure == Structure::kNames ||
+         std::any_of(out.tensors.begin(), out.tensors.end(), [](const auto& tensor) {
+           return tensor.dtype_name == handlers::kUnknownDtype;
+         });
+}
+
+// What the files beside the arrays say, and where the arrays are.
+PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& aggregate_file,
+                          const OpenOptions& options) {
+  PytreeItem out;
+  out.item = item;
+  out.version = options.version;
+  out.item.folder =
+      item.folder != nullptr ? item.folder->open_below(item.path) : FolderHandle::open(item.path);
+  out.files = open_file_store(out.item.folder);
+  const Listing listing = list_directory(out.item.folder, item.path);
+  const std::string metadata_file = join(item.path, kTreeMetadataFile);
+  if (listing.has_file(kTreeMetadataFile) && kind != LayoutKind::kZarr) {
+    out.metadata = with_context([&] { return metadata_file; },
+                                [&] {
+                                  return parse_tree_metadata(as_text(
+                                      out.item.folder->read_text(metadata_file, kMaxMetadataFile)));
+                                });
+    out.structure = Structure::kTreeMetadata;
+    out.zarr_format = out.metadata.use_zarr3 ? 3 : 2;
+    if (out.metadata.store_array_data_equal_to_fill_value) out.missing = zarr::MissingChunk::kError;
+    add_recorded_leaves(out, std::exchange(out.metadata.leaves, {}));
+    out.recorded = out.tensors.size();
+  }
+  if (listing.has_file(aggregate_file) && kind != LayoutKind::kZarr) {
+    const std::string file = join(item.path, aggregate_file);
+    if (out.structure != Structure::kTreeMetadata) out.structure = Structure::kAggregate;
+    with_context([&] { return file; },
+                 [&] { add_aggregate_leaves(out, out.item.folder->open_file(file)); });
+  }
+  out.has_arrays = wants_arrays(out);
+  open_store(out, listing, options);
+  return out;
+}
+
+}  // namespace
+
+bool is_custom_kind(std::string_view kind) {
+  for (const std::string_view known :
+       {"jax.Array", "np.ndarray", "scalar", "string", "placeholder"})
+    if (kind == known) return false;
+  return !is_empty_node_type(kind);
+}
+
+void check_not_replaced(const PytreeItem& item) {
+  item.item.folder->note_missing();
+  item.item.folder->check_not_replaced();
+}
+
+namespace {
+
+// At the end of opening: files that this layout does not have were looked for.
+void finish_opening(const PytreeItem& item) {
+  check_not_replaced(item);
+  item.item.folder->forget_missing();
+}
+
+}  // namespace
+
+Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
+  Array array = Array::allocate(leaf.dtype, leaf.element_size, leaf.shape);
+  std::byte* to = array.mutable_view().data;
+  for (const ByteView piece : value.pieces) {
+    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+  return array;
+}
+
+PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file,
+                                 const OpenOptions& options) {
+  PytreeItem out = open_structure(item, LayoutKind::kDirect, aggregate_file, options);
+  attach_files(out, NameTable(out.tensors));
+  finish_opening(out);
+  return out;
+}
+
+PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options) {
+  PytreeItem out = open_structure(item, kind, std::string(kAggregateFile), options);
+  if (out.has_arrays && out.arrays != nullptr) {
+    try_file(out, out.arrays->describe(""), [&] { out.keys = out.arrays->list(""); });
+  }
+  if (out.structure == Structure::kNames) {
+    if (out.arrays == nullptr || (out.keys.empty() && !out.broken.empty()))
+      throw Error(out.broken.back().code, out.broken.back().file + ": " + out.broken.back().why);
+    add_named_leaves(out, options.metadata_key);
+  }
+  const NameTable names(out.tensors);
+  attach_arrays(out, names, options);
+  excuse_custom_leaves(out);
+  attach_files(out, names);
+  finish_opening(out);
+  return out;
+}
+
+}  // namespace cairn::orbax

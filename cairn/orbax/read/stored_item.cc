@@ -1,0 +1,115 @@
+// stored_item.cc -- opening and reading the arrays that type handlers ask for.
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/read/stored_item.h>
+
+#include <utility>
+
+namespace cairn::orbax {
+namespace {
+
+[[noreturn]] void refuse_array(const PytreeItem& item, const TensorInfo& wanted,
+                               const std::string& metadata_key) {
+  if (!handlers::is_missing(wanted))
+    throw Error(Code::kDataLoss, wanted.name + ": " + wanted.error);
+  std::string text = wanted.name + ": no array of this name is stored in " + item.item.path;
+  if (!metadata_key.empty())
+    text += " with the metadata_key '" + metadata_key + "' that the type handler has";
+  if (item.storage == ArrayStorage::kFolders)
+    text += "; its folder, with " +
+            (metadata_key.empty() ? std::string(".zarray or zarr.json") : metadata_key) +
+            " in it, is missing. If the checkpoint was copied, copy all of it, hidden files too "
+            "(cp -a)";
+  throw Error(Code::kNotFound, text);
+}
+
+}  // namespace
+
+StoredItem::StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory,
+                       MultiprocessingOptions processes)
+    : item_(std::move(item)),
+      executor_(executor),
+      memory_(memory),
+      processes_(std::move(processes)) {
+  by_name_.reserve(item_.tensors.size());
+  for (std::size_t i = 0; i < item_.tensors.size(); ++i) by_name_.emplace(item_.tensors[i].name, i);
+}
+
+std::vector<TensorInfo> StoredItem::arrays_under(std::span<const std::string_view> names,
+                                                 const std::string& metadata_key) const {
+  if (item_.arrays == nullptr) {
+    const std::string why = item_.broken.empty()
+                                ? "there is no database"
+                                : item_.broken.back().file + ": " + item_.broken.back().why;
+    throw Error(item_.broken.empty() ? Code::kNotFound : Code::kDataLoss,
+                "the arrays of " + item_.item.path + " cannot be read: " + why);
+  }
+  std::vector<TensorInfo> wanted(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    wanted[i].name = names[i];
+    wanted[i].dtype_name = handlers::kUnknownDtype;
+  }
+  handlers::StoredArrays stored = in_folder(item_.item.folder.get(), [&] {
+    return handlers::open_arrays(item_.arrays, {item_.zarr_format, metadata_key}, wanted,
+                                 executor_);
+  });
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!stored[i] || !wanted[i].error.empty()) refuse_array(item_, wanted[i], metadata_key);
+    opened_.emplace(wanted[i].name, *std::move(stored[i]));
+  }
+  return wanted;
+}
+
+const zarr::ZarrArray& StoredItem::opened(std::string_view name) const {
+  const std::string key(name);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = opened_.find(key); it != opened_.end()) return it->second;
+  }
+  static_cast<void>(arrays(std::span(&name, 1)));
+  const std::lock_guard lock(mutex_);
+  return opened_.at(key);
+}
+
+std::optional<std::string> StoredItem::sharding(const std::string& name) const {
+  if (!item_.has_shardings) return std::nullopt;
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? std::string() : item_.tensors[it->second].sharding;
+}
+
+std::string StoredItem::random_key_impl(const std::string& name) const {
+  const auto it = item_.random_keys.find(name);
+  return it == item_.random_keys.end() ? "" : it->second;
+}
+
+void StoredItem::read(std::span<const Read> reads) const {
+  std::vector<zarr::BoxRead> boxes;
+  boxes.reserve(reads.size());
+  for (const Read& read : reads)
+    boxes.push_back({&opened(read.name), &read.box, &read.out, read.name, item_.missing});
+  in_folder(item_.item.folder.get(), [&] {
+    handlers::read_arrays(boxes, {executor_, memory_, &streams_}, {});
+  });
+}
+
+std::string StoredItem::string(const std::string& name) const {
+  const auto it = by_name_.find(name);
+  if (it != by_name_.end() && item_.values[it->second].text) return *item_.values[it->second].text;
+  if (it != by_name_.end() && !item_.tensors[it->second].error.empty())
+    throw Error(Code::kDataLoss, name + ": " + item_.tensors[it->second].error);
+  // A leaf that is not recorded as a text is one if it is asked for as one.
+  const std::string file = join(item_.item.path, kStringsFile);
+  if (item_.item.folder->exists(file)) {
+    const auto strings = with_context(
+        [&] { return file; },
+        [&] {
+          return parse_strings(as_text(item_.item.folder->read_text(file, kMaxMetadataFile)));
+        });
+    if (const auto found = strings.find(name); found != strings.end()) return found->second;
+  }
+  throw Error(Code::kNotFound, name + ": no string of this name is stored");
+}
+
+}  // namespace cairn::orbax

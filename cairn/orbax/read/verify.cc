@@ -1,0 +1,476 @@
+// verify.cc -- reads everything of a checkpoint and says what is wrong with it.
+#include <cairn/base/json.h>
+#include <cairn/io/file.h>
+#include <cairn/ocdbt/read/check.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/read/orbax_reader.h>
+#include <cairn/orbax/read/verify.h>
+#include <cairn/tree/name_table.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace cairn::orbax {
+namespace {
+
+std::string text_of_file(const std::string& path) {
+  return std::string(as_text(read_text_file(path, kMaxMetadataFile)));
+}
+
+std::string counted(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// One item, being checked.
+class ItemCheck {
+ public:
+  ItemCheck(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report)
+      : item_(item),
+        leaves_(leaves),
+        report_(report),
+        names_(leaves.tensors),
+        first_finding_(report.findings.size()) {}
+
+  void run() {
+    for (const auto& [key, names] : item_.custom_keys)
+      for (const auto& name : names) files_.insert(name.empty() ? key : join(name, key));
+    check_structure();
+    check_leaves();
+    check_databases();
+    check_unnamed_arrays();
+    check_shardings();
+    check_strings();
+    check_array_metadatas();
+    check_device_arrays();
+    check_broken();
+    check_orphans();
+  }
+
+ private:
+  void add(Severity severity, const std::string& tensor, const std::string& file,
+           const std::string& message) {
+    Finding finding;
+    finding.severity = severity;
+    finding.tensor = tensor;
+    finding.file = file;
+    finding.message = message;
+    report_.findings.push_back(std::move(finding));
+  }
+  void damage(const std::string& tensor, const std::string& file, const std::string& message) {
+    add(Severity::kDamage, tensor, file, message);
+  }
+  void note(const std::string& tensor, const std::string& file, const std::string& message) {
+    add(Severity::kNote, tensor, file, message);
+  }
+  // An error that kept something from being checked.
+  void failed(const std::string& tensor, const std::string& file, const Error& error) {
+    add(severity_of(error.code()), tensor, file, error.message());
+  }
+
+  [[nodiscard]] std::string path(std::string_view name) const {
+    return join(item_.item.path, name);
+  }
+  [[nodiscard]] std::string label(std::size_t i) const { return leaves_.tensors[i].full_name(); }
+
+  // The text of a metadata file, if it is there and can be read.
+  std::optional<std::string> read_if_there(const std::string& file) {
+    if (!file_exists(file)) return std::nullopt;
+    auto text = try_call([&] { return text_of_file(file); });
+    if (!text) {
+      failed("", file, text.error());
+      return std::nullopt;
+    }
+    report_.bytes += text.value().size();
+    return std::move(text).value();
+  }
+
+  void check_structure();
+  void check_leaves();
+  void check_format(std::size_t i);
+  void check_databases();
+  void check_broken();
+  [[nodiscard]] bool is_lost(std::size_t i) const;
+  void check_process_database(const std::string& folder);
+  void check_unnamed_arrays();
+  [[nodiscard]] bool is_named(std::string_view key) const;
+  void check_shardings();
+  void check_strings();
+  void check_array_metadatas();
+  void check_array_metadata(const StoredArrayMetadata& stored, const std::string& file);
+  void check_device_arrays();
+  [[nodiscard]] bool is_custom(std::size_t i) const;
+  void check_orphans();
+  [[nodiscard]] bool belongs(std::string_view key) const;
+
+  const PytreeItem& item_;
+  const ItemLeaves& leaves_;
+  VerifyReport& report_;
+  NameTable names_;
+  std::size_t first_finding_;             // of this item
+  std::set<std::string> described_;       // names in array_metadatas
+  std::size_t metadata_files_ = 0;        // in array_metadatas
+  bool has_all_array_metadatas_ = false;  // all of these could be read, and so could the folder
+  bool has_shardings_ = false;            // there are some, and they could be read
+  // below the item's folder, that the databases are made of or that have a name of their own
+  std::set<std::string> files_;
+};
+
+// Whether an item's folder holds files that only Orbax writes.
+bool is_of_orbax(const Listing& listing) {
+  for (const auto name : {kCommitFile, kCheckpointMetadataFile, kShardingFile, kStringsFile})
+    if (listing.has_file(name)) return true;
+  return std::any_of(listing.folders.begin(), listing.folders.end(), [](const auto& name) {
+    return name == kArrayMetadataFolder || name.starts_with(kProcessPrefix);
+  });
+}
+
+// Without a file that lists the leaves, nobody knows whether all are here: Orbax refuses such an
+// item. Bare arrays and databases never had such a file.
+void ItemCheck::check_structure() {
+  if (item_.structure != Structure::kNames) return;
+  // Handlers of one array need no such file: they always call it so.
+  const auto& leaves = leaves_.tensors;
+  if (item_.storage == ArrayStorage::kFolders && leaves.size() == 1 &&
+      leaves.front().name == "checkpoint")
+    return;
+  const std::string file = path(kTreeMetadataFile);
+  const auto known = [&](const Finding& finding) { return finding.file == file; };
+  // verify_recorded_tree has reported it
+  if (std::any_of(report_.findings.begin(), report_.findings.end(), known)) return;
+  if (is_of_orbax(list_directory(item_.item.path)))
+    damage("", file, "is missing: which leaves the tree has is not known");
+}
+
+// Whether a type handler that Cairn does not have stores the leaf.
+bool ItemCheck::is_custom(std::size_t i) const {
+  return item_.structure == Structure::kTreeMetadata && is_custom_kind(leaves_.tensors[i].kind);
+}
+
+void ItemCheck::check_leaves() {
+  for (std::size_t i = 0; i < leaves_.tensors.size(); ++i) {
+    const TensorInfo& tensor = leaves_.tensors[i];
+    // those are counted when their chunks are checked
+    const bool stored_array = leaves_.stored[i].has_value();
+    if (!stored_array && !tensor.dtype_name.empty()) ++report_.tensors;
+    if (!tensor.error.empty() && !stored_array && !is_lost(i))
+      add(severity_of(tensor.error_code), label(i), "", tensor.error);
+    if (stored_array) check_format(i);
+    if (leaves_.values[i].inside) {
+      report_.bytes += tensor.nbytes;
+      report_.unprotected.push_back(label(i));
+    }
+  }
+}
+
+// Orbax looks for the arrays' metadata of the one version that `_METADATA` names.
+void ItemCheck::check_format(std::size_t i) {
+  const int format = leaves_.stored[i]->metadata().zarr_format;
+  if (item_.structure != Structure::kTreeMetadata || format == item_.zarr_format) return;
+  damage(label(i), path(kTreeMetadataFile),
+         "says that arrays are stored as Zarr v" + std::to_string(item_.zarr_format) +
+             "; this one is stored as Zarr v" + std::to_string(format));
+}
+
+// Whether the array cannot be read because its whole database cannot: that is one finding, not one
+// for each.
+bool ItemCheck::is_lost(std::size_t i) const {
+  return item_.arrays == nullptr && item_.has_arrays &&
+         leaves_.tensors[i].dtype_name == handlers::kUnknownDtype && !is_custom(i);
+}
+
+void ItemCheck::check_databases() {
+  if (item_.storage == ArrayStorage::kOcdbt && file_exists(path(kManifestFile)))
+    ocdbt::check_database(item_.files, report_, files_);
+  if (item_.storage != ArrayStorage::kFolders)
+    for (const auto& folder : item_.process_folders) check_process_database(folder);
+}
+
+// What stood in the way of opening, unless the checks have found it in its place.
+void ItemCheck::check_broken() {
+  std::size_t lost = 0;
+  for (std::size_t i = 0; i < leaves_.tensors.size(); ++i) lost += is_lost(i) ? 1 : 0;
+  for (const BrokenFile& broken : item_.broken) {
+    const bool is_database = lost > 0 && broken.file == path(kManifestFile);
+    const std::string so = is_database ? "; so " + counted(lost, "array") + " cannot be read" : "";
+    const auto begin = report_.findings.begin() + static_cast<std::ptrdiff_t>(first_finding_);
+    const auto found = std::find_if(begin, report_.findings.end(), [&](const Finding& finding) {
+      return finding.severity != Severity::kNote && !finding.file.empty() &&
+             (finding.file == broken.file || broken.why.find(finding.file) != std::string::npos);
+    });
+    if (found == report_.findings.end())
+      add(severity_of(broken.code), "", broken.file, broken.why + so);
+    else
+      found->message += so;
+  }
+}
+
+// The merged database has copied what these say, and refers to the values in their data files:
+// nothing else of them is read again.
+void ItemCheck::check_process_database(const std::string& folder) {
+  if (!file_exists(join(path(folder), kManifestFile))) {
+    if (item_.storage == ArrayStorage::kUnmerged)
+      damage("", join(path(folder), kManifestFile), "the database's manifest is missing");
+    return;
+  }
+  std::set<std::string> files;
+  VerifyReport found;
+  ocdbt::check_database(open_file_store(path(folder)), found, files);
+  report_.bytes += found.bytes;
+  for (Finding& finding : found.findings) {
+    if (item_.storage == ArrayStorage::kOcdbt) {
+      finding.severity = Severity::kNote;
+      finding.message += " (the merged database does not need it)";
+    }
+    report_.findings.push_back(std::move(finding));
+  }
+  for (const auto& file : files) files_.insert(join(folder, file));
+}
+
+// Whether some leaf has a name that the key may lie below. Names may hold '/', so every part of the
+// key is tried.
+bool ItemCheck::is_named(std::string_view key) const {
+  if (names_.contains("")) return true;
+  for (auto slash = key.find('/'); slash != std::string_view::npos;
+       slash = key.find('/', slash + 1))
+    if (names_.contains(key.substr(0, slash)) || names_.contains(key.substr(0, slash + 1)))
+      return true;
+  return false;
+}
+
+void ItemCheck::check_unnamed_arrays() {
+  for (const auto& [tensor, key] : handlers::find_stray_chunks(item_.keys, names_, leaves_.stored))
+    note(label(tensor), item_.storage == ArrayStorage::kFolders ? path(key) : "",
+         "chunk " + key + " lies outside the array: nothing reads it");
+  std::set<std::string> unnamed;
+  for (const auto& entry : item_.keys) {
+    if (item_.storage == ArrayStorage::kFolders && belongs(entry.key)) continue;
+    // Where names come from the metadata keys, those without a name are groups.
+    if (item_.structure == Structure::kNames && handlers::is_metadata_key(entry.key)) continue;
+    if (const auto name = handlers::array_of_key(entry.key); name && !is_named(entry.key))
+      unnamed.insert(std::string(*name));
+  }
+  for (const auto& name : unnamed) {
+    if (item_.structure == Structure::kNames)
+      damage(name, "", "chunks are stored under this name, but no .zarray or zarr.json");
+    else
+      note(name, "", "this array is stored, but no leaf of the tree has its name");
+  }
+}
+
+void ItemCheck::check_shardings() {
+  const std::string file = path(kShardingFile);
+  const auto text = read_if_there(file);
+  if (!text) return;
+  const auto shardings = try_call([&] { return parse_shardings(*text); });
+  if (!shardings) return damage("", file, shardings.error().message());
+  has_shardings_ = true;
+  for (const auto& sharding : shardings.value()) {
+    const auto& name = sharding.first;
+    if (!names_.contains(name))
+      note(name, file, "a sharding is recorded for a name that no leaf has");
+    const auto parsed = try_call([&] { return parse_json(sharding.second); });
+    if (!parsed)
+      damage(name, file, "the recorded sharding is no JSON: " + parsed.error().message());
+    else if (parsed.value().find("sharding_type") == nullptr)
+      damage(name, file, "the recorded sharding has no 'sharding_type'");
+  }
+}
+
+void ItemCheck::check_strings() {
+  const std::string file = path(kStringsFile);
+  const auto text = read_if_there(file);
+  if (!text) return;
+  const auto strings = try_call([&] { return parse_strings(*text); });
+  if (!strings) return damage("", file, strings.error().message());
+  for (const auto& [name, value] : strings.value()) {
+    const auto leaf = names_.find(name);
+    if (!leaf || leaves_.tensors[*leaf].kind != "string")
+      note(name, file, "a text is stored that no string leaf has the name of");
+  }
+}
+
+void ItemCheck::check_array_metadatas() {
+  const std::string folder = path(kArrayMetadataFolder);
+  std::optional<std::vector<StoredArrayMetadata>> first;
+  std::string first_file;
+  const auto listing = try_call([&] { return list_directory(folder); });
+  if (!listing) return failed("", folder, listing.error());
+  metadata_files_ = listing.value().files.size();
+  has_all_array_metadatas_ = true;
+  for (const auto& name : listing.value().files) {
+    const std::string file = join(folder, name);
+    const auto text = read_if_there(file);
+    if (!text) has_all_array_metadatas_ = false;
+    if (!text) continue;
+    auto arrays = try_call([&] { return parse_array_metadatas(*text); });
+    if (!arrays) {
+      damage("", file, arrays.error().message());
+      has_all_array_metadatas_ = false;
+      continue;
+    }
+    for (const auto& array : arrays.value()) {
+      described_.insert(array.name);
+      check_array_metadata(array, file);
+    }
+    auto sorted = std::move(arrays).value();
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    if (first && *first != sorted)
+      damage("", file, "differs from " + first_file + "; all processes must agree");
+    if (!first) {
+      first = std::move(sorted);
+      first_file = file;
+    }
+  }
+}
+
+// A leaf that was saved from devices is restored to them only if its sharding is recorded, or the
+// caller gives one. A version that puts write shapes into `_METADATA` describes it in
+// array_metadatas, too, which alone tell typed PRNG keys from arrays of numbers.
+void ItemCheck::check_device_arrays() {
+  std::vector<std::size_t> saved;
+  bool is_described = false;
+  for (std::size_t i = 0; i < item_.has_write_shape.size(); ++i) {
+    if (leaves_.tensors[i].kind != "jax.Array" || leaves_.values[i].inside) continue;
+    saved.push_back(i);
+    is_described = is_described || item_.has_write_shape[i];
+  }
+  if (saved.empty()) return;
+  const std::string metadatas = path(kArrayMetadataFolder);
+  const bool is_lost = is_described && has_all_array_metadatas_ && metadata_files_ == 0;
+  if (is_lost)
+    damage("", metadatas,
+           "is missing: which of " + counted(saved.size(), "device array") +
+               " are typed PRNG keys is not known");
+  const std::string shardings = path(kShardingFile);
+  if (!file_exists(shardings))
+    damage("", shardings,
+           "is missing: " + counted(saved.size(), "device array") +
+               " can be restored only if the caller gives shardings");
+  for (const std::size_t i : saved) {
+    const std::string& name = leaves_.tensors[i].name;
+    if (item_.has_write_shape[i] && has_all_array_metadatas_ && !is_lost &&
+        !described_.contains(name))
+      damage(label(i), metadatas, "does not describe this device array");
+    if (has_shardings_ && leaves_.tensors[i].is_array() && leaves_.tensors[i].sharding.empty())
+      damage(label(i), shardings, "has no sharding for this device array");
+  }
+}
+
+void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const std::string& file) {
+  const auto leaf = names_.find(stored.name);
+  if (!leaf) {
+    // Where the tree is known from the stored names alone, this array was stored and is gone.
+    const bool lost = item_.structure == Structure::kNames;
+    return add(lost ? Severity::kDamage : Severity::kNote, stored.name, file,
+               lost ? "describes an array that is not stored"
+                    : "describes an array that no leaf of the tree has the name of");
+  }
+  const auto& array = leaves_.stored[*leaf];
+  if (!array) return;
+  const Shape& chunk = array->metadata().chunk_shape;
+  if (stored.chunk_shape != chunk && stored.chunk_shape != array->metadata().read_chunk_shape())
+    damage(label(*leaf), file,
+           "says that chunks have shape " + shape_text(stored.chunk_shape) + "; the array's have " +
+               shape_text(chunk));
+  if (stored.write_shape.size() != array->metadata().shape.size())
+    damage(label(*leaf), file,
+           "gives a write shape " + shape_text(stored.write_shape) + " for an array of shape " +
+               shape_text(array->metadata().shape));
+}
+
+bool is_known_file(std::string_view name) {
+  for (const auto known :
+       {kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile, kAggregateFile,
+        kCommitFile, kV1Marker, std::string_view("_CHECKPOINT_DELETION")})
+    if (name == known) return true;
+  return false;
+}
+
+// 32 hexadecimal digits, perhaps behind a prefix.
+bool is_data_file_name(std::string_view name) {
+  constexpr std::size_t kDigits = 32;
+  return name.size() >= kDigits &&
+         name.substr(name.size() - kDigits).find_first_not_of("0123456789abcdef") ==
+             std::string_view::npos;
+}
+
+// Whether a file of the item's folder is metadata or made of a database.
+bool ItemCheck::belongs(std::string_view key) const {
+  for (auto slash = key.find('/'); slash != std::string_view::npos;
+       slash = key.find('/', slash + 1))
+    if (const auto leaf = names_.find(key.substr(0, slash)); leaf && is_custom(*leaf)) return true;
+  return is_known_file(key) || key.starts_with(std::string(kArrayMetadataFolder) + "/") ||
+         key.starts_with("descriptor/") || files_.contains(std::string(key));
+}
+
+void ItemCheck::check_orphans() {
+  const auto files = try_call([&] { return item_.files->list(""); });
+  if (!files) return failed("", item_.item.path, files.error());
+  // by folder: files and their bytes
+  std::map<std::string, std::pair<std::size_t, std::uint64_t>> leftovers;
+  for (const auto& entry : files.value()) {
+    if (belongs(entry.key)) continue;
+    // Keys of arrays have been looked at; here are files that cannot even be one.
+    const std::size_t name = entry.key.rfind('/') + 1;
+    const std::string_view last = std::string_view(entry.key).substr(name);
+    const bool of_zarr = handlers::array_of_key(entry.key).has_value() || last == ".zgroup" ||
+                         last == ".zmetadata" || last == "zarr.json";
+    if (item_.storage == ArrayStorage::kFolders && of_zarr) continue;
+    if (item_.storage != ArrayStorage::kFolders && is_data_file_name(last)) {
+      auto& [count, bytes] = leftovers[entry.key.substr(0, name)];
+      ++count;
+      bytes += entry.size;
+    } else {
+      note("", path(entry.key),
+           last.ends_with(".__lock") ? "a lock file was left behind"
+                                     : "nothing refers to this file");
+    }
+  }
+  // Each later commit to a database may leave some behind: usual in the folders of processes.
+  for (const auto& [folder, sum] : leftovers)
+    note("", path(folder),
+         std::to_string(sum.first) + " data file" + (sum.first == 1 ? "" : "s") +
+             " that nothing refers to any more (" + std::to_string(sum.second) + " bytes)");
+}
+
+}  // namespace
+
+void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report) {
+  ItemCheck(item, leaves, report).run();
+}
+
+VerifyPart OrbaxCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const {
+  VerifyPart part;
+  const bool first_share = share.index == 0;
+  if (first_share) verify_surroundings(layout_, part.around);
+  std::vector<handlers::ArrayCheck> checks;
+  std::vector<std::size_t> tensors;  // beside checks
+  for (std::size_t first = 0, i = 0; i < items_.size(); ++i) {
+    const std::size_t count = leaf_counts_[i];
+    if (first_share)
+      verify_item(
+          items_[i],
+          {std::span(tensors_).subspan(first, count), std::span(stored_).subspan(first, count),
+           std::span(values_).subspan(first, count)},
+          part.around);
+    for (std::size_t t = first; t < first + count; ++t) {
+      if (!stored_[t]) continue;
+      checks.push_back(
+          {&*stored_[t], label(t), missing_[t], items_[i].storage != ArrayStorage::kFolders});
+      tensors.push_back(t);
+    }
+    first += count;
+  }
+  for (const LostItem& lost : lost_)
+    if (first_share) verify_lost_item(lost, part.around);
+  if (first_share) part.around.tensors += checks.size();
+  part.arrays = handlers::verify_arrays(checks, share, limits(), progress);
+  for (CheckedArray& array : part.arrays) array.tensor = tensors[array.tensor];
+  // What was missing, or of another time, is not damage then.
+  for (const auto& item : items_) orbax::check_not_replaced(item);
+  return part;
+}
+
+}  // namespace cairn::orbax

@@ -1,0 +1,208 @@
+// verify_surroundings.cc -- whether a checkpoint holds all that it records, and what is wrong with
+// what is not a pytree.
+#include <cairn/base/json.h>
+#include <cairn/io/file.h>
+#include <cairn/ocdbt/read/check.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/read/verify.h>
+
+#include <algorithm>
+#include <set>
+
+namespace cairn::orbax {
+namespace {
+
+void add_finding(VerifyReport& report, Severity severity, std::string file, std::string message) {
+  Finding finding;
+  finding.severity = severity;
+  finding.file = std::move(file);
+  finding.message = std::move(message);
+  report.findings.push_back(std::move(finding));
+}
+
+void add_failure(VerifyReport& report, std::string file, const Error& error) {
+  add_finding(report, severity_of(error.code()), std::move(file), error.message());
+}
+
+// A JSON file of an item; its value if it is one.
+std::optional<Json> check_json(const std::string& file, VerifyReport& report) {
+  auto parsed = try_call([&] { return parse_json(as_text(read_file(file, kMaxMetadataFile))); });
+  if (parsed) return std::move(parsed).value();
+  add_failure(report, file, parsed.error());
+  return std::nullopt;
+}
+
+// A random key item has a second folder, which says how the array in the first is to be taken.
+void verify_random_key(const Listing& listing, VerifyReport& report) {
+  const std::string& folder = listing.path;
+  for (const auto& [name, member] :
+       {std::pair{"jax_random_key", "typed"}, std::pair{"np_random_key", "legacy"}}) {
+    const std::string description = std::string(name) + "_metadata";
+    const std::string file = join(join(folder, description), "metadata");
+    if (!listing.has_folder(name) && !listing.has_folder(description)) continue;
+    if (!listing.has_folder(name))
+      add_finding(report, Severity::kDamage, join(folder, name), "the key's array is missing");
+    if (!file_exists(file)) {
+      add_finding(report, Severity::kDamage, file,
+                  "is missing: how the key is to be restored is not known");
+      continue;
+    }
+    const auto json = check_json(file, report);
+    if (json && (json->find(member) == nullptr || !json->find(member)->as_bool()))
+      add_finding(report, Severity::kDamage, file, "has no '" + std::string(member) + "'");
+  }
+}
+
+// Whether this handler, by its name in item_handlers, saves a pytree with a `_METADATA` of its own
+// in the item's folder.
+bool is_tree_handler(std::string_view handler) {
+  handler.remove_prefix(std::min(handler.size(), handler.rfind('.') + 1));
+  for (const std::string_view known :
+       {"PyTreeCheckpointHandler", "StandardCheckpointHandler", "PyTreeHandler"})
+    if (handler.ends_with(known)) return true;
+  return false;
+}
+
+// An item that holds no tree. Orbax's own handlers always write a file. handler: null if none is
+// recorded.
+void verify_other_item(const Item& item, const Listing& listing, const std::string* handler,
+                       VerifyReport& report) {
+  const auto is_content = [](const std::string& name) { return name != kCommitFile; };
+  // verify_recorded_tree reports a tree that is lost.
+  const bool wrote_files =
+      handler != nullptr && handler->starts_with("orbax.") && !is_tree_handler(*handler);
+  if (wrote_files && listing.folders.empty() &&
+      std::none_of(listing.files.begin(), listing.files.end(), is_content))
+    add_finding(report, Severity::kDamage, item.path,
+                "the folder of item '" + item.name + "' is empty");
+  for (const auto& name : listing.files)
+    if (name == "metadata" || name == item.name || name.ends_with(".json"))
+      check_json(join(item.path, name), report);
+  verify_random_key(listing, report);
+}
+
+// A recorded tree that has lost the file that lists its leaves.
+void verify_recorded_tree(const std::string& folder, const std::string& handler,
+                          VerifyReport& report) {
+  if (!is_tree_handler(handler)) return;
+  const auto listing = try_call([&] { return list_directory(folder); });
+  if (!listing) return;  // verify_lost_item reports why
+  if (listing.value().has_file(kTreeMetadataFile) || listing.value().has_file(kAggregateFile))
+    return;
+  add_finding(report, Severity::kDamage, join(folder, kTreeMetadataFile),
+              "is missing, though a tree was saved here by " + handler);
+}
+
+// Whether the version that wrote this tree always writes `_CHECKPOINT_METADATA`, too.
+bool is_recent(const Item& item) {
+  const auto metadata = try_call([&] {
+    return parse_tree_metadata(
+        as_text(read_file(join(item.path, kTreeMetadataFile), kMaxMetadataFile)));
+  });
+  return metadata && metadata.value().use_ocdbt;
+}
+
+using Handlers = std::vector<std::pair<std::string, std::string>>;  // item name, handler
+
+const std::string* find_handler(const Handlers& handlers, const std::string& item) {
+  const auto it = std::find_if(handlers.begin(), handlers.end(),
+                               [&](const auto& entry) { return entry.first == item; });
+  return it == handlers.end() ? nullptr : &it->second;
+}
+
+// Every item that is recorded is there.
+void verify_recorded_items(const Layout& layout, const Handlers& handlers, VerifyReport& report) {
+  const std::string file = join(layout.path, kCheckpointMetadataFile);
+  for (const auto& [name, handler] : handlers) {
+    const auto item = std::find_if(layout.items.begin(), layout.items.end(),
+                                   [&, &n = name](const Item& each) { return each.name == n; });
+    if (name.empty()) verify_recorded_tree(layout.path, handler, report);
+    if (name.empty() || layout.kind == LayoutKind::kDirect) continue;
+    if (item == layout.items.end())
+      add_finding(report, Severity::kDamage, file,
+                  "item '" + name + "' is recorded, but there is no folder of that name");
+    else
+      verify_recorded_tree(item->path, handler, report);
+  }
+  const bool any_tree = std::any_of(layout.items.begin(), layout.items.end(), [](const Item& item) {
+    return item.kind == ItemKind::kPytree;
+  });
+  if (handlers.empty() && !any_tree)
+    add_finding(report, Severity::kDamage, layout.path, "the checkpoint holds no item");
+}
+
+// Every item that is there. handlers: nullopt if they cannot be read.
+void verify_stored_items(const Layout& layout, const std::optional<Handlers>& handlers,
+                         VerifyReport& report) {
+  if (layout.kind != LayoutKind::kComposite) return;
+  const bool finished = file_exists(join(layout.path, kCommitFile));
+  for (const auto& item : layout.items) {
+    const std::string folder =
+        item.kind == ItemKind::kOther ? item.path : join(layout.path, item.name);
+    const auto listing = try_call([&] { return list_directory(folder); });
+    if (!listing) {
+      // verify_lost_item reports a pytree
+      if (item.kind == ItemKind::kOther) add_failure(report, folder, listing.error());
+      continue;
+    }
+    const std::string* handler = handlers ? find_handler(*handlers, item.name) : nullptr;
+    if (item.kind == ItemKind::kOther)
+      verify_other_item(item, listing.value(), handler, report);
+    else if (!item.note.empty())
+      verify_random_key(listing.value(), report);
+    if (handlers && handler == nullptr && finished && item.kind == ItemKind::kPytree &&
+        is_recent(item))
+      add_finding(report, Severity::kDamage, join(layout.path, kCheckpointMetadataFile),
+                  "records no handler for item '" + item.name +
+                      "': it can be restored only if the caller names one");
+  }
+}
+
+}  // namespace
+
+void verify_lost_item(const LostItem& lost, VerifyReport& report) {
+  const std::size_t first = report.findings.size();
+  // A folder that may not be looked into is what the error of the item says already.
+  const auto has_database =
+      try_call([&] { return file_exists(join(lost.item.path, kManifestFile)); });
+  if (has_database.ok() && has_database.value()) {
+    std::set<std::string> files;
+    ocdbt::check_database(open_file_store(lost.item.path), report, files);
+  }
+  const std::string& why = lost.error.message();
+  const auto says_it = [&](const Finding& finding) {
+    return !finding.file.empty() && why.find(finding.file) != std::string::npos;
+  };
+  if (std::none_of(report.findings.begin() + static_cast<std::ptrdiff_t>(first),
+                   report.findings.end(), says_it))
+    add_failure(report, lost.item.path, lost.error);
+}
+
+void verify_surroundings(const Layout& layout, VerifyReport& report) {
+  if (!layout.uncommitted.empty())
+    add_finding(report, Severity::kNote, layout.path, "not committed: " + layout.uncommitted);
+  for (const auto& folder : layout.passed_over)
+    add_finding(report, Severity::kNote, join(layout.root, folder),
+                "a later step, which is not complete: it was not checked");
+  if (layout.kind == LayoutKind::kZarr) return;
+  const std::string file = join(layout.path, kCheckpointMetadataFile);
+  std::optional<Handlers> handlers = Handlers();
+  if (file_exists(file)) {
+    auto metadata = try_call([&] { return read_checkpoint_metadata(file); });
+    if (!metadata) {
+      add_failure(report, file, metadata.error());
+      handlers.reset();
+    } else {
+      handlers = std::move(metadata).value().item_handlers;
+    }
+  } else if (layout.v1) {
+    add_finding(
+        report, Severity::kDamage, file,
+        "is missing, though " + std::string(kV1Marker) + " marks a checkpoint of version 1");
+    handlers.reset();
+  }
+  if (handlers) verify_recorded_items(layout, *handlers, report);
+  verify_stored_items(layout, handlers, report);
+}
+
+}  // namespace cairn::orbax

@@ -1,0 +1,57 @@
+// multiprocess_restore.cc -- the steps before type handlers meet.
+#include <cairn/orbax/restore/multiprocess_restore.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace cairn::orbax {
+
+using distributed::StepKind;
+
+MultiprocessRestore::MultiprocessRestore(const MultiprocessingOptions& processes,
+                                         const TypeHandlerRegistry& registry) {
+  const auto handlers = registry.handlers();
+  if (std::any_of(handlers.begin(), handlers.end(),
+                  [](const TypeHandlerPtr& handler) { return handler->restores_together(); }))
+    group_.emplace(processes);
+}
+
+Tree MultiprocessRestore::run(const std::function<Tree()>& restore) {
+  Tree out;
+  try {
+    out = restore();
+  } catch (...) {
+    if (!begun_) begin([]() -> std::string { throw; });
+    throw;
+  }
+  if (!begun_) begin([] { return std::string(); });
+  return out;
+}
+
+void MultiprocessRestore::begin(const std::function<std::string()>& plan) {
+  begun_ = true;
+  if (!group_) {
+    plan();
+    return;
+  }
+  const auto said = group_->gather("restore: start", StepKind::kControl, [&] {
+    const std::string together = plan();
+    return Bytes(as_bytes(together).begin(), as_bytes(together).end());
+  });
+  const auto text = [&](std::size_t p) {
+    const std::string_view types = as_text(said[p]);
+    return "process " + std::to_string(p) + " restores " +
+           (types.empty() ? "nothing" : "leaves of type " + std::string(types));
+  };
+  for (std::size_t p = 1; p < said.size(); ++p)
+    if (said[p] != said[0])
+      throw Error(Code::kInvalidArgument,
+                  "the processes do not restore the same together: " + text(p) + ", " + text(0));
+}
+
+void MultiprocessRestore::each_for_itself(const std::function<void()>& work) const {
+  if (!group_) return work();
+  group_->step("restore: host leaves", StepKind::kIo, work);
+}
+
+}  // namespace cairn::orbax

@@ -1,0 +1,291 @@
+// pytree_restore.cc -- which leaves are wanted, which handlers read them, and the tree they are
+// poured into.
+#include <cairn/handlers/leaf_args.h>
+#include <cairn/handlers/read_leaves.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/restore/leaf_restorer.h>
+#include <cairn/orbax/restore/multiprocess_restore.h>
+#include <cairn/orbax/restore/pytree_restore.h>
+#include <cairn/orbax/restore/pytree_transform.h>
+#include <cairn/structure.h>
+#include <cairn/tree/rich_types.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace cairn::orbax {
+namespace {
+
+Tree stored_leaf(const TensorInfo& leaf, std::size_t position, bool rich_types) {
+  if (const auto empty = empty_node_of(leaf.kind, rich_types)) return Tree(*empty);
+  if (leaf.kind == "placeholder") return Tree(Placeholder{});
+  return Tree(CustomLeaf::of(position));
+}
+
+// Whether the structure is known only in part, or from older files, so that older rules hold.
+bool is_legacy(const PytreeItem& item) {
+  return item.structure != Structure::kTreeMetadata || item.has_aggregated_values;
+}
+
+// Asked for as a value of some type, what was saved as a placeholder is missing.
+void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
+  const auto wanted = handlers::restore_type_of(args);
+  if (!wanted || (wanted->typestr() != nullptr && *wanted->typestr() == "placeholder")) return;
+  throw Error(Code::kNotFound,
+              path_text(path) +
+                  ": a placeholder was saved here, so there is no value to be restored" +
+                  (wanted->typestr() != nullptr ? " as " + *wanted->typestr() : "") +
+                  "; leave out restore_type, and it stays a placeholder");
+}
+
+// ---- without a target ----
+
+Tree restore_as_stored(const std::shared_ptr<const StoredItem>& item, const Tree& stored,
+                       const PyTreeRestoreArgs& args, const RestoreContext& context) {
+  std::vector<WantedLeaf> wanted;
+  for (const TreeEntry& entry : flatten(stored)) {
+    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
+    AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, entry.path);
+    if (const auto* position = entry.value.custom<std::size_t>()) {
+      wanted.push_back({entry.path, *position, std::move(leaf_args)});
+    } else {
+      check_placeholder(entry.path, leaf_args);
+    }
+  }
+  std::vector<TreeEntry> restored = LeafRestorer(item, context).run(wanted);
+  std::size_t next = 0;
+  return map_leaves(stored, [&](const KeyPath& /*path*/, const Tree& leaf) {
+    if (leaf.custom<std::size_t>() == nullptr) return leaf;
+    return std::move(restored[next++].value);
+  });
+}
+
+// ---- with a target ----
+
+// The leaves of the target that older rules look up: all of them, and what else is stored does not
+// matter.
+std::vector<KeyPath> plan_legacy(const Tree& stored, const Tree& target) {
+  std::vector<KeyPath> paths;
+  for (TreeEntry& entry : flatten(target)) {
+    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
+    const Tree* node = node_at(stored, entry.path);
+    if (node == nullptr)
+      throw Error(Code::kNotFound,
+                  "the target has a leaf at " + path_text(entry.path) + ", which is not stored");
+    if (node->custom<std::size_t>() != nullptr) paths.push_back(std::move(entry.path));
+  }
+  return paths;
+}
+
+// Where an empty node is stored and the target has a leaf, the empty node is restored; so is a
+// placeholder, unless the restore is partial: then the target's value stays. A placeholder of the
+// target stays, unless the restore is partial: then it is a leaf.
+void add_nothings(const Tree& source, const Tree& target, bool partial,
+                  std::vector<TreeEntry>& restored) {
+  for (TreeEntry& entry : flatten(target)) {
+    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
+    if (!partial && std::holds_alternative<Placeholder>(entry.value.value())) continue;
+    const Tree* node = node_at(source, entry.path);
+    if (node == nullptr) continue;
+    if (std::holds_alternative<EmptyNode>(node->value()) ||
+        (!partial && std::holds_alternative<Placeholder>(node->value())))
+      restored.push_back({std::move(entry.path), *node});
+  }
+}
+
+Tree restore_into_target(const std::shared_ptr<const StoredItem>& item, const Tree& stored,
+                         const PyTreeRestoreArgs& args, const RestoreContext& context) {
+  const Tree& target = *args.item;
+  const Tree source = as_stored(stored);
+  const bool legacy = is_legacy(item->item());
+  const std::vector<KeyPath> paths =
+      legacy ? plan_legacy(source, target)
+             : plan_restore(source, target,
+                            args.partial_restore ? MatchMode::kPartial : MatchMode::kExact);
+  std::vector<WantedLeaf> wanted;
+  for (const KeyPath& path : paths) {
+    const Tree* node = node_at(source, path);
+    const auto* position = node->custom<std::size_t>();
+    AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, path);
+    if (std::holds_alternative<Placeholder>(node->value())) check_placeholder(path, leaf_args);
+    if (position == nullptr) continue;
+    if (!legacy) fill_from_target(leaf_args, *node_at(target, path));
+    wanted.push_back({path, *position, std::move(leaf_args)});
+  }
+  std::vector<TreeEntry> restored = LeafRestorer(item, context).run(wanted);
+  add_nothings(source, target, args.partial_restore, restored);
+  return fill_target(target, std::move(restored));
+}
+
+// A leaf of which nothing is known but its place: what it is restored as follows from its
+// arguments.
+void add_unknown_leaf(PytreeItem& item, KeyPath path) {
+  TensorInfo& leaf = item.tensors.emplace_back();
+  leaf.name = param_name(path);
+  leaf.path = std::move(path);
+  leaf.dtype_name = handlers::kUnknownDtype;
+  item.values.emplace_back();
+}
+
+// Shardings are recorded beside the tree, so they are known of leaves that no file describes, too.
+void add_shardings(PytreeItem& item) {
+  if (!item.has_shardings) return;
+  std::map<std::string_view, TensorInfo*> by_name;
+  for (TensorInfo& leaf : item.tensors) by_name.emplace(leaf.name, &leaf);
+  const std::string file = join(item.item.path, kShardingFile);
+  for (auto& [name, sharding] : with_context(
+           [&] { return file; },
+           [&] {
+             return parse_shardings(as_text(item.item.folder->read_text(file, kMaxMetadataFile)));
+           }))
+    if (const auto it = by_name.find(name); it != by_name.end())
+      it->second->sharding = std::move(sharding);
+}
+
+// A tree that no file describes: that of the target.
+void describe_by(PytreeItem& item, const Tree& target) {
+  for (TreeEntry& entry : flatten(as_stored(target)))
+    if (!std::holds_alternative<EmptyNode>(entry.value.value()))
+      add_unknown_leaf(item, std::move(entry.path));
+}
+
+// The same without a database: that of the parameters' folders, whose names are keys joined with
+// '.'. Where there are texts, too, nothing tells their places, and part of a tree is none.
+void describe_by_folders(PytreeItem& item) {
+  const Listing listing = list_directory(item.item.folder, item.item.path);
+  if (listing.has_file(kStringsFile)) return;
+  for (const std::string& name : listing.folders) {
+    if (name == kArrayMetadataFolder) continue;
+    KeyPath path;
+    for (std::size_t start = 0; start <= name.size();) {
+      const std::size_t end = std::min(name.find('.', start), name.size());
+      path.push_back({name.substr(start, end - start), KeyType::kDict});
+      start = end + 1;
+    }
+    add_unknown_leaf(item, std::move(path));
+  }
+}
+
+// What no file describes, or only in part, or more than counts: beside `_METADATA` only what is in
+// it.
+void describe(PytreeItem& item, const PyTreeRestoreArgs& args,
+              const PyTreeCheckpointHandlerOptions& options) {
+  if (item.structure == Structure::kTreeMetadata) {
+    item.tensors.resize(item.recorded);
+    item.values.resize(item.recorded);
+  } else if (item.structure == Structure::kNames) {
+    if (!options.use_ocdbt) describe_by_folders(item);
+    if (!item.tensors.empty()) return add_shardings(item);
+    if (!args.item)
+      throw Error(Code::kNotFound,
+                  item.item.path +
+                      ": no structure could be identified: there is no _METADATA and no file '" +
+                      options.aggregate_filename +
+                      "'; give a target, or open it by the names of its arrays (cairn::open)");
+    describe_by(item, *args.item);
+    add_shardings(item);
+  } else if (item.structure == Structure::kAggregate) {
+    // Placeholders do not tell of what type a leaf was.
+    for (std::size_t i = 0; i < item.tensors.size(); ++i)
+      if (item.tensors[i].dtype_name == handlers::kUnknownDtype) item.tensors[i].kind.clear();
+  }
+}
+
+PytreeItem open_item(const std::string& directory, const RestoreContext& context) {
+  if (!directory_exists(directory))
+    throw Error(Code::kNotFound, directory + ": there is no such folder to restore from");
+  OpenOptions open;
+  open.threads = context.options->threads;
+  open.memory = context.memory;
+  return open_pytree_structure({"", directory, ItemKind::kPytree, "", nullptr},
+                               context.options->aggregate_filename, open);
+}
+
+std::shared_ptr<const StoredItem> stored_item(PytreeItem item, const RestoreContext& context) {
+  return std::make_shared<const StoredItem>(std::move(item), context.executor, context.memory,
+                                            context.options->multiprocessing_options);
+}
+
+Tree restore_here(const std::string& directory, const PyTreeRestoreArgs& args,
+                  const RestoreContext& context) {
+  PytreeItem opened = open_item(directory, context);
+  describe(opened, args, *context.options);
+  if (args.transforms && args.legacy_transform_fn)
+    throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");
+  // The older ways of restoring take a chunk that is missing for fill values.
+  if (args.transforms || args.legacy_transform_fn || is_legacy(opened))
+    opened.missing = zarr::MissingChunk::kFill;
+  const std::shared_ptr<const StoredItem> item = stored_item(std::move(opened), context);
+  if (args.transforms) return restore_transformed(item, args, context);
+  if (args.legacy_transform_fn) return restore_by_function(item, args, context);
+  if (item->item().tensors.empty())
+    throw Error(Code::kInvalidArgument,
+                directory + ": the checkpoint's tree is empty: nothing was saved");
+  const Tree stored =
+      stored_tree(item->item(), context.options->pytree_metadata_options.support_rich_types);
+  if (args.restore_args && !is_legacy(item->item()))
+    check_restore_args(args.item ? *args.item : stored, *args.restore_args,
+                       args.item && args.partial_restore);
+  return args.item ? restore_into_target(item, stored, args, context)
+                   : restore_as_stored(item, stored, args, context);
+}
+
+}  // namespace
+
+std::shared_ptr<const StoredItem> open_stored_item(const std::string& directory,
+                                                   const RestoreContext& context) {
+  return stored_item(open_item(directory, context), context);
+}
+
+ParamInfo stored_param_info(const std::shared_ptr<const StoredItem>& item, const TensorInfo& leaf,
+                            const RestoreContext& context) {
+  const PytreeItem& of = item->item();
+  ParamInfo info;
+  info.name = leaf.name;
+  info.keypath = leaf.path;
+  info.parent_dir = of.item.path;
+  info.is_ocdbt_checkpoint = of.storage != ArrayStorage::kFolders;
+  info.use_zarr3 = of.zarr_format == 3 || (of.zarr_format == 0 && context.options->use_zarr3);
+  info.value_typestr = leaf.kind;
+  info.raise_array_data_missing_error = of.missing == zarr::MissingChunk::kError;
+  info.byte_limiter = context.limiter;
+  info.is_prioritized_key_fn = context.options->is_prioritized_key_fn;
+  info.reader = item;
+  return info;
+}
+
+Tree stored_tree(const PytreeItem& item, bool rich_types) {
+  if (rich_types && !item.metadata.rich_types.empty()) {
+    std::map<std::string, std::size_t> by_path;
+    for (std::size_t i = 0; i < item.tensors.size(); ++i)
+      by_path.emplace(path_text(item.tensors[i].path), i);
+    return map_leaves(
+        parse_rich_types(item.metadata.rich_types), [&](const KeyPath& path, const Tree& leaf) {
+          const auto it = by_path.find(path_text(path));
+          if (it != by_path.end()) return stored_leaf(item.tensors[it->second], it->second, true);
+          if (std::holds_alternative<EmptyNode>(leaf.value())) return leaf;
+          throw Error(Code::kDataLoss, item.item.path + ": value_metadata_tree has a leaf at " +
+                                           path_text(path) + " that tree_metadata lacks");
+        });
+  }
+  std::vector<TreeEntry> entries;
+  entries.reserve(item.tensors.size());
+  for (std::size_t i = 0; i < item.tensors.size(); ++i)
+    entries.push_back({item.tensors[i].path, stored_leaf(item.tensors[i], i, rich_types)});
+  return unflatten(std::move(entries));
+}
+
+Tree restore_item(const std::string& directory, const PyTreeRestoreArgs& args,
+                  RestoreContext context, const std::function<void()>& look) {
+  MultiprocessRestore multiprocess(context.options->multiprocessing_options, *context.registry);
+  context.multiprocess = &multiprocess;
+  return multiprocess.run([&] {
+    look();
+    return restore_here(directory, args, context);
+  });
+}
+
+}  // namespace cairn::orbax

@@ -1,0 +1,92 @@
+// pytree_transform.cc -- which leaves a transform wants, with which arguments, and the tree it
+// makes of them.
+#include <cairn/handlers/leaf_args.h>
+#include <cairn/orbax/restore/leaf_restorer.h>
+#include <cairn/orbax/restore/pytree_transform.h>
+
+#include <map>
+#include <utility>
+
+namespace cairn::orbax {
+namespace {
+
+AnyRestoreArgs input_args(const RestoreTransform& transform, std::size_t input) {
+  return input < transform.input_args.size() ? transform.input_args[input]
+                                             : AnyRestoreArgs(RestoreArgs{});
+}
+
+Tree leaf_type_tree(const TensorInfo& leaf, bool rich_types) {
+  if (const auto empty = empty_node_of(leaf.kind, rich_types)) return Tree(*empty);
+  return Tree(CustomLeaf::of(LeafType{leaf.kind}));
+}
+
+}  // namespace
+
+Tree restore_transformed(const std::shared_ptr<const StoredItem>& item,
+                         const PyTreeRestoreArgs& args, const RestoreContext& context) {
+  if (!args.item)
+    throw Error(Code::kInvalidArgument,
+                "transforms need an item: a tree of the structure of the result");
+  if (!args.restore_args)
+    throw Error(Code::kInvalidArgument,
+                "transforms need restore_args, of the structure of the result");
+  std::vector<KeyPath> stored;
+  for (const TensorInfo& leaf : item->item().tensors) stored.push_back(leaf.path);
+  Transforms transforms;
+  for (const auto& [key, transform] : *args.transforms)
+    transforms.emplace_back(key, transform.transform);
+  const TransformPlan plan = plan_transforms(
+      std::move(stored), *args.item, std::move(transforms),
+      args.transforms_default_to_original ? UnmentionedKeys::kStored : UnmentionedKeys::kTarget);
+  std::vector<WantedLeaf> wanted;
+  for (const PlannedRead& read : plan.reads) {
+    WantedLeaf& leaf = wanted.emplace_back();
+    leaf.path = plan.stored[read.stored];
+    leaf.position = read.stored;
+    leaf.args = read.reason == ReadReason::kInput
+                    ? input_args((*args.transforms)[read.transform].second, read.input)
+                    : restore_args_at(args.restore_args, plan.outputs[read.output].path);
+  }
+  std::vector<Tree> values;
+  for (TreeEntry& entry : LeafRestorer(item, context).run(wanted))
+    values.push_back(std::move(entry.value));
+  return apply_transforms(plan, std::move(values), *args.item);
+}
+
+Tree restore_by_function(const std::shared_ptr<const StoredItem>& item,
+                         const PyTreeRestoreArgs& args, const RestoreContext& context) {
+  const bool rich_types = context.options->pytree_metadata_options.support_rich_types;
+  const std::vector<TensorInfo>& leaves = item->item().tensors;
+  std::map<std::string, std::size_t> by_name;
+  std::vector<TreeEntry> types, infos;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    by_name.emplace(leaves[i].name, i);
+    Tree type = leaf_type_tree(leaves[i], rich_types);
+    infos.push_back(
+        {leaves[i].path, type.custom<LeafType>() == nullptr
+                             ? type
+                             : Tree(CustomLeaf::of(stored_param_info(item, leaves[i], context)))});
+    types.push_back({leaves[i].path, std::move(type)});
+  }
+  const StoredStructure wanted = args.legacy_transform_fn(
+      args.item.value_or(Tree()), {unflatten(std::move(types)), unflatten(std::move(infos))});
+  std::vector<WantedLeaf> reads;
+  for (const TreeEntry& entry : flatten(wanted.param_infos)) {
+    const auto* info = entry.value.custom<ParamInfo>();
+    if (info == nullptr || info->skip_deserialize) continue;
+    const auto it = by_name.find(info->name);
+    if (it == by_name.end())
+      throw Error(Code::kNotFound, path_text(entry.path) + ": legacy_transform_fn wants '" +
+                                       info->name + "', which is not stored");
+    reads.push_back({entry.path, it->second, restore_args_at(args.restore_args, entry.path)});
+  }
+  std::vector<TreeEntry> restored = LeafRestorer(item, context).run(reads);
+  std::size_t next = 0;
+  return map_leaves(wanted.param_infos, [&](const KeyPath& /*path*/, const Tree& leaf) {
+    const auto* info = leaf.custom<ParamInfo>();
+    if (info == nullptr) return leaf;
+    return info->skip_deserialize ? Tree(Placeholder{}) : std::move(restored[next++].value);
+  });
+}
+
+}  // namespace cairn::orbax

@@ -1,0 +1,65 @@
+// checkpoint_transaction.cc -- the steps of a save around the writing.
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/save/checkpoint_transaction.h>
+#include <cairn/orbax/save/commit.h>
+
+#include <utility>
+#include <vector>
+
+namespace cairn::orbax {
+
+using distributed::StepKind;
+
+CheckpointTransaction::CheckpointTransaction(const std::string& path, const SaveOptions& options,
+                                             const std::string& custom_metadata,
+                                             distributed::ProcessGroup group)
+    : group_(std::move(group)) {
+  const std::vector<Bytes> folders = group_.gather("save: start", StepKind::kControl, [&] {
+    folder_ = PendingDirectory::path_for(path);
+    const ByteView text = as_bytes(folder_);
+    return Bytes(text.begin(), text.end());
+  });
+  for (std::size_t p = 0; p < folders.size() && !group_.writes_separately(); ++p)
+    if (folders[p] != folders[group_.primary()])
+      throw Error(Code::kInvalidArgument,
+                  "the processes do not save the same checkpoint: process " + std::to_string(p) +
+                      " writes to " + std::string(as_text(folders[p])) + ", process " +
+                      std::to_string(group_.primary()) + " to " +
+                      std::string(as_text(folders[group_.primary()])));
+  group_.step("save: temporary directory", StepKind::kControl, [&] {
+    if (!group_.is_primary()) {
+      if (options.item) folder_ = join(folder_, *options.item);
+      return;
+    }
+    pending_.emplace(path, options, custom_metadata);
+    folder_ = pending_->folder();
+    if (!group_.is_single()) pending_->share();
+  });
+}
+
+void CheckpointTransaction::give_up() {
+  if (group_.is_single()) return;
+  const auto all_here = try_call([&] {
+    group_.step("save: give up", StepKind::kIo, [] {});
+    return true;
+  });
+  if (all_here && pending_) pending_->remove();
+}
+
+void CheckpointTransaction::commit(const std::function<void()>& finalize) {
+  bool in_place = false;
+  try {
+    group_.step("save: commit", StepKind::kIo, [&] {
+      if (!pending_) return;
+      finalize();
+      pending_->commit();
+      in_place = true;
+    });
+  } catch (Error& e) {
+    if (in_place)
+      e.add_context(folder_ + ": is in place under its final name, but not all processes know");
+    throw;
+  }
+}
+
+}  // namespace cairn::orbax

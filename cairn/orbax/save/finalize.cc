@@ -1,0 +1,128 @@
+// finalize.cc -- checking and merging what several processes wrote.
+#include <cairn/handlers/array_reader.h>
+#include <cairn/io/file.h>
+#include <cairn/ocdbt/write/writer.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/save/database_sink.h>
+#include <cairn/orbax/save/finalize.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace cairn::orbax {
+namespace {
+
+constexpr std::size_t kShownNames = 5;
+
+using Recorded = std::vector<SavedArrayMetadata>;
+
+Recorded parse_recorded(ByteView text) {
+  Recorded out;
+  for (StoredArrayMetadata& array : parse_array_metadatas(as_text(text)))
+    out.push_back({std::move(array.name), std::move(array.write_shape),
+                   std::move(array.chunk_shape), std::move(array.random_key_impl)});
+  return out;
+}
+
+void compare(const Recorded& first, const Recorded& other) {
+  const auto refuse = [](const std::string& what) { throw Error(Code::kDataLoss, what); };
+  if (first.size() != other.size())
+    refuse("the processes saved different numbers of arrays: " + std::to_string(first.size()) +
+           " and " + std::to_string(other.size()));
+  std::unordered_map<std::string_view, const SavedArrayMetadata*> by_name;
+  for (const SavedArrayMetadata& array : first) by_name.emplace(array.param_name, &array);
+  for (const SavedArrayMetadata& array : other) {
+    const auto it = by_name.find(array.param_name);
+    if (it == by_name.end())
+      refuse(array.param_name + ": was saved by one process and not by another");
+    const SavedArrayMetadata& same = *it->second;
+    if (same.write_shape != array.write_shape)
+      refuse(array.param_name + ": processes wrote it in pieces of " +
+             shape_text(same.write_shape) + " and " + shape_text(array.write_shape));
+    if (same.chunk_shape != array.chunk_shape)
+      refuse(array.param_name + ": processes wrote it in chunks of " +
+             shape_text(same.chunk_shape) + " and " + shape_text(array.chunk_shape));
+    if (same.random_key_impl != array.random_key_impl)
+      refuse(array.param_name + ": processes wrote it as a PRNG key of '" + same.random_key_impl +
+             "' and '" + array.random_key_impl + "'");
+  }
+}
+
+std::string names_text(const std::set<std::string>& names) {
+  std::string text;
+  std::size_t shown = 0;
+  for (const std::string& name : names)
+    if (shown++ < kShownNames) text += (text.empty() ? "'" : ", '") + name + "'";
+  return text + (names.size() > kShownNames ? ", ..." : "");
+}
+
+// Each array with `.zarray` has a chunk, and each chunk an array.
+void check_merged(const std::string& directory) {
+  std::set<std::string> described, stored;
+  for (const ListEntry& entry : open_ocdbt(open_file_store(directory))->list("")) {
+    const auto name = handlers::array_of_key(entry.key);
+    if (name) (handlers::is_metadata_key(entry.key) ? described : stored).emplace(*name);
+  }
+  std::set<std::string> without_chunks, without_metadata;
+  std::set_difference(described.begin(), described.end(), stored.begin(), stored.end(),
+                      std::inserter(without_chunks, without_chunks.end()));
+  std::set_difference(stored.begin(), stored.end(), described.begin(), described.end(),
+                      std::inserter(without_metadata, without_metadata.end()));
+  if (!without_chunks.empty())
+    throw Error(Code::kDataLoss,
+                directory + ": after merging, params are missing: no process wrote values of " +
+                    names_text(without_chunks));
+  if (!without_metadata.empty())
+    throw Error(Code::kDataLoss, directory +
+                                     ": after merging, there are values but no .zarray of " +
+                                     names_text(without_metadata));
+}
+
+}  // namespace
+
+void check_array_metadatas(const std::string& directory, const ArrayMetadataValidator& validator,
+                           std::size_t processes) {
+  const std::string folder = join(directory, kArrayMetadataFolder);
+  if (!directory_exists(folder)) return;  // a tree without device arrays
+  const Listing listing = list_directory(folder);
+  if (listing.files.empty())
+    throw Error(Code::kDataLoss, folder + ": holds no file of any process");
+  for (std::size_t p = 0; p < processes; ++p)
+    if (!listing.has_file(std::string(kArrayMetadataPrefix) + std::to_string(p)))
+      throw Error(Code::kDataLoss, folder + ": process " + std::to_string(p) + " of " +
+                                       std::to_string(processes) + " has recorded no arrays");
+  Bytes first_text;
+  std::optional<Recorded> first;
+  for (const std::string& name : listing.files) {
+    const std::string file = join(folder, name);
+    Bytes text = read_text_file(file, kMaxMetadataFile);
+    if (first && !validator && text == first_text) continue;
+    Recorded recorded = with_context([&] { return file; }, [&] { return parse_recorded(text); });
+    if (!first) {
+      first = std::move(recorded);
+      first_text = std::move(text);
+      continue;
+    }
+    with_context([&] { return file + ", compared with " + listing.files[0]; },
+                 [&] { validator ? validator(*first, recorded) : compare(*first, recorded); });
+  }
+}
+
+void merge_process_databases(const std::string& directory, bool validate) {
+  std::vector<std::string> folders;
+  for (const std::string& name : list_directory(directory).folders)
+    if (name.starts_with(kProcessPrefix)) folders.push_back(name);
+  if (folders.empty()) return;
+  ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced), database_options());
+  for (const std::string& folder : folders)
+    with_context([&] { return join(directory, folder); },
+                 [&] { writer.copy_database(folder + "/"); });
+  writer.commit();
+  if (validate) check_merged(directory);
+}
+
+}  // namespace cairn::orbax

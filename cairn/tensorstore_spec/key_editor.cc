@@ -1,0 +1,118 @@
+// key_editor.cc -- part of a store, read and changed: one by one in folders and memory, in commits
+// in a database.
+#include <cairn/tensorstore_spec/members.h>
+#include <cairn/tensorstore_spec/store_location.h>
+
+#include <mutex>
+#include <utility>
+
+namespace cairn::tensorstore_spec {
+namespace {
+
+// All values go through one stream of changes, and so to one data file.
+class CommitSink : public zarr::ValueSink {
+ public:
+  CommitSink(ocdbt::Writer::Stream& stream, const std::string& prefix)
+      : stream_(stream), prefix_(prefix) {}
+
+  void write(std::string_view key, std::span<const ByteView> pieces) override {
+    const std::lock_guard lock(mutex_);
+    stream_.write(prefix_ + std::string(key), pieces);
+  }
+  void remove(std::string_view key) override {
+    const std::lock_guard lock(mutex_);
+    stream_.remove(prefix_ + std::string(key));
+  }
+
+ private:
+  ocdbt::Writer::Stream& stream_;
+  const std::string& prefix_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+KeyEditor::KeyEditor(StoreLocation location, std::string prefix)
+    : place_(std::move(location)), prefix_(std::move(prefix)) {
+  reopen();
+}
+
+void KeyEditor::reopen() {
+  StorePtr store = place_.below(prefix_);
+  const std::lock_guard lock(mutex_);
+  reader_ = std::move(store);
+}
+
+StorePtr KeyEditor::reader() const {
+  const std::lock_guard lock(mutex_);
+  return reader_;
+}
+
+void KeyEditor::check_writable() const {
+  if (!place_.database) return;
+  const OcdbtVersion& version = place_.database->version;
+  if (version.generation || version.commit_time_ns)
+    throw Error(Code::kInvalidArgument,
+                "the spec names a version of the database, and versions do not change: leave "
+                "\"version\" out to write");
+}
+
+void KeyEditor::commit(const std::function<void(ocdbt::Writer::Stream&)>& changes) {
+  check_writable();
+  const Database& database = *place_.database;
+  ocdbt::WriterOptions options = database.options;
+  if (database.base->size(ocdbt::kManifestKey)) options.config.reset();  // it has one
+  ocdbt::Writer writer(database.base, std::move(options));
+  changes(writer.stream());
+  writer.commit();
+  reopen();
+}
+
+void KeyEditor::change(const std::function<void(zarr::ValueSink&)>& changes) {
+  if (!place_.database) {
+    zarr::StoreSink sink(reader());
+    return changes(sink);
+  }
+  commit([&](ocdbt::Writer::Stream& stream) {
+    CommitSink sink(stream, prefix_);
+    changes(sink);
+  });
+}
+
+bool KeyEditor::create(const std::string& key, ByteView value) {
+  if (!place_.database) return reader()->replace_if(key, std::nullopt, value);
+  reopen();
+  if (reader()->size(key)) return false;
+  commit([&](ocdbt::Writer::Stream& stream) { stream.write(prefix_ + key, value); });
+  return true;
+}
+
+void KeyEditor::edit(const std::string& key, const std::function<std::string(const Bytes*)>& edit) {
+  if (place_.database) {
+    reopen();
+    const auto old = reader()->read_at_most(key, JsonLimits().max_bytes);
+    const std::string value = edit(old ? &*old : nullptr);
+    return commit(
+        [&](ocdbt::Writer::Stream& stream) { stream.write(prefix_ + key, as_bytes(value)); });
+  }
+  const StorePtr store = reader();
+  for (;;) {
+    const auto old = store->read_at_most(key, JsonLimits().max_bytes);
+    const std::string value = edit(old ? &*old : nullptr);
+    if (store->replace_if(key, old ? std::optional<ByteView>(*old) : std::nullopt, as_bytes(value)))
+      return;
+  }
+}
+
+void KeyEditor::clear() {
+  if (place_.database)
+    return commit([&](ocdbt::Writer::Stream& stream) {
+      stream.remove_range(KeyRange::with_prefix(prefix_));
+    });
+  if (place_.is_files && prefix_.find_first_not_of('/') == std::string::npos)
+    throw Error(Code::kInvalidArgument,
+                "\"delete_existing\" would remove everything: the store's path is empty");
+  remove_range(*reader(), KeyRange::with_prefix(""));
+}
+
+}  // namespace cairn::tensorstore_spec

@@ -1,0 +1,208 @@
+// convert.cc -- one checkpoint into another format, streaming: the writer asks for pieces, the
+// reader fills a batch of them as one plan, and nothing larger than the memory budget ever exists.
+#include <cairn/convert.h>
+#include <cairn/npz.h>
+#include <cairn/safetensors.h>
+#include <cairn/tensor_source.h>
+
+#include <cairn/array/box.h>
+#include <cairn/base/executor.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/output_file.h>
+#include <cairn/tools/convert/plan.h>
+#include <cairn/tools/convert/to_msgpack.h>
+#include <cairn/tools/convert/to_orbax.h>
+#include <cairn/tools/convert/to_tensorflow.h>
+#include <cairn/tools/report/json_text.h>
+#include <cairn/tools/source/consistency.h>
+#include <cairn/tools/source/source_files.h>
+#include <cairn/tools/source/stream.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+// A piece whose elements change their type on the way: read into `from`, a part of the scratch
+// memory, then cast.
+struct Cast {
+  ByteView from;
+  DType from_type;
+  MutableByteView to;
+  DType to_type;
+};
+
+class Fetcher {
+ public:
+  Fetcher(const Checkpoint& source, const ConvertPlan& plan) : source_(source), plan_(plan) {}
+
+  void fetch(std::span<const TensorPiece> pieces) {
+    RunReader reader(source_);
+    std::vector<Cast> casts;
+    reserve_scratch(pieces);
+    std::size_t used = 0;
+    for (const TensorPiece& piece : pieces) {
+      const std::size_t index = plan_.indices[piece.tensor];
+      const TensorInfo& tensor = source_.tensors()[index];
+      const DType to = plan_.targets[piece.tensor].dtype;
+      const auto begin = static_cast<std::int64_t>(
+          piece.offset / (to == tensor.dtype ? tensor.element_size : dtype_size(to)));
+      MutableByteView out = piece.out;
+      if (to != tensor.dtype) {
+        out = MutableByteView(scratch_.data() + used, source_bytes(piece));
+        add_casts({out, tensor.dtype, piece.out, to}, casts);
+        used += padded_size(out.size());
+      }
+      reader.add(index, piece.part != nullptr ? *piece.part : Box::whole(tensor.shape), begin, out);
+    }
+    reader.read();
+    default_executor().for_each(casts.size(), [&](std::size_t i) {
+      const Cast& c = casts[i];
+      const auto n = static_cast<std::int64_t>(c.to.size() / dtype_size(c.to_type));
+      cast_elements(make_view(c.from, c.from_type, {n}), make_view(c.to, c.to_type, {n}));
+    });
+  }
+
+ private:
+  // In blocks small enough to keep every worker busy.
+  static void add_casts(const Cast& whole, std::vector<Cast>& casts) {
+    constexpr std::size_t kBlock = std::size_t{1} << 20U;  // elements
+    const std::size_t from_size = dtype_size(whole.from_type);
+    const std::size_t to_size = dtype_size(whole.to_type);
+    const std::size_t count = whole.to.size() / to_size;
+    for (std::size_t begin = 0; begin < count; begin += kBlock) {
+      const std::size_t n = std::min(kBlock, count - begin);
+      casts.push_back({whole.from.subspan(begin * from_size, n * from_size), whole.from_type,
+                       whole.to.subspan(begin * to_size, n * to_size), whole.to_type});
+    }
+  }
+
+  [[nodiscard]] std::size_t source_bytes(const TensorPiece& piece) const {
+    return piece.out.size() / dtype_size(plan_.targets[piece.tensor].dtype) *
+           source_.tensors()[plan_.indices[piece.tensor]].element_size;
+  }
+
+  void reserve_scratch(std::span<const TensorPiece> pieces) {
+    std::size_t size = 0;
+    for (const TensorPiece& piece : pieces)
+      if (plan_.targets[piece.tensor].dtype != source_.tensors()[plan_.indices[piece.tensor]].dtype)
+        size += padded_size(source_bytes(piece));
+    if (size > scratch_.size()) scratch_ = Buffer(size);
+  }
+
+  const Checkpoint& source_;
+  const ConvertPlan& plan_;
+  Buffer scratch_;
+};
+
+// So that processes that mean different things do not write one file.
+void add_options(const ConvertOptions& options, distributed::Consent& asked) {
+  const auto add = [&](const char* name, const auto& value) {
+    asked.add(name, option_text(value));
+  };
+  add("include", options.include);
+  add("exclude", options.exclude);
+  add("rename", options.rename);
+  asked.add("dtype", options.dtype ? std::string(dtype_name(*options.dtype)) : "none");
+  add("skip_unsupported", options.skip_unsupported);
+  add("replace", options.if_exists == IfExists::kReplace);
+  add("dry_run", options.dry_run);
+  add("max_shard_bytes", options.max_shard_bytes);
+  asked.add("msgpack_dialect", options.msgpack_dialect
+                                   ? std::to_string(static_cast<int>(*options.msgpack_dialect))
+                                   : "none");
+  add("plain_names", options.plain_names);
+  add("name_latest", options.name_latest);
+  add_orbax_options(options, asked);
+}
+
+void add_intent(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
+                const ConvertOptions& options, Intent& intent) {
+  intent.asked.add("the target", absolute_path(target));
+  intent.asked.add("format", plan.report.format);
+  // Which parts of files are whose follows from it; of Orbax checkpoints the least memory of all
+  // counts.
+  if (!is_orbax_format(plan.report.format))
+    intent.asked.add("memory", std::to_string(options.memory));
+  add_options(options, intent.asked);
+  add_opened(source, "", intent.opened);
+}
+
+bool is_single_file(std::string_view format, const ConvertOptions& options) {
+  return format == "npz" || format == "msgpack" ||
+         (format == "safetensors" && !options.max_shard_bytes);
+}
+
+// A new file may replace the whole source, which the user has named; but not one of its files.
+void check_replaceable(const Checkpoint& source, const std::string& target) {
+  check_replaceable_file(target);
+  if (role_of_file(source, target) == FileRole::kPart)
+    throw Error(
+        Code::kAlreadyExists,
+        target + ": is one of the files of the checkpoint that is converted; it is not replaced");
+}
+
+}  // namespace
+
+ConvertReport convert(const Checkpoint& source, const std::string& target,
+                      const ConvertOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
+  ConvertPlan plan;
+  agree(
+      group, "convert: plan",
+      [&] {
+        plan = plan_conversion(source, target, options);
+        if (options.if_exists == IfExists::kReplace && is_single_file(plan.report.format, options))
+          check_replaceable(source, target);
+        if (!options.dry_run) check_capacity(source, target, plan, options.compression);
+      },
+      [&](Intent& intent) { add_intent(source, target, plan, options, intent); });
+  if (options.dry_run) return std::move(plan.report);
+  if (is_orbax_format(plan.report.format)) {
+    write_orbax(source, plan, target, options);
+    plan.report.files = {target};
+    return std::move(plan.report);
+  }
+  Fetcher fetcher(source, plan);
+  const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
+  if (plan.report.format == "npz") {
+    NpzWriteOptions write;
+    write.if_exists = options.if_exists;
+    write.multiprocessing = options.multiprocessing;
+    write.memory = plan.memory;
+    write.progress = options.progress;
+    write_npz(target, plan.targets, fetch, write);
+    plan.report.files = {target};
+  } else if (plan.report.format == "msgpack") {
+    write_as_msgpack({source, plan}, target, fetch, options);
+    plan.report.files = {target};
+  } else if (plan.report.format == "tensorflow") {
+    plan.report.files = write_as_tensorflow({source, plan}, target, fetch, options);
+  } else {
+    SafetensorsWriteOptions write;
+    write.if_exists = options.if_exists;
+    write.multiprocessing = options.multiprocessing;
+    write.max_shard_bytes = options.max_shard_bytes;
+    write.memory = plan.memory;
+    write.progress = options.progress;
+    plan.report.files = write_safetensors(target, plan.targets, fetch, write);
+  }
+  return std::move(plan.report);
+}
+
+std::string convert_json(const ConvertReport& report) {
+  JsonArray skipped;
+  for (const auto& [name, why] : report.skipped)
+    skipped.push_back(JsonObject{{"name", text_json(name)}, {"why", why}});
+  JsonArray renamed;
+  for (const auto& [from, to] : report.renamed)
+    renamed.push_back(JsonObject{{"from", text_json(from)}, {"to", text_json(to)}});
+  const Json out =
+      JsonObject{{"format", report.format},       {"files", strings_json(report.files)},
+                 {"tensors", report.tensors},     {"bytes", report.bytes},
+                 {"cast", report.cast},           {"scalars", strings_json(report.scalars)},
+                 {"renamed", std::move(renamed)}, {"skipped", std::move(skipped)}};
+  return to_text(out, JsonStyle::kPretty) + "\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,274 @@
+// plan.cc -- choosing, renaming and checking the leaves of a conversion.
+#include <cairn/tools/convert/plan.h>
+
+#include <cairn/inspect.h>
+#include <cairn/safetensors.h>
+#include <cairn/tensorflow.h>
+#include <cairn/tools/source/capacity.h>
+#include <cairn/tools/source/stream.h>
+#include <cairn/tools/source/tree_name.h>
+#include <cairn/tree/transform/regex.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kMaxNamed = 20;  // leaves or globs spelled out in one error
+// that the writer makes of its memory: one is read into while the other is written
+constexpr std::uint64_t kBuffers = 2;
+
+constexpr std::array<std::string_view, 7> kFormats = {
+    "safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"};
+
+std::string choose_format(const std::string& target, const std::string& format) {
+  if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return format;
+  if (!format.empty()) {
+    std::string known;
+    for (const auto name : kFormats) known.append(known.empty() ? "" : ", ").append(name);
+    throw Error(Code::kInvalidArgument,
+                "unknown target format '" + format + "': expected one of " + known);
+  }
+  if (target.ends_with(".safetensors")) return "safetensors";
+  if (target.ends_with(".npz")) return "npz";
+  if (target.ends_with(".msgpack")) return "msgpack";
+  if (target.ends_with(".index")) return "tensorflow";
+  throw Error(Code::kInvalidArgument,
+              target +
+                  ": the extension names no format: expected .safetensors, .npz, .msgpack or "
+                  ".index, or --to FORMAT (orbax makes a folder)");
+}
+
+void check_options(const ConvertOptions& options, const std::string& format) {
+  if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
+    throw Error(Code::kInvalidArgument,
+                "floating arrays can be cast to a floating type only, not to " +
+                    std::string(dtype_name(*options.dtype)));
+  if (options.max_shard_bytes && format != "safetensors" && format != "tensorflow")
+    throw Error(Code::kInvalidArgument, format + " files cannot be split into shards");
+  if ((options.plain_names || !options.name_latest) && format != "tensorflow")
+    throw Error(
+        Code::kInvalidArgument,
+        "plain names, and whether the latest checkpoint is named, are for TensorFlow, not for " +
+            format);
+  if (options.msgpack_dialect && format != "msgpack")
+    throw Error(Code::kInvalidArgument, "a dialect is for msgpack files, not for " + format);
+  const bool orbax = options.compression != Compression() || options.chunk_bytes ||
+                     options.target_file_bytes || options.item;
+  if (orbax && !is_orbax_format(format))
+    throw Error(
+        Code::kInvalidArgument,
+        "compression, chunks, data files and items are for Orbax checkpoints, not for " + format);
+}
+
+// A leaf's path under its new name, which is cut at dots if the old one was more than one key.
+KeyPath renamed_path(const TensorInfo& t, const std::string& name) {
+  if (name == t.name) return t.path;
+  KeyPath path;
+  if (t.path.size() <= 1) return {{name, KeyType::kDict}};
+  for (std::size_t start = 0; start <= name.size();) {
+    const std::size_t end = std::min(name.find('.', start), name.size());
+    path.push_back({name.substr(start, end - start), KeyType::kDict});
+    start = end + 1;
+  }
+  return path;
+}
+
+class Renamer {
+ public:
+  explicit Renamer(const std::vector<std::pair<std::string, std::string>>& rules) {
+    for (const auto& [pattern, text] : rules) {
+      Regex regex(pattern, Regex::Extent::kPart);
+      Replacement replacement(text, regex);
+      rules_.emplace_back(std::move(regex), std::move(replacement));
+    }
+  }
+
+  [[nodiscard]] std::string apply(std::string name) {
+    for (auto& [regex, replacement] : rules_) name = regex.replace_all(name, replacement);
+    return name;
+  }
+
+ private:
+  std::vector<std::pair<Regex, Replacement>> rules_;
+};
+
+// "a (why), b (why) and 7 more"
+std::string list_text(const std::vector<std::pair<std::string, std::string>>& leaves) {
+  std::string out;
+  for (std::size_t i = 0; i < leaves.size() && i < kMaxNamed; ++i)
+    out.append(i > 0 ? ", " : "")
+        .append(printable(leaves[i].first))
+        .append(" (")
+        .append(leaves[i].second)
+        .append(")");
+  if (leaves.size() > kMaxNamed)
+    out.append(" and ").append(std::to_string(leaves.size() - kMaxNamed)).append(" more");
+  return out;
+}
+
+// "'a*', 'b*' and 7 more"
+std::string globs_text(const std::vector<std::string>& globs) {
+  std::string out;
+  for (std::size_t i = 0; i < globs.size() && i < kMaxNamed; ++i)
+    out.append(i > 0 ? ", '" : "'").append(globs[i]).append("'");
+  if (globs.size() > kMaxNamed)
+    out.append(" and ").append(std::to_string(globs.size() - kMaxNamed)).append(" more");
+  return out;
+}
+
+// Throws where globs select none of the leaves: an empty checkpoint would be taken for the whole.
+// One without leaves converts.
+void check_selected(const Checkpoint& source, const ConvertOptions& options, std::size_t selected) {
+  const auto& tensors = source.tensors();
+  const bool has_leaves = std::any_of(tensors.begin(), tensors.end(),
+                                      [](const TensorInfo& t) { return t.kind != "object_graph"; });
+  if (selected > 0 || !has_leaves || (options.include.empty() && options.exclude.empty())) return;
+  std::string why = options.include.empty()
+                        ? "every leaf is excluded by " + globs_text(options.exclude)
+                        : "no leaf matches " + globs_text(options.include);
+  if (!options.include.empty() && !options.exclude.empty())
+    why += " and is not excluded by " + globs_text(options.exclude);
+  throw Error(Code::kNotFound, "nothing is selected: " + why + "; nothing is written");
+}
+
+// The same where the format can hold none of the leaves. Nodes without data do not count.
+void check_kept(const Checkpoint& source, const std::vector<std::size_t>& left_out,
+                const ConvertPlan& plan) {
+  const auto& tensors = source.tensors();
+  const auto holds_data = [&](std::size_t i) {
+    return tensors[i].is_array() || tensors[i].is_string();
+  };
+  if (!plan.targets.empty() || std::none_of(left_out.begin(), left_out.end(), holds_data)) return;
+  throw Error(Code::kInvalidArgument,
+              plan.report.format + " can hold none of the " + std::to_string(left_out.size()) +
+                  " leaves that are selected: " + list_text(plan.report.skipped) +
+                  "; nothing is written");
+}
+
+// Why the target cannot hold this leaf; "" if it can.
+std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format) {
+  if (!t.error.empty()) return t.error;
+  if (format == "tensorflow" && t.is_string()) return "";
+  if (t.is_string() && !t.shape.empty()) return "an array of strings";
+  if (is_orbax_format(format))
+    return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
+  if (t.kind == "placeholder") return "a placeholder without data";
+  if (format == "msgpack")
+    return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
+  if (t.is_string()) return "a string";
+  if (!t.is_array()) return "an empty node (" + t.kind + ")";
+  if (format == "tensorflow" && dtype != DType::kOpaque)
+    return tensorflow_dtype(dtype) ? "" : "elements of type " + std::string(dtype_name(dtype));
+  if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
+  if (format == "safetensors" && !safetensors_dtype(dtype))
+    return "elements of type " + t.dtype_name;
+  return "";
+}
+
+bool is_scalar(const TensorInfo& t) {
+  return t.kind == "scalar" || t.kind == "complex" || t.kind == "np.generic";
+}
+
+bool holds_trees(std::string_view format) { return is_orbax_format(format) || format == "msgpack"; }
+
+DType target_dtype(const TensorInfo& t, const ConvertOptions& options) {
+  const bool castable = dtype_kind(t.dtype) == DTypeKind::kFloat && !is_scalar(t);
+  return options.dtype && castable ? *options.dtype : t.dtype;
+}
+
+// Divides the memory between the writer's buffers and the scratch memory of casts, and says where
+// to cut large tensors.
+void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& plan) {
+  std::uint64_t scratch = 0;  // bytes for each byte of a buffer, at worst
+  for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+    const TensorInfo& t = source.tensors()[plan.indices[i]];
+    const std::size_t to = dtype_size(plan.targets[i].dtype);
+    if (plan.targets[i].dtype != t.dtype)
+      scratch = std::max<std::uint64_t>(scratch, (t.element_size + to - 1) / to);
+  }
+  plan.memory = memory / (1 + scratch);
+  for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+    const TensorInfo& t = source.tensors()[plan.indices[i]];
+    const std::size_t size = dtype_size(plan.targets[i].dtype);
+    if (size == 0) continue;  // a text or an empty node
+    const auto most = static_cast<std::int64_t>(plan.memory / kBuffers / size);
+    plan.targets[i].cut =
+        static_cast<std::uint64_t>(cut_elements(t, Box::whole(t.shape), most)) * size;
+  }
+}
+
+}  // namespace
+
+void check_capacity(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
+                    const Compression& compression) {
+  const bool compressed =
+      is_orbax_format(plan.report.format) && compression.method != Compression::kNone;
+  check_space(target, plan.report.bytes, compressed ? Packing::kCompressed : Packing::kRaw);
+  for (const std::size_t index : plan.indices) check_dense(source.tensors()[index]);
+}
+
+std::span<const std::string_view> convert_formats() { return kFormats; }
+
+bool is_orbax_format(std::string_view format) { return format.starts_with("orbax"); }
+
+ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
+                            const ConvertOptions& options) {
+  ConvertPlan plan;
+  plan.report.format = choose_format(target, options.format);
+  check_options(options, plan.report.format);
+  Renamer renamer(options.rename);
+  std::map<std::string, std::string> taken;  // new name -> old
+  std::vector<std::pair<std::string, std::string>> unsupported;
+  std::vector<std::size_t> left_out;  // the same leaves
+  // From one TensorFlow checkpoint to another, keys and types stay what they are.
+  const bool of_one_kind = plan.report.format == "tensorflow" && has_keys(source);
+  for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
+    const TensorInfo& t = source.tensors()[index];
+    if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
+    // which is not a leaf but says what the leaves belong to
+    if (t.kind == "object_graph") continue;
+    const DType dtype = target_dtype(t, options);
+    if (std::string why = obstacle(t, dtype, plan.report.format);
+        !why.empty() && !(of_one_kind && t.error.empty())) {
+      unsupported.emplace_back(t.full_name(), std::move(why));
+      left_out.push_back(index);
+      continue;
+    }
+    const std::string stored = of_one_kind ? t.name : tree_name(source, t);
+    std::string name = renamer.apply(stored);
+    const auto [other, added] = taken.try_emplace(name, t.full_name());
+    if (!added)
+      throw Error(Code::kInvalidArgument, "two leaves would both be named '" + printable(name) +
+                                              "': " + printable(other->second) + " and " +
+                                              printable(t.full_name()) +
+                                              "; choose with --item or --exclude, or --rename one");
+    if (name != t.name) plan.report.renamed.emplace_back(t.name, name);
+    if (is_scalar(t) && !holds_trees(plan.report.format)) plan.report.scalars.push_back(name);
+    if (dtype != t.dtype) ++plan.report.cast;
+    plan.indices.push_back(index);
+    plan.paths.push_back(name == stored ? t.path : renamed_path(t, name));
+    plan.targets.push_back({std::move(name), dtype, t.shape, 0});
+    const bool cast = t.is_array() && dtype != t.dtype;
+    plan.report.bytes = saturating_add(
+        plan.report.bytes,
+        cast ? saturating_multiply(static_cast<std::uint64_t>(element_count(t.shape)),
+                                   dtype_size(dtype))
+             : t.nbytes);
+  }
+  if (!unsupported.empty() && !options.skip_unsupported)
+    throw Error(Code::kInvalidArgument,
+                plan.report.format + " cannot hold " + std::to_string(unsupported.size()) +
+                    (unsupported.size() == 1 ? " leaf: " : " leaves: ") + list_text(unsupported) +
+                    "; leave them out with --skip-unsupported, or name them with --exclude");
+  check_selected(source, options, plan.targets.size() + unsupported.size());
+  plan.report.skipped = std::move(unsupported);
+  check_kept(source, left_out, plan);
+  plan.report.tensors = plan.targets.size();
+  if (!is_orbax_format(plan.report.format)) plan_memory(source, options.memory, plan);
+  return plan;
+}
+
+}  // namespace cairn

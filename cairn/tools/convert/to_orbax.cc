@@ -1,0 +1,130 @@
+// to_orbax.cc -- a plan of a conversion as leaves to be saved; their elements are read when the
+// writer asks for them.
+#include <cairn/base/work_partition.h>
+#include <cairn/distributed/process_group.h>
+#include <cairn/orbax/save/save.h>
+#include <cairn/tools/convert/to_orbax.h>
+#include <cairn/tools/source/consistency.h>
+#include <cairn/zarr/metadata/chunk_grid.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kCrumbs = 8;  // how much smaller than wanted a chunk may become
+
+void place(const Relayout& relayout, orbax::SaveLeaf& leaf) {
+  if (!relayout.piece.empty()) leaf.write_shape = relayout.piece;
+  if (relayout.sharding.empty()) return;
+  leaf.sharding = relayout.sharding;
+  leaf.kind = "jax.Array";  // host arrays have no shardings
+}
+
+orbax::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std::size_t number) {
+  const std::size_t index = plan.indices[number];
+  const TensorInfo& tensor = source.tensors()[index];
+  orbax::SaveLeaf leaf;
+  leaf.path = plan.paths[number];
+  leaf.kind = tensor.kind;
+  if (tensor.is_string()) {
+    leaf.kind = "string";
+    leaf.text = source.read_string(index);
+  }
+  if (!tensor.is_array()) return leaf;
+  // Whatever another format calls them, to Orbax they are scalars or host arrays.
+  if (!leaf.is_array())
+    leaf.kind = tensor.kind == "np.generic" || tensor.kind == "complex" ? "scalar" : "np.ndarray";
+  leaf.dtype = plan.targets[number].dtype;
+  leaf.source_dtype = tensor.dtype;
+  leaf.shape = tensor.shape;
+  // As it was cut, because those who read it back may each want their piece.
+  leaf.write_shape = tensor.chunk_shape;
+  for (std::size_t d = 0; d < leaf.write_shape.size(); ++d)
+    leaf.write_shape[d] = std::clamp<std::int64_t>(leaf.write_shape[d], 1,
+                                                   std::max<std::int64_t>(1, tensor.shape[d]));
+  leaf.sharding = tensor.sharding;
+  if (!plan.relayouts.empty()) place(plan.relayouts[number], leaf);
+  leaf.random_key_impl = source.random_key_impl(index);
+  return leaf;
+}
+
+// Processes write chunks, so the others would wait for who has one that is larger than a share.
+// Such a chunk is cut: of a host array anywhere between rows; of a device array, whose chunks
+// divide its pieces, where that does not make crumbs.
+void cut_for(const distributed::ProcessGroup& group, std::uint64_t share_bytes,
+             const ConvertOptions& options, orbax::SaveLeaf& leaf) {
+  const auto most = std::max(share_bytes, kLeastPart);
+  Shape piece = leaf.write_shape.empty() ? leaf.shape : leaf.write_shape;
+  const auto bytes = [&] {
+    return static_cast<std::uint64_t>(element_count(piece)) * dtype_size(leaf.dtype);
+  };
+  if (group.is_single() || bytes() <= most) return;
+  if (leaf.kind == "jax.Array") {
+    const auto target =
+        std::min(options.chunk_bytes.value_or(INT64_MAX), static_cast<std::int64_t>(most));
+    piece = zarr::choose_chunk_shape(leaf.shape, piece, dtype_size(leaf.dtype),
+                                     {.bytes = target, .shard_axes = {}});
+    if (bytes() * kCrumbs > most) leaf.chunk_bytes = target;
+    return;
+  }
+  for (std::int64_t& extent : piece) {
+    const std::uint64_t row = bytes() / static_cast<std::uint64_t>(extent);
+    extent = std::clamp<std::int64_t>(
+        static_cast<std::int64_t>(most / std::max<std::uint64_t>(row, 1)), 1, extent);
+  }
+  leaf.write_shape = std::move(piece);
+}
+
+SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options) {
+  SaveOptions save;
+  save.use_ocdbt = plan.report.format != "orbax-files";
+  save.use_zarr3 = plan.report.format == "orbax-zarr3";
+  save.item = options.item;
+  save.compression = options.compression;
+  save.chunk_bytes = options.chunk_bytes;
+  if (options.target_file_bytes) save.target_file_bytes = *options.target_file_bytes;
+  save.if_exists = options.if_exists;
+  save.memory = options.memory;
+  save.progress = options.progress;
+  return save;
+}
+
+}  // namespace
+
+void add_orbax_options(const ConvertOptions& options, distributed::Consent& asked) {
+  const Compression& compression = options.compression;
+  asked.add("compression", std::to_string(static_cast<int>(compression.method)) + " at level " +
+                               option_text(compression.level));
+  asked.add("chunk_bytes", option_text(options.chunk_bytes));
+  asked.add("target_file_bytes", option_text(options.target_file_bytes));
+  asked.add("item", option_text(options.item));
+}
+
+void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target,
+                 const ConvertOptions& options) {
+  std::vector<std::size_t> order(plan.indices.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return key_path_less(plan.paths[a], plan.paths[b]);
+  });
+  orbax::SaveItem item;
+  item.dealt = true;
+  item.leaves.reserve(order.size());
+  const distributed::ProcessGroup group(options.multiprocessing);
+  group.step("convert: leaves", distributed::StepKind::kControl, [&] {
+    for (const std::size_t number : order) {
+      orbax::SaveLeaf& leaf = item.leaves.emplace_back(make_leaf(source, plan, number));
+      if (leaf.is_array()) cut_for(group, plan.report.bytes / group.count(), options, leaf);
+    }
+  });
+  item.custom_metadata = source.info().custom_metadata;
+  item.fetch = [&](std::span<ReadRequest> requests) {
+    for (ReadRequest& request : requests) request.tensor = plan.indices[order[request.tensor]];
+    source.read(requests, {});
+  };
+  orbax::save_item(target, item, save_options(plan, options), options.multiprocessing);
+}
+
+}  // namespace cairn

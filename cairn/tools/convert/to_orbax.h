@@ -1,0 +1,19 @@
+// to_orbax.h -- the leaves of a conversion as an Orbax checkpoint.
+#pragma once
+
+#include <cairn/distributed/consistency.h>
+#include <cairn/tools/convert/plan.h>
+
+#include <string>
+
+namespace cairn {
+
+// Streams: elements are read and written a batch at a time. Arrays keep their kind, sharding and
+// PRNG implementation.
+void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target,
+                 const ConvertOptions& options);
+
+// What only Orbax checkpoints have of the options.
+void add_orbax_options(const ConvertOptions& options, distributed::Consent& asked);
+
+}  // namespace cairn

@@ -1,0 +1,204 @@
+// transform.cc -- a checkpoint as rules make it of another: lazy, so that only what somebody reads
+// of it is read of the other.
+#include <cairn/convert.h>
+#include <cairn/inspect.h>
+
+#include <cairn/base/hash.h>
+#include <cairn/io/file.h>
+#include <cairn/tools/convert/transform_leaves.h>
+#include <cairn/tree/transform/transform_keys.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace cairn {
+namespace {
+
+std::vector<std::string> parts_of(const std::string& key) {
+  std::vector<std::string> parts;
+  for (std::size_t start = 0; start <= key.size();) {
+    const std::size_t end = std::min(key.find('/', start), key.size());
+    parts.push_back(key.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+bool is_index(const std::string& text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// New keys as paths. A node is a list where it was one before and all of its children are still
+// numbered; else a dict.
+class Paths {
+ public:
+  Paths(const Checkpoint& source, const std::vector<TransformedLeaf>& leaves) {
+    for (const TensorInfo& tensor : source.tensors()) {
+      std::string above;
+      for (const Key& key : tensor.path) {
+        if (key.type == KeyType::kSequence) lists_.insert(above);
+        above += key.text + "/";
+      }
+    }
+    for (const TransformedLeaf& leaf : leaves) {
+      std::string above;
+      for (const std::string& part : parts_of(leaf.key)) {
+        if (!is_index(part)) lists_.erase(above);
+        nodes_.insert(above);
+        above += part + "/";
+      }
+    }
+  }
+
+  [[nodiscard]] KeyPath path(const std::string& key) const {
+    if (nodes_.count(key + "/") != 0)
+      throw Error(Code::kInvalidArgument,
+                  "'" + printable(key) + "' would be a leaf and a container of leaves at once");
+    KeyPath path;
+    std::string above;
+    for (std::string& part : parts_of(key)) {
+      path.push_back({part, lists_.count(above) != 0 ? KeyType::kSequence : KeyType::kDict});
+      above += part + "/";
+    }
+    return path;
+  }
+
+ private:
+  std::set<std::string> lists_;  // nodes, each with '/' after every key
+  std::set<std::string> nodes_;  // that have children
+};
+
+class TransformedCheckpoint final : public Checkpoint {
+ public:
+  // `rules`: what tells them from others.
+  TransformedCheckpoint(std::shared_ptr<const Checkpoint> source,
+                        std::vector<TransformedLeaf> leaves, std::string rules,
+                        std::uint64_t memory)
+      : source_(std::move(source)), info_(source_->info()), memory_(memory) {
+    const Paths paths(*source_, leaves);
+    std::vector<std::pair<KeyPath, TransformedLeaf>> ordered;
+    ordered.reserve(leaves.size());
+    for (TransformedLeaf& leaf : leaves)
+      ordered.emplace_back(paths.path(leaf.key), std::move(leaf));
+    std::sort(ordered.begin(), ordered.end(),
+              [](const auto& a, const auto& b) { return key_path_less(a.first, b.first); });
+    for (auto& [path, leaf] : ordered) {
+      tensors_.push_back(tensor_of(path, leaf));
+      leaves_.push_back(std::move(leaf));
+    }
+    info_.layout += ", transformed";
+    info_.revision.emplace_back("the rules that transform it", std::move(rules));
+  }
+
+  [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  void read(std::span<const ReadRequest> requests, const ProgressFn& /*progress*/) const override {
+    LazyReads reads{*source_, memory_};
+    for (const ReadRequest& request : requests) {
+      const TransformedLeaf& leaf = leaves_[request.tensor];
+      if (!leaf.array)
+        throw Error(Code::kInvalidArgument,
+                    "'" + tensors_[request.tensor].name + "' is no array that can be read");
+      leaf.array->read(request.box, request.out, reads);
+    }
+    reads.run();
+  }
+  [[nodiscard]] std::string read_string(std::size_t index) const override {
+    return source_->read_string(leaves_[index].source);
+  }
+  [[nodiscard]] std::vector<std::string> read_strings(std::size_t index) const override {
+    return source_->read_strings(leaves_[index].source);
+  }
+  [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override {
+    return leaves_[index].computed ? std::nullopt : source_->try_view(leaves_[index].source);
+  }
+  [[nodiscard]] std::string random_key_impl(std::size_t index) const override {
+    return leaves_[index].computed ? "" : source_->random_key_impl(leaves_[index].source);
+  }
+  [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override {
+    return source_->verify_part(share, progress);
+  }
+  [[nodiscard]] VerifyReport join_verified(std::vector<VerifyPart> parts) const override {
+    return source_->join_verified(std::move(parts));
+  }
+
+ private:
+  [[nodiscard]] TensorInfo tensor_of(const KeyPath& path, const TransformedLeaf& leaf) const {
+    TensorInfo tensor = source_->tensors()[leaf.source];
+    tensor.path = path;
+    tensor.name = param_name(path);
+    if (!leaf.computed) return tensor;
+    const bool same_shape = leaf.array->shape() == tensor.shape;
+    tensor.dtype = leaf.array->dtype();
+    tensor.dtype_name = std::string(dtype_name(tensor.dtype));
+    tensor.element_size = dtype_size(tensor.dtype);
+    tensor.shape = leaf.array->shape();
+    tensor.chunk_shape = leaf.array->chunk_shape();
+    tensor.nbytes = static_cast<std::uint64_t>(element_count(tensor.shape)) * tensor.element_size;
+    // it is made of what is stored, and not of missing chunks
+    tensor.stored_nbytes = tensor.nbytes;
+    // A sharding is for one shape. Without one, a device array cannot be restored as such.
+    if (!same_shape) {
+      tensor.sharding = "";
+      tensor.kind = "np.ndarray";
+    }
+    return tensor;
+  }
+
+  std::shared_ptr<const Checkpoint> source_;
+  CheckpointInfo info_;
+  std::uint64_t memory_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<TransformedLeaf> leaves_;
+};
+
+TransformReport report_of(const Checkpoint& source, const std::vector<TransformedLeaf>& leaves) {
+  TransformReport report;
+  std::vector<bool> used(source.tensors().size());
+  for (const TransformedLeaf& leaf : leaves) {
+    used[leaf.source] = true;
+    std::vector<std::size_t> sources;
+    if (leaf.array) leaf.array->add_sources(sources);
+    for (const std::size_t i : sources) used[i] = true;
+    const std::string from =
+        leaf.array ? leaf.array->text(source) : source.tensors()[leaf.source].name;
+    const std::string was = transform_key(source.tensors()[leaf.source].path);
+    if (leaf.computed || leaf.key != was) report.made.emplace_back(leaf.key, from);
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (used[i])
+      report.read_bytes += source.tensors()[i].nbytes;
+    else
+      report.unused.push_back(source.tensors()[i].name);
+  }
+  return report;
+}
+
+std::string hash_text(std::string_view rules) {
+  return fmt::format("{:016x}", fnv1a(as_bytes(rules)));
+}
+
+}  // namespace
+
+Transformed transform(std::shared_ptr<const Checkpoint> source, std::string_view rules,
+                      std::uint64_t memory) {
+  std::vector<TransformedLeaf> leaves = transform_leaves(*source, parse_transform_rules(rules));
+  TransformReport report = report_of(*source, leaves);
+  return {std::make_unique<TransformedCheckpoint>(std::move(source), std::move(leaves),
+                                                  hash_text(rules), memory),
+          std::move(report)};
+}
+
+Transformed transform_by_file(std::shared_ptr<const Checkpoint> source,
+                              const std::string& rules_path, std::uint64_t memory) {
+  constexpr std::uint64_t kMaxRules = std::uint64_t{16} << 20U;
+  const Bytes rules = read_file(rules_path, kMaxRules);
+  return with_context([&] { return rules_path; },
+                      [&] { return transform(std::move(source), as_text(rules), memory); });
+}
+
+}  // namespace cairn

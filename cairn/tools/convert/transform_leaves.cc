@@ -1,0 +1,257 @@
+// transform_leaves.cc -- rules applied one after the other: each sees what those before it have
+// made.
+#include <cairn/tools/convert/transform_leaves.h>
+
+#include <cairn/convert.h>
+#include <cairn/diff.h>
+#include <cairn/inspect.h>
+#include <cairn/tree/transform/regex.h>
+#include <cairn/tree/transform/transform_keys.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <unordered_map>
+
+namespace cairn {
+namespace {
+
+[[noreturn]] void fail(const std::string& why) { throw Error(Code::kInvalidArgument, why); }
+
+// An axis counted from either end.
+std::size_t axis_of(std::int64_t axis, std::size_t rank) {
+  const auto n = static_cast<std::int64_t>(rank);
+  if (axis < -n || axis >= n)
+    fail("axis " + std::to_string(axis) + " of an array of " + std::to_string(rank) +
+         " dimensions");
+  return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
+}
+
+class Leaves {
+ public:
+  explicit Leaves(const Checkpoint& source) : source_(source) {
+    for (std::size_t i = 0; i < source.tensors().size(); ++i) {
+      const TensorInfo& tensor = source.tensors()[i];
+      if (tensor.item) fail("the checkpoint has several items; choose one with --item");
+      const bool readable = tensor.is_array() && tensor.error.empty();
+      add({transform_key(tensor.path), i, readable ? lazy_stored(source, i) : nullptr, false,
+           false});
+    }
+  }
+
+  void apply(const TransformRule& rule) {
+    Regex regex(rule.pattern);
+    std::vector<std::pair<std::string, Regex::Groups>> matches;
+    std::vector<std::string> keys;
+    for (const auto& leaf : leaves_)
+      if (leaf) keys.push_back(leaf->key);
+    for (const std::string& key : keys)
+      if (auto groups = regex.full_match(key)) matches.emplace_back(key, std::move(*groups));
+    if (matches.empty())
+      fail("'" + rule.pattern + "' matches no key, such as '" + (keys.empty() ? "" : keys[0]) +
+           "'");
+    for (auto& [key, groups] : matches) {
+      const auto expanded = [&, &g = groups](const std::string& text) {
+        return regex.expand(text, g);
+      };
+      with_context([&, &k = key] { return "'" + printable(k) + "'"; },
+                   [&, &k = key] { apply_one(rule, k, expanded); });
+    }
+    if (rule.kind == RuleKind::kStack) finish_stacks(rule);
+  }
+
+  std::vector<TransformedLeaf> take(bool keep_unmentioned) {
+    std::vector<TransformedLeaf> out;
+    for (auto& leaf : leaves_)
+      if (leaf && (keep_unmentioned || leaf->mentioned)) out.push_back(std::move(*leaf));
+    return out;
+  }
+
+ private:
+  using Expand = std::function<std::string(const std::string&)>;
+
+  void add(TransformedLeaf leaf) {
+    if (!places_.emplace(leaf.key, leaves_.size()).second)
+      fail("two leaves would have the key '" + printable(leaf.key) + "'");
+    leaves_.emplace_back(std::move(leaf));
+  }
+  TransformedLeaf& at(const std::string& key) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) fail("there is no leaf '" + printable(key) + "' (any more)");
+    return *leaves_[found->second];
+  }
+  TransformedLeaf take(const std::string& key) {
+    TransformedLeaf leaf = std::move(at(key));
+    const auto place = places_.extract(key);
+    leaves_[place.mapped()].reset();
+    return leaf;
+  }
+  // The array of a leaf that something is to be done with.
+  const LazyPtr& array_of(const TransformedLeaf& leaf) const {
+    const TensorInfo& tensor = source_.tensors()[leaf.source];
+    if (!leaf.array && !tensor.error.empty())
+      throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
+    if (!leaf.array) fail("'" + printable(leaf.key) + "' is no array but a " + tensor.kind);
+    if (leaf.array->dtype() == DType::kOpaque)
+      fail("'" + printable(leaf.key) + "' has elements of type " + tensor.dtype_name +
+           ", which can only be moved as they are");
+    return leaf.array;
+  }
+  void add_made(const std::string& key, std::size_t source, LazyPtr array) {
+    add({key, source, std::move(array), true, true});
+  }
+
+  void apply_one(const TransformRule& rule, const std::string& key, const Expand& expanded) {
+    switch (rule.kind) {
+      case RuleKind::kKeep:
+        at(key).mentioned = true;
+        return;
+      case RuleKind::kDrop:
+        take(key);
+        return;
+      case RuleKind::kRename: {
+        TransformedLeaf leaf = take(key);
+        leaf.key = expanded(rule.to[0]);
+        leaf.mentioned = true;
+        return add(std::move(leaf));
+      }
+      case RuleKind::kCast:
+        return replace(key, lazy_cast(array_of(at(key)), rule.dtype));
+      case RuleKind::kTranspose:
+        return replace(key, transposed(rule, array_of(at(key))));
+      case RuleKind::kStack:
+        return collect(rule, key, expanded);
+      case RuleKind::kUnstack:
+        return unstack(rule, key, expanded);
+      case RuleKind::kConcatenate:
+        return concatenate(rule, key, expanded);
+      case RuleKind::kSplit:
+        return split(rule, key, expanded);
+      case RuleKind::kAddLowRank:
+        return add_low_rank(rule, key, expanded);
+    }
+  }
+
+  void replace(const std::string& key, LazyPtr array) {
+    TransformedLeaf& leaf = at(key);
+    leaf.computed = leaf.computed || array != leaf.array;
+    leaf.array = std::move(array);
+    leaf.mentioned = true;
+  }
+
+  static LazyPtr transposed(const TransformRule& rule, const LazyPtr& array) {
+    const std::size_t rank = array->shape().size();
+    std::vector<std::size_t> axes;
+    if (rule.axes)
+      for (const std::int64_t axis : *rule.axes) axes.push_back(axis_of(axis, rank));
+    else
+      for (std::size_t d = rank; d-- > 0;) axes.push_back(d);
+    return lazy_transpose(array, std::move(axes));
+  }
+
+  // Layers are put in the order of their numbers, which the group named "index" matches.
+  void collect(const TransformRule& rule, const std::string& key, const Expand& expanded) {
+    const std::string text = expanded("\\g<index>");
+    std::uint64_t index = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+    if (error != std::errc() || end != text.data() + text.size())
+      fail("the group named index matches '" + text + "', which is no number");
+    array_of(at(key));
+    if (!stacks_[expanded(rule.to[0])].emplace(index, take(key)).second)
+      fail("two arrays with the index " + text);
+  }
+  void finish_stacks(const TransformRule& rule) {
+    for (auto& [to, layers] : std::exchange(stacks_, {})) {
+      if (layers.rbegin()->first != layers.size() - 1)
+        fail("'" + printable(to) + "' would be made of " + std::to_string(layers.size()) +
+             " arrays with indices up to " + std::to_string(layers.rbegin()->first) +
+             ": some are missing");
+      std::vector<LazyPtr> arrays;
+      for (const auto& layer : layers) arrays.push_back(layer.second.array);
+      const std::size_t axis = axis_of(rule.axis, arrays[0]->shape().size() + 1);
+      add_made(to, layers.begin()->second.source, lazy_stack(std::move(arrays), axis));
+    }
+  }
+
+  void unstack(const TransformRule& rule, const std::string& key, const Expand& expanded) {
+    constexpr std::string_view kIndex = "{index}";
+    const std::string to = expanded(rule.to[0]);
+    const std::size_t at_index = to.find(kIndex);
+    if (at_index == std::string::npos)
+      fail("'to' must have {index} where the number of the layer goes");
+    array_of(at(key));
+    const TransformedLeaf leaf = take(key);
+    const std::size_t axis = axis_of(rule.axis, leaf.array->shape().size());
+    constexpr std::int64_t kMost = 1'000'000;
+    const std::int64_t count = leaf.array->shape()[axis];
+    if (count > kMost)
+      fail("the axis has " + std::to_string(count) + " elements; at most " + std::to_string(kMost) +
+           " arrays are made of one");
+    for (std::int64_t i = 0; i < count; ++i)
+      add_made(std::string(to).replace(at_index, kIndex.size(), std::to_string(i)), leaf.source,
+               lazy_element(leaf.array, axis, i));
+  }
+
+  void concatenate(const TransformRule& rule, const std::string& key, const Expand& expanded) {
+    array_of(at(key));
+    const TransformedLeaf first = take(key);
+    std::vector<LazyPtr> arrays = {first.array};
+    for (const std::string& other : rule.with) {
+      arrays.push_back(array_of(at(expanded(other))));
+      take(expanded(other));
+    }
+    const std::size_t axis = axis_of(rule.axis, first.array->shape().size());
+    add_made(expanded(rule.to[0]), first.source, lazy_concatenate(std::move(arrays), axis));
+  }
+
+  void split(const TransformRule& rule, const std::string& key, const Expand& expanded) {
+    array_of(at(key));
+    const TransformedLeaf leaf = take(key);
+    const std::size_t axis = axis_of(rule.axis, leaf.array->shape().size());
+    const std::int64_t extent = leaf.array->shape()[axis];
+    const auto parts = static_cast<std::int64_t>(rule.to.size());
+    std::vector<std::int64_t> sizes = rule.sizes;
+    if (sizes.empty() && extent % parts == 0) sizes.assign(rule.to.size(), extent / parts);
+    std::int64_t begin = 0;
+    for (const std::int64_t size : sizes) {
+      if (size > extent - begin) break;
+      begin += size;
+    }
+    if (sizes.empty() || begin != extent)
+      fail("an axis of " + std::to_string(extent) + " elements cannot be split into " +
+           (rule.sizes.empty() ? std::to_string(parts) + " equal parts; give 'sizes'"
+                               : "parts of these sizes"));
+    begin = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      add_made(expanded(rule.to[i]), leaf.source, lazy_slice(leaf.array, axis, begin, sizes[i]));
+      begin += sizes[i];
+    }
+  }
+
+  void add_low_rank(const TransformRule& rule, const std::string& key, const Expand& expanded) {
+    const std::string a = expanded(rule.with[0]);
+    const std::string b = expanded(rule.with[1]);
+    replace(key,
+            lazy_add_low_rank(array_of(at(key)), array_of(at(a)), array_of(at(b)), rule.scale));
+    take(a);
+    take(b);
+  }
+
+  const Checkpoint& source_;
+  std::vector<std::optional<TransformedLeaf>> leaves_;
+  std::unordered_map<std::string, std::size_t> places_;
+  // of the rule that is being applied
+  std::map<std::string, std::map<std::uint64_t, TransformedLeaf>> stacks_;
+};
+
+}  // namespace
+
+std::vector<TransformedLeaf> transform_leaves(const Checkpoint& source,
+                                              const TransformRules& rules) {
+  Leaves leaves(source);
+  for (const TransformRule& rule : rules.rules)
+    with_context([&] { return rule.where; }, [&] { leaves.apply(rule); });
+  return leaves.take(rules.keep_unmentioned);
+}
+
+}  // namespace cairn

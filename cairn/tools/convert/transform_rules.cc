@@ -1,0 +1,195 @@
+// transform_rules.cc -- rules from JSON. Whatever is not in the table below is an error, so that no
+// typing mistake goes unnoticed.
+#include <cairn/tools/convert/transform_rules.h>
+
+#include <cairn/base/json.h>
+#include <cairn/error.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kMaxRulesBytes = std::size_t{16} << 20U;
+constexpr std::size_t kMaxDepth = 8;
+
+struct Operation {
+  std::string_view name;
+  RuleKind kind;
+  std::vector<std::string_view> required, optional;
+};
+
+const std::array<Operation, 10>& operations() {
+  static const std::array<Operation, 10> kOperations = {{
+      {"rename", RuleKind::kRename, {"to"}, {}},
+      {"drop", RuleKind::kDrop, {}, {}},
+      {"keep", RuleKind::kKeep, {}, {}},
+      {"cast", RuleKind::kCast, {"dtype"}, {}},
+      {"transpose", RuleKind::kTranspose, {}, {"axes"}},
+      {"stack", RuleKind::kStack, {"to"}, {"axis"}},
+      {"unstack", RuleKind::kUnstack, {"to"}, {"axis"}},
+      {"concatenate", RuleKind::kConcatenate, {"with", "to"}, {"axis"}},
+      {"split", RuleKind::kSplit, {"to"}, {"axis", "sizes"}},
+      {"add_low_rank", RuleKind::kAddLowRank, {"a", "b"}, {"scale"}},
+  }};
+  return kOperations;
+}
+
+[[noreturn]] void fail(const std::string& pointer, const std::string& why) {
+  throw Error(Code::kInvalidArgument,
+              (pointer.empty() ? "(the whole document)" : pointer) + ": " + why);
+}
+
+// A member name within a JSON pointer.
+std::string escaped(std::string_view name) {
+  std::string out;
+  for (const char c : name.substr(0, 100)) {
+    if (c == '~')
+      out += "~0";
+    else if (c == '/')
+      out += "~1";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string text_of(const Json& json, const std::string& pointer) {
+  if (json.as_string() == nullptr)
+    fail(pointer, "expected a string, not " + std::string(json.type_text()));
+  if (json.as_string()->empty()) fail(pointer, "the string is empty");
+  return *json.as_string();
+}
+
+std::int64_t integer_of(const Json& json, const std::string& pointer) {
+  const auto value = json.as_int64();
+  if (!value) fail(pointer, "expected an integer, not " + std::string(json.type_text()));
+  return *value;
+}
+
+template <class Read>
+auto list_of(const Json& json, const std::string& pointer, Read read) {
+  if (json.as_array() == nullptr)
+    fail(pointer, "expected a list, not " + std::string(json.type_text()));
+  if (json.as_array()->empty()) fail(pointer, "the list is empty");
+  std::vector<decltype(read(json, pointer))> out;
+  for (std::size_t i = 0; i < json.as_array()->size(); ++i)
+    out.push_back(read((*json.as_array())[i], pointer + "/" + std::to_string(i)));
+  return out;
+}
+
+void read_field(TransformRule& rule, std::string_view name, const Json& json,
+                const std::string& pointer) {
+  if (name == "to") {
+    rule.to = rule.kind == RuleKind::kSplit ? list_of(json, pointer, text_of)
+                                            : std::vector{text_of(json, pointer)};
+  } else if (name == "with") {
+    rule.with = list_of(json, pointer, text_of);
+  } else if (name == "a" || name == "b") {
+    rule.with.resize(2);
+    rule.with[name == "a" ? 0 : 1] = text_of(json, pointer);
+  } else if (name == "axis") {
+    rule.axis = integer_of(json, pointer);
+  } else if (name == "axes") {
+    rule.axes = list_of(json, pointer, integer_of);
+  } else if (name == "sizes") {
+    rule.sizes = list_of(json, pointer, integer_of);
+    if (rule.sizes.size() != rule.to.size())
+      fail(pointer, "expected as many sizes as there are keys in 'to'");
+    for (std::size_t i = 0; i < rule.sizes.size(); ++i)
+      if (rule.sizes[i] <= 0) fail(pointer + "/" + std::to_string(i), "expected a size above 0");
+  } else if (name == "dtype") {
+    const auto dtype = dtype_from_name(text_of(json, pointer));
+    if (!dtype)
+      fail(pointer, "unknown element type '" + *json.as_string() +
+                        "'; expected a name such as bfloat16 or float32");
+    rule.dtype = *dtype;
+  } else {
+    const auto scale = json.as_double();
+    if (!scale || !std::isfinite(*scale)) fail(pointer, "expected a finite number");
+    rule.scale = *scale;
+  }
+}
+
+const Operation& operation_of(const Json& json, const std::string& pointer) {
+  if (json.as_object() == nullptr)
+    fail(pointer, "expected a rule, that is an object, not " + std::string(json.type_text()));
+  const Operation* found = nullptr;
+  std::string known;
+  for (const Operation& operation : operations()) {
+    known += (known.empty() ? "" : ", ") + std::string(operation.name);
+    if (json.find(operation.name) == nullptr) continue;
+    if (found != nullptr)
+      fail(pointer, "both '" + std::string(found->name) + "' and '" + std::string(operation.name) +
+                        "' in one rule");
+    found = &operation;
+  }
+  if (found == nullptr) fail(pointer, "no operation; expected one of " + known);
+  return *found;
+}
+
+// No member twice, and none but these.
+void check_members(const JsonObject& members, const std::vector<std::string_view>& known,
+                   const std::string& pointer) {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::string& name = members[i].first;
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      std::string expected;
+      for (const auto text : known) expected.append(expected.empty() ? "" : ", ").append(text);
+      fail(pointer + "/" + escaped(name), "unknown member; expected one of " + expected);
+    }
+    for (std::size_t j = 0; j < i; ++j)
+      if (members[j].first == name)
+        fail(pointer + "/" + escaped(name), "the member is there twice");
+  }
+}
+
+TransformRule parse_rule(const Json& json, const std::string& pointer) {
+  const Operation& operation = operation_of(json, pointer);
+  std::vector<std::string_view> fields = operation.required;
+  fields.insert(fields.end(), operation.optional.begin(), operation.optional.end());
+  std::vector<std::string_view> known = fields;
+  known.push_back(operation.name);
+  check_members(*json.as_object(), known, pointer);
+  TransformRule rule;
+  rule.kind = operation.kind;
+  rule.where = pointer;
+  rule.pattern = text_of(*json.find(operation.name), pointer + "/" + std::string(operation.name));
+  for (const auto name : fields) {
+    const Json* field = json.find(name);
+    if (field != nullptr)
+      read_field(rule, name, *field, pointer + "/" + std::string(name));
+    else if (std::find(operation.required.begin(), operation.required.end(), name) !=
+             operation.required.end())
+      fail(pointer, "'" + std::string(operation.name) + "' needs '" + std::string(name) + "'");
+  }
+  return rule;
+}
+
+}  // namespace
+
+TransformRules parse_transform_rules(std::string_view json) {
+  const Json document = [&] {
+    try {
+      return parse_json(json, {.max_depth = kMaxDepth, .max_bytes = kMaxRulesBytes});
+    } catch (const Error& e) {
+      throw Error(Code::kInvalidArgument, "the rules are no JSON: " + e.message());
+    }
+  }();
+  if (document.as_object() == nullptr)
+    fail("", "expected an object with 'rules', not " + std::string(document.type_text()));
+  check_members(*document.as_object(), {"rules", "unmentioned"}, "");
+  TransformRules out;
+  if (const Json* unmentioned = document.find("unmentioned")) {
+    const std::string text = text_of(*unmentioned, "/unmentioned");
+    if (text != "keep" && text != "drop") fail("/unmentioned", "expected 'keep' or 'drop'");
+    out.keep_unmentioned = text == "keep";
+  }
+  if (document.find("rules") == nullptr) fail("", "'rules' is missing");
+  out.rules = list_of(*document.find("rules"), "/rules", parse_rule);
+  return out;
+}
+
+}  // namespace cairn

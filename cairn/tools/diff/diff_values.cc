@@ -1,0 +1,237 @@
+// diff_values.cc -- comparing elements: which differ in their bits, and by how much as numbers.
+#include <cairn/tools/diff/diff_values.h>
+
+#include <cairn/array/box.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace cairn {
+namespace {
+
+// Real numbers as float64.
+struct Reals {
+  const double* a;
+  const double* b;
+  [[nodiscard]] double distance(std::size_t i) const { return std::abs(a[i] - b[i]); }
+  [[nodiscard]] double magnitude(std::size_t i) const { return std::abs(b[i]); }
+  [[nodiscard]] bool equal(std::size_t i) const { return a[i] == b[i]; }
+  static bool is_nan(const double* v, std::size_t i) { return std::isnan(v[i]); }
+  static bool is_inf(const double* v, std::size_t i) { return std::isinf(v[i]); }
+};
+
+// Complex numbers as pairs of float64: NaN if either part is, else infinite if either is, as in
+// NumPy.
+struct Complexes {
+  const double* a;
+  const double* b;
+  [[nodiscard]] double distance(std::size_t i) const {
+    return std::hypot(a[2 * i] - b[2 * i], a[2 * i + 1] - b[2 * i + 1]);
+  }
+  [[nodiscard]] double magnitude(std::size_t i) const { return std::hypot(b[2 * i], b[2 * i + 1]); }
+  [[nodiscard]] bool equal(std::size_t i) const {
+    return a[2 * i] == b[2 * i] && a[2 * i + 1] == b[2 * i + 1];
+  }
+  static bool is_nan(const double* v, std::size_t i) {
+    return std::isnan(v[2 * i]) || std::isnan(v[2 * i + 1]);
+  }
+  static bool is_inf(const double* v, std::size_t i) {
+    return !is_nan(v, i) && (std::isinf(v[2 * i]) || std::isinf(v[2 * i + 1]));
+  }
+};
+
+// Integers as 64 bits: their difference is exact before it is rounded to float64, so that it is
+// never 0 for two numbers.
+template <class T>
+struct Integers {
+  const T* a;
+  const T* b;
+  [[nodiscard]] double distance(std::size_t i) const {
+    const auto x = static_cast<std::uint64_t>(a[i]);
+    const auto y = static_cast<std::uint64_t>(b[i]);
+    return static_cast<double>(a[i] > b[i] ? x - y : y - x);
+  }
+  [[nodiscard]] double magnitude(std::size_t i) const {
+    return std::abs(static_cast<double>(b[i]));
+  }
+  [[nodiscard]] bool equal(std::size_t i) const { return a[i] == b[i]; }
+  static bool is_nan(const T* /*v*/, std::size_t /*i*/) { return false; }
+  static bool is_inf(const T* /*v*/, std::size_t /*i*/) { return false; }
+};
+
+// An element that differs and may be NaN or infinite, or a pair of numbers that are equal in other
+// bits.
+template <class Pairs>
+bool special_differs(const Pairs& pairs, std::size_t i, bool bitwise, ValueDiff& out) {
+  const bool nan_a = pairs.is_nan(pairs.a, i);
+  const bool nan_b = pairs.is_nan(pairs.b, i);
+  const bool inf_a = pairs.is_inf(pairs.a, i);
+  const bool inf_b = pairs.is_inf(pairs.b, i);
+  const bool equal = pairs.equal(i) || (nan_a && nan_b);
+  if (equal && !bitwise) return false;
+  out.bits_only += equal ? 1U : 0U;
+  out.nans_a += nan_a ? 1U : 0U;
+  out.nans_b += nan_b ? 1U : 0U;
+  out.infs_a += inf_a ? 1U : 0U;
+  out.infs_b += inf_b ? 1U : 0U;
+  out.nan_mismatches += nan_a != nan_b ? 1U : 0U;
+  out.inf_mismatches += (inf_a || inf_b) && !equal ? 1U : 0U;
+  const bool finite = !nan_a && !nan_b && !inf_a && !inf_b;
+  // numbers so far apart that float64 overflows
+  if (finite && !equal) out.max_abs_error = std::numeric_limits<double>::infinity();
+  return true;
+}
+
+// `differ`: whose bits do; 1 for all if there are no bits to compare.
+template <class Pairs>
+ValueDiff count(const Pairs& pairs, std::span<const std::uint8_t> differ, const ValueRule& rule) {
+  ValueDiff out;
+  const bool bitwise = rule.bitwise();
+  double max_abs = 0;
+  double max_rel = -1;
+  for (std::size_t i = 0; i < differ.size(); ++i) {
+    if (differ[i] == 0) continue;
+    const double distance = pairs.distance(i);
+    bool different = false;
+    if (distance > 0 && distance <= std::numeric_limits<double>::max()) {
+      const double magnitude = pairs.magnitude(i);
+      max_abs = std::max(max_abs, distance);
+      if (magnitude > 0) max_rel = std::max(max_rel, distance / magnitude);
+      different = bitwise || !(distance <= rule.atol + rule.rtol * magnitude);
+      out.within += different ? 0U : 1U;
+    } else {
+      different = special_differs(pairs, i, bitwise, out);
+    }
+    if (!different) continue;
+    ++out.different;
+    if (!out.first) out.first = i;
+  }
+  if (max_abs > 0) out.max_abs_error = std::max(out.max_abs_error.value_or(0), max_abs);
+  if (max_rel >= 0) out.max_rel_error = max_rel;
+  return out;
+}
+
+template <class T>
+void mark(const std::byte* a, const std::byte* b, T mask, std::span<std::uint8_t> differ) {
+  for (std::size_t i = 0; i < differ.size(); ++i) {
+    T x;
+    T y;
+    std::memcpy(&x, a + i * sizeof(T), sizeof(T));
+    std::memcpy(&y, b + i * sizeof(T), sizeof(T));
+    differ[i] = ((x ^ y) & mask) != 0 ? 1 : 0;
+  }
+}
+
+void mark_bits(const ValueRule& rule, const std::byte* a, const std::byte* b,
+               std::span<std::uint8_t> differ) {
+  if (rule.a != DType::kOpaque) {
+    switch (rule.size_a) {
+      case 1:  // of 2- and 4-bit types only the low bits count
+        return mark(
+            a, b, static_cast<std::uint8_t>((1U << static_cast<unsigned>(dtype_bits(rule.a))) - 1),
+            differ);
+      case 2:
+        return mark(a, b, std::uint16_t{0xffff}, differ);
+      case 4:
+        return mark(a, b, ~std::uint32_t{0}, differ);
+      case 8:
+        return mark(a, b, ~std::uint64_t{0}, differ);
+      default:
+        break;
+    }
+  }
+  for (std::size_t i = 0; i < differ.size(); ++i)
+    differ[i] = std::memcmp(a + i * rule.size_a, b + i * rule.size_a, rule.size_a) != 0 ? 1 : 0;
+}
+
+bool is_integer(DType dtype) {
+  const DTypeKind kind = dtype_kind(dtype);
+  return kind == DTypeKind::kBool || kind == DTypeKind::kInt || kind == DTypeKind::kUint;
+}
+
+// The type in which elements of both types are compared.
+DType common_type(DType a, DType b) {
+  if (dtype_kind(a) == DTypeKind::kComplex || dtype_kind(b) == DTypeKind::kComplex)
+    return DType::kComplex128;
+  if (!is_integer(a) || !is_integer(b)) return DType::kFloat64;
+  if (a != DType::kUint64 && b != DType::kUint64) return DType::kInt64;
+  const bool is_signed = dtype_kind(a) == DTypeKind::kInt || dtype_kind(b) == DTypeKind::kInt;
+  return is_signed ? DType::kFloat64 : DType::kUint64;
+}
+
+// Elements as the common type.
+const std::byte* load(const std::byte* from, std::size_t n, DType type, DType to, Bytes& scratch) {
+  scratch.resize(n * dtype_size(to));
+  const auto count = static_cast<std::int64_t>(n);
+  cast_elements(make_view(ByteView(from, n * dtype_size(type)), type, {count}),
+                make_view(MutableByteView(scratch), to, {count}));
+  return scratch.data();
+}
+
+template <template <class> class Pairs, class T>
+Pairs<T> pairs_of(const std::byte* a, const std::byte* b) {
+  return {reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b)};
+}
+
+// Bytes without a meaning: how many elements differ, and which is the first.
+ValueDiff count_opaque(std::span<const std::uint8_t> differ) {
+  ValueDiff out;
+  const auto first = std::find(differ.begin(), differ.end(), std::uint8_t{1});
+  out.different = static_cast<std::uint64_t>(std::count(first, differ.end(), std::uint8_t{1}));
+  if (out.different > 0) out.first = static_cast<std::uint64_t>(first - differ.begin());
+  return out;
+}
+
+std::optional<double> larger(std::optional<double> a, std::optional<double> b) {
+  return a && b ? std::max(a, b) : a ? a : b;
+}
+
+}  // namespace
+
+ValueDiff compare_elements(const ValueRule& rule, const std::byte* a, const std::byte* b,
+                           std::size_t n) {
+  if (rule.same_type() && std::memcmp(a, b, n * rule.size_a) == 0) return {};
+  static thread_local std::vector<std::uint8_t> differ;
+  static thread_local Bytes scratch_a;
+  static thread_local Bytes scratch_b;
+  differ.assign(n, 1);
+  if (rule.same_type()) mark_bits(rule, a, b, differ);
+  if (rule.a == DType::kOpaque) return count_opaque(differ);
+  const DType common = common_type(rule.a, rule.b);
+  const std::byte* x = load(a, n, rule.a, common, scratch_a);
+  const std::byte* y = load(b, n, rule.b, common, scratch_b);
+  switch (common) {
+    case DType::kInt64:
+      return count(pairs_of<Integers, std::int64_t>(x, y), differ, rule);
+    case DType::kUint64:
+      return count(pairs_of<Integers, std::uint64_t>(x, y), differ, rule);
+    case DType::kComplex128:
+      return count(
+          Complexes{reinterpret_cast<const double*>(x), reinterpret_cast<const double*>(y)}, differ,
+          rule);
+    default:
+      return count(Reals{reinterpret_cast<const double*>(x), reinterpret_cast<const double*>(y)},
+                   differ, rule);
+  }
+}
+
+void merge(ValueDiff& total, const ValueDiff& part, std::uint64_t begin) {
+  total.different += part.different;
+  total.bits_only += part.bits_only;
+  total.within += part.within;
+  total.nans_a += part.nans_a;
+  total.nans_b += part.nans_b;
+  total.infs_a += part.infs_a;
+  total.infs_b += part.infs_b;
+  total.nan_mismatches += part.nan_mismatches;
+  total.inf_mismatches += part.inf_mismatches;
+  total.max_abs_error = larger(total.max_abs_error, part.max_abs_error);
+  total.max_rel_error = larger(total.max_rel_error, part.max_rel_error);
+  if (part.first)
+    total.first = std::min(total.first.value_or(~std::uint64_t{0}), begin + *part.first);
+}
+
+}  // namespace cairn

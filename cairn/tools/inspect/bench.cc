@@ -1,0 +1,291 @@
+// bench.cc -- what the storage below a folder can do, and what Cairn does on it: the same bytes,
+// one way after the other.
+#include <cairn/base/checksum.h>
+#include <cairn/base/executor.h>
+#include <cairn/error.h>
+#include <cairn/io/direct_file.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
+#include <cairn/maintain.h>
+#include <cairn/orbax.h>
+#include <cairn/tools/report/json_text.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kArrays = 8;
+constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
+constexpr std::uint64_t kLeastSize = kArrays * kPiece;
+constexpr std::uint64_t kSpare = std::uint64_t{64} << 20U;
+
+std::string file_system_name(const std::string& folder) {
+  static constexpr std::pair<std::uint32_t, const char*> kNames[] = {
+      {EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"},
+      {TMPFS_MAGIC, "tmpfs"},     {NFS_SUPER_MAGIC, "nfs"},   {OVERLAYFS_SUPER_MAGIC, "overlay"},
+      {F2FS_SUPER_MAGIC, "f2fs"}, {FUSE_SUPER_MAGIC, "fuse"}, {0x2fc12fc1U, "zfs"},
+      {0xff534d42U, "cifs"},      {0x0bd00bd0U, "lustre"}};
+  struct statfs about {};
+  if (statfs(folder.c_str(), &about) != 0) return "an unknown file system";
+  const auto magic = static_cast<std::uint32_t>(about.f_type);
+  for (const auto& [known, name] : kNames)
+    if (known == magic) return name;
+  return "file system " + std::to_string(magic);
+}
+
+std::uint64_t free_bytes(const std::string& folder) {
+  struct statvfs about {};
+  if (statvfs(folder.c_str(), &about) != 0)
+    throw Error(Code::kIo, folder + ": cannot ask how much space there is");
+  return std::uint64_t{about.f_bavail} * about.f_frsize;
+}
+
+// Of the system; the largest number where it does not say.
+std::uint64_t available_memory() {
+  std::ifstream in("/proc/meminfo");
+  std::string name;
+  std::uint64_t kilobytes = 0;
+  for (std::string rest; in >> name >> kilobytes && std::getline(in, rest);)
+    if (name == "MemAvailable:") return kilobytes * 1024;
+  return ~std::uint64_t{0};
+}
+
+std::string mib(std::uint64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; }
+
+// Random bits: nothing to be compressed.
+void fill(MutableByteView out, std::uint64_t seed) {
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15U + 1;
+  for (std::size_t at = 0; at + sizeof(state) <= out.size(); at += sizeof(state)) {
+    state ^= state << 13U;
+    state ^= state >> 7U;
+    state ^= state << 17U;
+    std::memcpy(out.data() + at, &state, sizeof(state));
+  }
+}
+
+// The folder and everything in it goes, however this ends.
+struct Folder {
+  explicit Folder(std::string where) : path(std::move(where)) {
+    if (file_exists(path))
+      throw Error(Code::kAlreadyExists,
+                  path + ": is there already; the benchmark wants a folder of its own");
+    noted.emplace(path, NotedTemporary::Order::kFirst, [&] {
+      make_directories(path);
+      return true;
+    });
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    try {
+      remove_tree(path);
+    } catch (const Error&) {
+      // What was in the way of the benchmark says more.
+    }
+  }
+  std::string path;
+  std::optional<NotedTemporary> noted;
+};
+
+class Bench {
+ public:
+  Bench(const std::string& folder, const BenchOptions& options)
+      : options_(options), folder_(folder) {
+    each_ = options.size / kArrays / kPiece * kPiece;
+    report_.folder = fs::path(folder).parent_path().string();
+    report_.file_system = file_system_name(folder);
+    report_.free_bytes = free_bytes(folder);
+    report_.threads = default_executor().threads();
+    report_.size = each_ * kArrays;
+    if (report_.free_bytes < report_.size + kSpare)
+      throw Error(Code::kIo, report_.folder + ": files of " + mib(report_.size + kSpare) +
+                                 " are to be written, but only " + mib(report_.free_bytes) +
+                                 " are free; choose a smaller size or another folder");
+    const std::uint64_t memory = available_memory();
+    if (memory / 5 * 2 < report_.size)
+      throw Error(Code::kUnavailable, "twice " + mib(report_.size) +
+                                          " of memory are needed, but only " + mib(memory) +
+                                          " are available; choose a smaller size");
+  }
+
+  BenchReport run();
+
+ private:
+  template <class F>
+  void timed(std::vector<BenchFigure>& figures, const char* name, F f) {
+    const auto start = Clock::now();
+    f();
+    figures.push_back(
+        {name, report_.size, std::chrono::duration<double>(Clock::now() - start).count()});
+    if (options_.progress) options_.progress(++steps_ * report_.size, kSteps * report_.size);
+  }
+  template <class F>
+  void each_array(F f) {
+    default_executor().for_each(kArrays, f);
+  }
+  [[nodiscard]] std::string file(std::size_t i) const {
+    return folder_.path + "/data" + std::to_string(i);
+  }
+  [[nodiscard]] ByteView bytes(std::size_t i) const {
+    return tree_.find("w" + std::to_string(i))->array()->bytes();
+  }
+
+  void make_tree();
+  void memory();
+  void disk();
+  void checkpoint();
+  void read_files(MutableByteView into);
+  void drop_from_cache(const std::string& path);
+
+  static constexpr std::uint64_t kSteps = 9;
+  const BenchOptions& options_;
+  Folder folder_;
+  BenchReport report_;
+  std::uint64_t each_ = 0;  // bytes of an array
+  std::uint64_t steps_ = 0;
+  Tree tree_;
+};
+
+void Bench::make_tree() {
+  std::vector<Array> arrays;
+  for (std::size_t i = 0; i < kArrays; ++i)
+    arrays.push_back(Array::allocate(DType::kFloat32, {static_cast<std::int64_t>(each_ / 4)}));
+  each_array([&](std::size_t i) {
+    fill({arrays[i].mutable_view().data, static_cast<std::size_t>(each_)}, i + 1);
+  });
+  Tree::Dict dict;
+  for (std::size_t i = 0; i < kArrays; ++i)
+    dict.emplace_back("w" + std::to_string(i), Tree(std::move(arrays[i])));
+  tree_ = Tree(std::move(dict));
+}
+
+void Bench::memory() {
+  Buffer copy(static_cast<std::size_t>(report_.size));
+  const auto copy_all = [&] {
+    each_array([&](std::size_t i) {
+      std::memcpy(copy.data() + i * each_, bytes(i).data(), static_cast<std::size_t>(each_));
+    });
+  };
+  copy_all();  // the first touch of memory is not what is to be measured
+  timed(report_.machine, "copy in memory", copy_all);
+  std::atomic<std::uint32_t> checksums{0};
+  timed(report_.machine, "crc32c",
+        [&] { each_array([&](std::size_t i) { checksums ^= crc32c(bytes(i)); }); });
+}
+
+void Bench::drop_from_cache(const std::string& path) {
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (!entry.is_regular_file()) continue;
+    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+  }
+}
+
+void Bench::read_files(MutableByteView into) {
+  each_array([&](std::size_t i) {
+    File::open(file(i)).read_into(0, into.subspan(i * each_, static_cast<std::size_t>(each_)));
+  });
+}
+
+void Bench::disk() {
+  if (report_.why_buffered.empty())
+    timed(report_.machine, "write past the page cache, synced", [&] {
+      each_array([&](std::size_t i) {
+        AtomicFile out(file(i));
+        DirectAppender direct(out.descriptor(), out.temporary_path(), 0);
+        const ByteView all = bytes(i);
+        direct.append({&all, 1});
+        direct.finish();
+        out.commit();
+      });
+    });
+  for (std::size_t i = 0; i < kArrays; ++i) remove_tree(file(i));
+  timed(report_.machine, "write through the page cache, synced", [&] {
+    each_array([&](std::size_t i) {
+      AtomicFile out(file(i));
+      out.append(bytes(i));
+      out.commit();
+    });
+  });
+  Buffer memory(static_cast<std::size_t>(report_.size));
+  std::memset(memory.data(), 0, memory.size());
+  const MutableByteView into(memory.data(), memory.size());
+  drop_from_cache(folder_.path);
+  timed(report_.machine, "read, not in the page cache", [&] { read_files(into); });
+  timed(report_.machine, "read from the page cache", [&] { read_files(into); });
+  for (std::size_t i = 0; i < kArrays; ++i) remove_tree(file(i));
+}
+
+void Bench::checkpoint() {
+  const std::string path = folder_.path + "/checkpoint";
+  timed(report_.cairn, "save, synced, every value with a checksum",
+        [&] { save_orbax(path, tree_); });
+  const auto restore = [&] { tree_ = open_orbax(path)->load(); };
+  tree_ = Tree();  // so that restoring has the memory
+  drop_from_cache(path);
+  timed(report_.cairn, "restore, not in the page cache", restore);
+  tree_ = Tree();
+  timed(report_.cairn, "restore from the page cache", restore);
+}
+
+BenchReport Bench::run() {
+  {
+    const AtomicFile probe(folder_.path + "/probe");
+    report_.why_buffered = why_not_direct(probe.descriptor());
+  }
+  make_tree();
+  memory();
+  disk();
+  checkpoint();
+  return std::move(report_);
+}
+
+JsonArray figures_json(const std::vector<BenchFigure>& figures) {
+  JsonArray out;
+  for (const BenchFigure& figure : figures)
+    out.push_back(
+        JsonObject{{"name", figure.name}, {"bytes", figure.bytes}, {"seconds", figure.seconds}});
+  return out;
+}
+
+}  // namespace
+
+BenchReport bench(const std::string& folder, const BenchOptions& options) {
+  if (options.size < kLeastSize)
+    throw Error(Code::kInvalidArgument, "the size is at least " + mib(kLeastSize));
+  return Bench(folder, options).run();
+}
+
+std::string bench_json(const BenchReport& report) {
+  const bool direct = report.why_buffered.empty();
+  return to_text(JsonObject{{"folder", report.folder},
+                            {"file_system", report.file_system},
+                            {"free_bytes", report.free_bytes},
+                            {"threads", static_cast<std::uint64_t>(report.threads)},
+                            {"size", report.size},
+                            {"write_path", direct ? "direct" : "buffered"},
+                            {"why_buffered", direct ? Json() : Json(report.why_buffered)},
+                            {"machine", figures_json(report.machine)},
+                            {"cairn", figures_json(report.cairn)}},
+                 JsonStyle::kPretty) +
+         "\n";
+}
+
+}  // namespace cairn

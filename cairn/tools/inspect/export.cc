@@ -1,0 +1,54 @@
+// export.cc -- the bytes of one leaf, raw or as a .npy file.
+#include <cairn/inspect.h>
+#include <cairn/npz.h>
+
+#include <cairn/io/file.h>
+#include <cairn/io/output_file.h>
+#include <cairn/tools/source/capacity.h>
+#include <cairn/tools/source/source_files.h>
+
+namespace cairn {
+
+void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options,
+                 const SinkFn& sink) {
+  const TensorInfo& tensor = checkpoint.tensors()[index];
+  if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
+  const bool npy = options.encoding == LeafEncoding::kNpy;
+  if (tensor.is_string()) {
+    if (!tensor.shape.empty())
+      throw Error(Code::kInvalidArgument,
+                  tensor.name + ": an array of strings has no bytes of its own; it can be shown");
+    if (npy)
+      throw Error(Code::kInvalidArgument,
+                  tensor.name + ": a string cannot be a .npy file; its UTF-8 bytes can be had raw");
+    if (options.slice)
+      throw Error(Code::kInvalidArgument, tensor.name + ": a string has no slices");
+    sink(as_bytes(checkpoint.read_string(index)));
+    return;
+  }
+  if (!tensor.is_array())
+    throw Error(Code::kInvalidArgument,
+                tensor.name + ": holds no data, it is a node of kind " + tensor.kind);
+  if (!options.slice) check_dense(tensor);
+  const SliceSpec slice = options.slice ? parse_slice(*options.slice, tensor.shape)
+                                        : SliceSpec{Box::whole(tensor.shape), tensor.shape};
+  if (npy) {
+    if (tensor.dtype == DType::kOpaque)
+      throw Error(Code::kUnimplemented, tensor.name + ": elements of type " + tensor.dtype_name +
+                                            " cannot be a .npy file; raw bytes can be had");
+    sink(npy_header(tensor.dtype, slice.shape));
+  }
+  stream_box(checkpoint, index, slice.box, options.memory, sink);
+}
+
+std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index,
+                          const ExportOptions& options, const std::string& path) {
+  check_replaceable_file(path);
+  check_not_source(checkpoint, path);
+  AtomicFile file(path);
+  export_leaf(checkpoint, index, options, [&](ByteView bytes) { file.append(bytes); });
+  file.commit_output(IfExists::kReplace);
+  return file.size();
+}
+
+}  // namespace cairn

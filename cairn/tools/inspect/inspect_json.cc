@@ -1,0 +1,198 @@
+// inspect_json.cc -- what a checkpoint holds: counted, and as the JSON documents of docs/cli.md.
+#include <cairn/inspect.h>
+
+#include <cairn/base/utf8.h>
+#include <cairn/tools/report/json_text.h>
+
+#include <charconv>
+#include <cmath>
+#include <map>
+
+namespace cairn {
+namespace {
+
+// Sequence keys are integers, so that a program can tell {"0": ...} from [...].
+Json path_json(const KeyPath& path) {
+  JsonArray out;
+  out.reserve(path.size());
+  for (const Key& key : path) {
+    std::int64_t index = 0;
+    const char* end = key.text.data() + key.text.size();
+    const auto parsed = std::from_chars(key.text.data(), end, index);
+    const bool integer =
+        key.type == KeyType::kSequence && parsed.ec == std::errc() && parsed.ptr == end;
+    out.push_back(integer ? Json(index) : text_json(key.text));
+  }
+  return out;
+}
+
+// JSON that was stored as text: the value, or the text itself if it is not JSON after all.
+Json stored_json(const std::string& text) {
+  if (text.empty()) return nullptr;
+  auto parsed = try_call([&] { return parse_json(text); });
+  return parsed.ok() ? std::move(parsed).value() : Json(text);
+}
+
+Json dtype_json(const TensorInfo& t) {
+  return t.dtype_name.empty() || !t.is_described() ? Json() : Json(t.dtype_name);
+}
+
+Json tensor_json(const TensorInfo& t) {
+  JsonObject out;
+  out.reserve(11);
+  const bool array = t.is_array() && t.is_described();
+  if (t.item) out.emplace_back("item", *t.item);
+  out.emplace_back("name", text_json(t.name));
+  out.emplace_back("path", path_json(t.path));
+  out.emplace_back("dtype", dtype_json(t));
+  out.emplace_back("shape",
+                   array || (t.is_string() && !t.shape.empty()) ? shape_json(t.shape) : Json());
+  out.emplace_back("kind", t.kind);
+  out.emplace_back("nbytes", t.nbytes);
+  out.emplace_back("stored_nbytes", t.stored_nbytes);
+  const bool chunked = array && t.chunk_shape.size() == t.shape.size();
+  out.emplace_back("chunk_shape", chunked ? shape_json(t.chunk_shape) : Json());
+  out.emplace_back("sharding", stored_json(t.sharding));
+  if (!t.error.empty()) out.emplace_back("error", t.error);
+  return out;
+}
+
+}  // namespace
+
+Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json text_json(std::string_view text) {
+  return valid_utf8(text) ? Json(std::string(text)) : Json(printable(text));
+}
+
+Json strings_json(const std::vector<std::string>& texts) {
+  JsonArray out;
+  for (const auto& text : texts) out.push_back(text_json(text));
+  return out;
+}
+
+std::string lines_json(const JsonArray& entries) {
+  std::string out = "[";
+  for (const auto& entry : entries)
+    out.append(out.size() > 1 ? ",\n" : "\n").append(to_text(entry));
+  return out + (entries.empty() ? "]\n" : "\n]\n");
+}
+
+std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
+  JsonArray entries;
+  entries.reserve(indices.size());
+  for (const std::size_t i : indices) entries.push_back(tensor_json(checkpoint.tensors()[i]));
+  return lines_json(entries);
+}
+
+Summary summarize(const Checkpoint& checkpoint) {
+  Summary sum;
+  std::map<std::string, std::uint64_t> dtypes;
+  for (const auto& t : checkpoint.tensors()) {
+    ++sum.leaves;
+    ++(t.is_array() ? sum.arrays : t.dtype_name.empty() ? sum.empty : sum.strings);
+    if (!t.error.empty()) {
+      ++sum.unreadable;
+    } else if (t.is_array()) {
+      ++dtypes[t.dtype_name];
+      sum.elements += static_cast<std::uint64_t>(element_count(t.shape));
+    }
+    sum.nbytes += t.nbytes;
+    sum.stored_nbytes += t.stored_nbytes;
+  }
+  sum.dtypes.assign(dtypes.begin(), dtypes.end());
+  return sum;
+}
+
+std::string info_json(const Checkpoint& checkpoint) {
+  const CheckpointInfo& info = checkpoint.info();
+  const Summary sum = summarize(checkpoint);
+  JsonObject dtype_counts;
+  for (const auto& [name, count] : sum.dtypes) dtype_counts.emplace_back(name, count);
+  JsonObject facts;
+  for (const auto& [label, value] : info.facts) facts.emplace_back(label, value);
+  const Json out = JsonObject{{"path", info.path},
+                              {"format", info.format},
+                              {"layout", info.layout},
+                              {"step", info.step ? Json(*info.step) : Json()},
+                              {"items", strings_json(info.items)},
+                              {"leaves", sum.leaves},
+                              {"arrays", sum.arrays},
+                              {"strings", sum.strings},
+                              {"empty", sum.empty},
+                              {"unreadable", sum.unreadable},
+                              {"elements", sum.elements},
+                              {"nbytes", sum.nbytes},
+                              {"stored_nbytes", sum.stored_nbytes},
+                              {"dtypes", std::move(dtype_counts)},
+                              {"facts", std::move(facts)},
+                              {"custom_metadata", stored_json(info.custom_metadata)}};
+  return to_text(out, JsonStyle::kPretty) + "\n";
+}
+
+namespace {
+
+std::string_view severity_text(Severity severity) {
+  switch (severity) {
+    case Severity::kNote:
+      return "note";
+    case Severity::kNotChecked:
+      return "not_checked";
+    case Severity::kDamage:
+      break;
+  }
+  return "damage";
+}
+
+std::string_view verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kGood:
+      return "good";
+    case Verdict::kNotChecked:
+      return "not_checked";
+    case Verdict::kDamaged:
+      break;
+  }
+  return "damaged";
+}
+
+Json report_json(const VerifyReport& report, bool strict) {
+  JsonArray findings;
+  for (const auto& f : report.findings)
+    findings.push_back(JsonObject{{"severity", std::string(severity_text(f.severity))},
+                                  {"tensor", f.tensor.empty() ? Json() : text_json(f.tensor)},
+                                  {"file", f.file.empty() ? Json() : Json(f.file)},
+                                  {"offset", f.file.empty() ? Json() : Json(f.offset)},
+                                  {"message", text_json(f.message)}});
+  const Verdict verdict = report.verdict(strict);
+  return JsonObject{{"ok", verdict == Verdict::kGood},
+                    {"verdict", std::string(verdict_text(verdict))},
+                    {"path", report.path},
+                    {"step", report.step ? Json(*report.step) : Json()},
+                    {"tensors", report.tensors},
+                    {"chunks", report.chunks},
+                    {"bytes", report.bytes},
+                    {"findings", std::move(findings)},
+                    {"unprotected", strings_json(report.unprotected)}};
+}
+
+}  // namespace
+
+std::string verify_json(const VerifyReport& report, bool strict) {
+  return to_text(report_json(report, strict), JsonStyle::kPretty) + "\n";
+}
+
+std::string verify_json(const std::vector<VerifyReport>& steps, bool strict) {
+  JsonArray reports;
+  Verdict worst = Verdict::kGood;
+  for (const auto& step : steps) {
+    reports.push_back(report_json(step, strict));
+    worst = std::max(worst, step.verdict(strict));
+  }
+  const Json out = JsonObject{{"ok", worst == Verdict::kGood},
+                              {"verdict", std::string(verdict_text(worst))},
+                              {"steps", std::move(reports)}};
+  return to_text(out, JsonStyle::kPretty) + "\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,165 @@
+// render_objects.cc -- a graph of objects as a tree: breadth first for where each belongs, then a
+// node for every edge.
+#include <cairn/tools/inspect/tree_nodes.h>
+
+#include <cairn/inspect.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
+
+class ObjectDrawing {
+ public:
+  ObjectDrawing(const Checkpoint& checkpoint, const std::vector<ProgramObject>& objects)
+      : tensors_(checkpoint.tensors()),
+        objects_(objects),
+        places_(objects.size()),
+        shown_(tensors_.size()) {}
+
+  std::vector<DrawnNode> run() {
+    find_places();
+    nodes_.emplace_back();
+    places_[0].node = 0;
+    add_values(0);
+    // Those that are nearer to the root have their nodes first, so that a node's parent is there
+    // when it is made.
+    for (const std::size_t object : order_) add_below(object);
+    add_orphans();
+    return std::move(nodes_);
+  }
+
+ private:
+  struct Place {
+    std::size_t parent = kNowhere;  // the object it is drawn below
+    std::string name;               // there
+    std::size_t depth = 0;
+    std::size_t node = kNowhere;
+    bool found = false;
+    bool drawn = false;
+  };
+
+  void find_places() {
+    places_[0].found = true;
+    order_.push_back(0);
+    for (std::size_t at = 0; at < order_.size(); ++at) {
+      const std::size_t object = order_[at];
+      for (const auto& child : objects_[object].children) find(object, child.object, child.name);
+    }
+    // Slots are behind all else: most are nobody's child, and one that is somebody's is drawn
+    // there.
+    for (std::size_t at = 0; at < order_.size(); ++at) {
+      const std::size_t object = order_[at];
+      for (const auto& child : objects_[object].children) find(object, child.object, child.name);
+      for (const auto& slot : objects_[object].slots)
+        find(object, slot.object, slot.name + " of " + path_of(slot.variable));
+    }
+  }
+  void find(std::size_t parent, std::size_t object, std::string name) {
+    Place& place = places_[object];
+    if (place.found) return;
+    place = {.parent = parent,
+             .name = std::move(name),
+             .depth = places_[parent].depth + 1,
+             .found = true};
+    order_.push_back(object);
+  }
+
+  [[nodiscard]] std::string path_of(std::size_t object) const {
+    if (object == 0) return "the root";
+    if (!places_[object].found) return "an object that nothing leads to";
+    std::vector<const std::string*> names;  // the last first; more of them would say no more
+    for (; object != 0 && names.size() < kMaxDrawnDepth; object = places_[object].parent)
+      names.push_back(&places_[object].name);
+    std::string path = object == 0 ? "" : "...";
+    for (std::size_t i = names.size(); i-- > 0;)
+      path.append(path.empty() ? "" : "/").append(*names[i]);
+    return path;
+  }
+
+  void add_below(std::size_t object) {
+    const std::size_t node = places_[object].node;
+    if (node == kNowhere) return;  // too deep
+    for (const auto& child : objects_[object].children)
+      add_edge(object, node, child.name, child.object);
+    for (const auto& slot : objects_[object].slots) {
+      const Place& place = places_[slot.object];
+      if (place.parent == object && !place.drawn) add_edge(object, node, place.name, slot.object);
+    }
+  }
+
+  void add_edge(std::size_t parent, std::size_t at, const std::string& name, std::size_t object) {
+    Place& place = places_[object];
+    const std::size_t node = nodes_.size();
+    nodes_[at].children.push_back(node);
+    nodes_.push_back({.label = printable(name)});
+    if (object == 0 || place.drawn || place.parent != parent) {
+      nodes_[node].text = "→ " + path_of(object);
+      return;
+    }
+    place.drawn = true;
+    if (place.depth == kMaxDrawnDepth) {
+      nodes_[node].text = "...";
+      return;
+    }
+    place.node = node;
+    add_values(object);
+  }
+
+  // One value is said on the object's own line.
+  void add_values(std::size_t object) {
+    const auto& values = objects_[object].values;
+    const std::size_t node = places_[object].node;
+    const bool alone = values.size() == 1 && values.front().tensors.size() == 1 && node != 0;
+    for (const auto& value : values) {
+      for (const std::size_t index : value.tensors) {
+        shown_[index] = true;
+        const TensorInfo& tensor = tensors_[index];
+        std::size_t at = node;
+        if (!alone) {
+          at = nodes_.size();
+          nodes_[node].children.push_back(at);
+          nodes_.push_back(
+              {.label = printable(value.tensors.size() == 1
+                                      ? value.name
+                                      : tensor.name.substr(tensor.name.rfind('/') + 1))});
+        }
+        nodes_[at].leaf = &tensor;
+        nodes_[at].text = leaf_text(tensor);
+        if (!value.full_name.empty() && value.full_name != places_[object].name &&
+            value.full_name != path_of(object))
+          nodes_[at].text += "  " + value.full_name;
+      }
+    }
+  }
+
+  void add_orphans() {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      if (shown_[i] || tensors_[i].kind == "object_graph") continue;
+      nodes_[0].children.push_back(nodes_.size());
+      nodes_.push_back({.label = printable(tensors_[i].name),
+                        .text = leaf_text(tensors_[i]) + "  of no object",
+                        .children = {},
+                        .leaf = &tensors_[i]});
+    }
+  }
+
+  const std::vector<TensorInfo>& tensors_;
+  const std::vector<ProgramObject>& objects_;
+  std::vector<Place> places_;       // beside objects_
+  std::vector<std::size_t> order_;  // of objects, the nearest to the root first
+  std::vector<bool> shown_;         // beside tensors_
+  std::vector<DrawnNode> nodes_;
+};
+
+}  // namespace
+
+std::vector<DrawnNode> object_nodes(const Checkpoint& checkpoint,
+                                    const std::vector<ProgramObject>& objects) {
+  return ObjectDrawing(checkpoint, objects).run();
+}
+
+}  // namespace cairn

@@ -1,0 +1,156 @@
+// verify.cc -- checking a checkpoint that may be too damaged to open, or all of a root.
+#include <cairn/cairn.h>
+
+#include <cairn/base/byte_io.h>
+#include <cairn/formats/safetensors/set.h>
+#include <cairn/io/file.h>
+#include <cairn/tools/source/consistency.h>
+#include <cairn/tools/source/multiprocess.h>
+#include <cairn/tools/source/open_to_verify.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+// The findings of each shard, if `path` is a safetensors index or a model folder that has one.
+std::vector<Finding> check_shards(const std::string& path) {
+  return check_safetensors_set(directory_exists(path) ? path + "/model.safetensors.index.json"
+                                                      : path);
+}
+
+// What stopped the opening is a finding like any other; the rest of the checkpoint may tell where
+// else there is damage.
+VerifyReport verify_closed(const std::string& path, const Error& error) {
+  VerifyReport report;
+  report.findings = check_shards(path);
+  if (report.findings.empty())
+    report.findings.push_back({severity_of(error.code()), "", path, 0, error.message()});
+  return report;
+}
+
+// What stops the opening or the checks in one process is a finding for all, if it is damage: they
+// must not part over it. So is a shard that cannot be read: the others are checked all the same.
+bool is_finding(const std::string& path, const Error& error) {
+  if (error.code() == Code::kDataLoss || error.code() == Code::kOutOfRange) return true;
+  return error.code() == Code::kIo && !check_shards(path).empty();
+}
+
+// A step of which each process says what `work` gives, which it returns, or what damage it has met:
+// `damage` is the first of that then, this process's own if it has one.
+std::vector<Bytes> exchange_or_damage(const distributed::ProcessGroup& group, std::string_view step,
+                                      const std::function<Bytes()>& work, const std::string& path,
+                                      std::optional<Error>& damage) {
+  std::vector<Bytes> said = group.gather(step, distributed::StepKind::kIo, [&] {
+    ByteWriter out;
+    try {
+      const Bytes done = work();
+      out.u8(0).bytes(done);
+    } catch (const Error& e) {
+      if (!is_finding(path, e)) throw;
+      damage = e;
+      out.u8(1).text(e.message());
+    }
+    return std::move(out).take();
+  });
+  for (std::size_t p = 0; p < said.size(); ++p) {
+    const bool is_damaged = said[p].at(0) != std::byte{0};
+    said[p].erase(said[p].begin());
+    if (is_damaged && !damage)
+      damage.emplace(Code::kDataLoss,
+                     "process " + std::to_string(p) + ": " + std::string(as_text(said[p])));
+  }
+  return said;
+}
+
+VerifyReport named(VerifyReport report, const CheckpointInfo& info) {
+  report.path = info.path;
+  report.step = info.step;
+  return report;
+}
+
+// One of several: what keeps it from being opened must not keep the others from being checked.
+VerifyReport verify_step(const std::string& path, const OpenOptions& options,
+                         const ProgressFn& progress,
+                         const MultiprocessingOptions& multiprocessing) {
+  try {
+    return verify(path, options, progress, multiprocessing);
+  } catch (const Error& e) {
+    if (e.code() == Code::kUnavailable) throw;  // the other processes are gone
+    VerifyReport report;
+    report.path = path;
+    report.findings.push_back({severity_of(e.code()), "", path, 0, e.message()});
+    return report;
+  }
+}
+
+}  // namespace
+
+VerifyReport verify(const std::string& path, const OpenOptions& options, const ProgressFn& progress,
+                    const MultiprocessingOptions& multiprocessing) {
+  const distributed::ProcessGroup group(multiprocessing);
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::optional<Error> damage;
+  distributed::Consent opened("sees");
+  const auto digests = exchange_or_damage(
+      group, "verify: open",
+      [&] {
+        checkpoint = open_to_verify(path, options);
+        if (!group.is_single()) add_opened(*checkpoint, "", opened);
+        return std::move(ByteWriter().u64(opened.digest())).take();
+      },
+      path, damage);
+  if (!damage) {
+    std::vector<std::uint64_t> numbers;
+    numbers.reserve(digests.size());
+    for (const Bytes& digest : digests) numbers.push_back(ByteReader(digest).u64());
+    check_opened(numbers, opened, group, "verify: open");
+    const auto checked = exchange_or_damage(
+        group, "verify: check",
+        [&] { return encode_verify_part(checkpoint->verify_part(share_of(group), progress)); },
+        path, damage);
+    std::vector<VerifyPart> parts;
+    if (!damage)
+      for (const Bytes& part : checked) parts.push_back(decode_verify_part(part));
+    if (!damage) return named(checkpoint->join_verified(std::move(parts)), checkpoint->info());
+  }
+  const auto said = group.gather("verify: why it does not open", distributed::StepKind::kIo, [&] {
+    return group.is_primary()
+               ? encode_verify_part({.around = verify_closed(path, *damage), .arrays = {}})
+               : Bytes();
+  });
+  VerifyReport report = decode_verify_part(said[group.primary()]).around;
+  report.path = path;
+  return report;
+}
+
+std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOptions& options,
+                                       const ProgressFn& progress,
+                                       const MultiprocessingOptions& multiprocessing) {
+  const distributed::ProcessGroup group(multiprocessing);
+  // Steps may be added meanwhile, and hosts may have the root in different places: all take the
+  // names that the first process sees.
+  const auto said = group.gather("verify: list the steps", distributed::StepKind::kIo, [&] {
+    ByteWriter out;
+    if (!group.is_primary()) return Bytes();
+    for (const auto& step : list_steps(path, options)) {
+      const std::string name = std::filesystem::path(step).filename().string();
+      out.u64(name.size()).text(name);
+    }
+    return std::move(out).take();
+  });
+  std::vector<VerifyReport> reports;
+  for (ByteReader names(said[group.primary()]); names.remaining() > 0;) {
+    const std::string step = (std::filesystem::path(path) / names.text(names.u64())).string();
+    reports.push_back(verify_step(step, options, progress, multiprocessing));
+  }
+  return reports;
+}
+
+}  // namespace cairn

@@ -1,0 +1,205 @@
+// clean.cc -- what crashes have left beside and in a folder of checkpoints.
+#include <cairn/inspect.h>
+#include <cairn/maintain.h>
+
+#include <cairn/base/json.h>
+#include <cairn/formats/files/output_names.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
+#include <cairn/io/save_lock.h>
+#include <cairn/orbax/layout/contents.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/save/commit.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_leftover(std::string_view name) {
+  return name.find(orbax::kTemporaryMark) != std::string_view::npos;
+}
+
+std::uint64_t bytes_below(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return fs::file_size(path, error);
+  std::uint64_t bytes = 0;
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error))
+    if (std::error_code ignored; at->is_regular_file(ignored)) bytes += at->file_size(ignored);
+  return bytes;
+}
+
+// Something that a save has left, and where.
+struct Leftover {
+  Directory parent;
+  std::string name;
+  EntryKind kind;
+
+  // The name that it was to get.
+  [[nodiscard]] std::string target() const {
+    return name.substr(0, kind == EntryKind::kDirectory ? name.find(orbax::kTemporaryMark)
+                                                        : name.rfind(".cairn-tmp-"));
+  }
+};
+
+// Leftovers in `folder`, and in the folders in it as far as `depth` goes: steps have items.
+void find_inside(const Directory& folder, int depth, std::vector<Leftover>& found) {
+  for (const DirectoryEntry& entry : folder.list()) {
+    const bool is_folder = entry.kind == EntryKind::kDirectory;
+    if (is_folder ? is_leftover(entry.name)
+                  : entry.kind == EntryKind::kFile && is_temporary_name(entry.name))
+      found.push_back({folder, entry.name, entry.kind});
+    else if (is_folder && depth > 0)
+      find_inside(folder.child(entry.name), depth - 1, found);
+  }
+}
+
+// Those of the checkpoint that is, or was to be, `name` in that folder.
+void find_beside(const Directory& folder, const std::string& name, std::vector<Leftover>& found) {
+  const std::string lock = save_lock_path(name);
+  for (const DirectoryEntry& entry : folder.list()) {
+    if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kFile) continue;
+    if (entry.kind == EntryKind::kFile && !is_temporary_name(entry.name)) continue;
+    if (entry.kind == EntryKind::kDirectory && !is_leftover(entry.name)) continue;
+    Leftover leftover{folder, entry.name, entry.kind};
+    const std::string target = leftover.target();
+    // A prefix of TensorFlow's is not the name of a file.
+    if (target == name || entry.name == name || save_lock_path(target) == lock ||
+        save_lock_path(target) == name + ".index")
+      found.push_back(std::move(leftover));
+  }
+}
+
+// Whether the temporary directory lacks nothing but its name: its save had come to its last step,
+// and a crash of the machine has not taken any of it.
+bool is_whole(const std::string& path) {
+  if (!file_exists(orbax::join(path, orbax::kCommitFile))) return false;
+  const auto metadata = try_call([&] {
+    return orbax::read_checkpoint_metadata(orbax::join(path, orbax::kCheckpointMetadataFile));
+  });
+  if (!metadata || !metadata.value().commit_time_ns) return false;
+  OpenOptions options;
+  options.allow_uncommitted = true;
+  const auto report = try_call([&] { return verify(path, options); });
+  return report && !report.value().damaged();
+}
+
+class Cleaner {
+ public:
+  explicit Cleaner(CleanMode mode) : mode_(mode) {}
+
+  CleanedPath run(const Leftover& leftover) {
+    CleanedPath done;
+    done.path = leftover.parent.path_of(leftover.name);
+    done.bytes = bytes_below(done.path);
+    try {
+      // While this is held, no save to the target begins.
+      const std::string target = leftover.parent.path_of(leftover.target());
+      const bool is_lock = leftover.name == SaveLock::file_for(leftover.target());
+      // A directory has its own lock, whatever a file of its name would have.
+      const std::string locked =
+          leftover.kind == EntryKind::kDirectory ? target : save_lock_path(target);
+      std::optional<SaveLock> lock;
+      if (mode_ == CleanMode::kRemove && !is_lock) lock.emplace(locked);
+      if (mode_ == CleanMode::kShow && SaveLock::is_held(locked))
+        throw Error(Code::kUnavailable, target + ": a save to this path is in progress");
+      if (leftover.kind == EntryKind::kDirectory)
+        clean_directory(leftover, done);
+      else if (!is_lock && is_set_index(target))
+        clean_index(leftover, done);
+      else if (mode_ == CleanMode::kRemove && !remove_unless_locked(done.path))
+        throw Error(Code::kUnavailable, done.path + ": is being written");
+    } catch (const Error& e) {
+      done.outcome = e.code() == Code::kUnavailable ? CleanOutcome::kInUse : CleanOutcome::kRefused;
+      done.why = e.message();
+    }
+    return done;
+  }
+
+ private:
+  void clean_directory(const Leftover& leftover, CleanedPath& done) const {
+    const std::string target = leftover.target();
+    check_only_checkpoint(leftover.parent.child(leftover.name), orbax::DirectoryRole::kTemporary);
+    const bool replaced = leftover.name == target + std::string(orbax::kSetAsideMark);
+    if (leftover.parent.kind(target) == EntryKind::kAbsent && (replaced || is_whole(done.path))) {
+      done.outcome = CleanOutcome::kRestored;
+      if (mode_ == CleanMode::kShow) return;
+      leftover.parent.rename(leftover.name, target);
+      leftover.parent.sync();
+    } else if (mode_ == CleanMode::kRemove) {
+      leftover.parent.remove(leftover.name);
+    }
+  }
+
+  // The index of a set whose data files may all be in place.
+  void clean_index(const Leftover& leftover, CleanedPath& done) const {
+    const std::string target = leftover.target();
+    const auto whole = [&] {
+      const auto report = try_call([&] { return verify(leftover.parent.path_of(target)); });
+      return report && !report.value().damaged();
+    };
+    if (leftover.parent.kind(target) == EntryKind::kAbsent) {
+      done.outcome = CleanOutcome::kRestored;
+      if (mode_ == CleanMode::kShow) return;
+      leftover.parent.rename(leftover.name, target);
+      if (whole()) return leftover.parent.sync();
+      leftover.parent.rename(target, leftover.name);
+      done.outcome = CleanOutcome::kRemoved;
+    }
+    if (mode_ == CleanMode::kRemove && !remove_unless_locked(done.path))
+      throw Error(Code::kUnavailable, done.path + ": is being written");
+  }
+
+  CleanMode mode_;
+};
+
+}  // namespace
+
+std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
+  constexpr int kDepth = 2;  // a root's steps, their items
+  const std::string full = absolute_path(path);
+  const std::size_t slash = full.rfind('/');
+  const std::string parent = full.substr(0, std::max<std::size_t>(slash, 1)),
+                    name = full.substr(slash + 1);
+  std::vector<Leftover> found;
+  if (!name.empty() && directory_exists(parent)) find_beside(Directory::open(parent), name, found);
+  if (directory_exists(full) && !is_leftover(name))
+    find_inside(Directory::open(full), kDepth, found);
+  else if (found.empty() && !file_exists(full) && !file_exists(save_lock_path(full)) &&
+           !file_exists(full + ".index"))
+    throw Error(Code::kNotFound,
+                path + ": no such folder, and no leftover of a checkpoint of that name");
+  // The locks go last: each is taken while the others are looked at.
+  (void)std::stable_partition(found.begin(), found.end(), [](const Leftover& l) {
+    return l.name != SaveLock::file_for(l.target());
+  });
+  Cleaner cleaner(mode);
+  std::vector<CleanedPath> cleaned;
+  for (const Leftover& leftover : found)
+    if (leftover.parent.kind(leftover.name) != EntryKind::kAbsent)
+      cleaned.push_back(cleaner.run(leftover));
+  return cleaned;
+}
+
+std::string clean_json(const std::vector<CleanedPath>& cleaned) {
+  static constexpr std::array<std::string_view, 4> kOutcomes = {"removed", "restored", "in use",
+                                                                "refused"};
+  JsonArray list;
+  for (const auto& c : cleaned)
+    list.push_back(
+        JsonObject{{"path", c.path},
+                   {"bytes", c.bytes},
+                   {"restored", c.outcome == CleanOutcome::kRestored},
+                   {"outcome", std::string(kOutcomes[static_cast<std::size_t>(c.outcome)])},
+                   {"why", c.why}});
+  return to_text(Json(std::move(list)), JsonStyle::kPretty) + "\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,65 @@
+// compact.cc -- compacting the databases of a checkpoint.
+#include <cairn/maintain.h>
+
+#include <cairn/base/json.h>
+#include <cairn/io/file.h>
+#include <cairn/ocdbt/write/compact.h>
+#include <cairn/orbax/layout/layout.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+// The folders of the databases: of one item, or of all.
+std::vector<std::string> database_folders(const std::string& path, const OpenOptions& options) {
+  const orbax::Layout layout = orbax::find_layout(path, options);
+  std::vector<std::string> folders;
+  bool found_item = !options.item;
+  for (const auto& item : layout.items) {
+    if (options.item && item.name != *options.item) continue;
+    found_item = true;
+    if (file_exists(orbax::join(item.path, orbax::kManifestFile))) folders.push_back(item.path);
+  }
+  if (!found_item)
+    throw Error(Code::kNotFound, path + ": there is no item \"" + *options.item + "\"");
+  if (folders.empty())
+    throw Error(
+        Code::kFailedPrecondition,
+        path + ": there is nothing to compact: only OCDBT databases (manifest.ocdbt) can be");
+  return folders;
+}
+
+}  // namespace
+
+std::vector<CompactedDatabase> compact(const std::string& path, const OpenOptions& options,
+                                       OrphanFiles orphans) {
+  std::vector<CompactedDatabase> done;
+  for (const auto& folder : database_folders(path, options)) {
+    const ocdbt::CompactOptions how{.orphans = orphans == OrphanFiles::kRemove
+                                                   ? ocdbt::Orphans::kRemove
+                                                   : ocdbt::Orphans::kKeep};
+    const ocdbt::Compacted result = ocdbt::compact(open_file_store(folder), how);
+    done.push_back({.path = folder,
+                    .keys = result.version.num_keys,
+                    .files_before = result.files_before,
+                    .bytes_before = result.bytes_before,
+                    .files_after = result.files_after,
+                    .bytes_after = result.bytes_after});
+  }
+  return done;
+}
+
+std::string compact_json(const std::vector<CompactedDatabase>& databases) {
+  JsonArray list;
+  for (const auto& d : databases)
+    list.push_back(JsonObject{{"path", d.path},
+                              {"keys", d.keys},
+                              {"files_before", d.files_before},
+                              {"bytes_before", d.bytes_before},
+                              {"files_after", d.files_after},
+                              {"bytes_after", d.bytes_after}});
+  return to_text(Json(std::move(list)), JsonStyle::kPretty) + "\n";
+}
+
+}  // namespace cairn

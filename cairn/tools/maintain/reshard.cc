@@ -1,0 +1,185 @@
+// reshard.cc -- a checkpoint written again in the pieces that another set of devices will read.
+#include <cairn/convert.h>
+#include <cairn/inspect.h>
+
+#include <cairn/io/directory.h>
+#include <cairn/tools/convert/plan.h>
+#include <cairn/tools/convert/to_orbax.h>
+#include <cairn/tools/report/json_text.h>
+#include <cairn/tools/source/consistency.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+void check_options(const ReshardOptions& options) {
+  const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
+  if (!options.mesh && !options.specs.empty()) refuse("to split arrays over devices takes a mesh");
+  if (!options.mesh && !options.chunk_bytes)
+    refuse("nothing to do: give a mesh, a size of chunks, or both");
+  if (!options.format.empty() && !is_orbax_format(options.format))
+    refuse("'" + options.format + "' has no chunks: only Orbax checkpoints can be resharded");
+  if (!options.mesh) return;
+  check_sharding({*options.mesh, {}});
+  for (const auto& [glob, spec] : options.specs)
+    with_context([&, g = glob] { return "'" + g + "'"; },
+                 [&, s = spec] {
+                   check_sharding({*options.mesh, s});
+                 });
+}
+
+// As the source is stored, if Orbax or Cairn has stored it.
+std::string format_of(const Checkpoint& source, const ReshardOptions& options) {
+  if (!options.format.empty()) return options.format;
+  const auto said = [&](std::string_view fact, std::string_view value) {
+    return std::any_of(source.info().facts.begin(), source.info().facts.end(),
+                       [&](const auto& f) { return f.first.ends_with(fact) && f.second == value; });
+  };
+  if (said("use_ocdbt", "false")) return "orbax-files";
+  return said("use_zarr3", "true") ? "orbax-zarr3" : "orbax";
+}
+
+// Chooses the sharding of each array.
+class Chooser {
+ public:
+  explicit Chooser(const ReshardOptions& options)
+      : options_(options), used_(options.specs.size(), false) {}
+
+  // nullopt: it has none.
+  std::optional<Sharding> sharding_of(const TensorInfo& tensor) {
+    if (!options_.mesh) return stored_sharding(tensor);
+    for (std::size_t i = 0; i < options_.specs.size(); ++i) {
+      if (!glob_match(options_.specs[i].first, tensor.name)) continue;
+      used_[i] = true;
+      return NamedSharding{*options_.mesh, options_.specs[i].second};
+    }
+    if (tensor.kind == "jax.Array") return NamedSharding{*options_.mesh, {}};
+    return std::nullopt;
+  }
+
+  void check_all_used() const {
+    const auto unused = std::find(used_.begin(), used_.end(), false);
+    if (unused == used_.end()) return;
+    throw Error(Code::kInvalidArgument,
+                "'" + options_.specs[static_cast<std::size_t>(unused - used_.begin())].first +
+                    "' matches no array that an earlier one has not matched");
+  }
+
+ private:
+  static std::optional<Sharding> stored_sharding(const TensorInfo& tensor) {
+    if (tensor.sharding.empty()) return std::nullopt;
+    auto sharding = try_call([&] { return parse_sharding(tensor.sharding); });
+    // One that places nothing here (its type is not known, it does not divide the array) stays as
+    // it is, but says nothing of chunks.
+    if (!sharding || !try_call([&] { return shard_shape(sharding.value(), tensor.shape); }))
+      return std::nullopt;
+    return std::move(sharding).value();
+  }
+
+  const ReshardOptions& options_;
+  std::vector<bool> used_;
+};
+
+bool is_placeable(const TensorInfo& tensor) {
+  return tensor.is_array() && tensor.kind != "scalar" && tensor.kind != "complex" &&
+         tensor.kind != "np.generic";
+}
+
+// Fills in the plan's relayouts.
+ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
+                        ConvertPlan& plan) {
+  ReshardReport report;
+  Chooser chooser(options);
+  plan.relayouts.resize(plan.indices.size());
+  for (std::size_t i = 0; i < plan.indices.size(); ++i) {
+    const TensorInfo& tensor = source.tensors()[plan.indices[i]];
+    if (!is_placeable(tensor)) continue;
+    with_context([&] { return tensor.full_name(); },
+                 [&] {
+                   const auto sharding = chooser.sharding_of(tensor);
+                   const Shape box = sharding ? shard_shape(*sharding, tensor.shape) : tensor.shape;
+                   if (options.mesh && !sharding) return;  // a host array: as it was
+                   plan.relayouts[i].piece = box;
+                   for (std::int64_t& extent : plan.relayouts[i].piece)
+                     extent = std::max<std::int64_t>(1, extent);
+                   if (options.mesh) {
+                     plan.relayouts[i].sharding = sharding_json(*sharding).value_or("");
+                     report.device_bytes +=
+                         static_cast<std::uint64_t>(element_count(box)) * dtype_size(tensor.dtype);
+                   }
+                   report.arrays.push_back({tensor.full_name(), tensor.dtype_name, tensor.shape,
+                                            box, sharding ? sharding_text(*sharding) : ""});
+                 });
+  }
+  chooser.check_all_used();
+  return report;
+}
+
+void add_options(const ReshardOptions& options, distributed::Consent& asked) {
+  asked.add("mesh",
+            options.mesh ? sharding_json(NamedSharding{*options.mesh, {}}).value_or("") : "none");
+  for (const auto& [glob, spec] : options.specs)
+    asked.add("spec of '" + glob + "'",
+              sharding_json(NamedSharding{*options.mesh, spec}).value_or(""));
+  asked.add("replace", option_text(options.if_exists == IfExists::kReplace));
+  asked.add("dry_run", option_text(options.dry_run));
+}
+
+}  // namespace
+
+ReshardReport reshard(const Checkpoint& source, const std::string& target,
+                      const ReshardOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
+  ConvertOptions convert;
+  convert.compression = options.compression;
+  convert.chunk_bytes = options.chunk_bytes;
+  convert.target_file_bytes = options.target_file_bytes;
+  convert.item = options.item;
+  convert.if_exists = options.if_exists;
+  convert.memory = options.memory;
+  convert.progress = options.progress;
+  convert.multiprocessing = options.multiprocessing;
+  ConvertPlan plan;
+  ReshardReport report;
+  agree(
+      group, "reshard: plan",
+      [&] {
+        check_options(options);
+        convert.format = format_of(source, options);
+        plan = plan_conversion(source, target, convert);
+        report = place_all(source, options, plan);
+        if (!options.dry_run) check_capacity(source, target, plan, options.compression);
+      },
+      [&](Intent& intent) {
+        intent.asked.add("the target", absolute_path(target));
+        intent.asked.add("format", convert.format);
+        add_options(options, intent.asked);
+        add_orbax_options(convert, intent.asked);
+        add_opened(source, "", intent.opened);
+      });
+  if (!options.dry_run) {
+    write_orbax(source, plan, target, convert);
+    plan.report.files = {target};
+  }
+  report.written = std::move(plan.report);
+  return report;
+}
+
+std::string reshard_json(const ReshardReport& report) {
+  JsonArray arrays;
+  for (const ReshardReport::Leaf& leaf : report.arrays)
+    arrays.push_back(
+        JsonObject{{"name", leaf.name},
+                   {"dtype", leaf.dtype},
+                   {"shape", shape_json(leaf.shape)},
+                   {"box", shape_json(leaf.box)},
+                   {"sharding", leaf.sharding.empty() ? Json() : Json(leaf.sharding)}});
+  const Json out = JsonObject{
+      {"format", report.written.format},     {"files", strings_json(report.written.files)},
+      {"tensors", report.written.tensors},   {"bytes", report.written.bytes},
+      {"device_bytes", report.device_bytes}, {"arrays", std::move(arrays)}};
+  return to_text(out, JsonStyle::kPretty) + "\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,116 @@
+// text.cc -- stored names and shardings as text for people.
+#include <cairn/inspect.h>
+
+#include <cairn/sharding.h>
+#include <cairn/tools/report/utf8.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace cairn {
+namespace {
+
+struct CodeRange {
+  std::uint32_t first, last;
+};
+// Controls; line and paragraph separators; what Unicode calls Default_Ignorable_Code_Point
+// (bidirectional marks, zero-width characters, tags, variation selectors), which shows nothing; and
+// interlinear annotations.
+constexpr std::array<CodeRange, 19> kUnseen = {{{0x0, 0x1f},
+                                                {0x7f, 0x9f},
+                                                {0xad, 0xad},
+                                                {0x34f, 0x34f},
+                                                {0x61c, 0x61c},
+                                                {0x115f, 0x1160},
+                                                {0x17b4, 0x17b5},
+                                                {0x180b, 0x180f},
+                                                {0x200b, 0x200f},
+                                                {0x2028, 0x202e},
+                                                {0x2060, 0x206f},
+                                                {0x3164, 0x3164},
+                                                {0xfe00, 0xfe0f},
+                                                {0xfeff, 0xfeff},
+                                                {0xffa0, 0xffa0},
+                                                {0xfff0, 0xfffb},
+                                                {0x1bca0, 0x1bca3},
+                                                {0x1d173, 0x1d17a},
+                                                {0xe0000, 0xe0fff}}};
+
+bool is_unseen(std::uint32_t code) {
+  if (code > 0x1f && code < 0x7f) return false;  // nearly all text
+  return std::any_of(kUnseen.begin(), kUnseen.end(),
+                     [&](CodeRange r) { return code >= r.first && code <= r.last; });
+}
+
+void append_hex(std::string& out, std::string_view prefix, std::uint32_t value, int digits) {
+  out.append(prefix);
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4)
+    out.push_back("0123456789abcdef"[(value >> static_cast<unsigned>(shift)) & 15U]);
+}
+
+// Copies the characters that can be seen, and gives the others to `escape`.
+template <class Escape>
+std::string escaped(std::string_view text, const Escape& escape) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const CodePoint c = code_point_at(text, i);
+    if (c.valid && !is_unseen(c.value))
+      out.append(text.substr(i, c.size));
+    else
+      escape(out, c);
+    i += c.size;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  return escaped(text, [](std::string& out, const CodePoint& c) {
+    if (!c.valid || c.value < 0x80)
+      append_hex(out, "\\x", c.value, 2);
+    else if (c.value < 0x10000)
+      append_hex(out, "\\u", c.value, 4);
+    else
+      append_hex(out, "\\U", c.value, 8);
+  });
+}
+
+std::string printable_json(std::string_view json) {
+  return escaped(json, [](std::string& out, const CodePoint& c) {
+    if (c.value == '\n') {
+      out += '\n';
+    } else if (!c.valid) {
+      // JSON has no such bytes, so the text that stands for them
+      append_hex(out, "\\\\x", c.value, 2);
+    } else if (c.value < 0x10000) {
+      append_hex(out, "\\u", c.value, 4);
+    } else {
+      append_hex(out, "\\u", 0xd800U + ((c.value - 0x10000U) >> 10U), 4);
+      append_hex(out, "\\u", 0xdc00U + ((c.value - 0x10000U) & 0x3ffU), 4);
+    }
+  });
+}
+
+std::string strings_text(std::span<const std::string> strings, std::size_t most) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < strings.size() && i < most; ++i) {
+    std::string quoted = printable(strings[i]);
+    for (std::size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 2)
+      quoted.insert(at, 1, '\\');
+    out.append(i > 0 ? ",\n '" : "'").append(quoted).append("'");
+  }
+  if (strings.size() > most)
+    out += ",\n ... and " + std::to_string(strings.size() - most) + " more";
+  return out + "]";
+}
+
+std::string sharding_text(std::string_view json) {
+  if (json.empty()) return "";
+  const auto parsed = try_call([&] { return parse_sharding(json); });
+  return printable(parsed ? sharding_text(parsed.value()) : json);
+}
+
+}  // namespace cairn

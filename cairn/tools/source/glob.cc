@@ -1,0 +1,99 @@
+// glob.cc -- shell-style patterns over parameter names.
+#include <cairn/inspect.h>
+
+#include <cairn/tools/report/utf8.h>
+
+namespace cairn {
+namespace {
+
+// Where a pattern's bracket expression ends and whether it takes a character. `end` = npos: not a
+// bracket expression ("[" without "]"), so that "[" stands for itself.
+struct BracketMatch {
+  std::size_t end = std::string_view::npos;  // behind the "]"
+  bool takes = false;
+};
+
+BracketMatch match_bracket(std::string_view pattern, std::size_t open, std::uint32_t c) {
+  std::size_t p = open + 1;
+  const bool negated = p < pattern.size() && (pattern[p] == '!' || pattern[p] == '^');
+  if (negated) ++p;
+  bool found = false;
+  for (const std::size_t first = p; p < pattern.size();) {
+    if (pattern[p] == ']' && p != first) return {p + 1, found != negated};
+    const CodePoint low = code_point_at(pattern, p);
+    p += low.size;
+    std::uint32_t high = low.value;
+    if (p + 1 < pattern.size() && pattern[p] == '-' && pattern[p + 1] != ']') {
+      const CodePoint end = code_point_at(pattern, p + 1);
+      high = end.value;
+      p += 1 + end.size;
+    }
+    found = found || (low.value <= c && c <= high);
+  }
+  return {};
+}
+
+// Behind the pattern's next element if that takes the character, else npos. The element is no '*'.
+std::size_t step(std::string_view pattern, std::size_t p, CodePoint c) {
+  if (p >= pattern.size()) return std::string_view::npos;
+  if (pattern[p] == '?') return p + 1;
+  if (pattern[p] == '[') {
+    const BracketMatch bracket = match_bracket(pattern, p, c.value);
+    if (bracket.end != std::string_view::npos)
+      return bracket.takes ? bracket.end : std::string_view::npos;
+  }
+  const CodePoint want = code_point_at(pattern, p);
+  return want.value == c.value && want.valid == c.valid ? p + want.size : std::string_view::npos;
+}
+
+}  // namespace
+
+// Only the last '*' ever needs to grow, so there is no recursion and the cost is at most pattern
+// times text.
+bool glob_match(std::string_view pattern, std::string_view text) {
+  constexpr auto kNone = std::string_view::npos;
+  std::size_t p = 0;
+  std::size_t t = 0;
+  std::size_t star = kNone;  // behind the last '*'
+  std::size_t star_text = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = ++p;
+      star_text = t;
+      continue;
+    }
+    const CodePoint c = code_point_at(text, t);
+    const std::size_t next = step(pattern, p, c);
+    if (next != kNone) {
+      p = next;
+      t += c.size;
+    } else if (star != kNone) {
+      star_text += code_point_at(text, star_text).size;
+      t = star_text;
+      p = star;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
+                                        std::span<const std::string> include,
+                                        std::span<const std::string> exclude) {
+  const auto matches = [](std::span<const std::string> patterns, const TensorInfo& t) {
+    for (const auto& pattern : patterns)
+      if (glob_match(pattern, t.name) || (t.item && glob_match(pattern, t.full_name())))
+        return true;
+    return false;
+  };
+  std::vector<std::size_t> chosen;
+  const auto& tensors = checkpoint.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if ((include.empty() || matches(include, tensors[i])) && !matches(exclude, tensors[i]))
+      chosen.push_back(i);
+  return chosen;
+}
+
+}  // namespace cairn

@@ -1,0 +1,135 @@
+// open.cc -- one way in and out: finds out what lies at a path and opens it; saves a tree.
+#include <cairn/cairn.h>
+
+#include <cairn/formats/tensorflow/read/bundle_locate.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/read/orbax_reader.h>
+#include <cairn/tools/source/open_to_verify.h>
+
+#include <filesystem>
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kFilePrefix = "file://";
+
+[[noreturn]] void refuse(const std::string& path) {
+  throw Error(Code::kInvalidArgument,
+              path +
+                  ": no checkpoint: expected an Orbax checkpoint or step root (a directory with "
+                  "_METADATA, manifest.ocdbt, "
+                  "_CHECKPOINT_METADATA or step directories), the prefix of a TensorFlow "
+                  "checkpoint or its folder, a .safetensors file or its "
+                  ".index.json, an .npz or .npy file, or a flax msgpack file");
+}
+
+// These formats are one tree in one version; of TensorFlow's a folder may have several. A choice
+// that nothing looks at would be a question answered wrongly.
+void refuse_choices(const std::string& path, const OpenOptions& options, bool has_steps = false) {
+  const char* choice = options.step && !has_steps       ? "a step"
+                       : options.item                   ? "an item"
+                       : !options.metadata_key.empty()  ? "a metadata key"
+                       : options.version.generation     ? "a generation"
+                       : options.version.commit_time_ns ? "a commit time"
+                                                        : nullptr;
+  if (choice != nullptr)
+    throw Error(Code::kInvalidArgument, std::string(choice) + " was asked for, but " + path +
+                                            " is no Orbax checkpoint or Zarr array");
+}
+
+// A save that was killed early has written nothing that could be recognised but the folder's name.
+void refuse_leftover(const std::string& path) {
+  const std::string name = std::filesystem::path(path).lexically_normal().filename().string();
+  if (name.find(orbax::kTemporaryMark) == std::string::npos) return;
+  throw Error(Code::kFailedPrecondition,
+              path +
+                  ": is unfinished: a save is under way, or was interrupted before there was "
+                  "anything to read (cairn clean removes it)");
+}
+
+std::string local_path(const std::string& path) {
+  if (path.starts_with(kFilePrefix)) return path.substr(kFilePrefix.size());
+  const std::size_t scheme = path.find("://");
+  if (scheme != std::string::npos && path.find('/') > scheme)
+    throw Error(Code::kUnimplemented, path + ": URLs of scheme '" + path.substr(0, scheme) +
+                                          "' are not supported, only local paths");
+  return path;
+}
+
+using OrbaxOpener = std::unique_ptr<Checkpoint> (*)(const std::string&, const OpenOptions&);
+
+std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions& options,
+                                     OrbaxOpener open_orbax) {
+  const std::string path = local_path(where);
+  if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
+  if (directory_exists(path)) {
+    // Only Zarr arrays have a metadata key; without it they may not be recognised.
+    if (is_orbax(path) || !options.metadata_key.empty()) return open_orbax(path, options);
+    refuse_leftover(path);
+    if (is_tensorflow(path)) {
+      refuse_choices(path, options, true);
+      return open_tensorflow(path, options);
+    }
+    refuse_choices(path, options);
+    // A model folder as Hugging Face publishes them.
+    for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
+      if (file_exists(path + "/" + std::string(name)))
+        return open_safetensors(path + "/" + std::string(name), options);
+    refuse(path);
+  }
+  const auto format = detect_file(path);
+  if (!format) refuse(path);
+  if (*format != Format::kOrbax) refuse_choices(path, options, *format == Format::kTensorflow);
+  switch (*format) {
+    case Format::kSafetensors:
+      return open_safetensors(path, options);
+    case Format::kMsgpack:
+      return open_msgpack(path, options);
+    case Format::kNpz:
+      return open_npz(path, options);
+    case Format::kNpy:
+      return open_npy(path, options);
+    case Format::kTensorflow:
+      return open_tensorflow(path, options);
+    case Format::kOrbax:
+      return open_orbax(path, options);
+  }
+  refuse(path);
+}
+
+}  // namespace
+
+std::string_view version() { return CAIRN_VERSION; }
+
+std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& options) {
+  return open_any(where, options, &open_orbax);
+}
+
+std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenOptions& options) {
+  return open_any(where, options, &orbax::open_to_verify);
+}
+
+std::vector<std::string> list_steps(const std::string& where, const OpenOptions& options) {
+  const std::string path = local_path(where);
+  if (options.step) throw Error(Code::kInvalidArgument, "one step was asked for, and all of them");
+  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
+  std::vector<std::string> steps =
+      directory_exists(path) ? orbax::list_steps(path) : std::vector<std::string>();
+  if (steps.empty() && directory_exists(path)) steps = bundle_prefixes(path);
+  if (steps.empty())
+    throw Error(Code::kInvalidArgument,
+                path + " is not a root of steps, so all steps cannot be verified");
+  return steps;
+}
+
+Tree load(const std::string& path, const OpenOptions& options) {
+  return open(path, options)->load();
+}
+
+void save(const std::string& path, const Tree& tree, const SaveOptions& options) {
+  save_orbax(local_path(path), tree, options);
+}
+
+}  // namespace cairn

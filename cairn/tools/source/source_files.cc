@@ -1,0 +1,99 @@
+// source_files.cc -- which files a checkpoint is read from.
+#include <cairn/tools/source/source_files.h>
+
+#include <cairn/error.h>
+#include <cairn/formats/files/bundle_files.h>
+#include <cairn/formats/safetensors/header.h>
+#include <cairn/io/file.h>
+#include <cairn/io/output_file.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where a path leads in the end; "" where it leads nowhere.
+fs::path real_path(const fs::path& path) {
+  std::error_code error;
+  fs::path real = fs::canonical(path, error);
+  return error ? fs::path() : real;
+}
+
+bool is_below(const fs::path& file, const fs::path& folder) {
+  const fs::path real = real_path(folder);
+  return !real.empty() &&
+         std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first == real.end();
+}
+
+// Whether the file lies in the folder, or a link in the folder leads to it. A folder may be large,
+// so only links are resolved. Folders behind links are not listed: one may lead to the root of the
+// file system.
+bool holds(const std::string& folder, const std::string& path) {
+  const fs::path file = real_path(path);
+  if (file.empty()) return false;
+  if (is_below(file, folder)) return true;
+  std::error_code error;
+  const bool has_more_names = fs::hard_link_count(file, error) > 1 && !error;
+  fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    std::error_code ignored;
+    const bool is_link = it->is_symlink(ignored);
+    if ((is_link || has_more_names) && is_same_file(it->path().string(), path)) return true;
+    if (is_link && it->is_directory(ignored) && is_below(file, it->path())) return true;
+  }
+  return false;
+}
+
+// The file, and its shards if it is an index. The reader has parsed it before, so a file that does
+// not parse now has been changed since.
+std::vector<std::string> safetensors_files(const std::string& path) {
+  std::vector<std::string> files{path};
+  if (!path.ends_with(".json")) return files;
+  const auto shards = try_call([&] { return safetensors_index_files(path); });
+  if (!shards) return files;
+  for (const std::string& shard : shards.value())
+    files.push_back((fs::path(path).parent_path() / shard).string());
+  return files;
+}
+
+std::vector<std::string> tensorflow_files(const std::string& prefix) {
+  const fs::path folder = bundle_folder(prefix);
+  std::vector<std::string> files{bundle_index_path(prefix), (folder / "checkpoint").string()};
+  const std::string name = fs::path(prefix).filename().string();
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (prefix_of_data(it->path().filename().string()) == name)
+      files.push_back(it->path().string());
+  return files;
+}
+
+}  // namespace
+
+FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path) {
+  const CheckpointInfo& info = checkpoint.info();
+  if (!file_exists(path)) return FileRole::kNone;
+  if (directory_exists(info.path) && info.format != "tensorflow")
+    return holds(info.path, path) ? FileRole::kPart : FileRole::kNone;
+  const std::vector<std::string> files = info.format == "tensorflow" ? tensorflow_files(info.path)
+                                         : info.format == "safetensors"
+                                             ? safetensors_files(info.path)
+                                             : std::vector<std::string>{info.path};
+  if (std::none_of(files.begin(), files.end(),
+                   [&](const std::string& file) { return is_same_file(file, path); }))
+    return FileRole::kNone;
+  return files.size() == 1 ? FileRole::kWhole : FileRole::kPart;
+}
+
+void check_not_source(const Checkpoint& checkpoint, const std::string& path) {
+  if (role_of_file(checkpoint, path) != FileRole::kNone)
+    throw Error(Code::kAlreadyExists,
+                path + ": is a file of the checkpoint that is read; it is not replaced");
+}
+
+}  // namespace cairn

@@ -1,0 +1,246 @@
+// checkpoint.cc -- what every opened checkpoint can do, whatever its format: find a tensor by name,
+// read, view, load.
+#include <cairn/array/arena.h>
+#include <cairn/checkpoint.h>
+#include <cairn/tree/leaf_value.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kMaxSuggestions = 3;
+constexpr std::size_t kMaxComparedLength = 200;  // longer names are not worth an edit distance
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return lower(c); });
+  return out;
+}
+
+// Levenshtein distance, or something above `limit` as soon as it is certain to be above.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
+  if (gap > limit) return limit + 1;
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    std::size_t best = row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+      best = std::min(best, row[j + 1]);
+    }
+    if (best > limit) return limit + 1;
+  }
+  return row[b.size()];
+}
+
+// How unlike two names are, small = alike; nullopt: not alike at all. Both in lower case.
+std::optional<std::size_t> unlikeness(std::string_view wanted, std::string_view name) {
+  if (wanted == name) return 0;
+  if (wanted.empty() || wanted.size() > kMaxComparedLength || name.size() > kMaxComparedLength)
+    return std::nullopt;
+  const std::size_t limit = std::max<std::size_t>(2, wanted.size() / 4);
+  if (const std::size_t distance = edit_distance(wanted, name, limit); distance <= limit)
+    return distance;
+  if (name.ends_with(wanted)) return limit + 1;
+  if (name.find(wanted) != std::string_view::npos) return limit + 2;
+  if (!name.empty() && wanted.find(name) != std::string_view::npos) return limit + 3;
+  return std::nullopt;
+}
+
+std::string suggestions(std::string_view wanted, const std::vector<TensorInfo>& tensors) {
+  const std::string key = lower(wanted);
+  std::vector<std::pair<std::size_t, const std::string*>> close;
+  for (const auto& tensor : tensors)
+    if (const auto distance = unlikeness(key, lower(tensor.name)))
+      close.emplace_back(*distance, &tensor.name);
+  std::stable_sort(close.begin(), close.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < close.size() && i < kMaxSuggestions; ++i)
+    text += (i == 0 ? "; did you mean '" : "', '") + *close[i].second;
+  return text.empty() ? text : text + "'?";
+}
+
+// An array that is described and has an error is not damaged: nothing here reads its type.
+void check_readable(const std::string& name, const TensorInfo& tensor) {
+  if (!tensor.error.empty())
+    throw Error(tensor.is_described() ? Code::kUnimplemented : Code::kDataLoss,
+                name + ": " + tensor.error);
+}
+
+// An array of strings, which is not empty: a list of them, or lists of lists.
+Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string>::iterator& next) {
+  if (shape.empty()) return Tree(std::move(*next++));
+  Tree::List list;
+  for (std::int64_t i = 0; i < shape[0]; ++i)
+    list.push_back(nested_strings(shape.subspan(1), next));
+  return Tree(std::move(list));
+}
+
+}  // namespace
+
+VerifyReport Checkpoint::verify(const ProgressFn& progress) const {
+  std::vector<VerifyPart> parts;
+  parts.push_back(verify_part({}, progress));
+  return join_verified(std::move(parts));
+}
+
+VerifyReport Checkpoint::join_verified(std::vector<VerifyPart> parts) const {
+  VerifyReport report = std::move(parts.front().around);
+  std::vector<CheckedArray> arrays;  // each once
+  for (VerifyPart& part : parts)
+    for (CheckedArray& array : part.arrays) {
+      if (arrays.empty() || arrays.back().tensor != array.tensor) {
+        arrays.push_back(std::move(array));
+        continue;
+      }
+      std::move(array.findings.begin(), array.findings.end(),
+                std::back_inserter(arrays.back().findings));
+      arrays.back().chunks += array.chunks;
+      arrays.back().bytes += array.bytes;
+      arrays.back().unprotected = arrays.back().unprotected || array.unprotected;
+    }
+  for (CheckedArray& array : arrays) {
+    const std::size_t listed = std::min(array.findings.size(), kMostFindings);
+    std::move(array.findings.begin(), array.findings.begin() + static_cast<std::ptrdiff_t>(listed),
+              std::back_inserter(report.findings));
+    report.chunks += array.chunks;
+    report.bytes += array.bytes;
+    if (array.unprotected) report.unprotected.push_back(tensors()[array.tensor].full_name());
+  }
+  return report;
+}
+
+struct Checkpoint::NameIndex {
+  std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
+};
+
+const Checkpoint::NameIndex& Checkpoint::name_index() const {
+  std::call_once(name_index_made_, [&] {
+    auto made = std::make_shared<NameIndex>();
+    const auto& all = tensors();
+    made->by_name.reserve(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) made->by_name[all[i].name].push_back(i);
+    name_index_ = std::move(made);
+  });
+  return *name_index_;
+}
+
+std::size_t Checkpoint::index(std::string_view name) const {
+  const auto& all = tensors();
+  const auto& by_name = name_index().by_name;
+  if (const auto it = by_name.find(name); it != by_name.end()) {
+    const auto& found = it->second;
+    const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
+      return all[i].item != all[found[0]].item;
+    });
+    // Two leaves of one item may share a name ({"a.b": x} and {"a": {"b": y}}); then they share the
+    // array, too.
+    if (other == found.end()) return found[0];
+    std::string names;
+    for (const auto i : found) names += (names.empty() ? "'" : ", '") + all[i].full_name() + "'";
+    throw Error(Code::kInvalidArgument,
+                "'" + std::string(name) + "' is in several items: name one of " + names);
+  }
+  for (auto slash = name.find('/'); slash != std::string_view::npos;
+       slash = name.find('/', slash + 1)) {
+    const auto it = by_name.find(name.substr(slash + 1));
+    if (it == by_name.end()) continue;
+    for (const auto i : it->second)
+      if (all[i].item == name.substr(0, slash)) return i;
+  }
+  if (const auto other = find_other(name)) return *other;
+  throw Error(Code::kNotFound,
+              "no tensor is named '" + std::string(name) + "'" + suggestions(name, all));
+}
+
+void Checkpoint::read(std::string_view name, const Box& box, const MutableArrayView& out) const {
+  const std::vector<ReadRequest> request{{index(name), box, out}};
+  read(request, {});
+}
+
+Array Checkpoint::read(std::string_view name) const {
+  const std::size_t i = index(name);
+  const TensorInfo& tensor = tensors()[i];
+  check_readable(tensor.name, tensor);
+  if (!tensor.is_array())
+    throw Error(Code::kInvalidArgument, "'" + tensor.name + "' is no array but a " + tensor.kind);
+  Array array = Array::allocate(tensor.dtype, tensor.element_size, tensor.shape);
+  const std::vector<ReadRequest> request{{i, Box::whole(tensor.shape), array.mutable_view()}};
+  read(request, {});
+  return array;
+}
+
+Array Checkpoint::view(std::string_view name) const {
+  const std::size_t i = index(name);
+  const TensorInfo& tensor = tensors()[i];
+  check_readable(tensor.name, tensor);
+  if (!tensor.is_array())
+    throw Error(Code::kInvalidArgument, "'" + tensor.name + "' is no array but a " + tensor.kind);
+  if (auto mapped = try_view(i)) return *std::move(mapped);
+  throw Error(Code::kFailedPrecondition,
+              "'" + tensor.name +
+                  "' cannot be mapped: it is not stored as one uncompressed chunk in a local file" +
+                  " (chunks of " + shape_text(tensor.chunk_shape) + " for shape " +
+                  shape_text(tensor.shape) + "); read it instead");
+}
+
+Tree Checkpoint::load(const ProgressFn& progress) const {
+  const auto& all = tensors();
+  std::vector<Array> arrays(all.size());
+  std::vector<ReadRequest> requests;
+  requests.reserve(all.size());
+  ArrayArena arena(std::accumulate(
+      all.begin(), all.end(), std::uint64_t{0}, [](std::uint64_t sum, const TensorInfo& tensor) {
+        return tensor.is_array() ? sum + ArrayArena::shared_bytes(tensor.nbytes) : sum;
+      }));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].is_array()) continue;
+    check_readable(all[i].full_name(), all[i]);
+    auto [array, out] = arena.allocate(all[i].dtype, all[i].element_size, all[i].shape);
+    arrays[i] = std::move(array);
+    requests.push_back({i, Box::whole(all[i].shape), std::move(out)});
+  }
+  read(requests, progress);
+  return map_leaves(structure(), [&](const KeyPath&, const Tree& leaf) {
+    const auto* number = std::get_if<std::int64_t>(&leaf.value());
+    if (number == nullptr) return Tree(Tree::Dict{});  // a checkpoint without leaves
+    const auto i = static_cast<std::size_t>(*number);
+    // Orbax saves complex numbers of NumPy alone: as a Python number one could not be saved again.
+    const bool stays = all[i].kind == "scalar" && dtype_kind(all[i].dtype) == DTypeKind::kComplex;
+    if (all[i].is_array())
+      return stays ? Tree(std::move(arrays[i])) : array_leaf(all[i], std::move(arrays[i]));
+    if (!all[i].is_string()) return empty_leaf(all[i].kind);
+    if (all[i].shape.empty()) return Tree(read_string(i));
+    if (element_count(all[i].shape) == 0) return Tree(EmptyNode::kList);
+    std::vector<std::string> strings = read_strings(i);
+    auto next = strings.begin();
+    return nested_strings(all[i].shape, next);
+  });
+}
+
+Tree Checkpoint::structure() const {
+  const auto& all = tensors();
+  std::vector<TreeEntry> entries;
+  entries.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    KeyPath path = all[i].path;
+    if (all[i].item) path.insert(path.begin(), Key{*all[i].item, KeyType::kDict});
+    entries.push_back({std::move(path), Tree(static_cast<std::int64_t>(i))});
+  }
+  return entries.empty() ? Tree(Tree::Dict{}) : unflatten(std::move(entries));
+}
+
+}  // namespace cairn

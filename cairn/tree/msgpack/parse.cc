@@ -1,0 +1,359 @@
+// parse.cc -- one pass over the bytes; nothing is copied but names, and nothing is believed before
+// it is there.
+#include <cairn/base/byte_io.h>
+#include <cairn/base/utf8.h>
+#include <cairn/tree/msgpack/head.h>
+#include <cairn/tree/msgpack/msgpack.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace cairn {
+namespace {
+
+using Type = MsgpackType;
+using Head = MsgpackHead;
+
+constexpr std::size_t kMaxDepth = 1000;  // what trees may have
+// What nodes take is bounded by a multiple of the input's size, which honest input stays below.
+constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20U;
+constexpr std::uint64_t kBytesPerByte = 160;
+
+[[noreturn]] void damaged(const std::string& what) { throw Error(Code::kDataLoss, what); }
+
+// An integer >= 0, as shapes hold them.
+std::int64_t to_extent(const Head& head) {
+  if (head.type != Type::kUint || head.length > static_cast<std::uint64_t>(INT64_MAX))
+    damaged("an extent of a shape is no integer from 0 to 2^63 - 1");
+  return static_cast<std::int64_t>(head.length);
+}
+
+// Elements of a shape; what overflows 2^63 - 1 cannot be in a file.
+std::uint64_t count_elements(const Shape& shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  std::int64_t count = 1;
+  for (const auto n : shape)
+    if (__builtin_mul_overflow(count, n, &count))
+      damaged(fmt::format("a shape {} overflows 64 bits", shape_text(shape)));
+  return static_cast<std::uint64_t>(count);
+}
+
+void set_opaque_size(MsgpackLeaf& leaf, std::uint64_t nbytes) {
+  // A type we do not know: its elements are as large as the bytes say.
+  const auto count = count_elements(leaf.shape);
+  if (count == 0 ? nbytes != 0 : nbytes % count != 0)
+    damaged(fmt::format("{} bytes for {} elements of type {}", nbytes, count, leaf.dtype_name));
+  leaf.element_size = count == 0 ? 0 : nbytes / count;
+}
+
+void set_element_type(MsgpackLeaf& leaf, std::string_view name, std::uint64_t nbytes) {
+  if (!valid_utf8(name)) damaged("the dtype name is not UTF-8");
+  leaf.dtype_name = name;
+  const auto dtype = dtype_from_name(name);
+  leaf.dtype = dtype.value_or(DType::kOpaque);
+  if (!dtype) return set_opaque_size(leaf, nbytes);
+  leaf.element_size = dtype_size(*dtype);
+  const auto count = count_elements(leaf.shape);
+  // Divided, because the product of what a hostile file says may wrap.
+  if (nbytes % leaf.element_size != 0 || nbytes / leaf.element_size != count)
+    damaged(fmt::format("{} bytes for an array of shape {} of {}", nbytes, shape_text(leaf.shape),
+                        name));
+}
+
+// ---- chunked arrays ----
+
+std::int64_t chunked_extent(const Tree& tree) {
+  const auto* extent = std::get_if<std::int64_t>(&tree.value());
+  if (extent == nullptr || *extent < 0)
+    damaged("an extent of a chunked array is no integer from 0 to 2^63 - 1");
+  return *extent;
+}
+
+const MsgpackLeaf& flat_chunk(const Tree& tree, std::size_t number) {
+  const auto* chunk = tree.custom<MsgpackLeaf>();
+  if (chunk == nullptr || chunk->kind != MsgpackKind::kArray || chunk->shape.size() != 1)
+    damaged(fmt::format("chunk {} is no flat ndarray", number));
+  return *chunk;
+}
+
+// The members "0", "1", ... in this order, without a gap.
+std::vector<const Tree*> numbered_members(const Tree& tree) {
+  std::vector<const std::pair<std::string, Tree>*> members;
+  if (const auto* dict = tree.dict())
+    for (const auto& member : *dict) members.push_back(&member);
+  else if (const auto* empty = std::get_if<EmptyNode>(&tree.value());
+           empty == nullptr || *empty != EmptyNode::kDict)
+    damaged("a chunked array is not made of extents and ndarrays");
+  std::sort(members.begin(), members.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->first.size(), std::string_view(a->first)) <
+           std::pair(b->first.size(), std::string_view(b->first));
+  });
+  std::vector<const Tree*> values;
+  for (const auto* member : members) {
+    if (member->first != std::to_string(values.size()))
+      damaged(fmt::format("part {} of a chunked array is missing", values.size()));
+    values.push_back(&member->second);
+  }
+  return values;
+}
+
+MsgpackLeaf join_chunks(const Tree::Dict& members) {
+  MsgpackLeaf joined{.kind = MsgpackKind::kArray};
+  std::vector<const Tree*> chunks;
+  for (const auto& [name, value] : members) {
+    if (name == "shape")
+      for (const Tree* extent : numbered_members(value))
+        joined.shape.push_back(chunked_extent(*extent));
+    else if (name == "chunks")
+      chunks = numbered_members(value);
+    else if (name != kMsgpackChunkMarker)
+      damaged(fmt::format("a chunked array has an unknown member \"{}\"", name));
+  }
+  if (chunks.empty()) damaged("a chunked array without chunks");
+  std::uint64_t nbytes = 0;
+  const std::string& type = flat_chunk(*chunks[0], 0).dtype_name;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const MsgpackLeaf& chunk = flat_chunk(*chunks[i], i);
+    if (chunk.dtype_name != type)
+      damaged(fmt::format("chunk {} has another dtype than chunk 0", i));
+    joined.pieces.insert(joined.pieces.end(), chunk.pieces.begin(), chunk.pieces.end());
+    nbytes += chunk.nbytes();
+  }
+  set_element_type(joined, type, nbytes);
+  return joined;
+}
+
+void refuse_repeated_keys(const Tree::Dict& dict) {
+  std::vector<std::string_view> keys;
+  keys.reserve(dict.size());
+  for (const auto& member : dict) keys.emplace_back(member.first);
+  std::sort(keys.begin(), keys.end());
+  if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
+    damaged(fmt::format("the key \"{}\" appears twice", *twice));
+}
+
+// ---- objects ----
+
+class Parser {
+ public:
+  Parser(ByteView bytes, const MsgpackInput& input)
+      : budget_(kFreeBytes +
+                kBytesPerByte *
+                    std::min<std::uint64_t>(bytes.size(), input.stored.value_or(bytes.size()))),
+        load_(input.load),
+        in_(bytes) {}
+
+  Tree run() {
+    return with_context([&] { return path_.empty() ? std::string("the root") : path_text(path_); },
+                        [&] {
+                          Tree tree = value(in_, Place::kDict);
+                          in_.finish();
+                          return tree;
+                        });
+  }
+
+ private:
+  // Chunked arrays are put together only where a chain of maps leads to them: below lists and
+  // tuples nobody makes them.
+  enum class Place : std::uint8_t { kDict, kSequence };
+
+  Tree value(ByteReader& in, Place place) {
+    spend(sizeof(Tree));
+    const Head head = read_head(in);
+    switch (head.type) {
+      case Type::kNil:
+        return {};
+      case Type::kBool:
+        return Tree(head.truth);
+      case Type::kInt:
+        return Tree(head.integer);
+      case Type::kUint:
+        return head.length > INT64_MAX ? Tree(head.length)
+                                       : Tree(static_cast<std::int64_t>(head.length));
+      case Type::kFloat:
+        return Tree(head.number);
+      case Type::kText:
+        return text_leaf(as_bytes(read_text(in, head.length)));
+      case Type::kBin:
+        return bin_leaf(in.take(head.length));
+      case Type::kArray:
+        return head.length == 0 ? Tree(EmptyNode::kList) : Tree(sequence(in, head.length));
+      case Type::kMap:
+        return map(in, head.length, place);
+      case Type::kExt:
+        return extension(head.ext, in.take(head.length));
+    }
+    return {};
+  }
+
+  // An object's first bytes, at most ten.
+  Head read_head(ByteReader& in) {
+    if (load_) {
+      ByteReader ahead = in;
+      load_(ahead.take(std::min<std::size_t>(ahead.remaining(), 10)));
+    }
+    return read_msgpack_head(in);
+  }
+  std::string_view read_text(ByteReader& in, std::uint64_t length) {
+    const ByteView text = in.take(length);
+    if (load_) load_(text);
+    return as_text(text);
+  }
+
+  void spend(std::uint64_t cost) {
+    if (cost > budget_)
+      damaged("far more leaves and names than bytes of this size can hold honestly");
+    budget_ -= cost;
+  }
+
+  Tree leaf(MsgpackLeaf made) {
+    spend(sizeof(MsgpackLeaf) + made.shape.size() * sizeof(std::int64_t) +
+          made.pieces.size() * sizeof(ByteView));
+    return Tree(CustomLeaf::of(std::move(made)));
+  }
+
+  Tree text_leaf(ByteView text) {
+    if (!valid_utf8(as_text(text))) damaged("a text is not UTF-8");
+    return leaf({.kind = MsgpackKind::kString, .dtype_name = "string", .pieces = {text}});
+  }
+
+  Tree bin_leaf(ByteView bytes) {
+    return leaf({.kind = MsgpackKind::kBytes,
+                 .dtype = DType::kUint8,
+                 .dtype_name = std::string(dtype_name(DType::kUint8)),
+                 .element_size = 1,
+                 .shape = {static_cast<std::int64_t>(bytes.size())},
+                 .pieces = {bytes}});
+  }
+
+  // Reads what stands below `key`; an error on the way leaves the path for the message.
+  Tree below(Key key, ByteReader& in, Place place) {
+    if (path_.size() >= kMaxDepth) damaged(fmt::format("nested deeper than {} levels", kMaxDepth));
+    path_.push_back(std::move(key));
+    Tree child = value(in, place);
+    path_.pop_back();
+    return child;
+  }
+
+  Tree::List sequence(ByteReader& in, std::uint64_t n) {
+    if (n > in.remaining())
+      damaged(fmt::format("an array of {} elements, but {} bytes are left", n, in.remaining()));
+    Tree::List items;
+    for (std::uint64_t i = 0; i < n; ++i)
+      items.push_back(below({std::to_string(i), KeyType::kSequence}, in, Place::kSequence));
+    return items;
+  }
+
+  std::string read_key(ByteReader& in) {
+    const Head head = read_head(in);
+    if (head.type == Type::kUint) return std::to_string(head.length);
+    if (head.type == Type::kInt) return std::to_string(head.integer);
+    if (head.type != Type::kText && head.type != Type::kBin)
+      damaged("a key is neither a text nor an integer");
+    const std::string_view text = read_text(in, head.length);
+    if (!valid_utf8(text)) damaged("a key is not UTF-8");
+    return std::string(text);
+  }
+
+  Tree map(ByteReader& in, std::uint64_t n, Place place) {
+    if (n > in.remaining() / 2)
+      damaged(fmt::format("a map of {} pairs, but {} bytes are left", n, in.remaining()));
+    if (n == 0) return Tree(EmptyNode::kDict);
+    Tree::Dict dict;
+    bool chunked = false;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      std::string key = read_key(in);
+      spend(sizeof(std::string) + key.size());
+      chunked = chunked || key == kMsgpackChunkMarker;
+      Tree child = below({key, KeyType::kDict}, in, place);
+      dict.emplace_back(std::move(key), std::move(child));
+    }
+    refuse_repeated_keys(dict);
+    return chunked && place == Place::kDict ? leaf(join_chunks(dict)) : Tree(std::move(dict));
+  }
+
+  Tree extension(int code, ByteView content) {
+    ByteReader in(content);
+    Tree tree = extension_content(code, in);
+    in.finish();
+    return tree;
+  }
+
+  Tree extension_content(int code, ByteReader& in) {
+    switch (code) {
+      case kMsgpackArray:
+        return array(in, MsgpackKind::kArray);
+      case kMsgpackNumpyScalar:
+        return array(in, MsgpackKind::kNumpyScalar);
+      case kMsgpackComplex:
+        return complex(in);
+      case kMsgpackTuple:
+        return tuple(in);
+      default:
+        throw Error(Code::kUnimplemented,
+                    fmt::format("msgpack extension type {} is none of flax's or Orbax's", code));
+    }
+  }
+
+  void expect_array(ByteReader& in, std::uint64_t n, std::string_view what) {
+    const Head head = read_head(in);
+    if (head.type != Type::kArray || head.length != n)
+      damaged(fmt::format("{} is not a msgpack array of {}", what, n));
+  }
+
+  Tree array(ByteReader& in, MsgpackKind kind) {
+    expect_array(in, 3, "an ndarray");
+    MsgpackLeaf made{.kind = kind};
+    const Head shape = read_head(in);
+    if (shape.type != Type::kArray || shape.length > in.remaining())
+      damaged("the shape of an ndarray is not an array of integers");
+    for (std::uint64_t d = 0; d < shape.length; ++d) made.shape.push_back(to_extent(read_head(in)));
+    const Head name = read_head(in);
+    if (name.type != Type::kText && name.type != Type::kBin)
+      damaged("the dtype of an ndarray is not a name");
+    const std::string_view dtype = read_text(in, name.length);
+    const Head data = read_head(in);
+    if (data.type != Type::kBin && data.type != Type::kText)
+      damaged("the values of an ndarray are not bytes");
+    made.pieces.push_back(in.take(data.length));
+    set_element_type(made, dtype, data.length);
+    if (kind == MsgpackKind::kNumpyScalar && !made.shape.empty())
+      damaged("a NumPy scalar has a shape");
+    return leaf(std::move(made));
+  }
+
+  double read_real(ByteReader& in) {
+    const Head head = read_head(in);
+    if (head.type == Type::kFloat) return head.number;
+    if (head.type == Type::kUint) return static_cast<double>(head.length);
+    if (head.type == Type::kInt) return static_cast<double>(head.integer);
+    damaged("part of a complex number is not a number");
+  }
+
+  Tree complex(ByteReader& in) {
+    expect_array(in, 2, "a complex number");
+    const double real = read_real(in);
+    const double imaginary = read_real(in);
+    return Tree(std::complex(real, imaginary));
+  }
+
+  Tree tuple(ByteReader& in) {
+    const Head head = read_head(in);
+    if (head.type != Type::kArray) damaged("a tuple is not a msgpack array");
+    if (head.length == 0) return Tree(EmptyNode::kTuple);
+    return Tree(Tree::Tuple{sequence(in, head.length)});
+  }
+
+  std::uint64_t budget_;
+  const std::function<void(ByteView)>& load_;
+  ByteReader in_;
+  KeyPath path_;
+};
+
+}  // namespace
+
+Tree parse_msgpack(ByteView bytes, const MsgpackInput& input) { return Parser(bytes, input).run(); }
+
+}  // namespace cairn

@@ -1,0 +1,389 @@
+// regex_syntax.cc -- one pass over a Python regular expression that writes it down for PCRE2.
+// Whatever PCRE2 alone understands (\Q, \K, recursion, POSIX classes, verbs) is an error or a
+// literal here, as it is in Python; groups and repeats are checked as Python does.
+#include <cairn/tree/transform/regex_syntax.h>
+
+#include <cairn/base/utf8.h>
+#include <cairn/error.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace cairn {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_octal(char c) { return c >= '0' && c <= '7'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+std::string hex_escape(std::uint32_t value) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string digits;
+  do digits.insert(digits.begin(), kDigits[value % 16]);
+  while ((value /= 16) != 0);
+  return "\\x{" + digits + "}";
+}
+
+// The character that \a, \f, \n, ... stand for.
+std::optional<char> control_escape(char c) {
+  constexpr std::string_view kNames = "afnrtv";
+  constexpr std::string_view kValues = "\a\f\n\r\t\v";
+  const std::size_t at = kNames.find(c);
+  return at == std::string_view::npos ? std::nullopt : std::optional(kValues[at]);
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view pattern) : p_(pattern) {}
+
+  RegexSyntax parse() {
+    while (at_ < p_.size()) {
+      start_ = at_;
+      item();
+    }
+    if (!open_.empty()) fail(open_.back().position, "missing ), unterminated subpattern");
+    for (const Group& asked : asked_)
+      if (asked.number > groups_)
+        fail(asked.position, "invalid group reference " + std::to_string(asked.number));
+    return std::move(out_);
+  }
+
+ private:
+  // What a quantifier would apply to.
+  enum class Last : std::uint8_t { kNothing, kAtom, kAnchor, kRepeat };
+  struct Group {
+    std::size_t position;
+    std::size_t number;  // 0: captures nothing
+  };
+
+  [[noreturn]] void fail(std::size_t byte, const std::string& why) const {
+    fail_regex("regular expression", p_, byte, why);
+  }
+  [[nodiscard]] bool next_is(char c) const { return at_ < p_.size() && p_[at_] == c; }
+  bool accept(std::string_view text) {
+    if (p_.substr(at_, text.size()) != text) return false;
+    at_ += text.size();
+    return true;
+  }
+  void emit(std::string_view text) {
+    out_.pcre += text;
+    out_.origins.resize(out_.pcre.size(), start_);
+  }
+
+  void item() {
+    const char c = p_[at_++];
+    if (std::string_view("\\[](){}.^$*+?|").find(c) != std::string_view::npos && c != ']' &&
+        c != '}')
+      out_.literal = false;
+    switch (c) {
+      case '\\':
+        return escape();
+      case '[':
+        return char_class();
+      case '(':
+        return open_group();
+      case ')':
+        return close_group();
+      case '|':
+        emit("|");
+        last_ = Last::kNothing;
+        return;
+      case '^':
+      case '$':
+        emit(std::string_view(&c, 1));
+        last_ = Last::kAnchor;
+        return;
+      case '*':
+      case '+':
+      case '?':
+        return repeat(std::string(1, c));
+      case '{':
+        return braces();
+      case '}':
+      case ']':
+        emit(c == '}' ? "\\}" : "\\]");
+        break;
+      default:
+        emit(std::string_view(&c, 1));
+    }
+    last_ = Last::kAtom;
+  }
+
+  void repeat(const std::string& quantifier) {
+    if (last_ == Last::kNothing || last_ == Last::kAnchor) fail(start_, "nothing to repeat");
+    if (last_ == Last::kRepeat) fail(start_, "multiple repeat");
+    emit(quantifier);
+    if (accept("?"))
+      emit("?");
+    else if (accept("+"))
+      emit("+");
+    last_ = Last::kRepeat;
+  }
+
+  // {m}, {m,}, {,n}, {m,n}; anything else is text.
+  void braces() {
+    const std::size_t back = at_;
+    const auto digits = [&] {
+      const std::size_t first = at_;
+      while (at_ < p_.size() && is_digit(p_[at_])) ++at_;
+      return std::string(p_.substr(first, at_ - first));
+    };
+    if (!next_is('}')) {
+      const std::string low = digits();
+      const bool comma = accept(",");
+      const std::string high = comma ? digits() : low;
+      if (accept("}")) {
+        std::string quantifier = "{" + (low.empty() ? "0" : low);
+        if (comma) quantifier += "," + high;
+        return repeat(quantifier + "}");
+      }
+    }
+    at_ = back;
+    emit("\\{");
+    last_ = Last::kAtom;
+  }
+
+  std::uint32_t hex(std::size_t count) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const char c = at_ < p_.size() ? p_[at_] : ' ';
+      const char low = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+      if (!is_digit(c) && (low < 'a' || low > 'f'))
+        fail(start_, "incomplete escape " + std::string(p_.substr(start_, at_ - start_)));
+      value = value * 16 + static_cast<std::uint32_t>(is_digit(c) ? c - '0' : low - 'a' + 10);
+      ++at_;
+    }
+    if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
+      fail(start_, "the escape names no character");
+    return value;
+  }
+
+  // \x41, \u0041, \U00000041, \n and the like: what they mean everywhere. `c` is the letter, which
+  // has been read.
+  bool character_escape(char c) {
+    if (const auto control = control_escape(c)) {
+      emit(hex_escape(static_cast<std::uint32_t>(*control)));
+      return true;
+    }
+    if (c == 'x' || c == 'u' || c == 'U') {
+      emit(hex_escape(hex(c == 'x' ? 2 : c == 'u' ? 4 : 8)));
+      return true;
+    }
+    return false;
+  }
+
+  // An octal escape of at most three digits, the first of which has been read.
+  void octal(char first, int most) {
+    auto value = static_cast<std::uint32_t>(first - '0');
+    for (int i = 1; i < most && at_ < p_.size() && is_octal(p_[at_]); ++i)
+      value = value * 8 + static_cast<std::uint32_t>(p_[at_++] - '0');
+    if (value > 0377) fail(start_, "octal escape value outside of range 0-0o377");
+    emit(hex_escape(value));
+  }
+
+  // A character that is not a letter or digit stands for itself. What is not ASCII comes byte by
+  // byte.
+  void literal_escape(char c) {
+    if (is_letter(c) || is_digit(c)) fail(start_, std::string("bad escape \\") + c);
+    if (static_cast<unsigned char>(c) < 0x80) emit("\\");
+    emit(std::string_view(&c, 1));
+  }
+
+  void escape() {
+    if (at_ == p_.size()) fail(start_, "bad escape (end of pattern)");
+    const char c = p_[at_++];
+    last_ = Last::kAtom;
+    if (c == 'A' || c == 'Z' || c == 'b' || c == 'B') {
+      last_ = Last::kAnchor;
+      // Python's does not match an empty text (before 3.14)
+      if (c == 'B') return emit("(?:(?!\\A\\z)\\B)");
+      return emit(c == 'Z' ? std::string("\\z") : std::string("\\") + c);
+    }
+    if (std::string_view("dDsSwW").find(c) != std::string_view::npos)
+      return emit(std::string("\\") + c);
+    if (c == 'N') fail(start_, "\\N{...} is not supported here; write the character itself");
+    if (character_escape(c)) return;
+    if (c == '0') return octal(c, 3);
+    if (is_digit(c)) return group_number(c);
+    literal_escape(c);
+  }
+
+  // \1 to \99, or three octal digits.
+  void group_number(char c) {
+    auto number = static_cast<std::size_t>(c - '0');
+    if (at_ < p_.size() && is_digit(p_[at_])) {
+      if (is_octal(c) && is_octal(p_[at_]) && at_ + 1 < p_.size() && is_octal(p_[at_ + 1]))
+        return octal(c, 3);
+      number = number * 10 + static_cast<std::size_t>(p_[at_++] - '0');
+    }
+    check_reference(number);
+    emit("\\g{" + std::to_string(number) + "}");
+  }
+  void check_reference(std::size_t number) const {
+    if (number > groups_) fail(start_, "invalid group reference " + std::to_string(number));
+    for (const Group& group : open_)
+      if (group.number == number) fail(start_, "cannot refer to an open group");
+  }
+
+  void char_class() {
+    emit("[");
+    if (accept("^")) emit("^");
+    const std::size_t first = at_;
+    for (const std::size_t begin = start_;;) {
+      if (at_ == p_.size()) fail(begin, "unterminated character set");
+      start_ = at_;
+      const char c = p_[at_++];
+      if (c == ']' && at_ - 1 != first) break;
+      if (c == '\\')
+        class_escape();
+      else if (c == '[' || c == ']')  // '[' could begin a POSIX class
+        emit(c == '[' ? "\\[" : "\\]");
+      else
+        emit(std::string_view(&c, 1));
+    }
+    emit("]");
+    last_ = Last::kAtom;
+  }
+  void class_escape() {
+    if (at_ == p_.size()) fail(at_ - 1, "bad escape (end of pattern)");
+    const char c = p_[at_++];
+    if (std::string_view("dDsSwW").find(c) != std::string_view::npos)
+      return emit(std::string("\\") + c);
+    if (c == 'b') return emit("\\x{8}");
+    if (character_escape(c)) return;
+    if (is_octal(c)) return octal(c, 3);
+    literal_escape(c);
+  }
+
+  std::string name(char end) {
+    const std::size_t first = at_;
+    while (at_ < p_.size() && p_[at_] != end) ++at_;
+    if (at_ == p_.size()) fail(first, std::string("missing ") + end + ", unterminated name");
+    std::string text(p_.substr(first, at_++ - first));
+    const bool good = !text.empty() && !is_digit(text[0]) &&
+                      std::all_of(text.begin(), text.end(),
+                                  [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
+    if (!good)
+      fail(first,
+           "bad character in group name '" + text + "': expected ASCII letters, digits and '_'");
+    return text;
+  }
+
+  void begin_group(const std::string& text, bool captures) {
+    open_.push_back({start_, captures ? ++groups_ : 0});
+    emit(text);
+    last_ = Last::kNothing;
+  }
+
+  void open_group() {
+    if (!accept("?")) return begin_group("(", true);
+    if (accept("P<")) {
+      const std::string group = name('>');
+      for (const auto& [known, number] : names_)
+        if (known == group) fail(start_, "redefinition of group name '" + group + "'");
+      names_.emplace_back(group, groups_ + 1);
+      return begin_group("(?P<" + group + ">", true);
+    }
+    if (accept("P=")) {
+      const std::string group = name(')');
+      check_reference(number_of(group));
+      emit("(?P=" + group + ")");
+      last_ = Last::kAtom;
+      return;
+    }
+    for (const std::string_view plain : {":", "=", "!", "<=", "<!", ">"})
+      if (accept(plain)) return begin_group("(?" + std::string(plain), false);
+    if (accept("#")) {
+      const std::size_t end = p_.find(')', at_);
+      if (end == std::string_view::npos) fail(start_, "missing ), unterminated comment");
+      at_ = end + 1;
+      return;
+    }
+    if (accept("(")) return condition();
+    flags();
+  }
+  [[nodiscard]] std::size_t number_of(const std::string& group) const {
+    for (const auto& [known, number] : names_)
+      if (known == group) return number;
+    fail(start_, "unknown group name '" + group + "'");
+  }
+
+  // (?(1)yes|no): if group 1, which may come later, took part in the match.
+  void condition() {
+    const std::size_t end = std::min(p_.find(')', at_), p_.size());
+    const std::string_view text = p_.substr(at_, end - at_);
+    std::size_t number = 0;
+    if (!text.empty() && text.size() < 4 && std::all_of(text.begin(), text.end(), is_digit)) {
+      for (const char c : text) number = number * 10 + static_cast<std::size_t>(c - '0');
+      if (number == 0) fail(start_, "bad group number");
+      at_ = end + 1;
+    } else {
+      number = number_of(name(')'));
+    }
+    asked_.push_back({start_, number});
+    begin_group("(?(" + std::to_string(number) + ")", false);
+  }
+
+  // (?i) at the beginning of the expression, or (?i-s:...) anywhere.
+  void flags() {
+    const std::size_t first = at_;
+    std::string text;
+    while (at_ < p_.size() && p_[at_] != ')' && p_[at_] != ':') text += p_[at_++];
+    if (text.empty() || at_ == p_.size() || text.find_first_not_of("aimsuxL-") != std::string::npos)
+      fail(start_ + 1,
+           "unknown extension (?" +
+               std::string(
+                   p_.substr(first, first < p_.size() ? decode_utf8(p_.substr(first)).length : 0)));
+    if (text.find_first_of("xL") != std::string::npos)
+      fail(first, "the flags x and L are not supported here");
+    if (p_[at_++] == ':') {
+      if (text.find_first_not_of("ims-") != std::string::npos ||
+          std::count(text.begin(), text.end(), '-') > 1 || text.back() == '-')
+        fail(first,
+             "of flags for a group, i, m and s are supported, as in (?i:...) and (?i-s:...)");
+      return begin_group("(?" + text + ":", false);
+    }
+    if (start_ != 0 || text.find('-') != std::string::npos)
+      fail(start_, "global flags not at the start of the expression");
+    const auto has = [&](char c) { return text.find(c) != std::string::npos; };
+    if (has('a') && has('u')) fail(first, "the flags a and u exclude each other");
+    out_.ignore_case = has('i');
+    out_.multi_line = has('m');
+    out_.dot_all = has('s');
+    out_.ascii = has('a');
+  }
+
+  void close_group() {
+    if (open_.empty()) fail(start_, "unbalanced parenthesis");
+    open_.pop_back();
+    emit(")");
+    last_ = Last::kAtom;
+  }
+
+  std::string_view p_;
+  std::size_t at_ = 0;
+  std::size_t start_ = 0;  // of the current item
+  Last last_ = Last::kNothing;
+  std::size_t groups_ = 0;
+  std::vector<Group> open_;
+  std::vector<Group> asked_;  // by conditions
+  std::vector<std::pair<std::string, std::size_t>> names_;
+  RegexSyntax out_;
+};
+
+}  // namespace
+
+void fail_regex(std::string_view what, std::string_view text, std::size_t byte,
+                const std::string& why) {
+  const std::string_view before = text.substr(0, byte);
+  const auto position = std::count_if(before.begin(), before.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  });
+  throw Error(Code::kInvalidArgument, std::string(what) + " '" + std::string(text) + "': " + why +
+                                          " at position " + std::to_string(position));
+}
+
+RegexSyntax parse_regex_syntax(std::string_view pattern) { return Parser(pattern).parse(); }
+
+}  // namespace cairn

@@ -1,0 +1,252 @@
+// codec_chain.cc -- undoes the bytes-to-bytes steps of a chain, last one first.
+#include <cairn/base/checksum.h>
+#include <cairn/error.h>
+#include <cairn/zarr/codec/codec_chain.h>
+#include <cairn/zarr/codec/filters.h>
+#include <cairn/zarr/codec/hdf5_checksum.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::zarr {
+namespace {
+
+// Decoded sizes up to this are allocated as the metadata says; beyond, only if the stored bytes are
+// in proportion.
+constexpr std::uint64_t kTrustedSize = std::uint64_t{16} << 20U;
+constexpr std::uint64_t kTrustedRatio = 256;
+constexpr std::size_t kChecksumSize = 4;
+
+[[noreturn]] void wrong_size(std::uint64_t expected, std::uint64_t found) {
+  throw Error(Code::kDataLoss, "chunk decodes to " + std::to_string(found) + " bytes, expected " +
+                                   std::to_string(expected));
+}
+
+constexpr std::string_view checksum_name(Checksum kind) {
+  constexpr std::string_view kNames[] = {"crc32", "adler32", "fletcher32", "jenkins_lookup3"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::uint32_t checksum_of(const ChecksumStep& step, ByteView bytes) {
+  switch (step.kind) {
+    case Checksum::kCrc32:
+      return crc32(bytes);
+    case Checksum::kAdler32:
+      return adler32(bytes);
+    case Checksum::kFletcher32:
+      return fletcher32(bytes);
+    case Checksum::kLookup3:
+      return lookup3(bytes, step.seed);
+  }
+  return 0;
+}
+
+// `in` without the checksum, which `compute` says what it must be.
+template <class Compute>
+ByteView strip_checksum(std::string_view name, bool at_start, ByteView in, Compute compute) {
+  if (in.size() < kChecksumSize)
+    throw Error(Code::kDataLoss, std::string(name) + ": " + std::to_string(in.size()) +
+                                     " bytes have no room for the checksum");
+  const ByteView body = at_start ? in.subspan(kChecksumSize) : in.first(in.size() - kChecksumSize);
+  std::uint32_t stored = 0;
+  std::memcpy(&stored, at_start ? in.data() : in.data() + body.size(), kChecksumSize);
+  const std::uint32_t computed = compute(body);
+  if (stored == computed) return body;
+  throw Error(Code::kDataLoss, std::string(name) + " mismatch: stored " + std::to_string(stored) +
+                                   ", computed " + std::to_string(computed));
+}
+
+bool is_checksum(const ByteStep& step) {
+  return std::holds_alternative<Crc32cStep>(step) || std::holds_alternative<ChecksumStep>(step);
+}
+
+ByteView strip_checksum(const ByteStep& step, ByteView in) {
+  if (const auto* crc = std::get_if<Crc32cStep>(&step))
+    return strip_checksum("crc32c", crc->at_start, in, crc32c);
+  const auto& other = std::get<ChecksumStep>(step);
+  return strip_checksum(checksum_name(other.kind), other.at_start, in,
+                        [&](ByteView body) { return checksum_of(other, body); });
+}
+
+bool compression_has_checksum(Codec codec, ByteView in) {
+  switch (codec) {
+    case Codec::kGzip:
+    case Codec::kZlib:
+    case Codec::kBz2:
+      return true;
+    case Codec::kZstd:
+      return zstd_has_checksum(in);
+    case Codec::kBlosc:
+    case Codec::kLz4:
+      return false;
+  }
+  return false;
+}
+
+// One run over a chain: what is left to undo, and whether a checksum has vouched for it. Each
+// layer's output is an exact function of its input, so one checksum anywhere covers everything
+// inside it; `checksummed` asks for the whole value, so a checksum deep in the chain counts too:
+// what is around it only decodes to the right bytes if it is unharmed.
+struct Walk {
+  ByteView current;
+  Bytes owned;
+  bool checksummed = false;
+
+  void replace(Bytes next) {
+    owned = std::move(next);
+    current = owned;
+  }
+};
+
+// Undoes one step whose output is at most `bound` bytes.
+void undo_inner(const ByteStep& step, std::uint64_t bound, Walk& walk) {
+  if (is_checksum(step)) {
+    walk.current = strip_checksum(step, walk.current);
+    walk.checksummed = true;
+    return;
+  }
+  if (const auto* compress = std::get_if<CompressStep>(&step)) {
+    walk.checksummed = walk.checksummed || compression_has_checksum(compress->codec, walk.current);
+    return walk.replace(decompress(compress->codec, walk.current, bound));
+  }
+  const FilterStep filter = *as_filter(step);
+  const std::uint64_t size = unfiltered_size(filter, walk.current);
+  if (size > bound) wrong_size(bound, size);
+  Bytes next(size);
+  undo_filter(filter, walk.current, next);
+  walk.replace(std::move(next));
+}
+
+// Undoes the step closest to the elements, straight into `out`.
+void undo_last(const ByteStep& step, MutableByteView out, Walk& walk) {
+  if (const auto* compress = std::get_if<CompressStep>(&step)) {
+    walk.checksummed = walk.checksummed || compression_has_checksum(compress->codec, walk.current);
+    return decompress_into(compress->codec, walk.current, out);
+  }
+  if (const auto filter = as_filter(step)) {
+    const std::uint64_t size = unfiltered_size(*filter, walk.current);
+    if (size != out.size()) wrong_size(out.size(), size);
+    return undo_filter(*filter, walk.current, out);
+  }
+  undo_inner(step, 0, walk);
+  if (walk.current.size() != out.size()) wrong_size(out.size(), walk.current.size());
+  if (!out.empty()) std::memcpy(out.data(), walk.current.data(), out.size());
+}
+
+// Undoes all checksums at the end of the chain; they cost no copy. Returns how many steps are left.
+std::size_t undo_trailing_checksums(std::span<const ByteStep> steps, Walk& walk) {
+  std::size_t left = steps.size();
+  while (left > 0 && is_checksum(steps[left - 1])) undo_inner(steps[--left], 0, walk);
+  return left;
+}
+
+// Undoes all steps but the first.
+void undo_to_first(std::span<const ByteStep> steps, std::uint64_t nbytes, Walk& walk) {
+  std::vector<std::uint64_t> bounds(steps.size(), nbytes);  // of what each step was given
+  for (std::size_t i = 1; i < steps.size(); ++i)
+    bounds[i] = encoded_bound(steps[i - 1], bounds[i - 1]);
+  for (std::size_t i = steps.size(); i-- > 1;) undo_inner(steps[i], bounds[i], walk);
+}
+
+bool finish_into(std::span<const ByteStep> steps, Walk& walk, MutableByteView out) {
+  undo_to_first(steps, out.size(), walk);
+  if (!steps.empty()) {
+    undo_last(steps[0], out, walk);
+  } else {
+    if (walk.current.size() != out.size()) wrong_size(out.size(), walk.current.size());
+    if (!out.empty()) std::memcpy(out.data(), walk.current.data(), out.size());
+  }
+  return walk.checksummed;
+}
+
+}  // namespace
+
+std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n) {
+  // far more than there is, and no sum or product wraps
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 58U;
+  n = std::min(n, kMost);
+  if (is_checksum(step)) return n + kChecksumSize;
+  if (const auto filter = as_filter(step)) return std::min(kMost, filtered_size(*filter, n));
+  // the worst of the supported compressors (bzip2, 1 % and some) with room to spare
+  return n + n / 8 + 65536;
+}
+
+void check_stored_size(const CodecChain& chain, std::uint64_t length) {
+  // Encoders that are not ours may add something: frames of other sizes, names of files, comments.
+  constexpr std::uint64_t kRoom = std::uint64_t{1} << 20U;
+  if (chain.shard || chain.objects != ObjectCodec::kNone || length <= kRoom) return;
+  std::uint64_t most = chain.nbytes;
+  for (const ByteStep& step : chain.steps) most = encoded_bound(step, most);
+  most += most / 16 + kRoom;
+  if (length > most)
+    throw Error(Code::kDataLoss, "chunk has " + std::to_string(length) + " bytes, at most " +
+                                     std::to_string(most) + " are expected of " +
+                                     std::to_string(chain.nbytes) + " bytes of elements");
+}
+
+std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbytes) {
+  while (!steps.empty() && is_checksum(steps.back())) steps = steps.first(steps.size() - 1);
+  // While a step is undone, both what it made and what it was given are there; the outermost and
+  // the elements have other homes.
+  std::uint64_t most = 0;
+  std::uint64_t given = 0;
+  std::uint64_t size = nbytes;
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    size = encoded_bound(steps[i - 1], size);
+    if (is_checksum(steps[i])) continue;  // what is inside it is a part of what is around it
+    most = std::max(most, given + size);
+    given = size;
+  }
+  return most;
+}
+
+bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteView out) {
+  Walk walk{.current = stored, .owned = {}};
+  return finish_into(steps.first(undo_trailing_checksums(steps, walk)), walk, out);
+}
+
+DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes,
+                          Scratch& scratch) {
+  Walk walk{.current = stored, .owned = {}};
+  steps = steps.first(undo_trailing_checksums(steps, walk));
+  if (steps.empty()) {
+    if (walk.current.size() != nbytes) wrong_size(nbytes, walk.current.size());
+    return {walk.current, walk.checksummed};
+  }
+  if (nbytes <= kTrustedSize || nbytes / kTrustedRatio <= stored.size()) {
+    const MutableByteView out = scratch.bytes(nbytes).first(nbytes);
+    finish_into(steps, walk, out);
+    return {out, walk.checksummed};
+  }
+  undo_to_first(steps, nbytes, walk);
+  undo_inner(steps[0], nbytes, walk);
+  if (walk.current.size() != nbytes) wrong_size(nbytes, walk.current.size());
+  const MutableByteView out = scratch.bytes(nbytes).first(nbytes);
+  std::memcpy(out.data(), walk.current.data(), nbytes);
+  return {out, walk.checksummed};
+}
+
+DecodedBytes decode_unsized(std::span<const ByteStep> steps, ByteView stored,
+                            std::uint64_t max_size, Bytes& owned) {
+  Walk walk{.current = stored, .owned = {}};
+  for (std::size_t i = steps.size(); i-- > 0;) undo_inner(steps[i], max_size, walk);
+  owned = std::move(walk.owned);  // moves no bytes, so that the view stays good
+  return {walk.current, walk.checksummed};
+}
+
+MutableByteView Scratch::bytes(std::size_t size) {
+  if (buffer_.size() < size) {
+    buffer_ = Buffer();  // give back before taking, so that both are never held at once
+    buffer_ = Buffer(size);
+  }
+  return {buffer_.data(), buffer_.size()};
+}
+
+void Scratch::trim(std::size_t keep) {
+  if (buffer_.size() > keep) buffer_ = Buffer();
+}
+
+}  // namespace cairn::zarr

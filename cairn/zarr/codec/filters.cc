@@ -1,0 +1,223 @@
+// filters.cc -- undoes numcodecs' filters with NumPy's arithmetic.
+#include <cairn/array/box.h>
+#include <cairn/array/small_float.h>
+#include <cairn/error.h>
+#include <cairn/zarr/codec/filters.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+namespace cairn::zarr {
+namespace {
+
+constexpr std::size_t kBlock = 2048;                    // elements converted at a time
+using BlockBytes = std::array<std::byte, 16 * kBlock>;  // of the largest type
+
+std::size_t size_of(const NumberType& type) { return dtype_size(type.dtype); }
+
+// ---- between types, a block at a time ----
+
+void convert(ByteView in, DType from, MutableByteView out, DType to) {
+  const auto count = static_cast<std::int64_t>(in.size() / dtype_size(from));
+  cast_elements(make_view(in, from, {count}), make_view(out, to, {count}));
+}
+
+void swap_into(ByteView in, DType dtype, MutableByteView out) {
+  const auto count = static_cast<std::int64_t>(in.size() / dtype_size(dtype));
+  copy_elements_swapped(make_view(in, dtype, {count}), make_view(out, dtype, {count}));
+}
+
+// Elements of `from`, in its byte order, to the machine's of type `to`.
+void load(ByteView in, const NumberType& from, MutableByteView out, DType to) {
+  if (!from.big_endian) return convert(in, from.dtype, out, to);
+  BlockBytes native;
+  const MutableByteView swapped = MutableByteView(native).first(in.size());
+  swap_into(in, from.dtype, swapped);
+  convert(swapped, from.dtype, out, to);
+}
+
+// The reverse.
+void store(ByteView in, DType from, MutableByteView out, const NumberType& to) {
+  if (!to.big_endian) return convert(in, from, out, to.dtype);
+  BlockBytes native;
+  const MutableByteView converted = MutableByteView(native).first(out.size());
+  convert(in, from, converted, to.dtype);
+  swap_into(converted, to.dtype, out);
+}
+
+// Loads every block as elements of type `hub`, lets `change` change them, and stores them.
+template <class Step, class Change>
+void for_blocks(const Step& step, DType hub, ByteView in, MutableByteView out, Change change) {
+  BlockBytes memory;
+  const std::size_t count = in.size() / size_of(step.stored);
+  for (std::size_t at = 0; at < count; at += kBlock) {
+    const std::size_t n = std::min(kBlock, count - at);
+    const MutableByteView block = MutableByteView(memory).first(n * dtype_size(hub));
+    load(in.subspan(at * size_of(step.stored), n * size_of(step.stored)), step.stored, block, hub);
+    change(block);
+    store(block, hub, out.subspan(at * size_of(step.decoded), n * size_of(step.decoded)),
+          step.decoded);
+  }
+}
+
+template <class T, class Change>
+void change_each(MutableByteView block, Change change) {
+  for (std::size_t at = 0; at < block.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, block.data() + at, sizeof(T));
+    value = change(value);
+    std::memcpy(block.data() + at, &value, sizeof(T));
+  }
+}
+
+// ---- delta ----
+
+template <class T>
+void undo_delta_as(const DeltaStep& step, ByteView in, MutableByteView out) {
+  T sum{};
+  bool first = true;  // whose minus zero stays one
+  const auto add = [&](T value) {
+    sum = first ? value : static_cast<T>(sum + value);
+    first = false;
+    return sum;
+  };
+  for_blocks(step, step.decoded.dtype, in, out,
+             [&](MutableByteView block) { change_each<T>(block, add); });
+}
+
+// NumPy adds float16 as float and rounds after each step.
+void undo_float16_delta(const DeltaStep& step, ByteView in, MutableByteView out) {
+  std::uint16_t sum = 0;
+  bool first = true;
+  const auto add = [&](std::uint16_t value) {
+    sum = first ? value
+                : small_float::encode_float16(small_float::decode_float16(sum) +
+                                              small_float::decode_float16(value));
+    first = false;
+    return sum;
+  };
+  for_blocks(step, step.decoded.dtype, in, out,
+             [&](MutableByteView block) { change_each<std::uint16_t>(block, add); });
+}
+
+void undo_delta(const DeltaStep& step, ByteView in, MutableByteView out) {
+  switch (step.decoded.dtype) {
+    case DType::kFloat16:
+      return undo_float16_delta(step, in, out);
+    case DType::kFloat32:
+      return undo_delta_as<float>(step, in, out);
+    case DType::kFloat64:
+      return undo_delta_as<double>(step, in, out);
+    default:
+      break;
+  }
+  switch (size_of(step.decoded)) {  // integers wrap, so their sign makes no difference
+    case 1:
+      return undo_delta_as<std::uint8_t>(step, in, out);
+    case 2:
+      return undo_delta_as<std::uint16_t>(step, in, out);
+    case 4:
+      return undo_delta_as<std::uint32_t>(step, in, out);
+    default:
+      return undo_delta_as<std::uint64_t>(step, in, out);
+  }
+}
+
+// ---- the others ----
+
+void undo_scale(const ScaleStep& step, ByteView in, MutableByteView out) {
+  // NumPy divides float32 as such; integers of any size as float64.
+  if (step.stored.dtype == DType::kFloat32) {
+    const auto scale = static_cast<float>(step.scale);
+    const auto offset = static_cast<float>(step.offset);
+    return for_blocks(step, DType::kFloat32, in, out, [&](MutableByteView block) {
+      change_each<float>(block, [&](float x) { return x / scale + offset; });
+    });
+  }
+  for_blocks(step, DType::kFloat64, in, out, [&](MutableByteView block) {
+    change_each<double>(block, [&](double x) { return x / step.scale + step.offset; });
+  });
+}
+
+void undo_cast(const CastStep& step, ByteView in, MutableByteView out) {
+  for_blocks(step, step.stored.dtype, in, out, [](MutableByteView) {});
+}
+
+void unshuffle(const ShuffleStep& step, ByteView in, MutableByteView out) {
+  const std::size_t count = in.size() / step.element_size;
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t j = 0; j < step.element_size; ++j)
+      out[i * step.element_size + j] = in[j * count + i];
+  const std::size_t rest = count * step.element_size;
+  std::copy(in.begin() + static_cast<std::ptrdiff_t>(rest), in.end(),
+            out.begin() + static_cast<std::ptrdiff_t>(rest));
+}
+
+void unpack_bits(ByteView in, MutableByteView out) {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = in[1 + i / 8] >> (7 - i % 8) & std::byte{1};
+}
+
+std::uint64_t packed_bits(ByteView in) {
+  const std::uint64_t padding = in.empty() ? 0 : std::to_integer<std::uint64_t>(in[0]);
+  if (in.empty() || padding > 7 || (padding > 0 && in.size() == 1))
+    throw Error(Code::kDataLoss, "packbits: " + std::to_string(in.size()) + " bytes with " +
+                                     std::to_string(padding) + " bits of padding");
+  return 8 * (in.size() - 1) - padding;
+}
+
+template <class Step>
+constexpr bool kConverts = std::is_same_v<Step, DeltaStep> || std::is_same_v<Step, CastStep> ||
+                           std::is_same_v<Step, ScaleStep>;
+
+}  // namespace
+
+std::optional<FilterStep> as_filter(const ByteStep& step) {
+  return std::visit(
+      [](const auto& s) -> std::optional<FilterStep> {
+        if constexpr (std::is_constructible_v<FilterStep, decltype(s)>) return FilterStep(s);
+        return std::nullopt;
+      },
+      step);
+}
+
+std::uint64_t filtered_size(const FilterStep& step, std::uint64_t n) {
+  return std::visit(
+      [&](const auto& s) -> std::uint64_t {
+        using Step = std::decay_t<decltype(s)>;
+        if constexpr (kConverts<Step>) return n / size_of(s.decoded) * size_of(s.stored);
+        if constexpr (std::is_same_v<Step, PackBitsStep>) return 1 + (n + 7) / 8;
+        return n;
+      },
+      step);
+}
+
+std::uint64_t unfiltered_size(const FilterStep& step, ByteView in) {
+  return std::visit(
+      [&](const auto& s) -> std::uint64_t {
+        using Step = std::decay_t<decltype(s)>;
+        if constexpr (std::is_same_v<Step, PackBitsStep>) return packed_bits(in);
+        if constexpr (kConverts<Step>) {
+          if (in.size() % size_of(s.stored) != 0)
+            throw Error(Code::kDataLoss, "filter: " + std::to_string(in.size()) +
+                                             " bytes are no whole number of " +
+                                             std::string(dtype_name(s.stored.dtype)) + " elements");
+          return in.size() / size_of(s.stored) * size_of(s.decoded);
+        }
+        return in.size();
+      },
+      step);
+}
+
+void undo_filter(const FilterStep& step, ByteView in, MutableByteView out) {
+  if (const auto* shuffle = std::get_if<ShuffleStep>(&step)) return unshuffle(*shuffle, in, out);
+  if (const auto* delta = std::get_if<DeltaStep>(&step)) return undo_delta(*delta, in, out);
+  if (const auto* cast = std::get_if<CastStep>(&step)) return undo_cast(*cast, in, out);
+  if (const auto* scale = std::get_if<ScaleStep>(&step)) return undo_scale(*scale, in, out);
+  unpack_bits(in, out);
+}
+
+}  // namespace cairn::zarr

@@ -1,0 +1,90 @@
+// hdf5_checksum.cc -- Fletcher-32 and lookup3.
+#include <cairn/zarr/codec/hdf5_checksum.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+namespace cairn::zarr {
+namespace {
+
+constexpr std::uint64_t kModulus = 65535;
+
+std::uint64_t byte_at(ByteView bytes, std::size_t i) {
+  return std::to_integer<std::uint64_t>(bytes[i]);
+}
+
+std::uint32_t reduced(std::uint64_t sum) {
+  return sum == 0 ? 0 : static_cast<std::uint32_t>((sum - 1) % kModulus + 1);
+}
+
+struct Lookup3 {
+  std::uint32_t a;
+  std::uint32_t b;
+  std::uint32_t c;
+
+  void mix() {
+    a -= c, a ^= std::rotl(c, 4), c += b;
+    b -= a, b ^= std::rotl(a, 6), a += c;
+    c -= b, c ^= std::rotl(b, 8), b += a;
+    a -= c, a ^= std::rotl(c, 16), c += b;
+    b -= a, b ^= std::rotl(a, 19), a += c;
+    c -= b, c ^= std::rotl(b, 4), b += a;
+  }
+  void finish() {
+    c ^= b, c -= std::rotl(b, 14);
+    a ^= c, a -= std::rotl(c, 11);
+    b ^= a, b -= std::rotl(a, 25);
+    c ^= b, c -= std::rotl(b, 16);
+    a ^= c, a -= std::rotl(c, 4);
+    b ^= a, b -= std::rotl(a, 14);
+    c ^= b, c -= std::rotl(b, 24);
+  }
+};
+
+// Up to four bytes, little-endian; those that are not there are zero.
+std::uint32_t word_at(ByteView bytes, std::size_t at) {
+  std::uint32_t word = 0;
+  for (std::size_t i = 0; i < 4 && at + i < bytes.size(); ++i)
+    word |= std::to_integer<std::uint32_t>(bytes[at + i]) << (8 * i);
+  return word;
+}
+
+}  // namespace
+
+std::uint32_t fletcher32(ByteView bytes) {
+  // The sums of a block fit into 64 bits with room to spare, and their remainders are small again.
+  constexpr std::size_t kBlock = std::size_t{1} << 16U;
+  std::uint64_t sum = 0;
+  std::uint64_t sum_of_sums = 0;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t end = std::min(bytes.size(), at + kBlock);
+    for (; at < end; at += 2) {
+      sum += byte_at(bytes, at) << 8U | (at + 1 < end ? byte_at(bytes, at + 1) : 0);
+      sum_of_sums += sum;
+    }
+    sum = reduced(sum);
+    sum_of_sums = reduced(sum_of_sums);
+  }
+  return static_cast<std::uint32_t>(sum_of_sums << 16U | sum);
+}
+
+std::uint32_t lookup3(ByteView bytes, std::uint32_t seed) {
+  constexpr std::size_t kStride = 12;
+  const std::uint32_t start = 0xdeadbeefU + static_cast<std::uint32_t>(bytes.size()) + seed;
+  Lookup3 state{start, start, start};
+  if (bytes.empty()) return state.c;
+  while (true) {
+    state.a += word_at(bytes, 0);
+    state.b += word_at(bytes, 4);
+    state.c += word_at(bytes, 8);
+    // the last twelve bytes, or fewer, are finished instead of mixed
+    if (bytes.size() <= kStride) break;
+    state.mix();
+    bytes = bytes.subspan(kStride);
+  }
+  state.finish();
+  return state.c;
+}
+
+}  // namespace cairn::zarr

@@ -1,0 +1,465 @@
+// read_boxes.cc -- carries out a read plan, everything in parallel and within the byte budget.
+#include <cairn/array/box.h>
+#include <cairn/codec/zstd_frame.h>
+#include <cairn/error.h>
+#include <cairn/zarr/codec/workspaces.h>
+#include <cairn/zarr/read/read_tasks.h>
+#include <cairn/zarr/read/value_streams.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::zarr {
+namespace {
+
+constexpr std::size_t kBatch = std::size_t{1} << 16U;  // units planned at a time
+// values from here on are decoded only as far as they are wanted
+constexpr std::uint64_t kPartial = std::uint64_t{4} << 20U;
+// encoded values from here on are decoded as they are read
+constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;
+
+class Runner {
+ public:
+  Runner(std::span<const BoxRead> reads, const ReadContext& context)
+      : reads_(reads),
+        context_(context),
+        executor_(context.executor ? *context.executor : default_executor()) {}
+
+  void run() {
+    Planner planner(reads_, files_);
+    for (bool more = true; more;) {
+      ReadPlan plan;
+      more = planner.plan_some(kBatch, plan);
+      while (!plan.shards.empty()) open_shards(plan);
+      units_ = std::move(plan.units);
+      const std::vector<Task> tasks = make_tasks(reads_, units_);
+      executor_.for_each(tasks.size(), [&](std::size_t i) { run_task(tasks[i]); });
+    }
+  }
+
+ private:
+  void open_shards(ReadPlan& plan);
+  void open_shard(const Unit& shard, ReadPlan& plan);
+  void run_task(const Task& task);
+  void run_neighbours(const Task& task);
+  bool run_scatter(const Task& task);
+  bool run_stream(const Unit& unit);
+  bool run_part(const Unit& unit, ValueStreams& streams);
+  bool run_parts(std::span<const Unit> units);
+  void stream_part(const DecodeContext& context, const CodecChain& chain, const Wanted& wanted,
+                   ZstdStream& stream);
+  void run_apart(const Unit& unit);
+  void run_rows(const Unit& unit);
+  void run_by_key(std::span<const Unit> units);
+  void read_piece(const Task& task);
+  void land(const Unit& unit, ByteView stored, Workspace& space);
+  void land_all(std::span<const Unit> units, ByteView stored, Workspace& space);
+  [[nodiscard]] std::span<const Unit> value_at(std::size_t first, std::size_t end) const;
+
+  [[nodiscard]] DecodeContext decode_context(const Unit& unit) const {
+    const BoxRead& read = reads_[unit.place.read];
+    return {.metadata = read.array->metadata(), .missing = read.missing};
+  }
+  [[nodiscard]] ByteBudget::Lease lease(std::uint64_t bytes) const {
+    return context_.budget && bytes > 0 ? context_.budget->acquire(bytes) : ByteBudget::Lease();
+  }
+  [[nodiscard]] std::uint64_t scratch_for(const Unit& unit) const;
+  void count(std::uint64_t nbytes) const {
+    if (context_.progress) context_.progress->done.fetch_add(nbytes, std::memory_order_relaxed);
+  }
+
+  std::span<const BoxRead> reads_;
+  const ReadContext& context_;
+  Executor& executor_;
+  FileTable files_;
+  Workspaces workspaces_;
+  std::vector<Unit> units_;  // of the batch
+};
+
+// ---- shards: their indexes first, all at once ----
+
+void Runner::open_shards(ReadPlan& plan) {
+  const std::vector<Unit> shards = std::exchange(plan.shards, {});
+  std::vector<ReadPlan> inner(shards.size());
+  executor_.for_each(shards.size(), [&](std::size_t i) {
+    with_context([&] { return where(reads_, shards[i].place); },
+                 [&] { open_shard(shards[i], inner[i]); });
+  });
+  for (ReadPlan& part : inner) {
+    std::move(part.units.begin(), part.units.end(), std::back_inserter(plan.units));
+    std::move(part.shards.begin(), part.shards.end(), std::back_inserter(plan.shards));
+  }
+}
+
+void Runner::open_shard(const Unit& shard, ReadPlan& plan) {
+  const ShardCodec& codec = *shard.chain->shard;
+  const ShardIndexRange range = shard_index_range(codec, shard.length);
+  std::vector<ShardEntry> index;
+  {
+    const auto held = lease(range.length);
+    const Workspaces::Loan space(workspaces_);
+    const MutableByteView encoded = space->encoded.bytes(range.length).first(range.length);
+    files_.read_into(shard.file, shard.offset + range.offset, encoded);
+    index = decode_shard_index(codec, encoded, shard.length);
+  }
+  plan_shard(reads_, shard, index, plan);
+}
+
+std::uint64_t Runner::scratch_for(const Unit& unit) const {
+  switch (unit.kind) {
+    case UnitKind::kValue:
+    case UnitKind::kByKey:
+      return scratch_bytes(*unit.chain, unit.direct != nullptr);
+    case UnitKind::kDirect:
+    case UnitKind::kSpan:
+    case UnitKind::kRows:
+    case UnitKind::kMissing:
+      return 0;
+  }
+  return 0;
+}
+
+// The units from `first` on, before `end`, that want something of the same value.
+std::span<const Unit> Runner::value_at(std::size_t first, std::size_t end) const {
+  std::size_t last = first + 1;
+  while (last < end && same_value(reads_, units_[first], units_[last])) ++last;
+  return std::span(units_).subspan(first, last - first);
+}
+
+// ---- tasks ----
+
+void Runner::run_task(const Task& task) {
+  switch (task.kind) {
+    case TaskKind::kRun:
+      return run_neighbours(task);
+    case TaskKind::kPiece:
+      return read_piece(task);
+    case TaskKind::kApart:
+      for (std::size_t i = task.first, end = task.first + task.count; i < end;) {
+        const auto units = value_at(i, end);
+        with_context(
+            [&] { return where(reads_, units[0].place); },
+            [&] { units[0].kind == UnitKind::kByKey ? run_by_key(units) : run_apart(units[0]); });
+        for (const Unit& unit : units) count(unit.nbytes);
+        i += units.size();
+      }
+  }
+}
+
+void Runner::read_piece(const Task& task) {
+  const Unit& unit = units_[task.first];
+  const MutableByteView out(unit.direct + task.offset, task.length);
+  with_context([&] { return where(reads_, unit.place); },
+               [&] {
+                 files_.read_into(unit.file, unit.offset + task.offset, out);
+                 check_bools(decode_context(unit).metadata.dtype, out);
+               });
+  count(task.length);
+}
+
+// Runs f; whether it did not throw.
+template <class F>
+bool can(F f) {
+  try {
+    f();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Raw neighbours: the kernel puts each where it belongs. False: another case, or the range cannot
+// be read as one.
+bool Runner::run_scatter(const Task& task) {
+  const std::span<const Unit> units = std::span(units_).subspan(task.first, task.count);
+  std::uint64_t end = task.offset;
+  for (const Unit& unit : units) {
+    if (unit.kind != UnitKind::kDirect || unit.offset < end) return false;
+    end = unit.offset + unit.length;
+  }
+  const Workspaces::Loan space(workspaces_);
+  const MutableByteView unwanted = space->encoded.bytes(kRunGap);  // what lies between them
+  std::vector<MutableByteView> parts;
+  parts.reserve(2 * units.size());
+  end = task.offset;
+  for (const Unit& unit : units) {
+    if (unit.offset > end) parts.push_back(unwanted.first(unit.offset - end));
+    parts.emplace_back(unit.direct, unit.length);
+    end = unit.offset + unit.length;
+  }
+  if (!can([&] { files_.read_scatter(units[0].file, task.offset, parts); })) return false;
+  for (const Unit& unit : units) {
+    with_context([&] { return where(reads_, unit.place); },
+                 [&] {
+                   check_bools(decode_context(unit).metadata.dtype,
+                               MutableByteView(unit.direct, unit.length));
+                 });
+    count(unit.nbytes);
+  }
+  return true;
+}
+
+void Runner::run_neighbours(const Task& task) {
+  const auto first_value = value_at(task.first, task.first + task.count);
+  if (first_value.size() == task.count &&
+      ((task.count == 1 && run_stream(first_value[0])) || run_parts(first_value)))
+    return;
+  if (run_scatter(task)) return;
+  std::uint64_t scratch = 0;
+  for (std::size_t i = task.first; i < task.first + task.count; ++i)
+    scratch = std::max(scratch, scratch_for(units_[i]));
+  const auto held = lease(task.length + scratch);
+  const Workspaces::Loan space(workspaces_);
+  const MutableByteView stored = space->encoded.bytes(task.length).first(task.length);
+  const bool together = task.count > 1 && can([&] {
+                          files_.read_into(units_[task.first].file, task.offset, stored);
+                        });
+  for (std::size_t i = task.first, end = task.first + task.count; i < end;) {
+    const auto units = value_at(i, end);
+    const Unit& unit = units[0];
+    const MutableByteView own = stored.subspan(unit.offset - task.offset, unit.length);
+    with_context([&] { return where(reads_, unit.place); },
+                 [&] {
+                   // A run that cannot be read is read one by one, so that the error names the
+                   // right chunk.
+                   if (!together) files_.read_into(unit.file, unit.offset, own);
+                   land_all(units, own, *space);
+                 });
+    for (const Unit& each : units) count(each.nbytes);
+    i += units.size();
+  }
+}
+
+// Large zstd values that land whole: decoded while they are read, so that they are never in memory
+// beside their elements. False: another case.
+bool Runner::run_stream(const Unit& unit) {
+  const auto& steps = unit.chain->steps;
+  const bool zstd = steps.size() == 1 && is_zstd(steps[0]);
+  if (unit.kind != UnitKind::kValue || !unit.direct || !zstd || unit.length < kStream) return false;
+  std::uint64_t at = unit.offset;
+  const auto source = [&](MutableByteView piece) {
+    files_.read_into(unit.file, at, piece);
+    at += piece.size();
+    return piece.size();
+  };
+  const auto scatter = [&](std::uint64_t offset, std::span<const MutableByteView> parts) {
+    files_.read_scatter(unit.file, unit.offset + offset, parts);
+  };
+  const MutableByteView out(unit.direct, unit.nbytes);
+  const bool done = with_context([&] { return where(reads_, unit.place); },
+                                 [&] {
+                                   const bool raw =
+                                       unit.length == raw_zstd_frame_size(unit.nbytes) &&
+                                       read_raw_zstd_frame(scatter, out);
+                                   if (!raw && !decompress_zstd_stream(source, unit.length, out))
+                                     return false;
+                                   check_bools(decode_context(unit).metadata.dtype, out);
+                                   return true;
+                                 });
+  if (done) count(unit.nbytes);
+  return done;
+}
+
+// Parts of a value that is too large to be decoded whole, or of which little is wanted: one after
+// the other, as they lie in it. False: another case.
+bool Runner::run_parts(std::span<const Unit> units) {
+  const CodecChain& chain = *units[0].chain;
+  const bool needed = too_large(chain, context_.budget);
+  if (units[0].kind != UnitKind::kValue || !can_stream(chain) ||
+      !(needed || chain.nbytes >= kPartial))
+    return false;
+  if (std::any_of(units.begin(), units.end(),
+                  [](const Unit& unit) { return unit.direct != nullptr; }))
+    return false;
+  std::vector<std::pair<RawExtent, const Unit*>> parts;
+  std::uint64_t wanted = 0;
+  for (const Unit& unit : units) {
+    const std::size_t element_size = reads_[unit.place.read].array->metadata().element_size;
+    parts.emplace_back(raw_extent(chain.shape, element_size, transposed(chain, *unit.wanted).part),
+                       &unit);
+    wanted += unit.nbytes;
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+  bool apart = true;  // else the decoder would have to go back
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    apart = apart && parts[i - 1].first.offset + parts[i - 1].first.span <= parts[i].first.offset;
+  if (!needed && !(apart && wanted <= chain.nbytes / 2)) return false;
+  ValueStreams own;
+  ValueStreams& streams = context_.streams != nullptr ? *context_.streams : own;
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const auto& part) { return run_part(*part.second, streams); });
+}
+
+// One part; the decoder walks on from where the part before ended. False: it cannot.
+bool Runner::run_part(const Unit& unit, ValueStreams& streams) {
+  const CodecChain& chain = *unit.chain;
+  const bool needed = too_large(chain, context_.budget);
+  const DecodeContext context = decode_context(unit);
+  const Wanted wanted = transposed(chain, *unit.wanted);
+  const RawExtent extent = raw_extent(chain.shape, context.metadata.element_size, wanted.part);
+  const bool done = with_context(
+      [&] { return where(reads_, unit.place); },
+      [&] {
+        const StreamedValue value{files_.path(unit.file), unit.offset, unit.length, chain.nbytes};
+        auto stream = streams.take(
+            value, [&] { return files_.handle(unit.file); }, extent.offset,
+            needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse);
+        if (!stream) return false;
+        stream_part(context, chain, wanted, *stream);
+        streams.keep(value, std::move(stream));
+        return true;
+      });
+  if (done) count(unit.nbytes);
+  return done;
+}
+
+// The elements wanted in the order in which they are stored, a run of them at a time: some rows of
+// the dimension behind which everything is wanted.
+void Runner::stream_part(const DecodeContext& context, const CodecChain& chain,
+                         const Wanted& wanted, ZstdStream& stream) {
+  const std::size_t element_size = context.metadata.element_size;
+  const auto strides = c_strides(chain.shape, element_size);
+  const Box& part = wanted.part;
+  const Box rows = Box::whole(part.shape);
+  Shape run_shape = part.shape;
+  if (std::size_t d = part.rank(); d > 0) {
+    --d;
+    while (d > 0 && part.shape[d] == chain.shape[d]) --d;
+    run_shape[d] = std::min(part.shape[d], static_cast<std::int64_t>(kRunBytes) / strides[d] + 1);
+    std::fill(run_shape.begin(), run_shape.begin() + static_cast<std::ptrdiff_t>(d), 1);
+  }
+  const auto run_bytes = static_cast<std::uint64_t>(element_count(run_shape)) * element_size;
+  const auto held = lease(run_bytes);
+  const Workspaces::Loan space(workspaces_);
+  for (ChunkCursor run(rows, run_shape); !run.done(); run.next()) {
+    const Box& box = run.part().in_box;
+    std::uint64_t offset = 0;
+    for (std::size_t d = 0; d < box.rank(); ++d)
+      offset += static_cast<std::uint64_t>((part.origin[d] + box.origin[d]) * strides[d]);
+    stream.skip(offset - stream.position());
+    const auto size = static_cast<std::size_t>(element_count(box.shape)) * element_size;
+    const MutableArrayView out = subview(wanted.out, box);
+    const bool straight = out.contiguous() && !chain.swap_bytes;
+    const MutableByteView bytes =
+        straight ? MutableByteView(out.data, size) : space->decoded.bytes(size).first(size);
+    stream.read(bytes);
+    if (straight) {
+      check_bools(context.metadata.dtype, bytes);
+    } else {
+      const ArrayView elements{.data = bytes.data(),
+                               .dtype = context.metadata.dtype,
+                               .element_size = element_size,
+                               .shape = box.shape,
+                               .strides = c_strides(box.shape, element_size)};
+      land_elements(context, chain, elements, out);
+    }
+  }
+}
+
+// From the stored range of a unit to its destination.
+void Runner::land(const Unit& unit, ByteView stored, Workspace& space) {
+  const DecodeContext context = decode_context(unit);
+  if (unit.kind == UnitKind::kSpan) {
+    const ArrayView elements{
+        .data = stored.data(),
+        .dtype = context.metadata.dtype,
+        .element_size = context.metadata.element_size,
+        .shape = unit.wanted->part.shape,
+        .strides = c_strides(unit.chain->shape, context.metadata.element_size)};
+    return land_elements(context, *unit.chain, elements, unit.wanted->out);
+  }
+  if (unit.direct) {
+    const MutableByteView out(unit.direct, unit.nbytes);
+    if (unit.kind != UnitKind::kDirect) return decode_whole(context, *unit.chain, stored, out);
+    std::copy(stored.begin(), stored.end(), out.begin());
+    return check_bools(context.metadata.dtype, out);
+  }
+  decode_value(context, *unit.chain, stored, *unit.wanted, space.decoded);
+}
+
+// The same for all who want something of one value, which is decoded once.
+void Runner::land_all(std::span<const Unit> units, ByteView stored, Workspace& space) {
+  // of a shard each takes the inner chunks it wants
+  if (units.size() == 1 || units[0].chain->shard) {
+    for (const Unit& unit : units) land(unit, stored, space);
+    return;
+  }
+  std::vector<Taker> takers;
+  for (const Unit& unit : units) takers.push_back({unit.direct, unit.wanted.get()});
+  decode_shared(decode_context(units[0]), *units[0].chain, stored, takers, space.decoded);
+}
+
+void Runner::run_apart(const Unit& unit) {
+  switch (unit.kind) {
+    case UnitKind::kMissing:
+      return land_missing(decode_context(unit), unit.wanted->out);
+    case UnitKind::kRows:
+      return run_rows(unit);
+    default:
+      return;
+  }
+}
+
+// Rows that lie far apart: a read each, straight into the destination where a row is whole there
+// too.
+void Runner::run_rows(const Unit& unit) {
+  const DecodeContext context = decode_context(unit);
+  const Wanted& wanted = *unit.wanted;
+  const std::size_t element_size = context.metadata.element_size;
+  const RawExtent extent = raw_extent(unit.chain->shape, element_size, wanted.part);
+  const auto strides = c_strides(unit.chain->shape, element_size);
+  Box rows{.origin = std::vector<std::int64_t>(wanted.part.rank(), 0), .shape = wanted.part.shape};
+  Shape row_shape = wanted.part.shape;
+  for (std::size_t d = 0; d < extent.row_dims; ++d) row_shape[d] = 1;
+  const auto held = lease(extent.row_span);
+  const Workspaces::Loan space(workspaces_);
+  const MutableByteView stored = space->encoded.bytes(extent.row_span).first(extent.row_span);
+  for (ChunkCursor row(rows, row_shape); !row.done(); row.next()) {
+    std::uint64_t offset = unit.offset;
+    for (std::size_t d = 0; d < extent.row_dims; ++d)
+      offset += static_cast<std::uint64_t>(row.part().position[d] * strides[d]);
+    const MutableArrayView out = subview(wanted.out, row.part().in_box);
+    const bool whole =
+        out.contiguous() &&
+        static_cast<std::uint64_t>(element_count(row_shape)) * element_size == extent.row_span;
+    const MutableByteView to =
+        whole && !unit.chain->swap_bytes ? MutableByteView(out.data, extent.row_span) : stored;
+    files_.read_into(unit.file, offset, to);
+    const ArrayView elements{.data = to.data(),
+                             .dtype = context.metadata.dtype,
+                             .element_size = element_size,
+                             .shape = row_shape,
+                             .strides = strides};
+    if (to.data() == out.data) {
+      check_bools(context.metadata.dtype, to);
+    } else {
+      land_elements(context, *unit.chain, elements, out);
+    }
+  }
+}
+
+void Runner::run_by_key(std::span<const Unit> units) {
+  const auto value =
+      reads_[units[0].place.read].array->store()->map(chunk_key(reads_, units[0].place));
+  std::uint64_t scratch = 0;
+  for (const Unit& unit : units) {
+    // Without parts it is the only chunk, all of it.
+    if (!value)
+      land_missing(decode_context(unit),
+                   unit.direct ? *reads_[unit.place.read].out : unit.wanted->out);
+    scratch = std::max(scratch, scratch_for(unit));
+  }
+  if (!value) return;
+  const auto held = lease(scratch);
+  const Workspaces::Loan space(workspaces_);
+  land_all(units, value->bytes, *space);
+}
+
+}  // namespace
+
+void read_boxes(std::span<const BoxRead> reads, const ReadContext& context) {
+  Runner(reads, context).run();
+}
+
+}  // namespace cairn::zarr

@@ -1,0 +1,357 @@
+// verify_array.cc -- reads and decodes every chunk of an array, and goes on after damage.
+#include <cairn/array/box.h>
+#include <cairn/error.h>
+#include <cairn/zarr/codec/objects.h>
+#include <cairn/zarr/codec/shard.h>
+#include <cairn/zarr/metadata/chunk_grid.h>
+#include <cairn/zarr/read/array.h>
+#include <cairn/zarr/read/decode.h>
+#include <cairn/zarr/read/file_table.h>
+#include <cairn/zarr/read/value_streams.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace cairn::zarr {
+namespace {
+
+// raw chunks are looked at in pieces of this
+constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
+
+// decoded bytes of a chunk of strings, at least
+constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;
+
+// stored bytes of such a chunk
+constexpr std::uint64_t kMostEncodedObjects = std::uint64_t{1} << 27U;
+
+// chunks between two looks at how much damage there is
+constexpr std::int64_t kBatch = std::int64_t{1} << 14U;
+// Of arrays with more chunks the stored ones are listed, and the others are not asked for one by
+// one: a hostile shape must not keep us busy for years.
+constexpr std::int64_t kManyChunks = std::int64_t{1} << 16U;
+
+// One stored value, in a file or in memory.
+struct StoredValue {
+  FileId file = kNoFile;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  ByteView memory;  // without a file
+
+  [[nodiscard]] StoredValue part(std::uint64_t at, std::uint64_t n) const {
+    return {.file = file,
+            .offset = offset + at,
+            .length = n,
+            .memory = file == kNoFile ? memory.subspan(at, n) : memory};
+  }
+};
+
+// A chunk, shard or inner chunk on its way through the check.
+struct Piece {
+  StoredValue value;
+  Box inside;          // what of it lies inside the array, in its own coordinates
+  std::int64_t chunk;  // number in the array's grid
+  std::string name;    // "chunk 0.3", "chunk 0.3, shard entry 2"
+};
+
+class Verifier {
+ public:
+  Verifier(const ZarrArray& array, MissingChunk missing, const ReadContext& context)
+      : array_(array), metadata_(array.metadata()), missing_(missing), context_(context) {}
+
+  void run(const ChunkRun& run);
+  CheckedArray take(const std::string& label);
+
+ private:
+  void run_stored(const Shape& grid, const ChunkRun& run, Executor& executor);
+  // The numbers of those chunks of a run that are stored.
+  [[nodiscard]] std::vector<std::int64_t> stored_chunks(const Shape& grid,
+                                                        const ChunkRun& run) const;
+  void check_chunk(std::int64_t number, const std::vector<std::int64_t>& position);
+  void check_value(const CodecChain& chain, Piece piece);
+  void check_shard(const ShardCodec& shard, const Piece& piece);
+  void check_raw(const CodecChain& chain, const Piece& piece);
+  void check_encoded(const CodecChain& chain, const Piece& piece);
+  void check_objects(const CodecChain& chain, const Piece& piece);
+  bool check_streamed(const CodecChain& chain, const Piece& piece);
+  void check_missing(const Piece& piece);
+  ByteView read(const StoredValue& value, Scratch& scratch);
+  void found(Severity severity, const Piece& piece, const std::string& message);
+  void checked(const Piece& piece);
+
+  [[nodiscard]] Box inside_array(const std::vector<std::int64_t>& position) const;
+  [[nodiscard]] ByteBudget::Lease lease(std::uint64_t bytes) const {
+    return context_.budget && bytes > 0 ? context_.budget->acquire(bytes) : ByteBudget::Lease();
+  }
+
+  const ZarrArray& array_;
+  const ArrayMetadata& metadata_;
+  MissingChunk missing_;
+  const ReadContext& context_;
+  FileTable files_;
+  std::atomic<bool> unprotected_ = false;
+  std::atomic<std::uint64_t> chunks_ = 0;
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::mutex mutex_;                                     // guards found_
+  std::vector<std::pair<std::int64_t, Finding>> found_;  // with the number of the chunk
+};
+
+void Verifier::run(const ChunkRun& run) {
+  const Shape grid = grid_shape(metadata_.shape, metadata_.chunk_shape);
+  const std::int64_t chunks = element_count(grid);
+  const std::int64_t end = std::min(chunks, run.end);
+  Executor& executor = context_.executor ? *context_.executor : default_executor();
+  if (chunks > kManyChunks) return run_stored(grid, {run.begin, end}, executor);
+  for (std::int64_t first = run.begin; first < end && found_.size() < kMostFindings;
+       first += kBatch)
+    executor.for_each(static_cast<std::size_t>(std::min(kBatch, end - first)), [&](std::size_t i) {
+      const std::int64_t number = first + static_cast<std::int64_t>(i);
+      check_chunk(number, grid_position(grid, number));
+    });
+}
+
+std::vector<std::int64_t> Verifier::stored_chunks(const Shape& grid, const ChunkRun& run) const {
+  std::vector<std::int64_t> numbers;
+  const std::string prefix = ZarrArray::key_prefix(array_.name());
+  for (const ListEntry& entry : array_.store()->list(prefix)) {
+    const auto position =
+        metadata_.keys.position(std::string_view(entry.key).substr(prefix.size()), grid.size());
+    bool inside = position.has_value();
+    for (std::size_t d = 0; inside && d < grid.size(); ++d) inside = (*position)[d] < grid[d];
+    if (!inside) continue;
+    const std::int64_t number = grid_number(grid, *position);
+    if (number >= run.begin && number < run.end) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+void Verifier::run_stored(const Shape& grid, const ChunkRun& run, Executor& executor) {
+  const auto listed = try_call([&] { return stored_chunks(grid, run); });
+  if (!listed)
+    return found(severity_of(listed.error().code()),
+                 {.value = {}, .inside = {}, .chunk = run.begin, .name = "chunks"},
+                 listed.error().message());
+  const std::vector<std::int64_t>& numbers = listed.value();
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  for (std::int64_t first = 0; first < count && found_.size() < kMostFindings; first += kBatch)
+    executor.for_each(static_cast<std::size_t>(std::min(kBatch, count - first)),
+                      [&](std::size_t i) {
+                        const std::int64_t number = numbers[static_cast<std::size_t>(first) + i];
+                        check_chunk(number, grid_position(grid, number));
+                      });
+  const std::int64_t missing = run.end - run.begin - count;
+  if (missing_ == MissingChunk::kFill || missing == 0) return;
+  std::int64_t number = run.begin;  // of the first that is missing
+  for (const std::int64_t stored : numbers) number += stored == number ? 1 : 0;
+  const auto position = grid_position(grid, number);
+  found(
+      Severity::kDamage,
+      {.value = {}, .inside = {}, .chunk = number, .name = "chunk " + metadata_.keys.key(position)},
+      "the chunk is missing" +
+          (missing == 1 ? std::string() : ", as are " + std::to_string(missing - 1) + " others"));
+}
+
+CheckedArray Verifier::take(const std::string& label) {
+  CheckedArray checked{.chunks = chunks_, .bytes = bytes_, .unprotected = unprotected_};
+  std::stable_sort(found_.begin(), found_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [number, finding] : found_) {
+    finding.tensor = label;
+    checked.findings.push_back(std::move(finding));
+  }
+  return checked;
+}
+
+Box Verifier::inside_array(const std::vector<std::int64_t>& position) const {
+  Box inside{.origin = std::vector<std::int64_t>(position.size(), 0),
+             .shape = metadata_.chunk_shape};
+  for (std::size_t d = 0; d < position.size(); ++d)
+    inside.shape[d] =
+        std::min(inside.shape[d], metadata_.shape[d] - position[d] * metadata_.chunk_shape[d]);
+  return inside;
+}
+
+void Verifier::check_chunk(std::int64_t number, const std::vector<std::int64_t>& position) {
+  const std::string key = array_.chunk_key(position);
+  Piece piece{.value = {},
+              .inside = inside_array(position),
+              .chunk = number,
+              .name = "chunk " + metadata_.keys.key(position)};
+  try {
+    if (const auto location = array_.store()->locate(key)) {
+      piece.value = {.file = files_.id(*location),
+                     .offset = location->offset,
+                     .length = location->length,
+                     .memory = {}};
+      return check_value(metadata_.codecs, std::move(piece));
+    }
+    const auto value = array_.store()->map(key);
+    if (!value) return check_missing(piece);
+    piece.value = {
+        .file = kNoFile, .offset = 0, .length = value->bytes.size(), .memory = value->bytes};
+    check_value(metadata_.codecs, std::move(piece));
+  } catch (const Error& error) {  // of the store itself; everything below reports its own
+    found(severity_of(error.code()),
+          {.value = {},
+           .inside = {},
+           .chunk = number,
+           .name = "chunk " + metadata_.keys.key(position)},
+          error.message());
+  }
+}
+
+void Verifier::check_value(const CodecChain& chain, Piece piece) {
+  if (!chain.order.empty())
+    piece.inside =
+        transposed(chain, {.part = piece.inside,
+                           .out = {.shape = piece.inside.shape, .strides = piece.inside.origin}})
+            .part;
+  try {
+    if (chain.shard) return check_shard(*chain.shard, piece);
+    check_stored_size(chain, piece.value.length);
+    if (chain.objects != ObjectCodec::kNone) {
+      check_objects(chain, piece);
+    } else {
+      chain.steps.empty() ? check_raw(chain, piece) : check_encoded(chain, piece);
+    }
+    ++chunks_;
+  } catch (const Error& error) {
+    found(severity_of(error.code()), piece, error.message());
+  }
+  checked(piece);
+}
+
+void Verifier::check_shard(const ShardCodec& shard, const Piece& piece) {
+  std::vector<ShardEntry> index;
+  {
+    const ShardIndexRange range = shard_index_range(shard, piece.value.length);
+    const auto held = lease(range.length);
+    Scratch scratch;
+    index = decode_shard_index(shard, read(piece.value.part(range.offset, range.length), scratch),
+                               piece.value.length);
+  }
+  for (ChunkCursor chunk(piece.inside, shard.chunk_shape); !chunk.done(); chunk.next()) {
+    const std::int64_t number = grid_number(shard.grid, chunk.part().position);
+    const ShardEntry& entry = index[static_cast<std::size_t>(number)];
+    Piece inner{.value = piece.value,
+                .inside = chunk.part().in_chunk,
+                .chunk = piece.chunk,
+                .name = piece.name + ", shard entry " + std::to_string(number)};
+    if (entry.absent()) {
+      check_missing(inner);
+      continue;
+    }
+    inner.value = piece.value.part(entry.offset, entry.nbytes);
+    check_value(shard.codecs, std::move(inner));
+  }
+}
+
+// Raw chunks may be large and need no decoding: they pass in pieces.
+void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
+  if (piece.value.length != chain.nbytes)
+    throw Error(Code::kDataLoss, "chunk has " + std::to_string(piece.value.length) +
+                                     " bytes, expected " + std::to_string(chain.nbytes));
+  if (piece.value.file != kNoFile || !context_.inline_values_protected) unprotected_ = true;
+  const auto held = lease(std::min(kPiece, chain.nbytes));
+  Scratch scratch;
+  for (std::uint64_t at = 0; at < chain.nbytes; at += kPiece)
+    check_bools(metadata_.dtype,
+                read(piece.value.part(at, std::min(kPiece, chain.nbytes - at)), scratch));
+}
+
+// A value too large to be decoded whole passes in pieces. False: another case.
+bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece) {
+  const StoredValue& value = piece.value;
+  if (value.file == kNoFile || !can_stream(chain) || !too_large(chain, context_.budget))
+    return false;
+  const auto stream =
+      open_value_stream({files_.path(value.file), value.offset, value.length, chain.nbytes},
+                        files_.handle(value.file));
+  if (!stream) return false;
+  const auto held = lease(kPiece);
+  Scratch scratch;
+  for (std::uint64_t at = 0; at < chain.nbytes; at += kPiece) {
+    const auto size = static_cast<std::size_t>(std::min(kPiece, chain.nbytes - at));
+    const MutableByteView elements = scratch.bytes(size).first(size);
+    stream->read(elements);
+    check_bools(metadata_.dtype, elements);
+  }
+  bytes_ += value.length;
+  if (!stream->has_checksum()) unprotected_ = true;
+  return true;
+}
+
+void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
+  if (check_streamed(chain, piece)) return;
+  const auto held = lease(piece.value.length + scratch_bytes(chain, false));
+  Scratch encoded;
+  Scratch decoded;
+  const DecodedBytes elements =
+      decode_steps(chain.steps, read(piece.value, encoded), chain.nbytes, decoded);
+  check_bools(metadata_.dtype, elements.bytes);
+  const bool covered =
+      elements.checksummed || (piece.value.file == kNoFile && context_.inline_values_protected);
+  if (!covered) unprotected_ = true;
+}
+
+// Nobody says how large objects are: memory grows with what really decodes, one such chunk at a
+// time.
+void Verifier::check_objects(const CodecChain& chain, const Piece& piece) {
+  if (piece.value.length > kMostEncodedObjects)
+    throw Error(Code::kUnimplemented,
+                std::to_string(piece.value.length) +
+                    " bytes of strings or objects are too many for one chunk");
+  const std::uint64_t most = std::max(context_.budget ? context_.budget->limit() : 0, kMostObjects);
+  const auto held = lease(most);
+  Scratch encoded;
+  Bytes owned;
+  const DecodedBytes objects = decode_unsized(chain.steps, read(piece.value, encoded), most, owned);
+  check_object_bytes(chain.objects, element_count(chain.shape), objects.bytes);
+  const bool covered =
+      objects.checksummed || (piece.value.file == kNoFile && context_.inline_values_protected);
+  if (!covered) unprotected_ = true;
+}
+
+void Verifier::check_missing(const Piece& piece) {
+  if (missing_ == MissingChunk::kError) found(Severity::kDamage, piece, "the chunk is missing");
+  checked(piece);
+}
+
+ByteView Verifier::read(const StoredValue& value, Scratch& scratch) {
+  bytes_ += value.length;
+  if (value.file == kNoFile) return value.memory;
+  const MutableByteView bytes = scratch.bytes(value.length).first(value.length);
+  files_.read_into(value.file, value.offset, bytes);
+  return bytes;
+}
+
+void Verifier::found(Severity severity, const Piece& piece, const std::string& message) {
+  const bool in_file = piece.value.file != kNoFile;
+  Finding finding{.severity = severity,
+                  .tensor = {},
+                  .file = in_file ? files_.path(piece.value.file) : "",
+                  .offset = in_file ? piece.value.offset : 0,
+                  .message = piece.name + ": " + message};
+  const std::lock_guard lock(mutex_);
+  if (found_.size() < kMostFindings) found_.emplace_back(piece.chunk, std::move(finding));
+}
+
+void Verifier::checked(const Piece& piece) {
+  if (context_.progress)
+    context_.progress->done +=
+        static_cast<std::uint64_t>(element_count(piece.inside.shape)) * metadata_.element_size;
+}
+
+}  // namespace
+
+CheckedArray verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing,
+                          const ReadContext& context, const ChunkRun& run) {
+  Verifier verifier(array, missing, context);
+  verifier.run(run);
+  return verifier.take(label);
+}
+
+}  // namespace cairn::zarr

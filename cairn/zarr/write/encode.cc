@@ -1,0 +1,328 @@
+// encode.cc -- a chain, forwards: gather, shard, steps; and the choice between compressed and raw
+// zstd frames.
+#include <cairn/array/box.h>
+#include <cairn/base/byte_io.h>
+#include <cairn/base/checksum.h>
+#include <cairn/codec/compress.h>
+#include <cairn/codec/zstd_frame.h>
+#include <cairn/error.h>
+#include <cairn/zarr/codec/shard.h>
+#include <cairn/zarr/metadata/chunk_grid.h>
+#include <cairn/zarr/read/decode.h>
+#include <cairn/zarr/write/encode.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace cairn::zarr {
+namespace {
+
+using Sources = std::vector<ChunkSource>;
+
+constexpr int kFastLevel = 1;  // of zstd, where the level is not given
+
+template <class T>
+std::vector<T> permuted(const std::vector<T>& values, std::span<const std::size_t> order) {
+  std::vector<T> out(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i) out[i] = values[order[i]];
+  return out;
+}
+
+// In the order of dimensions after the chain's transpose.
+Sources transposed(const CodecChain& chain, Sources sources) {
+  if (chain.order.empty()) return sources;
+  for (ChunkSource& source : sources) {
+    source.box = {.origin = permuted(source.box.origin, chain.order),
+                  .shape = permuted(source.box.shape, chain.order)};
+    source.from.shape = source.box.shape;
+    source.from.strides = permuted(source.from.strides, chain.order);
+  }
+  return sources;
+}
+
+// What the sources have for this part of the chunk, in the part's coordinates.
+Sources within(const Sources& sources, const Box& part) {
+  Sources inner;
+  for (const ChunkSource& source : sources) {
+    const auto shared = intersect(source.box, part);
+    if (!shared) continue;
+    inner.push_back({.box = relative_to(*shared, part.origin),
+                     .from = subview(source.from, relative_to(*shared, source.box.origin))});
+  }
+  return inner;
+}
+
+MutableArrayView view_of(const CodecChain& chain, const ArrayMetadata& metadata, std::byte* data) {
+  return {.data = data,
+          .dtype = metadata.dtype,
+          .element_size = metadata.element_size,
+          .shape = chain.shape,
+          .strides = c_strides(chain.shape, metadata.element_size)};
+}
+
+bool same_type(const ArrayView& from, const ArrayMetadata& metadata) {
+  return from.dtype == metadata.dtype && from.element_size == metadata.element_size;
+}
+
+Bytes stored_fill(const CodecChain& chain, const ArrayMetadata& metadata) {
+  Bytes fill = metadata.fill_value;
+  if (!chain.swap_bytes) return fill;
+  const ArrayView from{.data = metadata.fill_value.data(),
+                       .dtype = metadata.dtype,
+                       .element_size = metadata.element_size,
+                       .shape = {},
+                       .strides = {}};
+  copy_elements_swapped(from, {.data = fill.data(),
+                               .dtype = from.dtype,
+                               .element_size = from.element_size,
+                               .shape = {},
+                               .strides = {}});
+  return fill;
+}
+
+void check_source_bools(const ArrayMetadata& metadata, ByteView elements) {
+  if (metadata.dtype != DType::kBool) return;
+  const auto bad =
+      std::find_if(elements.begin(), elements.end(), [](std::byte b) { return b > std::byte{1}; });
+  if (bad != elements.end())
+    throw Error(Code::kInvalidArgument, "a bool element has the value " +
+                                            std::to_string(std::to_integer<int>(*bad)) +
+                                            ", neither 0 nor 1");
+}
+
+// The chain of the only inner chunk, if there is but one at every level, else of the innermost
+// shard that has several.
+const CodecChain& innermost(const CodecChain& chain) {
+  const CodecChain* at = &chain;
+  while (at->shard && at->shard->chunk_shape == at->shape) at = &at->shard->codecs;
+  return *at;
+}
+
+}  // namespace
+
+EncodeOptions encode_options(const Compression& compression) {
+  const bool automatic = compression.method == Compression::kAuto;
+  return {.zstd_effort =
+              automatic ? EncodeOptions::Effort::kAuto : EncodeOptions::Effort::kAsInMetadata};
+}
+
+std::uint64_t ChunkEncoder::encoded_bytes(const CodecChain& chain) const {
+  if (chain.shard)
+    return static_cast<std::uint64_t>(element_count(chain.shard->grid)) *
+           encoded_bytes(chain.shard->codecs);
+  std::uint64_t size = chain.nbytes;
+  std::uint64_t total = 0;
+  for (const ByteStep& step : chain.steps) {
+    if (const auto* compress = std::get_if<CompressStep>(&step)) {
+      size = compress_bound(compress->codec, size);
+      total += size;
+    } else {
+      size += sizeof(std::uint32_t);
+    }
+  }
+  return total;
+}
+
+// The stored elements, if they are there already, one after the other.
+std::optional<ByteView> ChunkEncoder::borrow(const CodecChain& chain,
+                                             const Sources& sources) const {
+  if (chain.shard || chain.swap_bytes || sources.size() != 1) return std::nullopt;
+  const ArrayView& from = sources[0].from;
+  if (from.shape != chain.shape || !same_type(from, metadata_) || !from.contiguous())
+    return std::nullopt;
+  return ByteView(from.data, static_cast<std::size_t>(chain.nbytes));
+}
+
+// Whether the stored elements of the only chunk are there already, one after the other.
+std::optional<ByteView> ChunkEncoder::borrowed() const {
+  const CodecChain* chain = &metadata_.codecs;
+  if (sources_.size() != 1) return std::nullopt;
+  if (chain->order.empty() && !chain->shard) return borrow(*chain, sources_);
+  Sources only = transposed(*chain, sources_);
+  while (chain->shard && chain->shard->chunk_shape == chain->shape) {
+    chain = &chain->shard->codecs;
+    only = transposed(*chain, std::move(only));
+  }
+  return borrow(*chain, only);
+}
+
+std::uint64_t ChunkEncoder::begin(Sources sources) {
+  pieces_ = {};
+  worthwhile_.reset();
+  sources_ = std::move(sources);
+  const CodecChain& chain = innermost(metadata_.codecs);
+  const auto elements = borrowed();
+  const bool choose = options_.zstd_effort == EncodeOptions::Effort::kAuto &&
+                      !chain.steps.empty() && is_zstd(chain.steps[0]);
+  if (elements && choose) worthwhile_ = worth_compressing(*elements);
+  gathered_bytes_ = elements ? 0 : metadata_.codecs.nbytes;
+  encoded_bytes_ =
+      worthwhile_ == false && chain.steps.size() == 1 ? 0 : encoded_bytes(metadata_.codecs);
+  return gathered_bytes_ + encoded_bytes_;
+}
+
+const Pieces& ChunkEncoder::encode(Scratch& elements, Scratch& encoded) {
+  gathered_ = elements.bytes(gathered_bytes_);
+  encoded_ = encoded.bytes(encoded_bytes_);
+  encode_chunk(metadata_.codecs, std::move(sources_));
+  return pieces_;
+}
+
+bool ChunkEncoder::encode_chunk(const CodecChain& chain, Sources sources) {
+  sources = transposed(chain, std::move(sources));
+  return chain.shard ? encode_shard(chain, sources) : encode_elements(chain, sources);
+}
+
+// Inner chunks in C order without gaps, as TensorStore writes them. One that no source touches lies
+// outside the array. Each has its own part of the scratch memory, so that several threads may
+// encode them.
+bool ChunkEncoder::encode_shard(const CodecChain& chain, const Sources& sources) {
+  const ShardCodec& shard = *chain.shard;
+  const auto count = static_cast<std::size_t>(element_count(shard.grid));
+  const std::uint64_t encoded_size =
+      std::min<std::uint64_t>(encoded_bytes(shard.codecs), encoded_.size());
+  const std::uint64_t gathered_size =
+      std::min<std::uint64_t>(shard.codecs.nbytes, gathered_.size());
+  EncodeOptions options = options_;
+  options.threads = std::max<std::size_t>(options_.threads / count, 1);
+  std::vector<Pieces> inner(count);
+  const auto encode_one = [&](std::size_t number) {
+    Box part{.origin = grid_position(shard.grid, static_cast<std::int64_t>(number)),
+             .shape = shard.chunk_shape};
+    for (std::size_t d = 0; d < part.rank(); ++d) part.origin[d] *= part.shape[d];
+    Sources touched = within(sources, part);
+    if (touched.empty()) return;
+    ChunkEncoder encoder(metadata_, options);
+    encoder.worthwhile_ = worthwhile_;
+    encoder.gathered_ = gathered_.subspan(number * gathered_size, gathered_size);
+    encoder.encoded_ = encoded_.subspan(number * encoded_size, encoded_size);
+    encoder.encode_chunk(shard.codecs, std::move(touched));
+    inner[number] = std::move(encoder.pieces_);
+  };
+  if (options_.threads > 1 && options_.executor != nullptr) {
+    options_.executor->for_each(count, encode_one);
+  } else {
+    for (std::size_t number = 0; number < count; ++number) encode_one(number);
+  }
+  return join_shard(shard, inner);
+}
+
+// Empty pieces are inner chunks that are not stored.
+bool ChunkEncoder::join_shard(const ShardCodec& shard, std::vector<Pieces>& inner) {
+  std::vector<ShardEntry> index(inner.size());
+  const std::uint64_t begin = pieces_.size();
+  const std::size_t first = pieces_.views().size();
+  // its bytes follow when they are known
+  if (shard.index_at_start) pieces_.own(Bytes(shard_index_size(shard)));
+  bool any = false;
+  for (std::size_t number = 0; number < index.size(); ++number) {
+    if (inner[number].size() == 0) continue;
+    index[number] = {.offset = pieces_.size() - begin, .nbytes = inner[number].size()};
+    pieces_.append(std::move(inner[number]));
+    any = true;
+  }
+  if (!any) {
+    pieces_.truncate(first);
+  } else if (shard.index_at_start) {
+    pieces_.replace(first, encode_shard_index(shard, index));
+  } else {
+    pieces_.own(encode_shard_index(shard, index));
+  }
+  return any;
+}
+
+bool ChunkEncoder::encode_elements(const CodecChain& chain, const Sources& sources) {
+  const auto there = borrow(chain, sources);
+  const ByteView elements = there ? *there : gather(chain, sources);
+  check_source_bools(metadata_, elements);
+  if (only_fill(chain, elements)) return false;
+  const std::size_t first = pieces_.views().size();
+  pieces_.borrow(elements);
+  for (const ByteStep& step : chain.steps) apply(step, first);
+  return true;
+}
+
+bool ChunkEncoder::only_fill(const CodecChain& chain, ByteView elements) const {
+  if (options_.fill_chunks == EncodeOptions::FillChunks::kStore || metadata_.fill_is_null)
+    return false;
+  const Bytes fill = stored_fill(chain, metadata_);
+  const std::size_t rest = elements.size() - fill.size();
+  // The first element is the fill value, and each other one is as the one before it.
+  return std::memcmp(elements.data(), fill.data(), fill.size()) == 0 &&
+         std::memcmp(elements.data(), elements.data() + fill.size(), rest) == 0;
+}
+
+ByteView ChunkEncoder::gather(const CodecChain& chain, const Sources& sources) {
+  const MutableByteView room = gathered_.first(chain.nbytes);
+  gathered_ = gathered_.subspan(chain.nbytes);
+  const MutableArrayView chunk = view_of(chain, metadata_, room.data());
+  const bool covered = std::any_of(sources.begin(), sources.end(), [&](const ChunkSource& source) {
+    return source.box.shape == chain.shape;
+  });
+  if (!covered) fill_elements(stored_fill(chain, metadata_), chunk);
+  for (const ChunkSource& source : sources) {
+    const MutableArrayView to = subview(chunk, source.box);
+    if (chain.swap_bytes) {
+      gather_swapped(source.from, to);
+    } else if (same_type(source.from, metadata_)) {
+      copy_elements(source.from, to);
+    } else {
+      cast_elements(source.from, to);
+    }
+  }
+  return room;
+}
+
+void ChunkEncoder::gather_swapped(const ArrayView& from, const MutableArrayView& to) const {
+  if (same_type(from, metadata_)) return copy_elements_swapped(from, to);
+  Bytes cast(static_cast<std::size_t>(element_count(to.shape)) * to.element_size);
+  const MutableArrayView between = make_view(MutableByteView(cast), to.dtype, to.shape);
+  cast_elements(from, between);
+  copy_elements_swapped(as_const(between), to);
+}
+
+// Makes of the pieces from number `first` on what the step makes of them.
+void ChunkEncoder::apply(const ByteStep& step, std::size_t first) {
+  if (const auto* compress_step = std::get_if<CompressStep>(&step))
+    return compress(*compress_step, first);
+  const auto* checksum = std::get_if<Crc32cStep>(&step);
+  if (!checksum || checksum->at_start)
+    throw Error(
+        Code::kUnimplemented,
+        "arrays with filters of numcodecs can be read, but not written: make a new array without");
+  std::uint32_t crc = 0;
+  for (const ByteView piece : pieces_.views().subspan(first)) crc = crc32c_extend(crc, piece);
+  ByteWriter tail;
+  tail.u32(crc);
+  pieces_.own(std::move(tail).take());
+}
+
+void ChunkEncoder::compress(const CompressStep& step, std::size_t first) {
+  const ByteView in = pieces_.joined(first);
+  pieces_.truncate(first);
+  CompressOptions options = step.options;
+  options.threads = options_.threads;
+  if (options.blosc.type_size == 0) options.blosc.type_size = metadata_.element_size;
+  if (step.codec == Codec::kZstd) {
+    options.checksum =
+        options.checksum || options_.zstd_checksum == EncodeOptions::Checksum::kAlways;
+    if (options_.zstd_effort == EncodeOptions::Effort::kAuto) {
+      const auto worthwhile = std::exchange(worthwhile_, std::nullopt);
+      if (!(worthwhile ? *worthwhile : worth_compressing(in))) {
+        RawZstdFrame frame = make_raw_zstd_frame(in);
+        for (const ByteView piece : frame.pieces) pieces_.borrow(piece);
+        pieces_.keep(std::move(frame.framing));
+        return;
+      }
+      options.level = kFastLevel;
+    }
+  }
+  const std::size_t n =
+      compress_into(step.codec, options, in, encoded_.first(compress_bound(step.codec, in.size())));
+  pieces_.borrow(encoded_.first(n));
+  encoded_ = encoded_.subspan(n);
+}
+
+}  // namespace cairn::zarr

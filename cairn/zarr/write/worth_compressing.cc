@@ -1,0 +1,110 @@
+// worth_compressing.cc -- whether a chunk is worth zstd's time: a guess from some blocks of it.
+//
+// A tenth must go: decoding costs time, too, and what merely shrinks a little (float32 weights do
+// by 7 %) is better read at the speed of memory. Large chunks are tried out; for small ones trying
+// takes longer than everything else, so that there the frequencies of bytes and the words that come
+// back are counted.
+#include <cairn/codec/compress.h>
+#include <cairn/zarr/write/encode.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace cairn::zarr {
+namespace {
+
+constexpr std::size_t kTryOut = std::size_t{128} << 10U;  // chunks from here on
+constexpr std::size_t kLeastSample = std::size_t{1} << 10U;
+constexpr std::size_t kMostSample = std::size_t{128} << 10U;
+constexpr std::size_t kMostCounted = std::size_t{8} << 10U;
+
+// Blocks from all over the chunk, since weights and zeros may share one. Whole cache lines, so that
+// elements of any size stay together as they are in the chunk.
+ByteView take_sample(ByteView elements, std::size_t wanted, Bytes& memory) {
+  if (wanted >= elements.size()) return elements;
+  constexpr std::size_t kBlocks = 8;
+  constexpr std::size_t kLine = 64;
+  const std::size_t size = wanted / kBlocks;
+  const std::size_t step = (elements.size() - size) / (kBlocks - 1);
+  memory.resize(size * kBlocks);
+  for (std::size_t i = 0; i < kBlocks; ++i)
+    std::memcpy(memory.data() + i * size, elements.data() + i * step / kLine * kLine, size);
+  return memory;
+}
+
+bool tried_out(ByteView sample) {
+  Bytes out(compress_bound(Codec::kZstd, sample.size()));
+  return compress_into(Codec::kZstd, {.level = 1}, sample, out) <
+         sample.size() - sample.size() / 10;
+}
+
+// n * log2(n), from a table for the counts of small samples: a logarithm for each byte value would
+// be half of the time.
+float n_log2_n(std::uint32_t n) {
+  constexpr std::size_t kTabled = 512;
+  static const auto kTable = [] {
+    std::array<float, kTabled> table{};
+    for (std::size_t i = 1; i < kTabled; ++i)
+      table[i] = static_cast<float>(i) * std::log2(static_cast<float>(i));
+    return table;
+  }();
+  return n < kTabled ? kTable[n] : static_cast<float>(n) * std::log2(static_cast<float>(n));
+}
+
+// Bits that each byte would take if nothing but the frequencies of bytes were known.
+double bits_per_byte(ByteView sample) {
+  static_assert(kMostCounted / 4 <= std::numeric_limits<std::uint16_t>::max());
+  // four, so that one increment does not wait for the one before
+  std::array<std::array<std::uint16_t, 256>, 4> counts{};
+  const std::size_t quarters = sample.size() / 4 * 4;
+  for (std::size_t i = 0; i < quarters; i += 4)
+    for (std::size_t k = 0; k < 4; ++k) ++counts[k][std::to_integer<std::size_t>(sample[i + k])];
+  for (std::size_t i = quarters; i < sample.size(); ++i)
+    ++counts[0][std::to_integer<std::size_t>(sample[i])];
+  float sum = 0;
+  for (std::size_t value = 0; value < 256; ++value)
+    sum += n_log2_n(std::uint32_t{counts[0][value]} + counts[1][value] + counts[2][value] +
+                    counts[3][value]);
+  const auto total = static_cast<float>(sample.size());
+  return std::log2(total) - sum / total;
+}
+
+// The share of words of eight bytes that have been there before: what finding matches would save.
+double repeated_words(ByteView sample) {
+  constexpr std::size_t kSlots = 512;
+  std::array<std::uint64_t, kSlots> last{};
+  std::size_t repeated = 0;
+  const std::size_t words = sample.size() / sizeof(std::uint64_t);
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, sample.data() + i * sizeof(word), sizeof(word));
+    std::uint64_t& slot = last[word * 0x9e3779b97f4a7c15U >> 55U];
+    if (slot == word) ++repeated;
+    slot = word;
+  }
+  return words == 0 ? 0 : static_cast<double>(repeated) / static_cast<double>(words);
+}
+
+bool counted(ByteView sample) {
+  // A tenth below eight bits; frequencies seen in few bytes look more uneven than they are, by 255
+  // / (2 ln 2) bits in all.
+  const double bias = 184 / static_cast<double>(sample.size());
+  return bits_per_byte(sample) + bias < 7.2 || repeated_words(sample) > 0.15;
+}
+
+}  // namespace
+
+bool worth_compressing(ByteView elements) {
+  constexpr std::size_t kTiny = 64;  // a frame's own overhead is a tenth of it
+  if (elements.size() < kTiny) return false;
+  Bytes memory;
+  const std::size_t most = elements.size() < kTryOut ? kMostCounted : kMostSample;
+  const ByteView sample =
+      take_sample(elements, std::clamp(elements.size() / 8, kLeastSample, most), memory);
+  return elements.size() < kTryOut ? counted(sample) : tried_out(sample);
+}
+
+}  // namespace cairn::zarr

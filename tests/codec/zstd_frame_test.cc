@@ -1,0 +1,137 @@
+// zstd_frame_test.cc -- frames of raw blocks decode to their content, at every size around a limit,
+// and notice every flip.
+#include <cairn/codec/decompress.h>
+#include <cairn/codec/zstd_frame.h>
+#include <cairn/error.h>
+#include <gtest/gtest.h>
+#include <tests/support/damage.h>
+
+#include <functional>
+#include <random>
+
+namespace cairn {
+namespace {
+
+Bytes random_bytes(std::size_t n) {
+  std::mt19937 random(static_cast<unsigned>(n));
+  Bytes bytes(n);
+  for (auto& b : bytes) b = static_cast<std::byte>(random());
+  return bytes;
+}
+
+Bytes joined(const RawZstdFrame& frame) {
+  Bytes all;
+  for (const ByteView piece : frame.pieces) all.insert(all.end(), piece.begin(), piece.end());
+  return all;
+}
+
+constexpr std::size_t kSizes[] = {0,      1,      255,    256,    257,     65535,   65536,
+                                  65791,  65792,  65793,  65800,  131071,  131072,  131073,
+                                  262143, 262144, 262145, 393216, 1000003, 5 << 20U};
+
+TEST(RawZstdFrame, DecodesToItsContent) {
+  for (const std::size_t n : kSizes) {
+    const Bytes content = random_bytes(n);
+    const Bytes frame = joined(make_raw_zstd_frame(content));
+    EXPECT_EQ(frame.size(), raw_zstd_frame_size(n)) << n;
+    EXPECT_LE(frame.size(), n + 18 + 3 * (n / 131072 + 1)) << n;
+    Bytes out(n);
+    ASSERT_NO_THROW(decompress_into(Codec::kZstd, frame, out)) << n;
+    EXPECT_EQ(out, content) << n;
+    EXPECT_EQ(decompress_one_zstd_frame(frame, n), content) << n;
+    EXPECT_TRUE(zstd_has_checksum(frame)) << n;
+  }
+}
+
+TEST(RawZstdFrame, BorrowsItsContent) {
+  const Bytes content = random_bytes(300000);
+  const RawZstdFrame frame = make_raw_zstd_frame(content);
+  std::size_t borrowed = 0;
+  for (const ByteView piece : frame.pieces)
+    if (piece.data() >= content.data() && piece.data() < content.data() + content.size())
+      borrowed += piece.size();
+  EXPECT_EQ(borrowed, content.size());
+}
+
+TEST(RawZstdFrame, IsDecodedInAStreamWithoutMuchMemory) {
+  const Bytes content = random_bytes(1000003);
+  const Bytes frame = joined(make_raw_zstd_frame(content));
+  std::size_t at = 0;
+  const auto source = [&](MutableByteView piece) {
+    std::copy_n(frame.begin() + static_cast<std::ptrdiff_t>(at), piece.size(), piece.begin());
+    at += piece.size();
+    return piece.size();
+  };
+  const auto stream = ZstdStream::open(source, frame.size(), content.size());
+  ASSERT_TRUE(stream);
+  EXPECT_TRUE(stream->has_checksum());
+  Bytes out(content.size());
+  for (std::size_t done = 0; done < out.size(); done += 4099)
+    stream->read(
+        MutableByteView(out).subspan(done, std::min<std::size_t>(4099, out.size() - done)));
+  EXPECT_EQ(out, content);
+}
+
+// A frame read from memory; counts the bytes that were asked for.
+struct Source {
+  ByteView frame;
+  std::uint64_t read = 0;
+
+  void operator()(std::uint64_t offset, std::span<const MutableByteView> parts) {
+    for (const MutableByteView part : parts) {
+      ASSERT_LE(offset + part.size(), frame.size());
+      std::copy_n(frame.begin() + static_cast<std::ptrdiff_t>(offset), part.size(), part.begin());
+      offset += part.size();
+      read += part.size();
+    }
+  }
+};
+
+TEST(RawZstdFrame, IsReadStraightToWhereItsContentBelongs) {
+  for (const std::size_t n : kSizes) {
+    const Bytes content = random_bytes(n);
+    const Bytes frame = joined(make_raw_zstd_frame(content));
+    Source source{frame};
+    Bytes out(n);
+    EXPECT_TRUE(read_raw_zstd_frame(std::ref(source), out)) << n;
+    EXPECT_EQ(out, content) << n;
+    EXPECT_EQ(source.read, frame.size()) << n;
+  }
+}
+
+TEST(RawZstdFrame, IsNotReadStraightIfAnyBitIsAnother) {
+  for (const std::size_t n : {1U, 300U, 131072U, 600000U}) {
+    const Bytes content = random_bytes(n);
+    Bytes frame = joined(make_raw_zstd_frame(content));
+    Bytes out(n);
+    // All of the framing; of the content some bits.
+    for (std::size_t i = 0; i < frame.size();
+         i += (i % 131075 < 20 || i + 20 > frame.size()) ? 1 : 4099)
+      for (unsigned bit = 0; bit < 8; ++bit) {
+        frame[i] ^= static_cast<std::byte>(1U << bit);
+        EXPECT_FALSE(read_raw_zstd_frame(Source{frame}, out)) << n << " " << i << " " << bit;
+        frame[i] ^= static_cast<std::byte>(1U << bit);
+      }
+  }
+}
+
+TEST(RawZstdFrame, NoFlippedBitGivesOtherBytes) {
+  for (const std::size_t n : {1U, 40U, 300U}) {
+    const Bytes content = random_bytes(n);
+    const Bytes frame = joined(make_raw_zstd_frame(content));
+    const auto same_or_refused = [&](ByteView bad, const std::string& what) {
+      Bytes out(n);
+      try {
+        decompress_into(Codec::kZstd, bad, out);
+      } catch (const Error&) {
+        return;
+      }
+      EXPECT_EQ(out, content) << what;  // the descriptor has a bit that means nothing
+    };
+    cairn::testing::for_each_bit_flip(frame, same_or_refused);
+    cairn::testing::for_each_truncation(frame, same_or_refused);
+  }
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,357 @@
+"""Transforms, structure checks and regular expressions: Cairn's beside the real Orbax's and Python's, on random checkpoints and rules."""
+
+import json
+import os
+import random
+import re
+import subprocess
+import warnings
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from orbax.checkpoint._src.metadata.value_metadata_entry import ValueMetadataEntry
+from orbax.checkpoint.transform_utils import RestoreTransform
+import cairn_cli
+
+TOOL = str(cairn_cli.TOOLS / "transform_tool")
+SEEDS = [1, 2, 3, int(os.environ["CAIRN_FRESH_SEED"])]
+
+
+def tool(jobs):
+    done = subprocess.run([TOOL], input=json.dumps(jobs), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+# ---- trees as JSON, as transform_tool writes them ----
+
+EMPTIES = {"None": None, "Dict": {"d": {}}, "List": {"l": []}, "Tuple": {"t": []}}
+
+
+def encode(tree):
+    if isinstance(tree, dict):
+        return {"d": {key: encode(child) for key, child in tree.items()}}
+    if isinstance(tree, (list, tuple)):
+        return {"l" if isinstance(tree, list) else "t": [encode(child) for child in tree]}
+    if isinstance(tree, ValueMetadataEntry):  # an empty node that Orbax's legacy path hands out as what it found in the metadata
+        return EMPTIES[tree.value_type]
+    if tree is ...:
+        return {"p": 0}
+    if isinstance(tree, np.ndarray):
+        return {"a": tree.dtype.name, "v": [int(v) for v in tree]}
+    return tree
+
+
+def same(a, b):
+    """Equal, whatever the order of dict keys."""
+    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+
+
+# ---- the functions that both sides know ----
+
+
+def add_100(value):
+    if isinstance(value, str):
+        return value + "!"
+    if isinstance(value, ValueMetadataEntry):
+        return "empty"
+    return (value + 100).astype(value.dtype) if isinstance(value, np.ndarray) else value + 100
+
+
+def show(key, tree, args):
+    out = key
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: isinstance(x, ValueMetadataEntry))
+    for path, value in flat:
+        parts = [str(p.key if isinstance(p, jax.tree_util.DictKey) else p.idx) for p in path]
+        out += ";" + "".join("/" + part for part in parts)
+        out += "?" if isinstance(value, ValueMetadataEntry) else "=" + json.dumps(encode(value), separators=(",", ":"), ensure_ascii=False)
+    return out
+
+
+# ---- random material ----
+
+NAMES = ["a", "b", "c", "w", "layer_0", "layer_1", "b1"]
+DTYPES = ["int8", "int16", "int32", "int64", None, None, None]
+
+
+def leaf(rng):
+    kind = rng.randrange(8)
+    if kind < 4:
+        return rng.randrange(50)
+    if kind < 6:
+        return np.arange(rng.randrange(1, 4)).astype(rng.choice(["int32", "int64", "uint8"])) + rng.randrange(9)
+    return rng.choice(["x", "text", ""]) if kind == 6 else rng.choice([None, {}, [], ()])
+
+
+def tree(rng, depth=0):
+    """A dict at the root, containers of any kind below."""
+    kind = rng.randrange(10)
+    if depth > 0 and (depth == 3 or kind < 5):
+        return leaf(rng)
+    if depth > 0 and kind < 7:
+        items = [tree(rng, depth + 1) for _ in range(rng.randrange(1, 3))]
+        return items if kind == 5 else tuple(items)
+    return {name: tree(rng, depth + 1) for name in rng.sample(NAMES, rng.randrange(1, 5))}
+
+
+def keys_of(tree, is_leaf=None):
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_leaf)
+    return ["/".join(str(getattr(p, "key", getattr(p, "idx", None))) for p in path) for path, _ in flat]
+
+
+def mutated(rng, source):
+    """A target: the source with parts dropped, added or replaced."""
+    if isinstance(source, dict):
+        out = {key: mutated(rng, child) for key, child in source.items() if rng.random() > 0.15}
+        for name in rng.sample(NAMES, rng.choice([0, 0, 0, 1, 2])):
+            out.setdefault(name, tree(rng, 2))
+        return out
+    if isinstance(source, (list, tuple)) and source:
+        items = [mutated(rng, child) for child in source]
+        if rng.random() < 0.05:
+            items.pop()
+        return rng.choice([list, tuple])(items)
+    if rng.random() < 0.05:
+        return rng.choice([{"q": 5}, [1], None, {}, ...])
+    return leaf(rng) if rng.random() < 0.2 else source
+
+
+def pattern(rng, keys):
+    """An expression likely to match one of the keys, and how many groups it has."""
+    key = rng.choice(keys or ["a"])
+    kind = rng.randrange(7)
+    if kind < 2:
+        return key, 0
+    if kind == 2:
+        return "(.*)", 1
+    at = rng.randrange(len(key) + 1)
+    if kind == 3:
+        return re.escape(key[:at]) + "(.*)", 1
+    if kind == 4:
+        return f"(?P<n>{re.escape(key[:at])})(.*)", 2
+    if kind == 5:
+        return rng.choice([".*[ab]", "(a|b)(/.*)?", "(\\w+)/(\\w+)", "[^/]+", "(layer_\\d)/.*", "(", "b1"]), 2
+    return re.escape(key), 0
+
+
+def original(rng, groups, stored_keys):
+    if groups and rng.random() < 0.6:
+        return rng.choice(["\\1", "\\2\\1", "\\g<n>\\2", "a\\1", "\\g<1>", "b/\\2", "\\3"])
+    return rng.choice((stored_keys or ["a"]) + ["nowhere"])
+
+
+def transform(rng, target_keys, stored_keys):
+    key, groups = pattern(rng, target_keys)
+    kind = rng.randrange(20)
+    if kind < 8:
+        spec = {"original_key": original(rng, groups, stored_keys)}
+        if rng.random() < 0.3:
+            spec["value_fn"] = "add"
+    elif kind < 11:
+        spec = {"use_fallback": True}
+    elif kind < 13:
+        spec = {"value_fn": "add"}
+    elif kind < 14:
+        spec = {}
+    elif kind < 18:
+        spec = {"multi_value_fn": "show", "inputs": [[pattern(rng, stored_keys)[0], rng.choice(DTYPES)] for _ in range(rng.randrange(3))]}
+    elif kind < 19:
+        spec = {"multi_value_fn": "show"}
+    else:  # anything together: mostly forbidden
+        everything = {"original_key": "a", "use_fallback": True, "value_fn": "add", "multi_value_fn": "show", "inputs": [["a", None]]}
+        spec = {name: everything[name] for name in rng.sample(sorted(everything), 2)}
+    return key, spec
+
+
+def real_transform(spec):
+    given = {}
+    if "original_key" in spec:
+        given["original_key"] = spec["original_key"]
+    if "use_fallback" in spec:
+        given["use_fallback"] = True
+    if "value_fn" in spec:
+        given["value_fn"] = add_100
+    if "multi_value_fn" in spec:
+        given["multi_value_fn"] = show
+    if "inputs" in spec:
+        given["multi_value_fn_input_args"] = {regex: restore_args(dtype) for regex, dtype in spec["inputs"]}
+    return RestoreTransform(**given)
+
+
+def restore_args(dtype):
+    return ocp.RestoreArgs(dtype=None if dtype is None else np.dtype(dtype))
+
+
+class Checkpoints:
+    """Random trees saved by the real Orbax."""
+
+    def __init__(self, folder, rng, count):
+        self.handler = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+        self.trees = []
+        for i in range(count):
+            path, saved = str(folder / str(i)), tree(rng)
+            if not jax.tree.leaves(saved):
+                saved["a"] = 1
+            self.handler.save(path, args=ocp.args.PyTreeSave(saved))
+            self.trees.append((path, saved))
+
+    def restore(self, path, **options):
+        """("ok", encoded tree) or ("error", text)"""
+        try:
+            return "ok", encode(self.handler.restore(path, args=ocp.args.PyTreeRestore(**options)))
+        except (ValueError, TypeError, AssertionError, re.error, IndexError) as e:
+            return "error", f"{type(e).__name__}: {e}"
+
+
+def matches_empty_node(regex, target):
+    """Then Orbax takes the node's restore arguments, which are empty, for none, forgets to read, and returns what it found in the metadata."""
+    def empty(node):
+        return isinstance(node, (dict, list, tuple, type(None))) and not node
+
+    try:
+        return any(re.fullmatch(regex, key) for key in set(keys_of(target, empty)) - set(keys_of(target)))
+    except re.error:
+        return not jax.tree.leaves(target)  # Orbax may never look at the expression
+
+
+def random_job(rng, path, saved):
+    stored_keys = keys_of(saved)
+    target = mutated(rng, saved) if rng.random() < 0.8 else tree(rng)
+    target_keys = keys_of(target)
+    transforms = dict(transform(rng, target_keys, stored_keys) for _ in range(rng.randrange(4)))
+    transforms = {key: spec for key, spec in transforms.items() if not matches_empty_node(key, target)}
+    for spec in transforms.values():
+        if "inputs" in spec:  # a dict on the real side: one of each
+            spec["inputs"] = [list(item) for item in dict(map(tuple, spec["inputs"])).items()]
+    dtypes = [rng.choice(DTYPES) for _ in target_keys]
+    # JAX flattens dicts sorted by key, and so Orbax applies them.
+    return {"checkpoint": path, "target": encode(target), "to_stored": rng.random() < 0.6, "dtypes": dtypes,
+            "transforms": [[key, transforms[key]] for key in sorted(transforms)]}, target, transforms
+
+
+def regexes(transforms):
+    return [*transforms, *(regex for spec in transforms.values() for regex, _ in spec.get("inputs", []))]
+
+
+def is_no_regex(text):
+    try:
+        re.compile(text)
+    except re.error:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transforms_are_orbax_s(scratch, seed):
+    rng = random.Random(seed)
+    checkpoints = Checkpoints(scratch, rng, 25)
+    jobs, targets, all_transforms = [], [], []
+    for path, saved in checkpoints.trees:
+        for _ in range(10):
+            job, target, transforms = random_job(rng, path, saved)
+            jobs.append(job)
+            targets.append(target)
+            all_transforms.append(transforms)
+    outcomes = {"ok": 0, "error": 0}
+    for job, target, transforms, ours in zip(jobs, targets, all_transforms, tool(jobs)):
+        leaves, structure = jax.tree.flatten(target)
+        args = jax.tree.unflatten(structure, [restore_args(d) for d in job["dtypes"]])
+        try:
+            real = {key: real_transform(spec) for key, spec in transforms.items()}
+            kind, theirs = checkpoints.restore(job["checkpoint"], item=target, restore_args=args, transforms=real,
+                                               transforms_default_to_original=job["to_stored"])
+        except AssertionError:
+            kind, theirs = "error", "AssertionError"
+        if kind != "ok":
+            assert "error" in ours, (job, theirs, ours)
+            assert ours["code"] == "invalid_argument", ours
+        elif not ("error" in ours and any(map(is_no_regex, regexes(transforms)))):  # which Orbax need not have come to
+            assert "ok" in ours, (job, theirs, ours)
+            assert same(ours["ok"], theirs), (job, theirs, ours)
+        outcomes[kind] += 1
+    assert outcomes["ok"] > 60 and outcomes["error"] > 20, outcomes  # both are really tried
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("fit", ["exact", "partial"])
+def test_structures_fit_as_in_orbax(scratch, seed, fit):
+    rng = random.Random(seed)
+    checkpoints = Checkpoints(scratch, rng, 25)
+    jobs, targets = [], []
+    for path, saved in checkpoints.trees:
+        for _ in range(6):
+            rate = rng.random()
+            target = saved if rate < 0.1 else mutated(rng, saved) if rate < 0.8 else jax.tree.map(lambda v: rng.choice([v, v, 7, ...]), saved)
+            jobs.append({"checkpoint": path, "target": encode(target), "fit": fit})
+            targets.append(target)
+    outcomes = {"ok": 0, "error": 0}
+    for job, target, ours in zip(jobs, targets, tool(jobs)):
+        kind, theirs = checkpoints.restore(job["checkpoint"], item=target, partial_restore=fit == "partial")
+        assert kind in ours, (job, theirs, ours)
+        if kind == "ok":
+            assert same(ours["ok"], theirs), (job, theirs, ours)
+        outcomes[kind] += 1
+    assert outcomes["ok"] > 20 and outcomes["error"] > 10, outcomes
+
+
+@pytest.mark.parametrize("fit", ["exact", "partial"])
+def test_every_kind_of_node_fits_as_in_orbax(scratch, fit):
+    stored = [{"x": 1}, {"x": {"y": 2}}, {"x": None, "y": 1}, {"x": []}, [1, 2], [1], [None, 1], [{"x": 1}], (1,), 3, None, {}, [], ()]
+    targets = [None, {}, [], (), 5, ..., {"q": 1}, {"x": 1}, [1], (1, 2)]
+    handler = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+    checkpoints = Checkpoints(scratch, random.Random(0), 0)
+    jobs = []
+    for i, node in enumerate(stored):
+        handler.save(scratch / str(i), args=ocp.args.PyTreeSave({"always": 1, "n": node}))
+        jobs += [{"checkpoint": str(scratch / str(i)), "target": {"d": {"always": 1, "n": encode(target)}}, "fit": fit} for target in targets]
+    for i, (job, ours) in enumerate(zip(jobs, tool(jobs))):
+        kind, theirs = checkpoints.restore(job["checkpoint"], item={"always": 1, "n": targets[i % len(targets)]}, partial_restore=fit == "partial")
+        assert kind in ours, (stored[i // len(targets)], job, theirs, ours)
+        assert kind == "error" or same(ours["ok"], theirs), (stored[i // len(targets)], job, theirs, ours)
+
+
+def python_regex(job):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            match = re.fullmatch(job["regex"], job["text"])
+            return {"ok": match and [[match.group(), *match.groups()], match.expand(job["template"])]}
+        except (re.error, IndexError, OverflowError) as e:
+            return {"error": str(e)}
+
+
+PIECES = ["a", "b", "/", ".", "x", "1", "é", "\\d", "\\w", "\\s", "\\.", "\\Z", "\\A", "\\b", "\\B", "\\n", "\\x61", "\\u0062", "\\141", "\\0",
+          "\\1", "\\2", "\\8", "\\q", "[ab]", "[^a]", "[]a]", "[a-c]", "[\\d/]", "[[:alpha:]]", "[b", "^", "$", "|", "(", "(", ")", ")", "(?:", "(?P<n>",
+          "(?P=n)", "(?=", "(?!", "(?>", "(?<=a)", "(?#c)", "(?i:", "(?(1)", "*", "+", "?", "*?", "++", "{2}", "{,2}", "{1,}", "{,}", "{", "}", "{a}", "]"]
+WHOLE = ["(a)*", "(a|b)*/(.*)", "(.*)(.*)", "(?P<n>a+)/(?P=n)", "(a)?(b)?/?", "(?i)AB", "(?s).*", "((a)|b)+", "(?P<n>.*)/([^/]*)", "(a*)*", "(?:a?)*b"]
+TEMPLATES = ["", "\\1", "\\g<n>", "\\2/\\1", "\\g<0>", "\\.\\n\\\\", "\\07\\141", "\\g<2>", "\\q", "\\", "\\g<", "\\99", "x\\g<1>y", "\\400"]
+TEXTS = ["", "a", "b", "ab", "aa", "a/b", "b/a", "aab", "a/a", "ab/ab", "1", "x1", "é", "a\n", "{", "{a}", "a]", "[", "abc", "AB", "/"]
+
+
+def unsupported(error):
+    return "not supported" in error or "of flags for a group" in error
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_regular_expressions_are_python_s(seed):
+    rng = random.Random(seed)
+    jobs = []
+    for _ in range(8000):
+        regex = rng.choice(WHOLE) if rng.random() < 0.4 else "".join(rng.choices(PIECES, k=rng.randrange(1, 7)))
+        if rng.random() < 0.3:
+            regex = f"({regex})"
+        jobs.append({"regex": regex, "text": rng.choice(TEXTS), "template": rng.choice(TEMPLATES)})
+    outcomes = {"match": 0, "no": 0, "error": 0}
+    for job, ours in zip(jobs, tool(jobs)):
+        theirs = python_regex(job)
+        if "error" in theirs:
+            assert "error" in ours, (job, theirs, ours)
+            outcomes["error"] += 1
+        elif "error" in ours:
+            assert unsupported(ours["error"]), (job, theirs, ours)
+        else:
+            assert ours == theirs, (job, theirs, ours)
+            outcomes["match" if theirs["ok"] else "no"] += 1
+    assert min(outcomes.values()) > 300, outcomes

@@ -1,0 +1,185 @@
+"""The specs that Cairn makes are the ones that Orbax makes: thousands of random options, and the same kind of failure where one fails."""
+
+import json
+import os
+import subprocess
+
+import ml_dtypes  # noqa: F401  registers the names of NumPy's missing types
+import numpy as np
+import pytest
+from orbax.checkpoint._src.arrays import subchunking
+from orbax.checkpoint._src.serialization import ocdbt_process_spec
+from orbax.checkpoint._src.serialization import tensorstore_utils as orbax
+import cairn_cli
+
+TOOL = str(cairn_cli.TOOLS / "spec_tool")
+DTYPES = ["bool", "int4", "int8", "uint16", "int32", "uint64", "float8_e4m3fn", "bfloat16", "float16", "float32", "float64", "complex64"]
+DIRECTORIES = ["/ckpt", "/ckpt/", "/a//b/./c/../d", "//two/slashes", "///three", "/", "/..", "/with space/é", "/back\\slash", "/a\\..\\b", "/logs:/x", "/gs:/x", "/a?b#c",
+               "gs://bucket", "gs://bucket/", "gs://bucket/a/b/", "gs://bucket//a/../b", "gs:///bucket/a", "gs://bucket/a?q#f", "gs://buc[ket/a", "gs://", "gs:/x/y",
+               "gs://bucket/a\tb", "s3://bucket/a", "s3://bucket/a/", "relative/x", "../up", "", ".", "file:///a", "memory://"]
+# Orbax takes "gs:/" inside a path for a URL's; writing there ends in a KeyError of its path library.
+WRITABLE = [d for d in DIRECTORIES if d not in ("/logs:/x", "/gs:/x")]
+NAMES = ["params.w", "a.b.c", "", "x/y", "x/", "/absolute", "ü", "a b", "..", "w?", "_sharding"]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(int(os.environ["CAIRN_FRESH_SEED"]))
+
+
+def run(jobs):
+    done = subprocess.run([TOOL], input=json.dumps(jobs).encode(), capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+def pick(rng, values, none=0.5):
+    return None if rng.random() < none else values[int(rng.integers(len(values)))]
+
+
+def plain(value):
+    """As JSON has it: no tuples, no NumPy integers."""
+    return json.loads(json.dumps(value, default=int))
+
+
+def compare(jobs, make):
+    """`make(options)` is the real package's answer; a ValueError (or the AssertionError of a bad gs:// path) must be one of Cairn's."""
+    failures = 0
+    for job, got in zip(jobs, run(jobs), strict=True):
+        (options,) = job.values()
+        try:
+            want = plain(make(options))
+        except (ValueError, AssertionError) as error:
+            failures += 1
+            assert isinstance(got, dict) and got.get("error", "").startswith("invalid_argument: "), (job, str(error), got)
+        else:
+            assert got == want, (job, got, want)
+    return failures
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog):
+    caplog.set_level("CRITICAL")  # Orbax logs every odd path
+
+
+def test_read_specs(rng):
+    def make(o):
+        return orbax.ArrayReadSpec(o["directory"], o["name"], o["use_zarr3"], use_ocdbt=o["use_ocdbt"], metadata_key=o["metadata_key"],
+                                   raise_array_data_missing_error=o["raise_missing"], target_dtype=np.dtype(o["target_dtype"]) if o["target_dtype"] else None).json
+
+    jobs = [{"read": {"directory": directory, "name": name, "use_ocdbt": ocdbt, "use_zarr3": bool(rng.random() < 0.5), "metadata_key": pick(rng, ["meta", ".zarray", ""]),
+                      "raise_missing": bool(rng.random() < 0.5), "target_dtype": pick(rng, DTYPES)}}
+            for directory in DIRECTORIES for name in NAMES for ocdbt in (False, True) for _ in range(2)]
+    assert len(jobs) > 1000
+    assert 0 < compare(jobs, make) < len(jobs) / 2
+
+
+def write_options(rng):
+    rank = int(rng.integers(0, 4))
+    write_shape = [int(n) for n in rng.choice([0, 1, 2, 3, 8, 12, 30, 97, 128, 1000], rank)]
+    axes = [int(a) for a in rng.integers(-1 if rng.random() < 0.05 else 0, rank + (rng.random() < 0.05), int(rng.integers(1, 3)))] if rank and rng.random() < 0.3 else []
+    size = pick(rng, [0, 1, 4, 100, 1000, 10**6, 2**31, 2**40, -1], 0.6)
+    return {
+        "directory": str(rng.choice(WRITABLE[:8] + ["gs://bucket/a"])) if rng.random() < 0.9 else str(rng.choice(WRITABLE)),
+        "name": str(rng.choice(NAMES)),
+        "global_shape": [n * int(rng.choice([1, 1, 2, 3])) for n in write_shape] + ([1] if rng.random() < 0.02 else []),
+        "write_shape": write_shape,
+        "dtype": str(rng.choice(DTYPES)),
+        "target_dtype": pick(rng, DTYPES),
+        "chunk_byte_size": int(rng.integers(0, 10 ** int(rng.integers(1, 8)))) if rng.random() < 0.5 else None,
+        "shard_axes": axes,
+        "use_compression": bool(rng.random() < 0.8),
+        "use_zarr3": bool(rng.random() < 0.5),
+        "use_ocdbt": bool(rng.random() < 0.7),
+        "target_data_file_size": size,
+        "process_id": pick(rng, ["0", "17", "a7Z", "replica", "", "a-b", "0\n", "é"] if rng.random() < 0.2 else ["0", "17", "a7Z"], 0.4),
+        "metadata_key": pick(rng, ["meta", ".zarray"], 0.8),
+        "replica": bool(rng.random() < 0.3),
+        "ext_metadata": pick(rng, [{"random_key_impl": "rbg"}, {}, {"a": [1, None, "ü"]}], 0.7),
+        "separately": bool(rng.random() < 0.2),
+        "temporary_metadata": pick(rng, ["/tmp/x", "/tmp//y/./z/", "relative", "/"], 0.85),
+    }
+
+
+def test_write_specs(rng):
+    from etils import epath
+
+    def make(o):
+        temporary = orbax.OcdbtTemporaryMetadataContext(path=epath.Path(o["temporary_metadata"])) if o["temporary_metadata"] else None
+        spec = orbax.ArrayWriteSpec(
+            o["directory"], o["name"], global_shape=tuple(o["global_shape"]), write_shape=tuple(o["write_shape"]), dtype=np.dtype(o["dtype"]),
+            target_dtype=np.dtype(o["target_dtype"]) if o["target_dtype"] else None, chunk_byte_size=o["chunk_byte_size"], shard_axes=tuple(o["shard_axes"]),
+            use_compression=o["use_compression"], use_zarr3=o["use_zarr3"], use_ocdbt=o["use_ocdbt"], ocdbt_target_data_file_size=o["target_data_file_size"],
+            process_id=o["process_id"], metadata_key=o["metadata_key"], replica_separate_folder=o["replica"], ext_metadata=o["ext_metadata"],
+            store_ocdbt_metadata_and_values_separately=o["separately"], ocdbt_temporary_metadata_context=temporary)
+        described = {field: getattr(spec.metadata, field) for field in spec.metadata.__dataclass_fields__}
+        return {"json": spec.json, "metadata": described | {"dtype": spec.metadata.dtype.name}}
+
+    jobs = [{"write": write_options(rng)} for _ in range(4000)]
+    failures = compare(jobs, make)
+    assert 200 < failures < 2000
+
+
+def test_kvstore_specs(rng):
+    from etils import epath
+
+    modes = {"write": orbax.OcdbtWriteMode.WRITE, "merge": orbax.OcdbtWriteMode.MERGE, "commit": orbax.OcdbtWriteMode.COMMIT_TEMPORARY}
+
+    def make(o):
+        process = ocdbt_process_spec.OcdbtProcessSpec.parse(o["process"]) if o["process"] is not None else None
+        write = orbax.OcdbtKvStoreWriteOptions(mode=modes[o["mode"]], target_data_file_size=o["target_data_file_size"],
+                                               store_ocdbt_metadata_and_values_separately=o["separately"]) if o["mode"] else None
+        temporary = orbax.OcdbtTemporaryMetadataContext(path=epath.Path(o["temporary_metadata"])) if o["temporary_metadata"] else None
+        return orbax.build_kvstore_tspec(o["directory"], o["name"], use_ocdbt=o["use_ocdbt"], ocdbt_process_spec=process, ocdbt_write_options=write,
+                                         ocdbt_temporary_metadata_context=temporary)
+
+    folders = ["ocdbt.process_0", "ocdbt.process_replica_12", "ocdbt.process_replica_", "ocdbt.process_a_b", "process_0", "ocdbt.process_", "ocdbt.process_replica", "ocdbt.process_0\n"]
+    jobs = [{"kvstore": {"directory": str(rng.choice(WRITABLE)), "name": pick(rng, NAMES, 0.2), "use_ocdbt": bool(rng.random() < 0.8), "process": pick(rng, folders, 0.7),
+                         "mode": pick(rng, list(modes), 0.3), "target_data_file_size": pick(rng, [0, -1, 1 << 20]), "separately": bool(rng.random() < 0.3),
+                         "temporary_metadata": pick(rng, ["/tmp/x", "/tmp/"], 0.6)}} for _ in range(2000)]
+    compare(jobs, make)
+
+
+def test_the_environment_chooses_the_driver_of_google_cloud_storage(monkeypatch):
+    for backend in ("gcs_grpc", "gcs"):
+        monkeypatch.setenv("TENSORSTORE_GCS_BACKEND", backend)
+        for mode in (None, "write"):
+            job = {"directory": "gs://bucket/a", "name": "w", "mode": mode}
+            write = orbax.OcdbtKvStoreWriteOptions(mode=orbax.OcdbtWriteMode.WRITE) if mode else None
+            compare([{"kvstore": job}], lambda o: orbax.build_kvstore_tspec(o["directory"], o["name"], ocdbt_write_options=write))
+
+
+def test_contexts_and_shardings():
+    contexts = [{"use_ocdbt": ocdbt, "file_io": io, "data_copy": copy} for ocdbt in (False, True) for io in (None, 0, 1, 500) for copy in (None, -1, 0, 7)]
+    compare([{"context": c} for c in contexts],
+            lambda o: orbax.get_ts_context(use_ocdbt=o["use_ocdbt"], file_io_concurrency_limit=o["file_io"], data_copy_concurrency_limit=o["data_copy"]).spec.to_json())
+    compare([{"sharding": [directory, name]} for directory in DIRECTORIES for name in NAMES + ["a.b~/é?>", "xy", "x"]], lambda o: orbax.get_sharding_tensorstore_spec(*o))
+
+
+def test_remote_storage(rng):
+    leaves = [{"driver": "file", "path": "/x"}, {"driver": "gcs", "bucket": "b"}, {"driver": "gcs_grpc"}, {"driver": "s3"}, {"path": "gs://x"}, {}, "gs://b/x", "s3://b", "file:///x", "ags://x"]
+
+    def spec(depth):
+        kind = rng.random()
+        if depth == 0 or kind < 0.2:
+            return pick(rng, leaves, 0)
+        if kind < 0.4:
+            return {"driver": "kvstack", "layers": [spec(depth - 1) for _ in range(3)]}
+        return {"driver": str(rng.choice(["ocdbt", "zarr", "gcs"])), str(rng.choice(["base", "kvstore"])): spec(depth - 1)}
+
+    specs = [spec(3) for _ in range(500)]
+    answers = run([{"remote": s if isinstance(s, str) else json.dumps(s)} for s in specs])
+    assert answers == [orbax.is_remote_storage(s) for s in specs]
+    assert {True, False} == set(answers)
+
+
+def test_chunk_shapes(rng):
+    def make(o):
+        return subchunking.choose_chunk_shape(tuple(o["global_shape"]), tuple(o["write_shape"]), np.dtype(o["dtype"]), o["target_byte_size"], shard_axes=tuple(o["shard_axes"]))
+
+    jobs = []
+    for _ in range(10_000):
+        o = write_options(rng)
+        jobs.append({"choose": {"global_shape": o["global_shape"], "write_shape": o["write_shape"], "dtype": o["dtype"], "target_byte_size": o["chunk_byte_size"],
+                                "shard_axes": o["shard_axes"]}})
+    assert 0 < compare(jobs, make) < 2000

@@ -1,0 +1,94 @@
+// pytree_tool.cc -- drives PyTreeCheckpointHandler as a list of jobs on stdin says; trees are as in
+// tree_json.h. A job with "owners" is a save by several processes (threads, here), each with the
+// shards of its own devices.
+//
+// In:  [{"op": "save" | "async_save" | "finalize" | "restore" | "metadata", "dir": folder,
+// "options": {"use_ocdbt": true, ...},
+//        "item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata":
+//        text, "restore_args": tree, "partial": false, "owners": [[device, ...] of process 0, ...],
+//        "primary": 0, "array": {"use_replica_parallel": true, ...}}]
+// Out: for each job {"tree": ...}, {"done": true} or {"error": text, "code": "invalid_argument"}
+#include <cairn/base/json.h>
+#include <cairn/checkpointer.h>
+#include <cairn/pytree_checkpoint_handler.h>
+
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "tests/interop/tools/save_jobs.h"
+#include "tests/interop/tools/tree_json.h"
+#include "tests/support/processes.h"
+
+namespace {
+
+using namespace cairn;
+using namespace cairn::testing;
+
+void save_together(const Json& job) {
+  const PyTreeSaveArgs whole = save_args_of(job);
+  const auto errors = run_as_processes(
+      job.find("owners")->as_array()->size(),
+      [&](const std::shared_ptr<Coordinator>& mine) { save_part(job, whole, mine); });
+  for (const auto& error : errors)
+    if (error) throw Error(*error);
+}
+
+Json run(const Json& job) {
+  PyTreeCheckpointHandler handler(given(job, "options") ? options_of(*job.find("options"))
+                                                        : PyTreeCheckpointHandlerOptions{});
+  const std::string& op = *job.find("op")->as_string();
+  const std::string& directory = *job.find("dir")->as_string();
+  Json out;
+  if (given(job, "owners")) {
+    save_together(job);
+    out.set("done", true);
+  } else if (op == "save" || op == "async_save") {
+    const PyTreeSaveArgs args = save_args_of(job);
+    if (op == "save")
+      handler.save(directory, args);
+    else
+      for (const auto& future : handler.async_save(directory, args)) future.get();
+    handler.finalize(directory);
+    out.set("done", true);
+  } else if (op == "finalize") {
+    handler.finalize(directory);
+    out.set("done", true);
+  } else if (op == "restore") {
+    PyTreeRestoreArgs args;
+    if (const Json* of = given(job, "item")) args.item = tree_from_json(*of);
+    if (const Json* of = given(job, "restore_args")) args.restore_args = tree_from_json(*of);
+    set(job, "partial", args.partial_restore);
+    out.set("tree", tree_to_json(handler.restore(directory, args)));
+  } else if (op == "metadata") {
+    const PyTreeMetadata metadata = handler.metadata(directory);
+    out.set("tree", tree_to_json(metadata.tree));
+    out.set("custom_metadata", metadata.custom_metadata);
+    out.set("use_zarr3", metadata.use_zarr3);
+  } else {
+    throw std::runtime_error("no such job: " + op);
+  }
+  return out;
+}
+
+}  // namespace
+
+int main() {
+  const std::string in{std::istreambuf_iterator<char>(std::cin), {}};
+  JsonLimits limits;
+  limits.max_depth = 500;
+  const Json jobs = parse_json(in, limits);
+  JsonArray out;
+  for (const Json& job : *jobs.as_array()) {
+    try {
+      out.push_back(run(job));
+    } catch (const Error& e) {
+      Json error;
+      error.set("error", e.message());
+      error.set("code", code_name(e.code()));
+      out.push_back(error);
+    }
+  }
+  std::cout << to_text(Json(std::move(out))) << "\n";
+}

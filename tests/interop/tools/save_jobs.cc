@@ -1,0 +1,104 @@
+// save_jobs.cc -- what a job says, as the library takes it.
+#include "tests/interop/tools/save_jobs.h"
+
+#include <cairn/checkpointer.h>
+
+#include <string>
+#include <utility>
+
+#include "tests/interop/tools/tree_json.h"
+
+namespace cairn::testing {
+
+const Json* given(const Json& json, const char* name) {
+  const Json* found = json.find(name);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+void set(const Json& json, const char* name, bool& flag) {
+  if (const Json* of = given(json, name)) flag = *of->as_bool();
+}
+void set(const Json& json, const char* name, std::optional<std::int64_t>& number) {
+  if (const Json* of = given(json, name)) number = of->as_int64();
+}
+
+PyTreeCheckpointHandlerOptions options_of(const Json& json) {
+  PyTreeCheckpointHandlerOptions options;
+  set(json, "use_ocdbt", options.use_ocdbt);
+  set(json, "use_zarr3", options.use_zarr3);
+  set(json, "use_compression", options.use_compression);
+  set(json, "support_rich_types", options.pytree_metadata_options.support_rich_types);
+  set(json, "save_concurrent_gb", options.save_concurrent_gb);
+  set(json, "restore_concurrent_gb", options.restore_concurrent_gb);
+  set(json, "enable_post_merge_validation", options.enable_post_merge_validation);
+  if (const Json* key = given(json, "metadata_key")) {
+    auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+    NumpyHandler::Options numpy;
+    ArrayHandler::Options array;
+    numpy.metadata_key = array.metadata_key = *key->as_string();
+    registry->add(typeid(Array), std::make_shared<NumpyHandler>(numpy), {nullptr, true});
+    registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
+    options.type_handler_registry = registry;
+  }
+  return options;
+}
+
+PyTreeSaveArgs save_args_of(const Json& job) {
+  PyTreeSaveArgs args;
+  args.item = tree_from_json(*job.find("item"));
+  if (const Json* of = given(job, "save_args")) args.save_args = tree_from_json(*of);
+  set(job, "ocdbt_target_data_file_size", args.ocdbt_target_data_file_size);
+  if (const Json* of = given(job, "custom_metadata")) args.custom_metadata = *of->as_string();
+  return args;
+}
+
+std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json) {
+  ArrayHandler::Options options;
+  set(json, "use_replica_parallel", options.use_replica_parallel);
+  set(json, "separate_folder", options.enable_replica_parallel_separate_folder);
+  if (const Json* of = given(json, "min_slice_bytes"))
+    options.min_slice_bytes_for_replica_parallel = *of->as_int64();
+  set(json, "max_replicas", options.max_replicas_for_replica_parallel);
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(options), {nullptr, true});
+  return registry;
+}
+
+Tree held_by(const Tree& tree, const std::unordered_set<std::int64_t>& devices) {
+  return map_leaves(tree, [&](const KeyPath&, const Tree& leaf) {
+    const auto* whole = leaf.custom<ShardedArray>();
+    if (whole == nullptr) return leaf;
+    ShardedArray held = *whole;
+    std::erase_if(held.shards,
+                  [&](const ArrayShard& shard) { return !devices.contains(shard.device_id); });
+    return Tree(CustomLeaf::of(std::move(held)));
+  });
+}
+
+std::unordered_set<std::int64_t> devices_of(const Json& job, std::size_t process) {
+  std::unordered_set<std::int64_t> devices;
+  for (const Json& device : *job.find("owners")->as_array()->at(process).as_array())
+    devices.insert(device.as_int64().value());
+  return devices;
+}
+
+void save_part(const Json& job, const PyTreeSaveArgs& whole,
+               const std::shared_ptr<Coordinator>& mine) {
+  PyTreeSaveArgs args = whole;
+  args.item = held_by(whole.item, devices_of(job, mine->process_index()));
+  PyTreeCheckpointHandlerOptions options = options_of(*job.find("options"));
+  options.multiprocessing_options = {.coordinator = mine, .timeout = std::chrono::seconds(60)};
+  options.multiprocessing_options.primary_host =
+      static_cast<std::size_t>(*job.find("primary")->as_int64());
+  options.type_handler_registry = registry_of(*job.find("array"));
+  const std::string& directory = *job.find("dir")->as_string();
+  if (*job.find("op")->as_string() == "async_save") {
+    AsyncCheckpointer checkpointer(options);
+    checkpointer.save(directory, args);
+    checkpointer.wait_until_finished();
+  } else {
+    Checkpointer(options).save(directory, args);
+  }
+}
+
+}  // namespace cairn::testing

@@ -1,0 +1,703 @@
+// pytree_handler_test.cc -- what PyTreeCheckpointHandler does beside what is compared with the real
+// one: handlers of the user's own, saves in the background, limits, priorities, merging, functions
+// instead of transforms, damage.
+#include <cairn/io/file.h>
+#include <cairn/pytree_checkpoint_handler.h>
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <complex>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include "tests/support/matchers.h"
+#include "tests/support/same_bytes.h"
+#include "tests/support/sanitizers.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::same_array;
+
+Array floats(Shape shape, float first = 0) {
+  Array array = Array::allocate(DType::kFloat32, std::move(shape));
+  auto* values = reinterpret_cast<float*>(array.mutable_view().data);
+  for (std::size_t i = 0; i < array.bytes().size() / 4; ++i)
+    values[i] = first + static_cast<float>(i);
+  return array;
+}
+
+Sharding over(std::int64_t devices, PartitionSpec spec) {
+  return NamedSharding{make_mesh({devices}, {"x"}), std::move(spec)};
+}
+
+// ---- leaves of a type of the user's own ----
+
+struct Quantized {
+  Array values;  // int8
+  float scale = 1;
+};
+
+// Stores two arrays below the leaf's name.
+class QuantizedHandler : public TypeHandler {
+ public:
+  [[nodiscard]] std::string typestr() const override { return "quantized"; }
+  [[nodiscard]] std::vector<ValueMetadata> metadata(
+      std::span<const ParamInfo> infos) const override {
+    std::vector<ValueMetadata> out(infos.size());
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+      out[i].typestr = typestr();
+      out[i].name = infos[i].name;
+    }
+    return out;
+  }
+  Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                    std::span<const SaveArgs>) const override {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto* leaf = values[i].custom<Quantized>();
+      const auto kept = std::make_shared<const Quantized>(*leaf);
+      StoreArray array;
+      array.name = infos[i].name + "/values";
+      array.dtype = array.source_dtype = DType::kInt8;
+      array.shape = kept->values.shape();
+      array.data = kept->values.bytes().data();
+      array.owner = kept;
+      infos[i].writer->add_array(array);
+      array.name = infos[i].name + "/scale";
+      array.dtype = array.source_dtype = DType::kFloat32;
+      array.shape = {};
+      array.data = reinterpret_cast<const std::byte*>(&kept->scale);
+      infos[i].writer->add_array(array);
+      infos[i].writer->add_string(infos[i].name + ".unit", "volt");
+    }
+    return {infos[0].writer->written()};
+  }
+  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos,
+                                              std::span<const AnyRestoreArgs>) const override {
+    std::vector<Tree> out;
+    for (const ParamInfo& info : infos) {
+      const std::string values = info.name + "/values";
+      const std::string scale = info.name + "/scale";
+      const std::string_view names[] = {values, scale};
+      const auto stored = info.reader->arrays(names);
+      Quantized leaf{Array::allocate(DType::kInt8, stored[0].shape), 0};
+      Array number = Array::allocate(DType::kFloat32, {});
+      const ItemReader::Read reads[] = {
+          {values, Box::whole(stored[0].shape), leaf.values.mutable_view()},
+          {scale, Box::whole({}), number.mutable_view()}};
+      info.reader->read(reads);
+      std::memcpy(&leaf.scale, number.bytes().data(), 4);
+      out.emplace_back(CustomLeaf::of(leaf));
+    }
+    return out;
+  }
+  void finalize(const std::string& directory) const override {
+    testing::put_file(directory + "/quantized.txt", "seen");
+  }
+};
+
+PyTreeCheckpointHandlerOptions with_quantized() {
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  registry->add(typeid(Quantized), std::make_shared<QuantizedHandler>());
+  PyTreeCheckpointHandlerOptions options;
+  options.type_handler_registry = registry;
+  return options;
+}
+
+Quantized quantized() {
+  Quantized leaf{Array::allocate(DType::kInt8, {3, 5}), 0.25F};
+  for (int i = 0; i < 15; ++i) leaf.values.mutable_view().data[i] = static_cast<std::byte>(i * 17);
+  return leaf;
+}
+
+TEST(PyTreeHandler, LeavesOfAUsersTypeAreStoredAndRestored) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler(with_quantized());
+  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(quantized()))},
+                                                    {"b", Tree(floats({2}))}})});
+  handler.finalize(dir.path());
+  EXPECT_TRUE(file_exists(dir.path() + "/quantized.txt"));
+  const Tree back = handler.restore(dir.path());
+  const auto* leaf = back.find("w")->custom<Quantized>();
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(leaf->scale, 0.25F);
+  EXPECT_TRUE(same_array(leaf->values, quantized().values));
+  EXPECT_EQ(handler.metadata(dir.path()).tree.find("w")->custom<ValueMetadata>()->typestr,
+            "quantized");
+  // Whoever does not know the type says so, and can restore the rest.
+  PyTreeCheckpointHandler plain;
+  EXPECT_THAT(
+      error_of([&] { static_cast<void>(plain.restore(dir.path())); }).what(),
+      HasSubstr(
+          "w: cannot be restored: no type handler is registered for the typestr 'quantized'"));
+  const Tree some = plain.restore(
+      dir.path(),
+      {.item = Tree(Tree::Dict{{"b", Tree(std::int64_t{0})}}), .partial_restore = true});
+  EXPECT_TRUE(same_array(*some.find("b")->array(), floats({2})));
+}
+
+TEST(PyTreeHandler, AHandlerThatStoresNothingIsNoticed) {
+  class Forgetful : public NumpyHandler {
+    Futures serialize(std::span<const Tree>, std::span<const ParamInfo>,
+                      std::span<const SaveArgs>) const override {
+      return {};
+    }
+  };
+  const testing::TempDir dir;
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  registry->add(typeid(Array), std::make_shared<Forgetful>(), {nullptr, true});
+  PyTreeCheckpointHandlerOptions options;
+  options.type_handler_registry = registry;
+  PyTreeCheckpointHandler handler(options);
+  EXPECT_THAT(error_of([&] {
+                handler.save(dir.path(), {.item = Tree(Tree::Dict{{"a", Tree(floats({2}))}})});
+              }).what(),
+              HasSubstr("a: its type handler stored no value"));
+}
+
+// ---- saves in the background ----
+
+TEST(PyTreeHandler, TheCallerMayChangeHostArraysOnceTheSaveHasBegun) {
+  const testing::TempDir dir;
+  Buffer memory(4 * 1000);
+  std::memset(memory.data(), 1, memory.size());
+  const Array array(DType::kInt32, 4, {1000}, nullptr, memory.data());
+  PyTreeCheckpointHandler handler;
+  const auto futures =
+      handler.async_save(dir.path(), {.item = Tree(Tree::Dict{{"a", Tree(array)}})});
+  std::memset(memory.data(), 2, memory.size());
+  for (const auto& future : futures) future.get();
+  handler.finalize(dir.path());
+  EXPECT_EQ(handler.restore(dir.path()).find("a")->array()->bytes()[0], std::byte{1});
+}
+
+TEST(PyTreeHandler, AFailureInTheBackgroundComesWithTheFuture) {
+  const testing::TempDir dir;
+  const std::string file = dir.path() + "/file";
+  testing::put_file(file, "");
+  PyTreeCheckpointHandler handler;
+  const auto futures =
+      handler.async_save(file + "/below", {.item = Tree(Tree::Dict{{"a", Tree(floats({2}))}})});
+  EXPECT_EQ(error_of([&] { futures[0].get(); }).code(), Code::kIo);
+}
+
+TEST(PyTreeHandler, ClosedHandlersSaveNothing) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  static_cast<void>(
+      handler.async_save(dir.path() + "/a", {.item = Tree(Tree::Dict{{"a", Tree(floats({2}))}})}));
+  handler.close();
+  EXPECT_TRUE(file_exists(dir.path() + "/a/_METADATA"));  // closing waits
+  EXPECT_EQ(error_of([&] { handler.save(dir.path() + "/b", {.item = Tree(floats({2}))}); }).code(),
+            Code::kFailedPrecondition);
+}
+
+// ---- priorities and limits ----
+
+// An array on one device that tells when it is copied.
+Tree on_device(const std::string& name, std::vector<std::string>& copied, std::mutex& mutex) {
+  ShardedArray array;
+  array.shape = {64};
+  array.dtype = DType::kFloat32;
+  array.sharding = SingleDeviceSharding{"cpu:0"};
+  ArrayShard shard;
+  shard.box = Box::whole({64});
+  shard.source = ShardCopy([&copied, &mutex, name](const Box&, const MutableArrayView& out) {
+    const std::lock_guard lock(mutex);
+    copied.push_back(name);
+    std::memset(out.data, 0, 4 * static_cast<std::size_t>(element_count(out.shape)));
+  });
+  array.shards.push_back(std::move(shard));
+  return Tree(CustomLeaf::of(std::move(array)));
+}
+
+TEST(PyTreeHandler, PrioritizedKeysAreCopiedBeforeTheSaveReturns) {
+  const testing::TempDir dir;
+  std::vector<std::string> copied;
+  std::mutex mutex;
+  PyTreeCheckpointHandlerOptions options;
+  options.is_prioritized_key_fn = [](const KeyPath& path) { return path[0].text == "z"; };
+  PyTreeCheckpointHandler handler(options);
+  const Tree tree(Tree::Dict{{"a", on_device("a", copied, mutex)},
+                             {"b", on_device("b", copied, mutex)},
+                             {"z", on_device("z", copied, mutex)}});
+  const auto futures = handler.async_save(dir.path(), {.item = tree});
+  {
+    const std::lock_guard lock(mutex);
+    ASSERT_FALSE(copied.empty());
+    EXPECT_EQ(copied[0], "z");
+  }
+  futures[0].get();
+  EXPECT_THAT(copied, ElementsAre("z", "a", "b"));
+}
+
+TEST(PyTreeHandler, DeprioritizedArraysAreCopiedLast) {
+  const testing::TempDir dir;
+  std::vector<std::string> copied;
+  std::mutex mutex;
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  ArrayHandler::Options array;
+  array.key_priority = [](const KeyPath& path) {
+    return path[0].text == "a" ? TransferPriority::kAsynchronousDeprioritized
+                               : TransferPriority::kAsynchronousPrioritized;
+  };
+  registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
+  PyTreeCheckpointHandlerOptions options;
+  options.type_handler_registry = registry;
+  PyTreeCheckpointHandler handler(options);
+  const Tree tree(Tree::Dict{{"a", on_device("a", copied, mutex)},
+                             {"b", on_device("b", copied, mutex)},
+                             {"c", on_device("c", copied, mutex)}});
+  handler.async_save(dir.path(), {.item = tree})[0].get();
+  EXPECT_THAT(copied, ElementsAre("b", "c", "a"));
+}
+
+TEST(PyTreeHandler, TheDeviceLimitRegulatesItself) {
+  const testing::TempDir dir;
+  int readings = 0;
+  PyTreeCheckpointHandlerOptions options;
+  options.save_device_host_concurrent_gb = AutoLimit{};
+  options.memory_limit_options.max_transfer_concurrent_gb = 100;
+  options.memory_limit_options.read_memory = [&] {
+    ++readings;
+    return MemoryReading{128, 40};
+  };
+  PyTreeCheckpointHandler handler(options);
+  handler.save(dir.path() + "/a", {.item = Tree(floats({2}))});
+  handler.save(dir.path() + "/b", {.item = Tree(floats({2}))});
+  EXPECT_EQ(readings, 2);
+}
+
+TEST(PyTreeHandler, ATreeOfEmptyNodesOnlyIsFine) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"a", Tree(Tree::List{})}, {"b", Tree()}})});
+  const Tree back = handler.restore(dir.path());
+  EXPECT_EQ(std::get<EmptyNode>(back.find("a")->value()), EmptyNode::kList);
+  EXPECT_EQ(std::get<EmptyNode>(back.find("b")->value()), EmptyNode::kNone);
+}
+
+// ---- merging ----
+
+TEST(PyTreeHandler, FinalizingMergesTheDatabasesOfProcesses) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path() + "/whole",
+               {.item = Tree(Tree::Dict{{"a", Tree(floats({600}))}, {"b", Tree(floats({2}, 7))}})});
+  // As a process of its own would have left it: its database in a folder of its name.
+  const std::string whole = dir.path() + "/whole";
+  std::filesystem::create_directory(whole + "/ocdbt.process_0");
+  std::filesystem::rename(whole + "/manifest.ocdbt", whole + "/ocdbt.process_0/manifest.ocdbt");
+  std::filesystem::rename(whole + "/d", whole + "/ocdbt.process_0/d");
+  EXPECT_THROW(static_cast<void>(handler.restore(whole)), Error);
+  handler.finalize(whole);
+  EXPECT_TRUE(same_array(*handler.restore(whole).find("a")->array(), floats({600})));
+}
+
+TEST(PyTreeHandler, ProcessesThatDisagreeAreNamed) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  const Array array = floats({8});
+  handler.save(
+      dir.path(),
+      {.item = Tree(Tree::Dict{
+           {"a", Tree(CustomLeaf::of(ShardedArray::from_array(array, over(4, {{"x"}}))))}})});
+  const std::string folder = dir.path() + "/array_metadatas/";
+  std::string text(as_text(read_file(folder + "process_0")));
+  handler.finalize(dir.path());
+  const auto write = [&](const std::string& changed) {
+    testing::put_file(folder + "process_1", changed);
+  };
+  write(text);
+  handler.finalize(dir.path());  // they agree
+  const auto replace = [](std::string in, const std::string& from, const std::string& to) {
+    return in.replace(in.find(from), from.size(), to);
+  };
+  const struct {
+    std::string text;
+    const char* what;
+  } kBad[] = {
+      {replace(text, "\"a\"", "\"b\""), "b: was saved by one process and not by another"},
+      {replace(text, "\"write_shape\": [2]", "\"write_shape\": [4]"), "in pieces of (2,) and (4,)"},
+      {replace(text, "\"chunk_shape\": [2]", "\"chunk_shape\": [1]"), "in chunks of (2,) and (1,)"},
+      {"{\"array_metadatas\": []}", "different numbers of arrays: 1 and 0"},
+      {"{", "process_1"}};
+  for (const auto& [bad, what] : kBad) {
+    write(bad);
+    const Error e = error_of([&] { handler.finalize(dir.path()); });
+    EXPECT_EQ(e.code(), Code::kDataLoss) << what;
+    EXPECT_THAT(e.what(), HasSubstr(what));
+  }
+  PyTreeCheckpointHandlerOptions options;
+  options.array_metadata_validator = [](const auto& first, const auto& other) {
+    EXPECT_NE(first.size(), other.size());
+  };
+  write("{\"array_metadatas\": []}");
+  PyTreeCheckpointHandler(options).finalize(dir.path());  // who compares decides
+}
+
+// ---- restoring ----
+
+TEST(PyTreeHandler, WhatIsNotThereIsNotFound) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  EXPECT_EQ(error_of([&] { static_cast<void>(handler.restore(dir.path() + "/none")); }).code(),
+            Code::kNotFound);
+  EXPECT_THAT(error_of([&] { static_cast<void>(handler.restore(dir.path())); }).what(),
+              HasSubstr("no structure could be identified"));
+  EXPECT_EQ(error_of([&] { static_cast<void>(handler.metadata(dir.path())); }).code(),
+            Code::kNotFound);
+  EXPECT_EQ(error_of([&] { handler.finalize(dir.path() + "/none"); }).code(), Code::kNotFound);
+}
+
+TEST(PyTreeHandler, AnArrayWhoseFolderIsGoneIsNamedWithAWayOut) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandlerOptions options;
+  options.use_ocdbt = false;
+  PyTreeCheckpointHandler handler(options);
+  handler.save(dir.path(),
+               {.item = Tree(Tree::Dict{{"a", Tree(floats({2}))}, {"b", Tree(floats({2}))}})});
+  std::filesystem::remove_all(dir.path() + "/a");
+  const Error e = error_of([&] { static_cast<void>(handler.restore(dir.path())); });
+  EXPECT_EQ(e.code(), Code::kNotFound);
+  EXPECT_THAT(e.what(), HasSubstr("a: no array of this name"));
+  EXPECT_THAT(e.what(), HasSubstr("cp -a"));
+  // What is there can be restored.
+  const Tree some = handler.restore(
+      dir.path(), {.item = Tree(Tree::Dict{{"b", Tree()}, {"a", Tree(Placeholder{})}})});
+  EXPECT_TRUE(std::holds_alternative<Placeholder>(some.find("a")->value()));
+}
+
+TEST(PyTreeHandler, APlaceholderHasNoValueOfAnyType) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path(),
+               {.item = Tree(Tree::Dict{{"a", Tree(floats({2}))}, {"b", Tree(Placeholder{})}})});
+  const auto with = [](std::optional<RestoreType> type) {
+    return Tree(Tree::Dict{
+        {"a", Tree()},
+        {"b", Tree(CustomLeaf::of(RestoreArgs{.restore_type = std::move(type), .dtype = {}}))}});
+  };
+  const Tree target(Tree::Dict{{"a", Tree(floats({2}))}, {"b", Tree(std::int64_t{5})}});
+  const auto restored = [&](const PyTreeRestoreArgs& args) {
+    return *handler.restore(dir.path(), args).find("b");
+  };
+  EXPECT_TRUE(
+      std::holds_alternative<Placeholder>(restored({.restore_args = with(std::nullopt)}).value()));
+  EXPECT_TRUE(
+      std::holds_alternative<Placeholder>(restored({.restore_args = with("placeholder")}).value()));
+  EXPECT_TRUE(std::holds_alternative<Placeholder>(
+      restored({.item = target, .restore_args = with(std::nullopt)}).value()));
+  EXPECT_FALSE(std::holds_alternative<Placeholder>(
+      restored({.item = target, .restore_args = with(std::nullopt), .partial_restore = true})
+          .value()));
+  // Asked for as something, it is missing, as in Orbax.
+  for (const bool partial : {false, true}) {
+    const Error e = error_of([&] {
+      restored({.item = target, .restore_args = with("int"), .partial_restore = partial});
+    });
+    EXPECT_EQ(e.code(), Code::kNotFound);
+    EXPECT_THAT(
+        e.what(),
+        HasSubstr(
+            "['b']: a placeholder was saved here, so there is no value to be restored as int"));
+  }
+  EXPECT_EQ(error_of([&] { restored({.restore_args = with("np.ndarray")}); }).code(),
+            Code::kNotFound);
+}
+
+// A sharded array of 8 float32 in two pieces of 16 bytes, and the arguments to restore it over four
+// devices: 8 bytes each, out of chunks of 16.
+const Array kEight = floats({8});
+Tree in_two() {
+  return Tree(
+      Tree::Dict{{"a", Tree(CustomLeaf::of(ShardedArray::from_array(kEight, over(2, {{"x"}}))))}});
+}
+PyTreeRestoreArgs over_four() {
+  ArrayRestoreArgs args;
+  args.sharding = over(4, {{"x"}});
+  return {.restore_args = Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(args))}})};
+}
+
+TEST(PyTreeHandler, PiecesMustBeSmallerThanTheLimits) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandlerOptions options;
+  options.save_concurrent_bytes = 16;
+  PyTreeCheckpointHandler tight(options);
+  const Error saving = error_of([&] { tight.save(dir / "a", {.item = in_two()}); });
+  EXPECT_EQ(saving.code(), Code::kInvalidArgument);
+  EXPECT_THAT(
+      saving.what(),
+      HasSubstr("a: needs 16 bytes at once, which must be less than the limit of 16 bytes"));
+  PyTreeCheckpointHandler().save(dir / "b", {.item = in_two()});
+  options.restore_concurrent_bytes = 16;
+  PyTreeCheckpointHandler handler(options);
+  // What is reserved for a read are the chunks that it touches.
+  const Error restoring =
+      error_of([&] { static_cast<void>(handler.restore(dir / "b", over_four())); });
+  EXPECT_EQ(restoring.code(), Code::kInvalidArgument);
+  EXPECT_THAT(
+      restoring.what(),
+      HasSubstr("a: needs 16 bytes at once, which must be less than the limit of 16 bytes"));
+  options.restore_concurrent_bytes = 17;
+  const Tree back = PyTreeCheckpointHandler(options).restore(dir / "b", over_four());
+  const auto* restored = back.find("a")->custom<ShardedArray>();
+  ASSERT_NE(restored, nullptr);
+  EXPECT_EQ(restored->shards.size(), 4U);
+  EXPECT_TRUE(same_array(gather(*restored), kEight));
+}
+
+TEST(PyTreeHandler, EntriesOfASpecBehindTheLastDimensionMustSplitNothing) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"a", Tree(floats({8}))}})});
+  const auto restored = [&](PartitionSpec spec) {
+    ArrayRestoreArgs args;
+    args.mesh = make_mesh({2, 1}, {"x", "one"});
+    args.mesh_axes = std::move(spec);
+    return handler.restore(dir.path(),
+                           {.restore_args = Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(args))}})});
+  };
+  EXPECT_EQ(restored({{"x"}, {}, {"one"}}).find("a")->custom<ShardedArray>()->shards.size(), 2U);
+  for (const PartitionSpec& spec :
+       {PartitionSpec{{}, {"x"}}, PartitionSpec{{"x"}, {"one", "other"}}})
+    EXPECT_EQ(error_of([&] { restored(spec); }).code(), Code::kInvalidArgument);
+}
+
+// The most memory that this process has had resident since the last call with reset.
+std::int64_t peak_memory(bool reset) {
+  if (reset) std::ofstream("/proc/self/clear_refs") << "5";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  ADD_FAILURE() << "no VmHWM in /proc/self/status";
+  return 0;
+}
+
+TEST(PyTreeHandler, TheMemoryOfARestoreKeepsItsLimit) {
+  if (testing::kSanitized) return;  // their shadow memory is counted, too
+  constexpr std::int64_t kMiB = 1 << 20;
+  const testing::TempDir dir;
+  PyTreeCheckpointHandlerOptions options;
+  PyTreeCheckpointHandler(options).save(
+      // 192 MiB in chunks of 4 MiB, one a row
+      dir.path(),
+      {.item = Tree(Tree::Dict{{"a", Tree(floats({48, 1024, 1024}))}}),
+       .save_args = Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(SaveArgs{.shard_axes = {0}}))}})});
+  // Converted, so that what is read is no result: 48 MiB of int8 is.
+  const PyTreeRestoreArgs args{
+      .restore_args =
+          Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(RestoreArgs{.dtype = DType::kInt8}))}})};
+  const auto grown_by = [&](std::optional<std::int64_t> limit) {
+    options.restore_concurrent_bytes = limit;
+    const PyTreeCheckpointHandler handler(options);
+    const std::int64_t before = peak_memory(true);
+    static_cast<void>(handler.restore(dir.path(), args));
+    return peak_memory(false) - before;
+  };
+  // the result, what is held and what is decoded, and the allocator's share
+  EXPECT_LT(grown_by(16 * kMiB), (48 + 2 * 16 + 16) * kMiB);
+  // without a limit it is all held at once
+  EXPECT_GT(grown_by(std::nullopt), 200 * kMiB);
+}
+TEST(PyTreeHandler, DamageIsNeverRestored) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"a", Tree(floats({5000}))}})});
+  std::string data;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path() + "/d"))
+    if (data.empty() || entry.file_size() > std::filesystem::file_size(data))
+      data = entry.path().string();
+  Bytes bytes = read_file(data);
+  bytes[bytes.size() / 2] ^= std::byte{4};
+  testing::put_file(data, ByteView(bytes));
+  const Error e = error_of([&] { static_cast<void>(handler.restore(dir.path())); });
+  EXPECT_EQ(e.code(), Code::kDataLoss);
+  EXPECT_THAT(e.what(), HasSubstr("a: "));
+}
+
+// Bytes that this process has asked the system for so far.
+std::int64_t bytes_read() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  std::int64_t value = 0;
+  while (io >> name >> value)
+    if (name == "rchar:") return value;
+  ADD_FAILURE() << "no rchar in /proc/self/io";
+  return 0;
+}
+
+TEST(PyTreeHandler, RestoringPartOfACheckpointReadsThatPart) {
+  const testing::TempDir dir;
+  Tree::Dict layers;
+  for (int i = 0; i < 32; ++i)
+    // 2 MiB each
+    layers.emplace_back("w" + std::to_string(i), Tree(floats({512, 1024}, static_cast<float>(i))));
+  PyTreeCheckpointHandlerOptions options;
+  options.use_compression = false;
+  PyTreeCheckpointHandler handler(options);
+  handler.save(
+      dir.path(),
+      {.item = Tree(Tree::Dict{{"layers", Tree(layers)}, {"small", Tree(floats({300}))}})});
+  const auto read_by = [](const std::function<void()>& f) {
+    const std::int64_t before = bytes_read();
+    f();
+    return bytes_read() - before;
+  };
+  constexpr std::int64_t kMiB = 1 << 20;
+  const Tree leaf(std::int64_t{0});
+  const auto partial = [&](Tree target) {
+    return handler.restore(dir.path(), {.item = std::move(target), .partial_restore = true});
+  };
+  EXPECT_LT(read_by([&] {
+              static_cast<void>(partial(Tree(Tree::Dict{{"small", leaf}})));
+            }),
+            kMiB / 4);
+  EXPECT_LT(read_by([&] {
+              static_cast<void>(partial(
+                  Tree(Tree::Dict{{"layers", Tree(Tree::Dict{{"w3", leaf}, {"w9", leaf}})}})));
+            }),
+            4 * kMiB + kMiB / 4);
+  const Tree target(Tree::Dict{{"mine", leaf}});
+  PyTreeRestoreArgs restore{.item = target, .restore_args = Tree(Tree::Dict{{"mine", Tree()}})};
+  restore.transforms = {{"mine", {.transform = {.original_key = "layers/w7"}}}};
+  Tree back;
+  EXPECT_LT(read_by([&] { back = handler.restore(dir.path(), restore); }), 2 * kMiB + kMiB / 4);
+  EXPECT_TRUE(same_array(*back.find("mine")->array(), floats({512, 1024}, 7)));
+  // all of it: the counter counts
+  EXPECT_GT(read_by([&] { static_cast<void>(handler.restore(dir.path())); }), 60 * kMiB);
+}
+
+// ---- older checkpoints ----
+
+TEST(PyTreeHandler, ValuesInTheAggregateFileAreRestoredUnderItsName) {
+  const testing::TempDir dir;
+  // {"a": ext 1 int16 (2,) [1, 2], "b": 7, "c": "PLACEHOLDER://c"}: values, and one that is stored
+  // as an array of its own.
+  const char text[] =
+      "\x83\xa1"
+      "a\xc7\x0f\x01\x93\x91\x02\xa5int16\xc4\x04\x01\x00\x02\x00\xa1"
+      "b\x07\xa1"
+      "c\xafPLACEHOLDER://c";
+  const std::string_view msgpack(text, sizeof text - 1);
+  PyTreeCheckpointHandlerOptions options;
+  options.use_ocdbt = false;
+  options.aggregate_filename = "aggregate.msgpack";
+  PyTreeCheckpointHandler handler(options);
+  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"c", Tree(floats({3}))}})});
+  std::filesystem::remove(dir / "_METADATA");
+  testing::put_file(dir / "aggregate.msgpack", msgpack);
+  const Tree back = handler.restore(dir.path());
+  EXPECT_EQ(back.find("a")->array()->shape(), Shape{2});
+  EXPECT_EQ(std::get<std::int64_t>(back.find("b")->value()), 7);
+  EXPECT_TRUE(same_array(*back.find("c")->array(), floats({3})));
+  // Casts, and a target of which more is stored.
+  const Tree target(Tree::Dict{{"a", Tree(std::int64_t{0})}, {"b", Tree(std::int64_t{0})}});
+  const Tree args(Tree::Dict{
+      {"a",
+       Tree(CustomLeaf::of(RestoreArgs{.restore_type = std::nullopt, .dtype = DType::kFloat32}))},
+      {"b",
+       Tree(CustomLeaf::of(RestoreArgs{.restore_type = std::nullopt, .dtype = DType::kFloat64}))}});
+  const Tree cast = handler.restore(dir.path(), {.item = target, .restore_args = args});
+  EXPECT_TRUE(same_array(*cast.find("a")->array(), floats({2}, 1)));
+  EXPECT_EQ(std::get<double>(cast.find("b")->value()), 7.0);
+  EXPECT_EQ(error_of([&] {
+              static_cast<void>(handler.restore(
+                  dir.path(), {.item = Tree(Tree::Dict{{"d", Tree(std::int64_t{0})}})}));
+            }).code(),
+            Code::kNotFound);
+  // By its usual name it is not there.
+  EXPECT_EQ(
+      error_of([&] { static_cast<void>(PyTreeCheckpointHandler().restore(dir.path())); }).code(),
+      Code::kNotFound);
+}
+
+// ---- transforms ----
+
+TEST(PyTreeHandler, TransformsReadWhatTheyNeedAndMakeTheTarget) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path(),
+               {.item = Tree(Tree::Dict{{"a", Tree(std::int64_t{1})},
+                                        {"b", Tree(Tree::Dict{{"c", Tree(std::int64_t{2})}})}})});
+  const auto number = [](std::int64_t n) { return Tree(n); };
+  const Tree target(
+      Tree::Dict{{"x", number(0)}, {"zq", number(0)}, {"a", number(9)}, {"k", number(4)}});
+  const Tree args = map_leaves(
+      target, [](const KeyPath&, const Tree&) { return Tree(CustomLeaf::of(RestoreArgs{})); });
+  PyTreeRestoreArgs restore{.item = target, .restore_args = args};
+  restore.transforms = {{"x", {.transform = {.original_key = "b/c"}}},
+                        {"(.*)q", {.transform = {.original_key = "a"}}}};
+  const Tree back = handler.restore(dir.path(), restore);
+  const auto at = [&](const char* key) { return std::get<std::int64_t>(back.find(key)->value()); };
+  EXPECT_EQ(at("x"), 2);
+  EXPECT_EQ(at("zq"), 1);
+  EXPECT_EQ(at("a"), 1);
+  EXPECT_EQ(at("k"), 4);
+  restore.restore_args.reset();
+  EXPECT_THAT(error_of([&] { static_cast<void>(handler.restore(dir.path(), restore)); }).what(),
+              HasSubstr("need restore_args"));
+  restore.item.reset();
+  EXPECT_THAT(error_of([&] { static_cast<void>(handler.restore(dir.path(), restore)); }).what(),
+              HasSubstr("need an item"));
+  restore.legacy_transform_fn = [](const Tree&, const StoredStructure& stored) { return stored; };
+  EXPECT_THAT(error_of([&] { static_cast<void>(handler.restore(dir.path(), restore)); }).what(),
+              HasSubstr("exclude each other"));
+}
+
+TEST(PyTreeHandler, AFunctionMayRearrangeWhatIsRestored) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  handler.save(dir.path(),
+               {.item = Tree(Tree::Dict{
+                    {"a", Tree(floats({2}))}, {"b", Tree(std::string("text"))}, {"e", Tree()}})});
+  PyTreeRestoreArgs restore;
+  restore.legacy_transform_fn = [](const Tree&, const StoredStructure& stored) {
+    EXPECT_EQ(stored.structure.find("b")->custom<LeafType>()->value_type, "string");
+    return StoredStructure{Tree(Tree::Dict{{"moved", *stored.structure.find("a")},
+                                           {"e", *stored.structure.find("e")}}),
+                           Tree(Tree::Dict{{"moved", *stored.param_infos.find("a")},
+                                           {"e", *stored.param_infos.find("e")}})};
+  };
+  const Tree back = handler.restore(dir.path(), restore);
+  EXPECT_TRUE(same_array(*back.find("moved")->array(), floats({2})));
+  EXPECT_EQ(std::get<EmptyNode>(back.find("e")->value()), EmptyNode::kNone);
+  EXPECT_EQ(back.find("b"), nullptr);
+}
+
+// ---- rich types ----
+
+TEST(PyTreeHandler, RichTypesSurvive) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandlerOptions options;
+  options.pytree_metadata_options.support_rich_types = true;
+  PyTreeCheckpointHandler handler(options);
+  const Tree tree(Tree::Dict{
+      {"t", Tree(Tree::Tuple{{Tree(floats({2})), Tree(Tree::List{Tree(std::int64_t{1})})}})},
+      {"n",
+       Tree(Tree::NamedTuple{"optax", "State", {{"nu", Tree(2.5)}, {"mu", Tree(Tree::Tuple{})}}})},
+      {"e", Tree(Tree::NamedTuple{"optax", "Empty", {}})}});
+  handler.save(dir.path(), {.item = tree});
+  const Tree back = handler.restore(dir.path());
+  ASSERT_NE(back.find("t")->tuple(), nullptr);
+  EXPECT_TRUE(same_array(*back.find("t")->find("0")->array(), floats({2})));
+  ASSERT_NE(back.find("n")->named_tuple(), nullptr);
+  EXPECT_EQ(back.find("n")->named_tuple()->name, "State");
+  EXPECT_EQ(back.find("n")->named_tuple()->fields[0].first, "nu");
+  EXPECT_EQ(std::get<EmptyNode>(back.find("n")->find("mu")->value()), EmptyNode::kTuple);
+  EXPECT_EQ(std::get<EmptyNode>(back.find("e")->value()), EmptyNode::kNamedTuple);
+  // Without the option they are lists and dicts, and the empty one None.
+  const Tree plain = PyTreeCheckpointHandler().restore(dir.path());
+  EXPECT_NE(plain.find("t")->list(), nullptr);
+  EXPECT_NE(plain.find("n")->dict(), nullptr);
+  EXPECT_EQ(std::get<EmptyNode>(plain.find("e")->value()), EmptyNode::kNone);
+}
+
+}  // namespace
+}  // namespace cairn

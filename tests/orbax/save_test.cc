@@ -1,0 +1,310 @@
+// save_test.cc -- trees saved and loaded again in every layout; what is refused; what a crash and a
+// replacement leave behind.
+#include <cairn/cairn.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/save/commit.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <numeric>
+
+#include "tests/support/matchers.h"
+#include "tests/support/same_bytes.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn::orbax {
+namespace {
+
+namespace fs = std::filesystem;
+using cairn::testing::FailsWith;
+using cairn::testing::put_file;
+using cairn::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Tree array_of(DType dtype, Shape shape, int seed) {
+  Array array = Array::allocate(dtype, std::move(shape));
+  std::byte* data = array.mutable_view().data;
+  for (std::size_t i = 0; i < array.bytes().size(); ++i)
+    data[i] = static_cast<std::byte>((i * 7 + static_cast<std::size_t>(seed)) % 2);
+  return Tree(std::move(array));
+}
+
+// Every kind of leaf and node; keys that are no words.
+Tree small_tree() {
+  return Tree(Tree::Dict{{"b", array_of(DType::kBfloat16, {3, 5}, 1)},
+                         {"empty", Tree(Tree::Dict{})},
+                         {"list", Tree(Tree::List{Tree(std::int64_t{7}), Tree(2.5), Tree(true),
+                                                  Tree(std::string("t\u00e9xt")), Tree()})},
+                         {"not a word 'of' \"any\"\n", array_of(DType::kInt4, {4}, 2)},
+                         {"placeholder", Tree(Placeholder{})},
+                         {"scalar", array_of(DType::kFloat32, {}, 3)},
+                         {"zero", array_of(DType::kInt16, {0, 3}, 0)}});
+}
+
+bool same(const Tree& a, const Tree& b);
+bool same_value(const Array& a, const Array& b) { return testing::same_array(a, b); }
+template <class T>
+bool same_value(const T& a, const T& b) {
+  return a == b;
+}
+bool same_value(const Tree::List& a, const Tree::List& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+bool same_value(const Tree::Dict& a, const Tree::Dict& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && same(x.second, y.second);
+  });
+}
+bool same_value(const Tree::Tuple& a, const Tree::Tuple& b) { return same_value(a.items, b.items); }
+bool same_value(const Tree::NamedTuple& a, const Tree::NamedTuple& b) {
+  return a.name == b.name && same_value(a.fields, b.fields);
+}
+bool same_value(const CustomLeaf& a, const CustomLeaf& b) {
+  return a.get<int>() != nullptr && *a.get<int>() == *b.get<int>();
+}
+bool same(const Tree& a, const Tree& b) {
+  // A container without children and the empty node it is saved as are the same.
+  const auto is_empty = [](const Tree& t) {
+    return (t.dict() && t.dict()->empty()) || (t.list() && t.list()->empty());
+  };
+  if (is_empty(a) || is_empty(b))
+    return flatten(a).front().value.value().index() == flatten(b).front().value.value().index();
+  return a.value().index() == b.value().index() &&
+         std::visit(
+             [&](const auto& x) {
+               return same_value(x, std::get<std::decay_t<decltype(x)>>(b.value()));
+             },
+             a.value());
+}
+
+struct Layout {
+  const char* name;
+  SaveOptions options;
+};
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+
+SaveOptions with(bool ocdbt, bool zarr3, std::optional<std::string> item = {}, bool v1 = false) {
+  SaveOptions options;
+  options.use_ocdbt = ocdbt;
+  options.use_zarr3 = zarr3;
+  options.item = std::move(item);
+  options.v1 = v1;
+  return options;
+}
+
+class Save : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(Save, ComesBackTheSame) {
+  const TempDir dir;
+  for (const Compression compression : {Compression(), Compression(Compression::kNone),
+                                        Compression::zstd(5), Compression::blosc()}) {
+    SaveOptions options = GetParam().options;
+    options.compression = compression;
+    options.if_exists = IfExists::kReplace;
+    options.custom_metadata = R"({"k": [1, 2]})";
+    save(dir / "ckpt", small_tree(), options);
+    const auto opened = open(dir / "ckpt");
+    EXPECT_TRUE(same(opened->load(), small_tree()));
+    EXPECT_EQ(opened->info().custom_metadata.empty(), false);
+    const VerifyReport report = opened->verify({});
+    EXPECT_FALSE(report.damaged());
+    const bool checksums = compression.method == Compression::kAuto ||
+                           compression.method == Compression::Method::kZstd;
+    // Inline in a database, small values are covered by its checksums.
+    EXPECT_EQ(report.unprotected.empty(), checksums || options.use_ocdbt);
+  }
+  EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("ckpt"));
+}
+
+TEST_P(Save, CutsIntoChunksAndFiles) {
+  const TempDir dir;
+  SaveOptions options = GetParam().options;
+  options.chunk_bytes = 96;
+  options.target_file_bytes = 512;
+  options.threads = 3;
+  const Tree tree(Tree::Dict{{"w", array_of(DType::kFloat32, {16, 24}, 1)},
+                             {"x", array_of(DType::kUint8, {1000}, 5)}});
+  save(dir / "ckpt", tree, options);
+  const auto opened = open(dir / "ckpt");
+  EXPECT_TRUE(same(opened->load(), tree));
+  const auto& chunk = opened->info("w").chunk_shape;
+  EXPECT_LE(chunk[0] * chunk[1] * 4, 96);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Save,
+                         ::testing::Values(Layout{"orbax", with(true, false)},
+                                           Layout{"zarr3", with(true, true)},
+                                           Layout{"files", with(false, false)},
+                                           Layout{"files3", with(false, true)},
+                                           Layout{"item", with(true, false, "default")},
+                                           Layout{"v1", with(true, true, "state", true)}),
+                         [](const auto& layout) { return layout.param.name; });
+
+TEST(SaveTree, BareLeavesAndTreesWithoutArrays) {
+  const TempDir dir;
+  for (const Tree& tree : {array_of(DType::kFloat32, {4}, 1), Tree(std::string("only text")),
+                           Tree(Tree::List{Tree(), Tree(Tree::Dict{})})}) {
+    SaveOptions options;
+    options.if_exists = IfExists::kReplace;
+    save(dir / "ckpt", tree, options);
+    EXPECT_TRUE(same(load(dir / "ckpt"), tree));
+  }
+  EXPECT_FALSE(file_exists(dir / "ckpt/manifest.ocdbt"));
+}
+
+TEST(SaveTree, RefusesBeforeItWritesAnything) {
+  const TempDir dir;
+  const auto refused = [&](const Tree& tree, const SaveOptions& options) {
+    save(dir / "ckpt", tree, options);
+  };
+  const Tree leaf(std::int64_t{1});
+  const Tree twice(Tree::Dict{{"a.b", leaf}, {"a", Tree(Tree::Dict{{"b", leaf}})}});
+  EXPECT_THAT([&] { refused(twice, {}); }, FailsWith(Code::kInvalidArgument, "'a.b'"));
+  const Tree tilde(Tree::Dict{{"a~b", Tree(std::string("x"))}});
+  EXPECT_THAT([&] { refused(tilde, {}); }, FailsWith(Code::kInvalidArgument, "'a~b'"));
+  const Tree nested(Tree::Dict{{"a", Tree(std::string("x"))}, {"a/b", Tree(std::string("y"))}});
+  EXPECT_THAT([&] { refused(nested, {}); }, FailsWith(Code::kInvalidArgument, "'a/b'"));
+  const Tree broken(Tree::Dict{{"\xff", leaf}});
+  EXPECT_THAT([&] { refused(broken, {}); }, FailsWith(Code::kInvalidArgument, "UTF-8"));
+  const Tree opaque(Tree::Dict{{"o", Tree(Array::allocate(DType::kOpaque, 3, {2}))}});
+  EXPECT_THAT([&] { refused(opaque, {}); }, FailsWith(Code::kInvalidArgument, "o: "));
+  SaveOptions options;
+  options.v1 = true;
+  EXPECT_THAT([&] { refused(leaf, options); }, FailsWith(Code::kInvalidArgument, "item"));
+  options = {};
+  options.item = "a/b";
+  EXPECT_THAT([&] { refused(leaf, options); }, FailsWith(Code::kInvalidArgument, "'a/b'"));
+  options = {};
+  options.chunk_bytes = 4;
+  EXPECT_THAT([&] { refused(leaf, options); }, FailsWith(Code::kInvalidArgument, ""));
+  options = {};
+  options.custom_metadata = "{";
+  EXPECT_THAT([&] { refused(leaf, options); }, FailsWith(Code::kDataLoss, "custom metadata"));
+  EXPECT_THAT([&] { save("", leaf, {}); }, FailsWith(Code::kInvalidArgument, "empty"));
+  EXPECT_THAT([&] { save("/", leaf, {}); }, FailsWith(Code::kInvalidArgument, "root"));
+  EXPECT_THAT([&] { save("s3://bucket/x", leaf, {}); }, FailsWith(Code::kUnimplemented, "s3"));
+  EXPECT_THAT([&] { save(dir / "x.orbax-checkpoint-tmp", leaf, {}); },
+              FailsWith(Code::kInvalidArgument, "unfinished"));
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
+TEST(SaveTree, ReplacesOnlyCheckpoints) {
+  const TempDir dir;
+  const Tree one(std::int64_t{1});
+  const Tree two(std::int64_t{2});
+  SaveOptions replace;
+  replace.if_exists = IfExists::kReplace;
+  save(dir / "ckpt", one, {});
+  EXPECT_THAT([&] { save(dir / "ckpt", two, {}); }, FailsWith(Code::kAlreadyExists, "ckpt"));
+  EXPECT_TRUE(same(load(dir / "ckpt"), one));
+  save(dir / "ckpt", two, replace);
+  EXPECT_TRUE(same(load(dir / "ckpt"), two));
+  put_file(dir / "home/letter.txt", as_bytes("dear"));
+  EXPECT_THAT([&] { save(dir / "home", two, replace); },
+              FailsWith(Code::kAlreadyExists, "does not say it is one checkpoint"));
+  EXPECT_THAT([&] { save(dir / "home/letter.txt", two, replace); },
+              FailsWith(Code::kAlreadyExists, "is a file"));
+  EXPECT_TRUE(file_exists(dir / "home/letter.txt"));
+  fs::create_directory(dir / "empty");
+  save(dir / "empty/", two, replace);
+  EXPECT_TRUE(same(load(dir / "empty"), two));
+  EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("ckpt", "empty", "home"));
+}
+
+TEST(SaveTree, NamesTheFileThatCannotBeWritten) {
+  const TempDir dir;
+  put_file(dir / "file", as_bytes("x"));
+  EXPECT_THAT([&] { save(dir / "file/ckpt", Tree(std::int64_t{1}), {}); },
+              FailsWith(Code::kIo, "file"));
+}
+
+TEST(SaveTree, SavesBelowALinkedFolder) {
+  const TempDir dir;
+  fs::create_directory(dir / "real");
+  fs::create_directory_symlink(dir / "real", dir / "link");
+  for (const bool replaces : {false, true}) {
+    save(dir / "link/ckpt", small_tree(),
+         {.if_exists = replaces ? IfExists::kReplace : IfExists::kFail});
+    EXPECT_TRUE(same(open(dir / "real/ckpt")->load(), small_tree()));
+    EXPECT_THAT(list_directory(dir / "real").folders, ElementsAre("ckpt"));
+  }
+  fs::create_directory_symlink(dir / "real/ckpt", dir / "linked");
+  save(dir / "linked/below/ckpt", Tree(std::int64_t{1}));
+  EXPECT_TRUE(fs::exists(dir / "real/ckpt/below/ckpt"));
+}
+
+TEST(PendingDirectory, RemovesWhatACrashHasLeft) {
+  const TempDir dir;
+  put_file(dir / "ckpt.orbax-checkpoint-tmp/_sharding", as_bytes("x"));
+  {
+    const PendingDirectory pending(dir / "ckpt", IfExists::kFail);
+    EXPECT_EQ(pending.path(), dir / "ckpt.orbax-checkpoint-tmp");
+    EXPECT_TRUE(fs::is_empty(pending.path()));
+  }
+  EXPECT_TRUE(fs::is_empty(dir.path()));  // not committed
+}
+
+TEST(PendingDirectory, LeavesWhatIsNotACheckpoints) {
+  const TempDir dir;
+  put_file(dir / "ckpt.orbax-checkpoint-tmp/precious", as_bytes("x"));
+  EXPECT_THAT([&] { PendingDirectory(dir / "ckpt", IfExists::kReplace); },
+              FailsWith(Code::kAlreadyExists, "precious"));
+  EXPECT_TRUE(fs::exists(dir / "ckpt.orbax-checkpoint-tmp/precious"));
+}
+
+TEST(PendingDirectory, RefusesASecondSaveToOnePath) {
+  const TempDir dir;
+  const PendingDirectory pending(dir / "ckpt", IfExists::kFail);
+  EXPECT_THAT([&] { PendingDirectory(dir / "ckpt", IfExists::kReplace); },
+              FailsWith(Code::kUnavailable, "another save to this path"));
+  EXPECT_TRUE(fs::exists(pending.path()));
+}
+
+TEST(PendingDirectory, IsLeftAloneByCleanWhateverItsName) {
+  const TempDir dir;
+  for (const char* name :
+       {"ckpt", "x.safetensors", "x-00001-of-00002.safetensors", "x.data-00000-of-00001"}) {
+    const PendingDirectory pending(dir / name, IfExists::kFail);
+    for (const CleanMode mode : {CleanMode::kShow, CleanMode::kRemove})
+      for (const CleanedPath& cleaned : clean(dir.path(), mode))
+        EXPECT_TRUE(cleaned.outcome == CleanOutcome::kInUse || !fs::is_directory(cleaned.path))
+            << cleaned.path;
+    EXPECT_TRUE(fs::exists(pending.path())) << name;
+  }
+}
+
+TEST(PendingDirectory, NoticesThatItsDirectoryWasReplaced) {
+  const TempDir dir;
+  PendingDirectory pending(dir / "ckpt", IfExists::kFail);
+  fs::remove_all(pending.path());
+  fs::create_directory(pending.path());
+  EXPECT_THAT([&] { pending.commit(); },
+              FailsWith(Code::kFailedPrecondition, "was removed or replaced"));
+  EXPECT_FALSE(fs::exists(dir / "ckpt"));
+}
+
+TEST(PendingDirectory, BringsBackWhatAReplacementHadSetAside) {
+  const TempDir dir;
+  save(dir / "ckpt", Tree(std::int64_t{1}), {});
+  fs::rename(dir / "ckpt", dir / "ckpt.orbax-checkpoint-tmp-old");
+  EXPECT_THAT([&] { PendingDirectory(dir / "ckpt", IfExists::kFail); },
+              FailsWith(Code::kAlreadyExists, "ckpt"));
+  EXPECT_TRUE(same(load(dir / "ckpt"), Tree(std::int64_t{1})));
+  EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("ckpt"));
+}
+
+TEST(PendingDirectory, OfTwoWhoCommitOneWins) {
+  const TempDir dir;
+  PendingDirectory pending(dir / "ckpt", IfExists::kFail);
+  put_file(pending.path() + "/file", as_bytes("late"));
+  put_file(dir / "ckpt/file", as_bytes("first"));
+  EXPECT_THAT([&] { pending.commit(); }, FailsWith(Code::kAlreadyExists, "ckpt"));
+  EXPECT_EQ(as_text(read_file(dir / "ckpt/file")), "first");
+}
+
+}  // namespace
+}  // namespace cairn::orbax

@@ -1,0 +1,1 @@
+// headers.cc -- the object that owns the precompiled headers of the tests.
