@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 VENV := build/venv
 CAIRN := build/bin/cairn
 
-.PHONY: help deps cli build demo test bench format lint install clean venv \
+.PHONY: help deps cli build demo test check bench format lint install clean venv \
         test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
@@ -33,6 +33,9 @@ demo: cli  ## open, verify and convert a checkpoint that Orbax wrote
 
 test: lint test-layering test-unit test-asan test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
 	@echo "All tests passed."
+
+check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
+	@scripts/check.sh $(VENV) $(JOBS)
 
 test-unit: build  ## unit tests, examples and fuzz replays
 	@ctest --test-dir build/release --output-on-failure -j $(JOBS)

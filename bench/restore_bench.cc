@@ -7,9 +7,11 @@
 //   slice         open and read rows [LO, HI) of one tensor; its second figure is the read alone
 //   some          open and read every COUNT-th tensor; likewise
 //   floor-pread   all cores pread the checkpoint's data files into huge pages: no reader can be
-//   faster floor-memcpy  all cores copy as many bytes from touched memory into huge pages touch
-//   BYTES   touches fresh memory on all cores and ends, see compare.py floor-zstd    all cores run
-//   libzstd over the stored chunks, which are in memory already, into huge pages
+//                 faster
+//   floor-memcpy  all cores copy as many bytes from touched memory into huge pages
+//   touch BYTES   touches fresh memory on all cores and ends, see compare.py
+//   floor-zstd    all cores run libzstd over the stored chunks, which are in memory already, into
+//                 huge pages
 //
 // Prints one line of JSON: {"seconds", "read_seconds", "bytes", "peak_rss"}.
 #include <cairn/cairn.h>

@@ -4,14 +4,14 @@
 //   save_bench MODE DATA TARGET [OPTION ...]
 //
 //   save          DATA (a checkpoint, read before the clock starts) with cairn::save. Options:
-//   auto, none, zstd (level 1);
+//                 auto, none, zstd (level 1);
 //                 zarr3; folders; unsynced; memory=BYTES
 //   save-tensorflow  the same as a TensorFlow checkpoint, TARGET/model
 //   floor-direct  writes as many bytes as DATA has with O_DIRECT from 8 threads, crc32c of all of
-//   them, synced: what the
+//                 them, synced: what the
 //                 disk gives to a program that does nothing else
 //   floor-memcpy  all cores copy as many bytes from touched memory to touched memory; TARGET is not
-//   used
+//                 used
 //
 // DATA may be generated:BYTES, arrays of random bits of 256 MiB at most. Prints one line of JSON:
 // {"seconds", "bytes", "peak_rss", "beyond_data"}; the last is what the save itself added.

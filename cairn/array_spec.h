@@ -1,9 +1,9 @@
-// array_spec.h -- where and how one array of a checkpoint is stored, as Orbax says it to
-// TensorStore: the specs, as JSON, with which it opens arrays for reading and writing, and what it
-// keeps about each array.
+// array_spec.h -- TensorStore specs (as JSON) with which Orbax opens the arrays of a checkpoint for
+// reading and writing, and the metadata that Orbax keeps about each array.
 //
-// A spec is text: the JSON of a TensorStore spec, without white space. Nothing here touches a file;
-// tensorstore_spec.h opens specs. What Orbax refuses is refused here: invalid_argument.
+// A spec is the JSON text of a TensorStore spec, without white space. The functions here do no I/O;
+// tensorstore_spec.h opens specs. The rules are Orbax's: arguments that Orbax refuses throw
+// invalid_argument.
 #pragma once
 
 #include <cairn/error.h>
@@ -17,58 +17,61 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
 // ---- key-value stores ----
 
-// The folder that one process writes its own OCDBT database to, below the checkpoint:
+// The folder, below the checkpoint, to which one process writes its own OCDBT database:
 // "ocdbt.process_0", or "ocdbt.process_replica_0" where every replica has a folder of its own.
 struct OcdbtProcessSpec {
-  std::string process_id;  // letters and digits
-  bool use_replica_suffix = false;
+  std::string process_id;           // letters and digits
+  bool use_replica_suffix = false;  // "ocdbt.process_replica_<id>"
 
-  // The folder's name. Throws for an id that is empty or has other characters.
+  // The folder's name. Throws invalid_argument for an id that is empty or has other characters.
   [[nodiscard]] std::string folder() const;
-  // The reverse. Throws for a name that is none.
+  // Parses a folder name. Throws invalid_argument for any other name.
   static OcdbtProcessSpec parse(std::string_view folder);
   bool operator==(const OcdbtProcessSpec&) const = default;
 };
 
-// What an OCDBT database is opened for, beside reading.
+// Purpose for which an OCDBT database is opened, other than reading.
 enum class OcdbtWriteMode : std::uint8_t {
-  kWrite,  // by the process whose database it is
-  kMerge,  // to take in the databases of all processes
-  // to take in metadata that has been kept elsewhere meanwhile (temporary_metadata)
-  kCommitTemporary,
+  kWrite,            // a process writes to its own database
+  kMerge,            // to merge the databases of all processes
+  kCommitTemporary,  // to commit metadata that was temporarily kept elsewhere (temporary_metadata)
 };
 
+// Options for opening a database for writing.
 struct OcdbtWriteOptions {
   OcdbtWriteMode mode = OcdbtWriteMode::kWrite;
-  // bytes; 0: no limit; none: 400 MiB in Google Cloud Storage, else 2 GiB
+  // Bytes; 0: no limit. None: 400 MiB in Google Cloud Storage, else 2 GiB.
   std::optional<std::int64_t> target_data_file_size = {};
+  // Store nodes below "ocdbt_meta/" and values below "ocdbt_data/".
   bool store_ocdbt_metadata_and_values_separately = false;
 };
 
+// Options of build_kvstore_tspec.
 struct KvStoreSpecOptions {
-  // Absolute, or gs://bucket/path; without OCDBT it may be relative. Normalised as os.path.normpath
-  // does.
+  // An absolute path or gs://bucket/path; without OCDBT it may be relative. Normalised as
+  // os.path.normpath does.
   std::string directory;
-  // the parameter's: the key prefix in a database, a folder without one
+  // Name of the parameter: a key prefix in a database, a folder without one.
   std::optional<std::string> name = {};
+  // The members below apply to OCDBT only and are ignored without it.
   bool use_ocdbt = true;
-  // The rest is OCDBT's and is passed over without it.
   std::optional<OcdbtProcessSpec> process = {};
   std::optional<OcdbtWriteOptions> write = {};  // none: for reading
-  // A local folder where the database's manifest and nodes are kept until they are committed.
+  // Local folder that holds the database's manifest and nodes until they are committed.
   std::optional<std::string> temporary_metadata = {};
 };
 
-// The spec of the store below `directory`. The driver for gs:// is "gcs", or what the environment's
-// TENSORSTORE_GCS_BACKEND says.
+// The kvstore spec of the store below `directory`. The driver for gs:// is "gcs", or the value of
+// the environment variable TENSORSTORE_GCS_BACKEND.
 std::string build_kvstore_tspec(const KvStoreSpecOptions& options);
 
-// Whether a spec, JSON or a URL, names a store behind a network (gcs, gcs_grpc, s3; gs://, s3://)
-// or one on top of such a store.
+// Whether a spec (JSON or URL) names a network store (gcs, gcs_grpc, s3; gs://, s3://) or a store
+// on top of one.
 bool is_remote_storage(std::string_view spec);
 
 // The spec of the JSON text that Orbax keeps about a leaf's sharding, in the file _sharding of
@@ -76,77 +79,83 @@ bool is_remote_storage(std::string_view spec);
 std::string get_sharding_tensorstore_spec(const std::string& directory,
                                           std::string_view param_name);
 
-// The resources that all specs share.
+// Options of get_ts_context.
 struct TsContextOptions {
-  // with a cache for the nodes of databases
-  bool use_ocdbt = true;
+  bool use_ocdbt = true;  // include a cache for the nodes of databases
   std::optional<std::int64_t> file_io_concurrency_limit = {};  // at least 1; none: 128
-  // at least 1; none: TensorStore's own
+  // At least 1; none: TensorStore's default.
   std::optional<std::int64_t> data_copy_concurrency_limit = {};
 };
+// The TensorStore context (shared resources) that all specs use, as JSON.
 std::string get_ts_context(const TsContextOptions& options = {});
 
 // ---- sizes ----
 
+// Options of choose_chunk_shape.
 struct ChunkShapeOptions {
-  Shape global_shape;
-  Shape write_shape;  // of the pieces that are written whole: a device's shard, or a part of it
-  DType dtype = DType::kFloat32;
-  std::optional<std::int64_t> target_byte_size = {};  // at least an element's
-  // cut into single elements along these dimensions first
-  std::vector<std::int64_t> shard_axes = {};
-};
-// The chunk shape that Orbax chooses: it divides write_shape, whose extents of 0 count as 1.
-// Dimensions in which the array already is cut are cut further first, the largest first, each time
-// to its next smaller divisor; only when that is used up, the others too.
-Shape choose_chunk_shape(const ChunkShapeOptions& options);
-
-struct ChunkByteSizeOptions {
+  Shape global_shape;  // of the whole array
+  // Shape of the pieces that are written whole: a device's shard, or a part of it.
   Shape write_shape;
   DType dtype = DType::kFloat32;  // as stored
-  std::optional<std::int64_t> chunk_byte_size = {};
-  std::int64_t ocdbt_target_data_file_size = std::int64_t{2} << 30U;  // 0: no limit
+  // bytes, at least the size of one element; none: no limit
+  std::optional<std::int64_t> target_byte_size = {};
+  // Dimensions that are split into single elements first.
+  std::vector<std::int64_t> shard_axes = {};
 };
-// The byte target of chunks in a database: no chunk is larger than a data file. None: a chunk is a
-// piece.
+// The chunk shape that Orbax chooses. It divides write_shape, whose extents of 0 count as 1. The
+// dimensions in which the array is already split are split further first: the largest first, each
+// time to its next smaller divisor. The other dimensions follow only when these cannot be split
+// further.
+Shape choose_chunk_shape(const ChunkShapeOptions& options);
+
+// Options of calculate_chunk_byte_size.
+struct ChunkByteSizeOptions {
+  Shape write_shape;                                 // shape of the pieces that are written whole
+  DType dtype = DType::kFloat32;                     // as stored
+  std::optional<std::int64_t> chunk_byte_size = {};  // wanted chunk size in bytes
+  std::int64_t ocdbt_target_data_file_size = std::int64_t{2} << 30U;  // bytes; 0: no limit
+};
+// Target size in bytes of chunks in a database: no chunk is larger than a data file. None: one
+// chunk per piece.
 std::optional<std::int64_t> calculate_chunk_byte_size(const ChunkByteSizeOptions& options);
 
 // ---- arrays ----
 
-// What a checkpoint says of an array beside its values (in array_metadatas/process_<id>, in part).
+// Metadata of an array in a checkpoint. array_metadatas/process_<id> stores a part of it.
 struct ArrayMetadata {
   std::string param_name;
-  Shape shape;
+  Shape shape;                    // of the whole array
   DType dtype = DType::kFloat32;  // as stored
-  Shape write_shape;
+  Shape write_shape;              // shape of the pieces that are written whole
   Shape chunk_shape;
   bool use_ocdbt = true;
   bool use_zarr3 = false;
   std::optional<std::string> ext_metadata = {};  // JSON, as given
-  std::string compression_algorithm = "none";    // or "zstd"
+  std::string compression_algorithm = "none";    // "none" or "zstd"
   std::optional<int> compression_level = {};     // none: not compressed
   bool operator==(const ArrayMetadata&) const = default;
 };
 
-// How an array lies in its checkpoint, as a leaf's metadata tells its user.
+// Storage layout of an array, as the metadata of a leaf reports it.
 struct StorageMetadata {
-  std::optional<Shape> chunk_shape = {};  // of the smallest pieces that can be read alone
-  std::optional<Shape> write_shape = {};
+  std::optional<Shape> chunk_shape = {};  // of the smallest pieces that can be read separately
+  std::optional<Shape> write_shape = {};  // of the pieces that are written whole
   bool operator==(const StorageMetadata&) const = default;
 };
 
+// Options of ArrayReadSpec.
 struct ArrayReadSpecOptions {
-  std::string directory;                // as in KvStoreSpecOptions
-  std::string relative_array_filename;  // the parameter's name
-  bool use_zarr3 = false;
-  bool use_ocdbt = true;
+  std::string directory;                         // as in KvStoreSpecOptions
+  std::string relative_array_filename;           // name of the parameter
+  bool use_zarr3 = false;                        // Zarr v3; false: Zarr v2
+  bool use_ocdbt = true;                         // the array is in a database; false: in a folder
   std::optional<std::string> metadata_key = {};  // none: ".zarray" or "zarr.json"
-  // false: chunks that are missing read as the fill value
-  bool raise_array_data_missing_error = true;
-  std::optional<DType> target_dtype = {};  // that the elements are cast to; none: as stored
+  bool raise_array_data_missing_error = true;    // false: missing chunks read as the fill value
+  std::optional<DType> target_dtype = {};        // type to which elements are cast; none: as stored
 };
 
-// The spec for reading an array.
+// The spec for reading an array. The constructor throws invalid_argument for options that Orbax
+// refuses.
 class ArrayReadSpec {
  public:
   explicit ArrayReadSpec(const ArrayReadSpecOptions& options);
@@ -156,29 +165,32 @@ class ArrayReadSpec {
   std::string json_;
 };
 
+// Options of ArrayWriteSpec.
 struct ArrayWriteSpecOptions {
-  std::string directory;
+  std::string directory;  // name of the parameter
   std::string relative_array_filename;
-  Shape global_shape;
-  Shape write_shape;                       // of the pieces that are written whole
-  DType dtype = DType::kFloat32;           // of the values that are given
-  std::optional<DType> target_dtype = {};  // that they are stored as; none: as given
+  Shape global_shape;                      // of the whole array
+  Shape write_shape;                       // shape of the pieces that are written whole
+  DType dtype = DType::kFloat32;           // type of the given values
+  std::optional<DType> target_dtype = {};  // type in which they are stored; none: as given
+  // target chunk size in bytes; none: one chunk per piece
   std::optional<std::int64_t> chunk_byte_size = {};
-  std::vector<std::int64_t> shard_axes = {};
-  bool use_compression = true;
-  bool use_zarr3 = false;
-  bool use_ocdbt = true;
+  std::vector<std::int64_t> shard_axes = {};  // dimensions that are split first
+  bool use_compression = true;                // zstd; false: none
+  bool use_zarr3 = false;                     // Zarr v3; false: Zarr v2
+  bool use_ocdbt = true;                      // write into a database; false: into a folder
   std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // as in OcdbtWriteOptions
-  // letters and digits; none: the database is the directory's own
+  // Letters and digits. None: the database of the directory itself.
   std::optional<std::string> process_id = {};
-  std::optional<std::string> metadata_key = {};
-  bool replica_separate_folder = false;
-  std::optional<std::string> ext_metadata = {};  // JSON object, kept for metadata()
-  bool store_ocdbt_metadata_and_values_separately = false;
-  std::optional<std::string> temporary_metadata = {};  // as in KvStoreSpecOptions
+  std::optional<std::string> metadata_key = {};  // as in ArrayReadSpecOptions
+  bool replica_separate_folder = false;          // as OcdbtProcessSpec::use_replica_suffix
+  std::optional<std::string> ext_metadata = {};  // JSON object, returned by metadata()
+  bool store_ocdbt_metadata_and_values_separately = false;  // as in OcdbtWriteOptions
+  std::optional<std::string> temporary_metadata = {};       // as in KvStoreSpecOptions
 };
 
-// The spec for making and writing an array, its chunk shape chosen.
+// The spec for creating and writing an array, with its chunk shape chosen. The constructor throws
+// invalid_argument for options that Orbax refuses.
 class ArrayWriteSpec {
  public:
   explicit ArrayWriteSpec(const ArrayWriteSpecOptions& options);
@@ -190,4 +202,5 @@ class ArrayWriteSpec {
   std::string json_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

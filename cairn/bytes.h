@@ -1,4 +1,4 @@
-// bytes.h -- runs of bytes, owned and borrowed, and what every write to storage has to decide.
+// bytes.h -- owned and borrowed byte sequences, and the options that every write to storage has.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,15 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
+// Owned bytes, and read-only and writable borrowed bytes. The owner must outlive a view.
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 using MutableByteView = std::span<std::byte>;
 
-// The bytes of a text, borrowed.
+// The bytes of a string, borrowed from it, and the reverse. Neither copies.
 inline ByteView as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
@@ -23,25 +25,59 @@ inline std::string_view as_text(ByteView bytes) {
 
 // When a write counts as done.
 enum class Durability : std::uint8_t {
-  kSynced,  // when it would survive a loss of power
-  // as kUnsynced; but whoever asks will sync it soon, so that much data should be on its way to the
-  // disk
+  kSynced,  // when the data would survive a power failure
+  // As kUnsynced, but the caller will sync soon. The writer therefore starts to send large data to
+  // the disk.
   kDeferredSync,
-  // when other processes see it; a loss of power may take it, or leave anything in its place
+  // When other processes see the data. A power failure may lose it, or leave any other content in
+  // its place.
   kUnsynced
 };
 
-// What a save does where something has the name of its target.
+// What a save does if its target exists.
 enum class IfExists : std::uint8_t {
-  kFail,  // already_exists; also if it appears while the save is under way
-  // an older checkpoint gives way when the new one is whole; what is not a checkpoint is never
-  // replaced
+  // Throw already_exists, also if the target appears during the save.
+  kFail,
+  // Replace an older checkpoint once the new one is complete. Anything that is not a checkpoint is
+  // never replaced.
   kReplace,
 };
 
-// One process's share of a work that `count` processes do together.
+// One process's share of work that `count` processes do together.
 struct WorkShare {
-  std::size_t index = 0, count = 1;
+  std::size_t index = 0, count = 1;  // index < count
 };
 
-}  // namespace cairn
+// Alignment in bytes of arrays in a shared buffer, and of every Buffer. With it no element and no
+// vector register's load crosses a cache line.
+inline constexpr std::size_t kArrayAlignment = 64;
+// `nbytes` rounded up to a multiple of kArrayAlignment.
+inline constexpr std::uint64_t padded_size(std::uint64_t nbytes) {
+  return (nbytes + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
+}
+
+// Uninitialised, 64-byte aligned memory for values. The constructor advises the system to use huge
+// pages for large buffers, because first-touch page faults are the largest cost of a restore. The
+// destructor returns large buffers to the system. The constructor throws unavailable if the memory
+// cannot be allocated.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::size_t size);
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+
+  [[nodiscard]] std::byte* data() { return data_; }
+  [[nodiscard]] const std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

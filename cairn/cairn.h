@@ -1,5 +1,5 @@
-// cairn.h -- the umbrella: everything public, and one call each to open, load and save a
-// checkpoint.
+// cairn.h -- the umbrella header: includes the public API and declares cairn::open, cairn::load and
+// cairn::save.
 #pragma once
 
 #include <cairn/array_spec.h>
@@ -36,22 +36,28 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// "0.1.0"
+// The library's version: "0.1.0".
 std::string_view version();
 
-// Opens a checkpoint of any format at a local path, found by looking: an Orbax directory (direct,
-// composite, step root, v1, with or without OCDBT), a Zarr array or OCDBT database, a safetensors
-// file or its index, an npz or npy file, a flax msgpack file. Throws not_found if nothing is there,
-// failed_precondition for an unfinished checkpoint (see allow_uncommitted), invalid_argument for
-// something that is no checkpoint (the message says what was looked for).
+// Opens a checkpoint of any format at a local path (a plain path or file:///path) and reads its
+// metadata. The format is recognised by content: an Orbax directory (direct, composite, step root,
+// v1, with or without OCDBT), a Zarr array or OCDBT database, a TensorFlow checkpoint (its prefix
+// or a file or folder of it), a safetensors file, its index or a model folder, an npz or npy file,
+// or a flax msgpack file.
+//
+// Throws not_found if nothing is there, failed_precondition for an unfinished checkpoint (see
+// OpenOptions::allow_uncommitted), invalid_argument for anything that is not a checkpoint (the
+// message lists what was looked for), and unimplemented for other URL schemes.
 std::unique_ptr<Checkpoint> open(const std::string& path, const OpenOptions& options = {});
 
-// Opens and reads everything into memory.
+// Opens a checkpoint as open() and reads everything into memory, as Checkpoint::load.
 Tree load(const std::string& path, const OpenOptions& options = {});
 
-// Saves a tree as an Orbax checkpoint, as save_orbax does.
+// Saves a tree as an Orbax checkpoint at a local path. Same as save_orbax.
 void save(const std::string& path, const Tree& tree, const SaveOptions& options = {});
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,5 +1,5 @@
-// checkpoint.h -- Checkpoint: what every format looks like once opened. Lazy: opening reads
-// metadata only.
+// checkpoint.h -- Checkpoint: the common interface of an opened checkpoint of any format. Opening
+// reads metadata only; reading fetches values.
 #pragma once
 
 #include <cairn/error.h>
@@ -18,167 +18,190 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
+// Options of cairn::open and of the functions that open one format. A choice that does not apply to
+// the opened checkpoint (a step, an item, a metadata key or a version) is invalid_argument.
 struct OpenOptions {
-  std::optional<std::int64_t> step;  // of a step root; none: the latest complete one
-  // of a composite; none: the only pytree item, or all of them
+  // Step to open below a step root (a directory of steps). None: the latest complete step. Throws
+  // not_found if the root does not have the step.
+  std::optional<std::int64_t> step;
+  // Name of the item to open in a composite checkpoint (one directory per item). None: every pytree
+  // item. Throws not_found for an unknown name, invalid_argument for an item without arrays.
   std::optional<std::string> item;
-  OcdbtVersion version;  // of the OCDBT database; none: the newest
-  // name of array metadata that is neither .zarray nor zarr.json; "": look for it
+  OcdbtVersion version;  // version of the OCDBT database to read; default: the newest
+  // File name of the array metadata where it is neither .zarray nor zarr.json. "": find it.
   std::string metadata_key;
-  // open a temporary or unfinished directory all the same
+  // Open a temporary or unfinished directory, which is failed_precondition otherwise.
   bool allow_uncommitted = false;
-  std::size_t threads = 0;  // 0: as many as the process may run on
-  // bytes of working memory beyond what the caller asked to hold
+  std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
+  // Limit on working memory in bytes, beyond the buffers that the caller provides or receives.
   std::uint64_t memory = std::uint64_t{1} << 30U;
 };
 
-// One tensor (or scalar, string) of a checkpoint.
+// Description of one leaf of a checkpoint (array, scalar or string) or of one empty node.
 struct TensorInfo {
-  std::string name;  // parameter name, keys joined with '.'
-  KeyPath path;
-  std::optional<std::string> item;  // set when the checkpoint has several pytree items
+  std::string name;                 // parameter name: the path's keys joined with '.'
+  KeyPath path;                     // path from the root of the item's tree
+  std::optional<std::string> item;  // set if the checkpoint has several pytree items
   // typestr: "jax.Array", "np.ndarray", "scalar", "string", "placeholder", "None", ...
   std::string kind;
-  DType dtype = DType::kOpaque;
-  // "float32"; for kOpaque as stored ("|S8"); "string" for strings; "" for empty nodes
+  DType dtype = DType::kOpaque;  // element type in memory; kOpaque if Cairn does not interpret it
+  // "float32"; for kOpaque the stored name ("|S8"); "string" for strings; "" for empty nodes and
+  // placeholders.
   std::string dtype_name;
-  std::size_t element_size = 0;
-  Shape shape;
-  // in memory, one byte per 4-bit element; of a string: its UTF-8 bytes
+  std::size_t element_size = 0;  // bytes per element in memory
+  Shape shape;                   // extents; empty for rank 0
+  // Bytes in memory, with one byte per 2- or 4-bit element. For a string: its UTF-8 bytes.
   std::uint64_t nbytes = 0;
-  std::uint64_t stored_nbytes = 0;  // what its chunks take in the store (0 if nothing of its own)
-  // of the stored chunks; inner chunks for sharded arrays; empty for none
+  // Bytes of its chunks in the store; 0 if it has no stored value of its own.
+  std::uint64_t stored_nbytes = 0;
+  // Shape of the stored chunks; for sharded arrays of the inner chunks; empty if there are none.
   Shape chunk_shape;
-  std::string sharding;  // JSON text as stored; "" if there is none
-  // Why the array cannot be read: missing or damaged metadata, then dtype_name is "?"; or elements
-  // of no fixed size. Else "".
+  std::string sharding;  // sharding as JSON text, as stored; "" if none is recorded
+  // Why the leaf cannot be read; "" if it can. Reasons: missing or damaged metadata (dtype_name is
+  // then "?"), or elements without a fixed size.
   std::string error;
-  // of `error`; kUnimplemented and kIo do not mean that the array is damaged
+  // Code of `error`. kUnimplemented and kIo do not mean that the array is damaged.
   Code error_code = Code::kDataLoss;
 
-  // "item/name" where there are several items, else the name.
+  // "item/name" if the checkpoint has several pytree items, else the name.
   [[nodiscard]] std::string full_name() const { return item ? *item + "/" + name : name; }
-  // Whether it has array data: false for strings, placeholders and empty nodes.
+  // Whether the leaf has array data: false for strings, placeholders and empty nodes.
   [[nodiscard]] bool is_array() const { return dtype_name != "string" && !dtype_name.empty(); }
-  // Whether it is a string, or an array of them (of its shape), which is read by read_strings().
+  // Whether the leaf is a string or an array of strings (of this shape). read_strings() reads both.
   [[nodiscard]] bool is_string() const { return dtype_name == "string"; }
-  // Whether it is known what it is: also true for an array without damage that cannot be read for
-  // its type.
+  // Whether dtype and shape are known. Also true for an undamaged array whose element type Cairn
+  // cannot read.
   [[nodiscard]] bool is_described() const {
     return error.empty() || (is_array() && dtype_name != "?");
   }
 };
 
-// What an opened checkpoint is. Facts are ordered (label, value) pairs for people; the rest is for
+// Description of an opened checkpoint. `facts` and `layout` are for people, the other members for
 // programs.
 struct CheckpointInfo {
-  std::string format;  // "orbax", "safetensors", "msgpack", "npz", "zarr"
-  // what opening found, in words: "step 12 of a manager root, item 'default', OCDBT, Zarr v2"
+  // "orbax", "zarr", "safetensors", "msgpack", "npz", "npy" or "tensorflow"
+  std::string format;
+  // Layout in words: "step 12 of a manager root, item 'default', OCDBT, Zarr v2".
   std::string layout;
-  std::string path;  // what was opened in the end (the step's or item's directory)
-  std::optional<std::int64_t> step;
-  std::vector<std::string> items;  // of a composite: every item on disk
-  // versions, options, generation, commit time, ...
+  std::string path;  // the file or directory that was opened in the end (of the step or the item)
+  std::optional<std::int64_t> step;  // step number, if the checkpoint is a step
+  std::vector<std::string> items;    // every item on disk, if the checkpoint is a composite
+  // (label, value) pairs in display order: versions, options, generation, commit time, ...
   std::vector<std::pair<std::string, std::string>> facts;
   std::string custom_metadata;  // JSON text; "" if there is none
-  // What tells these values from others of the same leaves, seen on opening without reading them:
-  // (what of, text) pairs. Checksums where the format keeps them beside the names; else each file's
-  // size and when it was changed last. None where facts tell it (Orbax).
+  // (subject, text) pairs that distinguish these values from others of the same leaves. Opening
+  // collects them without reading values: checksums where the format stores them beside the names,
+  // else each file's size and modification time. Empty where `facts` suffice (Orbax).
   std::vector<std::pair<std::string, std::string>> revision;
 };
 
-// An object of the program whose state was saved: a layer, an optimizer, a variable (TensorFlow).
+// An object of the program that saved a TensorFlow checkpoint: a layer, an optimizer, a variable.
+// Numbers of objects are indices into Checkpoint::objects().
 struct ProgramObject {
+  // A child object, reached by an attribute name.
   struct Child {
     std::string name;
-    std::size_t object = 0;
+    std::size_t object = 0;  // the child's number
   };
+  // A stored value of the object.
   struct Value {
-    std::string name;                  // of the object's attribute: "VARIABLE_VALUE"
+    std::string name;                  // name of the object's attribute: "VARIABLE_VALUE"
     std::string full_name;             // the variable's name in the program; may be empty
-    std::vector<std::size_t> tensors;  // into tensors(): mostly one
+    std::vector<std::size_t> tensors;  // indices into tensors(); usually one
   };
-  // What an optimizer keeps for a variable.
+  // A value that an optimizer keeps for a variable.
   struct Slot {
-    std::string name;  // "m"
-    std::size_t variable = 0;
-    std::size_t object = 0;
+    std::string name;          // slot name: "m"
+    std::size_t variable = 0;  // number of the variable's object
+    std::size_t object = 0;    // number of the object that holds the slot's value
   };
   std::vector<Child> children;
   std::vector<Value> values;
   std::vector<Slot> slots;
 };
 
-// Called from worker threads with (bytes done, bytes to do).
+// Progress callback: (bytes done, bytes in total). Called from worker threads.
 using ProgressFn = std::function<void(std::uint64_t, std::uint64_t)>;
 
-// Where one tensor of a bulk read goes: `out` has the tensor's dtype and the shape of `box`.
+// One box of one tensor in a bulk read.
 struct ReadRequest {
   std::size_t tensor = 0;  // index into tensors()
-  Box box;
+  Box box;                 // elements to read, in the tensor's coordinates
+  // Destination: the tensor's dtype and the box's shape; any strides. The caller owns the memory.
   MutableArrayView out;
 };
 
-// An opened checkpoint of any format. Safe to use from many threads. It may keep files open and
-// mapped.
+// An opened checkpoint of any format. All methods are safe to call from many threads. The object
+// may keep files open and mapped until it is destroyed.
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
+  // Description of the checkpoint; valid as long as the checkpoint.
   [[nodiscard]] virtual const CheckpointInfo& info() const = 0;
   // Every leaf and empty node, in the tree's order. stored_nbytes is filled.
   [[nodiscard]] virtual const std::vector<TensorInfo>& tensors() const = 0;
-  // Reads many boxes as one plan: sorted by file and offset, coalesced, in parallel, within the
-  // memory budget. Each must be an array. The first damaged one throws, naming its tensor.
+  // Reads all boxes as one plan: sorted by file and offset, coalesced, in parallel, within the
+  // memory limit of OpenOptions. Every request must name an array. Throws invalid_argument if the
+  // destination's dtype or shape does not match, out_of_range for a box outside the array. The
+  // first damaged tensor throws data_loss, naming the tensor.
   virtual void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const = 0;
-  // The value of a string leaf. Throws invalid_argument if tensors()[index] is none.
+  // The value of a string leaf. Throws invalid_argument if tensors()[index] is not a string.
   [[nodiscard]] virtual std::string read_string(std::size_t index) const = 0;
-  // The values of an array of strings, in C order; of a string leaf its only one.
+  // The values of an array of strings in C order; for a string leaf, its single value.
   [[nodiscard]] virtual std::vector<std::string> read_strings(std::size_t index) const {
     return {read_string(index)};
   }
-  // The stored bytes themselves, mapped, where one raw chunk of a local file is the array. nullopt
-  // where they are not.
+  // A view of the stored bytes in the mapped file, without a copy. Possible where the array is one
+  // uncompressed chunk in a local file; nullopt otherwise.
   [[nodiscard]] virtual std::optional<Array> try_view(std::size_t index) const = 0;
-  // The implementation ("threefry2x32") of a typed PRNG key whose data this array is; "" for all
-  // others.
+  // Implementation name ("threefry2x32") if this array holds the data of a typed PRNG key, else "".
   [[nodiscard]] virtual std::string random_key_impl(std::size_t /*index*/) const { return ""; }
-  // The pytree, with the index into tensors() (a std::int64_t) in place of each leaf and empty
-  // node. Unlike the paths it tells tuples from lists, where the format does.
+  // The pytree with the index into tensors() (a std::int64_t) in place of each leaf and empty node.
+  // Unlike the paths, it distinguishes tuples from lists where the format does.
   [[nodiscard]] virtual Tree structure() const;
-  // The objects of the program that saved it, by number, 0 being the root; none where the format
-  // does not know them. Several may have the same child, and children may lead back.
+  // Objects of the program that saved the checkpoint; object 0 is the root. Empty where the format
+  // does not store them. The graph may share children and may contain cycles.
   [[nodiscard]] virtual std::vector<ProgramObject> objects() const { return {}; }
-  // Reads every byte there is, checks everything that can be checked, goes on after damage.
+  // Reads all stored bytes and checks everything that can be checked. Damage becomes a finding in
+  // the report, and the check continues.
   [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const;
-  // The same for several processes: each checks its share, about the same number of bytes, and any
-  // of them puts together what all have found, in the order of the shares. The report is that of
-  // one process.
+  // Checks one process's share of the bytes. `share` divides the work into parts of about the same
+  // number of bytes.
   [[nodiscard]] virtual VerifyPart verify_part(WorkShare share,
                                                const ProgressFn& progress) const = 0;
+  // Merges the parts of all processes, given in the order of their shares. The report equals the
+  // report of a single process.
   [[nodiscard]] virtual VerifyReport join_verified(std::vector<VerifyPart> parts) const;
 
   // ---- conveniences on top ----
-  // Index by name, or by "item/name" where there are several items; or by what else the format
-  // calls it (find_other). not_found names close matches; a name that is in two items is an
-  // invalid_argument that lists them.
+  // Index of a tensor by name, by "item/name" where there are several items, or by another name
+  // that the format knows (find_other). Throws not_found and suggests similar names; throws
+  // invalid_argument for a name that several items have, listing them.
   [[nodiscard]] std::size_t index(std::string_view name) const;
+  // Description of the named tensor. Throws as index().
   [[nodiscard]] const TensorInfo& info(std::string_view name) const {
     return tensors()[index(name)];
   }
+  // Reads one box into `out`, which has the tensor's dtype and the box's shape. Throws as index()
+  // and the bulk read().
   void read(std::string_view name, const Box& box, const MutableArrayView& out) const;
+  // Reads a whole array into new memory. Throws invalid_argument for a leaf that is not an array,
+  // else as index() and the bulk read().
   [[nodiscard]] Array read(std::string_view name) const;
-  // As try_view, but an array that cannot be mapped is failed_precondition with the reason.
+  // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,
+  // and invalid_argument for a leaf that is not an array.
   [[nodiscard]] Array view(std::string_view name) const;
-  // Everything, in memory. Python and NumPy scalars come back as such. Arrays of at most 256 KiB
-  // share blocks of 16 MiB: one that is kept keeps its block. All are read-only, as arrays that
-  // have been handed out are.
+  // Reads everything into memory. Python and NumPy scalars are returned as such. Arrays of at most
+  // 256 KiB share blocks of 16 MiB: a kept array keeps its whole block alive. All arrays are
+  // read-only, like every array that Cairn returns.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
 
  protected:
-  // What a name that no tensor has stands for all the same.
+  // Index of the tensor that the format knows by this additional name; nullopt if there is none.
   [[nodiscard]] virtual std::optional<std::size_t> find_other(std::string_view /*name*/) const {
     return std::nullopt;
   }
@@ -190,4 +213,5 @@ class Checkpoint {
   mutable std::shared_ptr<const NameIndex> name_index_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

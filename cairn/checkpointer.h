@@ -1,6 +1,6 @@
-// checkpointer.h -- Checkpointer and AsyncCheckpointer: a pytree as a checkpoint of its own, a
-// directory that is complete or absent. What Orbax's classes of these names save with a
-// PyTreeCheckpointHandler, these restore, and the other way round.
+// checkpointer.h -- Checkpointer and AsyncCheckpointer save and restore a pytree as a checkpoint of
+// its own: a directory that is complete or absent. They are interchangeable with Orbax's classes of
+// the same names with a PyTreeCheckpointHandler: each restores what the other saves.
 #pragma once
 
 #include <cairn/orbax.h>
@@ -9,32 +9,38 @@
 #include <memory>
 #include <string>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
+// Options of a save.
 struct CheckpointerSaveOptions {
-  // Whether a checkpoint that is there already gives way: it does so when the new one is whole, and
-  // anything else never does.
+  // What to do if the path exists. kReplace: an older checkpoint is replaced once the new one is
+  // complete; anything else is never replaced.
   IfExists if_exists = IfExists::kFail;
-  std::string custom_metadata;  // JSON object, kept with the checkpoint; "" for none
+  std::string custom_metadata;  // JSON object, stored with the checkpoint; "" for none
 };
 
-// Saves to <path>.orbax-checkpoint-tmp, which is synced and renamed. Errors are those of
-// PyTreeCheckpointHandler, and: already_exists; failed_precondition for restoring what is
-// unfinished.
+// Saves to <path>.orbax-checkpoint-tmp, syncs it and renames it. Throws as PyTreeCheckpointHandler;
+// save also already_exists; restore and metadata also not_found if the path is missing,
+// invalid_argument if it is a file, and failed_precondition for an unfinished checkpoint.
 //
-// With other processes (the options' multiprocessing_options) all call save alike;
-// docs/distributed.md tells the order. If one of them fails, all do, and what was written stays
-// under the temporary name until the next save of that path, or `cairn clean`.
+// With several processes (multiprocessing_options), all processes must call save with the same
+// arguments; docs/distributed.md gives the order of steps. An error in one process fails all of
+// them. The data written so far keeps the temporary name until the next save to that path or `cairn
+// clean`.
 class Checkpointer {
  public:
   Checkpointer();
   explicit Checkpointer(PyTreeCheckpointHandlerOptions options);
 
-  // Durable when it returns.
+  // Saves the tree. The checkpoint is durable when the call returns.
   void save(const std::string& path, const PyTreeSaveArgs& args,
             const CheckpointerSaveOptions& options = {});
+  // Restores the tree (PyTreeCheckpointHandler::restore).
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {}) const;
+  // Metadata of the tree, without values.
   [[nodiscard]] PyTreeMetadata metadata(const std::string& path) const;
+  // Nothing can be saved afterwards.
   void close() { handler_.close(); }
 
  private:
@@ -42,28 +48,29 @@ class Checkpointer {
   PyTreeCheckpointHandler handler_;
 };
 
-// Saves in the background: one at a time.
+// Saves in the background, one save at a time. Throws as Checkpointer.
 class AsyncCheckpointer {
  public:
   AsyncCheckpointer();
   explicit AsyncCheckpointer(PyTreeCheckpointHandlerOptions options);
-  // Waits for a save that is under way; its error, if nobody has asked for it, is lost.
+  // Waits for a running save. An error of it that nobody has asked for is lost.
   ~AsyncCheckpointer();
   AsyncCheckpointer(const AsyncCheckpointer&) = delete;
   AsyncCheckpointer& operator=(const AsyncCheckpointer&) = delete;
 
-  // Waits for the save before, and throws what went wrong with it. Returns once everything that the
-  // caller may change has been copied.
+  // Waits for the previous save and throws its error. Returns once everything that the caller may
+  // change is copied.
   void save(const std::string& path, const PyTreeSaveArgs& args,
             const CheckpointerSaveOptions& options = {});
-  // Until the checkpoint is durable and has its name. Throws, once, what went wrong.
+  // Waits until the checkpoint is durable and has its name. Throws the error of the save, once.
   void wait_until_finished();
-  // Throws, once, what went wrong with a save that has ended; does not wait.
+  // Throws the error of a finished save, once. Does not wait.
   void check_for_errors();
-  // Waits for the save before.
+  // Waits for the previous save, then restores.
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {});
+  // Metadata of the tree, without values. Does not wait.
   [[nodiscard]] PyTreeMetadata metadata(const std::string& path) const;
-  // Waits. Nothing can be saved afterwards.
+  // Waits for a running save. Nothing can be saved afterwards.
   void close();
 
  private:
@@ -71,4 +78,5 @@ class AsyncCheckpointer {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

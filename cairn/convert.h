@@ -1,5 +1,5 @@
-// convert.h -- writes a checkpoint in another format, with other names or types, or for another
-// mesh.
+// convert.h -- writes a checkpoint in another format, with other names or types, or with chunks for
+// another device mesh.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -18,129 +18,154 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
 // ---- transforming ----
 
+// What transform() made.
 struct TransformReport {
-  // key, and what it is made of; leaves that stay as they are left out
+  // (key, what it is made of) for each leaf that the rules make; unchanged leaves are omitted.
   std::vector<std::pair<std::string, std::string>> made;
-  std::vector<std::string> unused;  // stored leaves that nothing is made of
-  std::uint64_t read_bytes = 0;     // of the leaves that something is made of
+  std::vector<std::string> unused;  // stored leaves that no result uses
+  std::uint64_t read_bytes = 0;     // bytes of the stored leaves that are used
 };
+// A transformed checkpoint and the report about it.
 struct Transformed {
   std::unique_ptr<Checkpoint> checkpoint;
-  TransformReport report;
+  TransformReport report;  // what the rules did
 };
-// The checkpoint that rules (JSON, docs/transforms.md) make of another: renamed, dropped, cast,
-// turned, joined and cut leaves, and sums with low-rank products. Lazy: a box of it that is read
-// reads the boxes that it is made of, with at most about `memory` bytes in between. Throws
-// invalid_argument that names the rule by its JSON pointer.
+// Applies rules (JSON, docs/transforms.md) to `source`: rename, drop, cast, transpose, join and cut
+// leaves, and add low-rank products. The result is lazy: reading a box of it reads the source boxes
+// that it depends on, with about `memory` bytes of intermediate results at most. The result shares
+// `source`. Throws invalid_argument that names the rule by its JSON pointer.
 Transformed transform(std::shared_ptr<const Checkpoint> source, std::string_view rules,
                       std::uint64_t memory = std::uint64_t{1} << 30U);
 
-// The same with rules from a file.
+// As transform(), with the rules from a file.
 Transformed transform_by_file(std::shared_ptr<const Checkpoint> source,
                               const std::string& rules_path,
                               std::uint64_t memory = std::uint64_t{1} << 30U);
 
 // ---- converting ----
 
-// "safetensors", "npz", "msgpack", "tensorflow" (the target is a prefix), "orbax" (OCDBT and Zarr
-// v2), "orbax-zarr3" (OCDBT and Zarr v3), "orbax-files" (a folder per parameter).
+// Names of the target formats: "safetensors", "npz", "msgpack", "tensorflow" (the target is a
+// prefix), "orbax" (OCDBT and Zarr v2), "orbax-zarr3" (OCDBT and Zarr v3), "orbax-files" (one
+// folder per parameter).
 std::span<const std::string_view> convert_formats();
 
+// Options of convert(). An option that the target format does not have is invalid_argument.
 struct ConvertOptions {
-  // one of convert_formats(); "" = by the target's extension
+  // One of convert_formats(). "": chosen by the target's extension.
   std::string format;
-  std::vector<std::string> include, exclude;  // globs over names; include empty = all
-  // Regular expressions (the syntax of Python's re) and what replaces each of their matches in a
-  // name, in order: $1 is the first group, $& the whole match, $$ a dollar sign.
+  std::vector<std::string> include, exclude;  // globs over names; empty include: all
+  // (regular expression, replacement) pairs, applied to each name in order. The syntax is that of
+  // Python's re. Every match is replaced; $1 is the first group, $& the whole match, $$ a dollar
+  // sign.
   std::vector<std::pair<std::string, std::string>> rename;
-  std::optional<DType> dtype;     // cast every floating array, but no scalar, to this
-  bool skip_unsupported = false;  // leave out what the target cannot hold, and list it
-  IfExists if_exists = IfExists::kFail;
-  bool dry_run = false;  // decide and report, but write nothing
-  // of safetensors files, and of TensorFlow's data files
+  // Floating-point type to which every floating-point array is cast; scalars are not cast. None: no
+  // cast.
+  std::optional<DType> dtype;
+  // Skip leaves that the target format cannot hold, and list them in the report.
+  bool skip_unsupported = false;
+  IfExists if_exists = IfExists::kFail;  // what to do if the target exists
+  bool dry_run = false;                  // decide and report, but write nothing
+  // Size limit in bytes of safetensors files and of TensorFlow data files. None: no limit.
   std::optional<std::uint64_t> max_shard_bytes;
-  // of msgpack files; none: kFlaxState, which flax restores into any state
+  // Dialect of msgpack files. None: kFlaxState, which flax restores into any state.
   std::optional<MsgpackDialect> msgpack_dialect;
-  // Of TensorFlow checkpoints. Leaves get keys and objects that tf.train.Checkpoint(**tree)
-  // restores, or keep those that they have if the source is one of TensorFlow, too; plain_names:
-  // keys are names as they are, without objects, as tf.compat.v1.train.Saver restores them.
+  // TensorFlow checkpoints only. False: leaves get keys and objects that
+  // tf.train.Checkpoint(**tree) restores; a TensorFlow source keeps its own. True: the keys are the
+  // names, without objects, as tf.compat.v1.train.Saver restores them.
   bool plain_names = false;
-  // As tf.train.Checkpoint.save(): the folder's file `checkpoint` names this as the latest, and
-  // there is a save_counter. False: as write().
+  // TensorFlow checkpoints only. True: as tf.train.Checkpoint.save(): the folder's file
+  // `checkpoint` names this checkpoint as the latest, and the checkpoint has a save_counter. False:
+  // as tf.train.Checkpoint.write(), with neither.
   bool name_latest = true;
-  // Of Orbax checkpoints, as in SaveOptions.
+  // The next four apply to Orbax checkpoints only; they mean the same as in SaveOptions.
   Compression compression;
   std::optional<std::int64_t> chunk_bytes;
   std::optional<std::int64_t> target_file_bytes;
   std::optional<std::string> item;
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory, bytes
-  ProgressFn progress;
-  // Several processes that see the same source and the same target's folder, called with the same
-  // options: each reads and writes its share of the bytes. Files are those of one process; an Orbax
-  // checkpoint holds the same, but chunks that are larger than both a process's share and 4 MiB are
-  // cut.
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory in bytes
+  ProgressFn progress;                             // called from worker threads; null: none
+  // Several processes convert together. All call convert() with the same options, and all see the
+  // same source and the same target folder. Each reads and writes its share of the bytes. Files are
+  // identical to those of a single process. An Orbax checkpoint has the same content, but chunks
+  // larger than both a process's share and 4 MiB are split.
   MultiprocessingOptions multiprocessing;
 };
+// What convert() wrote.
 struct ConvertReport {
-  std::string format;
-  std::vector<std::string> files;  // written
-  std::uint64_t tensors = 0, bytes = 0;
-  std::vector<std::pair<std::string, std::string>> skipped;  // name, why
-  std::vector<std::pair<std::string, std::string>> renamed;  // from, to
-  // written as 0-d arrays, where the format has no scalars
+  std::string format;                                        // format written
+  std::vector<std::string> files;                            // paths of the files written
+  std::uint64_t tensors = 0, bytes = 0;                      // number of tensors, and their bytes
+  std::vector<std::pair<std::string, std::string>> skipped;  // (name, reason)
+  std::vector<std::pair<std::string, std::string>> renamed;  // (old name, new name)
+  // Scalars written as 0-d arrays because the format has no scalars.
   std::vector<std::string> scalars;
-  std::uint64_t cast = 0;  // tensors whose dtype was changed
+  std::uint64_t cast = 0;  // number of tensors whose dtype was changed
 };
-// Never loses a leaf silently: one the target cannot hold is invalid_argument naming it, unless
-// skip_unsupported; two leaves with one name after renaming likewise. not_found where include and
-// exclude select nothing of a checkpoint that has leaves: nothing is written.
+// Writes `source` to the local path `target`. No leaf is lost silently. Throws invalid_argument,
+// naming the leaf, if the target cannot hold a leaf (unless skip_unsupported is set), if it can
+// hold none of the selected leaves, or if two leaves have the same name after renaming. Throws
+// not_found, before anything is written, if include and exclude select nothing of a checkpoint that
+// has leaves. Throws already_exists as IfExists says.
 ConvertReport convert(const Checkpoint& source, const std::string& target,
                       const ConvertOptions& options);
+// The report as JSON text (docs/cli.md).
 std::string convert_json(const ConvertReport& report);
 
 // ---- resharding ----
 
+// Options of reshard().
 struct ReshardOptions {
-  // The devices that will read it. None: arrays keep their shardings, and only chunks are cut anew.
+  // The devices that will read the checkpoint. None: arrays keep their shardings, and only the
+  // chunks change (chunk_bytes is then required).
   std::optional<Mesh> mesh;
-  // Globs over names, and how arrays of such names are split over the mesh; the first that matches
-  // counts. Device arrays (jax.Array) that none matches are replicated; host arrays stay what they
-  // are.
+  // (glob over names, partition of the matching arrays over the mesh) pairs; the first match
+  // counts. Device arrays (jax.Array) without a match are replicated; host arrays without a match
+  // stay unchanged.
   std::vector<std::pair<std::string, PartitionSpec>> specs;
-  std::optional<std::int64_t> chunk_bytes;  // no chunk is larger; it divides what a device reads
-  // an Orbax one of convert_formats(); "": as the source is stored, if it is one of Orbax
+  // Maximum chunk size in bytes; the chunk shape divides the box that a device reads.
+  std::optional<std::int64_t> chunk_bytes;
+  // One of the Orbax formats of convert_formats(). "": the format in which an Orbax source is
+  // stored, else "orbax".
   std::string format;
+  // The next three mean the same as in SaveOptions.
   Compression compression;
   std::optional<std::int64_t> target_file_bytes;
   std::optional<std::string> item;
-  IfExists if_exists = IfExists::kFail;
+  IfExists if_exists = IfExists::kFail;            // what to do if the target exists
   bool dry_run = false;                            // decide and report, but write nothing
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory, bytes
-  ProgressFn progress;
-  MultiprocessingOptions multiprocessing;  // as in ConvertOptions
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory in bytes
+  ProgressFn progress;                             // called from worker threads; null: none
+  MultiprocessingOptions multiprocessing;          // as in ConvertOptions
 };
+// What reshard() wrote.
 struct ReshardReport {
+  // A resharded array.
   struct Leaf {
     std::string name;
     std::string dtype;
     Shape shape;
-    Shape box;             // what a device reads: chunks divide it
-    std::string sharding;  // for people; "" if it has none
+    Shape box;             // shape that a device reads; chunks divide it
+    std::string sharding;  // sharding for people; "" if there is none
   };
-  ConvertReport written;
-  std::vector<Leaf> arrays;        // that are not scalars
-  std::uint64_t device_bytes = 0;  // that each device of the mesh reads of them; without a mesh 0
+  ConvertReport written;     // as convert() reports it
+  std::vector<Leaf> arrays;  // all resharded arrays; scalars are not included
+  // bytes of them that each device of the mesh reads; 0 without a mesh
+  std::uint64_t device_bytes = 0;
 };
-// Writes the checkpoint again, stored in the boxes that devices of another topology will read, with
-// the shardings that say so; values, tree and metadata stay. Throws invalid_argument for options
-// that ask for nothing, a mesh or spec that is unsound or does not divide an array (naming it), a
-// glob that matches no array, and what convert refuses.
+// Writes the checkpoint again, stored in the boxes that devices of another topology will read, and
+// records the new shardings. Values, tree and metadata stay the same. Throws invalid_argument if
+// neither a mesh nor chunk_bytes is given, for specs without a mesh, for a mesh or spec that is
+// malformed or does not divide an array (naming the array), for a glob that matches no array, and
+// for a format that is not Orbax. Throws also as convert().
 ReshardReport reshard(const Checkpoint& source, const std::string& target,
                       const ReshardOptions& options);
+// The report as JSON text (docs/cli.md).
 std::string reshard_json(const ReshardReport& report);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

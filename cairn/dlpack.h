@@ -1,6 +1,6 @@
-// dlpack.h -- arrays of other frameworks (PyTorch, JAX, NumPy, CuPy) as leaves and shards, without
-// a copy, through DLPack's ABI: https://dmlc.github.io/dlpack/latest/c_api.html. Works with the
-// DLPack header that you have; Cairn needs none.
+// dlpack.h -- uses arrays of other frameworks (PyTorch, JAX, NumPy, CuPy) as leaves and shards
+// without a copy, through the DLPack ABI: https://dmlc.github.io/dlpack/latest/c_api.html. Works
+// with the caller's version of the DLPack header; Cairn includes none.
 #pragma once
 
 #include <cairn/error.h>
@@ -11,33 +11,34 @@
 #include <memory>
 #include <string>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// What a DLTensor says, in whichever version of the header it is declared.
+// The members of a DLTensor, independent of the version of the header.
 struct DlpackTensor {
   const void* data = nullptr;
-  std::uint64_t byte_offset = 0;
-  std::int32_t device_type = 1;  // kDLCPU
-  std::uint8_t type_code = 0;
-  std::uint8_t type_bits = 0;
-  std::uint16_t lanes = 1;
-  bool padded = false;  // elements of less than a byte take a byte each
-  std::int32_t rank = 0;
-  const std::int64_t* shape = nullptr;
+  std::uint64_t byte_offset = 0;          // from `data` to the first element
+  std::int32_t device_type = 1;           // kDLCPU
+  std::uint8_t type_code = 0;             // DLDataTypeCode
+  std::uint8_t type_bits = 0;             // bits per element
+  std::uint16_t lanes = 1;                // 1: not a vector
+  bool padded = false;                    // each element of less than a byte takes one byte
+  std::int32_t rank = 0;                  // number of dimensions
+  const std::int64_t* shape = nullptr;    // `rank` extents
   const std::int64_t* strides = nullptr;  // in elements; null: C order without gaps
 };
 
-// A view of the elements, which stay the tensor's; valid as long as its memory is. Throws
-// invalid_argument, saying what it is, for memory that the processor cannot read (a device's: give
-// a ShardCopy that copies from there), for an element type that is none of DType's, vectors, packed
-// elements of less than a byte, and descriptions that make no sense.
+// A view of the tensor's elements. The tensor keeps them; the view is valid as long as its memory.
+// Throws invalid_argument with the reason for memory that the CPU cannot read (for device memory,
+// use a ShardCopy that copies from there), for an element type that DType lacks, for vectors, for
+// packed elements of less than a byte, and for inconsistent descriptions.
 ArrayView dlpack_view(const DlpackTensor& tensor);
 
-// Takes over a DLManagedTensor* or DLManagedTensorVersioned*, as PyCapsule_GetPointer and the
-// frameworks' to_dlpack functions give it: its deleter runs when the last copy of the result is
-// gone. Not thread-safe deleters (Python's objects) are the caller's business. Throws as
-// dlpack_view, and unimplemented for another major version than 1; the tensor stays the caller's
-// then.
+// Takes ownership of a DLManagedTensor* or DLManagedTensorVersioned*, as PyCapsule_GetPointer and
+// the frameworks' to_dlpack functions return it. Its deleter runs when the last copy of the result
+// is destroyed, on the thread that destroys it; the caller must ensure that the deleter may run
+// there (Python objects). Throws as dlpack_view, and unimplemented for a major version other than
+// 1; the caller then keeps the tensor.
 template <class Managed>
 HostMemory take_dlpack(Managed* managed) {
   DlpackTensor tensor;
@@ -66,4 +67,5 @@ HostMemory take_dlpack(Managed* managed) {
   return {view, std::shared_ptr<Managed>(managed, release)};
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

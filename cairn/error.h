@@ -1,4 +1,5 @@
-// error.h -- the one error of Cairn: a code, a message, and the chain of where it happened.
+// error.h -- Error, the exception type of Cairn: a code, a message and the context in which the
+// error occurred.
 #pragma once
 
 #include <exception>
@@ -8,35 +9,38 @@
 #include <utility>
 #include <variant>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
+// Category of an error.
 enum class Code {
-  kInvalidArgument,  // the caller asked for something that makes no sense
-  kNotFound,         // a file, key, parameter or version is not there
-  kAlreadyExists,    // the target is there and may not be overwritten
-  // the thing is in a state in which this cannot be done (uncommitted, mismatching config)
+  kInvalidArgument,  // the call or its arguments make no sense
+  kNotFound,         // a file, key, parameter or version is missing
+  kAlreadyExists,    // the target exists and may not be overwritten
+  // The object is in a state that does not allow the operation (uncommitted, mismatching config).
   kFailedPrecondition,
-  kDataLoss,       // stored bytes are damaged: checksum, structure or length is wrong
+  kDataLoss,       // stored bytes are damaged: wrong checksum, structure or length
   kUnimplemented,  // a legal input that Cairn does not handle; the message names it
-  kUnavailable,    // may work when tried again
-  kOutOfRange,     // an offset, index or box outside the value it addresses
-  kIo,             // the operating system said no; the message carries its words
+  kUnavailable,    // the operation may succeed when it is tried again
+  kOutOfRange,     // an offset, index or box outside the value that it addresses
+  kIo,             // the operating system refused; the message has its reason
 };
 
 // The snake_case name of a code: "data_loss".
 std::string_view code_name(Code code);
 
-// An error and where it happened. what() reads outermost first: "params.dense.kernel: chunk 0.3:
-// zstd frame is truncated".
+// An error and its context. what() starts with the outermost context: "params.dense.kernel: chunk
+// 0.3: zstd frame is truncated".
 class Error : public std::exception {
  public:
   Error(Code code, std::string message) : code_(code), text_(std::move(message)) {}
 
   [[nodiscard]] Code code() const noexcept { return code_; }
-  [[nodiscard]] const std::string& message() const noexcept { return text_; }  // with its context
+  // message with context
+  [[nodiscard]] const std::string& message() const noexcept { return text_; }
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
-  // Puts `where` in front: called by each layer that the error passes on its way up.
+  // Prepends `where`. Each layer that the error passes calls it on the way up.
   void add_context(std::string_view where) {
     text_.insert(0, ": ");
     text_.insert(0, where);
@@ -47,8 +51,8 @@ class Error : public std::exception {
   std::string text_;
 };
 
-// Runs f; an Error passing through learns where it was. `where` is a callable returning text, run
-// only on failure.
+// Runs f and returns its result. If f throws an Error, prepends the text that `where` returns and
+// rethrows. `where` is called only on failure.
 template <class Where, class F>
 decltype(auto) with_context(Where&& where, F&& f) {
   try {
@@ -59,7 +63,7 @@ decltype(auto) with_context(Where&& where, F&& f) {
   }
 }
 
-// A value or the Error that stood in its way, for places where failure is an ordinary answer.
+// A value or an Error, for operations where failure is an ordinary answer.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -70,8 +74,9 @@ class [[nodiscard]] Result {
 
   [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
+  // The error; only valid if ok() is false.
   [[nodiscard]] const Error& error() const { return std::get<1>(state_); }
-  // The value; throws the Error if there is none.
+  // The value. Throws the Error if there is no value.
   [[nodiscard]] const T& value() const& {
     if (!ok()) throw std::get<1>(state_);
     return std::get<0>(state_);
@@ -85,7 +90,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// Runs f and catches an Error: Result<decltype(f())>.
+// Runs f and returns Result<decltype(f())>: its value, or the Error that it threw.
 template <class F>
 auto try_call(F&& f) -> Result<decltype(std::forward<F>(f)())> {
   try {
@@ -95,4 +100,5 @@ auto try_call(F&& f) -> Result<decltype(std::forward<F>(f)())> {
   }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

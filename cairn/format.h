@@ -1,4 +1,4 @@
-// format.h -- which format a file has.
+// format.h -- detects the format of a file.
 #pragma once
 
 #include <cairn/types.h>
@@ -8,13 +8,16 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
+// A format that cairn::open recognises.
 enum class Format : std::uint8_t { kOrbax, kSafetensors, kMsgpack, kNpz, kNpy, kTensorflow };
+// The name for messages.
 std::string_view format_name(Format format);
-// By looking at the path and the first bytes, never by extension alone; nullopt for a path that is
-// none of the formats a file can have (directories are the business of is_orbax). Throws not_found
-// if nothing is there.
+// Detects the format from the path and the first bytes, never from the extension alone. nullopt for
+// a file of no known format; for directories see is_orbax. Throws not_found if nothing is there.
 std::optional<Format> detect_file(const std::string& path);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,5 +1,5 @@
 // handlers.h -- how the leaves of a pytree are stored: a handler for each type of leaf, and the
-// registry that finds it. The names, rules and outcomes are those of Orbax's type handlers.
+// registry of handlers. Names, rules and results are those of Orbax's type handlers.
 #pragma once
 
 #include <cairn/array_spec.h>
@@ -25,60 +25,63 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// The C++ type of a leaf's value, by which its handler is found: typeid(bool), typeid(Array), or
-// what a CustomLeaf holds. Throws invalid_argument for containers and empty nodes, which have no
-// handlers.
+// The C++ type of a leaf's value, which selects its handler: typeid(bool), typeid(Array), or the
+// type of the value in a CustomLeaf. Throws invalid_argument for containers and empty nodes, which
+// have no handlers.
 std::type_index leaf_type(const Tree& leaf);
 
 // ---- where handlers put values, and get them from ----
 
-// One of the processes that save an item together.
+// The calling process among those that save an item together.
 struct SavingProcess {
-  std::size_t index = 0;
-  std::size_t count = 1;
-  bool is_primary = true;  // writes what is not divided: host values, texts, metadata
+  std::size_t index = 0;   // index of the process
+  std::size_t count = 1;   // number of processes
+  bool is_primary = true;  // writes everything that is not split: host values, strings, metadata
   bool is_apart = false;   // each process saves into a folder of its own
 };
 
-// What one process stores of an array.
+// A part of an array that one process stores.
 struct StorePart {
   Box box;         // in the array's coordinates
-  ArrayView from;  // its elements, any strides; null: copied when they are wanted
+  ArrayView from;  // its elements, any strides; null: copied when they are needed
 };
 
 // An array to be stored under a parameter name.
 struct StoreArray {
-  std::string name;
-  DType dtype = DType::kUint8;         // that it is stored as
-  DType source_dtype = DType::kUint8;  // that its elements are given as
-  Shape shape;
-  Shape write_shape;  // of the pieces that it is stored in; empty: it is one piece
-  std::optional<std::int64_t> chunk_byte_size;
-  std::vector<std::int64_t> shard_axes;
+  std::string name;                    // parameter name
+  DType dtype = DType::kUint8;         // stored type
+  DType source_dtype = DType::kUint8;  // type of the given elements
+  Shape shape;                         // of the whole array
+  Shape write_shape;  // shape of the pieces in which it is stored; empty: one piece
+  std::optional<std::int64_t> chunk_byte_size;               // target chunk size in bytes
+  std::vector<std::int64_t> shard_axes;                      // dimensions that are split first
   std::optional<Shape> write_chunk_shape, read_chunk_shape;  // as in SaveArgs
-  // what its metadata is called below its name; "": .zarray or zarr.json
+  // File name of its metadata, below its name. "": .zarray or zarr.json.
   std::string metadata_key;
-  // Its elements in C order and who keeps them; or, if data is null, how parts of them are copied
-  // out when they are wanted, from one thread at a time.
+  // The elements in C order, and their owner. If `data` is null, `copy` copies parts of them out
+  // when they are needed; it is called from one thread at a time.
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
   std::function<void(const Box& part, const MutableArrayView& out)> copy;
-  // a jax.Array: its pieces are recorded in array_metadatas and in _METADATA
+  // A jax.Array: array_metadatas and _METADATA record its pieces.
   bool device_array = false;
-  // arrays of a lower number are written before the first one of a higher is copied
+  // Arrays with a lower number are written before the first array with a higher number is copied.
   int priority = 0;
   std::string sharding;         // JSON text for _sharding; "" for none
-  std::string random_key_impl;  // of a typed PRNG key
-  // Of an array that several processes store together: what this one does, each part one of
-  // write_shape's. Not set: all of it. `owner` keeps what they point to.
+  std::string random_key_impl;  // for a typed PRNG key; else ""
+  // For an array that several processes store together: the parts that this process stores, each a
+  // part of one piece of write_shape. None: all of the array. `owner` owns the memory of the parts.
   std::optional<std::vector<StorePart>> parts;
-  // its values go to a database beside that of other arrays, where processes have their own
+  // Store the values in a database separate from that of other arrays, where each process has its
+  // own.
   bool in_replica_folder = false;
 };
 
-// Takes note of what handlers want stored; it is written in one go when all have been asked.
+// Collects what the handlers want stored. All of it is written together, after every handler was
+// called.
 class ItemWriter {
  public:
   ItemWriter() = default;
@@ -86,21 +89,22 @@ class ItemWriter {
   ItemWriter& operator=(const ItemWriter&) = delete;
   virtual ~ItemWriter() = default;
 
+  // The next two add a value to be stored under a parameter name.
   virtual void add_array(StoreArray array) = 0;
   virtual void add_string(std::string name, std::string text) = 0;
-  // Whether the caller goes on before everything is written: values it may change must then be
-  // copied first.
+  // Whether the caller continues before everything is written. If so, a handler must first copy
+  // values that the caller may change.
   [[nodiscard]] virtual bool is_background() const = 0;
-  // Ready once everything that was added is written; carries the error if it cannot be.
+  // Becomes ready when everything that was added is written; carries the error if a write fails.
   [[nodiscard]] virtual std::shared_future<void> written() const = 0;
-  // Who saves. Host values that are added in a process that is not primary are not stored.
+  // The calling process. Host values that a process other than the primary adds are not stored.
   [[nodiscard]] virtual SavingProcess process() const { return {}; }
 };
 
-// What is stored. Safe to use from many threads.
+// Reads the stored values of an item. Safe to call from many threads.
 class ItemReader {
  public:
-  // A box of a stored array into memory of its dtype.
+  // A box of a stored array, and the memory to read it into, which has the array's dtype.
   struct Read {
     std::string_view name;
     Box box;
@@ -112,70 +116,72 @@ class ItemReader {
   ItemReader& operator=(const ItemReader&) = delete;
   virtual ~ItemReader() = default;
 
-  // dtype, shape and chunks of each. Throws not_found if there is no such array, data_loss if its
-  // metadata is damaged.
+  // Description of each array: dtype, shape and chunks. Throws not_found for an unknown array,
+  // data_loss if its metadata is damaged.
   [[nodiscard]] std::vector<TensorInfo> arrays(std::span<const std::string_view> names) const {
     return arrays_under(names, "");
   }
-  // The same where their metadata has a name of its own (StoreArray::metadata_key).
+  // The same for arrays whose metadata has its own file name (StoreArray::metadata_key).
   [[nodiscard]] virtual std::vector<TensorInfo> arrays_under(
       std::span<const std::string_view> names, const std::string& metadata_key) const = 0;
-  // How the array was spread over devices, as JSON: "" if nothing is recorded for it, nullopt if
-  // nothing is for any array.
+  // How the array was distributed over devices, as JSON. "": not recorded for this array. nullopt:
+  // not recorded for any array.
   [[nodiscard]] virtual std::optional<std::string> sharding(const std::string& name) const = 0;
-  // The implementation of the typed PRNG key that the array is the data of; "" if it is none.
+  // Implementation of the typed PRNG key whose data the array holds; "" for other arrays.
   [[nodiscard]] virtual std::string random_key_impl(const std::string& name) const = 0;
-  // All as one plan, in parallel. Throws, naming the array.
+  // Reads all boxes as one plan, in parallel. Errors name the array.
   virtual void read(std::span<const Read> reads) const = 0;
-  // Throws not_found.
+  // The stored string. Throws not_found.
   [[nodiscard]] virtual std::string string(const std::string& name) const = 0;
-  // With whom it is restored, and which devices are this process's.
+  // The processes that restore together, and this process's devices.
   [[nodiscard]] virtual MultiprocessingOptions processes() const { return {}; }
 };
 
 // ---- handlers ----
 
+// Whether the leaf with this path is copied before a background save returns.
 using IsPrioritizedKeyFn = std::function<bool(const KeyPath&)>;
 
-// What a handler is told about a leaf beside its value; made by PyTreeCheckpointHandler.
+// Information about a leaf beside its value. PyTreeCheckpointHandler fills it in.
 struct ParamInfo {
-  std::string name;  // keys joined with '.'
-  KeyPath keypath;
-  std::string parent_dir;  // the item's folder
-  bool skip_deserialize = false;
-  std::optional<bool> is_ocdbt_checkpoint;
+  std::string name;                         // the keys joined with '.'
+  KeyPath keypath;                          // path in the tree
+  std::string parent_dir;                   // the item's folder
+  bool skip_deserialize = false;            // not read; restored as a Placeholder
+  std::optional<bool> is_ocdbt_checkpoint;  // whether a database stores the leaf
   bool use_compression = true;
-  bool use_zarr3 = false;
-  std::optional<std::int64_t> ocdbt_target_data_file_size;
-  std::string value_typestr;
-  bool raise_array_data_missing_error = true;
-  std::optional<Shape> write_shape;
-  std::shared_ptr<ByteLimiter> byte_limiter;
-  std::shared_ptr<ByteLimiter> device_host_byte_limiter;
-  IsPrioritizedKeyFn is_prioritized_key_fn;
-  std::shared_ptr<ItemWriter> writer;        // while saving
-  std::shared_ptr<const ItemReader> reader;  // while restoring
+  bool use_zarr3 = false;                                   // Zarr v3; false: Zarr v2
+  std::optional<std::int64_t> ocdbt_target_data_file_size;  // bytes; 0: no limit
+  std::string value_typestr;                                // typestr of the leaf's handler
+  bool raise_array_data_missing_error = true;  // false: missing chunks read as the fill value
+  std::optional<Shape> write_shape;            // shape of the stored pieces, if recorded
+  std::shared_ptr<ByteLimiter> byte_limiter;   // limits bytes in flight; null: no limit
+  std::shared_ptr<ByteLimiter> device_host_byte_limiter;  // the same for copies from devices
+  IsPrioritizedKeyFn is_prioritized_key_fn;               // null: all are
+  std::shared_ptr<ItemWriter> writer;                     // while saving
+  std::shared_ptr<const ItemReader> reader;               // while restoring
 
-  // parent_dir/name: where the leaf's files are, if it has a folder of its own
+  // parent_dir/name: the leaf's folder, if it has one.
   [[nodiscard]] std::string path() const;
 };
 
-// What is known of a stored leaf without reading its value. A tree of metadata has these as custom
-// leaves.
+// Information about a stored leaf, available without its value. A metadata tree has custom leaves
+// of this type.
 struct ValueMetadata {
-  std::string typestr;
-  std::string name;
-  std::string directory;
-  std::optional<Shape> shape;        // arrays and scalars
-  std::optional<DType> dtype;        // that it is stored as
-  std::optional<Sharding> sharding;  // jax.Array, if one is stored
-  std::optional<StorageMetadata> storage;
+  std::string typestr;                     // typestr of the handler
+  std::string name;                        // parameter name
+  std::string directory;                   // the item's folder
+  std::optional<Shape> shape;              // arrays and scalars
+  std::optional<DType> dtype;              // as stored
+  std::optional<Sharding> sharding;        // jax.Array, if a sharding is stored
+  std::optional<StorageMetadata> storage;  // chunk and write shape, if known
 };
 
-// Stores and restores leaves of one type. Calls are batched: all leaves of an item that have this
-// handler come at once.
+// Stores and restores leaves of one type. Calls are batched: one call gets all leaves of an item
+// that have this handler.
 class TypeHandler {
  public:
+  // become ready when the values are written
   using Futures = std::vector<std::shared_future<void>>;
 
   TypeHandler() = default;
@@ -183,39 +189,41 @@ class TypeHandler {
   TypeHandler& operator=(const TypeHandler&) = delete;
   virtual ~TypeHandler() = default;
 
-  // What `_METADATA` calls leaves of this handler. Unique in a registry.
+  // Name of these leaves in `_METADATA`. Unique in a registry.
   [[nodiscard]] virtual std::string typestr() const = 0;
-  // What is stored, without values.
+  // Information about the stored leaves, without values.
   [[nodiscard]] virtual std::vector<ValueMetadata> metadata(
       std::span<const ParamInfo> infos) const = 0;
-  // Copies what the caller may change before the futures are ready, and hands the values to
-  // infos[i].writer, or writes files of its own below infos[i].parent_dir. The spans run parallel
-  // and are not empty (check_input_arguments).
+  // Copies everything that the caller may change before the futures are ready. Then passes the
+  // values to infos[i].writer, or writes its own files below infos[i].parent_dir. The spans are
+  // parallel and not empty (check_input_arguments).
   virtual Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
                             std::span<const SaveArgs> args) const = 0;
-  // The leaves, in the order of `infos`.
+  // Restores the leaves, in the order of `infos`.
   [[nodiscard]] virtual std::vector<Tree> deserialize(
       std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args) const = 0;
-  // Whether the processes meet in deserialize. Then all call restore alike, and what fails in one
-  // before it comes there fails in all.
+  // Whether deserialize is a collective call. If so, all processes must call restore in the same
+  // way, and an error before deserialize in one process fails all of them.
   [[nodiscard]] virtual bool restores_together() const { return false; }
-  // Called when all values of an item are written, before it is committed.
+  // Called after all values of an item are written and before it is committed.
   virtual void finalize(const std::string& /*directory*/) const {}
 };
 using TypeHandlerPtr = std::shared_ptr<const TypeHandler>;
 
-// Throws invalid_argument for spans of length 0 and for lengths that differ.
+// Throws invalid_argument for a length of 0 and for lengths that differ.
 void check_input_arguments(std::initializer_list<std::size_t> lengths);
 
 // np.ndarray: an Array, stored whole.
 class NumpyHandler : public TypeHandler {
  public:
+  // Options of NumpyHandler.
   struct Options {
-    // What the metadata of arrays is called below their names; "": .zarray or zarr.json. Nothing
-    // records it, so whoever restores has to know it; for Zarr v2 only, and in a database only
-    // without enable_post_merge_validation, which looks for .zarray.
+    // File name of the arrays' metadata, below their names. "": .zarray or zarr.json. Nothing
+    // records the name, so a restore must be told it. For Zarr v2 only; in a database only without
+    // enable_post_merge_validation, which looks for .zarray.
     std::string metadata_key;
-    // before a save in the background goes on; false: the caller leaves them alone
+    // Copy arrays before a background save returns. False: the caller must not change them until
+    // the save has finished.
     bool deepcopy_host_arrays = true;
   };
   NumpyHandler();
@@ -244,7 +252,7 @@ class ScalarHandler : public TypeHandler {
                                               std::span<const AnyRestoreArgs> args) const override;
 };
 
-// string: texts, all in one file.
+// string: all strings of an item, stored in one file.
 class StringHandler : public TypeHandler {
  public:
   [[nodiscard]] std::string typestr() const override { return "string"; }
@@ -268,30 +276,33 @@ class PlaceholderHandler : public TypeHandler {
                                               std::span<const AnyRestoreArgs> args) const override;
 };
 
-// When a device's array is copied to the host.
+// When an array is copied from its device to the host.
 enum class TransferPriority : std::uint8_t {
   kSynchronous,               // before save returns; not subject to the device-to-host limit
   kAsynchronousPrioritized,   // in the background, first
-  kAsynchronousDeprioritized  // in the background, once all prioritized ones are written
+  kAsynchronousDeprioritized  // in the background, after all prioritized ones are written
 };
 
-// jax.Array: a ShardedArray, stored in the pieces that its devices hold. Of several processes, each
-// stores those of its own devices; an array all of whose devices are one process's is then
-// invalid_argument.
+// jax.Array: a ShardedArray, stored in the pieces that its devices hold. With several processes,
+// each stores the pieces of its own devices. An array whose devices all belong to one process is
+// then invalid_argument.
 class ArrayHandler : public TypeHandler {
  public:
+  // Options of ArrayHandler.
   struct Options {
-    std::string metadata_key;  // as of NumpyHandler
-    // the replica that writes where pieces are not shared out
+    std::string metadata_key;  // as in NumpyHandler::Options
+    // The replica that writes, where replicas do not share the work.
     std::optional<std::int64_t> replica_id = 0;
-    bool use_replica_parallel = true;  // replicas share out the pieces
+    bool use_replica_parallel = true;  // replicas share the pieces among them
+    // Do not split a piece among replicas into parts smaller than this, in bytes.
     std::int64_t min_slice_bytes_for_replica_parallel = 0;
+    // Maximum number of replicas that share a piece; none: no limit.
     std::optional<std::int64_t> max_replicas_for_replica_parallel;
-    bool enable_write_sharding_file = true;
-    // Where several processes save: arrays that are replicated go to databases of their own,
+    bool enable_write_sharding_file = true;  // record shardings in _sharding
+    // With several processes: store replicated arrays in separate databases,
     // ocdbt.process_replica_<i>.
     bool enable_replica_parallel_separate_folder = false;
-    // Null: what the checkpoint handler's is_prioritized_key_fn says, else synchronous.
+    // Null: determined by the checkpoint handler's is_prioritized_key_fn, else synchronous.
     std::function<TransferPriority(const KeyPath&)> key_priority;
   };
   ArrayHandler();
@@ -308,40 +319,46 @@ class ArrayHandler : public TypeHandler {
   Options options_;
 };
 
-// jax.Array, where devices are in replicas, which lie along an axis of the mesh, and only one of
-// these shall read: its processes give what they have read to those of the others. For jobs with
-// many replicas, which would all read the same bytes from a storage that they share. Registered in
-// place of ArrayHandler, as which it saves and describes:
+// jax.Array, restored by one replica that broadcasts to the others. The devices form replicas along
+// one axis of the mesh. Only the processes of the primary replica read; they send what they read to
+// the processes of the other replicas. Use it for jobs with many replicas, which would otherwise
+// all read the same bytes from shared storage. It saves and describes arrays as ArrayHandler does,
+// and is registered in its place:
 //
 //   registry.add(typeid(ShardedArray), std::make_shared<SingleReplicaArrayHandler>(options),
 //   {.override_existing = true});
 //
-// All processes restore alike, each with its `local_devices` (MultiprocessingOptions): the same
-// arrays with the same SingleReplicaArrayRestoreArgs. Each gets the shards of its own devices.
-// docs/distributed.md tells how, and what it costs.
+// All processes must restore the same arrays with the same SingleReplicaArrayRestoreArgs, each with
+// its own `local_devices` (MultiprocessingOptions). Each process gets the shards of its own
+// devices. docs/distributed.md describes the protocol and its cost.
 //
-// Throws invalid_argument for arguments of another kind or without sharding, for shardings that are
-// no NamedShardings, not on one mesh, or split an array along the axis of the replicas; for a mesh
-// with fewer than two axes, for an axis or replica that it does not have, if all devices are in the
-// primary replica, for devices of the mesh that are nobody's or two processes'; outside the primary
-// replica for arguments without global_shape or dtype; where processes do not mean the same; and
-// whatever ArrayHandler throws. What fails in one process fails in all.
+// Throws invalid_argument
+// - for arguments of another kind, or without a sharding;
+// - for a sharding that is not a NamedSharding, for shardings on different meshes, or for a
+//   sharding that splits an array along the axis of the replicas;
+// - for a mesh with fewer than two axes, or an axis or replica that the mesh does not have;
+// - if all devices are in the primary replica, or a device of the mesh belongs to no process or to
+//   two;
+// - outside the primary replica, for arguments without global_shape or dtype;
+// - if the processes pass different arguments.
+// Throws also as ArrayHandler. An error in one process fails all of them.
 class SingleReplicaArrayHandler : public ArrayHandler {
  public:
+  // Options of SingleReplicaArrayHandler. Negative indices count from the end.
   struct Options {
-    // Negative ones count from the end.
-    // of the mesh's axes, the one along which the replicas lie
+    // Index of the mesh axis along which the replicas lie.
     std::int64_t replica_axis_index = 0;
-    std::int64_t primary_replica_id = 0;  // the place on it of the one that reads
-    // Arrays are broadcast in groups that take so many bytes on a device, a larger one alone. None:
-    // what the host has beside the arrays themselves, times the factor (at most 1), over 3.
+    std::int64_t primary_replica_id = 0;  // index on that axis of the replica that reads
+    // Arrays are broadcast in groups of at most this many bytes per device; a larger array is
+    // broadcast alone. None: the host memory that remains beside the arrays, times the scaling
+    // factor (at most 1), divided by 3.
     std::optional<std::int64_t> broadcast_memory_limit_bytes;
-    double broadcast_memory_scaling_factor = 0.75;
-    ArrayHandler::Options array = {};  // what else it is
+    double broadcast_memory_scaling_factor = 0.75;  // see above
+    ArrayHandler::Options array = {};               // options of the base class
   };
   SingleReplicaArrayHandler();
   explicit SingleReplicaArrayHandler(Options options);
-  // PRNG keys come back as their data, as in Orbax: plain arrays of uint32.
+  // Returns PRNG keys as their data, plain arrays of uint32, as Orbax does.
   [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos,
                                               std::span<const AnyRestoreArgs> args) const override;
   [[nodiscard]] bool restores_together() const override { return true; }
@@ -352,26 +369,30 @@ class SingleReplicaArrayHandler : public ArrayHandler {
 
 // ---- the registry ----
 
-// Which handler a leaf has. Lookups by type take the first entry whose predicate accepts it; by
-// typestr, the one registered last. Not to be changed while others look.
+// Maps leaf types and typestrs to handlers. A lookup by type takes the first entry whose predicate
+// accepts the type; a lookup by typestr, the entry registered last. Do not change a registry while
+// other threads use it.
 class TypeHandlerRegistry {
  public:
-  using Predicate = std::function<bool(std::type_index)>;
+  using Predicate = std::function<bool(std::type_index)>;  // whether a handler accepts a leaf type
+  // Options of add().
   struct AddOptions {
-    Predicate accepts;  // null: the type itself
-    bool override_existing = false;
+    Predicate accepts;               // null: the type itself only
+    bool override_existing = false;  // replace a handler
   };
 
-  // Without an entry that accepts `type`: appended; a typestr that is taken is invalid_argument,
-  // unless overridden. With one: invalid_argument, or replaced in its place.
+  // If no entry accepts `type`, appends an entry; throws invalid_argument if the typestr is taken,
+  // unless override_existing is set. If an entry accepts it, replaces that entry in place with
+  // override_existing; else throws invalid_argument.
   void add(std::type_index type, TypeHandlerPtr handler, AddOptions options);
   void add(std::type_index type, TypeHandlerPtr handler) { add(type, std::move(handler), {}); }
-  // Throws invalid_argument for what is not registered.
+  // The handler. Throws invalid_argument if none is registered.
   [[nodiscard]] TypeHandlerPtr get(std::type_index type) const;
   [[nodiscard]] TypeHandlerPtr get(std::string_view typestr) const;
+  // Whether a handler is registered.
   [[nodiscard]] bool has(std::type_index type) const;
   [[nodiscard]] bool has(std::string_view typestr) const;
-  // Every handler that lookups can find, each once.
+  // Every handler that lookups can return, each once.
   [[nodiscard]] std::vector<TypeHandlerPtr> handlers() const;
 
  private:
@@ -381,22 +402,24 @@ class TypeHandlerRegistry {
   std::map<std::string, TypeHandlerPtr, std::less<>> by_typestr_;
 };
 
-// A registry with the standard handlers: scalars, arrays, sharded arrays, texts, placeholders.
+// A registry with the standard handlers: scalars, arrays, sharded arrays, strings, placeholders.
 TypeHandlerRegistry standard_type_handlers();
-// The one that is used where none is given; it starts with the standard handlers. The only global
-// state of Cairn: change it at the start of the program.
+// The registry that is used if none is given; it initially holds the standard handlers. This is the
+// only global state of Cairn: change it at the start of the program.
 TypeHandlerRegistry& default_type_handler_registry();
 
+// Options of register_standard_handlers_with_options.
 struct StandardHandlerOptions {
   NumpyHandler::Options numpy;
   ArrayHandler::Options array;
 };
-// Replaces the handlers of scalars, arrays and sharded arrays in the default registry by ones with
-// these options.
+// Replaces the handlers of scalars, arrays and sharded arrays in the default registry by handlers
+// with these options.
 void register_standard_handlers_with_options(const StandardHandlerOptions& options);
 
-// What a leaf of a checkpoint that does not record types is restored as: "jax.Array" for
+// The typestr as which a leaf is restored if the checkpoint does not record types: "jax.Array" for
 // ArrayRestoreArgs, else "np.ndarray".
 std::string_view default_restore_type(const AnyRestoreArgs& args);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,5 +1,5 @@
-// inspect.h -- looks into a checkpoint: choose tensors, count, draw, export, compute statistics,
-// verify.
+// inspect.h -- inspects a checkpoint: select tensors, summarise, render for people, print as JSON,
+// export, compute statistics, verify.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -15,158 +15,183 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
 // ---- choosing ----
 
-// Shell-style matching of parameter names: '*' any run, '?' one character, [abc] and [!abc]; '.' is
-// not special.
+// Whether `text` matches a shell-style pattern: '*' matches any string, '?' one character, [abc]
+// one of these and [!abc] any other. '.' has no special meaning.
 bool glob_match(std::string_view pattern, std::string_view text);
 
-// Indices of the tensors that match one of `include` (empty: all) and none of `exclude`, in the
-// checkpoint's order. Where there are several items, "item/name" is matched as well as the name.
+// Indices of the tensors that match a glob of `include` (empty: all) and none of `exclude`, in the
+// checkpoint's order. If there are several items, a glob matches the name or "item/name".
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude = {});
 
-// "0:8, :, 3" or "..., 0": NumPy basic slicing without steps; negative indices count from the end;
-// missing dimensions are whole. An integer keeps its dimension out of `shape`. Throws
-// invalid_argument or out_of_range naming the dimension.
+// A slice of an array, as parse_slice returns it.
 struct SliceSpec {
-  Box box;
-  Shape shape;  // of the result, integer-indexed dimensions dropped
+  Box box;      // elements of the slice
+  Shape shape;  // shape of the result, without the integer-indexed dimensions
 };
+// Parses NumPy basic slicing without steps: "0:8, :, 3" or "..., 0". Negative indices count from
+// the end, and missing dimensions are whole. An integer index removes its dimension from
+// SliceSpec::shape. Throws invalid_argument or out_of_range, naming the dimension.
 SliceSpec parse_slice(std::string_view text, std::span<const std::int64_t> shape);
 
 // ---- counting ----
 
-// What all leaves come to. Of those that cannot be read the size is not known.
+// Counts over all leaves of a checkpoint. A leaf of unknown size counts 0 elements and 0 bytes.
 struct Summary {
-  // empty: nodes without children, and placeholders
+  // `empty` counts nodes without children and placeholders.
   std::uint64_t leaves = 0, arrays = 0, strings = 0, empty = 0;
-  std::uint64_t unreadable = 0;  // of the arrays and strings
+  std::uint64_t unreadable = 0;  // arrays and strings that cannot be read
+  // Elements of the readable arrays; bytes of all leaves in memory and in the store.
   std::uint64_t elements = 0, nbytes = 0, stored_nbytes = 0;
-  // name and number of arrays, sorted by name
+  // (dtype name, number of arrays), sorted by name
   std::vector<std::pair<std::string, std::uint64_t>> dtypes;
 };
+// Counts the leaves of a checkpoint, from metadata only.
 Summary summarize(const Checkpoint& checkpoint);
 
 // ---- showing to people ----
 
-// Text from a file made safe to show. Control characters, which could drive a terminal, and bytes
-// that are not UTF-8 become \xNN. Characters that show nothing, or change the order of others
-// (bidirectional marks, line separators, zero-width characters), become \uNNNN or \UNNNNNNNN. The
-// result is printable text of one line; escaping it again changes nothing.
+// Escapes text from a file so that it is safe to show. Control characters, which could drive a
+// terminal, and bytes that are not UTF-8 become \xNN. Invisible characters and characters that
+// change the order of others (bidirectional marks, line separators, zero-width characters) become
+// \uNNNN or \UNNNNNNNN. The result is one line of printable text; escaping it again changes
+// nothing.
 std::string printable(std::string_view text);
 // The same for a JSON document, which keeps its meaning: such characters inside strings become
 // \uNNNN. Newlines stay.
 std::string printable_json(std::string_view json);
-// An array of strings, one a line, in C order; of a long one the first `most`.
+// An array of strings, one per line, in C order; at most the first `most` strings.
 std::string strings_text(std::span<const std::string> strings, std::size_t most = 1000);
 
-enum class Paint : std::uint8_t { kPlain, kAnsi };  // kAnsi: with colour escapes
+// Whether the output has colour. kAnsi: with ANSI colour escapes.
+enum class Paint : std::uint8_t { kPlain, kAnsi };
 
+// Notes that render_tree adds.
 enum class TreeNotes : std::uint8_t {
   kNone,
-  kShardings,  // below each array that was sharded: how, and which device held what
+  kShardings,  // below each sharded array: how it was sharded, and which device held which part
 };
 
-// The pytree, drawn with box characters: one line a node, and its notes. Of a checkpoint that knows
-// its program's objects, those; if they cannot be read the first line says why, and the keys are
-// drawn.
+// The pytree drawn with box characters: one line per node, then its notes. For a checkpoint that
+// knows its program's objects (TensorFlow), draws the objects instead; if these cannot be read, the
+// first line gives the reason, and the keys are drawn.
 std::string render_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlain,
                         TreeNotes notes = TreeNotes::kNone);
 
 // A stored sharding in one line: "NamedSharding(x=4,y=2; P('x', None))",
-// "SingleDeviceSharding(cpu:0)"; "" for none; the text itself if it is neither.
+// "SingleDeviceSharding(cpu:0)". "" for ""; any other text is returned unchanged.
 std::string sharding_text(std::string_view json);
 
-// A readable preview of an array, as NumPy prints one; long ones are summarised.
+// A readable preview of an array in NumPy's style. Arrays of more than `max_items` elements are
+// summarised.
 std::string preview(const ArrayView& array, std::size_t max_items = 1000);
-// The same for a slice of a stored tensor; of a long one only the elements shown are read.
+// The same for a slice of a stored tensor. For a summarised slice, only the elements shown are
+// read.
 std::string preview(const Checkpoint& checkpoint, std::size_t index, const SliceSpec& slice,
                     std::size_t max_items = 1000);
 
 // ---- showing to programs: JSON texts, documented in docs/cli.md, ending in a newline ----
 
+// The given tensors.
 std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices);
+// CheckpointInfo and the Summary of a checkpoint.
 std::string info_json(const Checkpoint& checkpoint);
-// strict: notes count as damage
+// A report of verify(). With `strict`, notes count as damage.
 std::string verify_json(const VerifyReport& report, bool strict = false);
-// of verify_steps
+// The reports of verify_steps().
 std::string verify_json(const std::vector<VerifyReport>& steps, bool strict = false);
 
 // ---- bytes of one leaf ----
 
+// Receives consecutive pieces of a byte stream; a piece is valid during the call only.
 using SinkFn = std::function<void(ByteView)>;
 
-// The elements of `box` as C-order, little-endian bytes, in consecutive pieces of whole elements,
-// about `memory` at most.
+// Passes the elements of `box` to `sink` as C-order, little-endian bytes, in consecutive pieces of
+// whole elements. Holds about `memory` bytes at most.
 void stream_box(const Checkpoint& checkpoint, std::size_t index, const Box& box,
                 std::uint64_t memory, const SinkFn& sink);
 
+// Encoding of an exported leaf: raw bytes, or a .npy file.
 enum class LeafEncoding : std::uint8_t { kRaw, kNpy };
+// Options of export_leaf.
 struct ExportOptions {
-  LeafEncoding encoding = LeafEncoding::kRaw;
-  std::optional<std::string> slice;                // as parse_slice takes it
-  std::uint64_t memory = std::uint64_t{1} << 28U;  // bytes of a piece
+  LeafEncoding encoding = LeafEncoding::kRaw;      // raw bytes or .npy
+  std::optional<std::string> slice;                // as parse_slice takes it; none: the whole leaf
+  std::uint64_t memory = std::uint64_t{1} << 28U;  // bytes per piece
 };
-// One leaf, sliced: raw bytes or a .npy file. A string is its UTF-8 bytes and cannot be npy.
+// Passes one leaf, or a slice of it, to `sink`. A string is exported as its UTF-8 bytes. Throws
+// invalid_argument for a leaf without data, for an array of strings, and for a string that is to be
+// sliced or written as .npy; unimplemented for an element type that .npy cannot hold; data_loss for
+// a leaf whose metadata is damaged.
 void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options,
                  const SinkFn& sink);
-// To a file, which appears whole or not at all. An existing regular file is replaced. Anything else
-// there (a device, a pipe, a link) is already_exists, and so is a file of the checkpoint. Returns
-// the file's size.
+// As above, to a file, which appears complete or not at all. Replaces an existing regular file.
+// Throws already_exists if the path is anything else (a device, a pipe, a link) or a file of the
+// checkpoint. Returns the file's size in bytes.
 std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index,
                           const ExportOptions& options, const std::string& path);
 
 // ---- statistics ----
 
+// Statistics of the elements of one array.
 struct TensorStats {
   std::string name;
-  std::optional<std::string> item;
+  std::optional<std::string> item;  // as in TensorInfo
   std::string dtype_name;
   Shape shape;
-  std::uint64_t count = 0, zeros = 0, nans = 0, infs = 0;
+  std::uint64_t count = 0, zeros = 0, nans = 0, infs = 0;  // numbers of elements
   std::optional<double> min, max, mean, stddev;  // over the finite values; none if there are none
-  // 16 equal bins from min to max, of the finite values
+  // Counts of the finite values in 16 equal bins from min to max.
   std::vector<std::uint64_t> histogram;
 };
-// Streams over one tensor in bounded memory. Complex numbers count by absolute value; everything is
-// computed in float64.
+// Reads one array in pieces, within `memory` bytes, and computes its statistics in float64. Complex
+// numbers count by absolute value. Throws invalid_argument for a leaf that is not an array of
+// interpreted elements, data_loss for a leaf whose metadata is damaged.
 TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index, std::uint64_t memory);
+// The statistics as JSON text (docs/cli.md).
 std::string stats_json(std::span<const TensorStats> stats);
 
 // ---- verifying ----
 
-// Opens and verifies. Damage that keeps the checkpoint or an item of it from being opened is a
-// finding too; everything else that open throws passes through. Of a step root it is one step that
-// is verified, which the report names. Several processes each read their share of the bytes, and
-// all get the report of one process.
+// Opens and verifies a checkpoint. Damage that prevents the opening of the checkpoint, or of one of
+// its items, is a finding in the report. All other errors of cairn::open are thrown. For a step
+// root, one step is verified, and the report names it. Several processes each read their share of
+// the bytes, and all return the report of a single process.
 VerifyReport verify(const std::string& path, const OpenOptions& options = {},
                     const ProgressFn& progress = {},
                     const MultiprocessingOptions& multiprocessing = {});
 
-// The same for every step of an Orbax step root or a TensorFlow folder, by their numbers. A step
-// that is not finished, or cannot be opened for another reason than damage, is one that was not
-// checked. Throws invalid_argument for what is not such a folder.
+// Verifies every step of an Orbax step root or a TensorFlow folder, ordered by step number. A step
+// that is unfinished, or cannot be opened for a reason other than damage, is reported as not
+// checked. Throws invalid_argument if options.step is set or `path` is not such a folder, and
+// not_found if nothing is there.
 std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOptions& options = {},
                                        const ProgressFn& progress = {},
                                        const MultiprocessingOptions& multiprocessing = {});
 
 // ---- raw structures ----
 
-// Which bytes of which file; no length = the whole file.
+// A byte range of a file.
 struct DumpRange {
-  std::string file;
-  std::uint64_t offset = 0;
-  std::optional<std::uint64_t> length;
+  std::string file;                     // local path
+  std::uint64_t offset = 0;             // bytes
+  std::optional<std::uint64_t> length;  // bytes; none: up to the end of the file
 };
-// What the bytes are, as pretty JSON, recognised by looking: an OCDBT manifest, B+tree node or
-// version-tree node, a safetensors or .npy header, a msgpack document, a JSON file; of a directory,
-// its manifest.ocdbt. For debugging: the fields are those of the format pages and may change.
+// Decodes the bytes and returns pretty-printed JSON, for debugging. The structure is recognised by
+// content: an OCDBT manifest, B+tree node or version-tree node, a safetensors or .npy header, a
+// msgpack document, a TensorFlow index, or a JSON file; for a directory, its manifest.ocdbt. The
+// fields follow the format pages and may change. Throws out_of_range for a range outside the file,
+// invalid_argument for bytes of none of these kinds.
 std::string dump(const DumpRange& range);
-// The index of a Zarr v3 shard of `chunks` inner chunks, at the end of the bytes.
+// Decodes the index of a Zarr v3 shard with `chunks` inner chunks, which lies at the end of the
+// bytes. Throws data_loss if the bytes are too few.
 std::string dump_shard_index(const DumpRange& range, std::uint64_t chunks);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,6 +1,6 @@
-// leaf_args.h -- what may be said of a single leaf when it is saved or restored, under Orbax's
-// names. Arguments are put into trees as custom leaves: Tree(CustomLeaf::of(SaveArgs{.dtype =
-// DType::kBfloat16})); None stands for the defaults.
+// leaf_args.h -- options for saving or restoring a single leaf, under Orbax's names. They are put
+// into trees as custom leaves: Tree(CustomLeaf::of(SaveArgs{.dtype = DType::kBfloat16})). None
+// stands for the defaults.
 #pragma once
 
 #include <cairn/sharding.h>
@@ -15,24 +15,27 @@
 #include <variant>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
+// How a leaf is saved.
 struct SaveArgs {
   bool aggregate = false;  // deprecated and without effect, as in Orbax
-  // that it is stored as; converted as C converts numbers
+  // Type in which it is stored; values are converted as C converts numbers. None: its own type.
   std::optional<DType> dtype;
-  std::optional<std::int64_t> chunk_byte_size;  // most bytes of a stored chunk
-  std::vector<std::int64_t> shard_axes;         // axes that are split first
-  // Of an older version of Orbax, for Zarr v3 only and not with shard_axes: the shape of what is
-  // stored as one value (a shard), which divides the pieces that the array is written in, and that
-  // of the chunks in it that can be read alone, which divides the former. Either may be left out: a
-  // shard is a piece then, and has one chunk. With either, chunk_byte_size is passed over.
+  std::optional<std::int64_t> chunk_byte_size;  // maximum bytes of a stored chunk
+  std::vector<std::int64_t> shard_axes;         // dimensions that are split first
+  // From an older version of Orbax; for Zarr v3 only, and not with shard_axes. write_chunk_shape is
+  // the shape of a shard, which is stored as one value; it divides the pieces in which the array is
+  // written. read_chunk_shape is the shape of the chunks in a shard, which can be read separately;
+  // it divides the shard. Either may be omitted: a shard is then a piece, and has one chunk. With
+  // either, chunk_byte_size is ignored.
   std::optional<Shape> write_chunk_shape;
   std::optional<Shape> read_chunk_shape;
 };
 
-// What a leaf is to be restored as: a typestr ("np.ndarray"), or a C++ type that a handler is
-// registered for.
+// The type as which a leaf is restored: a typestr ("np.ndarray"), or a C++ type with a registered
+// handler.
 class RestoreType {
  public:
   RestoreType(std::string typestr)
@@ -41,46 +44,54 @@ class RestoreType {
       : type_(std::string(typestr)) {}                // NOLINT(google-explicit-constructor)
   RestoreType(std::type_index type) : type_(type) {}  // NOLINT(google-explicit-constructor)
 
+  // the typestr, or nullptr
   [[nodiscard]] const std::string* typestr() const { return std::get_if<std::string>(&type_); }
+  // the C++ type, or nullptr
   [[nodiscard]] const std::type_index* type() const { return std::get_if<std::type_index>(&type_); }
 
  private:
   std::variant<std::string, std::type_index> type_;
 };
 
+// How a leaf is restored.
 struct RestoreArgs {
-  std::optional<RestoreType> restore_type;  // none: what it was saved as
+  std::optional<RestoreType> restore_type;  // none: the type as which it was saved
   std::optional<DType> dtype;               // none: as stored
 };
 
+// How an array is restored onto devices.
 struct ArrayRestoreArgs {
   std::optional<RestoreType> restore_type = RestoreType("jax.Array");
-  std::optional<DType> dtype;
-  // Where the shards go: mesh with mesh_axes, else sharding, else the stored one.
+  std::optional<DType> dtype;  // none: as stored
+  // Placement of the shards: mesh with mesh_axes, else sharding, else the stored sharding.
+  // For values of the msgpack file of older checkpoints, sharding comes before mesh and mesh_axes,
+  // one of them is required, and a shape must have as many elements as the stored array.
   std::optional<Mesh> mesh;
   std::optional<PartitionSpec> mesh_axes;
   std::optional<Sharding> sharding;
-  // The shape to be restored, under either name; two that differ are invalid_argument. None: the
-  // stored one.
+  // Shape of the result, under either name; none: the stored shape. Two different shapes are
+  // invalid_argument.
   std::optional<Shape> global_shape;
   std::optional<Shape> shape;
-  // a shape that is not the stored one is an error; false: it is cut off, or filled up with zeros,
-  // at the end
+  // True: a shape other than the stored one is an error. False: the array is truncated, or padded
+  // with zeros, at the end of each dimension.
   bool strict = true;
 };
 
-// Of an array that one replica reads and gives to the others (SingleReplicaArrayHandler, which
-// wants these and no others). `sharding` is needed, and mesh with mesh_axes does not stand for it;
-// processes that do not read need global_shape (or shape) and dtype, too. For any other handler
-// they are ArrayRestoreArgs.
+// How an array is restored that one replica reads and broadcasts to the others.
+// SingleReplicaArrayHandler requires these arguments; other handlers treat them as
+// ArrayRestoreArgs. `sharding` is required (mesh with mesh_axes does not replace it). Processes
+// that do not read must also give global_shape (or shape) and dtype.
 struct SingleReplicaArrayRestoreArgs : ArrayRestoreArgs {
-  // Deprecated, as in Orbax: it is found out. Where it is given, the array's spec is its, on the
-  // mesh of `sharding`; its devices must be of one replica, each with the part that it has there.
+  // Deprecated, as in Orbax: Cairn determines it. If given, its spec must be the array's, on the
+  // mesh of `sharding`; its devices must belong to one replica, each with the part that it holds
+  // there.
   std::optional<NamedSharding> single_replica_sharding = {};
 };
 
+// The arguments of any leaf.
 using AnyRestoreArgs = std::variant<RestoreArgs, ArrayRestoreArgs, SingleReplicaArrayRestoreArgs>;
-// The arguments as those of an array; null if they are of any leaf.
+// The arguments as those of an array; null if they are RestoreArgs.
 inline const ArrayRestoreArgs* array_restore_args(const AnyRestoreArgs& args) {
   const auto* single = std::get_if<SingleReplicaArrayRestoreArgs>(&args);
   return single != nullptr ? single : std::get_if<ArrayRestoreArgs>(&args);
@@ -90,11 +101,13 @@ inline ArrayRestoreArgs* array_restore_args(AnyRestoreArgs& args) {
   return single != nullptr ? single : std::get_if<ArrayRestoreArgs>(&args);
 }
 
-// An array that is only described (jax.ShapeDtypeStruct): a leaf of a target to restore into.
+// The description of an array without values (jax.ShapeDtypeStruct): a leaf of a restore target.
 struct ShapeDtypeStruct {
   Shape shape;
   DType dtype = DType::kFloat32;
+  // For information only: a restore takes the sharding from its arguments (ArrayRestoreArgs).
   std::optional<Sharding> sharding;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

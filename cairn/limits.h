@@ -1,4 +1,4 @@
-// limits.h -- how many bytes may be on their way at once.
+// limits.h -- limits on the number of bytes in flight.
 #pragma once
 
 #include <condition_variable>
@@ -8,17 +8,19 @@
 #include <optional>
 #include <utility>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// Grants bytes up to a limit, as Orbax's byte limiter does: a request must be strictly less than
-// what is free, so one of the limit or more can never be granted and is refused. Safe to use from
-// many threads.
+// Grants reservations of bytes up to a limit, by the rule of Orbax's byte limiter: a request must
+// be strictly smaller than the free bytes. A request of the limit or more can therefore never be
+// granted and is refused. Safe to use from many threads.
 class ByteLimiter {
  public:
-  // Throws invalid_argument for a limit that is not positive. None: everything is granted at once.
+  // None: no limit; every request is granted at once. Throws invalid_argument for a limit that is
+  // not positive.
   explicit ByteLimiter(std::optional<std::int64_t> limit_bytes);
 
-  // Bytes that are held until this is destroyed.
+  // Holds bytes until its destruction. The limiter must outlive it.
   class Reservation {
    public:
     Reservation(ByteLimiter* limiter, std::int64_t bytes) : limiter_(limiter), bytes_(bytes) {}
@@ -34,9 +36,9 @@ class ByteLimiter {
     std::int64_t bytes_;
   };
 
-  // Throws invalid_argument if `bytes` can never be granted.
+  // Throws invalid_argument if a request of `bytes` can never be granted.
   void check(std::int64_t bytes) const;
-  // Blocks until the bytes are free. Throws as check does.
+  // Blocks until the bytes are free. Throws as check().
   [[nodiscard]] Reservation reserve(std::int64_t bytes);
   [[nodiscard]] std::optional<std::int64_t> limit() const { return limit_; }
 
@@ -47,22 +49,23 @@ class ByteLimiter {
   std::condition_variable freed_;
 };
 
-// Readings of the memory of the device's host, in GiB.
+// Memory of the host of a device, in GiB.
 struct MemoryReading {
-  double total = 0;
-  double peak = 0;
+  double total = 0;  // memory of the host
+  double peak = 0;   // peak use
 };
 
-// Adjusts the device-to-host limit from save to save ("auto"): a controller that aims for a peak of
-// 80 % of the memory.
+// Adapts the device-to-host limit from save to save (AutoLimit). The controller aims for a peak of
+// 80 % of the memory. Not safe for concurrent use.
 class MemoryRegulator {
  public:
-  // Throws invalid_argument if the minimum of 10 GiB is not less than 0.8 of `max_gib`.
+  // `max_gib`: upper bound of the limit in GiB. Throws invalid_argument if the minimum of 10 GiB is
+  // not less than 0.8 * max_gib.
   explicit MemoryRegulator(double max_gib);
 
   [[nodiscard]] double min_gib() const { return kMinGib; }
-  // The next limit after `current_gib`, GiB. `surge_gib`: memory that the next save is expected to
-  // need for other things. Readings that are not finite, or negative, keep the limit.
+  // The limit in GiB after `current_gib`. `surge_gib` is the memory that the next save is expected
+  // to need for other purposes. Readings that are negative or not finite keep the limit.
   double next_limit(double current_gib, const MemoryReading& reading, double surge_gib = 0);
 
  private:
@@ -73,4 +76,5 @@ class MemoryRegulator {
   double previous_surge_ = 0;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,4 +1,5 @@
-// maintain.h -- cleans up after interrupted saves, compacts databases, measures storage.
+// maintain.h -- removes leftovers of interrupted saves, compacts databases, and measures storage
+// speed.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -9,76 +10,93 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
 // ---- cleaning ----
 
+// Whether clean() only reports, or also removes and restores.
 enum class CleanMode : std::uint8_t { kShow, kRemove };
+// What clean() did with a path, or would do with kShow.
 enum class CleanOutcome : std::uint8_t {
-  kRemoved,
-  // it was complete and its target was not there: it has the target's name now (kShow: if it
-  // verifies)
+  kRemoved,  // the leftover was removed
+  // The leftover was complete and its target was missing: it now has the target's name. With kShow:
+  // it would get that name if it verifies.
   kRestored,
-  kInUse,    // a save is under way, so it was left alone
-  kRefused,  // left alone: it holds something that is not a checkpoint's, or cannot be removed
+  kInUse,  // left alone: a save is in progress
+  // Left alone: it contains something that does not belong to a checkpoint, or it cannot be
+  // removed.
+  kRefused,
 };
+// One leftover.
 struct CleanedPath {
-  std::string path;
-  std::uint64_t bytes = 0;
-  CleanOutcome outcome = CleanOutcome::kRemoved;  // with kShow: what would come of it
-  std::string why;                                // kInUse, kRefused
+  std::string path;                               // path of the leftover
+  std::uint64_t bytes = 0;                        // size of its files
+  CleanOutcome outcome = CleanOutcome::kRemoved;  // with kShow: the expected outcome
+  std::string why;                                // reason for kInUse and kRefused
 };
-// Removes what interrupted saves have left in a directory of checkpoints (its steps and their items
-// included) and beside it: temporary directories of Orbax and of Cairn, and Cairn's temporary
-// files. Puts into place what only lacks its name: a checkpoint that was set aside while it was
-// being replaced, a temporary directory, or the index of a set of files, that is committed and
-// verifies. Symbolic links are not followed. Saves of Cairn that are under way are noticed; those
-// of Orbax are not. not_found if there is neither the directory nor a leftover of it.
+// Removes the leftovers of interrupted saves in a directory of checkpoints (including its steps and
+// their items) and beside it: temporary directories of Orbax and Cairn, and temporary files of
+// Cairn. Restores the name of everything that is committed, verifies and lacks only its name: a
+// checkpoint that was set aside while it was being replaced, a temporary directory, or the index of
+// a set of files. Symbolic links are not followed. clean() detects Cairn's saves in progress, but
+// not Orbax's. Throws not_found if neither the directory nor a leftover of it exists.
 std::vector<CleanedPath> clean(const std::string& path, CleanMode mode = CleanMode::kRemove);
+// The result as JSON text (docs/cli.md).
 std::string clean_json(const std::vector<CleanedPath>& cleaned);
 
 // ---- compacting ----
 
-// Data files that nothing refers to: leftovers of crashes, or of a writer that is at work.
+// Data files that no version refers to: leftovers of crashes, or files of a writer that is active.
 enum class OrphanFiles : std::uint8_t { kKeep, kRemove };
+// Result for one OCDBT database.
 struct CompactedDatabase {
-  std::string path;
-  std::uint64_t keys = 0;
+  std::string path;        // the database's folder
+  std::uint64_t keys = 0;  // number of keys
+  // data files and their bytes
   std::uint64_t files_before = 0, bytes_before = 0, files_after = 0, bytes_after = 0;
 };
 // Rewrites the OCDBT databases of a checkpoint (of options.item, or of all items) into few files
-// that hold the newest version alone; each appears whole or stays as it was. Older versions are
-// gone, also for who has them open.
+// that hold only the newest version. Each database is replaced completely or stays unchanged. Older
+// versions are lost, also for readers that have them open. Throws not_found for an unknown item,
+// failed_precondition if there is no OCDBT database, else as cairn::open.
 std::vector<CompactedDatabase> compact(const std::string& path, const OpenOptions& options = {},
                                        OrphanFiles orphans = OrphanFiles::kKeep);
+// The result as JSON text (docs/cli.md).
 std::string compact_json(const std::vector<CompactedDatabase>& databases);
 
 // ---- measuring ----
 
+// Options of bench().
 struct BenchOptions {
-  // bytes of the tree, and of the files beside it; needs twice as much memory
+  // Bytes of the tree and of the files. The benchmark needs twice as much memory.
   std::uint64_t size = std::uint64_t{1} << 30U;
-  ProgressFn progress;
+  ProgressFn progress;  // called between the measurements
 };
+// One measurement.
 struct BenchFigure {
   std::string name;
-  std::uint64_t bytes = 0;
-  double seconds = 0;
+  std::uint64_t bytes = 0;  // bytes moved
+  double seconds = 0;       // duration
 };
+// Result of bench().
 struct BenchReport {
-  std::string folder;  // that was measured
-  std::string file_system;
-  std::uint64_t free_bytes = 0;  // before
-  std::size_t threads = 0;
-  std::uint64_t size = 0;
-  // why saves there go through the page cache; "": they go past it (O_DIRECT)
+  std::string folder;            // folder that contains the measured folder
+  std::string file_system;       // its type: "ext4"
+  std::uint64_t free_bytes = 0;  // free space before the measurement
+  std::size_t threads = 0;       // worker threads
+  std::uint64_t size = 0;        // bytes of the tree
+  // Why saves to this folder use the page cache; "": they bypass it (O_DIRECT).
   std::string why_buffered;
-  std::vector<BenchFigure> machine, cairn;
+  std::vector<BenchFigure> machine, cairn;  // speed of the machine and of Cairn on it
 };
-// What the storage can do and what Cairn does on it. `folder` must not exist: it is made, and
-// removed however this ends. io if there is not enough space, unavailable if there is not enough
-// memory, before anything is written.
+// Measures the speed of memory and storage, and of Cairn on them. `folder` must not exist: bench()
+// makes it and removes it, also after an error. Throws already_exists if it exists,
+// invalid_argument for a size below 32 MiB, and, before anything is written, io if there is
+// not enough space and unavailable if there is not enough memory.
 BenchReport bench(const std::string& folder, const BenchOptions& options = {});
+// The report as JSON text (docs/cli.md).
 std::string bench_json(const BenchReport& report);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,4 +1,4 @@
-// mpi.h -- the processes of a job that MPI has started, as a Coordinator. In a library of its own
+// mpi.h -- a Coordinator for the processes of a job started by MPI. It is in a library of its own
 // (CMake target cairn::mpi), so that programs without MPI need none.
 #pragma once
 
@@ -7,11 +7,12 @@
 #include <memory>
 #include <optional>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// MPI for as long as it lives: begins it, with support for calls from any thread, unless somebody
-// has already; ends it if it began it. Throws unavailable if MPI says no. MPI cannot begin twice in
-// a process.
+// Initialises MPI, with support for calls from any thread, unless the program has already done so.
+// The destructor finalises MPI if the constructor initialised it. Throws unavailable if MPI reports
+// an error. MPI cannot be initialised twice in a process.
 class MpiSession {
  public:
   MpiSession();
@@ -23,22 +24,26 @@ class MpiSession {
   bool ours_ = false;
 };
 
+// Options of mpi_coordinator.
 struct MpiOptions {
-  // Whose processes meet: MPI_Comm_c2f of a communicator, an integer with every MPI. None:
-  // MPI_COMM_WORLD.
+  // The communicator of the processes: the result of MPI_Comm_c2f, which is an integer with every
+  // MPI. None: MPI_COMM_WORLD.
   std::optional<int> communicator = {};
+  // timeout of the call of mpi_coordinator
   Coordinator::Timeout start_timeout = Coordinator::kDefaultTimeout;
-  // kept as long as the coordinator lives, for who has no place for one
+  // Session that the coordinator keeps alive, for callers with no better place for it.
   std::shared_ptr<const MpiSession> session = nullptr;
 };
-// All processes of the communicator call it together; their ranks are their indices. Messages go
-// through a duplicate of the communicator, so that they meet no others; a value has at most 2^31 -
-// 2^21 bytes. Must end before MPI does, as it does with a session of its own. Where one process
-// gives up a meeting at the very moment when the last one comes, another may get through it.
+// Collective: all processes of the communicator call it together; their ranks are their indices.
+// Messages use a duplicate of the communicator, so that they do not interfere with others. A value
+// has at most 2^31 - 2^21 bytes. Destroy the coordinator before MPI is finalised; with a session of
+// its own this is ensured. If one process gives up a collective at the moment when the last one
+// joins, another process may still complete it.
 //
-// Throws failed_precondition if MPI has not begun, is over, or was begun without support for
-// threads (at least MPI_THREAD_SERIALIZED, and then nobody else may call MPI at the same time);
-// unavailable if not all processes take part in time.
+// Throws failed_precondition if MPI is not initialised, is finalised, or lacks thread support (at
+// least MPI_THREAD_SERIALIZED, with which no other thread may call MPI at the same time);
+// unavailable if not all processes take part before the timeout.
 std::unique_ptr<Coordinator> mpi_coordinator(const MpiOptions& options = {});
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

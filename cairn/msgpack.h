@@ -1,4 +1,5 @@
-// msgpack.h -- msgpack as flax and Orbax write it: trees to bytes and back, and files of it.
+// msgpack.h -- msgpack as flax and Orbax write it: encodes trees to bytes and decodes them, and
+// reads and writes such files.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -12,63 +13,72 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// A flax / Orbax msgpack file as a checkpoint: arrays are read lazily from their place in the file.
+// Opens a flax or Orbax msgpack file as a checkpoint. Arrays are read lazily from their place in
+// the file. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options = {});
 
-// Whose bytes to write; both read each other's, except for tuples, which flax hands over as raw
-// extension objects.
+// Which package's encoding to write. Each package reads the other's files, but flax returns tuples
+// as raw extension objects.
 enum class MsgpackDialect : std::uint8_t {
-  // flax.serialization.msgpack_serialize: lists are lists; tuples and named tuples are refused
+  // flax.serialization.msgpack_serialize: lists stay lists; tuples and named tuples are refused.
   kFlax,
-  // flax.serialization.to_bytes: lists and tuples become dicts "0", "1", ..., named tuples dicts of
-  // their fields
+  // flax.serialization.to_bytes: lists and tuples become dicts with keys "0", "1", ...; named
+  // tuples become dicts of their fields.
   kFlaxState,
-  kOrbax,  // Orbax's msgpack_utils: lists are lists, tuples and named tuples are tuples
+  // Orbax's msgpack_utils: lists stay lists; tuples and named tuples become tuples.
+  kOrbax,
 };
+// Options of msgpack_serialize.
 struct MsgpackOptions {
-  MsgpackDialect dialect = MsgpackDialect::kFlax;
-  // kSorted is what both packages' msgpack_serialize does; with in_place=True, and in to_bytes,
-  // they keep kBuilt.
+  MsgpackDialect dialect = MsgpackDialect::kFlax;  // whose encoding to write
+  // kSorted matches both packages' msgpack_serialize. With in_place=True, and in to_bytes, they use
+  // kBuilt.
   DictOrder order = DictOrder::kSorted;
-  // An array of more bytes is cut into flat pieces of at most this many where it is the root or a
-  // value of dicts alone.
+  // An array of more bytes is split into flat pieces of at most this size, if the array is the root
+  // or all nodes above it are dicts.
   std::uint64_t chunk_bytes = std::uint64_t{1} << 30U;
 };
-// The very bytes that the package would write. Throws invalid_argument, naming the leaf, for what
-// it refuses, too: placeholders and other leaves without a value, texts that are not UTF-8, an
-// object of more than 2^32 - 1 bytes; and for elements of kOpaque types, more than 1000 levels, and
-// custom leaves.
+// Encodes a tree; the output is byte-identical to the package's. Throws invalid_argument, naming
+// the leaf, for everything that the package refuses (placeholders and other leaves without a value,
+// strings that are not UTF-8, an object of more than 2^32 - 1 bytes), and for elements of kOpaque
+// type, more than 1000 levels and custom leaves.
 Bytes msgpack_serialize(const Tree& tree, const MsgpackOptions& options = {});
-// The reverse, whoever wrote them: tuples, NumPy scalars, complex numbers and bytes come back as
-// such; dicts in the order of the bytes, integer keys as their decimals. Arrays share `owner`,
-// which keeps `bytes` alive, where there is one and their place is aligned, and own a copy
-// elsewhere. Throws data_loss for damaged bytes, unimplemented for unknown extension types.
+// Decodes msgpack bytes of any dialect. Tuples, NumPy scalars, complex numbers and bytes are
+// returned as such; dicts keep the order of the bytes; integer keys become decimal strings. Where
+// `owner` is given and an array is aligned in `bytes`, the array shares `owner`, which must keep
+// `bytes` alive. Other arrays are copied. Throws data_loss for damaged bytes, unimplemented for
+// unknown extension types.
 Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner = nullptr);
 
-// In a tree to be written: a leaf whose values are fetched when they are due
+// A leaf of a tree to be written whose values are fetched when they are needed
 // (CustomLeaf::of(SourceLeaf{...})).
 struct SourceLeaf {
+  // What the source becomes.
   enum class As : std::uint8_t { kArray, kBytes };
-  std::size_t index = 0;  // of the sources
-  As as = As::kArray;     // kBytes: a bytes object of the source's bytes
+  std::size_t index = 0;  // index into the sources
+  As as = As::kArray;     // kBytes: a bytes object made of the source's bytes
 };
+// Options of write_msgpack.
 struct MsgpackWriteOptions {
-  MsgpackOptions encoding;
-  // an existing target is refused otherwise
+  MsgpackOptions encoding;  // how the tree is encoded
+  // What to do if the target exists.
   IfExists if_exists = IfExists::kFail;
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // buffer bytes in flight, of fetched arrays
-  ProgressFn progress;
-  // as in SafetensorsWriteOptions; what is in memory is written by one
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of buffers in flight for fetched arrays
+  ProgressFn progress;                             // called from worker threads; null: none
+  // As in SafetensorsWriteOptions. One process writes the values that are in memory.
   MultiprocessingOptions multiprocessing;
 };
-// The same bytes as a file, which appears whole or not at all. Arrays go from their memory to the
-// file.
+// Writes the bytes of msgpack_serialize to a file, which appears complete or not at all. Arrays are
+// written from their own memory. Throws as msgpack_serialize; already_exists as if_exists says; io.
 void write_msgpack(const std::string& path, const Tree& tree,
                    const MsgpackWriteOptions& options = {});
-// With SourceLeafs in the tree: values are fetched a buffer at a time, in the order of the file.
+// As above, for a tree with SourceLeaf leaves. Values are fetched one buffer at a time, in the
+// order of the file. Throws also the errors of `fetch`.
 void write_msgpack(const std::string& path, const Tree& tree, std::span<const TensorSource> sources,
                    const FetchFn& fetch, const MsgpackWriteOptions& options);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,4 +1,4 @@
-// npz.h -- NumPy's files: .npy (read) and .npz (read and write).
+// npz.h -- NumPy's files: reads .npy, reads and writes .npz.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -11,28 +11,34 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// An archive of .npy files as numpy.savez and savez_compressed write it, or one .npy file, whose
-// array gets the file's name. Arrays of any NumPy type but objects and structures. Stored members
-// are read in place, in parallel; deflated ones from the front, in bounded memory. The archive's
-// CRC-32 of an array is checked before anything of it is handed out.
+// Opens a .npz archive as numpy.savez and numpy.savez_compressed write it, or one .npy file, whose
+// array gets the file's name. Supports every NumPy type except objects and structures. Stored
+// members are read in place and in parallel; deflated members are read from the front, in bounded
+// memory. The reader returns data of an array only after the archive's CRC-32 of the array has been
+// verified. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions& options = {});
 std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions& options = {});
+// Options of write_npz.
 struct NpzWriteOptions {
-  IfExists if_exists = IfExists::kFail;
-  std::uint64_t memory = std::uint64_t{1} << 30U;
-  ProgressFn progress;
-  MultiprocessingOptions multiprocessing;  // as in SafetensorsWriteOptions
+  IfExists if_exists = IfExists::kFail;            // what to do if the target exists
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of buffers in flight
+  ProgressFn progress;                             // called from worker threads; null: none
+  MultiprocessingOptions multiprocessing;          // as in SafetensorsWriteOptions
 };
-// The descr of a NumPy header: "<f4"; types NumPy lacks are written as raw "|V2" / "|V1" elements,
-// documented in docs/npz.md.
+// The descr of a NumPy header: "<f4". Types that NumPy lacks are written as raw elements, "|V2" or
+// "|V1" (docs/npz.md).
 std::string npy_descr(DType dtype);
-// Header of a .npy file (version 1.0, or 2.0 for long ones), padded to 64 bytes.
+// The header of a .npy file, padded to 64 bytes: version 1.0, or 2.0 if it is long.
 Bytes npy_header(DType dtype, std::span<const std::int64_t> shape);
-// An uncompressed (stored) zip with one <name>.npy per tensor; zip64 where needed; CRC-32 filled.
-// numpy.load reads it.
+// Writes an uncompressed (stored) zip archive with one <name>.npy per tensor, with zip64 where
+// needed and CRC-32 of every member. numpy.load reads it. The file appears complete or not at all.
+// Throws invalid_argument for a duplicate name or one that is too long for a zip, already_exists as
+// if_exists says, io, and the errors of `fetch`.
 void write_npz(const std::string& path, const std::vector<TensorSource>& tensors,
                const FetchFn& fetch, const NpzWriteOptions& options);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

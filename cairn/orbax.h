@@ -1,4 +1,5 @@
-// orbax.h -- Orbax checkpoints: a directory that is complete or absent.
+// orbax.h -- opens and saves Orbax checkpoints. An Orbax checkpoint is a directory; a save makes it
+// appear complete or not at all.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -10,47 +11,56 @@
 #include <optional>
 #include <string>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// Whether `path` is a directory in which an Orbax checkpoint, step root, item, or bare OCDBT
-// database can be seen.
+// Whether `path` is a directory that looks like an Orbax checkpoint, a step root, an item or a bare
+// OCDBT database.
 bool is_orbax(const std::string& path);
 
-// Opens an Orbax checkpoint of any layout. Errors as cairn::open.
+// Opens an Orbax checkpoint of any layout. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
 
+// Options of save_orbax and cairn::save. Values that make no sense are invalid_argument.
 struct SaveOptions {
-  bool use_ocdbt = true;  // one database; false: one folder per parameter
-  // arrays as Zarr v3, which newer Orbax writes by default; v2 is what all versions read
+  // Store all arrays in one OCDBT database; false: one folder per parameter.
+  bool use_ocdbt = true;
+  // Store arrays as Zarr v3, the default of newer Orbax. Default: Zarr v2, which every version of
+  // Orbax reads.
   bool use_zarr3 = false;
-  // None: the tree is the checkpoint itself, for Checkpointer and StandardCheckpointer. A name: the
-  // tree is that item of a composite ("default" for a CheckpointManager's step, "state" for version
-  // 1 of the API).
+  // None: the tree itself is the checkpoint, as Checkpointer and StandardCheckpointer save it. A
+  // name: the tree is that item of a composite checkpoint ("default" for a step of a
+  // CheckpointManager, "state" for version 1 of Orbax's API). The name becomes a folder: '/', "."
+  // and ".." are refused.
   std::optional<std::string> item;
-  // with the marker that version 1 of Orbax's API looks for; wants an item and zarr3 to look like
-  // its own
+  // Write the marker file that version 1 of Orbax's API looks for. Requires `item`; with use_zarr3
+  // the result looks like that API's own checkpoints.
   bool v1 = false;
-  Compression compression;
-  // none: an array is one chunk, unless a file limit asks for more
+  Compression compression;  // how chunks are compressed
+  // Target size of a chunk in bytes (positive). None: an array is one chunk, unless
+  // target_file_bytes requires more.
   std::optional<std::int64_t> chunk_bytes;
-  // of the database's data files; 0: no limit
+  // Target size of the database's data files in bytes; 0: no limit.
   std::int64_t target_file_bytes = std::int64_t{2} << 30U;
-  // JSON text, kept with the tree; "" for none
+  // JSON text, stored with the tree; "" for none. JSON null is refused.
   std::string custom_metadata;
-  IfExists if_exists = IfExists::kFail;
-  // kUnsynced: complete or absent for other processes, but not after a loss of power. For
-  // checkpoints that need not survive one.
+  IfExists if_exists = IfExists::kFail;  // what to do if the target exists
+  // kUnsynced: other processes see the checkpoint complete or not at all, but it may be lost or
+  // damaged by a power failure. For checkpoints that need not survive one.
   Durability durability = Durability::kSynced;
-  std::size_t threads = 0;                         // 0: as many as the process may run on
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of working memory beside the tree
-  ProgressFn progress;
+  std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // working memory in bytes, beyond the tree
+  ProgressFn progress;                             // called from worker threads; null: none
 };
 
-// Saves a tree as an Orbax checkpoint at a local path: written to <path>.orbax-checkpoint-tmp,
-// synced, then renamed, so that a reader finds all of it or nothing. Arrays are saved as host
-// arrays ("np.ndarray"), numbers as scalars. Every value carries a checksum that all readers check,
-// unless the compression is kNone or blosc. Throws already_exists, invalid_argument (naming the
-// leaf) for what the format cannot hold, io.
+// Saves a tree as an Orbax checkpoint at a local path. The data is written to
+// <path>.orbax-checkpoint-tmp, synced and renamed, so that a reader finds the whole checkpoint or
+// nothing. Arrays are saved as host arrays ("np.ndarray"), numbers as scalars. Every value carries
+// a checksum that all readers check, unless the compression is kNone or kBlosc.
+//
+// Throws already_exists if the target exists and may not be replaced, invalid_argument (naming the
+// leaf) for a leaf that the format cannot hold, and io if the operating system refuses.
 void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& options = {});
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,11 +1,11 @@
-// pytree_checkpoint_handler.h -- PyTreeCheckpointHandler: a pytree to the files of one item and
-// back, leaf by leaf through type handlers, with the options and outcomes of Orbax's class of that
-// name.
+// pytree_checkpoint_handler.h -- PyTreeCheckpointHandler: saves a pytree to the files of one item
+// and restores it, leaf by leaf through type handlers, with the options and results of Orbax's
+// class of the same name.
 //
-// By itself a handler is not atomic: it writes into a folder that a Checkpointer makes, commits or
-// throws away. Errors are those of the type handlers, and: not_found for a folder or metadata that
-// is not there, invalid_argument for arguments that do not fit what is stored, data_loss for
-// damage, io.
+// A handler alone is not atomic: it writes into a folder that a Checkpointer creates, then commits
+// or discards. Throws as the type handlers, and: not_found for a missing folder or missing
+// metadata, invalid_argument for arguments that do not match the stored tree, data_loss for damage,
+// failed_precondition for a save after close(), io.
 #pragma once
 
 #include <cairn/array_spec.h>
@@ -25,158 +25,175 @@
 #include <variant>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// How many bytes may be copied from devices at once: so many times 10^9, or as the regulator
-// decides from save to save.
+// Requests the limit that a MemoryRegulator sets from save to save.
 struct AutoLimit {};
+// Limit on the bytes copied from devices at once: a number of gigabytes (10^9 bytes), or AutoLimit.
 using DeviceHostLimit = std::variant<std::int64_t, AutoLimit>;
 
+// Options of AutoLimit.
 struct MemoryLimitOptions {
-  std::optional<double> max_transfer_concurrent_gb;  // needed by AutoLimit
-  // What the regulator goes by, read before each save; null: nothing is known, and the limit stays.
+  // upper bound in gigabytes; required by AutoLimit
+  std::optional<double> max_transfer_concurrent_gb;
+  // Called before each save; its reading controls the regulator. Null: no readings, and the limit
+  // stays unchanged.
   std::function<MemoryReading()> read_memory;
-  std::function<double()> expected_surge_gib;  // null: none
+  std::function<double()> expected_surge_gib;  // GiB; null: 0
 };
 
-// What array_metadatas says of one array.
+// Metadata of one array in array_metadatas.
 struct SavedArrayMetadata {
   std::string param_name;
   Shape write_shape;
   Shape chunk_shape;
-  std::string random_key_impl;  // of a typed PRNG key; else ""
+  std::string random_key_impl;  // for a typed PRNG key; else ""
 };
-// Compares what two processes say of the arrays they wrote together, in the order of the first;
-// throws for a difference.
+// Compares the metadata that two processes recorded for the arrays they wrote together, in the
+// order of the first process. Throws if they differ.
 using ArrayMetadataValidator = std::function<void(const std::vector<SavedArrayMetadata>& first,
                                                   const std::vector<SavedArrayMetadata>& other)>;
 
+// Options of PyTreeCheckpointHandler.
 struct PyTreeCheckpointHandlerOptions {
-  // of the msgpack file of older checkpoints; read only
+  // Name of the msgpack file of older checkpoints; read only.
   std::string aggregate_filename = "checkpoint";
-  std::optional<std::int64_t> save_concurrent_gb;     // times 10^9 bytes in flight; none: 96
-  std::optional<std::int64_t> restore_concurrent_gb;  // none: 96
-  // The same limits in bytes, as Orbax's BasePyTreeCheckpointHandler has them; each excludes the
-  // one above.
+  std::optional<std::int64_t> save_concurrent_gb;  // 10^9 bytes in flight during a save; none: 96
+  std::optional<std::int64_t> restore_concurrent_gb;  // the same for a restore; none: 96
+  // The same limits in bytes, as in Orbax's BasePyTreeCheckpointHandler. Each excludes its
+  // counterpart above.
   std::optional<std::int64_t> save_concurrent_bytes;
   std::optional<std::int64_t> restore_concurrent_bytes;
-  std::optional<DeviceHostLimit> save_device_host_concurrent_gb;
-  MemoryLimitOptions memory_limit_options;
-  bool use_ocdbt = true;
-  bool use_zarr3 = false;
-  bool use_compression = true;
-  Compression compression;  // which one, if any is used
-  // null: default_type_handler_registry()
+  std::optional<DeviceHostLimit> save_device_host_concurrent_gb;  // none: no limit
+  MemoryLimitOptions memory_limit_options;                        // used by AutoLimit
+  bool use_ocdbt = true;        // one database; false: one folder per parameter
+  bool use_zarr3 = false;       // Zarr v3; false: Zarr v2
+  bool use_compression = true;  // false: store raw bytes
+  Compression compression;      // the method, if use_compression is set
+  // Null: default_type_handler_registry().
   std::shared_ptr<const TypeHandlerRegistry> type_handler_registry;
-  // Tuples and named tuples are recorded as such and restored without a target.
+  // With support_rich_types, tuples and named tuples are recorded as such and restored without a
+  // target.
   struct PyTreeMetadataOptions {
     bool support_rich_types = false;
   } pytree_metadata_options;
-  // null: names, chunk and write shapes, and key implementations must agree
+  // Null: names, chunk shapes, write shapes and key implementations must agree.
   ArrayMetadataValidator array_metadata_validator;
+  // check the merged database after a save with several processes
   bool enable_post_merge_validation = true;
-  // Leaves for which it is true are copied before a save in the background returns, the others
-  // later, once those are written. Null: all are. A key_priority of the array handler's own comes
-  // first.
+  // Leaves for which it is true are copied before a background save returns. The others are copied
+  // later, after those are written. Null: all leaves are copied first. A key_priority of the array
+  // handler takes precedence.
   IsPrioritizedKeyFn is_prioritized_key_fn;
-  // With whom it saves. All processes then call save (or async_save) alike, with trees of the same
-  // sharded arrays; each writes the pieces that are its own, and of all other leaves the primary's
-  // are saved. What fails in one fails in all: by the error's text in the others ("process 2:
-  // ..."), or, of one that is gone, unavailable within the time-out.
+  // The processes that save together. All call save (or async_save) in the same way, with trees of
+  // the same sharded arrays. Each writes its own pieces; of all other leaves, the primary's values
+  // are saved. An error in one process fails all of them: the others throw its text ("process 2:
+  // ..."); if a process has died, they throw unavailable within the timeout.
   MultiprocessingOptions multiprocessing_options;
-  std::size_t threads = 0;  // 0: as many as the process may run on
-  // bytes of working memory beside the tree; never more than the limits above
+  std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
+  // Working memory in bytes, beyond the tree; never more than the limits above.
   std::uint64_t memory = std::uint64_t{1} << 30U;
 };
 
+// What to save.
 struct PyTreeSaveArgs {
-  Tree item;
-  // SaveArgs, or None, where the item has leaves
+  Tree item;  // the tree
+  // SaveArgs or None in place of each leaf of the item; none: defaults.
   std::optional<Tree> save_args;
   std::optional<std::int64_t> ocdbt_target_data_file_size;  // bytes; 0: no limit; none: 2 GiB
-  // JSON text, kept with the tree; "" for none
+  // JSON text, stored with the tree; "" for none.
   std::string custom_metadata;
 };
 
-// A transform, and how the stored leaves are read that its multi_value_fn_input_args name: one for
-// each of those, in their order; those that are missing are RestoreArgs{}. Orbax's
-// RestoreTransform.
+// A transform, and the arguments for reading the stored leaves that its multi_value_fn_input_args
+// name: one per input, in their order; missing ones are RestoreArgs{}. Orbax's RestoreTransform.
 struct RestoreTransform {
-  Transform transform;
+  Transform transform;  // how the value is made
   std::vector<AnyRestoreArgs> input_args = {};
 };
 
-// For what transforms cannot say. Gets the target (None if there is none), the stored structure
-// (custom leaves that hold a LeafType, empty nodes and, of older checkpoints, values) and a tree of
-// custom leaves that hold each leaf's ParamInfo. Returns both trees as they shall be restored, of
-// one structure: infos may be moved, changed (name, skip_deserialize) and left out.
+// Type of a stored leaf.
 struct LeafType {
   std::string value_type;  // typestr; "" if it is not recorded
 };
+// A stored tree as a LegacyTransformFn receives and returns it.
 struct StoredStructure {
+  // custom leaves that hold a LeafType, empty nodes, and values of older checkpoints
   Tree structure;
-  Tree param_infos;
+  Tree param_infos;  // custom leaves that hold each leaf's ParamInfo
 };
+// Maps the stored structure to the structure to restore, for changes that transforms cannot
+// express. Receives the target (None if there is none) and the stored trees. Returns both trees
+// with one common structure: infos may be moved, changed (name, skip_deserialize) and omitted.
 using LegacyTransformFn =
     std::function<StoredStructure(const Tree& item, const StoredStructure& stored)>;
 
+// What to restore.
 struct PyTreeRestoreArgs {
-  // the target: its structure, and values to be described or replaced; none: as stored
+  // The target: its structure, and values to be replaced. None: as stored.
   std::optional<Tree> item;
-  // RestoreArgs, those of arrays, or None, where the target (or what is stored) has leaves
+  // RestoreArgs, ArrayRestoreArgs or None in place of each leaf of the target (or of the stored
+  // tree).
   std::optional<Tree> restore_args;
-  // Makes the target out of what is stored (transforms.h), with `item` and `restore_args`; only the
-  // leaves that takes are read. In this order. An empty list: what is stored where the target has
-  // it, else the target's own.
+  // Builds the target from the stored leaves (transforms.h), with `item` and `restore_args`; only
+  // the leaves that it needs are read. Applied in this order. An empty list: the stored value where
+  // the target's key is stored, else the target's own value.
   std::optional<std::vector<std::pair<std::string, RestoreTransform>>> transforms;
-  bool transforms_default_to_original = true;
-  LegacyTransformFn legacy_transform_fn;  // excludes transforms; null: none
-  // what the target lacks is left out, what is not stored keeps the target's value; not with
-  // transforms
+  bool transforms_default_to_original = true;  // UnmentionedKeys::kStored; false: kTarget
+  LegacyTransformFn legacy_transform_fn;       // excludes transforms; null: none
+  // Leaves that the target lacks are not restored; leaves that are not stored keep the target's
+  // value. Not with transforms.
   bool partial_restore = false;
 };
 
-// A tree of ValueMetadata (custom leaves) and empty nodes, and what goes for all of it.
+// Metadata of a stored tree.
 struct PyTreeMetadata {
-  Tree tree;
+  Tree tree;                    // ValueMetadata (custom leaves) and empty nodes
   std::string custom_metadata;  // JSON text; "" if there is none
-  bool use_zarr3 = false;
+  bool use_zarr3 = false;       // Zarr v3; false: Zarr v2
 };
 
+// Saves and restores the files of one item.
 class PyTreeCheckpointHandler {
  public:
   PyTreeCheckpointHandler();
-  // Throws invalid_argument for options that exclude each other or limits that are not positive.
+  // Throws invalid_argument for options that exclude each other and for limits that are not
+  // positive.
   explicit PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions options);
-  // Waits for saves in the background.
+  // Waits for background saves.
   ~PyTreeCheckpointHandler();
   PyTreeCheckpointHandler(const PyTreeCheckpointHandler&) = delete;
   PyTreeCheckpointHandler& operator=(const PyTreeCheckpointHandler&) = delete;
 
-  // Writes the item into `directory`, which is made if it is not there. With other processes:
+  // Writes the item into `directory`, which is created if it is missing. With several processes:
   // returns when all have written.
   void save(const std::string& directory, const PyTreeSaveArgs& args);
-  // Returns once everything that the caller may change has been copied; the futures are ready when
-  // all is written, or carry the error. Device arrays that are not prioritized are copied later and
-  // must not change before.
+  // As save(), in the background. Returns once everything that the caller may change is copied. The
+  // futures become ready when everything is written, or carry the error. Device arrays that are not
+  // prioritized are copied later; the caller must not change them before.
   std::vector<std::shared_future<void>> async_save(const std::string& directory,
                                                    const PyTreeSaveArgs& args);
-  // Once all processes have saved: merges their databases into one, checks what they say of the
-  // arrays they share, calls the type handlers' finalize, and makes everything survive a loss of
-  // power. The primary does it; in others this does nothing.
+  // Call it after all processes have saved. Merges their databases into one, checks their metadata
+  // of shared arrays, calls the type handlers' finalize, and makes everything durable. Only the
+  // primary does this; in other processes the call does nothing. Throws not_found if the folder is
+  // missing.
   void finalize(const std::string& directory) const;
-  // Each process for itself, whatever the others do; unless a type handler of the registry restores
-  // together with them (as SingleReplicaArrayHandler does): then all call it alike.
+  // Restores the tree. Each process restores for itself, independently of the others, unless a type
+  // handler of the registry restores together with them (SingleReplicaArrayHandler): all processes
+  // must then make the same call.
   [[nodiscard]] Tree restore(const std::string& directory,
                              const PyTreeRestoreArgs& args = {}) const;
+  // Metadata of the stored tree, without values.
   [[nodiscard]] PyTreeMetadata metadata(const std::string& directory) const;
-  // Waits for saves in the background. Nothing can be saved afterwards.
+  // Waits for background saves. Nothing can be saved afterwards.
   void close();
 
  private:
   friend class Checkpointer;
   friend class AsyncCheckpointer;
-  // Restores unless `look` throws; where processes restore together, all learn of that.
+  // Restores unless `look` throws; where processes restore together, all of them learn of its
+  // error.
   [[nodiscard]] Tree restore_when(const std::function<void()>& look, const std::string& directory,
                                   const PyTreeRestoreArgs& args) const;
 
@@ -184,4 +201,5 @@ class PyTreeCheckpointHandler {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,4 +1,4 @@
-// safetensors.h -- safetensors files: one file, or a set of shards with an index.
+// safetensors.h -- reads and writes safetensors files: one file, or a set of shards with an index.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -13,38 +13,46 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-class ShardingCallback;  // tensorflow.h
+class ShardingCallback;  // declared in tensorflow.h
 
-// A .safetensors file, or a *.safetensors.index.json with its shards. Header checks as strict as
-// the reference's.
+// Opens a .safetensors file, or a *.safetensors.index.json with its shards. The header checks are
+// as strict as those of the reference implementation. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_safetensors(const std::string& path,
                                              const OpenOptions& options = {});
-// The safetensors spelling ("F32", "BF16", "F8_E4M3"); nullopt for a type safetensors cannot hold.
+// Name of the type in safetensors ("F32", "BF16", "F8_E4M3"); nullopt for a type that safetensors
+// cannot hold.
 std::optional<std::string_view> safetensors_dtype(DType dtype);
 
+// Options of write_safetensors.
 struct SafetensorsWriteOptions {
-  std::vector<std::pair<std::string, std::string>> metadata;  // __metadata__
-  // more: <stem>-00001-of-0000N.safetensors and an index
+  std::vector<std::pair<std::string, std::string>> metadata;  // entries of __metadata__
+  // Size limit of one file in bytes. Larger sets are written as <stem>-00001-of-0000N.safetensors
+  // and an index. None: no limit.
   std::optional<std::uint64_t> max_shard_bytes;
-  // Instead: each of its shards is such a file (checkpoint_sharding.h). The keys are the names;
-  // tensors must stay whole.
+  // In place of max_shard_bytes (to set both is invalid_argument): each shard that the callback
+  // returns becomes one such file. The checkpoint keys are the tensor names. The callback must not
+  // split tensors.
   std::shared_ptr<const ShardingCallback> sharding_callback;
-  // an existing target is refused otherwise
+  // What to do if the target exists.
   IfExists if_exists = IfExists::kFail;
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // buffer bytes in flight
-  ProgressFn progress;
-  // Several processes write one set, which must see the same folder: each calls with the same
-  // arguments, fetches and writes its share of the bytes, and gets what one process would write.
-  // What fails in one fails in all, and nothing appears.
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of buffers in flight
+  ProgressFn progress;                             // called from worker threads; null: none
+  // Several processes write one set. All must see the same folder and call with the same arguments.
+  // Each process fetches and writes its share of the bytes; the files are those that a single
+  // process would write. An error in one process fails all of them, and no file appears.
   MultiprocessingOptions multiprocessing;
 };
-// Writes tensors in the reference's order (by alignment descending, then name), to a temporary and
-// renamed. Throws invalid_argument for a dtype the format cannot hold, and for a tensor that the
-// sharding callback cuts, naming the tensor. Returns the files written.
+// Writes tensors in the order of the reference implementation (alignment descending, then name), to
+// temporary files that are then renamed. Returns the paths of the files. Throws invalid_argument,
+// naming the tensor, for a dtype that the format cannot hold, for a name that is reserved,
+// duplicate or not UTF-8, and for a tensor that the sharding callback splits; already_exists as
+// if_exists says; io; and the errors of `fetch`.
 std::vector<std::string> write_safetensors(const std::string& path,
                                            std::vector<TensorSource> tensors, const FetchFn& fetch,
                                            const SafetensorsWriteOptions& options);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

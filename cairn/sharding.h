@@ -1,5 +1,6 @@
-// sharding.h -- who holds which part of an array: meshes of devices, partition specs, and arrays
-// whose parts lie on many devices (ShardedArray), as JAX and Orbax mean them.
+// sharding.h -- the placement of an array on devices: meshes, partition specs, shardings, and
+// arrays whose parts lie on many devices (ShardedArray), with the meaning that JAX and Orbax give
+// them.
 #pragma once
 
 #include <cairn/error.h>
@@ -18,14 +19,16 @@
 #include <variant>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
 // ---- shardings ----
 
+// Type of a mesh axis, as in JAX (jax.sharding.AxisType).
 enum class AxisType : std::uint8_t { kAuto, kExplicit, kManual };
 
-// Numbers of devices; copies share them, since there may be many, and every array of a model names
-// the same.
+// Device ids. Copies share the ids, because there may be many, and every array of a model has the
+// same.
 class DeviceIds {
  public:
   using value_type = std::int64_t;
@@ -50,151 +53,154 @@ class DeviceIds {
   }
 
  private:
-  std::shared_ptr<const std::vector<std::int64_t>> ids_;  // null: none
+  std::shared_ptr<const std::vector<std::int64_t>> ids_;  // null: no ids
 };
 
-// Devices in an n-dimensional grid whose axes have names (jax.sharding.Mesh).
+// Devices in an n-dimensional grid with named axes (jax.sharding.Mesh).
 struct Mesh {
   Shape shape;                          // devices along each axis, at least 1; no axes: one device
-  std::vector<std::string> axis_names;  // one an axis, all different, none empty
-  // one an axis; empty: not recorded (older files), which JAX takes for kAuto
+  std::vector<std::string> axis_names;  // one per axis: unique, not empty
+  // One per axis; empty: not recorded (older files), which JAX treats as kAuto.
   std::vector<AxisType> axis_types;
-  // in C order, all different; empty: not recorded (older files)
+  // In C order, unique; empty: not recorded (older files).
   DeviceIds device_ids;
   bool operator==(const Mesh&) const = default;
 };
-// A mesh with axes of type kAuto over devices first_device, first_device + 1, ...
+// A mesh with axes of type kAuto over the devices first_device, first_device + 1, ...
 Mesh make_mesh(Shape shape, std::vector<std::string> axis_names, std::int64_t first_device = 0);
 
-// For each dimension of the array the mesh axes that split it, the first one outermost; none: not
-// split. Dimensions beyond its end are not split. JAX's P('x', None, ('y', 'z')) is {{"x"}, {},
+// For each dimension of the array, the mesh axes that split it, outermost first; an empty list: not
+// split. Dimensions beyond the end are not split. JAX's P('x', None, ('y', 'z')) is {{"x"}, {},
 // {"y", "z"}}.
 using PartitionSpec = std::vector<std::vector<std::string>>;
 
+// A partition of an array over a mesh (jax.sharding.NamedSharding).
 struct NamedSharding {
   Mesh mesh;
   PartitionSpec spec;
   bool operator==(const NamedSharding&) const = default;
 };
 
-// All of the array on one device.
+// The whole array on one device.
 struct SingleDeviceSharding {
-  // as JAX prints it: "cpu:0", "cuda:3", "TPU_2(process=0,(1,0,0,0))"; older: "TFRT_CPU_0"
+  // As JAX prints the device: "cpu:0", "cuda:3", "TPU_2(process=0,(1,0,0,0))"; older: "TFRT_CPU_0".
   std::string device;
   // "TFRT_CPU_n" equals "cpu:n".
   bool operator==(const SingleDeviceSharding& other) const;
 };
 
-// Any other placement, box by box. Orbax has no text for it, so it is never stored.
+// Any other placement, given box by box. Orbax has no text for it, so it is never stored.
 struct ExplicitSharding {
+  // The box of one device, in the array's coordinates.
   struct Part {
     std::int64_t device_id = 0;
     Box box;
     bool operator==(const Part&) const = default;
   };
-  std::vector<Part> parts;  // one a device
+  std::vector<Part> parts;  // one per device
   bool operator==(const ExplicitSharding&) const = default;
 };
 
-// A stored sharding of a type Cairn does not know (PositionalSharding, a newer one): kept and
-// shown, but it places nothing.
+// A stored sharding of a type that Cairn does not know (PositionalSharding, a newer type). Cairn
+// keeps and shows it, but it places nothing.
 struct UnknownSharding {
-  std::string json;
+  std::string json;  // the stored text
   bool operator==(const UnknownSharding&) const = default;
 };
 
+// Any sharding.
 using Sharding =
     std::variant<NamedSharding, SingleDeviceSharding, ExplicitSharding, UnknownSharding>;
 
-// What one device holds. Devices that hold the same box are its replicas, numbered 0, 1, ... in the
-// order of the devices.
+// The box that one device holds. Devices with the same box are replicas of it, numbered 0, 1, ...
+// in the order of the devices.
 struct DeviceBox {
   std::int64_t device_id = 0;
-  Box box;
+  Box box;  // in the array's coordinates
   std::int64_t replica = 0;
   bool operator==(const DeviceBox&) const = default;
 };
 
-// What JAX's constructor checks: throws invalid_argument unless the mesh is sound (sizes, names,
-// ids; at most 64 axes and 2^20 devices) and the spec names each of its axes at most once and no
-// others.
+// Makes the checks of JAX's constructor. Throws invalid_argument unless the mesh is valid (sizes,
+// names, ids; at most 64 axes and 2^20 devices) and the spec names only axes of the mesh, each at
+// most once.
 void check_sharding(const NamedSharding& sharding);
 
-// What every device holds of an array of `shape`, in the order of the devices in the mesh: JAX's
-// devices_indices_map and its replica numbers. A mesh without device ids counts as devices 0, 1, 2,
-// ... Throws what check_sharding throws; invalid_argument for a spec longer than the rank and for
-// an extent that its axes do not divide (naming both), for parts outside the array or of another
-// rank; unimplemented for an axis of type kManual and more than one device, which places nothing;
+// The box of every device for an array of `shape`, in the order of the devices in the mesh: JAX's
+// devices_indices_map, with its replica numbers. A mesh without device ids has devices 0, 1, 2, ...
+//
+// Throws as check_sharding; invalid_argument for a spec longer than the rank, for an extent that
+// its axes do not divide (naming both), and for parts outside the array or of another rank;
+// unimplemented for an axis of type kManual with more than one device, which places nothing;
 // failed_precondition for an UnknownSharding.
 std::vector<DeviceBox> device_boxes(const Sharding& sharding, std::span<const std::int64_t> shape);
-// Over how many devices. Throws as check_sharding; failed_precondition for an UnknownSharding.
+// Number of devices. Throws as check_sharding; failed_precondition for an UnknownSharding.
 std::size_t device_count(const Sharding& sharding);
-// The shape of every device's box. Throws as device_boxes; failed_precondition if they are not all
-// of one shape.
+// Shape of every device's box. Throws as device_boxes; failed_precondition if the shapes differ.
 Shape shard_shape(const Sharding& sharding, std::span<const std::int64_t> shape);
-// How many devices hold each box. Throws as device_boxes; failed_precondition if they are not
-// equally many.
+// Number of devices that hold each box. Throws as device_boxes; failed_precondition if the numbers
+// differ.
 std::int64_t replica_count(const Sharding& sharding, std::span<const std::int64_t> shape);
-// Whether every device holds all of the array. Throws as device_boxes.
+// Whether every device holds the whole array. Throws as device_boxes.
 bool is_fully_replicated(const Sharding& sharding, std::span<const std::int64_t> shape);
 
 // ---- arrays in parts ----
 
-// Host memory that holds a shard; the view may have any strides. `owner` keeps it alive, or is null
-// if the caller does.
+// Host memory that holds a shard; the view may have any strides. `owner` keeps the memory alive; if
+// it is null, the caller does.
 struct HostMemory {
   ArrayView view;
   std::shared_ptr<const void> owner;
 };
-// Copies the elements of `part`, in the shard's own coordinates, to `out` (host memory, of part's
-// shape, any strides). Called from several threads at once for different parts; a source that
-// cannot bear that takes a lock. Whatever it throws reaches the caller of the copy.
+// Copies the elements of `part`, in the shard's own coordinates, to `out` (host memory with part's
+// shape and any strides). Called from several threads at once for different parts; an
+// implementation that does not support this takes a lock. Its exceptions reach the caller of the
+// copy.
 using ShardCopy = std::function<void(const Box& part, const MutableArrayView& out)>;
 
 // One device's part of an array.
 struct ArrayShard {
   std::int64_t device_id = 0;
-  Box box;  // in the array's coordinates
-  // which of the copies of this box it is
-  std::int64_t replica = 0;
-  // monostate: a description without values
+  Box box;                   // in the array's coordinates
+  std::int64_t replica = 0;  // number of this copy of the box
+  // The values; monostate: a description without values.
   std::variant<std::monostate, HostMemory, ShardCopy> source = {};
 };
 
-// An array whose parts lie on devices, of which this process holds some. As a leaf of a Tree it is
-// CustomLeaf::of(ShardedArray), got back with tree.custom<ShardedArray>(). A typed PRNG key is its
-// key data: uint32 with the key's own dimensions at the end (as are `sharding` and boxes), and the
-// name of its implementation.
+// An array whose parts lie on devices, some of them held by this process. As a leaf of a Tree it is
+// CustomLeaf::of(ShardedArray); tree.custom<ShardedArray>() returns it. A typed PRNG key is stored
+// as its key data: uint32, with the dimensions of the key at the end (also in `sharding` and in
+// boxes), and the name of its implementation.
 struct ShardedArray {
   Shape shape;  // of the whole array
   DType dtype = DType::kFloat32;
   Sharding sharding;
-  // "threefry2x32", "rbg", "unsafe_rbg"; "": an ordinary array
-  std::string random_key_impl = {};
-  std::vector<ArrayShard> shards = {};  // of this process's devices
+  std::string random_key_impl = {};  // "threefry2x32", "rbg", "unsafe_rbg"; "": an ordinary array
+  std::vector<ArrayShard> shards = {};  // shards on this process's devices
 
-  // A host array as if it were spread over devices: every shard is a view into it, no bytes move.
-  // With `devices`, only theirs, as a process that has these would hold it. Throws as device_boxes;
-  // invalid_argument for kOpaque.
+  // Makes a ShardedArray from a host array without a copy: every shard is a view into it. With
+  // `devices`, the result has only their shards, as in a process that holds these devices. Throws
+  // as device_boxes; invalid_argument for kOpaque.
   static ShardedArray from_array(const Array& array, Sharding sharding);
   static ShardedArray from_array(const Array& array, Sharding sharding,
                                  std::span<const std::int64_t> devices);
 };
 
-// Copies the elements of `box` (in the array's coordinates) to `out`, which has its shape and the
-// array's dtype, from whichever shards hold them. Throws out_of_range for a box outside the array;
-// failed_precondition, naming what is missing, if this process's shards do not hold all of it.
+// Copies the elements of `box` (in the array's coordinates) from the shards to `out`, which has the
+// shape of the box and the array's dtype. Throws out_of_range for a box outside the array;
+// failed_precondition, naming the missing part, if this process's shards do not cover the box.
 void copy_box(const ShardedArray& array, const Box& box, const MutableArrayView& out);
-// All of the array in host memory. Throws as copy_box.
+// Copies the whole array to host memory. Throws as copy_box.
 Array gather(const ShardedArray& array);
 
 // ---- the text in Orbax's `_sharding` ----
 
-// Byte for byte what Orbax writes; nullopt for an ExplicitSharding, which it does not write. Throws
-// as check_sharding.
+// The JSON text, byte-identical to Orbax's; nullopt for an ExplicitSharding, which Orbax does not
+// write. Throws as check_sharding.
 std::optional<std::string> sharding_json(const Sharding& sharding);
-// The reverse. Texts of older versions lack axis types and device ids. Types that Cairn does not
-// know become UnknownSharding; throws data_loss, naming the member, for what is no sharding.
+// Inverse of sharding_json. Text of older versions lacks axis types and device ids. A type that
+// Cairn does not know becomes an UnknownSharding. Throws data_loss, naming the member, for text
+// that is not a sharding.
 Sharding parse_sharding(std::string_view json);
 
 // For people: "NamedSharding(x=4,y=2; P('x', None))", "SingleDeviceSharding(cpu:0)".
@@ -202,44 +208,48 @@ std::string sharding_text(const Sharding& sharding);
 
 // ---- saving: which process writes what ----
 
+// Options of plan_pieces.
 struct PieceOptions {
-  // Which replica of each shard is written where one writes it whole; nullopt: the first one this
-  // process holds (each process saves for itself), which excludes use_replica_parallel.
+  // The replica that writes a shard that one replica writes whole. nullopt: the first replica that
+  // this process holds (each process saves for itself); excludes use_replica_parallel.
   std::optional<std::int64_t> replica_id = 0;
-  // replicas write parts of their shard, where a dimension can be divided by their number
+  // Replicas write parts of their shard, if a dimension is divisible by their number.
   bool use_replica_parallel = true;
-  std::int64_t min_slice_bytes = 0;          // parts smaller than this are not worth it
-  std::optional<std::int64_t> max_replicas;  // no more than so many replicas share a shard
+  std::int64_t min_slice_bytes = 0;  // do not split a shard into parts smaller than this, in bytes
+  // maximum number of replicas that share a shard; none: no limit
+  std::optional<std::int64_t> max_replicas;
 };
 
-// How an array is cut for storage. `write_shape` tiles the array; it is the same in every process.
+// How an array is split for storage. `write_shape` tiles the array and is the same in every
+// process.
 struct WritePlan {
-  Shape write_shape;
-  // for each of the array's shards what it writes, in the array's coordinates
+  Shape write_shape;  // shape of a tile
+  // For each shard of the array: the box that it writes, in the array's coordinates; nullopt: none.
   std::vector<std::optional<Box>> pieces;
 };
-// Exactly Orbax's choice. The shards need no source. Throws as device_boxes; invalid_argument for a
-// replica_id of nullopt with use_replica_parallel, for shards that are not what the sharding says,
-// and for parts that tile no grid.
+// Splits an array exactly as Orbax does. The shards need no values. Throws as device_boxes;
+// invalid_argument for a replica_id of nullopt with use_replica_parallel, for shards that
+// contradict the sharding, and for parts that do not tile a grid.
 WritePlan plan_pieces(const ShardedArray& array, const PieceOptions& options = {});
 
 // ---- restoring: choosing a sharding ----
 
-// Checked as JAX's constructor checks it (check_sharding).
+// A NamedSharding, checked by check_sharding.
 NamedSharding named_sharding(Mesh mesh, PartitionSpec spec);
 
-// The sharding of the key data of an array of PRNG keys of this sharding, as JAX makes it:
-// `key_rank` dimensions more, which are not split (a sharding on one device says nothing of them).
+// The sharding of the key data of an array of PRNG keys with this sharding, as JAX makes it:
+// `key_rank` more dimensions, which are not split. A sharding on one device stays unchanged.
 Sharding key_data_sharding(const Sharding& sharding, std::size_t key_rank = 1);
 
-// A device that is there, and how JAX prints it.
+// An available device.
 struct Device {
-  std::int64_t id = 0;
-  std::string text;
+  std::int64_t id = 0;  // device id
+  std::string text;     // as JAX prints the device
 };
-// The sharding on devices that are there: with ids where none are recorded (all devices, in the
-// order given), and axis types likewise (kAuto). Else the error that says why it cannot be used:
-// devices that are absent, another number of them, a type that is not known.
+// The sharding on the available devices. Missing device ids are filled in (all devices, in the
+// given order), and missing axis types become kAuto. Otherwise the error explains why the sharding
+// cannot be used: devices are absent, their number differs, or the type is unknown.
 Result<Sharding> usable_sharding(const Sharding& sharding, std::span<const Device> available);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,4 +1,5 @@
-// tensor_source.h -- tensors to be written to a file, whose bytes are fetched a buffer at a time.
+// tensor_source.h -- tensors to be written to a file, whose bytes the writer fetches one buffer at
+// a time.
 #pragma once
 
 #include <cairn/types.h>
@@ -9,35 +10,37 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
 // One tensor to be written.
 struct TensorSource {
-  std::string name;
+  std::string name;  // name in the file
   DType dtype = DType::kUint8;
   Shape shape;
-  // Where a large tensor is best cut into pieces: at multiples of this many bytes (its rows of
-  // stored chunks), so that no chunk is decoded twice. 0: anywhere between elements. A hint: one
-  // that does not fit the buffer may be ignored.
+  // Preferred split points of a large tensor: multiples of this many bytes (its rows of stored
+  // chunks), so that no chunk is decoded twice. 0: any element boundary. A hint: the writer may
+  // ignore a value that does not fit its buffer.
   std::uint64_t cut = 0;
 };
-// A run of the C-order, little-endian bytes of sources[tensor], as long as `out`; begins and ends
-// between elements.
+// A run of the C-order, little-endian bytes of sources[tensor]. It begins and ends at element
+// boundaries.
 struct TensorPiece {
-  // index into the sources as they were passed, whatever the order of writing
+  // Index into the sources as they were passed, whatever the order of writing.
   std::size_t tensor = 0;
-  std::uint64_t offset = 0;
-  MutableByteView out;
-  // Only where a writer cuts tensors (write_tensorflow with a sharding callback): the part of the
-  // tensor whose bytes these are a run of.
+  std::uint64_t offset = 0;  // first byte of the run within the tensor (or within `part`)
+  MutableByteView out;       // buffer to fill; its size is the length of the run
+  // Set only if a writer splits tensors (write_tensorflow with a sharding callback): the part of
+  // the tensor that the run belongs to.
   const Box* part = nullptr;
 };
-// Fills every piece. Called with as many consecutive pieces as fit the writer's buffer (thousands
-// of small tensors, or part of a large one), in the order of writing, each byte exactly once; never
-// from two threads at once.
+// Fills every piece. Each call passes as many consecutive pieces as fit the writer's buffer
+// (thousands of small tensors, or part of a large one). Pieces come in the order of writing, each
+// byte exactly once. The writer never calls from two threads at once.
 using FetchFn = std::function<void(std::span<const TensorPiece> pieces)>;
-// For tensors that are all in memory, in the order of the sources. What the views refer to outlives
-// the function.
+// A FetchFn for tensors in memory, given in the order of the sources. The arrays behind the views
+// must outlive the function.
 FetchFn fetch_from(std::vector<ArrayView> arrays);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,13 +1,13 @@
-// tensorstore_spec.h -- arrays opened by TensorStore's JSON specs, as Orbax and many training
-// programs write them down:
+// tensorstore_spec.h -- opens arrays by TensorStore's JSON specs, the form in which Orbax and many
+// training programs describe them:
 //
 //   {"driver":"zarr","kvstore":{"driver":"ocdbt","base":"file:///ckpt/","path":"params.w"}}
 //
-// Understood are the drivers zarr, zarr3 and cast over file, memory and ocdbt stores (json:
-// open_json_spec), and the members that docs/tensorstore-spec.md lists. A member or driver that is
-// not understood is refused by its place in the spec, "/kvstore/base/driver": nothing is passed
-// over that could change what the spec means. Malformed specs are invalid_argument, what
-// TensorStore can do and Cairn cannot is unimplemented.
+// Supported are the drivers zarr, zarr3 and cast over file, memory and ocdbt stores (json:
+// open_json_spec), and the members that docs/tensorstore-spec.md lists. An unsupported member or
+// driver is refused, and the error gives its place in the spec ("/kvstore/base/driver"): Cairn
+// never ignores a member that could change the meaning of a spec. Malformed specs are
+// invalid_argument; features that only TensorStore has are unimplemented.
 #pragma once
 
 #include <cairn/error.h>
@@ -21,15 +21,16 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
-// What specs opened with the same context share: stores in memory. Copies are the same context.
-// Safe to use from many threads.
+// Resources shared by all specs opened with the same context: stores in memory. Copies are the same
+// context. Safe to use from many threads.
 class SpecContext {
  public:
   SpecContext();
-  // The store that {"driver":"memory"} means; with a name,
-  // "memory_key_value_store":"memory_key_value_store#name". Made when it is first asked for.
+  // The store of {"driver":"memory"}; with a name, of
+  // "memory_key_value_store":"memory_key_value_store#name". Created on first use.
   [[nodiscard]] StorePtr memory_store(const std::string& name = "") const;
 
  private:
@@ -37,42 +38,47 @@ class SpecContext {
   std::shared_ptr<State> state_;
 };
 
-// How to open, in place of what the spec itself says: the arguments of tensorstore.open.
+// How to open: the arguments of tensorstore.open. Set members override the spec.
 struct OpenSpecOptions {
-  std::optional<bool> open = {};             // an array that is there
-  std::optional<bool> create = {};           // one that is not there
+  std::optional<bool> open = {};             // open an existing array
+  std::optional<bool> create = {};           // create a missing array
   std::optional<bool> delete_existing = {};  // first remove everything below the array's path
-  // take the spec's metadata for the stored, unread
+  // use the metadata of the spec without reading the stored metadata
   std::optional<bool> assume_metadata = {};
-  std::optional<SpecContext> context = {};         // none: stores in memory are new and empty
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of working memory beside the caller's
+  std::optional<SpecContext> context = {};  // none: a new context, whose stores in memory are empty
+  // working memory in bytes, beyond the caller's buffers
+  std::uint64_t memory = std::uint64_t{1} << 30U;
 };
 
+// Description of an opened array.
 struct SpecArrayInfo {
-  std::string driver;            // "zarr" or "zarr3"; "cast" if elements are cast
-  DType dtype = DType::kOpaque;  // of the elements as they are read and written
-  DType stored_dtype = DType::kOpaque;
-  // "float32"; of elements that Cairn does not interpret as stored ("|S8")
+  std::string driver;                   // "zarr" or "zarr3"; "cast" if elements are cast
+  DType dtype = DType::kOpaque;         // type of the elements as read and written
+  DType stored_dtype = DType::kOpaque;  // type of the stored elements
+  // "float32"; for uninterpreted elements the stored name ("|S8").
   std::string dtype_name;
-  std::size_t element_size = 0;  // bytes, of an element as it is read
+  std::size_t element_size = 0;  // bytes per element as read
   Shape shape;
-  Shape chunk_shape;       // of what is stored as one value
-  Shape read_chunk_shape;  // of the smallest pieces that can be read alone: inner chunks of shards
-  std::string metadata;    // .zarray or zarr.json: as stored, or as it would be where it is assumed
+  Shape chunk_shape;  // shape of the chunks stored as one value
+  // shape of the smallest separately readable chunks: inner chunks of shards
+  Shape read_chunk_shape;
+  // .zarray or zarr.json as stored; with assume_metadata, as the spec implies it
+  std::string metadata;
 };
 
-// An opened array. Copies are the same array. Reading is safe from many threads; writes wait for
-// each other.
+// An opened array. Copies are the same array. Reads are safe from many threads; writes are
+// serialised.
 class SpecArray {
  public:
+  // Description of the array; valid as long as a copy of the array exists.
   [[nodiscard]] const SpecArrayInfo& info() const;
   // Reads the elements of `box` into `out`, which has the dtype and element size of info() and the
-  // shape of the box. Chunks that are not stored read as the fill value, or are data_loss if the
-  // spec says "fill_missing_data_reads": false. Cast elements take the box a second time in memory.
+  // shape of the box. Missing chunks read as the fill value, or throw data_loss if the spec has
+  // "fill_missing_data_reads": false. A cast needs memory for a second copy of the box.
   void read(const Box& box, const MutableArrayView& out) const;
-  [[nodiscard]] Array read() const;  // all of it
-  // Replaces the elements of `box` by `from`, of the dtype of info(). In a database each call is
-  // one commit. unimplemented for a database at a version that the spec names.
+  [[nodiscard]] Array read() const;  // reads the whole array into new memory
+  // Replaces the elements of `box` by `from`, which has the dtype of info(). In a database each
+  // call is one commit. Throws unimplemented for a database version that the spec names.
   void write(const Box& box, const ArrayView& from);
 
  private:
@@ -82,19 +88,19 @@ class SpecArray {
   std::shared_ptr<State> state_;
 };
 
-// Opens, or makes, the array. not_found: there is none; already_exists: there is one, but only
-// "create" was asked for; failed_precondition: it is not as the spec says.
+// Opens or creates the array. Throws not_found if there is no array, already_exists if there is one
+// but only "create" was requested, failed_precondition if the stored array does not match the spec.
 SpecArray open_array_spec(std::string_view json, const OpenSpecOptions& options = {});
 
-// A JSON value, or part of one: {"driver":"json","kvstore":...,"json_pointer":"/a"}.
+// A JSON value, or a part of one: {"driver":"json","kvstore":...,"json_pointer":"/a"}.
 class SpecJson {
  public:
-  // The part that the pointer names, as JSON text. not_found if there is no value or no such
-  // member, out_of_range beyond the end of an array, failed_precondition for a pointer into what is
-  // neither, data_loss for what is no JSON.
+  // The part that the pointer selects, as JSON text. Throws not_found if the value or the member is
+  // missing, out_of_range beyond the end of an array, failed_precondition for a pointer into a
+  // value that is neither array nor object, data_loss for a value that is not JSON.
   [[nodiscard]] std::string read() const;
-  // Replaces or adds it; the rest stays. Objects on the way are made where there is none. The whole
-  // value is replaced at once.
+  // Replaces or adds the part; the rest stays unchanged. Missing objects on the pointer's path are
+  // created. The whole value is replaced atomically.
   void write(std::string_view json);
 
  private:
@@ -104,7 +110,8 @@ class SpecJson {
   std::shared_ptr<State> state_;
 };
 
-// Opens without reading anything.
+// Opens the value without reading anything.
 SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options = {});
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

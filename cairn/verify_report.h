@@ -1,4 +1,4 @@
-// verify_report.h -- what a check of stored bytes found.
+// verify_report.h -- the result of a check of stored bytes.
 #pragma once
 
 #include <cairn/error.h>
@@ -10,53 +10,60 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
 
+// Severity of a finding.
 enum class Severity : std::uint8_t {
-  // worth knowing: a file that nothing refers to, a sharding of no array. No value is lost
+  // Noteworthy, without loss of a value: an unreferenced file, a sharding without its array.
   kNote,
-  // may be whole: Cairn does not know its type or codec, or the system does not let it be read
+  // The bytes may be intact: Cairn does not know the type or codec, or the system does not allow a
+  // read.
   kNotChecked,
-  kDamage,  // bytes that cannot be trusted or are not there
+  kDamage,  // bytes are missing or cannot be trusted
 };
-// What an error in the way of a check says about the bytes. The one place that decides it.
+// Severity of an error that prevents a check. All checks use this function.
 constexpr Severity severity_of(Code code) {
   switch (code) {
     case Code::kUnimplemented:       // an unknown codec, type or handler
-    case Code::kIo:                  // no permission, too many open files, a device that fails
-    case Code::kUnavailable:         // may work later
-    case Code::kFailedPrecondition:  // the caller has to choose first, or the save is not finished
+    case Code::kIo:                  // no permission, too many open files, a failing device
+    case Code::kUnavailable:         // may succeed later
+    case Code::kFailedPrecondition:  // the caller must choose first, or the save is unfinished
       return Severity::kNotChecked;
     default:
       return Severity::kDamage;
   }
 }
 
+// One result of a check.
 struct Finding {
   Severity severity = Severity::kDamage;
-  std::string tensor;        // parameter name; "" if it belongs to none
-  std::string file;          // path; "" if not tied to one
-  std::uint64_t offset = 0;  // in that file
-  std::string message;
+  std::string tensor;        // parameter name; "" if it concerns no single tensor
+  std::string file;          // path; "" if it concerns no single file
+  std::uint64_t offset = 0;  // byte offset in that file
+  std::string message;       // text for people
 };
-// What the findings say together. Exit statuses of `cairn verify` follow from it.
+// Summary of the findings. It determines the exit status of `cairn verify`.
 enum class Verdict : std::uint8_t {
   kGood,
-  kNotChecked,  // nothing is known to be damaged, but not everything could be checked
-  kDamaged,     // wins over kNotChecked
+  kNotChecked,  // no damage found, but not everything could be checked
+  kDamaged,     // takes precedence over kNotChecked
 };
 
+// The result of verifying one checkpoint.
 struct VerifyReport {
-  // of the checkpoint: of a step root, the folder of the step that was checked
+  // Path of the checkpoint; for a step root, the folder of the checked step.
   std::string path;
-  // the step's number, if a root was opened; TensorFlow's prefixes always have one
+  // Step number, if a step root was opened; always set for TensorFlow prefixes.
   std::optional<std::int64_t> step;
   std::vector<Finding> findings;
-  std::uint64_t tensors = 0;             // looked at
-  std::uint64_t chunks = 0;              // decoded
-  std::uint64_t bytes = 0;               // read
-  std::vector<std::string> unprotected;  // tensors with at least one chunk that no checksum covers
+  std::uint64_t tensors = 0;  // number of tensors checked
+  std::uint64_t chunks = 0;   // number of chunks decoded
+  std::uint64_t bytes = 0;    // bytes read
+  // names of tensors with at least one chunk that no checksum covers
+  std::vector<std::string> unprotected;
 
+  // Whether there is a finding of this severity.
   [[nodiscard]] bool has(Severity severity) const {
     return std::any_of(findings.begin(), findings.end(),
                        [&](const Finding& f) { return f.severity == severity; });
@@ -69,24 +76,25 @@ struct VerifyReport {
   }
 };
 
-// An array with this much damage is lost; listing more helps nobody.
+// Maximum number of findings listed per array. More would not help: the array is lost.
 inline constexpr std::size_t kMostFindings = 1000;
 
-// What was found of one array; of several processes each has looked at some of its chunks, one
-// after the other.
+// Findings for one array. With several processes, each checks some of its chunks, in consecutive
+// ranges.
 struct CheckedArray {
-  std::size_t tensor = 0;         // index into the checkpoint's tensors
-  std::vector<Finding> findings;  // in the order of its chunks
-  std::uint64_t chunks = 0, bytes = 0;
-  bool unprotected = false;
+  std::size_t tensor = 0;               // index into the checkpoint's tensors
+  std::vector<Finding> findings;        // in the order of its chunks
+  std::uint64_t chunks = 0, bytes = 0;  // chunks decoded, bytes read
+  bool unprotected = false;             // no checksum covers at least one chunk
   std::uint32_t crc = 0;  // of `crc_bytes` bytes, where the format has a checksum of the whole
   std::uint64_t crc_bytes = 0;
 };
-// What one process has found: of several the first checks what is around the arrays, each a share
-// of the arrays.
+// The result of one process. The first process also checks everything outside the arrays; every
+// process checks a share of the arrays.
 struct VerifyPart {
-  VerifyReport around;
-  std::vector<CheckedArray> arrays;  // in their order; those of which it has checked something
+  VerifyReport around;               // findings outside the arrays
+  std::vector<CheckedArray> arrays;  // arrays of which this process checked a part, in tensor order
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

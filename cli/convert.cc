@@ -214,9 +214,10 @@ void setup_convert(CLI::App& app, int& status) {
   command->add_flag("--names", options.plain_names,
                     "Keep names as they are, without objects, as\ntf.compat.v1.train.Saver "
                     "restores them (TensorFlow)");
-  command->add_flag("!--no-latest", options.name_latest,
-                    "Neither a save_counter nor the folder's file 'checkpoint':\nas "
-                    "Checkpoint.write() instead of save() (TensorFlow)");
+  command->add_flag_callback(
+      "--no-latest", [&options] { options.name_latest = false; },
+      "Neither a save_counter nor the folder's file 'checkpoint':\nas "
+      "Checkpoint.write() instead of save() (TensorFlow)");
   command
       ->add_option("--compression", arguments->compression,
                    "Of Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), "

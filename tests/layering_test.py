@@ -1,5 +1,6 @@
 """Includes point down: the table of allowed arrows, checked against every #include; headers compile alone; a type's name is one type's."""
 import concurrent.futures
+import os
 import pathlib
 import re
 import subprocess
@@ -118,7 +119,7 @@ def violations():
                     yield f"{rel}: may see public headers only, not {include}"
 
 
-NAMESPACE = re.compile(r"^namespace ?([\w:]*) ?\{|^\}  // namespace", re.M)
+NAMESPACE = re.compile(r"^namespace ?((?:[\w:]|inline )*) ?\{|^\}  // namespace", re.M)
 TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: : (?!:)[^;{]*)? \{", re.M)
 
 
@@ -141,6 +142,23 @@ def types_of_one_name():
             yield f"{name} is defined in {' and in '.join(files)}: give one of them another name"
 
 
+def own_header(source):
+    """The header of a source, if it has one: it comes first, so that compiling the source proves that it needs no other."""
+    header = source.with_suffix(".h")
+    return header if header.exists() else None
+
+
+def misplaced_headers():
+    for source in sorted((ROOT / "cairn").rglob("*.cc")):
+        header = own_header(source)
+        if header is None:
+            continue
+        first = INCLUDE.search(source.read_text())
+        wanted = header.relative_to(ROOT).as_posix()
+        if first is None or first.group(1) != wanted:
+            yield f"{source.relative_to(ROOT).as_posix()}: its own header, {wanted}, must be included first"
+
+
 def compiles_alone(header):
     rel = header.relative_to(ROOT).as_posix()
     run = subprocess.run(["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-I", str(ROOT), "-"],
@@ -149,9 +167,11 @@ def compiles_alone(header):
 
 
 def main():
-    problems = [*violations(), *types_of_one_name()]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        problems += [p for p in pool.map(compiles_alone, sorted((ROOT / "cairn").rglob("*.h"))) if p]
+    problems = [*violations(), *types_of_one_name(), *misplaced_headers()]
+    proved = {own_header(source) for source in (ROOT / "cairn").rglob("*.cc")}
+    others = sorted(header for header in (ROOT / "cairn").rglob("*.h") if header not in proved)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems += [problem for problem in pool.map(compiles_alone, others) if problem]
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:

@@ -1,9 +1,10 @@
-// arena.cc -- cuts blocks into arrays.
+// arena.cc -- places arrays in shared blocks.
+
 #include <cairn/array/arena.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 std::uint64_t ArrayArena::shared_bytes(std::uint64_t nbytes) {
   return nbytes <= kSmall ? padded_size(nbytes) : 0;
 }
@@ -12,7 +13,7 @@ std::pair<Array, MutableArrayView> ArrayArena::allocate(DType dtype, std::size_t
                                                         Shape shape) {
   const auto elements = static_cast<std::uint64_t>(element_count(shape));
   std::uint64_t nbytes = 0;
-  // What overflows is refused there, with its shape.
+  // Array::allocate refuses sizes that overflow; its error names the shape.
   const bool large =
       __builtin_mul_overflow(elements, std::uint64_t{element_size}, &nbytes) || nbytes > kSmall;
   if (large || nbytes == 0) {
@@ -37,4 +38,4 @@ std::pair<Array, MutableArrayView> ArrayArena::allocate(DType dtype, std::size_t
   return {Array(dtype, element_size, std::move(shape), block_, data), std::move(view)};
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,6 @@
 // box.cc -- box arithmetic and views.
 #include <cairn/array/box.h>
+
 #include <cairn/error.h>
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 void check_same_rank(std::size_t a, std::size_t b) {
@@ -23,13 +24,13 @@ void check_well_formed(const Box& box) {
                                             " extents");
 }
 
-// How many of `extent` elements from `origin` on lie below `limit`, in arithmetic that cannot
+// Returns whether `extent` elements from `origin` lie below `limit`. The arithmetic cannot
 // overflow.
 bool fits(std::int64_t origin, std::int64_t extent, std::int64_t limit) {
   return origin >= 0 && extent >= 0 && extent <= limit && origin <= limit - extent;
 }
 
-// One past the last index of dimension d, or the largest number there is.
+// Returns one past the last index of dimension d, or the largest integer if that overflows.
 std::int64_t end_of(const Box& box, std::size_t d) {
   std::int64_t end = 0;
   return __builtin_add_overflow(box.origin[d], box.shape[d], &end)
@@ -42,7 +43,7 @@ BasicArrayView<Byte> sub(const BasicArrayView<Byte>& view, const Box& box) {
   check_inside(box, view.shape);
   BasicArrayView<Byte> part = view;
   part.shape = box.shape;
-  if (box.empty()) return part;  // its origin may lie one past the end
+  if (box.empty()) return part;  // the origin of an empty box may lie one past the end
   for (std::size_t d = 0; d < box.rank(); ++d) part.data += box.origin[d] * view.strides[d];
   return part;
 }
@@ -66,7 +67,7 @@ BasicArrayView<Byte> make(std::span<Byte> bytes, DType dtype, Shape shape) {
 }
 
 // Appends the box that begins at element `begin` and covers as many whole sub-arrays of one
-// dimension as fit before `end`; returns how many elements it has.
+// dimension as fit before `end`. Returns the number of its elements.
 std::int64_t add_box(std::span<const std::int64_t> shape, std::int64_t begin, std::int64_t end,
                      std::vector<Box>& boxes) {
   const std::size_t rank = shape.size();
@@ -76,8 +77,8 @@ std::int64_t add_box(std::span<const std::int64_t> shape, std::int64_t begin, st
     box.origin[d] = rest % shape[d];
     rest /= shape[d];
   }
-  // Grow from the innermost dimension outwards while the run starts at its beginning and covers all
-  // of it.
+  // Grow from the innermost dimension outwards, while the run starts at the beginning of the
+  // dimension and covers all of it.
   std::int64_t stride = 1;  // elements of one step along d
   for (std::size_t d = rank; d-- > 0;) {
     box.shape[d] = std::min(shape[d] - box.origin[d], (end - begin) / stride);
@@ -137,7 +138,7 @@ void check_inside(const Box& box, std::span<const std::int64_t> shape) {
 std::string box_text(const Box& box) {
   std::string text = "[";
   for (std::size_t d = 0; d < box.rank(); ++d) {
-    // Added as unsigned numbers: a box that is being refused may have an end that does not exist.
+    // Adds as unsigned numbers: the box may be invalid, and its end may overflow.
     const auto end = static_cast<std::int64_t>(static_cast<std::uint64_t>(box.origin[d]) +
                                                static_cast<std::uint64_t>(box.shape[d]));
     if (d != 0) text += ", ";
@@ -171,4 +172,4 @@ std::vector<Box> boxes_of_run(std::span<const std::int64_t> shape, std::int64_t 
   return boxes;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

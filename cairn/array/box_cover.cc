@@ -1,22 +1,23 @@
-// box_cover.cc -- boxes are all of a box if what they add at their corners is what it adds at its
-// own.
+// box_cover.cc -- checks a cover by comparing contributions at the corners of boxes.
 //
-// How often an element is covered is the sum, over all points that are nowhere behind it, of what
-// boxes add at the point: +1 at the lowest corner of each, and -1 and +1 in turn at its others. So
-// the boxes cover as `whole` does if they add the same at every point; and the first point in C
-// order at which they do not is the first element that is covered more than once, or not at all.
-#include <cairn/array/box.h>
+// Each box contributes +1 at its lowest corner, and -1 and +1 in turn at its other corners. The
+// number of boxes that cover an element is the sum of the contributions at all points that are at
+// most the element in every dimension. So the boxes cover the same elements as `whole` if the
+// contributions are equal at every point. The first point in C order at which they differ is the
+// first element that is covered more than once, or not at all.
 #include <cairn/array/box_cover.h>
+
+#include <cairn/array/box.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMostAxes = 12;  // of which all corners are looked at
+constexpr std::size_t kMostAxes = 12;  // limit for examining all corners
 
-// Axes along which not all boxes are as long as the whole.
+// Returns the axes along which some box is shorter than the whole.
 std::vector<std::size_t> cut_axes(const Box& whole, std::span<const Box> boxes) {
   std::vector<std::size_t> axes;
   for (std::size_t d = 0; d < whole.rank(); ++d)
@@ -26,7 +27,7 @@ std::vector<std::size_t> cut_axes(const Box& whole, std::span<const Box> boxes) 
   return axes;
 }
 
-// Points of the cut axes as numbers, in C order; corners may lie one behind the end.
+// Numbers the points of the cut axes in C order. A corner may lie one past the end.
 class Points {
  public:
   Points(const Box& whole, std::vector<std::size_t> axes)
@@ -38,7 +39,7 @@ class Points {
                          stride, static_cast<std::uint64_t>(whole.shape[axes_[i]]) + 1, &stride);
     }
   }
-  // As many corners as may be looked at, each with a number of its own.
+  // Returns whether all points have distinct numbers and the number of corners is within the limit.
   [[nodiscard]] bool fit() const { return fit_ && axes_.size() <= kMostAxes; }
 
   struct Corner {
@@ -100,7 +101,7 @@ std::optional<CoverFault> by_corners(const Box& whole, std::span<const Box> boxe
   return std::nullopt;
 }
 
-// What of `rest` is not in `box`, as boxes.
+// Appends the part of `rest` outside `box`, as boxes.
 void cut_out(const Box& rest, const Box& box, std::vector<Box>& out) {
   const auto shared = intersect(rest, box);
   if (!shared) return out.push_back(rest);
@@ -147,4 +148,4 @@ std::optional<CoverFault> cover_fault(const Box& whole, std::span<const Box> box
   return by_pairs(whole, boxes);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

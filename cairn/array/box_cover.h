@@ -1,4 +1,4 @@
-// box_cover.h -- are these boxes together all of a box, each element in exactly one?
+// box_cover.h -- checks that boxes together cover a box, each element exactly once.
 #pragma once
 
 #include <cairn/types.h>
@@ -8,15 +8,16 @@
 #include <span>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// An element that is covered twice or not at all.
 struct CoverFault {
-  std::vector<std::size_t> boxes;   // two that share an element; or none: there is one in no box
-  std::vector<std::int64_t> point;  // that element
+  std::vector<std::size_t> boxes;   // two boxes that share the element; empty: no box contains it
+  std::vector<std::int64_t> point;  // the element
 };
-// A fault, if there is one. All boxes lie in `whole`, and none is empty. Takes time as n * 2^k *
-// log(n) for n boxes that are cut along k axes; only for more than 12 axes, or more points than can
-// be numbered, as n * n.
+// Returns a fault if there is one. All boxes must lie in `whole` and must not be empty. Takes time
+// n * 2^k * log(n) for n boxes that are cut along k axes. With more than 12 axes, or more points
+// than can be numbered, the time is n * n.
 std::optional<CoverFault> cover_fault(const Box& whole, std::span<const Box> boxes);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

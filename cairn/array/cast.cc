@@ -1,5 +1,4 @@
-// cast.cc -- conversion of strided arrays: whole runs where both sides are contiguous, else tile by
-// tile.
+// cast.cc -- converts strided arrays: whole runs if both sides are contiguous, else tile by tile.
 #include <cairn/array/box.h>
 #include <cairn/array/cast_plan.h>
 #include <cairn/array/strided.h>
@@ -9,10 +8,10 @@
 #include <array>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Small enough for the stack and the second cache, large enough for each row to be whole cache
+// Small enough for the stack and the second-level cache; large enough that each row is whole cache
 // lines.
 constexpr std::int64_t kEdge = 64;
 constexpr std::int64_t kTile = kEdge * kEdge;
@@ -24,7 +23,7 @@ struct Tile {
   WalkDim columns;
 };
 
-// Gathers a tile, converts it, scatters it.
+// Gathers a tile, converts it and scatters it.
 void cast_tile(const CastPlan& cast, const Tile& tile) {
   alignas(64) std::array<std::byte, kTile * 16> gathered;
   alignas(64) std::array<std::byte, kTile * 16> converted;
@@ -99,4 +98,4 @@ void cast_elements(const ArrayView& from, const MutableArrayView& to) {
   });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

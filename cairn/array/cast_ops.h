@@ -1,4 +1,4 @@
-// cast_ops.h -- every conversion of one element, as function objects for the loops of cast_plan.cc.
+// cast_ops.h -- the conversions of one element, as function objects for the loops in cast_plan.cc.
 #pragma once
 
 #include <cairn/array/small_float.h>
@@ -7,12 +7,11 @@
 #include <limits>
 #include <type_traits>
 
-namespace cairn::cast_ops {
+namespace cairn::inline v0::cast_ops {
 
 namespace sf = small_float;
 
-// --- numbers
-// ---------------------------------------------------------------------------------------------------------
+// ---- numbers ----
 
 template <class T>
 struct Complex {
@@ -20,7 +19,8 @@ struct Complex {
   T im;
 };
 
-// Selects a convertible value first and converts then, which is defined for every x and vectorises.
+// Selects a convertible value first and then converts it: this is defined for every x and
+// vectorises.
 template <class Int, class Float>
 [[gnu::always_inline]] inline Int truncate_or_least(Float x) {
   constexpr auto kLeast = static_cast<Float>(std::numeric_limits<Int>::min());
@@ -45,8 +45,7 @@ template <class Int, class Hub>
   }
 }
 
-// --- stores: from a hub type to an element type
-// -------------------------------------------------------------------------
+// ---- stores: from a hub type to an element type ----
 
 template <class Int>
 struct ToInteger {
@@ -128,8 +127,7 @@ struct ToFloat16 {
   }
 };
 
-// --- loads: from an element type to its hub type
-// -------------------------------------------------------------------------
+// ---- loads: from an element type to its hub type ----
 
 template <class In_, class Out_>
 struct Widen {
@@ -155,7 +153,7 @@ template <unsigned kMask>
 struct FromSignedBits {
   using In = std::uint8_t;
   using Out = std::int32_t;
-  // Moves the sign bit to the bottom of the range and back.
+  // Maps the sign bit to the bottom of the range and back.
   [[gnu::always_inline]] static Out apply(In x) {
     constexpr auto kSign = static_cast<Out>((kMask + 1) / 2);
     return (static_cast<Out>(x & kMask) ^ kSign) - kSign;
@@ -187,7 +185,7 @@ struct FromBfloat16 {
   [[gnu::always_inline]] static Out apply(In x) { return sf::decode_bfloat16(x); }
 };
 
-// On its way to float16 a bfloat16 NaN loses its payload, unlike a float32 NaN.
+// A bfloat16 NaN loses its payload in the conversion to float16, unlike a float32 NaN.
 struct FromBfloat16PlainNan {
   using In = std::uint16_t;
   using Out = float;
@@ -234,4 +232,4 @@ struct ComplexToComplex {
   }
 };
 
-}  // namespace cairn::cast_ops
+}  // namespace cairn::inline v0::cast_ops

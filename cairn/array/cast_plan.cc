@@ -1,19 +1,19 @@
-// cast_plan.cc -- the loops over the conversions, and the tables that choose among them.
-#include <cairn/array/cast_ops.h>
+// cast_plan.cc -- the conversion loops, and the tables that select them.
 #include <cairn/array/cast_plan.h>
+
+#include <cairn/array/cast_ops.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using namespace cast_ops;  // NOLINT(google-build-using-namespace): this file is about nothing else
 
-// --- loops
-// -------------------------------------------------------------------------------------------------------------
+// ---- loops ----
 
 using CastFn = void (*)(const std::byte* from, std::byte* to, std::size_t n);
 
@@ -52,13 +52,12 @@ CastFn best_loop() {
 }
 #endif
 
-// --- tables
-// ------------------------------------------------------------------------------------------------------------
+// ---- tables ----
 
 enum class Hub : std::uint8_t { kInt32, kInt64, kUint64, kFloat, kDouble };
 
 struct Load {
-  CastFn run;  // nullptr: the element type is the hub type
+  CastFn run;  // null: the element type is the hub type
   Hub hub;
 };
 
@@ -128,7 +127,7 @@ Load load_float(DType from) {
   }
 }
 
-// Where the target matters to the first step.
+// Returns the load step for pairs in which it depends on the target type.
 Load load_for(DType from, DType to) {
   if (from == DType::kBfloat16 && to == DType::kFloat16)
     return {best_loop<FromBfloat16PlainNan>(), Hub::kFloat};
@@ -250,7 +249,7 @@ bool is_integer(DType dtype) {
 }
 bool is_complex(DType dtype) { return dtype_kind(dtype) == DTypeKind::kComplex; }
 
-// The least or greatest value of the bytes the type lies in, as that type.
+// Returns the least or greatest value of the target's storage type, as the target type.
 std::uint64_t limit(DType to, bool least) {
   const std::uint64_t all = ~std::uint64_t{0} >> (64 - 8 * dtype_size(to));
   const bool is_signed = dtype_kind(to) == DTypeKind::kInt;
@@ -267,9 +266,9 @@ void look_up_elements(const Bytes& table, const std::byte* from, std::byte* to, 
                 kSize);
 }
 
-// Without a hint the loop that rounds float32 to float16 takes three times as long from memory as
-// from the cache (seen with GCC 12 on an AVX-512 Xeon: the hardware's own prefetcher does not
-// follow it). The other loops only lose by hints.
+// Without prefetching, the loop that rounds float32 to float16 takes three times as long from
+// memory as from the cache (measured with GCC 12 on an AVX-512 Xeon, whose hardware prefetcher does
+// not follow the loop). Prefetching slows down the other loops.
 void prefetch(const std::byte* bytes, std::size_t size) {
   for (std::size_t i = 0; i < size; i += 64) __builtin_prefetch(bytes + i);
 }
@@ -313,7 +312,7 @@ void CastPlan::run(const std::byte* from, std::byte* to, std::size_t n) const {
   }
 }
 
-// 8-bit floats to integers: the 256 results, with what ml_dtypes has for NaN and infinity.
+// Tabulates 8-bit floats to integers: 256 results, with ml_dtypes' values for NaN and infinity.
 void CastPlan::tabulate(DType to) {
   std::array<std::byte, 256> codes;
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i);
@@ -342,4 +341,4 @@ void CastPlan::look_up(const std::byte* from, std::byte* to, std::size_t n) cons
   }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,6 @@
-// copy.cc -- moving elements between strided arrays: whole runs where both sides are contiguous,
-// else element by element, through a small buffer of tiles where the two sides disagree about which
-// dimension is the fast one.
+// copy.cc -- copies elements between strided arrays. Whole runs are copied if both sides are
+// contiguous, else single elements. If the fast dimensions of the two sides differ, the copy goes
+// through a small buffer of tiles.
 #include <cairn/array/box.h>
 #include <cairn/array/strided.h>
 #include <cairn/error.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 struct Run {
@@ -36,11 +36,11 @@ Element<kSize> load(const std::byte* p) {
   return e;
 }
 
-// Elements of a size known when compiling. The common steps are spelled out as constants for the
-// vectoriser's sake.
+// Copies elements of a compile-time size. The common steps are constants, so that the loops
+// vectorise.
 template <std::size_t kSize>
 void copy_run(const Run& borrowed) {
-  // a copy that the bytes written cannot be part of, or every turn would reload it
+  // a local copy that the written bytes cannot alias; otherwise every iteration would reload it
   const Run run = borrowed;
   constexpr auto kStep = static_cast<std::int64_t>(kSize);
   if (run.from_stride == kStep && run.to_stride == kStep) {
@@ -73,14 +73,14 @@ void copy_run_any(const Run& borrowed) {
 template <class Word>
 Word reversed(Word w) {
   if constexpr (sizeof(Word) == 2)
-    return static_cast<Word>(w << 8U | w >> 8U);  // vectorises, unlike the built-in
+    return static_cast<Word>(w << 8U | w >> 8U);  // vectorises, unlike the built-in function
   else if constexpr (sizeof(Word) == 4)
     return __builtin_bswap32(w);
   else
     return __builtin_bswap64(w);
 }
 
-// Elements of kWords components; the bytes of each component change order.
+// Copies elements of kWords components and reverses the bytes of each component.
 template <class Word, std::int64_t kWords>
 void swap_run(const Run& borrowed) {
   const Run run = borrowed;
@@ -142,7 +142,7 @@ RunFn swap_run_for(DType dtype) {
   }
 }
 
-// A vector register of kSize-byte lanes.
+// A vector register with lanes of kSize bytes.
 template <std::size_t kSize>
 struct Lanes;
 template <>
@@ -164,14 +164,14 @@ struct Lanes<8> {
 template <>
 struct Lanes<16> : Lanes<8> {};
 
-// a[first], b[first], a[first + 1], b[first + 1], ...
+// Returns a[first], b[first], a[first + 1], b[first + 1], ...
 template <std::size_t kFirst, class V, std::size_t... kLane>
 V interleave(V a, V b, std::index_sequence<kLane...>) {
   return __builtin_shufflevector(a, b, (kFirst + kLane / 2 + kLane % 2 * sizeof...(kLane))...);
 }
 
-// N x N elements of kSize bytes, N = 16 / kSize: N rows of 16 bytes become N columns, in log2(N)
-// rounds that each interleave the first half of the rows with the second.
+// Transposes N x N elements of kSize bytes, N = 16 / kSize: N rows of 16 bytes become N columns.
+// Each of log2(N) rounds interleaves the first half of the rows with the second half.
 template <std::size_t kSize>
 void transpose_block(const std::byte* from, std::byte* to, std::int64_t pitch) {
   constexpr std::size_t kRows = 16 / kSize;
@@ -208,10 +208,10 @@ BlockFn transpose_block_for(std::size_t element_size) {
   }
 }
 
-// The last dimension is contiguous in `to`, another one in `from`. A tile is read along `from`,
-// turned over and written along `to`, so that both sides see whole cache lines one after the other,
-// whatever the strides: strides of large powers of two put every row of a column into the same few
-// cache sets.
+// Copies if the last dimension is contiguous in `to` and another one in `from`. Reads a tile along
+// `from`, transposes it and writes it along `to`, so that both sides access whole cache lines in
+// sequence. Direct copies would suffer from strides of large powers of two, which put all rows of a
+// column into the same few cache sets.
 class Transposer {
  public:
   Transposer(RunFn last_run, std::size_t element_size)
@@ -221,7 +221,8 @@ class Transposer {
         size_(static_cast<std::int64_t>(element_size)),
         edge_(std::clamp<std::int64_t>(256 / size_, 16, 128)),
         block_(16 / size_),
-        pitch_(edge_ * size_ + 16) {}  // not a power of two: the blocks walk down the columns
+        // not a power of two, so that blocks use different cache sets
+        pitch_(edge_ * size_ + 16) {}
   static bool suits(std::size_t element_size) { return is_fixed_size(element_size); }
 
   void operator()(const std::byte* from, std::byte* to, const WalkDim& rows,
@@ -234,12 +235,12 @@ class Transposer {
   }
 
  private:
-  // Rows are contiguous in `from` when taken element by element, columns in `to`.
+  // Rows are contiguous in `from`, columns in `to`.
   void tile(const std::byte* from, std::byte* to, const WalkDim& rows, const WalkDim& columns) {
     const auto size = static_cast<std::size_t>(size_);
     for (std::int64_t c = 0; c < columns.n; ++c)
       read_({from + c * columns.from, in_.data() + c * pitch_, rows.from, size_, rows.n, size});
-    // Whole blocks, also at the edge: what lies beyond is turned over and never written.
+    // Transposes whole blocks, also at the edge; the excess is never written.
     for (std::int64_t c = 0; c < columns.n; c += block_)
       for (std::int64_t r = 0; r < rows.n; r += block_)
         turn_(in_.data() + c * pitch_ + r * size_, out_.data() + r * pitch_ + c * size_, pitch_);
@@ -247,7 +248,7 @@ class Transposer {
       write_({out_.data() + r * pitch_, to + r * rows.to, size_, columns.to, columns.n, size});
   }
 
-  // edge * pitch at its largest
+  // the largest edge * pitch
   static constexpr std::size_t kCapacity = std::size_t{128} * (256 + 16);
 
   RunFn read_;
@@ -299,7 +300,7 @@ void copy_walk(Walk walk, std::size_t element_size) {
   const bool runs =
       walk.dims.empty() || (walk.dims.back().from == size && walk.dims.back().to == size);
   if (!runs) return run_walk(std::move(walk), copy_run_for(element_size), element_size);
-  // A contiguous run is one larger element.
+  // Treats a contiguous run as one larger element.
   std::int64_t run_bytes = size;
   if (!walk.dims.empty()) {
     run_bytes *= walk.dims.back().n;
@@ -339,4 +340,4 @@ void fill_elements(ByteView element, const MutableArrayView& to) {
   copy_elements(from, to);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -3,7 +3,7 @@
 
 #include <array>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 struct Row {
@@ -62,4 +62,4 @@ std::size_t dtype_size(DType dtype) { return row(dtype).size; }
 int dtype_bits(DType dtype) { return row(dtype).bits; }
 DTypeKind dtype_kind(DType dtype) { return row(dtype).kind; }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,17 +1,17 @@
-// small_float.h -- the floating-point types the compiler does not know: their bits, to and from
-// float.
+// small_float.h -- converts float to and from the floating-point types that the compiler does not
+// know.
 //
 // A value of E exponent bits, M mantissa bits and bias B is, as in IEEE 754, from the high bit down
-//      sign | exponent e (E bits) | mantissa m (M bits)      e > 0: (1 + m / 2^M) * 2^(e - B)     e
-//      = 0: m / 2^M * 2^(1 - B)
-// The types differ in what they keep of infinity, NaN and negative zero:
-//      ieee   the largest exponent is infinity (m = 0) or NaN          e3m4, e4m3, e5m2, float16
-//      fn     "finite": all ones is NaN, there is no infinity          e4m3fn
-//      fnuz   0x80 (negative zero) is the only NaN, no infinity        e4m3fnuz, e4m3b11fnuz,
-//      e5m2fnuz e2m1fn neither infinity nor NaN: too large values become the largest e8m0   powers
-//      of two from 2^-127 (0x00) to 2^127 (0xfe), no sign, no zero; 0xff is NaN
-// Rounding is to nearest even, and what does not fit becomes what ml_dtypes makes of it. Everything
-// is branch-free on purpose, so that loops over these functions vectorise.
+//      sign | exponent e (E bits) | mantissa m (M bits)
+//      e > 0: (1 + m / 2^M) * 2^(e - B)     e = 0: m / 2^M * 2^(1 - B)
+// The types differ in their treatment of infinity, NaN and negative zero:
+//      ieee   the largest exponent is infinity (m = 0) or NaN      e3m4, e4m3, e5m2, float16
+//      fn     "finite": all ones is NaN, there is no infinity      e4m3fn
+//      fnuz   0x80 (negative zero) is the only NaN, no infinity    e4m3fnuz, e4m3b11fnuz, e5m2fnuz
+//      e2m1fn neither infinity nor NaN: too large values become the largest
+//      e8m0   powers of two from 2^-127 (0x00) to 2^127 (0xfe), no sign, no zero; 0xff is NaN
+// Rounding is to nearest even. A value that does not fit becomes the same as in ml_dtypes. All
+// functions are branch-free, so that loops over them vectorise.
 #pragma once
 
 #include <array>
@@ -20,18 +20,20 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace cairn::small_float {
+namespace cairn::inline v0::small_float {
 
+// The format of one type of up to 16 bits.
 struct Spec {
   int exponent_bits;
   int mantissa_bits;
   int bias;
   std::uint32_t largest;   // bits of the largest finite number
-  std::uint32_t overflow;  // bits for anything larger, and for infinity
+  std::uint32_t overflow;  // bits for larger numbers and for infinity
   std::uint32_t nan;       // bits for NaN
   bool negative_zero;      // false: 0x80 is NaN
 };
 
+// The formats; the table above explains their names.
 inline constexpr Spec kE3m4{3, 4, 3, 0x6f, 0x70, 0x78, true};
 inline constexpr Spec kE4m3{4, 3, 7, 0x77, 0x78, 0x7c, true};
 inline constexpr Spec kE4m3fn{4, 3, 7, 0x7e, 0x7f, 0x7f, true};
@@ -42,22 +44,22 @@ inline constexpr Spec kE5m2fnuz{5, 2, 16, 0x7f, 0x80, 0x80, false};
 inline constexpr Spec kE2m1fn{2, 1, 1, 0x07, 0x07, 0x00, true};
 inline constexpr Spec kFloat16{5, 10, 15, 0x7bff, 0x7c00, 0x7e00, true};
 
-// c ? a : b in arithmetic: given a choice compilers make a branch of it, and a loop with a branch
-// does not vectorise.
+// Returns c ? a : b, computed with arithmetic. Compilers turn the operator into a branch, and a
+// loop with a branch does not vectorise.
 template <class Bits>
 [[gnu::always_inline]] constexpr Bits select(bool c, Bits a, Bits b) {
   const Bits mask = Bits{0} - static_cast<Bits>(c);
   return (a & mask) | (b & ~mask);
 }
 
-// a < b for numbers without the top bit: most vector units compare only signed ones.
+// Returns a < b for numbers without the top bit. Most vector units compare only signed numbers.
 template <class Bits>
 [[gnu::always_inline]] constexpr bool less(Bits a, Bits b) {
   return static_cast<std::make_signed_t<Bits>>(a) < static_cast<std::make_signed_t<Bits>>(b);
 }
 
 template <class Float>
-struct Wide;  // the type rounded from
+struct Wide;  // the bits of the type that is rounded
 template <>
 struct Wide<float> {
   using Bits = std::uint32_t;
@@ -71,7 +73,7 @@ struct Wide<double> {
   static constexpr int kBias = 1023;
 };
 
-// Bits of |x| in `spec` before anything is said about NaN: the number rounded to nearest even, or
+// Returns the bits of |x| in `spec`, without regard to NaN: the number rounded to nearest even, or
 // spec.overflow.
 template <class Float>
 [[gnu::always_inline]] constexpr std::uint32_t round_magnitude(typename Wide<Float>::Bits magnitude,
@@ -80,13 +82,13 @@ template <class Float>
   using Bits = typename W::Bits;
   const int drop = W::kMantissa - spec.mantissa_bits;
   const Bits least_normal = static_cast<Bits>(W::kBias + 1 - spec.bias) << W::kMantissa;
-  // Normal: the half of the last kept bit, less one for an even neighbour, carries into the
+  // Normal: add half of the last kept bit, less one for an even neighbour; the carry goes into the
   // exponent by itself.
   const Bits rounded =
       (magnitude + (Bits{1} << (drop - 1)) - 1 + ((magnitude >> drop) & 1)) >> drop;
   const Bits normal = rounded - (static_cast<Bits>(W::kBias - spec.bias) << spec.mantissa_bits);
-  // Subnormal: adding a number whose last bit weighs as much as the target's last bit lets the
-  // adder do the rounding.
+  // Subnormal: add a number whose last bit has the weight of the target's last bit, so that the
+  // adder does the rounding.
   const Bits anchor = static_cast<Bits>(W::kBias + 1 - spec.bias + drop) << W::kMantissa;
   const Bits subnormal =
       std::bit_cast<Bits>(std::bit_cast<Float>(magnitude) + std::bit_cast<Float>(anchor)) - anchor;
@@ -95,14 +97,14 @@ template <class Float>
       select<Bits>(less<Bits>(spec.largest, bits), spec.overflow, bits));
 }
 
-// The 8-bit types and e2m1fn.
+// Encodes the 8-bit types and e2m1fn.
 template <Spec kSpec>
 [[gnu::always_inline]] constexpr std::uint8_t encode8(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   const bool is_nan = less(0x7f800000U, magnitude);
   std::uint32_t sign = bits >> 31U << (kSpec.exponent_bits + kSpec.mantissa_bits);
-  // Without NaN, ml_dtypes makes it a zero of the opposite sign.
+  // In a type without NaN, ml_dtypes converts NaN to a zero of the opposite sign.
   if constexpr (kSpec.nan == 0)
     sign ^= static_cast<std::uint32_t>(is_nan) << (kSpec.exponent_bits + kSpec.mantissa_bits);
   const std::uint32_t code = select(is_nan, kSpec.nan, round_magnitude<float>(magnitude, kSpec));
@@ -110,6 +112,7 @@ template <Spec kSpec>
   return static_cast<std::uint8_t>(code | sign);
 }
 
+// Decodes the 8-bit types and e2m1fn. Exact.
 template <Spec kSpec>
 constexpr float decode8(std::uint8_t code) {
   const int value_bits = kSpec.exponent_bits + kSpec.mantissa_bits;
@@ -134,21 +137,23 @@ constexpr float decode8(std::uint8_t code) {
   return std::bit_cast<float>(bits | sign);
 }
 
-// Halfway goes up, not to even, and every number between 2^-127 and 2^-126 does too: so ml_dtypes
-// has it.
+// Like ml_dtypes, rounds halfway cases up instead of to even, and all numbers between 2^-127 and
+// 2^-126 up.
 [[gnu::always_inline]] constexpr std::uint8_t encode_e8m0(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t rounded =
       bits < 0x00800000U ? (bits + 0x003fffffU) >> 23U : (bits + 0x00400000U) >> 23U;
-  // Zero, everything negative, infinity, NaN and what rounds beyond 2^127 are NaN.
+  // Zero, all negative numbers, infinity, NaN and numbers that round beyond 2^127 become NaN.
   return static_cast<std::uint8_t>(bits == 0 || bits >= 0x7f400000U ? 0xffU : rounded);
 }
 
+// Decodes exactly; 0xff is NaN.
 constexpr float decode_e8m0(std::uint8_t code) {
   if (code == 0xff) return std::bit_cast<float>(0x7fc00000U);
   return std::bit_cast<float>(code == 0 ? 0x00400000U : static_cast<std::uint32_t>(code) << 23U);
 }
 
+// Rounds to nearest even. A NaN becomes quiet and loses its payload.
 [[gnu::always_inline]] constexpr std::uint16_t encode_bfloat16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U;
@@ -156,12 +161,13 @@ constexpr float decode_e8m0(std::uint8_t code) {
   return static_cast<std::uint16_t>(select(less(0x7f800000U, bits & 0x7fffffffU), nan, rounded));
 }
 
+// Decodes exactly.
 [[gnu::always_inline]] constexpr float decode_bfloat16(std::uint16_t code) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16U);
 }
 
-// From float or double in one rounding. A NaN keeps the high bits of its payload, as in NumPy; if
-// those are all zero, the last one is set so that it stays a NaN.
+// Encodes a float or double with one rounding. A NaN keeps the high bits of its payload, as in
+// NumPy. If those are all zero, the last one is set so that it stays a NaN.
 template <class Float>
 [[gnu::always_inline]] constexpr std::uint16_t encode_float16(Float x) {
   using W = Wide<Float>;
@@ -177,11 +183,11 @@ template <class Float>
   return static_cast<std::uint16_t>(code | sign);
 }
 
-// Exact; a NaN keeps its payload and is not made quiet, as in NumPy.
+// Decodes exactly. A NaN keeps its payload and is not made quiet, as in NumPy.
 [[gnu::always_inline]] constexpr float decode_float16(std::uint16_t code) {
   const std::uint32_t magnitude = (code & 0x7fffU) << 13U;
-  // Read as a float the number is too small by 2^112; multiplying serves normals and subnormals
-  // alike.
+  // Interpreted as a float, the number is too small by 2^112. The multiplication serves normals and
+  // subnormals alike.
   const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) *
                                                    std::bit_cast<float>((127U + 112U) << 23U));
   const std::uint32_t special = magnitude | 0x7f800000U;
@@ -189,6 +195,7 @@ template <class Float>
   return std::bit_cast<float>(bits | static_cast<std::uint32_t>(code & 0x8000U) << 16U);
 }
 
+// Like decode_float16, to double.
 [[gnu::always_inline]] inline double decode_float16_to_double(std::uint16_t code) {
   const auto number = std::bit_cast<std::uint64_t>(static_cast<double>(decode_float16(code)));
   const std::uint64_t special = static_cast<std::uint64_t>(code & 0x8000U) << 48U |
@@ -197,7 +204,7 @@ template <class Float>
   return std::bit_cast<double>(select((code & 0x7c00U) == 0x7c00U, special, number));
 }
 
-// All 256 values of an 8-bit type: one load is faster than any arithmetic.
+// The 256 decoded values of an 8-bit type: one load is faster than any arithmetic.
 template <class Decode>
 constexpr std::array<float, 256> decode_table(Decode decode) {
   std::array<float, 256> table{};
@@ -208,4 +215,4 @@ template <Spec kSpec>
 inline constexpr std::array<float, 256> kDecoded = decode_table(decode8<kSpec>);
 inline constexpr std::array<float, 256> kDecodedE8m0 = decode_table(decode_e8m0);
 
-}  // namespace cairn::small_float
+}  // namespace cairn::inline v0::small_float

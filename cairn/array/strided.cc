@@ -1,17 +1,18 @@
-// strided.cc -- planning a walk: fewer, longer dimensions.
+// strided.cc -- plans walks with fewer, longer dimensions.
 #include <cairn/array/strided.h>
+
 #include <cairn/error.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::uint64_t magnitude(std::int64_t stride) {
   return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
 }
 
-// A dimension walked backwards in `to` is walked forwards from its other end.
+// Reverses dimensions with negative steps in `to`, so that all walks go forward there.
 void point_forward(Walk& walk) {
   for (WalkDim& dim : walk.dims) {
     if (dim.to >= 0) continue;
@@ -59,7 +60,7 @@ Walk plan_walk(const ArrayView& from, const MutableArrayView& to) {
   }
   if (walk.empty) return walk;
   point_forward(walk);
-  // Writing in address order is worth most; among equals the caller's order stays.
+  // Writing in address order matters most; for equal steps the caller's order stays.
   std::stable_sort(walk.dims.begin(), walk.dims.end(), [](const WalkDim& a, const WalkDim& b) {
     return a.to != b.to ? a.to > b.to : magnitude(a.from) > magnitude(b.from);
   });
@@ -67,4 +68,4 @@ Walk plan_walk(const ArrayView& from, const MutableArrayView& to) {
   return walk;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

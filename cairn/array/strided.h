@@ -1,5 +1,5 @@
-// strided.h -- walking two strided arrays of one shape together, in the order that suits memory
-// best.
+// strided.h -- walks two strided arrays of one shape together, in the order with the best memory
+// access.
 #pragma once
 
 #include <cairn/types.h>
@@ -7,36 +7,37 @@
 #include <cstdlib>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// One dimension of the walk: how many steps, and how far (in bytes) a step moves in each array.
+// One dimension of a walk: the number of steps, and the distance in bytes of a step in each array.
 struct WalkDim {
   std::int64_t n = 0;
   std::int64_t from = 0;
   std::int64_t to = 0;
 };
 
-// The elements of two arrays, as few dimensions as describe them, outermost first. Extents of 1 are
-// gone, dimensions that continue each other are one, and the last one has the smallest step in `to`
-// (never a negative one).
+// The elements of two arrays in the smallest number of dimensions, outermost first. Extents of 1
+// are removed and contiguous dimensions merged. The last dimension has the smallest step in `to`,
+// which is never negative.
 struct Walk {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   std::vector<WalkDim> dims;
-  bool empty = false;  // not one element
+  bool empty = false;  // true: no elements
 };
 
-// Throws invalid_argument unless both have the same shape.
+// Plans the walk. Throws invalid_argument unless both arrays have the same shape.
 Walk plan_walk(const ArrayView& from, const MutableArrayView& to);
 
 // Copies elements of this size along a walk.
 void copy_walk(Walk walk, std::size_t element_size);
 
-// Which dimension has the smallest step in `from` (0 does not count); there is at least one.
+// Returns the dimension with the smallest step in `from`, ignoring steps of 0. `dims` must not be
+// empty.
 std::size_t fastest_in_from(std::span<const WalkDim> dims);
 
-// Calls body(from, to) for every position in `dims`, the last dimension fastest. No recursion:
-// ranks come from files.
+// Calls body(from, to) for every position in `dims`, the last dimension fastest. It does not
+// recurse, because ranks come from files.
 template <class Body>
 void walk_over(const Walk& walk, std::span<const WalkDim> dims, Body&& body) {
   std::vector<std::int64_t> index(dims.size(), 0);
@@ -60,4 +61,4 @@ void walk_over(const Walk& walk, std::span<const WalkDim> dims, Body&& body) {
   }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,57 +1,12 @@
-// types.cc -- shapes, and the memory behind arrays.
+// types.cc -- shapes and arrays.
 #include <cairn/error.h>
 #include <cairn/types.h>
-#include <sys/mman.h>
 
-#include <cerrno>
-#include <cstring>
 #include <limits>
-#include <new>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
-
-constexpr std::size_t kHugePage = std::size_t{2} << 20U;
-constexpr std::size_t kPage = std::size_t{4} << 10U;
-
-// From one huge page upwards a buffer is a mapping of its own.
-constexpr bool is_mapped(std::size_t size) { return size >= kHugePage; }
-// Only up to the next small page: a whole huge page at the end of every buffer would cost megabytes
-// nobody asked for.
-constexpr std::size_t mapped_size(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
-
-[[noreturn]] void out_of_memory(std::size_t size) {
-  throw Error(Code::kUnavailable, "cannot allocate " + std::to_string(size) +
-                                      " bytes of memory for values: " + std::strerror(ENOMEM) +
-                                      "; free some, or read less at once");
-}
-
-std::byte* map_pages(std::size_t size) {
-  if (size > std::numeric_limits<std::size_t>::max() / 2) out_of_memory(size);
-  const std::size_t wanted = mapped_size(size);
-  void* const mapped = ::mmap(nullptr, wanted + kHugePage, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) out_of_memory(size);
-  // The kernel aligns to small pages. Keep the part that starts on a huge one and give the rest
-  // back.
-  auto* const start = static_cast<std::byte*>(mapped);
-  const std::size_t skip =
-      (kHugePage - reinterpret_cast<std::uintptr_t>(start) % kHugePage) % kHugePage;
-  if (skip != 0) ::munmap(start, skip);
-  ::munmap(start + skip + wanted, kHugePage - skip);
-  // advice: where it is not taken, the memory is only slower
-  ::madvise(start + skip, wanted, MADV_HUGEPAGE);
-  return start + skip;
-}
-
-void release(std::byte* data, std::size_t size) noexcept {
-  if (data == nullptr) return;
-  if (is_mapped(size))
-    ::munmap(data, mapped_size(size));
-  else
-    ::operator delete (data, std::align_val_t{kArrayAlignment});
-}
 
 std::size_t array_bytes(std::span<const std::int64_t> shape, std::size_t element_size) {
   const auto count = static_cast<std::size_t>(element_count(shape));
@@ -93,7 +48,7 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 
 std::vector<std::int64_t> c_strides(std::span<const std::int64_t> shape, std::size_t element_size) {
   std::vector<std::int64_t> strides(shape.size());
-  // Unsigned, because an empty array may have extents whose product wraps; its strides are then
+  // Unsigned, because the product of an empty array's extents may overflow. Its strides are then
   // never used.
   std::uint64_t stride = element_size;
   for (std::size_t d = shape.size(); d-- > 0;) {
@@ -102,30 +57,6 @@ std::vector<std::int64_t> c_strides(std::span<const std::int64_t> shape, std::si
   }
   return strides;
 }
-
-Buffer::Buffer(std::size_t size) : size_(size) {
-  if (size == 0) return;
-  if (is_mapped(size)) {
-    data_ = map_pages(size);
-    return;
-  }
-  data_ = static_cast<std::byte*>(
-      ::operator new (size, std::align_val_t{kArrayAlignment}, std::nothrow));
-  if (data_ == nullptr) out_of_memory(size);
-}
-
-Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  if (this == &other) return *this;
-  release(data_, size_);
-  data_ = std::exchange(other.data_, nullptr);
-  size_ = std::exchange(other.size_, 0);
-  return *this;
-}
-
-Buffer::~Buffer() { release(data_, size_); }
 
 Array::Array(DType dtype, std::size_t element_size, Shape shape, std::shared_ptr<const void> owner,
              const std::byte* data)
@@ -159,7 +90,7 @@ ArrayView Array::view() const {
 }
 
 MutableArrayView Array::mutable_view() {
-  // An array without bytes has nothing to share and nothing to write.
+  // An array without bytes has no memory to share and none to write.
   const bool ours = nbytes_ == 0 || (writable_ != nullptr && owner_.use_count() == 1);
   if (!ours)
     throw Error(
@@ -172,4 +103,4 @@ MutableArrayView Array::mutable_view() {
           .strides = c_strides(shape_, element_size_)};
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

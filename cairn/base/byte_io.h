@@ -1,5 +1,5 @@
-// byte_io.h -- reading and writing of integers and byte runs; every read is bounds-checked and
-// reports its offset.
+// byte_io.h -- reads and writes integers and byte runs. Every read is bounds-checked, and errors
+// report the offset.
 #pragma once
 
 #include <cairn/bytes.h>
@@ -12,12 +12,11 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 static_assert(std::endian::native == std::endian::little, "Cairn assumes a little-endian machine");
 
-// Reads from untrusted bytes, front to back. Every failure is an Error(kDataLoss) that names the
-// offset.
+// Reads untrusted bytes from front to back. Every failure is an Error(kDataLoss) with the offset.
 class ByteReader {
  public:
   explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
@@ -35,8 +34,8 @@ class ByteReader {
   std::uint32_t u32_be() { return __builtin_bswap32(u32()); }
   std::uint64_t u64_be() { return __builtin_bswap64(u64()); }
 
-  // LEB128 whose value must be <= max. Over-long spellings are accepted up to 5 bytes for max <
-  // 2^32, else 10 bytes.
+  // Reads a LEB128 integer, which must be <= max. Over-long encodings are accepted up to 5 bytes
+  // for max < 2^32, otherwise up to 10 bytes.
   std::uint64_t varint(std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) {
     const int max_bytes = max <= 0xffffffffU ? 5 : 10;
     const std::size_t start = offset_;
@@ -54,7 +53,7 @@ class ByteReader {
     fail("varint is too long", start);
   }
 
-  // The next n bytes, borrowed from the input.
+  // Returns the next n bytes as a view of the input.
   ByteView take(std::uint64_t n) {
     if (n > remaining())
       fail("unexpected end of data: " + std::to_string(n) + " bytes wanted, " +
@@ -66,13 +65,14 @@ class ByteReader {
   }
   std::string_view text(std::uint64_t n) { return as_text(take(n)); }
 
-  // Bytes left over are damage too.
+  // Throws data_loss if bytes are left over.
   void finish() const {
     if (!at_end())
       fail("end of data expected, " + std::to_string(remaining()) + " bytes are left over",
            offset_);
   }
 
+  // Throws data_loss with `what` and the offset.
   [[noreturn]] static void fail(const std::string& what, std::size_t offset) {
     throw Error(Code::kDataLoss, what + " at byte " + std::to_string(offset));
   }
@@ -89,7 +89,7 @@ class ByteReader {
   std::size_t offset_ = 0;
 };
 
-// Appends to bytes it owns.
+// Appends integers and bytes to a buffer that it owns. take() moves the buffer out.
 class ByteWriter {
  public:
   ByteWriter& u8(std::uint8_t v) { return fixed(v); }
@@ -123,4 +123,4 @@ class ByteWriter {
   Bytes out_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,11 +1,12 @@
-// checksum.cc -- crc32c, crc32 and Adler-32 on ISA-L; the only file that sees it.
+// checksum.cc -- implements crc32c, crc32 and Adler-32 with ISA-L; the only file that includes it.
 #include <cairn/base/checksum.h>
+
 #include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 // Polynomials over GF(2) of degree below 32, reflected: bit 31 is the coefficient of 1.
@@ -28,7 +29,8 @@ std::uint32_t times(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-// B behind A multiplies A's polynomial by x^(8 * length); powers by repeated squaring.
+// Appending B to A multiplies A's polynomial by x^(8 * length). The power is computed by repeated
+// squaring.
 template <std::uint32_t kModulus>
 std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
   if (a == 0) return b;
@@ -46,8 +48,8 @@ std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) 
 std::uint32_t crc32c(ByteView bytes) { return crc32c_extend(0, bytes); }
 
 std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) {
-  // ISA-L takes the raw register, without the xor before and after, a non-const pointer that it
-  // only reads, and an int.
+  // ISA-L takes the raw register (without the xor before and after), a non-const pointer that it
+  // only reads, and the length as an int.
   constexpr std::size_t kMaxPiece = std::size_t{1} << 30U;
   std::uint32_t state = ~crc;
   while (!more.empty()) {
@@ -83,4 +85,4 @@ std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t leng
   return combine<kIeee>(a, b, length_b);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

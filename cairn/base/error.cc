@@ -1,7 +1,7 @@
 // error.cc -- names of the error codes.
 #include <cairn/error.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 std::string_view code_name(Code code) {
   switch (code) {
@@ -27,4 +27,4 @@ std::string_view code_name(Code code) {
   return "unknown";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,6 @@
-// executor.cc -- the thread pool and the byte budget.
+// executor.cc -- implements the thread pool and the byte budget.
 #include <cairn/base/executor.h>
+
 #include <sched.h>
 
 #include <algorithm>
@@ -7,19 +8,19 @@
 #include <system_error>
 #include <thread>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::size_t available_processors() {
   cpu_set_t set;
-  // Fails on machines with more processors than the set has room for.
+  // This call fails if the machine has more processors than the set can hold.
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
     return static_cast<std::size_t>(std::max(CPU_COUNT(&set), 1));
   return std::max(std::thread::hardware_concurrency(), 1U);
 }
 
-// One call of for_each. Lives on the caller's stack: the caller leaves only when no worker is in it
-// and none can enter.
+// One call of for_each. It lives on the caller's stack. The caller returns only when no worker uses
+// it and no worker can start to use it.
 struct Job {
   std::size_t n;
   const std::function<void(std::size_t)>& task;
@@ -38,8 +39,7 @@ struct Executor::Pool {
     try {
       while (threads.size() < count) threads.emplace_back([this] { serve(); });
     } catch (const std::system_error&) {
-      // The system gives no more threads: the calling thread does the work of those that are
-      // missing.
+      // The system cannot start more threads: the calling thread does the work of the missing ones.
     }
   }
   ~Pool() {
@@ -63,8 +63,8 @@ struct Executor::Pool {
   std::vector<std::thread> threads;
 };
 
-// The caller works on its own job only. Helping with another one while it waits could make it
-// acquire a budget whose lease it is still holding further up its stack.
+// The caller works only on its own job. If it helped with another job while it waits, it could
+// acquire a budget whose lease it already holds further up its stack.
 void Executor::Pool::run(Job& job) {
   {
     const std::scoped_lock lock(mutex);
@@ -82,7 +82,7 @@ void Executor::Pool::run(Job& job) {
 void Executor::Pool::serve() {
   std::unique_lock lock(mutex);
   while (true) {
-    // The newest first: it may be what an older one is waiting for.
+    // Take the newest job first: an older job may be waiting for it.
     const auto found =
         std::find_if(jobs.rbegin(), jobs.rend(), [](const Job* job) { return job->has_work(); });
     if (found != jobs.rend()) {
@@ -108,7 +108,7 @@ void Executor::Pool::work_on(Job& job) {
       job.task(i);
     } catch (...) {
       const std::scoped_lock lock(mutex);
-      job.next = job.n;  // drops what has not begun
+      job.next = job.n;  // drops the tasks that have not started
       if (!job.error) job.error = std::current_exception();
     }
   }
@@ -129,7 +129,8 @@ void Executor::for_each(std::size_t n, const std::function<void(std::size_t)>& t
 }
 
 Executor& default_executor() {
-  // Never destroyed: a program may exit while one of its other threads is still inside for_each.
+  // Never destroyed, because a program may exit while another of its threads is still inside
+  // for_each.
   static auto& executor = *new Executor();
   return executor;
 }
@@ -165,4 +166,4 @@ std::uint64_t ByteBudget::peak() const {
   return peak_;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

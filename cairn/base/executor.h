@@ -1,5 +1,5 @@
-// executor.h -- a bounded thread pool, a byte budget and progress. No thread exists before the
-// first parallel call.
+// executor.h -- a bounded thread pool, a byte budget and a progress counter. No thread is started
+// before the first parallel call.
 #pragma once
 
 #include <atomic>
@@ -12,22 +12,23 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// A fixed number of workers. Safe to use from many threads and from inside its own tasks: the
-// caller works too, so nesting cannot deadlock.
+// A thread pool with a fixed number of workers. Many threads may use it at once, also from inside
+// its own tasks: the calling thread works too, so nested calls cannot deadlock.
 class Executor {
  public:
-  // threads = 0: as many as the process may run on. 1: everything happens on the calling thread.
+  // threads = 0: as many threads as the process may run on. threads = 1: everything runs on the
+  // calling thread.
   explicit Executor(std::size_t threads = 0);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   [[nodiscard]] std::size_t threads() const { return threads_; }
-  // Calls task(0) ... task(n-1), in any order, in parallel, started in ascending order; returns
-  // when all have ended. The first exception wins: tasks not yet started are dropped, running ones
-  // finish, then it is rethrown here.
+  // Calls task(0) ... task(n-1) in parallel. The tasks start in ascending order and may run and end
+  // in any order. Returns when all have ended. If a task throws, the first exception wins: tasks
+  // that have not started are dropped, running tasks finish, and the exception is rethrown here.
   void for_each(std::size_t n, const std::function<void(std::size_t)>& task);
 
  private:
@@ -37,14 +38,16 @@ class Executor {
   std::unique_ptr<Pool> pool_;
 };
 
-// The executor of the process, made on first use.
+// The default executor of the process, created on first use.
 Executor& default_executor();
 
-// Bounds the bytes in flight. A request larger than the whole budget is granted alone.
+// Bounds the bytes in flight. A request that is larger than the whole budget is granted when no
+// other lease is held.
 class ByteBudget {
  public:
   explicit ByteBudget(std::uint64_t limit) : limit_(limit) {}
 
+  // A share of the budget; the destructor returns it.
   class Lease {
    public:
     Lease() = default;
@@ -62,10 +65,11 @@ class ByteBudget {
     std::uint64_t bytes_ = 0;
   };
 
-  // Blocks until `bytes` fit. A thread must not acquire while it holds a lease of the same budget.
+  // Blocks until `bytes` fit into the budget. A thread must not acquire a lease while it holds
+  // another lease of the same budget.
   [[nodiscard]] Lease acquire(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t limit() const { return limit_; }
-  [[nodiscard]] std::uint64_t peak() const;  // the most that was ever out at once
+  [[nodiscard]] std::uint64_t peak() const;  // the maximum of bytes held at once
 
  private:
   mutable std::mutex mutex_;
@@ -75,10 +79,11 @@ class ByteBudget {
   std::uint64_t peak_ = 0;
 };
 
-// Bytes done out of bytes to do; workers add, a display thread looks.
+// The number of bytes done and the total. Workers add to the counters, and a display thread reads
+// them.
 struct Progress {
   std::atomic<std::uint64_t> total{0};
   std::atomic<std::uint64_t> done{0};
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,8 +1,10 @@
-// json.cc -- the JSON value and its parser; the only file that sees the parser library.
+// json.cc -- implements the JSON value and its parser; the only file that includes the parser
+// library.
 #include <cairn/base/json.h>
+
 #include <cairn/base/utf8.h>
 #ifdef __SSE2__
-#define RAPIDJSON_SSE2  // looks for the end of a string 16 characters at a time
+#define RAPIDJSON_SSE2  // searches for the end of a string 16 characters at a time
 #endif
 #include <rapidjson/reader.h>
 
@@ -12,10 +14,10 @@
 #include <iterator>
 #include <limits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMostDepth = 1000;  // parsing, writing and destroying a value recurse
+constexpr std::size_t kMostDepth = 1000;  // parsing, writing and destroying a value are recursive
 constexpr std::string_view kLoneSurrogate =
     "a lone surrogate escape (no character, UTF-8 cannot hold it)";
 
@@ -23,7 +25,8 @@ Error parse_error(const std::string& what, std::size_t offset) {
   return {Code::kDataLoss, "invalid JSON: " + what + " at byte " + std::to_string(offset)};
 }
 
-// The number whose text the parser has found to be well-formed; nullopt if it has no value here.
+// Converts the text of a number, which the parser has validated. Returns nullopt if the number is
+// not supported here.
 std::optional<Json> number(std::string_view text) {
   if (text == "NaN") return Json(std::numeric_limits<double>::quiet_NaN());
   if (text == "Infinity") return Json(std::numeric_limits<double>::infinity());
@@ -41,7 +44,8 @@ std::optional<Json> number(std::string_view text) {
   double d = 0;
   const auto result = std::from_chars(text.data(), end, d);
   if (result.ec == std::errc()) return Json(d);
-  // Out of range says both "too large" and "too small"; the latter is a legal way to write a zero.
+  // from_chars reports "out of range" for numbers that are too large and too small. A number that
+  // is too small is valid and becomes zero.
   const auto exponent = text.find_first_of("eE");
   const bool tiny = exponent == std::string_view::npos ? text[text[0] == '-' ? 1 : 0] == '0'
                                                        : text[exponent + 1] == '-';
@@ -50,7 +54,7 @@ std::optional<Json> number(std::string_view text) {
 }
 
 // Builds the value from the parser's events. Finished values wait on one stack until their
-// container ends and takes them, so every container is allocated once, at its final size.
+// container ends and takes them. Every container is therefore allocated once, at its final size.
 class Builder {
  public:
   using Size = rapidjson::SizeType;
@@ -88,7 +92,7 @@ class Builder {
     keys_.resize(keys_.size() - n);
     return leave(n, Json(std::move(object)));
   }
-  // Numbers arrive as text only; the parser wants these to exist.
+  // Numbers arrive only as text, but the parser requires these functions.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
   bool Int64(std::int64_t) { return false; }
@@ -103,8 +107,8 @@ class Builder {
     values_.push_back(std::move(v));
     return true;
   }
-  // The parser refuses a lone high surrogate escape but lets a low one (U+DC00 to U+DFFF, bytes ed
-  // b0 80 and up) pass.
+  // The parser rejects a lone high surrogate escape but accepts a low one (U+DC00 to U+DFFF, bytes
+  // ed b0 80 and up).
   bool is_text(std::string_view s) {
     for (auto at = s.find('\xed'); at != std::string_view::npos; at = s.find('\xed', at + 1))
       if (static_cast<unsigned char>(s[at + 1]) >= 0xa0) return refuse(std::string(kLoneSurrogate));
@@ -168,7 +172,8 @@ std::string_view reason(rapidjson::ParseErrorCode code) {
 
 template <class T>
 std::optional<T> integral(double d) {
-  // 2^63 and 2^64 are doubles, the largest integers below them are not: compare against the powers.
+  // 2^63 and 2^64 are exact as doubles, but the largest integers below them are not. Compare with
+  // the powers.
   const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (!(d >= static_cast<double>(std::numeric_limits<T>::min()) && d < above) || d != std::trunc(d))
     return std::nullopt;
@@ -261,7 +266,7 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag |
                               rapidjson::kParseNanAndInfFlag;
-  // The library counts in 32 bits.
+  // The parser library counts in 32 bits.
   const std::size_t max_bytes =
       std::min<std::size_t>(limits.max_bytes, std::numeric_limits<std::int32_t>::max());
   if (text.size() > max_bytes)
@@ -271,8 +276,8 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   if (const std::size_t bad = find_invalid_utf8(text); bad < text.size())
     throw parse_error("invalid UTF-8", bad);
   const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  // The parser unescapes strings where they lie and needs a NUL at the end; it looks at whole
-  // aligned groups of 16 bytes.
+  // The parser unescapes strings in place and requires a NUL at the end. It reads whole aligned
+  // groups of 16 bytes.
   constexpr std::size_t kPadding = 16;
   std::string copy;
   copy.reserve(text.size() - start + kPadding);
@@ -284,10 +289,10 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   if (!builder.refusal().empty()) throw parse_error(builder.refusal(), start + result.Offset());
   if (result.IsError())
     throw parse_error(std::string(reason(result.Code())), start + result.Offset());
-  // A NUL byte looks like the end of the text to the parser.
+  // The parser treats a NUL byte as the end of the text.
   if (stream.Tell() != text.size() - start)
     throw parse_error("text after the value", start + stream.Tell());
   return builder.take();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,6 @@
-// json.h -- JSON values as Cairn needs them: member order kept, integers exact, and Python's NaN
-// and Infinity accepted (json.dumps writes them), with depth and size bounded. One .cc file sees
-// the parser library.
+// json.h -- JSON values: parse, inspect, build and write. Members keep their order, integers are
+// exact, and Python's NaN and Infinity are accepted (json.dumps writes them). Depth and size are
+// bounded. Only one .cc file includes the parser library.
 #pragma once
 
 #include <cairn/bytes.h>
@@ -14,16 +14,18 @@
 #include <variant>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 class Json;
 using JsonArray = std::vector<Json>;
-// In the order of the text. A repeated member: the last one counts (find looks from the end).
+// The members in the order of the text. If a member is repeated, the last one counts (find searches
+// from the end).
 using JsonObject = std::vector<std::pair<std::string, Json>>;
 
+// One JSON value of any type.
 class Json {
  public:
-  // An integer that fits neither int64 nor uint64, as its digits.
+  // An integer that fits neither int64 nor uint64, stored as its digits.
   struct BigInt {
     std::string digits;
     bool operator==(const BigInt&) const = default;
@@ -34,7 +36,7 @@ class Json {
   Json(bool v) : value_(v) {}
   Json(int v) : value_(std::int64_t{v}) {}
   Json(std::int64_t v) : value_(v) {}
-  Json(std::uint64_t v);  // int64 where it fits
+  Json(std::uint64_t v);  // stored as int64 if it fits
   Json(double v) : value_(v) {}
   Json(BigInt v) : value_(std::move(v)) {}
   Json(std::string v) : value_(std::move(v)) {}
@@ -48,20 +50,21 @@ class Json {
   [[nodiscard]] const std::string* as_string() const { return std::get_if<std::string>(&value_); }
   [[nodiscard]] const JsonArray* as_array() const { return std::get_if<JsonArray>(&value_); }
   [[nodiscard]] const JsonObject* as_object() const { return std::get_if<JsonObject>(&value_); }
-  // An integer that fits; a double with an integral value (5.0) counts as one when
-  // `allow_integral_double`.
+  // Returns the value if it is an integer that fits into the type, otherwise nullopt. With
+  // `allow_integral_double`, a double with an integral value (5.0) counts as an integer.
   [[nodiscard]] std::optional<std::int64_t> as_int64(bool allow_integral_double = false) const;
   [[nodiscard]] std::optional<std::uint64_t> as_uint64(bool allow_integral_double = false) const;
   [[nodiscard]] std::optional<double> as_double() const;  // any number
   [[nodiscard]] bool is_number() const;
 
-  // Member of an object; nullptr if this is no object or has no such member.
+  // Returns a member of an object. Returns nullptr if this value is not an object or does not have
+  // the member.
   [[nodiscard]] const Json* find(std::string_view key) const;
-  // Adds or replaces a member; this must be an object or null (which becomes one).
+  // Adds or replaces a member. This value must be an object or null (null becomes an object).
   void set(std::string_view key, Json value);
-  void push_back(Json value);  // this must be an array or null (which becomes one)
+  void push_back(Json value);  // this value must be an array or null (null becomes an array)
 
-  // What it is, for messages: "null", "a number", "a string", ...
+  // Returns the type as words for messages: "null", "a number", "a string", ...
   [[nodiscard]] std::string_view type_text() const;
   bool operator==(const Json&) const = default;
 
@@ -73,22 +76,24 @@ class Json {
   Value value_ = nullptr;
 };
 
+// The limits of parse_json; a text beyond them is data_loss.
 struct JsonLimits {
   std::size_t max_depth = 128;  // never more than 1000
   std::size_t max_bytes = std::size_t{1} << 30U;
 };
 
-// Throws data_loss with the byte offset for anything that is not exactly one JSON value (white
-// space and a UTF-8 byte-order mark around it are fine); the text must be valid UTF-8.
+// Parses exactly one JSON value; white space and a UTF-8 byte-order mark around it are allowed. The
+// text must be valid UTF-8. Throws data_loss with the byte offset for anything else.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
 
+// The output style of to_text.
 enum class JsonStyle {
   kCompact,  // {"a":1,"b":[1,2]}          raw UTF-8
   kPython,   // {"a": 1, "b": [1, 2]}      json.dumps defaults: ASCII-escaped
   kPretty,   // two-space indentation, raw UTF-8, arrays of scalars on one line: for people
 };
-// NaN and infinities are written as Python does (NaN, Infinity, -Infinity). Doubles: shortest text
-// that reads back.
+// Returns the value as JSON text. NaN and infinities are written as in Python (NaN, Infinity,
+// -Infinity). A double is written as the shortest text that reads back to the same value.
 std::string to_text(const Json& json, JsonStyle style = JsonStyle::kCompact);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

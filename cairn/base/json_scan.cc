@@ -1,4 +1,5 @@
-// json_scan.cc -- a pull scanner for JSON.
+// json_scan.cc -- implements the JSON pull parser.
+
 #include <cairn/base/json_scan.h>
 
 #include <cairn/base/utf8.h>
@@ -7,12 +8,12 @@
 #include <charconv>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMaxDepth = 128;  // of values passed over; as parse_json
+constexpr std::size_t kMaxDepth = 128;  // the maximum depth of skipped values, as in parse_json
 
-// Stands for itself in a string and is a character alone.
+// True for a byte that represents itself in a string and is a complete character.
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
   for (std::size_t c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
@@ -23,8 +24,8 @@ bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Length of the UTF-8 sequence at the start of `s`; 0 if it is malformed (overlong, surrogate,
-// beyond U+10FFFF, cut off).
+// Returns the length of the UTF-8 sequence at the start of `s`; 0 if it is malformed (over-long,
+// surrogate, beyond U+10FFFF, truncated).
 std::size_t utf8_length(std::string_view s) {
   const auto byte = [&](std::size_t i) {
     return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U;
@@ -132,7 +133,7 @@ std::string_view JsonScanner::string_view(std::string& scratch) {
   return scratch;
 }
 
-// The general case of a string whose first byte that is not plain has been reached.
+// Decodes the rest of a string from its first byte that is not plain.
 void JsonScanner::decode_from(std::size_t start, std::string& out) {
   out.clear();
   for (;;) {
@@ -282,4 +283,4 @@ void JsonScanner::finish() {
   if (at_ != text_.size()) fail("nothing more expected behind the JSON value");
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

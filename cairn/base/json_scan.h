@@ -1,6 +1,6 @@
-// json_scan.h -- JSON pulled value by value, without a tree in between: for the metadata of
-// checkpoints with very many tensors. As strict and as safe as parse_json: every failure is an
-// Error(kDataLoss) with the byte offset.
+// json_scan.h -- a JSON pull parser that reads value by value without building a tree, for the
+// metadata of checkpoints with very many tensors. It is as strict and as safe as parse_json: every
+// failure is an Error(kDataLoss) with the byte offset.
 #pragma once
 
 #include <cairn/error.h>
@@ -9,37 +9,43 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// The caller knows what it expects:
+// Reads the values of one text in order. The caller states which type it expects:
 //     in.begin_object();
 //     while (in.next_member(key)) key == "name" ? in.string(name) : in.skip();
 class JsonScanner {
  public:
   explicit JsonScanner(std::string_view text);  // borrowed
 
-  // First character of the next value: { [ " t f n, a digit or '-'. Throws if there is none.
+  // Returns the first character of the next value without consuming it: { [ " t f n, a digit or
+  // '-'. Throws if there is no value.
   char peek();
+  // Consumes the '{' of an object.
   void begin_object();
-  // The next member's name, up to its value; false at the end of the object. The name is valid
-  // until the next one.
+  // Reads the name of the next member, up to its value. Returns false at the end of the object.
+  // `key` is valid until the next call.
   bool next_member(std::string_view& key);
+  // Consumes the '[' of an array.
   void begin_array();
-  // Whether an item follows; false at the end of the array.
+  // Returns true if an item follows and false at the end of the array.
   bool next_item();
 
+  // The following functions consume one value of the given type and throw if the next value has
+  // another type. integer() reads an int64.
   std::string string();
-  void string(std::string& out);  // replaces `out`, keeps its capacity
+  void string(std::string& out);  // replaces the content of `out` and keeps its capacity
   bool boolean();
   std::int64_t integer();
-  // Whether a null was there (and is now behind).
+  // Consumes a null if it is next. Returns whether it was.
   bool null();
-  // Passes over one value of any kind and returns its text.
+  // Skips one value of any kind and returns its text.
   std::string_view skip();
-  // Nothing but white space may be left.
+  // Throws unless only white space is left.
   void finish();
 
   [[nodiscard]] std::size_t offset() const { return at_; }
+  // Throws data_loss with `what` and the current byte offset.
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
@@ -47,7 +53,7 @@ class JsonScanner {
   void expect(char c, const char* what);
   void word(std::string_view expected);
   void number();
-  // The next string: a piece of the text where it has no escapes, else `scratch`.
+  // Returns the next string: a view of the text if the string has no escapes, otherwise `scratch`.
   std::string_view string_view(std::string& scratch);
   void decode_from(std::size_t start, std::string& out);
   void escape(std::string& out);
@@ -55,8 +61,8 @@ class JsonScanner {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  bool fresh_ = false;   // directly behind a { or [
-  std::string scratch_;  // of member names with escapes
+  bool fresh_ = false;   // directly after a { or [
+  std::string scratch_;  // holds member names that contain escapes
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// json_write.cc -- JSON values to text, in the spellings of TensorStore (kCompact), Python
-// (kPython) and for people.
+// json_write.cc -- writes JSON values as text, in the styles of TensorStore (kCompact) and Python
+// (kPython), and in a style for people (kPretty).
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
 
@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 class Writer {
@@ -51,7 +51,7 @@ void Writer::put(double v, std::size_t) {
     out_ += v < 0 ? "-Infinity" : "Infinity";
     return;
   }
-  // Python changes to an exponent at 1e16, TensorStore at 1e15; both below 1e-4.
+  // Python uses an exponent from 1e16, TensorStore from 1e15; both use one below 1e-4.
   const double exponent_from = style_ == JsonStyle::kPython ? 1e16 : 1e15;
   const double magnitude = std::fabs(v);
   const bool fixed = v == 0 || (magnitude >= 1e-4 && magnitude < exponent_from);
@@ -117,14 +117,14 @@ void Writer::string(std::string_view v) {
 }
 
 void Writer::escape(std::uint32_t code) {
-  // pairs: a character, its letter after the backslash
+  // Pairs of a character and the letter of its escape.
   constexpr std::string_view kNamed = "\"\"\\\\\bb\ff\nn\rr\tt";
   for (std::size_t i = 0; i < kNamed.size(); i += 2) {
     if (code != static_cast<unsigned char>(kNamed[i])) continue;
     (out_ += '\\') += kNamed[i + 1];
     return;
   }
-  if (code > 0xffff) {  // beyond 16 bits JSON spells a pair of surrogates
+  if (code > 0xffff) {  // JSON writes a code point beyond 16 bits as a surrogate pair
     escape(0xd7c0 + (code >> 10U));
     code = 0xdc00 + (code & 0x3ffU);
   }
@@ -141,4 +141,4 @@ std::string to_text(const Json& json, JsonStyle style) {
   return writer.take();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// progress_pump.h -- tells a caller now and then how far parallel work has come.
+// progress_pump.h -- periodically reports the progress of parallel work to a callback.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -10,10 +10,11 @@
 #include <mutex>
 #include <thread>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Calls a function with (bytes done, bytes to do) from a thread of its own, while it lives. Both
-// are the caller's and outlive it; an empty function needs no thread.
+// Calls a function with (bytes done, total bytes) from its own thread every 100 ms, for the
+// lifetime of the object. `progress` and `call` belong to the caller and must outlive the object.
+// For an empty function no thread is started.
 class ProgressPump {
  public:
   using Call = std::function<void(std::uint64_t, std::uint64_t)>;
@@ -50,4 +51,4 @@ class ProgressPump {
   std::thread thread_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,11 @@
-// time_text.cc -- the calendar, by the standard library.
+// time_text.cc -- formats times with the calendar of the standard library.
 #include <cairn/base/time_text.h>
+
 #include <fmt/format.h>
 
 #include <chrono>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 std::string time_text(std::int64_t nanoseconds_since_1970) {
   using namespace std::chrono;
@@ -17,4 +18,4 @@ std::string time_text(std::int64_t nanoseconds_since_1970) {
                      rest / 3600000, rest / 60000 % 60, rest / 1000 % 60, rest % 1000);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// utf8.h -- one character of UTF-8 text, and whether bytes are UTF-8 as the Unicode standard
-// defines it: no over-long forms, no surrogates, at most U+10FFFF.
+// utf8.h -- decodes, validates and appends UTF-8 as the Unicode standard defines it: no over-long
+// forms, no surrogates, at most U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// How many bytes the character takes, and its code point. Length 0: not UTF-8.
+// The length of a character in bytes and its code point. Length 0: not valid UTF-8.
 struct Utf8Character {
   std::size_t length = 0;
   std::uint32_t code = 0;
 };
 
-// The character that the text, which must not be empty, starts with.
+// Decodes the first character of `text`, which must not be empty.
 inline Utf8Character decode_utf8(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
@@ -40,11 +40,12 @@ inline Utf8Character decode_utf8(std::string_view text) {
   return {length, code};
 }
 
-// Offset of the first byte that is not UTF-8; the size of the text if all is well.
+// Returns the offset of the first byte that is not valid UTF-8, or the size of the text if all of
+// it is valid.
 inline std::size_t find_invalid_utf8(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
-    std::uint64_t eight = 0;  // nearly all text is ASCII: eight characters at a time
+    std::uint64_t eight = 0;  // Nearly all text is ASCII: check eight characters at a time.
     for (; text.size() - at >= sizeof(eight); at += sizeof(eight)) {
       std::memcpy(&eight, &text[at], sizeof(eight));
       if ((eight & 0x8080808080808080U) != 0) break;
@@ -59,7 +60,7 @@ inline std::size_t find_invalid_utf8(std::string_view text) {
 
 inline bool valid_utf8(std::string_view text) { return find_invalid_utf8(text) == text.size(); }
 
-// Appends a code point.
+// Appends the UTF-8 encoding of a code point.
 inline void append_utf8(std::string& out, std::uint32_t code) {
   if (code < 0x80) {
     out += static_cast<char>(code);
@@ -78,4 +79,4 @@ inline void append_utf8(std::string& out, std::uint32_t code) {
   }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

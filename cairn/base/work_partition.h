@@ -1,4 +1,4 @@
-// work_partition.h -- a line of things that processes deal out among themselves, each a consecutive
+// work_partition.h -- divides a sequence of items among processes. Each process gets a consecutive
 // run of about the same number of bytes.
 #pragma once
 
@@ -8,38 +8,39 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Bytes: what is smaller is better left whole.
+// The minimum size of a part in bytes. Smaller parts are not worth dividing further.
 inline constexpr std::uint64_t kLeastPart = std::uint64_t{4} << 20U;
 
-// How many units to keep together so that they make a part that is worth it.
+// Returns the number of units that together make a part of at least kLeastPart bytes.
 inline std::uint64_t least_part(std::uint64_t unit_bytes) {
   return std::max<std::uint64_t>(
       (kLeastPart + unit_bytes - 1) / std::max<std::uint64_t>(unit_bytes, 1), 1);
 }
 
-// Every process walks along the same line and learns what is its own: each part is one process's,
-// and those of a process are neighbours.
+// Every process iterates over the same sequence and gets its own share. Each part belongs to
+// exactly one process, and the parts of a process are consecutive.
 class WorkPartition {
  public:
-  // total: the weights of all things that next() will be asked about.
+  // `total` is the sum of the weights of all items that are passed to next().
   WorkPartition(WorkShare share, std::uint64_t total)
       : begin_(at(share.index, share.count, total)),
         end_(at(share.index + 1, share.count, total)) {}
 
-  // What a thing of so many bytes counts: even an empty one is somebody's, and what untrusted
-  // metadata says cannot overflow a sum.
+  // Returns the weight of an item of `bytes` bytes. An empty item counts too, because a process
+  // must own it. The upper bound prevents an overflow of the sum when untrusted metadata states
+  // huge sizes.
   static std::uint64_t weight(std::uint64_t bytes) {
     return std::clamp<std::uint64_t>(bytes, 1, std::uint64_t{1} << 40U);
   }
 
-  // Parts [begin, end) of a thing that is cut into equal ones.
+  // The parts [begin, end) of an item that is divided into equal parts.
   struct Run {
     std::uint64_t begin = 0, end = 0;
     [[nodiscard]] bool empty() const { return begin == end; }
   };
-  // The next thing in the line: which of its `parts` are this process's.
+  // Advances to the next item and returns which of its `parts` belong to this process.
   Run next(std::uint64_t weight, std::uint64_t parts) {
     const std::uint64_t offset = at_;
     at_ += weight;
@@ -57,14 +58,14 @@ class WorkPartition {
   static std::uint64_t at(std::size_t index, std::size_t count, std::uint64_t total) {
     return static_cast<std::uint64_t>(Wide{total} * index / count);
   }
-  // The first part that begins at this place or behind it.
+  // Returns the first part that begins at or after this position.
   static std::uint64_t ceil_of_share(std::uint64_t place, std::uint64_t parts,
                                      std::uint64_t weight) {
     return static_cast<std::uint64_t>((Wide{place} * parts + weight - 1) / weight);
   }
 
-  std::uint64_t begin_, end_;  // of this process's run of the line
+  std::uint64_t begin_, end_;  // the run of this process
   std::uint64_t at_ = 0;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

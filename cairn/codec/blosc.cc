@@ -2,8 +2,8 @@
 //
 // blosc:
 //      0         1         2       3          4        8           12       16
-//      | version | variant | flags | typesize | nbytes | blocksize | cbytes | blocks ...     u32
-//      little-endian
+//      | version | variant | flags | typesize | nbytes | blocksize | cbytes | blocks ...
+//   nbytes, blocksize and cbytes are u32 little-endian
 // lz4, as numcodecs frames it: u32 decoded size, one raw block
 #include <blosc.h>
 #include <cairn/codec/codecs.h>
@@ -11,13 +11,13 @@
 
 #include <cstring>
 
-namespace cairn::codec {
+namespace cairn::inline v0::codec {
 
 std::size_t lz4_size(ByteView in) {
   std::uint32_t size = 0;
   if (in.size() < sizeof(size)) fail(Codec::kLz4, "is too short for its size field");
   std::memcpy(&size, in.data(), sizeof(size));
-  // a run's length grows by at most that with each byte spent on it
+  // each byte spent on a run's length lengthens the run by at most this
   constexpr std::uint64_t kMostPerByte = 255;
   if (size > LZ4_MAX_INPUT_SIZE || size > kMostPerByte * in.size())
     fail(Codec::kLz4, "cannot decode to the " + std::to_string(size) + " bytes it claims");
@@ -35,8 +35,7 @@ void decode_lz4(ByteView in, MutableByteView out) {
   if (n < 0 || static_cast<std::size_t>(n) != out.size()) fail(Codec::kLz4, "is damaged");
 }
 
-// The decoded size a header gives, after every check that keeps the library from believing it too
-// much.
+// Returns the decoded size in the header, after all checks that the library needs to trust it.
 std::size_t blosc_size(ByteView in) {
   std::size_t size = 0;
   if (in.size() < BLOSC_MIN_HEADER_LENGTH) fail(Codec::kBlosc, "is shorter than its header");
@@ -105,4 +104,4 @@ std::size_t encode_blosc(const CompressOptions& options, ByteView in, MutableByt
               "blosc cannot compress with '" + inner + "': it is not in this build");
 }
 
-}  // namespace cairn::codec
+}  // namespace cairn::inline v0::codec

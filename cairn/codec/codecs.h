@@ -1,6 +1,6 @@
-// codecs.h -- what the byte codecs share, and each of them for compress.cc and compressors.cc,
-// which choose between them. Each library's header is seen by one file only: codec_zstd.cc,
-// codec_zlib.cc (with bzip2, which works alike), codec_blosc.cc (with lz4).
+// codecs.h -- the interface between the codec implementations and their dispatchers compress.cc and
+// decompress.cc. Each compression library is included by one file only: zstd.cc, zlib.cc (with
+// bzip2, which works alike), blosc.cc (with lz4), snappy.cc.
 #pragma once
 
 #include <cairn/codec/compress.h>
@@ -10,19 +10,22 @@
 #include <algorithm>
 #include <string>
 
-namespace cairn::codec {
+namespace cairn::inline v0::codec {
 
-// what any input may make us allocate
+// the first allocation for output of unknown size, for any input
 inline constexpr std::size_t kFirstGuess = std::size_t{1} << 20U;
 
+// Throws data_loss for damaged input.
 [[noreturn]] inline void fail(Codec codec, const std::string& what) {
   throw Error(Code::kDataLoss, std::string(codec_name(codec)) + " data: " + what);
 }
 
+// Throws data_loss for input that decodes to more than `bound` bytes.
 [[noreturn]] inline void fail_long(Codec codec, std::uint64_t bound) {
   fail(codec, "decodes to more than the expected " + std::to_string(bound) + " bytes");
 }
 
+// Throws data_loss unless the decoded size is the expected one.
 inline void check_size(Codec codec, std::uint64_t decoded, std::uint64_t expected) {
   if (decoded > expected) fail_long(codec, expected);
   if (decoded < expected)
@@ -30,24 +33,26 @@ inline void check_size(Codec codec, std::uint64_t decoded, std::uint64_t expecte
                     " are expected");
 }
 
+// Throws invalid_argument for options or input that the codec does not support.
 [[noreturn]] inline void refuse(Codec codec, const std::string& why) {
   throw Error(Code::kInvalidArgument, std::string(codec_name(codec)) + " cannot compress: " + why);
 }
 
+// Throws invalid_argument unless the level is in the codec's range.
 inline void check_level(Codec codec, int level, int least, int greatest) {
   if (level >= least && level <= greatest) return;
   refuse(codec, "level " + std::to_string(level) + " is not from " + std::to_string(least) +
                     " to " + std::to_string(greatest));
 }
 
-// Where a decoder puts its bytes: memory of fixed size, or bytes that grow up to a bound.
+// The destination of a decoder: memory of fixed size, or bytes that grow up to a bound.
 class Output {
  public:
   explicit Output(MutableByteView fixed) : free_(fixed), bound_(fixed.size()) {}
   Output(Bytes& growing, std::uint64_t bound) : growing_(&growing), bound_(bound) {}
 
-  // Room for at least one byte. At the bound it is a spare byte: a decoder that fills it has too
-  // much.
+  // Returns room for at least one byte. At the bound it is a spare byte: a decoder that fills it
+  // has produced too much.
   MutableByteView room() {
     if (free_.empty() && growing_ && written_ < bound_) {
       growing_->resize(
@@ -56,12 +61,14 @@ class Output {
     }
     return free_.empty() ? MutableByteView(&spare_, 1) : free_;
   }
+  // Records that the decoder has filled n bytes of the room. Throws data_loss beyond the bound.
   void wrote(Codec codec, std::size_t n) {
     if (n > free_.size()) fail_long(codec, bound_);
     free_ = free_.subspan(n);
     written_ += n;
   }
   [[nodiscard]] std::uint64_t written() const { return written_; }
+  // Shrinks growing output to the written size.
   void finish() {
     if (growing_) growing_->resize(written_);
   }
@@ -74,22 +81,22 @@ class Output {
   std::byte spare_{};
 };
 
-// All of `in` into all of `out`.
+// Decode all of `in` into all of `out`.
 void decode_zstd_into(ByteView in, MutableByteView out);
 void decode_lz4(ByteView in, MutableByteView out);
 void decode_blosc(ByteView in, MutableByteView out);
 
-// All of `in`, of unknown decoded size.
+// Decode all of `in`, whose decoded size is unknown.
 Bytes decode_zstd(ByteView in, std::uint64_t max_size);
 void decode_zlib(Codec codec, ByteView in, Output& out);  // kGzip or kZlib
 void decode_bz2(ByteView in, Output& out);
 
-// The decoded size that the header gives, so far as it can be believed. Not yet compared with the
-// size of `in` for blosc.
+// Return the decoded size in the header, after plausibility checks. blosc_size does not yet compare
+// it with the size of `in`.
 std::size_t lz4_size(ByteView in);
 std::size_t blosc_size(ByteView in);
 
-// All of `in` into `out`, which has room for the bound; how many bytes that took.
+// Encode all of `in` into `out`, which has room for the bound. Return the encoded size.
 std::size_t encode_zstd(const CompressOptions& options, ByteView in, MutableByteView out);
 // kGzip or kZlib
 std::size_t encode_zlib(Codec codec, const CompressOptions& options, ByteView in,
@@ -97,6 +104,7 @@ std::size_t encode_zlib(Codec codec, const CompressOptions& options, ByteView in
 std::size_t encode_bz2(const CompressOptions& options, ByteView in, MutableByteView out);
 std::size_t encode_lz4(const CompressOptions& options, ByteView in, MutableByteView out);
 std::size_t encode_blosc(const CompressOptions& options, ByteView in, MutableByteView out);
+// Returns the largest size that n bytes can take as a zstd frame.
 std::size_t zstd_bound(std::size_t n);
 
-}  // namespace cairn::codec
+}  // namespace cairn::inline v0::codec

@@ -1,11 +1,12 @@
-// compress.cc -- chooses between the encoders of the byte codecs.
-#include <cairn/codec/codecs.h>
+// compress.cc -- selects the encoder of a byte codec.
 #include <cairn/codec/compress.h>
+
+#include <cairn/codec/codecs.h>
 
 #include <algorithm>
 #include <iterator>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::string_view kBloscNames[] = {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"};
@@ -32,7 +33,7 @@ std::size_t compress_bound(Codec codec, std::size_t n) {
     case Codec::kBz2:
       return n + n / 100 + 1024;  // its manual: 1 % and 600 bytes
     case Codec::kLz4:
-      return n + n / 255 + 32;  // as LZ4_compressBound, and the size
+      return n + n / 255 + 32;  // LZ4_compressBound, and the decoded size
     case Codec::kBlosc:
       return n + 16;  // its header
   }
@@ -57,4 +58,4 @@ std::size_t compress_into(Codec codec, const CompressOptions& options, ByteView 
   return 0;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// compress.h -- byte compression: the encoders. Their decoders are in compress.h.
+// compress.h -- byte compression: the encoders. The decoders are in decompress.h.
 #pragma once
 
 #include <cairn/bytes.h>
@@ -9,19 +9,22 @@
 #include <optional>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// The compressor inside blosc, and what blosc does to the bytes of elements first.
+// The compressor inside blosc, and the filter that blosc applies to the bytes of elements first.
 enum class BloscInner : std::uint8_t { kBlosclz, kLz4, kLz4hc, kSnappy, kZlib, kZstd };
+// The filter.
 enum class BloscShuffle : std::uint8_t {
-  kAuto,  // bits for elements of one byte, else bytes
+  kAuto,  // kBits for elements of one byte, else kBytes
   kNone,
   kBytes,
   kBits,
 };
-std::string_view blosc_inner_name(BloscInner inner);  // "lz4", as blosc spells it
+std::string_view blosc_inner_name(BloscInner inner);  // in blosc's spelling, such as "lz4"
+// Returns the compressor with this name; nullopt for an unknown one.
 std::optional<BloscInner> blosc_inner_from_name(std::string_view name);
 
+// The options of blosc.
 struct BloscOptions {
   BloscInner inner = BloscInner::kLz4;
   BloscShuffle shuffle = BloscShuffle::kAuto;
@@ -30,23 +33,23 @@ struct BloscOptions {
   bool operator==(const BloscOptions&) const = default;
 };
 
-// How a codec encodes; each codec looks at what it has.
+// The options of an encoder; each codec uses those that it has.
 struct CompressOptions {
-  int level = 1;          // lz4: its acceleration
-  bool checksum = false;  // zstd: a checksum of the content behind it
-  // zstd: how many may work at a large input; it is one frame all the same
+  int level = 1;          // for lz4 its acceleration
+  bool checksum = false;  // zstd: append a checksum of the content
+  // zstd: number of threads for a large input; the output is one frame in any case
   std::size_t threads = 1;
   BloscOptions blosc = {};
   bool operator==(const CompressOptions&) const = default;
 };
 
-// The most that `n` bytes can become.
+// Returns the largest encoded size of `n` bytes.
 std::size_t compress_bound(Codec codec, std::size_t n);
-// Encodes `in` as one frame, member, stream or block into `out`, which holds compress_bound bytes,
-// and returns how many it took. Throws invalid_argument for a level the codec does not have or an
-// input larger than it takes (blosc, lz4: 2 GiB), unimplemented for an inner compressor that this
-// build of blosc lacks.
+// Encodes `in` as one frame, member, stream or block into `out`, which must hold compress_bound
+// bytes. Returns the encoded size. Throws invalid_argument for a level that the codec does not have
+// or an input larger than it accepts (blosc, lz4: 2 GiB), and unimplemented for an inner compressor
+// that this build of blosc lacks.
 std::size_t compress_into(Codec codec, const CompressOptions& options, ByteView in,
                           MutableByteView out);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,17 +1,18 @@
-// decompress.cc -- chooses the decoder of a byte codec.
-#include <cairn/codec/codecs.h>
+// decompress.cc -- selects the decoder of a byte codec.
 #include <cairn/codec/decompress.h>
 
-namespace cairn {
+#include <cairn/codec/codecs.h>
+
+namespace cairn::inline v0 {
 namespace {
 
 using codec::Output;
 
-// For formats whose header gives the decoded size.
+// Decodes formats whose header gives the decoded size.
 Bytes decode_sized(Codec codec, ByteView in, std::uint64_t max_size) {
   const std::size_t size = codec == Codec::kLz4 ? codec::lz4_size(in) : codec::blosc_size(in);
   if (size > max_size) codec::fail_long(codec, max_size);
-  // No inner codec of blosc makes more out of a byte: zstd's run blocks, 128 KiB from 4 bytes.
+  // The highest expansion of blosc's inner codecs: a run block of zstd makes 128 KiB from 4 bytes.
   constexpr std::uint64_t kMostPerByte = 32768;
   if (size > kMostPerByte * in.size())
     codec::fail(codec, "cannot decode to the " + std::to_string(size) + " bytes it claims");
@@ -60,4 +61,4 @@ Bytes decompress(Codec codec, ByteView in, std::uint64_t max_size) {
   return bytes;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

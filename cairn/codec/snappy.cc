@@ -5,10 +5,10 @@
 
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Three bytes copy at most 64: whoever claims more than that is not believed.
+// Three bytes copy at most 64, so a larger claimed expansion is damage.
 constexpr std::uint64_t kMostPerByte = 22;
 
 [[noreturn]] void fail(const std::string& what) {
@@ -32,4 +32,4 @@ Bytes decompress_snappy(ByteView in, std::uint64_t max_size) {
   return out;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// zlib.cc -- gzip, zlib and bzip2, fed piece by piece, since their libraries count in 32 bits.
+// zlib.cc -- gzip, zlib and bzip2. Input is passed piece by piece, because their libraries use
+// 32-bit sizes.
 #include <bzlib.h>
 #include <cairn/codec/codecs.h>
 #include <zlib.h>
@@ -6,7 +7,7 @@
 #include <memory>
 #include <new>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using codec::fail;
@@ -23,12 +24,12 @@ std::string_view zlib_reason(int result, const z_stream& stream) {
 constexpr int kLargestWindow = 15;
 constexpr int kGzipWrapper = 16;
 
-// What a library that counts in 32 bits is given at once.
+// Returns the number of bytes to pass at once to a library with 32-bit sizes.
 uInt zlib_count(std::size_t n) {
   return static_cast<uInt>(std::min<std::size_t>(n, std::size_t{1} << 30U));
 }
 
-// Runs to the end of one member or stream; gives back the input behind it.
+// Decodes to the end of one member or stream. Returns the input after it.
 ByteView inflate_one(Codec codec, z_stream& stream, ByteView in, Output& out) {
   for (int result = Z_OK; result != Z_STREAM_END;) {
     const MutableByteView room = out.room();
@@ -58,7 +59,7 @@ struct Bz2End {
   void operator()(bz_stream* stream) const { BZ2_bzDecompressEnd(stream); }
 };
 
-// Runs to the end of one stream; gives back the input behind it.
+// Decodes to the end of one stream. Returns the input after it.
 ByteView decode_bz2_stream(ByteView in, Output& out) {
   bz_stream stream{};
   if (BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) throw std::bad_alloc();
@@ -152,8 +153,8 @@ std::size_t codec::encode_bz2(const CompressOptions& options, ByteView in, Mutab
     stream.avail_in = given;
     stream.next_out = reinterpret_cast<char*>(room.data());
     stream.avail_out = offered;
-    // Once all that is left has been given, the library insists on being told so, and on the same
-    // count from then on.
+    // Once all remaining input has been passed, the library requires BZ_FINISH, and the same count
+    // in all later calls.
     result = BZ2_bzCompress(&stream, given == in.size() ? BZ_FINISH : BZ_RUN);
     in = in.subspan(given - stream.avail_in);
     room = room.subspan(offered - stream.avail_out);
@@ -163,7 +164,7 @@ std::size_t codec::encode_bz2(const CompressOptions& options, ByteView in, Mutab
   return out.size() - room.size();
 }
 
-// ---- deflate, in a stream ----
+// ---- streaming deflate ----
 
 namespace {
 
@@ -179,7 +180,7 @@ struct InflateStream::State {
     guard.reset(&stream);
   }
 
-  // Whether there is input now.
+  // Returns whether input is available, after fetching more if necessary.
   bool refill() {
     if (stream.avail_in == 0) {
       stream.next_in = reinterpret_cast<Bytef*>(input.data());
@@ -203,7 +204,7 @@ std::size_t InflateStream::read(MutableByteView out) {
   State& s = *state_;
   const std::size_t wanted = out.size();
   while (!out.empty() && !s.ended) {
-    // Even without input: what was given before may not all have come out yet.
+    // inflate runs even without input: it may still hold output of earlier input.
     const bool has_input = s.refill();
     const uInt offered = zlib_count(out.size());
     s.stream.next_out = reinterpret_cast<Bytef*>(out.data());
@@ -220,4 +221,4 @@ std::size_t InflateStream::read(MutableByteView out) {
   return wanted - out.size();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// zstd.cc -- zstd: whole values, values a part at a time, and the encoder.
+// zstd.cc -- zstd: decodes whole values and parts of values, and encodes.
 #define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_d_stableOutBuffer
 #include <cairn/codec/codecs.h>
 #include <zstd.h>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <new>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using codec::check_size;
@@ -16,9 +16,9 @@ using codec::fail;
 using codec::fail_long;
 using codec::kFirstGuess;
 
-// how much more than kFirstGuess each byte of input may make us allocate at first
+// limit of the first allocation: this many bytes for each byte of input (at least kFirstGuess)
 constexpr std::size_t kGuessRatio = 64;
-// of the encoded bytes, held by a stream
+// encoded bytes that a stream buffers
 constexpr std::size_t kStreamPiece = std::size_t{256} << 10U;
 
 struct ZstdFree {
@@ -26,7 +26,7 @@ struct ZstdFree {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
 };
 
-// A context costs more to make than a small frame to decode, so each thread keeps one.
+// Creating a context costs more than decoding a small frame, so each thread keeps one.
 ZSTD_DCtx* zstd_decoder() {
   thread_local const std::unique_ptr<ZSTD_DCtx, ZstdFree> context(ZSTD_createDCtx());
   if (!context) throw std::bad_alloc();
@@ -38,8 +38,8 @@ bool is_zstd_frame(ByteView in) {
   return in.size() >= sizeof(kMagic) && std::memcmp(in.data(), kMagic, sizeof(kMagic)) == 0;
 }
 
-// The frame that `in` starts with. Formats older than zstd 1.0 are refused: nobody writes them and
-// their decoders are not made for hostile input.
+// Returns the frame that `in` starts with. Throws data_loss for formats older than zstd 1.0: they
+// are no longer written, and their decoders are not safe for hostile input.
 ByteView first_zstd_frame(ByteView in) {
   if (!is_zstd_frame(in))
     fail(Codec::kZstd, in.empty() ? "is empty" : "does not start with a frame's magic number");
@@ -50,17 +50,19 @@ ByteView first_zstd_frame(ByteView in) {
   return in.first(size);
 }
 
-// The most that a frame can decode to, whatever it declares, from its blocks:
+// Returns an upper bound of a frame's decoded size from its blocks, whatever size it declares:
 //   magic 4 | descriptor 1 | window 0-1 | dictionary id 0-4 | content size 0-8 | blocks ... |
-//   checksum 0-4 block: u24 = size << 3 | type << 1 | last; type 0 raw: size bytes follow, 1 run:
-//   one byte follows, it counts size times, 2 compressed: size bytes follow
-// The frame's extent is known to be sound: ZSTD_findFrameCompressedSize has walked the same way.
+//   checksum 0-4
+//   block: u24 = size << 3 | type << 1 | last
+//     type 0 raw: size bytes follow; 1 run: one byte follows and counts size times;
+//     2 compressed: size bytes follow
+// The frame's extent is known to be valid: ZSTD_findFrameCompressedSize has walked the same blocks.
 std::uint64_t zstd_block_bound(ByteView frame) {
   const auto byte = [&](std::size_t i) {
     return i < frame.size() ? std::to_integer<std::size_t>(frame[i]) : 0;
   };
   const std::size_t descriptor = byte(4);
-  // then there is no window byte, and always a content size
+  // 1: the frame has no window byte, and always a content size
   const std::size_t single_segment = descriptor >> 5U & 1U;
   constexpr std::size_t kDictionaryIdSize[] = {0, 1, 2, 4};
   const std::size_t content_sizes[] = {single_segment, 2, 4, 8};
@@ -78,16 +80,16 @@ std::uint64_t zstd_block_bound(ByteView frame) {
   return bound;
 }
 
-// Appends what the frame decodes to behind out[0, written). Memory grows only after the decoder has
-// filled what there was; decoding again into more beats streaming, which needs a window beside the
-// output.
+// Appends the frame's content to out[0, written). Memory grows only after the decoder has filled
+// the existing memory. Decoding again into a larger buffer is faster than streaming, which needs a
+// window in addition to the output.
 std::size_t append_zstd_frame(ByteView frame, Bytes& out, std::size_t written,
                               std::uint64_t max_size) {
   const std::uint64_t declared = ZSTD_getFrameContentSize(frame.data(), frame.size());
   if (declared == ZSTD_CONTENTSIZE_ERROR) fail(Codec::kZstd, "frame header is damaged");
   const std::uint64_t left = max_size - written;
   if (declared != ZSTD_CONTENTSIZE_UNKNOWN && declared > left) fail_long(Codec::kZstd, max_size);
-  // undeclared is the largest number
+  // an undeclared size is the largest integer
   const std::uint64_t ceiling = std::min({left, declared, zstd_block_bound(frame)});
   std::uint64_t room =
       std::min(ceiling, std::max<std::uint64_t>(kFirstGuess, kGuessRatio * frame.size()));
@@ -104,13 +106,13 @@ std::size_t append_zstd_frame(ByteView frame, Bytes& out, std::size_t written,
   }
 }
 
-// One frame being decoded from a source.
+// The state of decoding one frame from a source.
 struct ZstdFrame {
   ByteSource source;
   std::uint64_t encoded_left = 0;
   std::uint64_t decoded_size = 0;
   std::uint64_t position = 0;
-  bool ended = false;  // the frame
+  bool ended = false;  // the end of the frame has been decoded
   std::unique_ptr<ZSTD_DCtx, ZstdFree> decoder{ZSTD_createDCtx()};
   Bytes piece;
   ZSTD_inBuffer in{nullptr, 0, 0};
@@ -125,16 +127,16 @@ struct ZstdFrame {
     if (!decoder) throw std::bad_alloc();
   }
 
-  // Whether the value begins with a frame that says it decodes to decoded_size bytes.
+  // Returns whether the value begins with a frame that declares decoded_size bytes.
   bool begins() {
     return refill() && is_zstd_frame({static_cast<const std::byte*>(in.src), in.size}) &&
            ZSTD_getFrameHeader(&header, in.src, in.size) == 0 &&
            header.frameContentSize == decoded_size;
   }
-  // Whether something follows what has been decoded.
+  // Returns whether input remains after the bytes decoded so far.
   [[nodiscard]] bool has_more() const { return in.pos < in.size || encoded_left > 0; }
 
-  // Whether there is any more input; fetches it if need be.
+  // Returns whether more input exists, after fetching it if necessary.
   bool refill() {
     if (in.pos < in.size) return true;
     if (encoded_left == 0) return false;
@@ -146,7 +148,7 @@ struct ZstdFrame {
     return true;
   }
 
-  // One step of the decoder. Without input it may still have output to give.
+  // Runs the decoder once. Even without input it may still have output.
   void step(ZSTD_outBuffer& out) {
     const bool more_input = refill();
     const std::size_t before = out.pos;
@@ -156,7 +158,7 @@ struct ZstdFrame {
     if (!ended && !more_input && out.pos == before) fail(Codec::kZstd, "frame is truncated");
   }
 
-  // The last byte has been decoded: the checksum, and nothing else, may follow.
+  // Finishes the frame after its last decoded byte: only the checksum may follow.
   void finish() {
     std::byte spare{};
     while (!ended) {
@@ -206,12 +208,12 @@ Bytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size) {
 
 bool decompress_zstd_stream(const ByteSource& source, std::uint64_t encoded_size,
                             MutableByteView out) {
-  // what a second-level cache has room for beside the output
+  // fits a second-level cache in addition to the output
   constexpr std::size_t kPiece = std::size_t{512} << 10U;
   ZstdFrame frame(source, encoded_size, out.size(), kPiece);
   if (!frame.begins()) return false;
-  // Straight into `out`, which is the window as well: the decoder needs none of its own, however
-  // large.
+  // Decodes straight into `out`, which is also the window. The decoder needs no window of its own,
+  // however large.
   ZSTD_DCtx_setParameter(frame.decoder.get(), ZSTD_d_stableOutBuffer, 1);
   ZSTD_DCtx_setParameter(frame.decoder.get(), ZSTD_d_windowLogMax, ZSTD_WINDOWLOG_MAX);
   ZSTD_outBuffer decoded{out.data(), out.size(), 0};
@@ -274,11 +276,11 @@ bool zstd_has_checksum(ByteView in) {
 }
 
 std::size_t codec::encode_zstd(const CompressOptions& options, ByteView in, MutableByteView out) {
-  // each takes some megabytes at a time
+  // each thread takes some megabytes at a time
   constexpr std::size_t kWorthThreads = std::size_t{8} << 20U;
   check_level(Codec::kZstd, options.level, ZSTD_minCLevel(), ZSTD_maxCLevel());
   thread_local const std::unique_ptr<ZSTD_CCtx, ZstdFree> kept(ZSTD_createCCtx());
-  // The threads of a context live as long as it does.
+  // A context owns its threads, so a threaded encoder uses a context of its own.
   const bool shared = options.threads > 1 && in.size() >= kWorthThreads;
   const std::unique_ptr<ZSTD_CCtx, ZstdFree> own(shared ? ZSTD_createCCtx() : nullptr);
   ZSTD_CCtx* const context = shared ? own.get() : kept.get();
@@ -286,7 +288,7 @@ std::size_t codec::encode_zstd(const CompressOptions& options, ByteView in, Muta
   ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
   ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, options.level);
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, options.checksum ? 1 : 0);
-  // A library that was built without threads refuses, and compresses without.
+  // A library that was built without threads ignores this and compresses with one thread.
   if (shared)
     ZSTD_CCtx_setParameter(context, ZSTD_c_nbWorkers,
                            static_cast<int>(std::min<std::size_t>(options.threads, 256)));
@@ -305,4 +307,4 @@ Bytes compress_zstd(ByteView in, int level, bool checksum) {
   return out;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,23 +1,26 @@
-// zstd_frame.cc -- frames of raw blocks; the only file that sees xxHash, inlined so that nobody
-// links it.
+// zstd_frame.cc -- frames of raw blocks. It is the only file that includes xxHash, as inline code,
+// so that the library need not be linked.
 #define XXH_INLINE_ALL
-#include <cairn/base/byte_io.h>
 #include <cairn/codec/zstd_frame.h>
+
+#include <cairn/base/byte_io.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::uint64_t kBlock = std::uint64_t{1} << 17U;  // the most that the format allows
-constexpr std::uint8_t kBlockWindow = (17 - 10) << 3U;     // exponent above 2^10, no mantissa
+// the largest size that the format allows
+constexpr std::uint64_t kBlock = std::uint64_t{1} << 17U;
+constexpr std::uint8_t kBlockWindow = (17 - 10) << 3U;  // exponent above 2^10, no mantissa
 constexpr std::uint8_t kChecksumFlag = 1U << 2U;
 constexpr std::uint8_t kSingleSegment = 1U << 5U;
 constexpr std::size_t kBlockHeader = 3;
-constexpr std::size_t kMostHeader = 4 + 1 + 1 + 8 + kBlockHeader;  // of a frame and its first block
+// the header of a frame and of its first block
+constexpr std::size_t kMostHeader = 4 + 1 + 1 + 8 + kBlockHeader;
 constexpr std::size_t kChecksum = 4;
 
 std::uint64_t block_count(std::uint64_t size) {
@@ -36,7 +39,7 @@ void put_header(ByteWriter& out, std::uint64_t size) {
     descriptor(0);
     out.u8(static_cast<std::uint8_t>(size));
   } else if (size < 256 + 65536) {
-    // Two bytes count from 256; they mean the same with and without a window.
+    // A two-byte size counts from 256; it means the same with and without a window.
     descriptor(1);
     out.u16(static_cast<std::uint16_t>(size - 256));
   } else if (size <= 0xffffffffU) {
@@ -59,9 +62,9 @@ std::size_t header_size(std::uint64_t size) {
   return header.size();
 }
 
-// Asks for memory some pages before it is hashed: the processor's own prefetcher does not keep up
-// with this loop, which takes half as long with these hints (8.5 instead of 4.7 GB/s seen on a Xeon
-// where memcpy makes 9.6).
+// Prefetches memory some pages before hashing it. The processor's own prefetcher does not keep up
+// with this loop. With the hints it takes half as long (8.5 instead of 4.7 GB/s, measured on a Xeon
+// where memcpy reaches 9.6 GB/s).
 void hash(XXH64_state_t& state, ByteView content) {
   constexpr std::size_t kStep = 1024;
   constexpr std::size_t kAhead = 4096;
@@ -81,8 +84,8 @@ std::uint32_t checksum(ByteView content) {
   return static_cast<std::uint32_t>(XXH64_digest(&state));
 }
 
-// What stands around the blocks of a content of `size` bytes. All full blocks but the first, which
-// follows the frame's header, have the same bytes before them.
+// The bytes around the blocks of a content of `size` bytes. The first block follows the frame's
+// header. All other full blocks have the same header.
 struct Framing {
   // header and first block's header | a full block's | the last block's | room for the checksum
   Bytes bytes;
@@ -136,19 +139,20 @@ RawZstdFrame make_raw_zstd_frame(ByteView content) {
       frame.pieces.push_back(content.subspan(i * kBlock, framing.block_size(i)));
   }
   frame.pieces.push_back(ByteView(framing.bytes).last(kChecksum));
-  frame.framing = std::move(framing.bytes);  // the pieces point where its bytes stay
+  // moving keeps the bytes in place, so the pieces stay valid
+  frame.framing = std::move(framing.bytes);
   return frame;
 }
 
 bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content) {
-  // blocks: half a megabyte, which a second-level cache has room for
+  // half a megabyte in blocks, which fits a second-level cache
   constexpr std::uint64_t kTogether = 4;
   const Framing framing = make_framing(content.size());
   std::array<std::byte, kChecksum> stored{};
   std::array<std::byte, kTogether * kMostHeader> read_around{};
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  std::uint64_t offset = 0;  // in the frame
+  std::uint64_t offset = 0;  // offset in the frame
   std::vector<MutableByteView> parts;
   for (std::uint64_t block = 0; block < framing.blocks; block += kTogether) {
     const std::uint64_t end = std::min(framing.blocks, block + kTogether);
@@ -171,4 +175,4 @@ bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content) {
   return ByteReader(stored).u32() == static_cast<std::uint32_t>(XXH64_digest(&state));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,19 +1,17 @@
-// zstd_frame.h -- a zstd frame around bytes as they are: raw blocks, and the checksum of the
-// content behind them.
+// zstd_frame.h -- zstd frames of raw (uncompressed) blocks, with a checksum of the content.
 //
-//      4 bytes      1            0-1       1-8            3       <= 2^17   3       ...   3 <= 2^17
-//      4
-//      +------------+------------+--------+--------------+-------+---------+-------+-----+-------+---------+----------+
-//      | 28 b5 2f fd| descriptor | window | content size | block | bytes   | block | ... | block |
-//      bytes   | checksum |
-//      +------------+------------+--------+--------------+-------+---------+-------+-----+-------+---------+----------+
-//   descriptor: content size code << 6 | single segment << 5 | checksum << 2; integers
-//   little-endian block: u24 = size << 3 | type (raw: 0) << 1 | last checksum: the low 32 bits of
-//   the content's XXH64 with seed 0
+//   4 bytes     1          0-1    1-8          3     <= 2^17       3     <= 2^17 4
+//   +-----------+----------+------+------------+-----+-------+-   -+-----+-------+--------+
+//   |28 b5 2f fd|descriptor|window|content size|block|bytes  | ... |block|bytes  |checksum|
+//   +-----------+----------+------+------------+-----+-------+-   -+-----+-------+--------+
+//   descriptor: content size code << 6 | single segment << 5 | checksum << 2
+//   block: u24 = size << 3 | type (raw: 0) << 1 | last
+//   checksum: the low 32 bits of the content's XXH64 with seed 0
+//   integers are little-endian
 //
-// Every zstd decoder takes it, and notices a flipped bit. Making one costs the checksum: the
-// content is not copied. Up to one block the frame is a single segment; beyond, its window is one
-// block, so that those who decode it in a stream need little memory.
+// Every zstd decoder reads such a frame and detects a flipped bit. Making a frame costs only the
+// checksum: the content is not copied. A frame of one block is a single segment. The window of a
+// larger frame is one block, so that streaming decoders need little memory.
 #pragma once
 
 #include <cairn/bytes.h>
@@ -23,23 +21,25 @@
 #include <span>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// A frame that borrows its content.
 struct RawZstdFrame {
-  Bytes framing;                 // everything but the content; pieces point into it
-  std::vector<ByteView> pieces;  // the frame, in order; borrows the content
+  Bytes framing;                 // all bytes except the content; pieces point into it
+  std::vector<ByteView> pieces;  // the frame in order
 };
+// Makes a frame around `content`, which must outlive it.
 RawZstdFrame make_raw_zstd_frame(ByteView content);
-// Bytes of the frame around a content of this size.
+// Returns the frame size for a content of this size.
 std::uint64_t raw_zstd_frame_size(std::uint64_t content_size);
 
-// Fills the parts, one after the other, with the bytes of the frame from `offset` on.
+// Fills the parts, in order, with the bytes of the frame from `offset` on.
 using ScatterSource =
     std::function<void(std::uint64_t offset, std::span<const MutableByteView> parts)>;
-// Reads a frame of raw_zstd_frame_size(content.size()) bytes, if it is one as made here, straight
-// to where its content is wanted, and checks each piece of it while the cache still has it. False,
-// with `content` in any state, if the frame is another one or its checksum does not match: a zstd
-// decoder reads it, or says what is wrong.
+// Reads a frame that make_raw_zstd_frame has made, of raw_zstd_frame_size(content.size()) bytes,
+// straight into `content`. Verifies each piece while it is still in the cache. Returns false, with
+// `content` in any state, for any other frame or a wrong checksum. The caller then uses a zstd
+// decoder, which decodes the frame or reports the error.
 bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

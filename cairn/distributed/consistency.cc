@@ -1,17 +1,18 @@
-// consistency.cc -- one number for what a process means. When the numbers differ, two processes
-// look for the first thing that they mean otherwise:
+// consistency.cc -- one digest of the values that all processes must agree on. When the digests
+// differ, two processes look for the first value that differs, in two gatherings:
 //
-//   first  u64 for each that was added
-//   then   u32 size, name; u32 size, meaning of the first whose numbers differ; nothing if there is
-//   none
+//   first  u64 for each value that was added
+//   then   u32 size, name; u32 size, meaning of the first value whose numbers differ;
+//          nothing if a process has no such value
+#include <cairn/distributed/consistency.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/hash.h>
-#include <cairn/distributed/consistency.h>
 #include <cairn/error.h>
 
 #include <algorithm>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 namespace {
 
 std::string take_text(ByteReader& in) { return std::string(in.text(in.u32())); }
@@ -20,7 +21,7 @@ std::string take_text(ByteReader& in) { return std::string(in.text(in.u32())); }
   throw Error(Code::kInvalidArgument, name + ": " + why);
 }
 
-// Throws, as the two differ.
+// Throws invalid_argument, which says how the two processes differ.
 void compare(ByteView of_first, ByteView of_other, const std::string& who,
              const std::string& verb) {
   ByteReader first(of_first);
@@ -35,7 +36,7 @@ void compare(ByteView of_first, ByteView of_other, const std::string& who,
   refuse(first_name, who + " " + verb + " " + other_meaning + ", process 0 " + first_meaning);
 }
 
-// Where two processes' numbers differ first.
+// Returns the index of the first number that differs.
 std::size_t first_difference(const Bytes& first, const Bytes& other) {
   const auto [at, ignored] = std::mismatch(first.begin(), first.end(), other.begin(), other.end());
   return static_cast<std::size_t>(at - first.begin()) / sizeof(std::uint64_t);
@@ -43,23 +44,23 @@ std::size_t first_difference(const Bytes& first, const Bytes& other) {
 
 }  // namespace
 
-std::uint64_t Consent::digest_of(const Meant& meant, std::uint64_t before) {
+std::uint64_t ConsistencyCheck::digest_of(const Meant& meant, std::uint64_t before) {
   return fnv1a(as_bytes(meant.second),
                splitmix64(fnv1a(as_bytes(meant.first), splitmix64(before))));
 }
 
-std::uint64_t Consent::digest() const {
+std::uint64_t ConsistencyCheck::digest() const {
   std::uint64_t digest = meant_.size();
   for (const Meant& meant : meant_) digest = digest_of(meant, digest);
   return digest;
 }
 
-void Consent::check(std::span<const std::uint64_t> digests, const ProcessGroup& group,
-                    std::string_view name) const {
+void ConsistencyCheck::check(std::span<const std::uint64_t> digests, const ProcessGroup& group,
+                             std::string_view name) const {
   const auto odd = std::find_if(digests.begin(), digests.end(),
                                 [&](std::uint64_t digest) { return digest != digests[0]; });
   if (odd == digests.end()) return;
-  // What all would say could be more than there is room for.
+  // The values of all processes could take too much memory, so only two processes send numbers.
   const auto other = static_cast<std::size_t>(odd - digests.begin());
   const bool is_asked = group.index() == 0 || group.index() == other;
   const auto numbers = group.gather(name, StepKind::kControl, [&] {
@@ -78,4 +79,4 @@ void Consent::check(std::span<const std::uint64_t> digests, const ProcessGroup& 
   compare(said[0], said[other], "process " + std::to_string(other), verb_);
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

@@ -1,16 +1,17 @@
-// process_group.cc -- steps: work, then one gathering at which everybody says how it went.
+// process_group.cc -- steps: work, then one gathering in which every process reports its result.
 //
-//   u8 0, what the work gave        it went well
-//   u8 1, u8 code, text             it did not
+//   u8 0, the value that the work returned   success
+//   u8 1, u8 code, text                      failure
+#include <cairn/distributed/process_group.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/distributed/coordinator/collective.h>
-#include <cairn/distributed/process_group.h>
 
 #include <algorithm>
 #include <exception>
 #include <utility>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 namespace {
 
 constexpr std::uint8_t kWell = 0;
@@ -34,7 +35,8 @@ Bytes failure(const std::exception_ptr& error) {
   }
 }
 
-// What a process that did well has said; else its error.
+// Returns the value that a successful process reported; throws the error that a failed one
+// reported.
 Bytes said_by(std::size_t process, const Bytes& message) {
   return with_context(
       [&] { return "process " + std::to_string(process); },
@@ -84,7 +86,7 @@ std::vector<Bytes> ProcessGroup::gather(std::string_view name, StepKind kind,
     said = options_.coordinator->all_gather(options_.barrier_sync_key_prefix + std::string(name),
                                             message, timeout);
   } catch (...) {
-    if (!error) throw;  // else what went wrong here says more
+    if (!error) throw;  // else this process's own error says more
   }
   if (error) std::rethrow_exception(error);
   std::vector<Bytes> out;
@@ -123,13 +125,13 @@ void ProcessGroup::step(std::string_view name, StepKind kind,
   });
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 std::vector<Bytes> do_together(const MultiprocessingOptions& job, std::string_view name,
                                const std::function<Bytes()>& work) {
   return distributed::ProcessGroup(job).gather(name, distributed::StepKind::kIo, work);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

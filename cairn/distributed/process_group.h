@@ -1,5 +1,5 @@
-// process_group.h -- the processes that do something together, step by step: what fails in one of
-// them fails in all, at once and by name.
+// process_group.h -- a group of processes that work together in steps. A failure in one process
+// fails the step in all of them, and the error names the process.
 #pragma once
 
 #include <cairn/distributed.h>
@@ -11,52 +11,61 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 
-// What the others do before a meeting, which decides how long it may be waited for.
+// The work that other processes do before a collective; it selects the time-out. kControl: little
+// work; kIo: reading or writing much data.
 enum class StepKind : std::uint8_t { kControl, kIo };
 
+// The processes of a job, and this process's place among them.
 class ProcessGroup {
  public:
-  // Throws invalid_argument for a primary host that is no process of the job and for time-outs that
-  // are not positive.
+  // Throws invalid_argument if the primary host is not a process of the job or a time-out is not
+  // positive.
   explicit ProcessGroup(MultiprocessingOptions options);
 
+  // Returns whether this process is the only one of its job.
   [[nodiscard]] bool is_single() const { return count() == 1; }
+  // Returns the index of this process; 0 without a coordinator.
   [[nodiscard]] std::size_t index() const {
     return options_.coordinator ? options_.coordinator->process_index() : 0;
   }
+  // Returns the number of processes; 1 without a coordinator.
   [[nodiscard]] std::size_t count() const {
     return options_.coordinator ? options_.coordinator->process_count() : 1;
   }
-  // Whether this process does what is done once.
+  // Returns whether this process does the work that is done once.
   [[nodiscard]] bool is_primary() const {
     return !options_.primary_host || *options_.primary_host == index();
   }
-  // Whether every process is primary, in a folder of its own.
+  // Returns whether every process is primary and writes to a folder of its own.
   [[nodiscard]] bool writes_separately() const { return !options_.primary_host; }
-  // The process that all others must agree with.
+  // Returns the process that all others must agree with.
   [[nodiscard]] std::size_t primary() const { return options_.primary_host.value_or(0); }
 
-  // One step: does `work` here and then meets the others, who do the same by the same name. If it
-  // threw in any process, this throws in all: its own error where there is one, else that of the
-  // first process that has one, with "process 2" in front. Nobody is in the step any more when it
-  // has returned; who does not come is named when the time is over. Everything a process does
-  // belongs into a step, or the others wait for nothing.
+  // Runs one step: does `work` here, then meets the other processes, which run their work under the
+  // same name. If the work threw in any process, this function throws in all processes: this
+  // process's own error if it has one, else the error of the first process that has one, prefixed
+  // with "process 2". When it returns, no process is still in the step. An error names the
+  // processes that do not come within the time-out. Do all work inside steps: an error outside a
+  // step leaves the other processes waiting in vain.
   void step(std::string_view name, StepKind kind, const std::function<void()>& work) const;
-  // The same, for work that has something to say: returns what each has said, in the order of the
-  // processes.
+  // Like step(), for work that returns a value. Returns the values of all processes, in process
+  // order.
   std::vector<Bytes> gather(std::string_view name, StepKind kind,
                             const std::function<Bytes()>& work) const;
 
-  // Within a step that begins with many meetings of its name: the coordinator's (not for a process
-  // that is alone), by its rules. `prepare` makes what this process gives, `take` gets what came;
-  // where either throws, the next meeting of that name is broken off.
+  // Runs Coordinator::exchange, with its rules, within a step that begins with many exchanges of
+  // its name. Do not call it in a group of one process. `prepare` returns the value that this
+  // process sends; `take` gets the values that arrive. If either throws, this process aborts the
+  // next collective of that name.
   void exchange(std::string_view name, const Coordinator::Delivery& between,
                 const std::function<Bytes()>& prepare,
                 const std::function<void(std::vector<Bytes>)>& take) const;
-  // `work` between such meetings, by the same rule.
+  // Runs `work` between such exchanges. If it throws, this process aborts the next collective of
+  // that name.
   void between_exchanges(std::string_view name, const std::function<void()>& work) const;
+  // Returns the largest value that a process may send in one exchange, in bytes.
   [[nodiscard]] std::uint64_t max_value_bytes() const {
     return options_.coordinator ? options_.coordinator->max_value_bytes() : UINT64_MAX;
   }
@@ -65,4 +74,4 @@ class ProcessGroup {
   MultiprocessingOptions options_;
 };
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

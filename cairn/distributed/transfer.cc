@@ -1,6 +1,7 @@
-// transfer.cc -- transfers cut and joined into messages. Every process makes the same plan, so
-// messages are bare bytes.
+// transfer.cc -- splits and joins transfers into messages. All processes compute the same plan, so
+// a message is only the bytes of its pieces.
 #include <cairn/distributed/transfer.h>
+
 #include <cairn/error.h>
 #include <fmt/format.h>
 
@@ -12,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 namespace {
 
 struct ParcelPart {
@@ -20,7 +21,7 @@ struct ParcelPart {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
-// Pieces one behind the other, all for the same processes.
+// Consecutive pieces that all go to the same processes.
 struct TransferMessage {
   std::vector<ParcelPart> pieces;
   std::uint64_t size = 0;
@@ -31,7 +32,8 @@ struct TransferMessage {
 };
 using Shipments = std::map<std::size_t, std::vector<TransferMessage>>;  // by sender
 
-// Bytes of a message, so that what comes to one process from all its senders keeps the limit.
+// Returns the largest size of a message, chosen so that one process's incoming messages from all
+// senders stay within the limit.
 std::uint64_t message_size(std::span<const Transfer> transfers, const ParcelLimits& limits) {
   std::map<std::size_t, std::set<std::size_t>> senders;  // of each receiver
   std::size_t most = 1;
@@ -48,7 +50,8 @@ Shipments plan(std::span<const Transfer> transfers, std::uint64_t most) {
   std::vector<const Transfer*> sorted(transfers.size());
   std::transform(transfers.begin(), transfers.end(), sorted.begin(),
                  [](const Transfer& transfer) { return &transfer; });
-  // Those for the same processes follow each other, so that nobody gets what others want.
+  // Transfers to the same processes become neighbours, so no process receives bytes that it does
+  // not want.
   std::stable_sort(sorted.begin(), sorted.end(), [](const Transfer* a, const Transfer* b) {
     return std::tie(a->from, a->to) < std::tie(b->from, b->to);
   });
@@ -118,4 +121,4 @@ void deliver_parcels(const ProcessGroup& group, std::string_view name,
   }
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

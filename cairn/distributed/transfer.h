@@ -1,5 +1,4 @@
-// transfer.h -- many bytes from the processes that have them to those that want them, in bounded
-// memory.
+// transfer.h -- moves large data between processes in bounded memory.
 #pragma once
 
 #include <cairn/distributed/process_group.h>
@@ -10,28 +9,32 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 
+// One block of bytes that one process sends to others.
 struct Transfer {
   std::size_t from = 0;
   std::vector<std::size_t> to;  // ascending, at least one, without `from`
   std::uint64_t size = 0;       // bytes
-  // In `from` what is sent, in those of `to` where it goes; of no meaning in others.
+  // Process `from`: the bytes to send. Processes in `to`: the destination. Unused in other
+  // processes.
   std::byte* bytes = nullptr;
 };
 
+// The limits on memory and message size.
 struct ParcelLimits {
-  // bytes that come to one process in one meeting
+  // bytes that one process receives in one collective
   std::uint64_t in_flight = std::uint64_t{256} << 20U;
-  std::uint64_t message = std::uint64_t{64} << 20U;  // bytes from one process in one meeting
+  // bytes that one process sends in one collective
+  std::uint64_t message = std::uint64_t{64} << 20U;
 };
 
-// Delivers all transfers, in as few meetings as the limits allow, in each of which every sender
-// gives its next bytes to those who want them. All processes call it alike, with the same transfers
-// in the same order, and then take a step of that name, where those learn of it who are through
-// when somebody fails. Throws what ProcessGroup::deliver does; data_loss for a message of another
-// length than is due.
+// Delivers all transfers in as few collectives as the limits allow. In each collective every sender
+// sends its next bytes to the receivers that want them. All processes call this function with the
+// same transfers in the same order, and then take a step of the same name: in that step, processes
+// that have finished learn of a failure in another. Throws what ProcessGroup::exchange throws, and
+// data_loss for a message of the wrong length.
 void deliver_parcels(const ProcessGroup& group, std::string_view name,
                      std::span<const Transfer> transfers, const ParcelLimits& limits);
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

@@ -1,5 +1,5 @@
-// detect.cc -- which format is this file? The first bytes decide. Where damage may sit in those
-// very bytes the extension does, so that opening the file can say what is wrong with it.
+// detect.cc -- detects the format of a file. The first bytes decide. Where those bytes themselves
+// may be damaged, the extension decides, so that opening the file can report the damage.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
@@ -13,14 +13,14 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kLook = 4096;
 constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
 
-// A map whose first key is a text that lies in the file (a pickle begins like an empty map, hence
-// the size), or one of flax's arrays as the root.
+// Whether the root is a map whose first key is a string inside the file, or one of flax's arrays.
+// (A pickle begins like an empty map, hence the check of the size.)
 bool looks_like_msgpack(ByteView first, std::uint64_t file_size) {
   const auto probe = try_call([&] {
     ByteReader in(first);
@@ -35,7 +35,7 @@ bool looks_like_msgpack(ByteView first, std::uint64_t file_size) {
   return probe.ok() && probe.value();
 }
 
-// A zip whose first member is an array: PyTorch's files are zips, too.
+// A zip whose first member is an array. PyTorch's files are zips, too.
 bool looks_like_npz(ByteView first) {
   const auto probe = try_call([&] {
     ByteReader in(first);
@@ -79,7 +79,7 @@ std::string_view format_name(Format format) {
 
 std::optional<Format> detect_file(const std::string& path) {
   if (directory_exists(path)) return std::nullopt;
-  // Its data files may begin with anything.
+  // Comes first: a TensorFlow data file may begin with any bytes.
   if (is_tensorflow(path)) return Format::kTensorflow;
   const File file = File::open(path);
   const std::uint64_t size = file.size();
@@ -97,4 +97,4 @@ std::optional<Format> detect_file(const std::string& path) {
   return std::nullopt;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

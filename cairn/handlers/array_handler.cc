@@ -1,5 +1,5 @@
-// array_handler.cc -- arrays whose parts lie on devices: written in the pieces that the devices
-// hold, restored to any sharding.
+// array_handler.cc -- saves arrays whose parts lie on devices, in the pieces that the devices hold,
+// and restores them to any sharding.
 #include <cairn/array/box.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using handlers::LeafRead;
@@ -18,7 +18,7 @@ std::uint64_t bytes_of(std::span<const std::int64_t> shape, DType dtype) {
   return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype);
 }
 
-// Host memory that holds the whole array in C order, if a shard of it is just that.
+// Host memory that holds the whole array in C order, if one of the shards has it.
 const HostMemory* whole_in_memory(const ShardedArray& array) {
   const Box whole = Box::whole(array.shape);
   for (const ArrayShard& shard : array.shards) {
@@ -35,8 +35,8 @@ TransferPriority priority_of(const ArrayHandler::Options& options, const ParamIn
   return TransferPriority::kAsynchronousDeprioritized;
 }
 
-// Says where the elements come from: at once from a copy, from where they are, or from the devices
-// when they are wanted.
+// Sets the source of the elements: a copy made now, their place in memory, or the devices, from
+// which they are fetched when needed.
 void set_source(StoreArray& store, const ShardedArray& array, TransferPriority priority,
                 bool background) {
   store.priority = static_cast<int>(priority);
@@ -57,7 +57,7 @@ void set_source(StoreArray& store, const ShardedArray& array, TransferPriority p
 
 // ---- restoring ----
 
-// The arguments of an array, whatever kind of arguments were given.
+// The arguments as those of an array, whichever kind was given.
 ArrayRestoreArgs array_args(const AnyRestoreArgs& args) {
   if (const ArrayRestoreArgs* array = array_restore_args(args)) return *array;
   ArrayRestoreArgs made;
@@ -182,14 +182,14 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos,
   const handlers::LocalDevices local = handlers::local_devices(reader.processes());
   std::vector<RestoringArray> arrays;
   std::vector<LeafRead> reads;
-  std::vector<std::string> keys;  // implementations of PRNG keys; "" for ordinary arrays
+  std::vector<std::string> keys;  // PRNG implementations of key arrays; "" for ordinary arrays
   for (std::size_t i = 0; i < infos.size(); ++i) {
     with_context([&] { return infos[i].name; },
                  [&] {
                    const ArrayRestoreArgs wanted = array_args(args[i]);
                    Sharding sharding = sharding_for(reader, infos[i], wanted);
                    keys.push_back(reader.random_key_impl(infos[i].name));
-                   // The data of a key is what it is.
+                   // The data of a PRNG key is never cast.
                    const DType dtype = keys.back().empty() ? wanted.dtype.value_or(stored[i].dtype)
                                                            : stored[i].dtype;
                    RestoringArray& array = arrays.emplace_back(
@@ -208,4 +208,4 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos,
   return out;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,17 +1,18 @@
-// array_parts.cc -- pieces of shards as parts to be stored.
-#include <cairn/array/box.h>
+// array_parts.cc -- makes the pieces of shards the parts to store.
 #include <cairn/handlers/array_parts.h>
+
+#include <cairn/array/box.h>
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 namespace {
 
-// The piece where it lies in memory; null if it does not, or if what is said of that memory does
-// not fit, which copying will refuse.
+// A view of the piece in memory. Null if the shard is not in memory, or if its memory has another
+// shape or type, which copying refuses later.
 ArrayView in_memory(const ShardedArray& array, const ArrayShard& shard, const Box& piece) {
   const auto* memory = std::get_if<HostMemory>(&shard.source);
   if (memory == nullptr || memory->view.shape != shard.box.shape ||
@@ -42,8 +43,8 @@ bool looks_replicated(const Sharding& sharding) {
 
 void set_parts(StoreArray& store, const ShardedArray& array,
                std::span<const std::optional<Box>> pieces, bool copy_now) {
-  // What the parts point to, and the shards that are copied when they are wanted: copying looks
-  // through all that are there.
+  // Keeps the memory that the parts point to. `copied` has only the shards that are copied later,
+  // because copying searches all shards it is given.
   struct Kept {
     std::vector<std::shared_ptr<const void>> memory;
     ShardedArray copied;
@@ -77,4 +78,4 @@ void set_parts(StoreArray& store, const ShardedArray& array,
     };
 }
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

@@ -1,5 +1,5 @@
-// array_parts.h -- arrays that several processes store together: which part of one this process
-// gives, and from where.
+// array_parts.h -- the part of an array that this process contributes when several processes store
+// the array together.
 #pragma once
 
 #include <cairn/handlers.h>
@@ -7,20 +7,20 @@
 #include <optional>
 #include <span>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 
-// Throws invalid_argument for an array all of whose devices are this process's, of which the
-// `processes` others know nothing.
+// Throws invalid_argument if all devices of the array belong to this process: the other `processes`
+// know nothing of such an array.
 void check_not_host_local(const ShardedArray& array, std::size_t processes);
 
-// What Orbax takes for replicated when it chooses the database: some mesh axis, or some dimension,
-// is not named in the spec.
+// Whether Orbax treats the array as replicated when it chooses the database: the spec leaves some
+// mesh axis or some dimension unnamed.
 bool looks_replicated(const Sharding& sharding);
 
-// Sets the parts of `store`: `pieces` are what each of the array's shards stores. With `copy_now`
-// their elements are copied; else they are views of the shards' memory where they lie in such, and
-// copied from the shard's source when they are wanted where not.
+// Sets the parts of `store`. `pieces` has the box that each of the array's shards stores. With
+// `copy_now` the elements are copied at once. Otherwise parts are views of shards in memory, and
+// other shards are copied from their source when needed.
 void set_parts(StoreArray& store, const ShardedArray& array,
                std::span<const std::optional<Box>> pieces, bool copy_now);
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

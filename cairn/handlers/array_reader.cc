@@ -1,20 +1,21 @@
 // array_reader.cc -- opens, describes, reads and checks the stored arrays of a pytree.
+#include <cairn/handlers/array_reader.h>
+
 #include <cairn/array/box.h>
 #include <cairn/base/json_scan.h>
 #include <cairn/base/progress_pump.h>
 #include <cairn/base/work_partition.h>
-#include <cairn/handlers/array_reader.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
 #include <charconv>
 #include <iterator>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 namespace {
 
 constexpr std::string_view kMissing = "no array is stored under this name";
-// arrays; in a database each is opened in half a microsecond
+// arrays per task; in a database, opening one takes half a microsecond
 constexpr std::size_t kOpenedTogether = 128;
 
 zarr::ZarrArray open_with_key(const StorePtr& store, const std::string& name,
@@ -39,7 +40,7 @@ zarr::ZarrArray open_array(const StorePtr& store, const std::string& name, const
   }
 }
 
-// "0", "1.2", "1/2", "c", "c/1/2", "c.1": what both Zarr versions call chunks.
+// "0", "1.2", "1/2", "c", "c/1/2", "c.1": the chunk names of both Zarr versions.
 bool is_chunk_key(std::string_view rest) {
   if (rest == "c") return true;
   if (rest.starts_with("c/") || rest.starts_with("c.")) rest.remove_prefix(2);
@@ -52,21 +53,20 @@ bool is_metadata_name(std::string_view rest) {
   return rest == ".zarray" || rest == "zarr.json" || rest == ".zattrs";
 }
 
-// The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits is
-// taken.
+// The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits wins.
 std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable& names) {
   for (auto slash = key.rfind('/'); slash != std::string_view::npos;
        slash = slash == 0 ? std::string_view::npos : key.rfind('/', slash - 1)) {
     if (!is_chunk_key(key.substr(slash + 1))) return std::nullopt;
     if (const auto tensor = names.find(key.substr(0, slash))) return tensor;
-    // a name that ends in '/' is not given another
+    // a chunk of a name that ends in '/' does not belong to another name
     if (const auto tensor = names.find(key.substr(0, slash + 1))) return tensor;
   }
   return is_chunk_key(key) ? names.find("") : std::nullopt;
 }
 
-// The numbers in the part of a key behind the array's name; nullopt if one of them is no grid
-// position.
+// The numbers in the part of a key after the array's name. Returns nullopt if one of them is not a
+// grid position.
 std::optional<std::vector<std::int64_t>> chunk_position(std::string_view rest) {
   std::vector<std::int64_t> position;
   while (!rest.empty()) {
@@ -94,7 +94,7 @@ bool is_chunk_of(const zarr::ZarrArray& array, std::string_view key) {
 }
 
 bool is_group(const StorePtr& store, const std::string& key) {
-  // That of a group may hold the metadata of every array below it.
+  // The metadata of a group may contain the metadata of every array below it.
   constexpr std::uint64_t kMaxGroup = std::uint64_t{64} << 20U;
   const auto is = try_call([&] {
     const auto text = store->read_at_most(key, kMaxGroup);
@@ -118,7 +118,7 @@ std::uint64_t view_bytes(const MutableArrayView& view) {
   return static_cast<std::uint64_t>(element_count(view.shape)) * view.element_size;
 }
 
-// One array's chunks that are this process's to check.
+// The chunks of one array that this process checks.
 struct Task {
   std::size_t check;
   zarr::ChunkRun run;
@@ -128,7 +128,7 @@ std::int64_t chunks_of(const zarr::ArrayMetadata& metadata) {
   return element_count(zarr::grid_shape(metadata.shape, metadata.chunk_shape));
 }
 
-// Counted in elements where these have no fixed size.
+// Counts elements if they have no fixed size.
 std::uint64_t weight_of(const zarr::ArrayMetadata& metadata) {
   return WorkPartition::weight(static_cast<std::uint64_t>(element_count(metadata.shape)) *
                                std::max<std::size_t>(metadata.element_size, 1));
@@ -291,4 +291,4 @@ std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, Work
   return found;
 }
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

@@ -1,15 +1,16 @@
-// array_restore.cc -- the boxes of an array that is restored, and their memory.
-#include <cairn/array/box.h>
+// array_restore.cc -- the boxes of an array being restored, and their memory.
 #include <cairn/handlers/array_restore.h>
+
+#include <cairn/array/box.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 namespace {
 
-// What reading a box takes at least: all of the chunks it touches.
+// The least memory that reading a box takes: all chunks that it touches.
 std::int64_t reserved_bytes(const TensorInfo& stored, const Box& box) {
   Shape widened = box.shape;
   for (std::size_t d = 0; d < widened.size() && d < stored.chunk_shape.size(); ++d) {
@@ -60,7 +61,7 @@ RestoringArray::RestoringArray(Shape shape, Sharding sharding, DType dtype,
   result_.shape = std::move(shape);
   result_.sharding = std::move(sharding);
   result_.dtype = dtype;
-  // A sharding on one device names it by a text, which tells nothing of whose it is.
+  // A sharding on one device names it as a string, which does not show which process owns it.
   const bool all = !local || std::holds_alternative<SingleDeviceSharding>(result_.sharding);
   BoxTable<> numbers;
   for (DeviceBox& device :
@@ -114,4 +115,4 @@ ShardedArray RestoringArray::take() {
   return std::move(result_);
 }
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

@@ -1,5 +1,5 @@
-// array_restore.h -- one array on its way from storage to devices: the boxes that they want, each
-// in memory once however many want it.
+// array_restore.h -- restores one array from storage to devices. Each distinct box is in memory
+// once, however many devices need it.
 #pragma once
 
 #include <cairn/handlers.h>
@@ -13,54 +13,57 @@
 #include <unordered_set>
 #include <vector>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 
-// This process's; none: all there are.
+// The devices of this process; nullopt: all devices are local.
 using LocalDevices = std::optional<std::unordered_set<std::int64_t>>;
+// The devices of this process, according to the options.
 LocalDevices local_devices(const MultiprocessingOptions& processes);
 
-// The shape that was asked for, by either name; none: the stored one. Throws invalid_argument for
-// two that differ.
+// The requested shape, under either of its names; nullopt: the stored shape. Throws
+// invalid_argument if the two names request different shapes.
 std::optional<Shape> asked_shape(const ArrayRestoreArgs& args);
-// The shape to be restored. Throws invalid_argument for one that the arguments do not let it
-// become.
+// The shape to restore. Throws invalid_argument if the arguments do not allow the stored shape to
+// become it.
 Shape shape_for(const TensorInfo& stored, const ArrayRestoreArgs& args);
 
+// An array that is being restored.
 class RestoringArray {
  public:
-  // Throws as device_boxes.
+  // Throws as device_boxes does.
   RestoringArray(Shape shape, Sharding sharding, DType dtype, const LocalDevices& local);
 
-  // What devices hold, each box once, and which of them each device does, in the order of the
-  // sharding's devices.
+  // The distinct boxes that devices hold; and for each device, in the order of the sharding, the
+  // number of its box.
   [[nodiscard]] std::span<const Box> boxes() const { return boxes_; }
   [[nodiscard]] std::span<const std::size_t> box_of_device() const { return box_of_device_; }
-  // Whether a local device holds it.
+  // Whether a local device holds the box.
   [[nodiscard]] bool is_here(std::size_t box) const { return !memory_[box].wanted.empty(); }
+  // The size of a box in the result's type.
   [[nodiscard]] std::uint64_t box_bytes(std::size_t box) const;
   [[nodiscard]] const Shape& shape() const { return result_.shape; }
   [[nodiscard]] DType dtype() const { return result_.dtype; }
 
-  // Appends what is to be read for a box; what is not stored of it is zeros. Throws
-  // invalid_argument if that takes more than the leaf's limiter grants.
+  // Appends the reads for a box; elements that are not stored become zeros. Throws invalid_argument
+  // if the box takes more memory than the leaf's limiter grants.
   void read(std::size_t box, const ParamInfo& info, const TensorInfo& stored,
             std::vector<LeafRead>& reads);
-  // The box's elements in C order, to be written to.
+  // The memory for the box's elements, in C order.
   std::byte* memory(std::size_t box);
 
-  // Once all boxes that are here have memory.
+  // Returns the array, once all local boxes have memory.
   ShardedArray take();
 
  private:
   struct Memory {
-    std::vector<std::size_t> wanted;  // positions of the shards
+    std::vector<std::size_t> wanted;  // positions of the shards with this box
     std::shared_ptr<Buffer> buffer;
   };
 
   ShardedArray result_;
   std::vector<Box> boxes_;
   std::vector<std::size_t> box_of_device_;
-  std::vector<Memory> memory_;  // beside boxes_
+  std::vector<Memory> memory_;  // parallel to boxes_
 };
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

@@ -1,7 +1,8 @@
 // array_writer.cc -- plans the arrays of a pytree and writes them.
+#include <cairn/handlers/array_writer.h>
+
 #include <cairn/array/box.h>
 #include <cairn/base/progress_pump.h>
-#include <cairn/handlers/array_writer.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
@@ -9,21 +10,22 @@
 #include <string>
 #include <utility>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 namespace {
 
-// The memory is for two things alike: a batch of fetched elements, and encoding it.
+// The memory is divided equally: a batch of fetched elements, and its encoding.
 constexpr std::uint64_t kShares = 2;
 // An array that is fetched in parts is cut into chunks of at most this share of a batch.
 constexpr std::uint64_t kChunksOfBatch = 4;
-constexpr std::size_t kBlock = 32;  // texts of metadata that one thread writes in a row
+constexpr std::size_t kBlock = 32;  // metadata documents that one thread writes in a row
 
 std::uint64_t bytes_of(const Shape& shape, DType dtype) {
   return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype);
 }
 
-// Whole chunks, at most `limit` bytes of elements where that is possible: as many of the last
-// dimensions whole as fit, some rows of chunks of the one before, single chunks of the others.
+// The shape of a slab of whole chunks, with at most `limit` bytes of elements if possible. It has
+// as many of the last dimensions whole as fit, some rows of chunks of the dimension before them,
+// and single chunks of the others.
 Shape slab_shape(const Shape& shape, const Shape& chunk, DType dtype, std::uint64_t limit) {
   Shape slab = shape;
   for (std::size_t d = 0; d < slab.size() && bytes_of(slab, dtype) > limit; ++d) {
@@ -84,7 +86,7 @@ ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
   if (options_.file_bytes)
     target = zarr::effective_chunk_bytes(target, *options_.file_bytes,
                                          bytes_of(array.piece, array.dtype));
-  // Where processes share an array, its chunks must not depend on which of them has it in memory.
+  // If processes share an array, its chunks must not depend on which of them has it in memory.
   const bool limited = array.parts != nullptr
                            ? bytes_of(array.piece, array.source_dtype) > options_.memory / kShares
                            : array.data == nullptr && bytes_of(array.shape, array.source_dtype) >
@@ -171,7 +173,7 @@ void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
   if (!whole.empty()) areas_.push_back({number, std::move(whole)});
 }
 
-// The chunks that are this process's, in as few boxes as they make.
+// Adds this process's chunks, in as few boxes as possible.
 void ArrayWriter::add_dealt(std::size_t number, WorkPartition& line) {
   const ArrayToWrite& array = arrays_[number];
   const Shape& chunk = chunk_shape(number);
@@ -188,7 +190,8 @@ void ArrayWriter::add_dealt(std::size_t number, WorkPartition& line) {
   }
 }
 
-// Each is a file of its own where parameters are folders, and a wait for the disk's directory.
+// Works in parallel: if parameters are folders, each metadata is a file of its own and waits for
+// the directory on disk.
 void ArrayWriter::write_metadata(ValueSink& sink) const {
   Executor& executor = options_.executor != nullptr ? *options_.executor : default_executor();
   const std::size_t blocks = (opened_.size() + kBlock - 1) / kBlock;
@@ -205,12 +208,12 @@ void ArrayWriter::write(ValueSink& sink, const FetchBoxesFn& fetch) {
   write_values(sink, fetch);
 }
 
-// The portions of all areas, one after the other.
+// Iterates over the portions of all areas.
 class ArrayWriter::Portions {
  public:
   explicit Portions(const ArrayWriter& writer) : writer_(writer) { load(); }
 
-  // nullptr: there are no more.
+  // nullptr: all portions are done.
   [[nodiscard]] const Portion* current() const { return current_ ? &*current_ : nullptr; }
   Portion take() {
     Portion taken = *std::move(current_);
@@ -244,8 +247,8 @@ class ArrayWriter::Portions {
     slab_->next();
   }
 
-  // A box that is fetched: at once if that fits into the memory, and if its chunks are not too many
-  // to be planned together.
+  // Begins a box that is fetched. It is fetched at once if it fits into memory and if its chunks
+  // are few enough to be planned together.
   void begin(const Area& area) {
     constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20U;
     const DType dtype = writer_.arrays_[area.array].source_dtype;
@@ -253,7 +256,7 @@ class ArrayWriter::Portions {
     std::uint64_t limit = writer_.options_.memory / kShares;
     if (const std::uint64_t chunk_bytes = bytes_of(chunk, dtype); chunk_bytes < limit / kMostChunks)
       limit = chunk_bytes * kMostChunks;
-    // Chunks are counted from the box's own corner, which is that of a chunk.
+    // Chunks count from the box's own corner, which is also a chunk's corner.
     local_ = Box::whole(area.box.shape);
     slab_shape_ = bytes_of(area.box.shape, dtype) <= limit
                       ? area.box.shape
@@ -263,8 +266,8 @@ class ArrayWriter::Portions {
 
   const ArrayWriter& writer_;
   std::size_t area_ = 0;
-  Box local_;         // of the area, from its own corner
-  Shape slab_shape_;  // that it is cut into
+  Box local_;         // the area, in coordinates from its own corner
+  Shape slab_shape_;  // the shape of the slabs it is cut into
   std::optional<zarr::ChunkCursor> slab_;
   std::optional<Portion> current_;
 };
@@ -290,7 +293,7 @@ void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
   if (options_.progress) options_.progress(progress_.total, progress_.total);
 }
 
-// Contiguous elements at `data`, unless the portion says where they are.
+// The portion's own elements, or else contiguous elements at `data`.
 ArrayView ArrayWriter::source_of(const Portion& portion, const std::byte* data) const {
   if (portion.from != nullptr) return *portion.from;
   const DType dtype = arrays_[portion.array].source_dtype;
@@ -333,4 +336,4 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink,
                     {.executor = options_.executor, .budget = &budget, .progress = &progress_});
 }
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

@@ -1,5 +1,5 @@
-// array_writer.h -- stores the arrays of one pytree: chunk shapes are chosen, then values go to a
-// sink, batch after batch within the memory.
+// array_writer.h -- stores the arrays of one pytree. It first chooses chunk shapes. Then it writes
+// values to a sink in batches that fit the memory limit.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -18,96 +18,97 @@
 #include <tuple>
 #include <vector>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 
-using ValueSink = zarr::ValueSink;
-using StoreSink = zarr::StoreSink;
 using ArrayPart = zarr::ArrayPart;  // a box, and a view of its elements
 
+// One array, and how to store it.
 struct ArrayToWrite {
-  std::string name;                    // parameter name
-  DType dtype = DType::kUint8;         // that it is stored as
-  DType source_dtype = DType::kUint8;  // that its elements are given as
+  std::string name;                    // the parameter name
+  DType dtype = DType::kUint8;         // the stored type
+  DType source_dtype = DType::kUint8;  // the type of the given elements
   Shape shape;
-  // what is stored as one chunk, if no limit asks for smaller ones
+  // what is stored as one chunk, unless a limit requires smaller chunks
   Shape piece;
-  // its elements in C order, the caller's; null: they are fetched
+  // its elements in C order, owned by the caller; null: they are fetched
   const std::byte* data = nullptr;
-  std::optional<std::int64_t> chunk_bytes = {};  // none: as the options say
-  std::vector<std::int64_t> shard_axes = {};     // that are split first
+  std::optional<std::int64_t> chunk_bytes = {};  // nullopt: as in the options
+  std::vector<std::int64_t> shard_axes = {};     // the axes to split first
   std::optional<Shape> write_chunk_shape = {};   // as in SaveArgs
   std::optional<Shape> read_chunk_shape = {};
-  std::string metadata_key = {};  // what its metadata is called below its name; "": as usual
-  // all of a lower number are written before the first of a higher one is fetched
+  std::string metadata_key = {};  // the name of its metadata below its own name; "": the usual one
+  // all arrays of a lower number are written before one of a higher number is fetched
   int priority = 0;
-  // What of it is written here, where others write the rest: some of its pieces, the caller's.
-  // Those with null data are fetched. Null: all of it.
+  // The parts to write here if other processes write the rest; owned by the caller. Parts with null
+  // data are fetched. Null: the whole array.
   const std::vector<ArrayPart>* parts = nullptr;
 };
 
+// Options for all arrays of a writer.
 struct ArrayWriteOptions {
   int zarr_format = 2;
   Compression compression;
-  std::optional<std::int64_t> chunk_bytes;  // none: an array is one chunk, unless
-  // of a database's data files, 0 for no limit: no chunk is larger
+  std::optional<std::int64_t> chunk_bytes;  // nullopt: an array is one chunk, subject to file_bytes
+  // size of a database's data files; 0: no limit. No chunk is larger.
   std::optional<std::int64_t> file_bytes;
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes beside the arrays
-  Executor* executor = nullptr;                    // null: the process's
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes in addition to the arrays
+  Executor* executor = nullptr;                    // null: the default one of the process
   ProgressFn progress;
-  // Of arrays that are fetched, this share of the chunks is written here, and the rest by others
-  // that plan the same arrays.
+  // This process writes this share of the chunks of fetched arrays. Other processes plan the same
+  // arrays and write the rest.
   WorkShare share = {};
 };
 
-// Fills boxes of arrays whose data is null; `tensor` is the position of the array. The requests are
-// the callee's to change.
+// Fills boxes of arrays whose data is null; `tensor` is the position of the array. The callee may
+// modify the requests.
 using FetchBoxesFn = std::function<void(std::span<ReadRequest>)>;
 
+// Plans the arrays on construction and writes them on request.
 class ArrayWriter {
  public:
-  // Plans. Throws, naming the array, what make_metadata and choose_chunk_shape do.
+  // Plans the arrays. Throws, naming the array, what make_metadata and choose_chunk_shape throw.
   ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options);
 
-  // Of its stored values, and of the smallest pieces that can be read alone.
+  // The shape of the stored chunks, and of the smallest pieces that can be read alone.
   [[nodiscard]] const Shape& chunk_shape(std::size_t array) const {
     return opened_[array].metadata().chunk_shape;
   }
   [[nodiscard]] const Shape& read_chunk_shape(std::size_t array) const {
     return opened_[array].metadata().read_chunk_shape();
   }
-  // The text of its `.zarray` or `zarr.json`.
+  // The content of its `.zarray` or `zarr.json`.
   [[nodiscard]] const std::string& metadata_text(std::size_t array) const {
     return described_[array]->text;
   }
-  // Metadata and values of all arrays. `fetch` is called from this thread only.
+  // Writes the metadata and the values of all arrays. Calls `fetch` from this thread only.
   void write(ValueSink& sink, const FetchBoxesFn& fetch);
   void write_metadata(ValueSink& sink) const;
   void write_values(ValueSink& sink, const FetchBoxesFn& fetch);
   [[nodiscard]] bool has_values() const { return !areas_.empty(); }
 
  private:
-  // Part of an array that is written in one go.
+  // A part of an array that is written in one step.
   struct Portion {
     std::size_t array = 0;
     Box box;
-    std::uint64_t fetched = 0;        // bytes to be fetched for it
-    const ArrayView* from = nullptr;  // where its elements are, if they are those of a part
+    std::uint64_t fetched = 0;        // bytes to fetch for it
+    const ArrayView* from = nullptr;  // its elements, if they belong to a given part
   };
-  // A box of an array that is written here, in one portion or several. How it is cut follows from
-  // its shape: a hostile shape may make more portions than there is memory for, so they are not
-  // listed.
+  // A box of an array that this process writes, in one portion or several. Its shape determines the
+  // portions. They are not listed, because a hostile shape may make more of them than fit into
+  // memory.
   struct Area {
     std::size_t array = 0;
     Box box;
-    const ArrayView* from = nullptr;  // as Portion::from
+    const ArrayView* from = nullptr;  // as in Portion
   };
   class Portions;
-  // What the metadata of an array follows from, beside the options: layers are many arrays of few
-  // kinds.
+  // The inputs that determine an array's metadata, besides the options. Many arrays share one kind,
+  // because layers repeat.
   struct Kind {
     DType dtype;
     Shape shape, piece;
-    std::optional<std::int64_t> chunk_bytes;  // at most
+    std::optional<std::int64_t> chunk_bytes;  // upper bound
     std::vector<std::int64_t> shard_axes;
     std::optional<Shape> write_chunk, read_chunk;
     friend bool operator<(const Kind& a, const Kind& b) {
@@ -118,7 +119,7 @@ class ArrayWriter {
   };
   struct Described {
     std::shared_ptr<const zarr::ArrayMetadata> metadata;
-    std::string text;  // as it is stored
+    std::string text;  // as stored
   };
   [[nodiscard]] Kind kind_of(const ArrayToWrite& array) const;
   [[nodiscard]] Described describe(const Kind& kind) const;
@@ -133,10 +134,10 @@ class ArrayWriter {
   std::vector<ArrayToWrite> arrays_;
   ArrayWriteOptions options_;
   std::map<Kind, Described> kinds_;
-  std::vector<zarr::ZarrArray> opened_;      // beside arrays_
-  std::vector<const Described*> described_;  // beside arrays_
-  std::vector<Area> areas_;                  // by priority
+  std::vector<zarr::ZarrArray> opened_;      // parallel to arrays_
+  std::vector<const Described*> described_;  // parallel to arrays_
+  std::vector<Area> areas_;                  // sorted by priority
   Progress progress_;
 };
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

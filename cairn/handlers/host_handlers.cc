@@ -1,4 +1,4 @@
-// host_handlers.cc -- leaves that live in the host's memory: arrays, numbers, texts, placeholders.
+// host_handlers.cc -- leaves in host memory: arrays, numbers, strings, placeholders.
 #include <cairn/array/arena.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/read_leaves.h>
@@ -9,12 +9,12 @@
 #include <cstring>
 #include <type_traits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using handlers::LeafRead;
 
-// Takes over what all arrays of the host have in common.
+// Fills in what all host arrays have in common.
 StoreArray host_array(const ParamInfo& info, const SaveArgs& args, DType dtype, Shape shape) {
   StoreArray out;
   out.name = info.name;
@@ -28,12 +28,12 @@ StoreArray host_array(const ParamInfo& info, const SaveArgs& args, DType dtype, 
   return out;
 }
 
-// Bytes of its own, for a save that goes on while the caller may change the original.
+// A private copy, for a save that continues while the caller may change the original.
 std::shared_ptr<const Bytes> copy_of(ByteView bytes) {
   return std::make_shared<const Bytes>(bytes.begin(), bytes.end());
 }
 
-// Whole arrays in the types asked for.
+// Reads whole arrays in the requested types.
 std::vector<Array> read_whole(std::span<const ParamInfo> infos,
                               std::span<const AnyRestoreArgs> args,
                               const std::string& metadata_key) {
@@ -106,7 +106,7 @@ T as_number(const Tree& number) {
       number.value());
 }
 
-// What Python's type(value) makes of it, if a type was asked for.
+// Converts the number as Python's type(value) does, if a type was requested.
 Tree converted(Tree number, const AnyRestoreArgs& args) {
   const auto type = handlers::restore_type_of(args);
   if (!type || type->type() == nullptr) return number;
@@ -250,4 +250,4 @@ std::vector<Tree> PlaceholderHandler::deserialize(std::span<const ParamInfo> inf
   return std::vector<Tree>(infos.size(), Tree(Placeholder{}));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

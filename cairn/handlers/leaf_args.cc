@@ -1,12 +1,13 @@
-// leaf_args.cc -- looking up the arguments of leaves.
-#include <cairn/error.h>
+// leaf_args.cc -- looks up the arguments of leaves.
 #include <cairn/handlers/leaf_args.h>
+
+#include <cairn/error.h>
 #include <cairn/sharding.h>
 #include <cairn/structure.h>
 
 #include <string>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 // Throws unless the arguments have the structure of the tree they belong to.
@@ -85,4 +86,4 @@ void fill_from_target(AnyRestoreArgs& args, const Tree& target_leaf) {
   if (!array->dtype) array->dtype = target->dtype;
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 ByteLimiter::ByteLimiter(std::optional<std::int64_t> limit_bytes)
     : limit_(limit_bytes), free_(limit_bytes.value_or(0)) {
@@ -44,7 +44,7 @@ ByteLimiter::Reservation::~Reservation() {
 
 namespace {
 
-constexpr double kTargetShare = 0.8;  // of the memory
+constexpr double kTargetShare = 0.8;  // the desired share of the memory
 constexpr double kProportional = 0.4;
 constexpr double kIntegral = 0.05;
 constexpr double kDerivative = 0.1;
@@ -81,4 +81,4 @@ double MemoryRegulator::next_limit(double current_gib, const MemoryReading& read
   return limit;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,17 +1,18 @@
-// read_leaves.cc -- reading stored arrays for handlers.
-#include <cairn/array/box.h>
+// read_leaves.cc -- reads stored arrays for handlers.
 #include <cairn/handlers/read_leaves.h>
+
+#include <cairn/array/box.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 namespace {
 
-// Bytes of stored elements that are held while they are converted, where no limit is lower.
+// Bytes of stored elements held during conversion, unless a limit is lower.
 constexpr std::int64_t kConverted = std::int64_t{256} << 20U;
 
-// Rows of the first dimension, so many that they take at most so many bytes; at least one.
+// The number of rows of the first dimension that take at most `held_bytes`; at least one.
 std::int64_t rows_at_once(const LeafRead& read, std::int64_t held_bytes) {
   const std::int64_t row = element_count(read.box.shape) /
                            std::max<std::int64_t>(1, read.box.shape[0]) *
@@ -26,7 +27,7 @@ void convert(const ItemReader& reader, const LeafRead& read, const Box& part) {
   cast_elements(stored.view(), subview(read.out, relative_to(part, read.box.origin)));
 }
 
-// An array too large to be converted whole, part by part.
+// Converts an array that is too large to be converted whole, part by part.
 void convert_in_parts(const ItemReader& reader, const LeafRead& read, std::int64_t held_bytes) {
   const std::int64_t step = rows_at_once(read, held_bytes);
   for (std::int64_t row = 0; row < read.box.shape[0]; row += step) {
@@ -37,7 +38,7 @@ void convert_in_parts(const ItemReader& reader, const LeafRead& read, std::int64
   }
 }
 
-// Arrays that together are small, as one plan.
+// Converts arrays that are small together, as one plan.
 void convert_together(const ItemReader& reader, std::span<const LeafRead* const> reads) {
   std::vector<Array> stored;
   std::vector<ItemReader::Read> plan;
@@ -49,8 +50,8 @@ void convert_together(const ItemReader& reader, std::span<const LeafRead* const>
   for (std::size_t i = 0; i < reads.size(); ++i) cast_elements(stored[i].view(), reads[i]->out);
 }
 
-// Whether a partition spec's entry leaves a dimension whole: all its axes are of the mesh, and of
-// one device.
+// Whether an entry of a partition spec leaves a dimension whole: all its axes belong to the mesh
+// and have one device.
 bool splits_nothing(const Mesh& mesh, const std::vector<std::string>& entry) {
   return std::all_of(entry.begin(), entry.end(), [&](const std::string& axis) {
     const auto found = std::find(mesh.axis_names.begin(), mesh.axis_names.end(), axis);
@@ -170,4 +171,4 @@ void check_not_empty(const ParamInfo& info, std::span<const std::int64_t> shape)
                     " has no elements; Orbax does not save arrays of size zero");
 }
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

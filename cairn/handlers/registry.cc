@@ -1,4 +1,4 @@
-// registry.cc -- which handler a leaf has.
+// registry.cc -- chooses the handler of a leaf.
 #include <cairn/error.h>
 #include <cairn/handlers.h>
 
@@ -7,10 +7,10 @@
 #include <complex>
 #include <type_traits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Names of leaf types as people write them, for messages.
+// Readable names of leaf types, for messages.
 std::string type_text(std::type_index type) {
   const std::array<std::pair<std::type_index, const char*>, 12> kNames = {
       {{typeid(bool), "bool"},
@@ -161,4 +161,4 @@ std::string_view default_restore_type(const AnyRestoreArgs& args) {
   return array_restore_args(args) != nullptr ? "jax.Array" : "np.ndarray";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

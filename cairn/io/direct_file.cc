@@ -1,7 +1,8 @@
-// direct_file.cc -- O_DIRECT: what is aligned goes from memory to the disk, the end of the file the
-// ordinary way.
-#include <cairn/error.h>
+// direct_file.cc -- O_DIRECT appends: aligned data goes directly from memory to the disk, the end
+// of the file through the page cache.
 #include <cairn/io/direct_file.h>
+
+#include <cairn/error.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -20,13 +21,15 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// the least alignment: no device asks for more than a page of memory, few for more of the file
+// The alignment of the buffers. No device requires more than a page for memory, and few require
+// more for file offsets.
 constexpr std::size_t kPage = 4096;
 
-// Alignments of addresses and of offsets that O_DIRECT asks of this file; zeros: it cannot.
+// The alignments of addresses and offsets that O_DIRECT requires for this file. Zeros: the file
+// does not support O_DIRECT.
 struct Alignment {
   std::size_t memory = 0;
   std::size_t offset = 0;
@@ -34,8 +37,8 @@ struct Alignment {
 
 Alignment alignment_of(int fd) {
   struct statx about {};
-  // Kernels before 6.1 do not tell; there, the file systems that have always had O_DIRECT are
-  // tried.
+  // Kernels before 6.1 do not report the alignment. On these, O_DIRECT is tried on the file systems
+  // that have always supported it.
   if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &about) == 0 &&
       (about.stx_mask & STATX_DIOALIGN) != 0)
     return {about.stx_dio_mem_align, about.stx_dio_offset_align};
@@ -62,8 +65,7 @@ std::string why_not_direct(int fd) {
   return "";
 }
 
-// Buffers that are full wait for the writer's thread, those that it has written for the appending
-// one.
+// Full buffers wait for the writer thread; written buffers wait for the appending thread.
 struct DirectAppender::State {
   struct Full {
     Buffer bytes;
@@ -84,15 +86,16 @@ struct DirectAppender::State {
   int fd;
   std::string path;
   Alignment alignment;
-  std::uint64_t size = 0;            // of the file, with what is in `filling`
-  Buffer filling = Buffer(kBuffer);  // large enough to be aligned to its pages
+  std::uint64_t size = 0;            // the size of the file including the bytes in `filling`
+  Buffer filling = Buffer(kBuffer);  // large enough to be page-aligned
   std::size_t filled = 0;
-  bool begun = false;   // the first buffer is written
-  bool direct = false;  // the following ones go past the page cache, unless that is refused
+  bool begun = false;  // the first buffer is written
+  // the following buffers bypass the page cache, unless the file system rejects that
+  bool direct = false;
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Full> full;  // guarded by mutex, as what follows
+  std::deque<Full> full;  // this and the following members are guarded by mutex
   std::vector<Buffer> empty;
   bool stopping = false;
   std::exception_ptr error;
@@ -104,8 +107,8 @@ void DirectAppender::State::write_all(ByteView bytes, std::uint64_t offset) {
     const auto n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0) {
       const int reason = errno;
-      // Refused only now, or what a short write has left is not aligned: the page cache takes
-      // anything.
+      // The file system rejects the write only now, or the rest after a short write is not aligned.
+      // Use the page cache, which accepts any alignment.
       if (reason == EINTR ||
           (reason == EINVAL && (fcntl(fd, F_GETFL) & O_DIRECT) != 0 && set_direct(fd, false)))
         continue;
@@ -146,13 +149,14 @@ void DirectAppender::State::begin() {
   try {
     writer = std::thread([this] { serve(); });
   } catch (const std::system_error&) {
-    // The system gives no more threads: the appending one writes.
+    // The system cannot start another thread: the appending thread writes.
   }
 }
 
 void DirectAppender::State::hand_over() {
   if (!writer.joinable()) {
-    // Only the first buffer begins where it likes, so that all others are aligned.
+    // Only the first buffer may begin at an unaligned offset; it ends so that all others are
+    // aligned.
     write_all({filling.data(), filled}, size - filled);
     filled = 0;
     if (!begun) begin();
@@ -178,7 +182,7 @@ void DirectAppender::State::stop() {
   writer.join();
 }
 
-// How many bytes at the beginning of `part` may be written from where they are.
+// Returns the number of bytes at the start of `part` that can be written directly from its memory.
 std::size_t DirectAppender::State::direct_run(ByteView part) const {
   if (!direct || filled > 0 ||
       reinterpret_cast<std::uintptr_t>(part.data()) % alignment.memory != 0)
@@ -221,4 +225,4 @@ void DirectAppender::finish() {
   s.write_all({s.filling.data(), s.filled}, s.size - s.filled);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

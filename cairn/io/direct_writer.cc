@@ -1,8 +1,10 @@
-// direct_writer.cc -- whole blocks go past the page cache, what is before and behind them through
-// it. No page is written both ways.
-#include <cairn/error.h>
-#include <cairn/io/direct_file.h>
+// direct_writer.cc -- writes whole blocks without the page cache, and the bytes before and after
+// them through it. No page is written both ways.
 #include <cairn/io/direct_writer.h>
+
+#include <cairn/error.h>
+#include <cairn/io/atomic_file.h>
+#include <cairn/io/direct_file.h>
 #include <cairn/io/system_call.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,17 +12,17 @@
 #include <cerrno>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 DirectWriter::DirectWriter(AtomicFile& file, std::uint64_t size) : file_(file) {
-  // A page that is written both ways at the same time can lose either.
+  // If a page is written both ways at the same time, either write can be lost.
   if (sysconf(_SC_PAGESIZE) > static_cast<long>(kBlock) ||
       !why_not_direct(file.descriptor()).empty())
     return;
   fd_ = uninterrupted(
       [&] { return ::open(file.temporary_path().c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC); });
   if (fd_ < 0) return;
-  // Writes that make a file longer wait for each other.
+  // Allocate the space first: writes that extend a file wait for each other.
   if (fallocate(fd_, 0, 0, static_cast<off_t>(size)) != 0 && errno == ENOSPC) {
     close(fd_);
     throw Error(Code::kIo, file.temporary_path() + ": cannot take " + std::to_string(size) +
@@ -54,10 +56,10 @@ void DirectWriter::write_at(std::uint64_t offset, ByteView bytes) {
                                  std::generic_category().message(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
-    // What a short write has left need not begin a block.
+    // After a short write, the rest need not begin at a block boundary.
     if (offset % kBlock != 0) break;
   }
   if (!bytes.empty()) file_.write_at(offset, bytes);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

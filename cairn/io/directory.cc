@@ -1,6 +1,7 @@
-// directory.cc -- directories over the kernel's calls.
-#include <cairn/error.h>
+// directory.cc -- implements directories with system calls.
 #include <cairn/io/directory.h>
+
+#include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <cairn/io/system_call.h>
 #include <dirent.h>
@@ -16,7 +17,7 @@
 #include <optional>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,8 +29,8 @@ namespace fs = std::filesystem;
   throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
-// The kernel's rename with flags; ENOSYS and EINVAL where the kernel or the file system does not
-// know them.
+// Calls renameat2. Returns ENOSYS or EINVAL if the kernel or the file system does not support the
+// flags.
 int rename_with(int fd, const std::string& from, const std::string& to, unsigned flags) {
   return renameat2(fd, from.c_str(), fd, to.c_str(), flags) == 0 ? 0 : errno;
 }
@@ -42,7 +43,7 @@ EntryKind kind_of(const struct stat& status) {
   return S_ISLNK(status.st_mode) ? EntryKind::kLink : EntryKind::kOther;
 }
 
-// What a listing tells of an entry; nullopt: not every file system does.
+// Returns the kind that a listing reports, or nullopt: not every file system reports it.
 std::optional<EntryKind> kind_of_type(unsigned char type) {
   switch (type) {
     case DT_REG:
@@ -63,7 +64,7 @@ int open_directory(int at, const char* path, int flags) {
       [&] { return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags); });
 }
 
-// Resolves what exists of the path, link by link.
+// Resolves the existing part of the path, link by link.
 fs::path resolved(const fs::path& path) {
   std::error_code error;
   const fs::path from_root = fs::absolute(path.empty() ? fs::path(".") : path, error);
@@ -106,7 +107,7 @@ Directory Directory::open(const std::string& path) {
   if (fd < 0) fail(path, "open the directory", errno);
   Directory directory(fd, path);
   directory.path_ = resolved(path).string();
-  // The names above may have changed between the two calls.
+  // The parent directories may have been renamed between the two calls.
   struct stat by_path {};
   struct stat by_fd {};
   if (fstat(fd, &by_fd) != 0 || stat(directory.path_.c_str(), &by_path) != 0 ||
@@ -134,7 +135,7 @@ Directory Directory::child(const std::string& name) const {
 }
 
 std::vector<DirectoryEntry> Directory::list() const {
-  const int fd = open_directory(*fd_, ".", 0);  // its own place in the list of names
+  const int fd = open_directory(*fd_, ".", 0);  // a separate descriptor has its own read position
   if (fd < 0) fail(path_, "list the directory", errno);
   const std::unique_ptr<DIR, int (*)(DIR*)> names(fdopendir(fd), closedir);
   if (!names) {
@@ -149,7 +150,7 @@ std::vector<DirectoryEntry> Directory::list() const {
     if (name == "." || name == "..") continue;
     const auto told = kind_of_type(entry->d_type);
     const EntryKind found = told ? *told : kind(name);
-    // else it was removed meanwhile
+    // otherwise it has been removed in the meantime
     if (found != EntryKind::kAbsent) entries.push_back({name, found});
     errno = 0;
   }
@@ -180,7 +181,7 @@ bool Directory::make(const std::string& name) const {
 void Directory::rename(const std::string& from, const std::string& to) const {
   int error = rename_with(*fd_, from, to, RENAME_NOREPLACE);
   if (is_unknown(error)) {
-    // Without the flag, a directory that is not empty still refuses to be replaced.
+    // Without the flag, the system still refuses to replace a non-empty directory.
     if (kind(to) != EntryKind::kAbsent) fail(path_of(to), "be replaced", EEXIST);
     error = rename_with(*fd_, from, to, 0);
   }
@@ -207,7 +208,7 @@ void Directory::remove(const std::string& name) const {
 
 void Directory::sync() const {
   const int result = uninterrupted([&] { return fsync(*fd_); });
-  // There is nothing more to be had from a file system that has no sync of directories.
+  // A file system without directory sync offers nothing stronger, so these errors are ignored.
   if (result != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
     fail(path_, "sync it", errno);
 }
@@ -222,4 +223,4 @@ void remove_file(const std::string& path) {
   if (unlink(path.c_str()) != 0 && errno != ENOENT) fail(path, "remove it", errno);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

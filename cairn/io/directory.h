@@ -1,5 +1,5 @@
-// directory.h -- directories: held open, listed, removed, made durable, put into place in one step.
-// Errors name the path and the system's reason, as those of files do.
+// directory.h -- directories: open, list, remove, sync, and rename in one step. Errors name the
+// path and the system's reason, as for files.
 #pragma once
 
 #include <cstdint>
@@ -8,53 +8,57 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// The path from the root, without "." and "..", and without a '/' at its end (but for the root
-// itself). The directories above the last name are resolved as the kernel resolves them: behind a
-// symbolic link, ".." is the parent of the link's target. The last name may be a link and stays.
+// Returns the absolute path without "." and "..", and without a final '/' (except for the root
+// itself). The directories above the last name are resolved as the kernel resolves them: after a
+// symbolic link, ".." is the parent of the link's target. The last name may be a link and is not
+// resolved.
 std::string absolute_path(const std::string& path);
 
-// What has a name in a directory. Symbolic links are not followed.
+// The kind of a directory entry. Symbolic links are not followed.
 enum class EntryKind : std::uint8_t { kAbsent, kFile, kDirectory, kLink, kOther };
+// One entry of a directory.
 struct DirectoryEntry {
   std::string name;
   EntryKind kind = EntryKind::kAbsent;
 };
-// "a directory", "a symbolic link", ...
+// Returns the kind as words for messages: "a directory", "a symbolic link", ...
 std::string_view entry_kind_text(EntryKind kind);
 
-// A directory that is held open. Names are looked up in this directory, wherever it is moved to and
-// whatever its path means by then. Copies share one descriptor.
+// A directory that is held open. Names are looked up in this directory, even if it is moved or its
+// path names another directory. Copies share one descriptor.
 class Directory {
  public:
-  static Directory open(const std::string& path);  // symbolic links in the path are followed
+  static Directory open(const std::string& path);  // follows symbolic links
 
-  // The path it was opened by, absolute and free of links: for messages, and for code that takes
-  // paths.
+  // The path by which it was opened, absolute and without links: for messages, and for code that
+  // takes paths.
   [[nodiscard]] const std::string& path() const { return path_; }
+  // The path of an entry.
   [[nodiscard]] std::string path_of(std::string_view name) const;
+  // The kind of the entry `name`; kAbsent if it does not exist.
   [[nodiscard]] EntryKind kind(const std::string& name) const;
-  // A directory in this one. Throws Error(kIo) for a symbolic link.
+  // Opens a directory in this one. Throws Error(kIo) for a symbolic link.
   [[nodiscard]] Directory child(const std::string& name) const;
-  // Sorted by name.
+  // Returns all entries, sorted by name.
   [[nodiscard]] std::vector<DirectoryEntry> list() const;
-  // Whether both are the same directory.
+  // True if both are the same directory.
   [[nodiscard]] bool is_same(const Directory& other) const;
-  // Whether `name` still is that directory.
+  // True if the entry `name` is still the directory `that`.
   [[nodiscard]] bool names(const std::string& name, const Directory& that) const;
 
-  // False if something has that name.
+  // Creates a directory. Returns false if the name is taken.
   [[nodiscard]] bool make(const std::string& name) const;
-  // Gives `from` the name `to`, in one step. already_exists if something has that name.
+  // Renames `from` to `to` in one step. Throws already_exists if the name `to` is taken.
   void rename(const std::string& from, const std::string& to) const;
-  // Lets two entries swap names in one step. False: the file system cannot, and nothing has
-  // changed.
+  // Swaps the names of two entries in one step. Returns false if the file system does not support
+  // this; in that case nothing has changed.
   [[nodiscard]] bool swap(const std::string& a, const std::string& b) const;
-  // Removes an entry with everything below it. Links are removed, not followed. Fine if it is
-  // absent.
+  // Removes an entry and everything below it. Removes links and does not follow them. Succeeds if
+  // the entry does not exist.
   void remove(const std::string& name) const;
-  // Makes its names survive a loss of power.
+  // Syncs the directory, so that its names survive a power loss.
   void sync() const;
 
  private:
@@ -64,17 +68,18 @@ class Directory {
   std::string path_;
 };
 
-// Removes the folder (or file) with everything below it; links are removed, not followed. Fine if
-// nothing is there.
+// Removes the folder (or file) and everything below it. Removes links and does not follow them.
+// Succeeds if nothing exists at the path.
 void remove_tree(const std::string& path);
-// Removes one name of a file or link. Fine if nothing is there; Error(kIo) for a directory.
+// Removes one name of a file or link. Succeeds if nothing exists there. Throws Error(kIo) for a
+// directory.
 void remove_file(const std::string& path);
 
-// Makes every file and folder below `path`, and itself, survive a loss of power. Files that are on
-// disk already cost nothing.
+// Syncs `path` and every file and folder below it, so that they survive a power loss. Files that
+// are already on disk add no cost.
 void sync_tree(const std::string& path);
-// The same for some files and folders, all of which lie below `path`.
+// As sync_tree, for some files and folders, all of which lie below `path`.
 void sync_some(const std::string& path, std::vector<std::string> files,
                const std::vector<std::string>& folders);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

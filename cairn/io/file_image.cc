@@ -1,6 +1,7 @@
-// file_image.cc -- untouched anonymous memory, filled block by block.
-#include <cairn/error.h>
+// file_image.cc -- reserves anonymous memory and fills it block by block.
 #include <cairn/io/file_image.h>
+
+#include <cairn/error.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,12 +9,12 @@
 #include <string>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// several pages: what is wanted next often lies behind
+// Several pages: the next request often follows directly.
 constexpr std::uint64_t kBlock = std::uint64_t{16} << 10U;
-// longer ones are looked through for holes
+// Reads of more bytes search the range for holes.
 constexpr std::uint64_t kRun = std::uint64_t{1} << 20U;
 
 }  // namespace
@@ -61,4 +62,4 @@ void FileImage::load_all() {
   loaded_.assign(loaded_.size(), true);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

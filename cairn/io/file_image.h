@@ -1,6 +1,6 @@
-// file_image.h -- the bytes of a file at addresses, as a mapping has them, but read with pread
-// where they are wanted: a file that another program cuts short is an Error, where looking at a
-// mapping would kill the process. Holes of the file take no memory.
+// file_image.h -- presents the bytes of a file at memory addresses, like a mapping, but reads them
+// with pread on demand. If another program truncates the file, the caller gets an Error; with a
+// mapping, the access would kill the process. Holes of the file use no memory.
 #pragma once
 
 #include <cairn/bytes.h>
@@ -9,23 +9,23 @@
 #include <cstdint>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// For one thread at a time, as long as something is still to be loaded.
+// An image of one open file. Use it from one thread at a time until everything needed is loaded.
 class FileImage {
  public:
-  // Reserves addresses for all of the file, and reads nothing. The file must outlive the calls of
+  // Reserves addresses for the whole file and reads nothing. The file must outlive all calls of
   // load() and load_all().
   explicit FileImage(const File& file);
   FileImage(const FileImage&) = delete;
   FileImage& operator=(const FileImage&) = delete;
   ~FileImage();
 
-  // What was not loaded reads as zeros.
+  // The bytes of the image. Bytes that are not loaded read as zeros.
   [[nodiscard]] ByteView bytes() const { return {data_, size_}; }
-  // Makes sure that these bytes of the image are those of the file. Throws as File::read_into.
+  // Loads this part of the image from the file. Throws as File::read_into does.
   void load(ByteView part);
-  // The same for everything.
+  // Loads the whole image.
   void load_all();
 
  private:
@@ -34,7 +34,7 @@ class FileImage {
   const File* file_;
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
-  std::vector<bool> loaded_;  // by block
+  std::vector<bool> loaded_;  // one flag per block
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,7 @@
-// folder_handle.cc -- folders over the kernel's *at calls.
-#include <cairn/error.h>
+// folder_handle.cc -- implements folder handles with the *at system calls.
 #include <cairn/io/folder_handle.h>
+
+#include <cairn/error.h>
 #include <cairn/io/system_call.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
@@ -148,4 +149,4 @@ void FolderHandle::check_not_replaced() const {
               path_ + ": was replaced or removed while it was being read; open it again");
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

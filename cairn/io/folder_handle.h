@@ -1,7 +1,7 @@
-// folder_handle.h -- a folder of the local file system held open by its descriptor. Everything that
-// is read through the handle belongs to that one folder, even after its path has come to name
-// another folder: whoever replaces a folder in one step never gives a reader a mixture of the old
-// and the new one.
+// folder_handle.h -- holds a folder of the local file system open by its descriptor. All reads
+// through the handle go to that one folder, even after its path names another folder. If a writer
+// replaces a folder in one step, a reader therefore never gets a mixture of the old and the new
+// folder.
 #pragma once
 
 #include <cairn/error.h>
@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// What tells one file or folder from all others, whatever names it has.
+// Identifies a file or folder independent of its names.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -29,12 +29,13 @@ struct FileIdentity {
   }
 };
 
+// An open folder.
 class FolderHandle {
  public:
-  // Error(kNotFound) if nothing is there, Error(kIo) for anything but a folder. `path` is that of
-  // the messages, too.
+  // Opens a folder. Throws Error(kNotFound) if nothing exists at the path and Error(kIo) if it is
+  // not a folder. `path` also appears in messages.
   static std::shared_ptr<const FolderHandle> open(std::string path);
-  // A folder below this one.
+  // Opens a folder below this one.
   [[nodiscard]] std::shared_ptr<const FolderHandle> open_below(const std::string& path) const;
   FolderHandle(const FolderHandle&) = delete;
   FolderHandle& operator=(const FolderHandle&) = delete;
@@ -43,30 +44,32 @@ class FolderHandle {
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int descriptor() const { return fd_; }
 
-  // All of these take full paths that begin with path(); what lies there is looked up below the
-  // descriptor.
+  // The following functions take full paths that begin with path(). They look up the rest of the
+  // path below the descriptor.
   [[nodiscard]] std::optional<File> try_open(const std::string& path) const;  // as File::try_open
   [[nodiscard]] File open_file(const std::string& path) const;                // as File::open
+  // Reads a text file, as cairn::read_text does.
   [[nodiscard]] Bytes read_text(const std::string& path, std::uint64_t max_size) const;
-  [[nodiscard]] bool exists(const std::string& path) const;  // anything at that path
+  [[nodiscard]] bool exists(const std::string& path) const;  // true if anything exists there
   [[nodiscard]] bool is_folder(const std::string& path) const;
-  // Names in a folder below (or in this one), in no order, and which of them are folders. Empty if
-  // there is no such folder; Error(kIo) if it cannot be listed.
+  // Lists this folder or a folder below it: pairs of name and whether it is a folder, in no
+  // particular order. Returns an empty list if the folder does not exist. Throws Error(kIo) if it
+  // cannot be listed.
   [[nodiscard]] std::vector<std::pair<std::string, bool>> list(const std::string& path) const;
-  // nullopt if nothing is there.
+  // Returns the identity of a file or folder, or nullopt if nothing exists at the path.
   [[nodiscard]] std::optional<FileIdentity> identity(const std::string& path) const;
-  // `path` as openat(2) takes it: relative to the descriptor.
+  // Returns `path` relative to the descriptor, as openat(2) takes it.
   [[nodiscard]] std::string relative(const std::string& path) const;
 
-  // To be told when something was looked for and not found: it may be missing because the folder is
-  // no longer in use, and is being removed.
+  // Call it when something was not found. It may be missing because the folder is no longer in use
+  // and is being removed.
   void note_missing() const { missed_.store(true, std::memory_order_relaxed); }
-  // Nothing of what was missing so far counts: the folder is known to have been in use then. Not
-  // while others read.
+  // Clears the record of note_missing(). Call it when the folder is known to have been in use until
+  // now. Do not call it while other threads read.
   void forget_missing() const { missed_.store(false, std::memory_order_relaxed); }
-  // Whether the path has come to name another folder, or none.
+  // True if the path now names another folder, or none.
   [[nodiscard]] bool replaced() const;
-  // Error(kUnavailable) if something was missing and the folder has been replaced.
+  // Throws Error(kUnavailable) if something was missing and the folder has been replaced.
   void check_not_replaced() const;
 
  private:
@@ -79,8 +82,9 @@ class FolderHandle {
 
 using FolderPtr = std::shared_ptr<const FolderHandle>;
 
-// Runs f, which reads below `folder`. What is missing there, and what goes wrong there, is not
-// damage if the folder has been replaced: then Error(kUnavailable) says so.
+// Runs f, which reads below `folder`, and returns its result. If the folder has been replaced,
+// missing data and other errors are not damage: the function then throws Error(kUnavailable). If
+// `folder` is null, it only runs f.
 template <class F>
 auto in_folder(const FolderHandle* folder, F f) {
   if (folder == nullptr) return f();
@@ -108,4 +112,4 @@ auto in_folder(const FolderHandle* folder, F f) {
   }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

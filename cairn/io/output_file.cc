@@ -1,16 +1,17 @@
-// output_file.cc -- what may be in the place of a file that is about to be written.
+// output_file.cc -- checks whether a file may be written to a path.
+#include <cairn/io/output_file.h>
+
 #include <cairn/error.h>
 #include <cairn/io/file.h>
-#include <cairn/io/output_file.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// "" for a regular file.
+// Returns the kind of the entry as words, or "" for a regular file.
 const char* kind_of(mode_t mode) {
   if (S_ISREG(mode)) return "";
   if (S_ISDIR(mode)) return "a directory";
@@ -26,7 +27,7 @@ void check_replaceable_file(const std::string& path) {
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path of a file to write is empty");
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return;  // to create it says more
+    if (errno == ENOENT || errno == ENOTDIR) return;  // creating the file reports a better error
     throw Error(Code::kIo,
                 path + ": cannot look at what is there: " + std::generic_category().message(errno));
   }
@@ -53,4 +54,4 @@ bool is_same_file(const std::string& a, const std::string& b) {
          of_a.st_ino == of_b.st_ino;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

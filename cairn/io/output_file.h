@@ -1,24 +1,27 @@
-// output_file.h -- what may be in the place of a file that is about to be written.
+// output_file.h -- checks whether a file may be written to a path, and whether an existing file may
+// be replaced.
 #pragma once
 
 #include <cairn/bytes.h>
 
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Throws already_exists, naming the path, where something other than a regular file is there: a
-// directory, a symbolic link (whatever it leads to), a device, a named pipe, a socket. A rename
-// would put a file in its place. Fine where nothing is there. Throws io where the system does not
-// say.
+// Throws already_exists, with the path, if something other than a regular file exists at the path:
+// a directory, a symbolic link (wherever it leads), a device, a named pipe, or a socket. A rename
+// would replace it with a file. Returns normally if nothing exists there. Throws io if the system
+// cannot tell.
 void check_replaceable_file(const std::string& path);
 
-// The same for a file that a user has named; with kFail already_exists for whatever is there.
+// As check_replaceable_file, for a file that a user has named. With kFail, throws already_exists if
+// anything exists at the path.
 void check_output(const std::string& path, IfExists if_exists);
+// Throws already_exists for a path that is taken.
 [[noreturn]] void refuse_taken_name(const std::string& path);
 
-// Whether both paths lead to one file or directory, symbolic links followed. False where nothing is
-// at one of them.
+// Returns true if both paths lead to the same file or directory, with symbolic links followed.
+// Returns false if nothing exists at one of the paths.
 bool is_same_file(const std::string& a, const std::string& b);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

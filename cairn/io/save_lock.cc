@@ -1,8 +1,11 @@
-// save_lock.cc -- a file that is made exclusively and locked as long as its process lives.
+// save_lock.cc -- the lock is a file that is created exclusively and locked while its process
+// lives.
+#include <cairn/io/save_lock.h>
+
 #include <cairn/error.h>
 #include <cairn/io/file.h>
-#include <cairn/io/save_lock.h>
 #include <cairn/io/system_call.h>
+#include <cairn/io/temporary_name.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,17 +16,18 @@
 #include <cstdio>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr int kAttempts = 1000;  // that a file is made and removed by others in between
+// attempts, if other processes create and remove the file in between
+constexpr int kAttempts = 1000;
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
   const Code code = error == ENOENT ? Code::kNotFound : Code::kIo;
   throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
-std::string target_of(const std::string& lock) { return lock.substr(0, lock.rfind('.')); }
+std::string target_of(const std::string& lock) { return std::string(temporary_target(lock)); }
 
 [[noreturn]] void refuse_held(const std::string& lock, const std::string& holder) {
   throw Error(Code::kUnavailable, target_of(lock) + ": another save to this path is in progress" +
@@ -31,7 +35,7 @@ std::string target_of(const std::string& lock) { return lock.substr(0, lock.rfin
                                       "; wait until it ends");
 }
 
-// "4242 on host", as its holder wrote it; "" if it cannot be read.
+// Returns the holder as it wrote it, for example "4242 on host"; "" if it cannot be read.
 std::string holder_of(int fd) {
   std::array<char, 200> text{};
   const auto n = uninterrupted([&] { return pread(fd, text.data(), text.size() - 1, 0); });
@@ -42,17 +46,18 @@ void write_holder(int fd) {
   std::array<char, 100> host{};
   gethostname(host.data(), host.size() - 1);
   const std::string text = std::to_string(getpid()) + " on " + host.data();
-  // Only for messages: whether it can be written changes nothing.
+  // The text is only for messages, so a failed write is ignored.
   (void)uninterrupted([&] { return pwrite(fd, text.data(), text.size(), 0); });
 }
 
-// 0; EWOULDBLOCK: somebody has it; ENOTSUP: this file system has no such locks.
+// Returns 0 on success, EWOULDBLOCK if another process holds the lock, and ENOTSUP if the file
+// system has no such locks.
 int try_flock(int fd) {
   if (uninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0) return 0;
   return errno == EWOULDBLOCK ? EWOULDBLOCK : ENOTSUP;
 }
 
-// Whether the path still names the open file, and not another one made since.
+// Returns true if the path still names the open file and not a newer one.
 bool names(const std::string& path, int fd) {
   struct stat by_path {};
   struct stat by_fd {};
@@ -65,16 +70,16 @@ int open_existing(const std::string& path) {
       [&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
 }
 
-// Removes a file that a crash has left. Throws if it is not one.
+// Removes a lock file that a crash has left. Throws if a live process holds it.
 void remove_leftover(const std::string& path) {
   const int fd = open_existing(path);
   if (fd < 0) {
-    if (errno == ENOENT) return;  // its holder has just ended
+    if (errno == ENOENT) return;  // its holder has just removed it
     fail(path, "open the lock of an earlier save; remove it if that has ended", errno);
   }
   const int result = try_flock(fd);
   const std::string holder = result == 0 ? "" : holder_of(fd);
-  // Under its lock nobody else removes it, or takes another one for it.
+  // While this process holds the lock, no other process removes the file or locks a newer one.
   if (result == 0 && names(path, fd)) unlink(path.c_str());
   close(fd);
   if (result == EWOULDBLOCK) refuse_held(path, holder);
@@ -88,7 +93,7 @@ void remove_leftover(const std::string& path) {
 
 }  // namespace
 
-std::string SaveLock::file_for(const std::string& path) { return path + ".cairn-tmp-0"; }
+std::string SaveLock::file_for(const std::string& path) { return temporary_name(path, "0"); }
 
 SaveLock::SaveLock(const std::string& path) : path_(file_for(path)) {
   for (int i = 0; i < kAttempts; ++i)
@@ -96,7 +101,8 @@ SaveLock::SaveLock(const std::string& path) : path_(file_for(path)) {
   refuse_held(path_, "");
 }
 
-// False: the file was somebody's leftover, or was taken for one before it was locked.
+// Returns false if the file was another process's leftover, or if another process took it for a
+// leftover before it was locked.
 bool SaveLock::try_take() {
   int fd = -1, error = 0;
   noted_.emplace(path_, NotedTemporary::Order::kLast, [&] {
@@ -140,10 +146,10 @@ bool remove_unless_locked(const std::string& file) {
   if (fd < 0 && errno != ENOENT) fail(file, "open it to remove it", errno);
   if (fd < 0) return true;
   const int result = try_flock(fd);
-  // Under its lock nobody else removes it, or takes another one for it.
+  // While this process holds the lock, no other process removes the file or locks a newer one.
   if (result != EWOULDBLOCK && names(file, fd)) unlink(file.c_str());
   close(fd);
   return result != EWOULDBLOCK;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,10 @@
-// save_lock.h -- one save at a time to one path.
+// save_lock.h -- allows only one save at a time to a path.
 //
 //   <path>.cairn-tmp-0    locked (flock) by the process that saves to <path>; unlocked: left by a
-//   crash
+//                         crash
 //
-// The lock goes with its process, so a file that nobody has locked is a leftover, and the next save
-// takes it over.
+// The lock ends with its process. A lock file without a lock is therefore a leftover, and the next
+// save takes it over.
 #pragma once
 
 #include <cairn/io/temporaries.h>
@@ -12,32 +12,33 @@
 #include <optional>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// The lock of one save, held for the lifetime of the object.
 class SaveLock {
  public:
   // Takes the lock for a save to `path`, whose directory must exist. Throws Error(kUnavailable),
-  // "another save to this path is in progress", if a live process has it.
+  // "another save to this path is in progress", if a live process holds the lock.
   explicit SaveLock(const std::string& path);
   SaveLock(const SaveLock&) = delete;
   SaveLock& operator=(const SaveLock&) = delete;
   ~SaveLock();
 
-  // Whether a live process has the lock for a path.
+  // Returns true if a live process holds the lock for `path`.
   static bool is_held(const std::string& path);
-  // The name of the file for a path.
+  // Returns the path of the lock file for `path`.
   static std::string file_for(const std::string& path);
 
  private:
   bool try_take();
 
-  std::string path_;  // of the lock's file
+  std::string path_;  // the path of the lock file
   std::optional<NotedTemporary> noted_;
   int fd_ = -1;
 };
 
-// Removes a temporary file, or the file of a lock, unless a live process has it locked. False: it
-// has.
+// Removes a temporary file or a lock file, unless a live process holds a lock on it. Returns false
+// if a process holds a lock.
 bool remove_unless_locked(const std::string& file);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,11 @@
-// sync_tree.cc -- a folder with everything below it to the disk, waiting as seldom as possible.
+// sync_tree.cc -- syncs a folder and everything below it with as few waits as possible.
 //
-// An fsync writes a file's bytes, waits for them, and then for the file system's journal: one after
-// the other, a checkpoint's files would wait for the journal again and again. So all bytes are sent
-// off first and then waited for; the first sync that follows takes the journal to the disk for all,
-// and the others find nothing to do. Of thousands of files even that is slow (10,000 parameters in
-// folders: 2.6 s); there the whole file system is synced once (0.4 s), where that promises as much.
+// An fsync writes a file's bytes, waits for them, and then waits for the file system's journal.
+// With one fsync after the other, the save would wait for the journal once per file. Instead, all
+// bytes are first submitted and then awaited. The first sync after that writes the journal for all
+// files, and the others find nothing to do. For thousands of files even this is slow (10,000
+// parameters in folders: 2.6 s). In that case the whole file system is synced once (0.4 s), if that
+// gives the same guarantee.
 #include <cairn/base/executor.h>
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
@@ -24,13 +25,13 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMany = 256;
-constexpr std::size_t kWaiting = 32;  // syncs at a time
+constexpr std::size_t kWaiting = 32;  // the maximum number of concurrent syncs
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
   throw Error(error == ENOENT ? Code::kNotFound : Code::kIo,
@@ -52,17 +53,18 @@ class Opened {
   int fd_;
 };
 
-// Since Linux 5.8 it says if a write has failed.
+// Since Linux 5.8, syncfs reports failed writes.
 bool syncfs_reports_errors() {
   utsname about{};
   int major = 0;
   int minor = 0;
-  // NOLINTNEXTLINE(cert-err34-c,cppcoreguidelines-pro-type-vararg): what is no number stays 0
+  // NOLINTNEXTLINE(cert-err34-c,cppcoreguidelines-pro-type-vararg): a non-number leaves 0
   if (uname(&about) != 0 || std::sscanf(about.release, "%d.%d", &major, &minor) != 2) return false;
   return major > 5 || (major == 5 && minor >= 8);
 }
 
-// False: it is not known to promise what fsync does. (FUSE, for one, does not ask its server.)
+// Returns false if the file system is not known to guarantee the same as fsync. (FUSE, for example,
+// does not ask its server.)
 bool sync_file_system(const std::string& path) {
   static constexpr std::array<std::uint32_t, 3> kTrusted = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
                                                             BTRFS_SUPER_MAGIC};
@@ -95,21 +97,22 @@ void sync_tree(const std::string& path) {
 void sync_some(const std::string& path, std::vector<std::string> files,
                const std::vector<std::string>& folders) {
   if (files.size() + folders.size() > kMany && sync_file_system(path)) return;
-  // Advice: what these calls do not do, the syncs will.
+  // This is only advice: the later syncs do whatever these calls do not do.
   for (const std::string& file : files)
     sync_file_range(Opened(file).fd(), 0, 0, SYNC_FILE_RANGE_WRITE);
   constexpr unsigned kWait =
       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (const std::string& file : files)
-    // A write that has failed is told to who asks first, and to nobody who opens the file after
-    // that.
+    // The system reports a failed write only to the first caller that asks, and to no descriptor
+    // that is opened after that.
     if (sync_file_range(Opened(file).fd(), 0, 0, kWait) != 0 &&
         (errno == EIO || errno == ENOSPC || errno == EDQUOT))
       fail(file, "sync it", errno);
   files.insert(files.end(), folders.begin(), folders.end());
-  // Each waits for the disk, not for a processor; those that wait together are written together.
+  // Each sync waits for the disk and not for a processor; the system writes concurrent syncs
+  // together.
   Executor waiting(std::clamp<std::size_t>(files.size() / 64, 1, kWaiting));
   waiting.for_each(files.size(), [&](std::size_t i) { sync_path(files[i]); });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,11 +1,14 @@
-// system_call.h -- the kernel's calls that a signal may interrupt.
+// system_call.h -- helpers for system calls: repeat interrupted calls, turn failures into Errors.
 #pragma once
 
 #include <cerrno>
+#include <cstdint>
+#include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Calls f again as long as a signal interrupts it. Not for close: the descriptor is gone even then.
+// Repeats f while a signal interrupts it, and returns its result. Do not use it for close(): the
+// descriptor is closed even if the call is interrupted.
 template <class F>
 auto uninterrupted(F f) {
   while (true) {
@@ -14,4 +17,11 @@ auto uninterrupted(F f) {
   }
 }
 
-}  // namespace cairn
+// Throws "PATH: cannot DOING: REASON" for a file system call that failed with `error`: not_found
+// for ENOENT, data_loss for ELOOP (a cycle of links leads to no file), otherwise io.
+[[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error);
+
+// Throws out_of_range unless a file can hold this range of bytes.
+void check_file_range(const std::string& path, std::uint64_t offset, std::uint64_t length);
+
+}  // namespace cairn::inline v0

@@ -1,7 +1,8 @@
-// temporaries.cc -- a set of paths.
+// temporaries.cc -- the process-wide registry of temporary paths.
+#include <cairn/io/temporaries.h>
+
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
-#include <cairn/io/temporaries.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -9,25 +10,26 @@
 #include <shared_mutex>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 struct Registry {
-  std::shared_mutex making;  // shared by those who make one, so that the removal can wait for them
-  std::mutex mutex;          // guards what follows
+  // held shared while a temporary is created, so that the removal can wait
+  std::shared_mutex making;
+  std::mutex mutex;  // guards the following members
   std::condition_variable no_commits;
   std::multiset<std::pair<NotedTemporary::Order, std::string>> paths;
   int commits = 0;
   bool stopped = false;
 };
 
-// Never destroyed: threads may still use it when the program ends.
+// Never destroyed, because threads may still use it when the program ends.
 Registry& registry() {
   static auto* const kRegistry = new Registry;
   return *kRegistry;
 }
 
-// A commit that has begun goes on to its end.
+// A commit that has begun runs to its end.
 void check_running(const Registry& r) {
   if (r.stopped && r.commits == 0) throw Error(Code::kUnavailable, "the program was told to stop");
 }
@@ -69,7 +71,8 @@ CommitSection::~CommitSection() {
 }
 
 void remove_temporaries() noexcept {
-  constexpr int kAttempts = 100;  // a file may be made in a directory while that is being removed
+  // a file may be created in a directory while the directory is being removed
+  constexpr int kAttempts = 100;
   Registry& r = registry();
   {
     std::unique_lock lock(r.mutex);
@@ -84,4 +87,4 @@ void remove_temporaries() noexcept {
     }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,26 +1,27 @@
-// temporaries.h -- the temporary files and directories of this process, so that a program that is
-// told to stop can remove them before it ends.
+// temporaries.h -- tracks the temporary files and directories of this process, so that a program
+// can remove them when it is told to stop.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Keeps a path among those that remove_temporaries() removes, as long as it exists.
+// Registers a temporary path for remove_temporaries() for the lifetime of the object.
 class NotedTemporary {
  public:
-  // kLast: a lock on the others, which is removed after them.
+  // kLast: a lock on the other temporaries, which is removed after them.
   enum class Order { kFirst, kLast };
-  // Calls `make`, which makes the file or directory and returns whether it has; if not, the path is
-  // not kept. Throws Error(kUnavailable), without calling it, once they are being removed: so none
-  // is made behind the removal.
+  // Calls `make`, which creates the file or directory and returns whether it has. If `make` returns
+  // false, the path is not registered. After remove_temporaries() has started, throws
+  // Error(kUnavailable) without calling `make`, so that no temporary is created after the removal.
   NotedTemporary(std::string path, Order order, const std::function<bool()>& make);
   NotedTemporary(const NotedTemporary&) = delete;
   NotedTemporary& operator=(const NotedTemporary&) = delete;
   ~NotedTemporary();
 
+  // The result of `make`.
   [[nodiscard]] bool made() const { return made_; }
 
  private:
@@ -28,8 +29,8 @@ class NotedTemporary {
   bool made_ = false;
 };
 
-// While one exists, remove_temporaries() waits: around a commit, so that it is done or has not
-// begun.
+// remove_temporaries() waits while an object of this class exists. Put one around a commit, so that
+// the commit is either complete or not begun.
 class CommitSection {
  public:
   CommitSection();
@@ -38,8 +39,9 @@ class CommitSection {
   ~CommitSection();
 };
 
-// Removes them all; from then on none can be made and no commit begun. Other threads may still be
-// writing to them. For a program that ends right after.
+// Removes all registered temporaries. After that no temporary can be created and no commit can
+// begin. Other threads may still be writing to the temporaries. Call it only in a program that ends
+// right after.
 void remove_temporaries() noexcept;
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,8 +1,10 @@
-// file.cc -- a folder of the local file system as a store.
+// file.cc -- the KvStore of a folder of the local file system.
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/direct_file.h>
 #include <cairn/io/file.h>
 #include <cairn/io/folder_handle.h>
 #include <cairn/io/system_call.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/file_lock.h>
 #include <cairn/kvstore/range.h>
@@ -18,7 +20,7 @@
 #include <system_error>
 #include <unordered_map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
@@ -26,10 +28,10 @@ namespace {
               path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
-// True if `error` says that the path leads nowhere, so the key is absent.
+// Returns true if `error` means that the path does not exist, so the key is absent.
 bool is_absence(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG; }
 
-// Why `path` cannot be a chain of names below a folder; nullptr if it can.
+// Returns why `path` cannot be a sequence of names below a folder; nullptr if it can.
 const char* flaw_of(std::string_view path) {
   if (path.find('\0') != std::string_view::npos) return "holds a NUL byte";
   for (std::size_t start = 0; start <= path.size();) {
@@ -42,13 +44,12 @@ const char* flaw_of(std::string_view path) {
   return nullptr;
 }
 
-// The folder of a store: what its path names at the time of each call, or the folder that is held
-// open.
+// The folder of a store: either the folder that the path names at each call, or an open folder.
 struct Root {
   std::string path;
   FolderPtr held = nullptr;
 
-  // What the *at calls take for a full path.
+  // The descriptor and the name that the *at system calls take for a full path.
   [[nodiscard]] int folder() const { return held ? held->descriptor() : AT_FDCWD; }
   [[nodiscard]] std::string name(const std::string& full) const {
     return held ? held->relative(full) : full;
@@ -58,10 +59,11 @@ struct Root {
   }
 };
 
-// The files opened last, so that thousands of small reads from one data file open it once.
+// A cache of the most recently opened files, so that thousands of small reads from one data file
+// open it once.
 class OpenFiles {
  public:
-  // nullptr: no such file.
+  // Returns nullptr if the file does not exist.
   std::shared_ptr<const File> get(const Root& root, const std::string& path) {
     if (auto file = find(path)) return file;
     std::optional<File> opened = File::try_open_at(root.folder(), root.name(path), path);
@@ -106,12 +108,12 @@ class OpenFiles {
   }
 
   std::mutex mutex_;
-  Files files_;  // last used first
+  Files files_;  // most recently used first
   std::unordered_map<std::string, Files::iterator> index_;
 };
 
-// Walks the folders in which keys with a prefix can be: it starts in the deepest one that the
-// prefix names. Symbolic links to folders are followed, as TensorStore does, but not without end:
+// Walks the folders that can contain keys with a prefix. It starts in the deepest folder that the
+// prefix names. It follows symbolic links to folders, as TensorStore does, but with a limit:
 // folders that link to each other have very many paths.
 class Lister {
  public:
@@ -121,7 +123,7 @@ class Lister {
     const auto slash = prefix_.rfind('/');
     const std::string_view folder =
         slash == std::string_view::npos ? std::string_view() : prefix_.substr(0, slash);
-    // No key has a name that is no name, so nothing can begin with such a prefix.
+    // No key contains an invalid name, so no key can begin with such a prefix.
     const bool possible = slash == std::string_view::npos
                               ? prefix_.find('\0') == std::string_view::npos
                               : !flaw_of(folder);
@@ -132,14 +134,15 @@ class Lister {
   }
 
  private:
-  static constexpr std::size_t kMostLinked = 100'000;  // folders behind one symbolic link
-  static constexpr std::size_t kMostNested = 4096;     // folders behind two or more
+  // the limit of folders behind one symbolic link
+  static constexpr std::size_t kMostLinked = 100'000;
+  static constexpr std::size_t kMostNested = 4096;  // the limit of folders behind two or more links
 
   struct CloseDir {
     void operator()(DIR* dir) const { closedir(dir); }
   };
 
-  // `links`: how many symbolic links lead here.
+  // `links` is the number of symbolic links on the path to this folder.
   void walk(const std::string& folder, std::size_t links) {
     const std::string path = folder.empty() ? root_.path : root_.path + "/" + folder;
     const int fd = uninterrupted([&] {
@@ -157,7 +160,8 @@ class Lister {
     }
     struct stat status {};
     if (fstat(fd, &status) != 0) fail(path, "look at the folder", errno);
-    // A symbolic link may lead back to a folder we are in: what is below it is listed already.
+    // A symbolic link may lead back to a folder on the current path, whose contents are already
+    // listed.
     const FileIdentity self{.device = status.st_dev, .inode = status.st_ino};
     if (links > 0 && leads_back(self, links)) return;
     above_.push_back(self);
@@ -171,8 +175,8 @@ class Lister {
     above_.pop_back();
   }
 
-  // Of a folder behind a symbolic link: whether it is one that we are in. Throws if there is no end
-  // to such folders.
+  // For a folder behind a symbolic link: returns true if it is a folder on the current path. Throws
+  // if there are too many such folders.
   bool leads_back(const FileIdentity& self, std::size_t links) {
     if (outside_.empty()) outside_ = folders_above(root_);
     if (std::find(above_.begin(), above_.end(), self) != above_.end()) return true;
@@ -186,7 +190,7 @@ class Lister {
     return false;
   }
 
-  // The store's folder and those above it, up to the root of the file system.
+  // Returns the store's folder and its parents, up to the root of the file system.
   static std::vector<FileIdentity> folders_above(const Root& root) {
     std::vector<FileIdentity> above;
     std::string path = root.held ? "." : root.path;
@@ -202,7 +206,7 @@ class Lister {
 
   void visit(int dir, const std::string& folder, const dirent& entry, std::size_t links) {
     const std::string_view text(entry.d_name);
-    // A file being written is no value yet.
+    // A file that is being written is not a value yet.
     if (text == "." || text == ".." || is_temporary_name(text)) return;
     std::string key = folder.empty() ? std::string(text) : folder + "/" + entry.d_name;
     if (!key.starts_with(prefix_)) return;
@@ -232,7 +236,8 @@ class Lister {
   std::vector<ListEntry> entries_;
 };
 
-// A value that grows large, and shall be on the disk when it is done, goes past the page cache.
+// Appends to a value. If the value grows large and must be durable at the end, it bypasses the page
+// cache.
 class FileAppender : public Appender {
  public:
   FileAppender(const std::string& path, Durability durability)
@@ -263,7 +268,7 @@ class FileAppender : public Appender {
   bool undecided_;
 };
 
-// Whether the file holds exactly `expected`; nullopt: whether there is none.
+// Returns true if the file contains exactly `expected`; for nullopt, true if no file exists.
 bool holds(const std::string& path, const std::optional<ByteView>& expected) {
   const std::optional<File> file = File::try_open(path);
   if (!file || !expected) return !file && !expected;
@@ -297,7 +302,7 @@ class FileStore : public KvStore {
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     const auto file = open_files_.get(root_, path_of(key));
     if (!file) return false;
-    // Reading nothing would not meet the end of the file.
+    // An empty read would not detect the end of the file.
     if (out.empty())
       with_context([&] { return file->path(); },
                    [&] {
@@ -307,7 +312,7 @@ class FileStore : public KvStore {
     return true;
   }
   std::optional<SharedBytes> map(std::string_view key) const override {
-    // Below this size, making and dropping a mapping costs more than the copy.
+    // Below this size, creating and removing a mapping costs more than a copy.
     constexpr std::uint64_t kWorthMapping = std::uint64_t{64} << 10U;
     const auto file = open_files_.get(root_, path_of(key));
     if (!file) return std::nullopt;
@@ -353,7 +358,7 @@ class FileStore : public KvStore {
     if (!holds(path, expected)) return false;
     AtomicFile file(path);
     file.append(value);
-    file.stamp();  // TensorStore tells values apart by inode and modification time
+    file.stamp();  // TensorStore distinguishes values by inode and modification time
     file.commit(durability_);
     open_files_.forget(path);
     return true;
@@ -379,7 +384,7 @@ class FileStore : public KvStore {
                   "key \"" + std::string(key) + "\" " + flaw + ", so no file can have it");
     return root_.path + "/" + std::string(key);
   }
-  // The folders above it exist.
+  // Returns the path of the key and creates its parent folders.
   [[nodiscard]] std::string path_to_write(std::string_view key) const {
     std::string path = path_of(key);
     make_directories(path.substr(0, path.rfind('/')), durability_);
@@ -406,4 +411,4 @@ StorePtr open_file_store(std::shared_ptr<const FolderHandle> folder) {
                                      Durability::kSynced);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

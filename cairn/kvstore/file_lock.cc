@@ -1,7 +1,8 @@
-// file_lock.cc -- lock files as TensorStore uses them.
+// file_lock.cc -- implements TensorStore's lock file protocol.
+#include <cairn/kvstore/file_lock.h>
+
 #include <cairn/error.h>
 #include <cairn/io/system_call.h>
-#include <cairn/kvstore/file_lock.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& doing) {
@@ -28,7 +29,7 @@ struct Descriptor {
   }
 };
 
-// Whether `path` still names the open file.
+// Returns true if `path` still names the open file.
 bool names(const std::string& path, int fd) {
   struct stat named {};
   struct stat open {};
@@ -52,7 +53,8 @@ FileLock::FileLock(const std::string& path) : lock_path_(path + ".__lock") {
     whole.l_whence = SEEK_SET;
     if (uninterrupted([&] { return fcntl(file.fd, F_OFD_SETLKW, &whole); }) != 0)
       fail(lock_path_, "lock it");
-    // While we waited, the one before us has removed the file, or renamed it to be the value.
+    // While this process waited, the previous holder has removed the lock file or renamed it to
+    // become the value.
     if (!names(lock_path_, file.fd)) continue;
     if (uninterrupted([&] { return ftruncate(file.fd, 0); }) != 0)
       fail(lock_path_, "empty the lock file");
@@ -62,9 +64,9 @@ FileLock::FileLock(const std::string& path) : lock_path_(path + ".__lock") {
 }
 
 FileLock::~FileLock() {
-  // first: whoever gets the lock next must see that this file is no longer it
+  // Remove the file first: the next holder must notice that this file is no longer the lock.
   unlink(lock_path_.c_str());
   close(fd_);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

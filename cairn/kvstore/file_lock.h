@@ -1,20 +1,23 @@
-// file_lock.h -- the right to replace one file of a folder, shared with TensorStore.
+// file_lock.h -- the exclusive right to replace one file of a folder. The lock protocol is shared
+// with TensorStore.
 //
-// TensorStore's local file driver writes a key so: open <path>.__lock, take an exclusive
-// open-file-description lock on it, open the name again and start over if it has come to mean
-// another file; check the condition; write the value *into the lock file*, sync it, rename it over
-// <path>. It does not truncate a lock file that a crash has left, so that old bytes end up behind
-// the new value. Cairn holds the same lock but leaves the file empty, writes elsewhere, and removes
-// it.
+// TensorStore's local file driver writes a key in these steps. It opens <path>.__lock and takes an
+// exclusive open-file-description lock on it. It opens the name again and starts over if the name
+// now refers to another file. It checks the condition, writes the value *into the lock file*, syncs
+// it, and renames it over <path>. It does not truncate a lock file that a crash has left, so that
+// old bytes can follow the new value. Cairn takes the same lock but leaves the lock file empty,
+// writes the value to another file, and removes the lock file.
 #pragma once
 
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// The lock on one file, held for the lifetime of the object.
 class FileLock {
  public:
-  // Waits for whoever has it. The folder of `path` must exist.
+  // Takes the lock; waits while another process or thread holds it. The folder of `path` must
+  // exist.
   explicit FileLock(const std::string& path);
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
@@ -25,4 +28,4 @@ class FileLock {
   int fd_ = -1;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

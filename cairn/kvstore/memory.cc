@@ -7,7 +7,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 class MemoryStore : public KvStore {
@@ -85,7 +85,7 @@ class MemoryStore : public KvStore {
   }
 
  private:
-  // A value never changes once it is in the map, so readers keep it without the lock.
+  // A value in the map never changes, so readers keep it without holding the lock.
   [[nodiscard]] std::shared_ptr<const Bytes> find(std::string_view key) const {
     check_not_empty(key);
     const std::shared_lock lock(mutex_);
@@ -101,4 +101,4 @@ class MemoryStore : public KvStore {
 
 StorePtr make_memory_store() { return std::make_shared<MemoryStore>(); }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// open.cc -- URL to store; the prefix decorator.
+// open.cc -- opens the store of a URL, and the store that adds a prefix to each key.
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/kvstore/url.h>
@@ -7,7 +7,7 @@
 #include <charconv>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 class PrefixStore : public KvStore {
@@ -36,8 +36,8 @@ class PrefixStore : public KvStore {
   std::vector<ListEntry> list(std::string_view prefix) const override {
     std::vector<ListEntry> entries = base_->list(prefix_ + std::string(prefix));
     for (auto& entry : entries) entry.key.erase(0, prefix_.size());
-    // The base may have a key that is just our prefix; to us it would be the empty key, which is
-    // none.
+    // The base store may contain a key that equals the prefix. In this store it would be the empty
+    // key, which is invalid.
     if (!entries.empty() && entries.front().key.empty()) entries.erase(entries.begin());
     return entries;
   }
@@ -63,7 +63,7 @@ class PrefixStore : public KvStore {
   std::string prefix_;
 };
 
-// The scheme of "scheme://...", lower-cased; empty if `url` is a plain path.
+// Returns the scheme of "scheme://...", in lower case; empty if `url` is a plain path.
 std::string scheme_of(std::string_view url) {
   const auto end = url.find("://");
   if (end == std::string_view::npos || end == 0) return {};
@@ -128,4 +128,4 @@ StorePtr prefix_store(StorePtr base, std::string prefix) {
   return std::make_shared<PrefixStore>(std::move(base), std::move(prefix));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

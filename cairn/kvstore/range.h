@@ -1,14 +1,15 @@
-// range.h -- what every store checks before it reads: the key's form and the range's place in the
-// value.
+// range.h -- checks that every store makes before a read: the key, the byte range, and the size
+// limit.
 #pragma once
 
 #include <cairn/kvstore.h>
 
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Bytes that `range` selects of a value of `size` bytes; out_of_range unless it lies inside.
+// Returns the number of bytes that `range` selects from a value of `size` bytes. Throws
+// out_of_range unless the range lies inside the value.
 inline std::uint64_t length_in(const ByteRange& range, std::uint64_t size) {
   const std::uint64_t room = range.offset <= size ? size - range.offset : 0;
   const std::uint64_t length = range.length.value_or(room);
@@ -19,15 +20,16 @@ inline std::uint64_t length_in(const ByteRange& range, std::uint64_t size) {
   return length;
 }
 
-// What read_at_most refuses.
+// Throws data_loss if the value is larger than `most` bytes; for read_at_most.
 inline void check_at_most(std::uint64_t size, std::uint64_t most) {
   if (size > most)
     throw Error(Code::kDataLoss, std::to_string(size) + " bytes are stored, at most " +
                                      std::to_string(most) + " are expected");
 }
 
+// Throws invalid_argument if the key is empty.
 inline void check_not_empty(std::string_view key) {
   if (key.empty()) throw Error(Code::kInvalidArgument, "the key is empty");
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

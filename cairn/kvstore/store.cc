@@ -1,13 +1,13 @@
-// store.cc -- what every store can do with what it has, and ranges of keys.
+// store.cc -- the default implementations of KvStore functions, and key ranges.
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// For stores that take whole values only.
+// For stores that accept only whole values.
 class BufferedAppender : public Appender {
  public:
   BufferedAppender(KvStore& store, std::string_view key) : store_(store), key_(key) {}
@@ -36,7 +36,8 @@ class BufferedAppender : public Appender {
 
 KeyRange KeyRange::with_prefix(std::string_view prefix) {
   KeyRange range{.first = std::string(prefix), .last = std::string(prefix)};
-  // The least key behind all of them: the last byte that can grow does, and what follows it goes.
+  // The smallest key after all keys with the prefix: increment the last byte that can be
+  // incremented and drop the bytes after it.
   while (!range.last->empty() && range.last->back() == '\xff') range.last->pop_back();
   if (range.last->empty())
     range.last.reset();
@@ -56,7 +57,7 @@ std::unique_ptr<Appender> KvStore::append(std::string_view key) {
 }
 
 void remove_range(KvStore& store, const KeyRange& range) {
-  std::string_view shared;  // by all keys of the range
+  std::string_view shared;  // the prefix that all keys of the range share
   if (range.last) {
     const auto differ = std::mismatch(range.first.begin(), range.first.end(), range.last->begin(),
                                       range.last->end())
@@ -68,4 +69,4 @@ void remove_range(KvStore& store, const KeyRange& range) {
     if (range.contains(entry.key)) store.remove(entry.key);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,11 @@
-// union.cc -- several stores seen as one.
+// union.cc -- presents several stores as one store.
+
 #include <cairn/kvstore/union.h>
 
 #include <algorithm>
 #include <map>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 class UnionStore : public KvStore {
@@ -78,4 +79,4 @@ StorePtr union_store(std::vector<StorePtr> parts) {
   return std::make_shared<UnionStore>(std::move(parts));
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,15 +1,15 @@
-// union.h -- several stores seen as one: the databases of a checkpoint's processes before they are
-// merged.
+// union.h -- presents several stores as one store. Orbax checkpoints use it for the databases of
+// several processes before they are merged.
 #pragma once
 
 #include <cairn/kvstore.h>
 
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// Read-only. Lists every part at once, when it is made. A key of several parts is the last one's,
-// as in Orbax's merge.
+// Returns a read-only store of all parts. Lists every part once, when the store is made. If several
+// parts contain a key, the last part wins, as in Orbax's merge.
 StorePtr union_store(std::vector<StorePtr> parts);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,15 +1,15 @@
-// url.h -- the path of a file URL.
+// url.h -- decodes the path of a file URL.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// "file:///a%20b" -> "/a b". invalid_argument for a URL that has no absolute path, or characters
-// that a URL cannot have.
+// Returns the path of a file URL: "file:///a%20b" -> "/a b". Throws invalid_argument if the URL has
+// no absolute path or contains characters that are not allowed in a URL.
 std::string file_url_path(std::string_view url);
-// "a%20b" -> "a b"; `url` is the whole, for messages.
+// Decodes the percent escapes: "a%20b" -> "a b". `url` is the whole URL, for messages.
 std::string percent_decoded(std::string_view text, std::string_view url);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

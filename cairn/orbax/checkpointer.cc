@@ -1,4 +1,5 @@
-// checkpointer.cc -- handlers inside directories that are complete or absent.
+// checkpointer.cc -- runs checkpoint handlers inside directories that appear complete or not at
+// all.
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
@@ -9,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 SaveOptions directory_options(const CheckpointerSaveOptions& options) {
@@ -60,7 +61,8 @@ struct AsyncCheckpointer::State {
   MultiprocessingOptions multiprocessing;
   PyTreeCheckpointHandler handler;
   std::mutex mutex;
-  std::future<void> save;  // under way, or ended and nobody has looked; else not valid
+  // valid while a save is in progress, or has ended and its result is not yet collected
+  std::future<void> save;
 };
 
 AsyncCheckpointer::AsyncCheckpointer() : AsyncCheckpointer(PyTreeCheckpointHandlerOptions{}) {}
@@ -119,4 +121,4 @@ void AsyncCheckpointer::close() {
   state_->handler.close();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

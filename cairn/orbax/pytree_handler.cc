@@ -1,5 +1,4 @@
-// pytree_handler.cc -- PyTreeCheckpointHandler: its options, saves in the background, finalizing,
-// metadata.
+// pytree_handler.cc -- PyTreeCheckpointHandler: options, background saves, finalizing, metadata.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/executor.h>
 #include <cairn/io/directory.h>
@@ -14,7 +13,7 @@
 #include <mutex>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::int64_t kGigabyte = 1'000'000'000;
@@ -31,7 +30,7 @@ std::int64_t limit_bytes(std::int64_t gigabytes, const std::string& what) {
   return gigabytes * kGigabyte;
 }
 
-// A limit that may be given in either unit: `what` and "_gb", or "_bytes".
+// A limit that the caller may state in either unit: `what` + "_gb", or `what` + "_bytes".
 std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes,
                          const std::optional<std::int64_t>& bytes, const std::string& what) {
   if (!bytes) return limit_bytes(gigabytes.value_or(kDefaultGigabytes), what + "_gb");
@@ -42,7 +41,8 @@ std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes,
   return *bytes;
 }
 
-// Of what the processes can spare. Throws unless they mean the same save.
+// Returns the least memory that any process offers. Throws unless all processes describe the same
+// save.
 std::uint64_t least_memory(const std::vector<Bytes>& said, std::size_t primary) {
   std::uint64_t least = UINT64_MAX;
   std::vector<std::string> meanings;
@@ -99,7 +99,7 @@ struct PyTreeCheckpointHandler::State {
     device_limit = static_cast<std::int64_t>(regulator->min_gib() * kGib);
   }
 
-  // The device-to-host limit of the save that begins now.
+  // The device-to-host limit of the next save.
   std::optional<std::int64_t> next_device_limit() {
     if (!regulator) return device_limit;
     const auto& readings = options.memory_limit_options;
@@ -117,8 +117,8 @@ struct PyTreeCheckpointHandler::State {
                                          : default_type_handler_registry();
   }
 
-  // The part of a save after which the caller may go on; with other processes, they agree on the
-  // rest.
+  // Runs the part of a save that must end before the caller continues. With several processes, they
+  // agree on the rest. Returns the remaining work.
   std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args,
                                    bool background) {
     const std::lock_guard lock(mutex);
@@ -144,7 +144,7 @@ struct PyTreeCheckpointHandler::State {
       out.u64(memory).text(prepared.meaning);
       return std::move(out).take();
     });
-    // How arrays are cut depends on it, and must be the same everywhere.
+    // The chunk layout depends on the memory, and must be equal in all processes.
     const std::uint64_t memory = least_memory(said, group.primary());
     return [write = std::move(prepared.write), memory] { write(memory); };
   }
@@ -174,7 +174,7 @@ struct PyTreeCheckpointHandler::State {
   std::int64_t restore_limit = 0;
   std::optional<std::int64_t> device_limit;
   std::optional<MemoryRegulator> regulator;
-  std::unique_ptr<Executor> executor;  // null: the process's
+  std::unique_ptr<Executor> executor;  // null: the default executor of the process
   std::mutex mutex;
   bool closed = false;
   std::vector<std::shared_future<void>> saves;  // in the background
@@ -210,7 +210,8 @@ void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
   const std::string path = absolute(directory);
   if (!directory_exists(path))
     throw Error(Code::kNotFound, path + ": there is no such folder to finalize");
-  // Folders of their own, on disks of their own: each knows of itself alone.
+  // Processes that write separately have their own folders on their own disks, and each knows only
+  // its own data.
   if (!group.writes_separately())
     orbax::check_array_metadatas(path, state_->options.array_metadata_validator,
                                  group.is_single() ? 0 : group.count());
@@ -243,4 +244,4 @@ void PyTreeCheckpointHandler::close() {
   state_->wait();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// database.cc -- the driver ocdbt: a database in the store that is its base, with its manifest
-// there or elsewhere.
+// database.cc -- the driver ocdbt: a database in a base store, with its manifest in that store or
+// in another one.
 #include <cairn/ocdbt/format/manifest.h>
 #include <cairn/ocdbt/read/versions.h>
 #include <cairn/tensorstore_spec/members.h>
@@ -9,7 +9,7 @@
 #include <charconv>
 #include <utility>
 
-namespace cairn::tensorstore_spec {
+namespace cairn::inline v0::tensorstore_spec {
 namespace {
 
 StorePtr parse_base(const Json& spec, const std::string& pointer, const SpecContext& context) {
@@ -69,8 +69,8 @@ ocdbt::Config parse_config(const Json& value, const std::string& pointer) {
   return config;
 }
 
-// What the spec says of the configuration must be what the database has; what it leaves open may be
-// anything.
+// Throws failed_precondition unless the configuration members in the spec match the database.
+// Members that the spec omits may have any value.
 void check_config(const KvStore& base, const Json& asked, const std::string& pointer) {
   const auto info = ocdbt::read_database_info(base);
   if (!info) return;
@@ -142,4 +142,4 @@ StoreLocation parse_database(Members& members, const SpecContext& context) {
   return location;
 }
 
-}  // namespace cairn::tensorstore_spec
+}  // namespace cairn::inline v0::tensorstore_spec

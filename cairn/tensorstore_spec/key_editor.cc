@@ -1,16 +1,16 @@
-// key_editor.cc -- part of a store, read and changed: one by one in folders and memory, in commits
-// in a database.
+// key_editor.cc -- reads and changes a part of a store: key by key in directories and memory, in
+// commits in a database.
 #include <cairn/tensorstore_spec/members.h>
 #include <cairn/tensorstore_spec/store_location.h>
 
 #include <mutex>
 #include <utility>
 
-namespace cairn::tensorstore_spec {
+namespace cairn::inline v0::tensorstore_spec {
 namespace {
 
-// All values go through one stream of changes, and so to one data file.
-class CommitSink : public zarr::ValueSink {
+// Sends all values through one stream of changes, and so into one data file.
+class CommitSink : public ValueSink {
  public:
   CommitSink(ocdbt::Writer::Stream& stream, const std::string& prefix)
       : stream_(stream), prefix_(prefix) {}
@@ -61,16 +61,17 @@ void KeyEditor::commit(const std::function<void(ocdbt::Writer::Stream&)>& change
   check_writable();
   const Database& database = *place_.database;
   ocdbt::WriterOptions options = database.options;
-  if (database.base->size(ocdbt::kManifestKey)) options.config.reset();  // it has one
+  // an existing database has its own
+  if (database.base->size(ocdbt::kManifestKey)) options.config.reset();
   ocdbt::Writer writer(database.base, std::move(options));
   changes(writer.stream());
   writer.commit();
   reopen();
 }
 
-void KeyEditor::change(const std::function<void(zarr::ValueSink&)>& changes) {
+void KeyEditor::change(const std::function<void(ValueSink&)>& changes) {
   if (!place_.database) {
-    zarr::StoreSink sink(reader());
+    StoreSink sink(reader());
     return changes(sink);
   }
   commit([&](ocdbt::Writer::Stream& stream) {
@@ -115,4 +116,4 @@ void KeyEditor::clear() {
   remove_range(*reader(), KeyRange::with_prefix(""));
 }
 
-}  // namespace cairn::tensorstore_spec
+}  // namespace cairn::inline v0::tensorstore_spec

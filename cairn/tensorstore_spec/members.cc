@@ -1,10 +1,11 @@
-// members.cc -- the members of an object in a spec.
+// members.cc -- reads the members of an object in a spec.
+
 #include <cairn/tensorstore_spec/members.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::tensorstore_spec {
+namespace cairn::inline v0::tensorstore_spec {
 namespace {
 
 std::string short_text(const Json& value) {
@@ -104,4 +105,4 @@ void Members::finish() const {
       refuse(pointer(name), "there is no such member here");
 }
 
-}  // namespace cairn::tensorstore_spec
+}  // namespace cairn::inline v0::tensorstore_spec

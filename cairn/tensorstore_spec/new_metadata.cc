@@ -1,8 +1,8 @@
-// new_metadata.cc -- the metadata of arrays that are made by a spec, and whether that of one that
-// is there is as a spec says.
+// new_metadata.cc -- makes the metadata of new arrays from a spec, and compares the metadata of
+// existing arrays with a spec.
 //
-// What the spec leaves open is added as JSON, and the result is read as if it had been stored:
-// there is one reader of metadata.
+// The code adds the parts that the spec leaves open as JSON, and parses the result like stored
+// metadata. So there is only one parser of metadata.
 #include <cairn/tensorstore_spec/members.h>
 #include <cairn/tensorstore_spec/zarr_spec.h>
 #include <cairn/zarr/metadata/element_type.h>
@@ -11,7 +11,7 @@
 #include <span>
 #include <utility>
 
-namespace cairn::tensorstore_spec {
+namespace cairn::inline v0::tensorstore_spec {
 namespace {
 
 constexpr std::int64_t kDefaultChunkElements = 1 << 20;
@@ -20,7 +20,8 @@ zarr::ArrayMetadata parse_metadata(int zarr_format, const std::string& text) {
   return zarr_format == 3 ? zarr::parse_zarr_json(text) : zarr::parse_zarray(text);
 }
 
-// The same where the text is a spec's, so that what is wrong with it is no damage.
+// Like parse_metadata, for text from a spec: an error is the caller's, so data_loss becomes
+// invalid_argument.
 zarr::ArrayMetadata parse_wanted_metadata(const ZarrSpec& spec, const Json& metadata) {
   try {
     return parse_metadata(spec.zarr_format, to_text(metadata));
@@ -53,7 +54,7 @@ Json named(const char* name, JsonObject configuration) {
   return JsonObject{{"name", name}, {"configuration", std::move(configuration)}};
 }
 
-// ---- codecs, which v3 metadata must spell out and specs need not ----
+// ---- codecs: v3 metadata must list all of them, specs need not ----
 
 std::string_view codec_name(const Json& codec) {
   const Json* name = codec.find("name");
@@ -77,7 +78,7 @@ Json complete_codec(const Json& given, std::size_t element_size) {
     configuration.set("endian", "little");
     codec.set("configuration", std::move(configuration));
   } else if (name == "zstd" && configuration.as_object() && !configuration.find("level")) {
-    configuration.set("level", 3);  // TensorStore's default; the format has none
+    configuration.set("level", 3);  // TensorStore's default; the format itself has no default
     codec.set("configuration", std::move(configuration));
   } else if (name == "sharding_indexed" && configuration.as_object()) {
     const Json* inner = configuration.find("codecs");
@@ -91,7 +92,7 @@ Json complete_codec(const Json& given, std::size_t element_size) {
 }
 
 Json complete_codecs(const Json& codecs, std::size_t element_size) {
-  if (!codecs.as_array()) return codecs;  // refused where it is read
+  if (!codecs.as_array()) return codecs;  // the parser refuses it later
   JsonArray list;
   for (const Json& codec : *codecs.as_array()) list.push_back(complete_codec(codec, element_size));
   const bool has_bytes = std::any_of(list.begin(), list.end(), [](const Json& c) {
@@ -156,9 +157,9 @@ Shape default_chunks(const ZarrSpec& spec, Shape shape, const char* member) {
   return shape;
 }
 
-// Metadata that says everything, of an array of this type; what the spec says comes on top of it.
+// Returns complete metadata for an array of this type. The caller overlays the spec's members.
 Json defaults(const ZarrSpec& spec, DType dtype, const Shape& shape) {
-  // Type and fill value spelled as the writer of metadata does.
+  // The metadata writer's own spelling of type and fill value.
   Json all = parse_json(zarr::metadata_text(zarr::make_metadata(
       {.zarr_format = spec.zarr_format, .dtype = dtype, .compression = Compression::kNone})));
   all.set("shape", extents(shape));
@@ -219,8 +220,8 @@ void check_metadata(const ZarrSpec& spec, std::string_view stored_text,
   for (const auto& [name, value] : *given) {
     Json changed = as_stored;
     changed.set(name, completed(spec.zarr_format, name, value, stored.element_size));
-    // Compared as it would be written, so that spelling does not matter; what Cairn does not write
-    // must be the same text.
+    // Compares the written form, so that spelling does not matter. Metadata that Cairn cannot write
+    // must match as text.
     const bool same =
         spelled ? zarr::metadata_text(parse_wanted_metadata(spec, changed)) == spelled.value()
                 : changed == as_stored;
@@ -233,4 +234,4 @@ void check_metadata(const ZarrSpec& spec, std::string_view stored_text,
   }
 }
 
-}  // namespace cairn::tensorstore_spec
+}  // namespace cairn::inline v0::tensorstore_spec

@@ -1,11 +1,12 @@
-// routed_store.cc -- a database whose manifest is kept in another store than its data files.
-#include <cairn/ocdbt/format/manifest.h>
+// routed_store.cc -- a database whose manifest is in a different store from its data files.
 #include <cairn/tensorstore_spec/routed_store.h>
+
+#include <cairn/ocdbt/format/manifest.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::tensorstore_spec {
+namespace cairn::inline v0::tensorstore_spec {
 namespace {
 
 class RoutedStore : public KvStore {
@@ -64,4 +65,4 @@ StorePtr route_manifest(StorePtr base, StorePtr manifest) {
   return std::make_shared<RoutedStore>(std::move(base), std::move(manifest));
 }
 
-}  // namespace cairn::tensorstore_spec
+}  // namespace cairn::inline v0::tensorstore_spec

@@ -1,11 +1,12 @@
-// routed_store.h -- a database whose manifest is kept in another store than its data files.
+// routed_store.h -- a database whose manifest is in a different store from its data files.
 #pragma once
 
 #include <cairn/kvstore.h>
 
-namespace cairn::tensorstore_spec {
+namespace cairn::inline v0::tensorstore_spec {
 
-// `manifest` for the keys manifest.ocdbt and manifest.<generation>, `base` for all others.
+// Returns a store that uses `manifest` for the keys manifest.ocdbt and manifest.<generation>, and
+// `base` for all other keys.
 StorePtr route_manifest(StorePtr base, StorePtr manifest);
 
-}  // namespace cairn::tensorstore_spec
+}  // namespace cairn::inline v0::tensorstore_spec

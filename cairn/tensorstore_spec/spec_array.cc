@@ -1,4 +1,4 @@
-// spec_array.cc -- opening, making, reading and writing the array that a spec names.
+// spec_array.cc -- opens, creates, reads and writes the array that a spec names.
 #include <cairn/array/box.h>
 #include <cairn/tensorstore_spec/members.h>
 #include <cairn/tensorstore_spec/zarr_spec.h>
@@ -7,13 +7,13 @@
 #include <mutex>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using tensorstore_spec::refuse;
 using tensorstore_spec::ZarrSpec;
 
-// Values are encoded as the metadata says, so that what TensorStore would write is what is written.
+// Encodes values as the metadata says, so that the result equals TensorStore's output.
 zarr::EncodeOptions encode_options(const ZarrSpec& spec) {
   zarr::EncodeOptions options;
   options.zstd_effort = zarr::EncodeOptions::Effort::kAsInMetadata;
@@ -22,7 +22,7 @@ zarr::EncodeOptions encode_options(const ZarrSpec& spec) {
   return options;
 }
 
-// TensorStore has no such conversions.
+// Throws for conversions that TensorStore does not have.
 void check_cast(DType from, DType to) {
   if (from == DType::kOpaque || to == DType::kOpaque)
     throw Error(Code::kInvalidArgument, "elements that Cairn does not interpret are not cast");
@@ -38,7 +38,7 @@ struct SpecArray::State {
   std::optional<tensorstore_spec::KeyEditor> keys;
   std::shared_ptr<const zarr::ArrayMetadata> metadata;
   SpecArrayInfo info;
-  std::vector<DType> types;  // of the elements from the caller's to the stored
+  std::vector<DType> types;  // element types, from the caller's to the stored one
   std::uint64_t memory = 0;
   mutable std::mutex writing;
 
@@ -85,7 +85,7 @@ void SpecArray::State::open() {
   if (!text && array.mode.create) {
     try {
       return create();
-    } catch (const Error& error) {  // somebody else has made it meanwhile
+    } catch (const Error& error) {  // another process may have created it meanwhile
       if (error.code() != Code::kAlreadyExists) throw;
       text = stored_metadata();
     }
@@ -168,7 +168,7 @@ void SpecArray::write(const Box& box, const ArrayView& from) {
   state.check_caller(box, from.dtype, from.element_size, from.shape);
   const std::vector<DType>& types = state.types;
   for (std::size_t i = 1; i < types.size(); ++i) check_cast(types[i - 1], types[i]);
-  Array elements;  // between the casts; the last one is the writer's
+  Array elements;  // the result between two casts; the array writer does the last cast
   ArrayView source = from;
   for (std::size_t i = 1; i + 1 < types.size(); ++i) {
     Array next = Array::allocate(types[i], box.shape);
@@ -181,9 +181,8 @@ void SpecArray::write(const Box& box, const ArrayView& from) {
   const zarr::ArrayWrite write{.array = state.array(),
                                .parts = {{.box = box, .from = source}},
                                .encode = encode_options(state.spec.array)};
-  state.keys->change([&](zarr::ValueSink& sink) {
-    zarr::write_boxes(std::span(&write, 1), sink, {.budget = &budget});
-  });
+  state.keys->change(
+      [&](ValueSink& sink) { zarr::write_boxes(std::span(&write, 1), sink, {.budget = &budget}); });
 }
 
 SpecArray open_array_spec(std::string_view json, const OpenSpecOptions& options) {
@@ -196,4 +195,4 @@ SpecArray open_array_spec(std::string_view json, const OpenSpecOptions& options)
   return SpecArray(std::move(state));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// spec_json.cc -- the driver json: a value, or the part of one that a JSON pointer names.
+// spec_json.cc -- the driver json: a JSON value, or the part of it that a JSON pointer selects.
 #include <cairn/tensorstore_spec/members.h>
 #include <cairn/tensorstore_spec/store_location.h>
 
@@ -6,15 +6,15 @@
 #include <charconv>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using tensorstore_spec::refuse;
 
-// "/a~1b/0" -> {"a/b", "0"}.
+// Splits a JSON pointer: "/a~1b/0" becomes {"a/b", "0"}.
 std::vector<std::string> pointer_parts(const std::string& text, const std::string& where) {
   std::vector<std::string> parts;
-  constexpr std::size_t kMaxDepth = 128;  // of the JSON that Cairn reads
+  constexpr std::size_t kMaxDepth = 128;  // limit of Cairn's JSON parser
   if (static_cast<std::size_t>(std::count(text.begin(), text.end(), '/')) > kMaxDepth)
     refuse(where, "is deeper than JSON may be");
   if (!text.empty() && text[0] != '/') refuse(where, "\"" + text + "\" does not start with \"/\"");
@@ -35,7 +35,7 @@ std::vector<std::string> pointer_parts(const std::string& text, const std::strin
   return parts;
 }
 
-// The position of an item; failed_precondition if the text is none.
+// Returns the position of an item. Throws failed_precondition if the text is not a position.
 std::size_t item_number(const std::string& text) {
   std::size_t n = 0;
   const char* const end = text.data() + text.size();
@@ -73,7 +73,8 @@ const Json& find_part(const Json& root, const std::vector<std::string>& parts) {
   return *at;
 }
 
-// `old` with the part replaced by `value`; old nullptr: there is nothing.
+// Returns `old` with the selected part replaced by `value`. A null `old` means that no value exists
+// yet.
 Json with_part(const Json* old, std::span<const std::string> parts, const Json& value) {
   if (parts.empty()) return value;
   const std::string& part = parts.front();
@@ -100,7 +101,7 @@ Json with_part(const Json* old, std::span<const std::string> parts, const Json& 
 
 struct SpecJson::State {
   tensorstore_spec::StoreLocation location;
-  std::string folder;  // what the key is below
+  std::string folder;  // prefix of the key
   std::string key;
   std::vector<std::string> parts;
   std::string pointer;
@@ -164,4 +165,4 @@ SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options) {
   return SpecJson(std::move(state));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,14 +1,15 @@
-// store_location.cc -- the drivers file and memory, and URLs.
+// store_location.cc -- the drivers file and memory, and store URLs.
+#include <cairn/tensorstore_spec/store_location.h>
+
 #include <cairn/kvstore/url.h>
 #include <cairn/tensorstore_spec/members.h>
-#include <cairn/tensorstore_spec/store_location.h>
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 struct SpecContext::State {
   std::mutex mutex;
@@ -27,7 +28,7 @@ StorePtr SpecContext::memory_store(const std::string& name) const {
 namespace tensorstore_spec {
 namespace {
 
-// As TensorStore has paths of files: no part of them is empty, "." or "..".
+// Applies TensorStore's rules for file paths: no component is empty, "." or "..".
 std::string checked_path(std::string path, const std::string& pointer) {
   std::replace(path.begin(), path.end(), '\\', '/');
   bool good = path.find('\0') == std::string::npos;
@@ -126,4 +127,4 @@ StoreLocation parse_store_location(const Json& spec, const std::string& pointer,
 }
 
 }  // namespace tensorstore_spec
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// store_location.h -- the key-value stores that specs name: folders, memory and OCDBT databases on
+// store_location.h -- the key-value stores that specs name: directories, memory, OCDBT databases on
 // top of them, and URLs for these.
 #pragma once
 
@@ -13,49 +13,54 @@
 #include <mutex>
 #include <string>
 
-namespace cairn::tensorstore_spec {
+namespace cairn::inline v0::tensorstore_spec {
 
-// What a database is written with.
+// The database of a spec and the options for writing to it.
 struct Database {
   StorePtr base;
-  ocdbt::WriterOptions options;  // its config is that of a new database
+  ocdbt::WriterOptions options;  // options.config is used only for a new database
   OcdbtVersion version;
 };
 
-// A store and a path in it, which is the key of a value or what the keys of an array start with.
-// Nothing has been touched yet.
+// A store and a path in it. The path is the key of a value, or the prefix of an array's keys.
+// Parsing it does not access the store.
 struct StoreLocation {
   std::string path;
-  // The part of the store whose keys start with `prefix`, which is empty or ends in '/'.
+  // Returns the part of the store whose keys start with `prefix`; `prefix` is empty or ends in '/'.
   std::function<StorePtr(const std::string& prefix)> below;
-  std::shared_ptr<const Database> database;  // set: the store is this one
+  std::shared_ptr<const Database> database;  // not null: the store is this database
   bool is_files = false;
 };
 
-// `pointer`: where `spec` is, for messages. Throws as open_array_spec does.
+// Parses a store. `pointer` is the location of `spec`, for messages. Throws what open_array_spec
+// throws.
 StoreLocation parse_store_location(const Json& spec, const std::string& pointer,
                                    const SpecContext& context);
-// The rest of {"driver":"ocdbt"}.
+// Parses the remaining members of {"driver":"ocdbt"}.
 StoreLocation parse_database(class Members& members, const SpecContext& context);
-// What keys below a path start with: '/' is added where there is none.
+// Returns the prefix of keys below a path: appends '/' if the path does not end in one. An empty
+// path stays empty.
 std::string folder_prefix(std::string path);
 
-// Part of a store, read and changed. Safe to use from many threads.
+// Reads and changes a part of a store. Safe to use from many threads.
 class KeyEditor {
  public:
+  // Opens the part of the store whose keys start with `prefix`.
   KeyEditor(StoreLocation location, std::string prefix);
 
-  // What it holds; of a database, what it held when it was opened or last changed here.
+  // Returns a store with the current values; for a database, the values at the time it was opened
+  // or last changed here.
   [[nodiscard]] StorePtr reader() const;
-  // Changes, all or (outside of databases) one by one.
-  void change(const std::function<void(zarr::ValueSink&)>& changes);
-  // Writes a value if there is none; in a database, if there was none when it was last looked at.
+  // Applies changes: in a database all at once, elsewhere one by one.
+  void change(const std::function<void(ValueSink&)>& changes);
+  // Writes a value if the key does not exist. In a database, existence is that of the last read
+  // state. Returns whether it has written the value.
   bool create(const std::string& key, ByteView value);
-  // Replaces a value by what `edit` makes of the one that is there, nullptr for none.
+  // Replaces a value by the result of `edit`, which gets the old value, or null if there is none.
   void edit(const std::string& key, const std::function<std::string(const Bytes* old)>& edit);
-  // Removes everything.
+  // Removes all values.
   void clear();
-  // invalid_argument or unimplemented if nothing can be written.
+  // Throws invalid_argument or unimplemented if the location cannot be written.
   void check_writable() const;
 
  private:
@@ -68,4 +73,4 @@ class KeyEditor {
   StorePtr reader_;
 };
 
-}  // namespace cairn::tensorstore_spec
+}  // namespace cairn::inline v0::tensorstore_spec

@@ -1,31 +1,33 @@
-// zarr_spec.cc -- the members of the drivers zarr, zarr3 and cast.
-#include <cairn/tensorstore_spec/members.h>
+// zarr_spec.cc -- parses the members of the drivers zarr, zarr3 and cast.
 #include <cairn/tensorstore_spec/zarr_spec.h>
+
+#include <cairn/tensorstore_spec/members.h>
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-namespace cairn::tensorstore_spec {
+namespace cairn::inline v0::tensorstore_spec {
 namespace {
 
 DType parse_dtype(const std::string& name, const std::string& pointer) {
   const auto dtype = dtype_from_name(name);
-  // TensorStore has no such types
+  // TensorStore does not have these types
   constexpr DType kRefused[] = {DType::kUint2, DType::kUint4, DType::kFloat8E4m3};
   if (dtype && std::find(std::begin(kRefused), std::end(kRefused), *dtype) == std::end(kRefused))
     return *dtype;
   refuse(pointer, "\"" + name + "\" is no type of elements that TensorStore and Cairn know");
 }
 
-// Takes what may be said several times, but must be the same each time.
+// Merges a value that a spec may state several times; all statements must be equal.
 template <class T>
 void agree(std::optional<T>& into, std::optional<T> value, const std::string& pointer) {
   if (into && value && *into != *value) refuse(pointer, "is not what the spec says elsewhere");
   if (value) into = std::move(value);
 }
 
-// A bound: n, or [n] where it follows the array. `implicit` becomes true for the latter.
+// Parses a bound: n, or [n] for an implicit bound, which follows the array. Sets `implicit` for the
+// latter.
 std::int64_t parse_bound(const Json& value, const std::string& pointer, bool& implicit) {
   const JsonArray* list = value.as_array();
   const Json& bound = list && list->size() == 1 ? list->front() : value;
@@ -45,8 +47,8 @@ std::optional<Shape> parse_bounds(Members& members, const char* name, bool& impl
   return shape;
 }
 
-// The members `lower`, `upper` and `shape` of a domain that begins at 0. Without a shape where it
-// only follows the array's.
+// Parses the members `lower`, `upper` and `shape` of a domain that begins at 0. Sets no shape if
+// the domain only follows the array's.
 void parse_domain(Members& members, const std::string& prefix, Wanted& wanted) {
   const auto member = [&](const char* name) { return prefix + name; };
   bool implicit = false;
@@ -66,7 +68,8 @@ void parse_domain(Members& members, const std::string& prefix, Wanted& wanted) {
   if (shape && !implicit) agree(wanted.shape, std::move(shape), members.here());
 }
 
-// Only the identity: what TensorStore itself writes for an array that is opened as a whole.
+// Accepts only the identity transform, which TensorStore itself writes for an array that is opened
+// whole.
 void parse_transform(const Json& value, const std::string& pointer, Wanted& wanted) {
   Members members(value, pointer);
   parse_domain(members, "input_", wanted);
@@ -234,4 +237,4 @@ ArraySpec parse_array_spec(const Json& spec, const OpenSpecOptions& options,
   }
 }
 
-}  // namespace cairn::tensorstore_spec
+}  // namespace cairn::inline v0::tensorstore_spec

@@ -1,4 +1,4 @@
-// checkpoint.cc -- what every opened checkpoint can do, whatever its format: find a tensor by name,
+// checkpoint.cc -- what every open checkpoint can do, whatever its format: find a tensor by name,
 // read, view, load.
 #include <cairn/array/arena.h>
 #include <cairn/checkpoint.h>
@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::size_t kMaxSuggestions = 3;
-constexpr std::size_t kMaxComparedLength = 200;  // longer names are not worth an edit distance
+constexpr std::size_t kMaxComparedLength = 200;  // longer names are not compared
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -25,7 +25,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Levenshtein distance, or something above `limit` as soon as it is certain to be above.
+// Levenshtein distance. Returns more than `limit` as soon as the distance must exceed it.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
   const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
   if (gap > limit) return limit + 1;
@@ -45,7 +45,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
   return row[b.size()];
 }
 
-// How unlike two names are, small = alike; nullopt: not alike at all. Both in lower case.
+// A distance between two names in lower case; small means alike. nullopt: not alike at all.
 std::optional<std::size_t> unlikeness(std::string_view wanted, std::string_view name) {
   if (wanted == name) return 0;
   if (wanted.empty() || wanted.size() > kMaxComparedLength || name.size() > kMaxComparedLength)
@@ -73,14 +73,14 @@ std::string suggestions(std::string_view wanted, const std::vector<TensorInfo>& 
   return text.empty() ? text : text + "'?";
 }
 
-// An array that is described and has an error is not damaged: nothing here reads its type.
+// An array that is described and has an error is not damaged: Cairn cannot read its type.
 void check_readable(const std::string& name, const TensorInfo& tensor) {
   if (!tensor.error.empty())
     throw Error(tensor.is_described() ? Code::kUnimplemented : Code::kDataLoss,
                 name + ": " + tensor.error);
 }
 
-// An array of strings, which is not empty: a list of them, or lists of lists.
+// A non-empty array of strings becomes a list of strings, or nested lists.
 Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string>::iterator& next) {
   if (shape.empty()) return Tree(std::move(*next++));
   Tree::List list;
@@ -146,8 +146,8 @@ std::size_t Checkpoint::index(std::string_view name) const {
     const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
       return all[i].item != all[found[0]].item;
     });
-    // Two leaves of one item may share a name ({"a.b": x} and {"a": {"b": y}}); then they share the
-    // array, too.
+    // Two leaves of one item may have the same name ({"a.b": x} and {"a": {"b": y}}). Then they
+    // share the array, too.
     if (other == found.end()) return found[0];
     std::string names;
     for (const auto i : found) names += (names.empty() ? "'" : ", '") + all[i].full_name() + "'";
@@ -218,7 +218,7 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
     const auto* number = std::get_if<std::int64_t>(&leaf.value());
     if (number == nullptr) return Tree(Tree::Dict{});  // a checkpoint without leaves
     const auto i = static_cast<std::size_t>(*number);
-    // Orbax saves complex numbers of NumPy alone: as a Python number one could not be saved again.
+    // Orbax saves complex numbers only as NumPy values: a Python number could not be saved again.
     const bool stays = all[i].kind == "scalar" && dtype_kind(all[i].dtype) == DTypeKind::kComplex;
     if (all[i].is_array())
       return stays ? Tree(std::move(arrays[i])) : array_leaf(all[i], std::move(arrays[i]));
@@ -243,4 +243,4 @@ Tree Checkpoint::structure() const {
   return entries.empty() ? Tree(Tree::Dict{}) : unflatten(std::move(entries));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

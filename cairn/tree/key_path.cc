@@ -1,7 +1,7 @@
-// key_path.cc -- key paths as text, and their order.
+// key_path.cc -- formats and compares key paths.
 #include <cairn/tree.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::string_view without_leading_zeros(std::string_view digits) {
@@ -10,7 +10,7 @@ std::string_view without_leading_zeros(std::string_view digits) {
                                          : digits.substr(first);
 }
 
-// Decimal numbers of any length: the longer one is larger.
+// Compares decimal numbers of any length: the longer one is larger.
 int compare_indices(std::string_view a, std::string_view b) {
   a = without_leading_zeros(a);
   b = without_leading_zeros(b);
@@ -54,4 +54,4 @@ bool key_path_less(const KeyPath& a, const KeyPath& b) {
   return a.size() < b.size();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,11 @@
-// leaf_value.cc -- what Orbax, flax and msgpack restore a leaf as.
+// leaf_value.cc -- converts leaves to the values that Orbax, flax and msgpack restore.
 #include <cairn/tree/leaf_value.h>
+
 #include <cairn/tree/python_number.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 Tree numpy_scalar(const Array& array) {
@@ -33,4 +34,4 @@ Tree array_leaf(const TensorInfo& tensor, Array array) {
   return Tree(std::move(array));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

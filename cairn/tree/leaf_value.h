@@ -1,4 +1,4 @@
-// leaf_value.h -- a leaf of a checkpoint, once it is read, as the tree holds it.
+// leaf_value.h -- converts a leaf that has been read from a checkpoint to a leaf of the tree.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -6,13 +6,14 @@
 
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Whether a leaf is a Python or NumPy scalar, and not an array of rank 0.
+// Whether a leaf is a Python or NumPy scalar, as opposed to an array of rank 0.
 bool is_scalar_leaf(const TensorInfo& tensor);
-// `array` holds the tensor's elements: itself, or the scalar or bytes that it stands for.
+// Returns `array`, which holds the tensor's elements, as the tree holds it: as the array itself, or
+// as the scalar or bytes that it encodes.
 Tree array_leaf(const TensorInfo& tensor, Array array);
-// Of a leaf without elements and text: an empty node, or a placeholder.
+// The tree for a leaf without elements and without a string: an empty node or a placeholder.
 Tree empty_leaf(std::string_view kind);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,11 @@
 // name_table.cc -- finds tensors by name.
+
 #include <cairn/tree/name_table.h>
 
 #include <bit>
 #include <functional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 NameTable::NameTable(std::span<const TensorInfo> tensors)
     : tensors_(tensors), slots_(std::bit_ceil(2 * tensors.size() + 1), kEmpty) {
@@ -29,4 +30,4 @@ std::optional<std::size_t> NameTable::find(std::string_view name) const {
   return i == kEmpty ? std::nullopt : std::optional(i);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,11 +1,12 @@
-// python_number.cc -- elements as Python numbers.
-#include <cairn/array/box.h>
+// python_number.cc -- converts elements to Python numbers.
 #include <cairn/tree/python_number.h>
+
+#include <cairn/array/box.h>
 
 #include <complex>
 #include <cstdint>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 template <class T>
@@ -41,4 +42,4 @@ Tree python_number(const Array& element) {
   return Tree(element);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

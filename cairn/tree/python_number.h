@@ -1,13 +1,13 @@
-// python_number.h -- one element as the Python number that NumPy's item() makes of it.
+// python_number.h -- converts one element to the Python number that NumPy's item() returns.
 #pragma once
 
 #include <cairn/tree.h>
 #include <cairn/types.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// bool, int, float or complex. `element` has rank 0. What Python has no number for (kOpaque) stays
-// an array.
+// Returns a bool, int, float or complex. `element` has rank 0. An element that has no Python number
+// (kOpaque) stays an array.
 Tree python_number(const Array& element);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,17 +1,18 @@
-// rich_types.cc -- trees with their tuples, as text and back.
+// rich_types.cc -- formats and parses trees with their tuples.
+#include <cairn/tree/rich_types.h>
+
 #include <cairn/base/json.h>
 #include <cairn/error.h>
-#include <cairn/tree/rich_types.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// a node is at most four levels of JSON, of which the parser takes 1000
+// a node takes at most four levels of JSON, and the parser accepts 1000
 constexpr std::size_t kMaxDepth = 100;
 
 std::string quoted(const std::string& text) { return to_text(Json(text), JsonStyle::kPython); }
@@ -98,7 +99,7 @@ class Reader {
     if (object == nullptr) fail("a node that is " + std::string(json.type_text()));
     const std::string* category = text_of(json, "category");
     const std::string* clazz = text_of(json, "clazz");
-    // A dict of the user's may have a key of that name; then its value is a node and no text.
+    // A user's dict may have a key of that name. Its value is then a node, not a string.
     if (category == nullptr || clazz == nullptr) return dict(*object);
     if (*category == "namedtuple") return named_tuple(json, *clazz);
     if (*category == "custom" && *clazz == "tuple")
@@ -196,4 +197,4 @@ Tree parse_rich_types(std::string_view json) {
   return Reader().node(parse_json(json, limits));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

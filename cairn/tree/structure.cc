@@ -1,4 +1,4 @@
-// structure.cc -- comparing the structures of two trees, and filling one with the leaves of the
+// structure.cc -- compares the structures of two trees, and fills one tree with the leaves of the
 // other.
 #include <cairn/structure.h>
 
@@ -6,10 +6,10 @@
 #include <optional>
 #include <unordered_map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMaxDepth = 1000;  // as flatten's
+constexpr std::size_t kMaxDepth = 1000;  // as in flatten
 
 void check_depth(std::size_t depth) {
   if (depth > kMaxDepth)
@@ -17,12 +17,12 @@ void check_depth(std::size_t depth) {
                 "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
 }
 
-// A node in stored form. Neither members nor items: a leaf. Containers without children have
-// theirs, which are empty.
+// A node in stored form. A node with neither members nor items is a leaf. Containers without
+// children have empty members or items.
 struct Node {
   const Tree::Dict* members = nullptr;
   const Tree::List* items = nullptr;
-  std::optional<EmptyNode> empty;  // set for what has no children, or is None
+  std::optional<EmptyNode> empty;  // set for nodes without children, and for None
 
   explicit Node(const Tree& tree) {
     if (const auto* named = tree.named_tuple()) members = &named->fields;
@@ -71,10 +71,10 @@ class Comparison {
         pairs.push_back({path_, &source});
       return;
     }
-    // None in the place of a dict wants none of its members.
+    // A None in place of a dict takes none of its members.
     if (fit_ == MatchMode::kPartial && from.members != nullptr && to.empty == EmptyNode::kNone)
       return;
-    // Of an empty dict or list it is known, in an exact fit, which children are missing.
+    // In an exact fit, an empty dict or list is compared, too: its missing children are known.
     const bool comparable = !from.is_leaf() && (!to.is_leaf() || fit_ == MatchMode::kExact);
     const bool both_dicts =
         from.members != nullptr && (to.members != nullptr || to.empty == EmptyNode::kDict);
@@ -250,4 +250,4 @@ Tree restore_into(const Tree& target, const Tree& source, MatchMode fit) {
   return fill_target(target, std::move(restored));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

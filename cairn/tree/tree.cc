@@ -1,4 +1,4 @@
-// tree.cc -- looking into trees, taking them apart and putting them together.
+// tree.cc -- accesses, flattens and builds trees.
 #include <cairn/tree.h>
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 #include <optional>
 #include <span>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Trees are handled (and destroyed) recursively. Python's own recursion limit keeps real ones far
-// below this.
+// Trees are processed (and destroyed) recursively. Real trees stay far below this depth because of
+// Python's recursion limit.
 constexpr std::size_t kMaxDepth = 1000;
 
-// What a container without children stands for; nullopt for everything else.
+// The empty node that a container without children stands for; nullopt for everything else.
 std::optional<EmptyNode> emptiness(const Tree& tree) {
   if (const auto* dict = tree.dict())
     return dict->empty() ? std::optional(EmptyNode::kDict) : std::nullopt;
@@ -27,13 +27,13 @@ std::optional<EmptyNode> emptiness(const Tree& tree) {
   return std::nullopt;
 }
 
-// Goes into containers and calls `leaf` for what is none, or has no children.
+// Visits containers, and calls `leaf` for every other node and for containers without children.
 class Walker {
  public:
   using LeafFn = std::function<Tree(const KeyPath&, const Tree&)>;
   Walker(DictOrder order, const LeafFn& leaf) : order_(order), leaf_(leaf) {}
 
-  // The same structure, made of what `leaf` returned.
+  // Returns a tree of the same structure, built from the results of `leaf`.
   Tree walk(const Tree& tree) {
     if (path_.size() > kMaxDepth)
       throw Error(Code::kInvalidArgument,
@@ -86,12 +86,12 @@ bool is_prefix(const KeyPath& shorter, const KeyPath& longer) {
          std::equal(shorter.begin(), shorter.end(), longer.begin());
 }
 
-// Sorted entries without those that another one extends.
+// Sorts the entries and drops those whose path is a prefix of another one.
 std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
   const auto before = [](const TreeEntry& a, const TreeEntry& b) {
     return key_path_less(a.path, b.path);
   };
-  // Checkpoints list their leaves in this order.
+  // Checkpoints already list their leaves in this order.
   if (!std::is_sorted(entries.begin(), entries.end(), before))
     std::stable_sort(entries.begin(), entries.end(), before);
   std::vector<TreeEntry> kept;
@@ -112,8 +112,8 @@ std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
   return kept;
 }
 
-// Builds the subtree of entries that agree in their first `depth` keys. They are sorted, so equal
-// keys are neighbours.
+// Builds the subtree of entries whose first `depth` keys are equal. They are sorted, so equal keys
+// are adjacent.
 Tree build(std::span<TreeEntry> entries, std::size_t depth) {
   if (entries.size() == 1 && entries[0].path.size() == depth) return std::move(entries[0].value);
   const KeyType type = entries[0].path[depth].type;
@@ -201,4 +201,4 @@ Tree unflatten(std::vector<TreeEntry> entries) {
   return build(kept, 0);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

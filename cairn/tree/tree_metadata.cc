@@ -1,20 +1,22 @@
-// tree_metadata.cc -- parses `_METADATA` in one pass: it may list a hundred thousand leaves.
-#include <cairn/base/json_scan.h>
+// tree_metadata.cc -- parses `_METADATA` in one pass, because it may list a hundred thousand
+// leaves.
 #include <cairn/tree/tree_metadata.h>
+
+#include <cairn/base/json_scan.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// trees are handled recursively; Python's recursion limit is the same
+// trees are processed recursively; Python has the same recursion limit
 constexpr std::size_t kMaxLevels = 1000;
-// of shapes in metadata; NumPy's limit, jax has none that matters
+// dimensions in metadata; NumPy's limit, and JAX has none in practice
 constexpr std::size_t kMaxRank = 64;
 constexpr std::size_t kMaxShownName = 200;
-constexpr std::size_t kMaxIndexDigits = 18;  // of a sequence key: fits 64 bits
+constexpr std::size_t kMaxIndexDigits = 18;  // of a sequence key; fits 64 bits
 
-// "007" and "7" are the same index; Orbax converts the text to an integer, too.
+// "007" and "7" are the same index: Orbax converts the string to an integer, too.
 std::string canonical_index(const JsonScanner& in, const std::string& text) {
   const bool digits = !text.empty() && std::all_of(text.begin(), text.end(),
                                                    [](char c) { return c >= '0' && c <= '9'; });
@@ -23,7 +25,7 @@ std::string canonical_index(const JsonScanner& in, const std::string& text) {
   return text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
 }
 
-// One {"key": text, "key_type": 1 or 2}. Old writers may have stored an index as a number.
+// Parses one {"key": string, "key_type": 1 or 2}. Old writers may have stored an index as a number.
 void parse_key(JsonScanner& in, Key& key) {
   std::string_view member;
   bool has_text = false;
@@ -102,7 +104,7 @@ void parse_leaf(JsonScanner& in, LeafMetadata& leaf) {
 std::vector<LeafMetadata> parse_leaves(JsonScanner& in) {
   std::vector<LeafMetadata> leaves;
   std::string_view member;
-  std::string name;  // outlives the members below
+  std::string name;  // must outlive the members below
   in.begin_object();
   while (in.next_member(member)) {
     name.assign(member.substr(0, kMaxShownName));
@@ -116,9 +118,9 @@ std::vector<LeafMetadata> parse_leaves(JsonScanner& in) {
   return leaves;
 }
 
-// Where `next` goes when `leaf` and `next` are neighbours in key path order: a leaf that is there
-// twice counts once (the last one, as in a Python dict), and one that others extend is a container
-// that a partial save left as an empty node.
+// Whether `next`, the successor of `leaf` in key path order, replaces it. A leaf that occurs twice
+// counts once (the last one, as in a Python dict). A leaf that others extend is a container that a
+// partial save left as an empty node.
 bool superseded(const LeafMetadata& leaf, const LeafMetadata& next) {
   return leaf.path.size() <= next.path.size() &&
          std::equal(leaf.path.begin(), leaf.path.end(), next.path.begin());
@@ -198,4 +200,4 @@ TreeMetadata parse_tree_metadata(std::string_view json) {
   return metadata;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -7,12 +7,12 @@
 #include <array>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Characters that Python's repr escapes, beside controls: format characters, separators other than
-// the space, surrogates, private use, what is no character. Readers parse either spelling; this is
-// about looking the same.
+// Whether Python's repr prints the character unescaped. Besides controls it escapes format
+// characters, separators other than the space, surrogates, private use and non-characters. Readers
+// accept both forms; this only makes the output identical.
 bool is_printable(std::uint32_t code) {
   using Range = std::pair<std::uint32_t, std::uint32_t>;
   static constexpr std::array<Range, 21> kNot = {
@@ -34,7 +34,7 @@ void append_escape(std::string& out, std::uint32_t code) {
   for (unsigned shift = 4 * digits; shift > 0; shift -= 4) out += kHex[code >> (shift - 4) & 0xfU];
 }
 
-// As Python's repr shows a str.
+// Appends a string as Python's repr formats a str.
 void append_repr(std::string& out, std::string_view text) {
   const bool single = text.find('\'') != std::string_view::npos;
   const char quote = single && text.find('"') == std::string_view::npos ? '"' : '\'';
@@ -59,7 +59,7 @@ void append_repr(std::string& out, std::string_view text) {
   out += quote;
 }
 
-// "('a', '0')", "('a',)", "()".
+// Formats a path as a Python tuple: "('a', '0')", "('a',)", "()".
 std::string tuple_repr(const KeyPath& path) {
   std::string text = "(";
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -112,4 +112,4 @@ std::string tree_metadata_text(const TreeMetadata& metadata) {
   return out + "}";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

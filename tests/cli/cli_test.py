@@ -22,6 +22,7 @@ from command import CAIRN, COMMANDS, FAILURE, GOOD, NO, ROOT, USAGE, bad, good, 
 def test_help_teaches(command):
     text = good(command, "--help")
     assert f"cairn {command}" in text.split("Example")[1]
+    assert "{" not in text, "the parser's own notation is shown"
     assert command in good("--help")
 
 

@@ -15,7 +15,7 @@ using Meanings = std::vector<std::pair<std::string, std::string>>;
 std::string outcome(const Meanings& others, const Meanings& its) {
   const auto errors = testing::run_as_processes(3, [&](const std::shared_ptr<Coordinator>& job) {
     const ProcessGroup group({.coordinator = job});
-    Consent consent;
+    ConsistencyCheck consent;
     for (const auto& [name, meaning] : group.index() == 2 ? its : others)
       consent.add(name, meaning);
     std::vector<std::uint64_t> digests;
@@ -34,7 +34,7 @@ std::string outcome(const Meanings& others, const Meanings& its) {
   return errors[0]->message();
 }
 
-TEST(Consent, NamesTheFirstDifference) {
+TEST(ConsistencyCheck, NamesTheFirstDifference) {
   const Meanings meant = {{"a", "float32 (2)"}, {"b", "int8 (3)"}};
   EXPECT_EQ(outcome(meant, meant), "");
   EXPECT_EQ(outcome({}, {}), "");

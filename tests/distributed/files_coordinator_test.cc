@@ -3,6 +3,7 @@
 #include <cairn/distributed/coordinator/job_folder.h>
 #include <cairn/distributed/coordinator/message.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 
 #include <sys/resource.h>
 

@@ -1,3 +1,4 @@
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/direct_file.h>
 #include <cairn/io/file.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 #include <cairn/base/executor.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/direct_writer.h>
 #include <gmock/gmock.h>
 

@@ -1,4 +1,6 @@
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 

@@ -1,11 +1,14 @@
 // commands.h -- changes of an OCDBT database as lines of text, for the tool that tests run beside
 // TensorStore and for golden databases. Keys and values are in hexadecimal:
 //      w KEY VALUE      writes            z KEY SIZE SEED     writes bytes that follow from the
-//      seed (see filler) d KEY            removes           r FIRST LAST        removes a range;
-//      LAST "-": up to the end m PREFIX         copies the database there (not in hexadecimal) c
-//      commits; what follows is another commit x                compacts and removes orphans i
-//      PREFIX         what follows is about the database below that prefix (not in hexadecimal);
-//      "i" alone: the one at the top
+//                                                             seed (see filler)
+//      d KEY            removes           r FIRST LAST        removes a range; LAST "-": up to the
+//                                                             end
+//      m PREFIX         copies the database there (not in hexadecimal)
+//      c                commits; what follows is another commit
+//      x                compacts and removes orphans
+//      i PREFIX         what follows is about the database below that prefix (not in hexadecimal);
+//                       "i" alone: the one at the top
 // Options: new=1 (take the configuration below), uuid=HEX, kind=single|numbered, inline=N, node=N,
 // arity=N, zstd=LEVEL|none, value=PREFIX, btree=PREFIX, version=PREFIX, target=N, seed=N
 // (deterministic; every commit has the next seed and nanosecond).

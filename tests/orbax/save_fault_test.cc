@@ -4,6 +4,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/cairn.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/orbax/layout/layout.h>
 #include <gmock/gmock.h>
 

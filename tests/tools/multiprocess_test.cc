@@ -6,6 +6,7 @@
 #include <cairn/inspect.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/orbax.h>
 #include <cairn/tree.h>
 #include <gmock/gmock.h>

@@ -1,11 +1,12 @@
-// collective.cc -- the words and sums that all coordinators share.
+// collective.cc -- checks, deadlines and messages that all coordinators share.
 #include <cairn/distributed/coordinator/collective.h>
+
 #include <cairn/error.h>
 #include <fmt/format.h>
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 std::vector<Bytes> Coordinator::exchange(std::string_view name, ByteView value,
                                          const Delivery& between, Timeout timeout) {
@@ -18,9 +19,9 @@ std::vector<Bytes> Coordinator::exchange(std::string_view name, ByteView value,
 
 void Coordinator::abort(std::string_view /*name*/, std::string_view /*why*/) noexcept {}
 
-}  // namespace cairn
+}  // namespace cairn::inline v0
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 
 void check_root(std::size_t root, std::size_t count) {
   if (root >= count)
@@ -69,7 +70,7 @@ std::string silent_text(std::span<const std::size_t> silent, std::size_t me,
 }
 
 std::string broke_off_text(std::size_t process, std::string_view why) {
-  constexpr std::size_t kMost = 4096;  // bytes; small messages need nobody's help on their way
+  constexpr std::size_t kMost = 4096;  // bytes; small messages need no flow control
   return fmt::format("process {} broke off: {}", process, why.substr(0, kMost));
 }
 
@@ -83,4 +84,4 @@ std::string current_exception_text() {
   }
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

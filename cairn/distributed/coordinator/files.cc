@@ -1,8 +1,8 @@
-// files.cc -- processes that meet through files in a folder they share.
+// files.cc -- a coordinator whose processes communicate through files in a shared folder.
 //
-// Whoever comes to a meeting leaves a message. The first who finds all messages there, or gives up,
-// writes down how it ended; as only one such file can be made, all agree, even if one gives up at
-// the very moment when the last one comes.
+// A process that joins a collective leaves a message. The first process that finds all messages, or
+// gives up, writes a decision file that says how the collective ended. Only one such file can be
+// created, so all processes agree, even if one gives up at the moment when the last one arrives.
 #include <cairn/base/checksum.h>
 #include <cairn/distributed.h>
 #include <cairn/distributed/coordinator/collective.h>
@@ -10,7 +10,9 @@
 #include <cairn/distributed/coordinator/message.h>
 #include <cairn/distributed/coordinator/wait.h>
 #include <cairn/error.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,20 +26,21 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using distributed::Message;
 using distributed::Names;
 
-// at processes that may have died
+// between checks for processes that may have died
 constexpr auto kBetweenLooks = std::chrono::milliseconds(200);
-// bytes of a message beside its value
+// bytes of a message in addition to its value
 constexpr std::uint64_t kMostAroundAValue = std::uint64_t{1} << 20U;
-// characters of a name that its files show
+// characters of a collective's name that appear in its file names
 constexpr std::size_t kReadable = 40;
 
-// A name as part of a file's: what of it can be read, and a hash of all.
+// Turns a collective's name into part of a file name: its readable characters and a hash of the
+// whole name.
 std::string label_of(std::string_view name) {
   std::string readable;
   for (const char c : name.substr(0, kReadable)) {
@@ -48,24 +51,24 @@ std::string label_of(std::string_view name) {
   return fmt::format("{}-{:08x}{:08x}", readable, crc32c(as_bytes(name)), crc32(as_bytes(name)));
 }
 
-// One process's visit to the n-th meeting of a name.
+// One process's participation in the n-th collective of a name.
 struct Visit {
   std::string name;
   std::string label;
   std::uint64_t round = 0;
-  std::uint64_t number = 0;  // of this process's visits, in the order in which it came
+  std::uint64_t number = 0;  // number among this process's visits, in the order in which they began
   Coordinator::Timeout timeout;
-  std::string message = {};  // this process's file
+  std::string message = {};  // the name of this process's file
 
-  // Its message is called so, and then <number>-<low>: all its visits before number `low` were over
-  // when it came.
+  // A message file is called <prefix><number>-<low>. All visits of its process with a number below
+  // `low` had ended when the process came to this collective.
   [[nodiscard]] std::string message_prefix(std::size_t process) const {
     return fmt::format("m-{}-{}-{}-", label, round, process);
   }
   [[nodiscard]] std::string decision() const { return fmt::format("d-{}-{}", label, round); }
 };
 
-// What the name of a message says.
+// A message file name, and the numbers in it.
 struct Arrival {
   std::string file;
   std::uint64_t number = 0;
@@ -140,27 +143,29 @@ class FilesCoordinator final : public Coordinator {
       (void)try_to_break(visit, why);
       end(visit);
     } catch (const std::exception&) {
-      // Without memory even for that: the others wait until their time is over.
+      // Out of memory: the other processes wait until their timeout.
     }
   }
 
  private:
-  // A meeting that this process has left: its files are of use until all others have, too.
+  // A complete collective that this process has left. Its files are needed until all processes have
+  // left it.
   struct Left {
     Visit visit;
     std::vector<Arrival> arrivals;
   };
 
-  // Deliveries follow each other by one name, and are of many bytes.
+  // Deliveries of one name follow each other directly, and carry many bytes.
   enum class Kind { kMeeting, kDelivery };
-  // What becomes of the others in a meeting that goes wrong here.
+  // The fate of the other processes when this process fails in a collective.
   enum class Others { kGetThrough, kFailToo, kUnknown };
 
   [[nodiscard]] std::string path(const std::string& name) const {
     return folder_->path() + "/" + name;
   }
 
-  // Comes to a meeting; when it is complete, `look(visit, arrivals)` reads what others have said.
+  // Joins a collective. When it is complete, `look(visit, arrivals)` reads the values of the
+  // others.
   template <class Look>
   void meet(std::string_view name, ByteView value, Timeout timeout, Look look,
             Kind kind = Kind::kMeeting) {
@@ -176,7 +181,7 @@ class FilesCoordinator final : public Coordinator {
       look(visit, arrivals);
       leave({visit, std::move(arrivals)});
     } catch (...) {
-      // Of a meeting that has failed nobody reads more than that.
+      // After a collective has failed, processes read only its decision file.
       if (others == Others::kFailToo && !visit.message.empty()) unlink(path(visit.message).c_str());
       end(visit);
       if (others == Others::kGetThrough && kind == Kind::kDelivery)
@@ -185,7 +190,8 @@ class FilesCoordinator final : public Coordinator {
     }
   }
 
-  // Who cannot come, or not see who does, tells the others if they are not through yet.
+  // Joins the collective and waits. If this process fails at that, it tells the others, unless they
+  // have completed the collective.
   std::string come_and_wait(Visit& visit, ByteView value, distributed::Clock::time_point deadline,
                             Kind kind, Others& others) {
     try {
@@ -209,11 +215,12 @@ class FilesCoordinator final : public Coordinator {
     visit.message = visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open());
     AtomicFile file(path(visit.message));
     file.append(encode_message(message));
-    // A job that loses power is over, so that only what is small needs to be durable.
+    // A job that loses power is over, so only small messages are made durable.
     file.commit(kind == Kind::kDelivery ? Durability::kUnsynced : Durability::kSynced);
   }
 
-  // Makes the meeting fail, because something has gone wrong here, unless it has ended.
+  // Makes the collective fail, because this process has failed, unless it has ended already.
+  // Returns the fate of the other processes.
   [[nodiscard]] Others try_to_break(const Visit& visit, std::string_view why) {
     const auto ended =
         try_call([&] { return decide(visit, distributed::broke_off_text(me_, why)); });
@@ -237,7 +244,7 @@ class FilesCoordinator final : public Coordinator {
     open_.erase(visit.number);
   }
 
-  // How the meeting ended: "" if all have come.
+  // Returns how the collective ended: "" if all processes came, else the reason.
   std::string wait_for_the_end(const Visit& visit, distributed::Clock::time_point deadline) {
     distributed::Backoff backoff;
     auto next_look = distributed::Clock::now() + kBetweenLooks;
@@ -245,7 +252,7 @@ class FilesCoordinator final : public Coordinator {
       const Names names = distributed::names_in(folder_->path());
       if (names.contains(visit.decision())) {
         std::string broken = decided(visit);
-        // what is wrong here, too, is better said here
+        // an error that this process can find itself is more precise
         if (!broken.empty()) folder_->check_marks();
         return broken;
       }
@@ -287,8 +294,8 @@ class FilesCoordinator final : public Coordinator {
                        [&](std::size_t p) { return names.contains("gone-" + std::to_string(p)); });
   }
 
-  // Those of the missing of whom `is_gone` is true, and who have not come: it may have been the
-  // last thing they did.
+  // Returns the missing processes for which `is_gone` is true and which have not come meanwhile: a
+  // process may join as its last action.
   template <class IsGone>
   std::vector<std::size_t> gone_of(const Visit& visit, const std::vector<std::size_t>& missing,
                                    IsGone is_gone) const {
@@ -302,7 +309,7 @@ class FilesCoordinator final : public Coordinator {
     return gone;
   }
 
-  // Writes down how the meeting ended, unless another has; returns how it did.
+  // Writes how the collective ended, unless another process has done so. Returns how it ended.
   std::string decide(const Visit& visit, std::string_view broken) {
     const Message message{
         me_, count_, visit.round, visit.name, {as_bytes(broken).begin(), as_bytes(broken).end()}};
@@ -314,7 +321,8 @@ class FilesCoordinator final : public Coordinator {
     return std::string(as_text(read(visit, visit.decision(), std::nullopt)));
   }
 
-  // Everybody's, of a complete meeting.
+  // Returns the arrivals of all processes at a complete collective. Throws data_loss if one is
+  // missing.
   [[nodiscard]] std::vector<Arrival> arrivals_at(const Visit& visit) const {
     const Names names = distributed::names_in(folder_->path());
     std::vector<Arrival> arrivals;
@@ -355,8 +363,9 @@ class FilesCoordinator final : public Coordinator {
     return bytes;
   }
 
-  // Leaves a complete meeting, and removes the files of those that all had left before they came to
-  // it: of its own name, as nobody comes twice at the same time, and of others, if every arrival
+  // Leaves a complete collective. Then removes the files of older collectives that all processes
+  // had left before they came to this one. That holds for those of the same name, because a process
+  // takes part in one collective of a name at a time. It holds for others if every arrival's `low`
   // says so.
   void leave(Left meeting) {
     std::vector<Left> done;
@@ -386,9 +395,9 @@ class FilesCoordinator final : public Coordinator {
   std::uint64_t max_value_;
   Timeout silence_;
   std::mutex mutex_;
-  std::map<std::string, std::uint64_t> rounds_;  // of the next meeting of each name
+  std::map<std::string, std::uint64_t> rounds_;  // number of the next collective, by name
   std::uint64_t next_visit_ = 0;
-  std::set<std::uint64_t> open_;  // visits that are not over
+  std::set<std::uint64_t> open_;  // visits that have not ended
   std::vector<Left> left_;
   std::unique_ptr<distributed::JobFolder> folder_;
 };
@@ -399,4 +408,4 @@ std::unique_ptr<Coordinator> files_coordinator(const FilesJob& job) {
   return std::make_unique<FilesCoordinator>(distributed::JobFolder::join(job), job);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

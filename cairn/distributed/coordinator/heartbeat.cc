@@ -1,5 +1,6 @@
-// heartbeat.cc -- touching a file, and noticing who does not touch his.
+// heartbeat.cc -- touches this process's heartbeat file and watches those of other processes.
 #include <cairn/distributed/coordinator/heartbeat.h>
+
 #include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <fcntl.h>
@@ -7,11 +8,12 @@
 
 #include <utility>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 namespace {
 
-// When the file was last touched, in nanoseconds; nullopt if it cannot be seen. It is opened for
-// that: network file systems answer from their caches about files that are not.
+// Returns when the file was last touched, in nanoseconds; nullopt if it cannot be opened. The
+// function opens the file first, because network file systems answer from a cache for files that
+// are not open.
 std::optional<std::int64_t> change_of(const std::string& path) {
   const auto changed = try_call([&] { return File::open(path).modified_ns(); });
   return changed.ok() ? std::optional(changed.value()) : std::nullopt;
@@ -40,7 +42,7 @@ void Heartbeat::beat(std::chrono::milliseconds every) {
   std::unique_lock lock(mutex_);
   while (!over_) {
     lock.unlock();
-    // may take long where the file system is busy
+    // may take long on a busy file system
     const bool done = utimensat(AT_FDCWD, path_.c_str(), nullptr, 0) == 0;
     lock.lock();
     count_ += done ? 1 : 0;
@@ -59,4 +61,4 @@ bool SignsOfLife::is_silent(std::size_t process, const std::string& path, std::u
   return seen.changed && own - seen.since >= static_cast<std::uint64_t>(kBeatsOfSilence);
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

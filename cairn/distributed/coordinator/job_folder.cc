@@ -1,6 +1,8 @@
-// job_folder.cc -- coming and going in the folder of a run.
+// job_folder.cc -- entering and leaving the folder of a run.
 #include <cairn/distributed/coordinator/job_folder.h>
+
 #include <cairn/error.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <fmt/format.h>
@@ -11,11 +13,11 @@
 #include <filesystem>
 #include <system_error>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 namespace {
 
 constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;  // bytes
-constexpr double kMilliseconds = 1000;                           // of a second
+constexpr double kMilliseconds = 1000;                           // per second
 
 std::string name_of(std::string_view what, std::size_t process) {
   return std::string(what) + std::to_string(process);
@@ -64,7 +66,7 @@ JobFolder::JobFolder(std::string path, const FilesJob& job)
   try {
     heartbeat_.emplace(here, std::max(silence_ / kBeatsOfSilence, Coordinator::Timeout(1)));
   } catch (const std::system_error& e) {
-    // it was there, and others may wait for it by now
+    // the mark existed, and other processes may wait for this one by now
     write_new(path_ + "/" + name_of("gone-", me_), {});
     throw Error(Code::kUnavailable,
                 here + ": cannot start the thread that touches it: " + e.what());
@@ -79,12 +81,12 @@ JobFolder::~JobFolder() {
     for (std::size_t p = 0; p < count_; ++p)
       if (!has_ended(p, names)) return;
     remove_tree(path_);
-    // Fails while other runs, or processes that want to join one, are there.
+    // Fails while the folder holds other runs or requests to join.
     std::error_code ignored;
     std::filesystem::remove(std::filesystem::path(path_).parent_path(), ignored);
   } catch (const Error&) {
-    // A destructor cannot say so. Others of this host see that the process has ended; the folder is
-    // removed by a later run.
+    // A destructor cannot report an error. Processes on the same host see that this process has
+    // ended; a later run removes the folder.
   }
 }
 
@@ -129,4 +131,4 @@ void JobFolder::check_marks() const {
   for (std::size_t p = 0; p < count_; ++p) (void)mark_of(p);
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

@@ -1,4 +1,4 @@
-// local.cc -- jobs within one process: alone, or threads that pose as processes.
+// local.cc -- jobs within one process: a single process, or threads that act as processes.
 #include <cairn/distributed.h>
 #include <cairn/distributed/coordinator/collective.h>
 
@@ -10,29 +10,30 @@
 #include <optional>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using distributed::check_root;
 
-// What one name's n-th meeting has so far.
+// The state of the n-th collective of one name.
 struct Meeting {
   explicit Meeting(std::size_t processes) : values(processes) {}
 
-  std::vector<std::optional<Bytes>> values;  // of those who have come
+  std::vector<std::optional<Bytes>> values;  // of the threads that have come
   std::size_t come = 0;
   std::size_t left = 0;
-  std::string broken;  // why it will never be complete; "" if it may
+  std::string broken;  // why it can never complete; "" if it may
 };
 
-// Where the threads meet.
+// The state that the threads share.
 class Lobby {
  public:
   explicit Lobby(std::size_t processes) : gone_(processes, false) {}
 
   [[nodiscard]] std::size_t processes() const { return gone_.size(); }
 
-  // Returns the values of `wanted`; of all, in their order, if that is null.
+  // Joins a collective and waits. Returns the values of `wanted`; of all threads, in order, if that
+  // is null.
   std::vector<Bytes> meet(std::size_t me, std::string_view name, ByteView value,
                           Coordinator::Timeout timeout,
                           const std::span<const std::size_t>* wanted = nullptr) {
@@ -55,7 +56,7 @@ class Lobby {
     depart(name, meetings, meeting);
   }
 
-  // Process `me` will come to no meeting any more.
+  // Process `me` will join no further collectives.
   void go(std::size_t me) {
     const std::lock_guard lock(mutex_);
     gone_[me] = true;
@@ -64,9 +65,9 @@ class Lobby {
   }
 
  private:
-  using Meetings = std::list<Meeting>;  // stays where it is while others come and go
+  using Meetings = std::list<Meeting>;  // a list: its elements do not move
 
-  // To the first meeting of this name that this process has not been to.
+  // Joins the first collective of this name that this process has not joined yet.
   Meetings::iterator come(std::size_t me, Meetings& meetings, ByteView value) {
     auto meeting = std::find_if(meetings.begin(), meetings.end(),
                                 [&](const Meeting& m) { return !m.values[me]; });
@@ -101,7 +102,7 @@ class Lobby {
     changed_.notify_all();
   }
 
-  // The values of a meeting that is over.
+  // Returns the values of a finished collective. Throws unavailable if it has failed.
   std::vector<Bytes> leave(std::string_view name, Meetings& meetings, Meetings::iterator meeting,
                            const std::span<const std::size_t>* wanted) {
     std::vector<Bytes> values;
@@ -115,9 +116,9 @@ class Lobby {
     return values;
   }
 
-  // The last one to leave clears the meeting away.
+  // Leaves a collective; the last thread to leave erases it.
   void depart(std::string_view name, Meetings& meetings, Meetings::iterator meeting) {
-    std::size_t never = 0;  // those who will not come any more
+    std::size_t never = 0;  // those that will never come
     for (std::size_t p = 0; p < processes(); ++p) never += gone_[p] && !meeting->values[p] ? 1 : 0;
     if (++meeting->left + never == processes()) meetings.erase(meeting);
     if (meetings.empty()) meetings_.erase(meetings_.find(name));
@@ -158,7 +159,7 @@ class ThreadProcess final : public Coordinator {
     try {
       lobby_->abort(index_, name, why);
     } catch (const std::exception&) {
-      // Without memory even for that: the others wait until their time is over.
+      // Out of memory: the other processes wait until their timeout.
     }
   }
 
@@ -196,4 +197,4 @@ std::vector<std::unique_ptr<Coordinator>> threads_as_processes(std::size_t count
   return processes;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

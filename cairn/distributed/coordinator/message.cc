@@ -1,9 +1,10 @@
-// message.cc -- messages to bytes and back.
-#include <cairn/base/byte_io.h>
-#include <cairn/base/checksum.h>
+// message.cc -- encodes and decodes messages.
 #include <cairn/distributed/coordinator/message.h>
 
-namespace cairn::distributed {
+#include <cairn/base/byte_io.h>
+#include <cairn/base/checksum.h>
+
+namespace cairn::inline v0::distributed {
 namespace {
 
 constexpr std::string_view kMagic = "cairnmsg";
@@ -23,7 +24,7 @@ Message decode_message(ByteView encoded) {
   ByteReader in(encoded);
   if (in.text(kMagic.size()) != kMagic)
     ByteReader::fail("no message of a job: it begins otherwise", 0);
-  // First, so that what is behind it is what was written.
+  // The checksum comes first, so the fields below are known to be those that were written.
   if (in.remaining() < kChecksum) ByteReader::fail("unexpected end of data", encoded.size());
   const ByteView covered = encoded.first(encoded.size() - kChecksum);
   if (ByteReader(encoded.last(kChecksum)).u32() != crc32c(covered))
@@ -40,4 +41,4 @@ Message decode_message(ByteView encoded) {
   return message;
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

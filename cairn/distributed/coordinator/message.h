@@ -1,4 +1,4 @@
-// message.h -- the file that a process leaves for the others when it comes to a meeting.
+// message.h -- the message that a process leaves for the others when it joins a collective.
 //
 //      0         8         16        24        32        40       40+n     48+n         48+n+v
 //      +---------+---------+---------+---------+---------+--------+--------+------------+--------+
@@ -13,19 +13,21 @@
 #include <cstdint>
 #include <string>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 
+// One process's contribution to one collective.
 struct Message {
   std::uint64_t process = 0;
   std::uint64_t processes = 0;
-  std::uint64_t round = 0;  // how many meetings of this name there have been
+  std::uint64_t round = 0;  // the number of earlier collectives of this name
   std::string name;
   Bytes value;
   bool operator==(const Message&) const = default;
 };
 
+// Encodes the message in the form drawn above.
 Bytes encode_message(const Message& message);
-// Throws data_loss for what encode_message does not make.
+// Decodes a message. Throws data_loss for bytes that encode_message cannot have written.
 Message decode_message(ByteView encoded);
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

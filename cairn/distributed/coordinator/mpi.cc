@@ -1,8 +1,8 @@
-// mpi.cc -- processes that meet through MPI; the only file that sees it.
+// mpi.cc -- a coordinator that uses MPI; the only file that includes MPI's headers.
 //
-// Whoever comes to a meeting sends a message to each other process, and then looks what has come in
-// until it has theirs. MPI's own collective operations know no time-outs, and a process that is not
-// there keeps them waiting for ever.
+// A process that joins a collective sends a message to every other process, and then polls until it
+// has received theirs. MPI's own collective operations have no time-outs: a missing process would
+// block them forever.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <cairn/distributed/coordinator/collective.h>
@@ -26,24 +26,24 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using distributed::Clock;
 using distributed::Message;
 
-// of name and value: MPI counts in ints
+// name and value together: MPI counts in ints
 constexpr std::size_t kMostBytes = (std::size_t{1} << 31U) - (std::size_t{1} << 20U);
 constexpr std::size_t kMostName = std::size_t{1} << 20U;
 constexpr int kTag = 1;
-// how long one who ends listens to those who go on
+// how long an ending process still receives messages of the processes that go on
 constexpr auto kFarewell = std::chrono::seconds(2);
-constexpr int kEagerLooks = 200;  // before the first pause
+constexpr int kEagerLooks = 200;  // polls before the first pause
 
-// What a message is; the first byte of its name.
-constexpr char kCome = 'c';    // to a meeting
-constexpr char kBroken = 'b';  // why a meeting has failed
-constexpr char kGone = 'g';    // this process comes to no more
+// The kind of a message: the first byte of its name.
+constexpr char kCome = 'c';    // joins a collective
+constexpr char kBroken = 'b';  // says why a collective failed
+constexpr char kGone = 'g';    // this process joins no further collectives
 
 void check(int result, const char* doing) {
   if (result == MPI_SUCCESS) return;
@@ -55,7 +55,7 @@ void check(int result, const char* doing) {
                           std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
-// A communicator of our own, with errors that come back to us.
+// Duplicates the communicator. The copy returns errors instead of aborting.
 MPI_Comm duplicate(MPI_Comm all, Coordinator::Timeout timeout) {
   auto own = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -67,7 +67,7 @@ MPI_Comm duplicate(MPI_Comm all, Coordinator::Timeout timeout) {
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "duplicate the communicator");
     if (done != 0) break;
     if (Clock::now() >= deadline) {
-      (void)own.release();  // MPI writes there if the others come after all
+      (void)own.release();  // MPI writes there if the other processes come after all
       throw Error(
           Code::kUnavailable,
           fmt::format("not all processes of the communicator have begun to meet within {:g} s",
@@ -79,8 +79,7 @@ MPI_Comm duplicate(MPI_Comm all, Coordinator::Timeout timeout) {
   return *own;
 }
 
-// Sends and receives whole messages without ever waiting. Not safe to use from several threads at
-// once.
+// Sends and receives whole messages without blocking. Not safe to use from several threads at once.
 class Post {
  public:
   explicit Post(MPI_Comm comm) : comm_(comm) {
@@ -96,7 +95,7 @@ class Post {
     if (is_idle())
       MPI_Comm_free(&comm_);
     else
-      (void)under_way_.release();  // it stays where it is: MPI may touch it as long as it lives
+      (void)under_way_.release();  // kept allocated: MPI may access it for as long as MPI runs
   }
 
   [[nodiscard]] std::size_t me() const { return me_; }
@@ -107,7 +106,7 @@ class Post {
     for (std::size_t p = 0; p < count(); ++p)
       if (p != me_) send(bytes, p);
   }
-  // The message to those of `to`, to the others the same without its value.
+  // Sends the message to the processes in `to`, and a copy without its value to the others.
   void send_to_some(Message message, std::span<const std::size_t> to) {
     const auto whole = std::make_shared<const Bytes>(encode_message(message));
     message.value.clear();
@@ -116,7 +115,7 @@ class Post {
       if (p != me_) send(std::find(to.begin(), to.end(), p) == to.end() ? empty : whole, p);
   }
 
-  // Messages that have come in whole, each process's in the order in which it sent them.
+  // Returns the messages that have arrived whole; those of one process are in the order sent.
   std::vector<Message> receive() {
     forget_what_is_sent();
     while (begin_to_receive()) {
@@ -135,7 +134,8 @@ class Post {
     return out;
   }
 
-  // Whether nothing is on its way from here or to here, as far as it has begun.
+  // Returns whether no message is being sent, and no message that has begun to arrive is
+  // incomplete.
   bool is_idle() {
     forget_what_is_sent();
     const auto& arriving = under_way_->arriving;
@@ -157,8 +157,8 @@ class Post {
   void send(std::shared_ptr<const Bytes> bytes, std::size_t to) {
     Sending& sending = under_way_->sending.emplace_back();
     sending.bytes = std::move(bytes);
-    // NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker): forget_what_is_sent() asks after it,
-    // and never waits
+    // forget_what_is_sent() tests the request and never waits, so there is no MPI_Wait to match.
+    // NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker)
     check(MPI_Isend(sending.bytes->data(), static_cast<int>(sending.bytes->size()), MPI_BYTE,
                     static_cast<int>(to), kTag, comm_, &sending.request),
           "send a message");
@@ -206,7 +206,7 @@ class MpiCoordinator final : public Coordinator {
     try {
       say_farewell();
     } catch (const Error&) {
-      // A destructor cannot say so, and nobody waits for an answer.
+      // A destructor cannot report an error, and no process waits for an answer.
     }
   }
 
@@ -235,7 +235,8 @@ class MpiCoordinator final : public Coordinator {
     } catch (const Broken&) {
       throw;
     } catch (...) {
-      abort(name, distributed::current_exception_text());  // the others get through this one
+      // so that the other processes complete this collective
+      abort(name, distributed::current_exception_text());
       throw;
     }
   }
@@ -244,18 +245,18 @@ class MpiCoordinator final : public Coordinator {
       const std::lock_guard lock(mutex_);
       if (name.size() <= kMostName) abort(next(name), why);
     } catch (const std::exception&) {
-      // The others wait until their time is over.
+      // Out of memory: the other processes wait until their timeout.
     }
   }
 
  private:
-  using Key = std::pair<std::string, std::uint64_t>;  // a name, and the number of the meeting
+  using Key = std::pair<std::string, std::uint64_t>;  // a name, and the number of the collective
   struct Meeting {
-    std::map<std::size_t, Bytes> values;  // of those who have come
-    std::string broken;                   // why it will never be complete; "" if it may
+    std::map<std::size_t, Bytes> values;  // of the processes that have come
+    std::string broken;                   // why it can never complete; "" if it may
   };
 
-  // What all have failed to meet for; all other errors are this process's own.
+  // The reason why a collective failed in all processes. All other errors are this process's own.
   class Broken final : public Error {
     using Error::Error;
   };
@@ -289,7 +290,8 @@ class MpiCoordinator final : public Coordinator {
     return {std::move(text), round};
   }
 
-  // The value goes to those of `to`; to all, if that is null. Who cannot come says so.
+  // Sends the value to the processes in `to`; to all if `to` is null. If this process cannot take
+  // part, it tells the others.
   Key come(std::string_view name, ByteView value, const std::span<const std::size_t>* to) {
     const std::lock_guard lock(mutex_);
     if (name.size() > kMostName)
@@ -326,7 +328,7 @@ class MpiCoordinator final : public Coordinator {
     return {process_index(), process_count(), key.second, what + key.first, std::move(value)};
   }
 
-  // Sorts what has arrived.
+  // Sorts the messages that have arrived into their collectives.
   void take_in() {
     for (Message& message : post_.receive()) {
       if (message.name.empty() || message.process >= process_count())
@@ -340,7 +342,7 @@ class MpiCoordinator final : public Coordinator {
       const auto round = rounds_.find(key.first);
       const bool left =
           round != rounds_.end() && key.second < round->second && !meetings_.contains(key);
-      // too late for a meeting that has failed, or news of one that we have got through
+      // too late for a collective that has failed, or news of one that this process has completed
       if (left) continue;
       Meeting& meeting = meetings_[std::move(key)];
       if (what == kCome) meeting.values[message.process] = std::move(message.value);
@@ -349,7 +351,7 @@ class MpiCoordinator final : public Coordinator {
     }
   }
 
-  // `given_up`: the time-out, if it is over.
+  // `given_up` is the time-out if it has expired, else null.
   void break_if_it_must(const Key& key, Meeting& meeting, const Timeout* given_up) {
     if (!meeting.broken.empty()) return;
     std::vector<std::size_t> missing;
@@ -378,8 +380,8 @@ class MpiCoordinator final : public Coordinator {
     throw Broken(Code::kUnavailable, "'" + key.first + "': " + broken);
   }
 
-  // Tells the others, and takes in what they still send, so that nothing is under way when MPI
-  // ends.
+  // Tells the other processes that this one ends, and receives what they still send, so that no
+  // message is in transit when MPI finalizes.
   void say_farewell() {
     const std::lock_guard lock(mutex_);
     gone_[process_index()] = true;
@@ -394,13 +396,14 @@ class MpiCoordinator final : public Coordinator {
     }
   }
 
-  // if it is the coordinator's to keep: first, so that it ends last
+  // the session, if the coordinator keeps it; the first member, so that it is destroyed last
   std::shared_ptr<const MpiSession> session_;
   std::mutex mutex_;
   Post post_;
   std::vector<bool> gone_;
-  std::map<std::string, std::uint64_t> rounds_;  // of this process's next meeting of each name
-  std::map<Key, Meeting> meetings_;              // that this process has not left
+  // number of this process's next collective, by name
+  std::map<std::string, std::uint64_t> rounds_;
+  std::map<Key, Meeting> meetings_;  // collectives that this process has not left
 };
 
 }  // namespace
@@ -436,4 +439,4 @@ std::unique_ptr<Coordinator> mpi_coordinator(const MpiOptions& options) {
   return std::make_unique<MpiCoordinator>(duplicate(all, options.start_timeout), options.session);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,7 @@
-// process_record.cc -- processes as the kernel's /proc shows them.
-#include <cairn/base/json.h>
+// process_record.cc -- identifies processes through the kernel's /proc.
 #include <cairn/distributed/coordinator/process_record.h>
+
+#include <cairn/base/json.h>
 #include <cairn/error.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@
 #include <random>
 #include <sstream>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 namespace {
 
 constexpr JsonLimits kLimits = {.max_depth = 4, .max_bytes = 1U << 16U};
@@ -32,7 +33,7 @@ std::string this_pid_space() {
   return error || boot.empty() ? "" : boot + " " + space.string();
 }
 
-// What /proc says of a process: its state and when it started.
+// The state and the start time of a process, from /proc.
 struct Seen {
   char state = 0;
   std::uint64_t started = 0;
@@ -40,7 +41,8 @@ struct Seen {
 
 std::optional<Seen> look_at(std::uint64_t pid) {
   const std::string line = first_line("/proc/" + std::to_string(pid) + "/stat");
-  const auto name_end = line.rfind(')');  // the program's name may hold anything, brackets too
+  // the program's name may hold any character, including ')'
+  const auto name_end = line.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(line.substr(name_end + 1));
   Seen seen;
@@ -119,7 +121,7 @@ ProcessRecord parse_mark(std::string_view encoded) {
 bool has_ended(const ProcessRecord& mark) {
   if (mark.pid_space.empty() || mark.pid_space != this_pid_space()) return false;
   const auto seen = look_at(mark.pid);
-  // One that is dead and whose parent has not asked yet is still listed.
+  // A dead process stays listed until its parent collects its exit status.
   return !seen || seen->started != mark.started || seen->state == 'Z' || seen->state == 'X';
 }
 
@@ -127,4 +129,4 @@ std::string describe(const ProcessRecord& mark) {
   return fmt::format("process {} (pid {} on {})", mark.process, mark.pid, mark.host);
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

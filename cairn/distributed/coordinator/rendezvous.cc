@@ -1,22 +1,25 @@
-// rendezvous.cc -- how the processes of a job agree on the folder of their run, and what earlier
-// runs have left.
+// rendezvous.cc -- how the processes of a job agree on the folder of their run, and how they remove
+// the files of earlier runs.
 #include <cairn/base/json.h>
 #include <cairn/distributed/coordinator/collective.h>
 #include <cairn/distributed/coordinator/job_folder.h>
 #include <cairn/distributed/coordinator/wait.h>
 #include <cairn/error.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <numeric>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 namespace {
 
-constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;     // bytes
-constexpr std::uint64_t kMostOfAnInvite = std::uint64_t{1} << 28U;  // of a million processes
+constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;  // bytes
+// bytes; enough for a million processes
+constexpr std::uint64_t kMostOfAnInvite = std::uint64_t{1} << 28U;
 constexpr std::size_t kMostOfAnId = 64;
 
 struct Admission {
@@ -39,7 +42,7 @@ bool is_run_id(std::string_view id) {
          id.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-// nullopt if there is none, or it went away meanwhile.
+// Returns nullopt if the file does not exist or disappears while it is opened.
 std::optional<std::string> try_read(const std::string& path, std::uint64_t most) {
   const auto file = File::try_open(path);
   if (!file) return std::nullopt;
@@ -86,8 +89,7 @@ void replace_file(const std::string& path, std::string_view text) {
   file.commit();
 }
 
-// Whether a run is over: it has had processes, and all have ended. False where that cannot be
-// known.
+// Returns true if a run has had processes and all of them have ended; false if that is unknown.
 bool is_over(const std::string& run) {
   std::size_t ended = 0;
   const Names names = names_in(run);
@@ -100,7 +102,7 @@ bool is_over(const std::string& run) {
   return ended > 0;
 }
 
-// Whether what lies there is left by processes that are known to have ended.
+// Returns whether this file or folder belongs to processes that are known to have ended.
 bool is_leftover(const std::string& folder, const std::string& name) {
   if (is_temporary_name(name)) return false;
   if (name.starts_with("run-")) return is_over(folder + "/" + name);
@@ -110,7 +112,7 @@ bool is_leftover(const std::string& folder, const std::string& name) {
 
 void remove_leftovers(const std::string& folder) {
   for (const std::string& name : names_in(folder)) {
-    // What cannot be read may be another's, and what cannot be removed does no harm.
+    // An unreadable file may belong to a running job. A file that cannot be removed does no harm.
     (void)try_call([&] {
       const bool leftover = is_leftover(folder, name);
       if (leftover) remove_tree(folder + "/" + name);
@@ -119,8 +121,8 @@ void remove_leftovers(const std::string& folder) {
   }
 }
 
-// Makes the folder, and then something in it. The last process of an earlier run may be removing
-// the empty folder just now.
+// Makes the folder, and then calls `make`, which makes something in it. Tries again if the last
+// process of an earlier run removes the empty folder in between.
 template <class Make>
 void make_in(const std::string& folder, Make make) {
   constexpr int kMostTries = 10;
@@ -139,7 +141,7 @@ std::string run_folder(const std::string& folder, const std::string& id) {
   return folder + "/run-" + id;
 }
 
-// Process 0: makes up an id, and tells it to whoever asks until all are there.
+// Process 0: makes up a run id and answers every request until all processes have joined.
 class Host {
  public:
   Host(std::string folder, const FilesJob& job)
@@ -156,7 +158,7 @@ class Host {
     try {
       wait_for(missing, run);
     } catch (...) {
-      mine->give_up(missing);  // else those who have joined would wait for the others
+      mine->give_up(missing);  // else the processes that have joined would wait for the others
       throw;
     }
     return mine;
@@ -186,7 +188,7 @@ class Host {
     }
   }
 
-  // Welcomes those who wait; returns who is not there yet.
+  // Answers the processes that wait; returns the processes that have not joined yet.
   std::vector<std::size_t> answer(const std::string& run) {
     const Names here = names_in(run);
     const Names waiting = names_in(folder_);
@@ -214,7 +216,7 @@ class Host {
   Admission invite_;
 };
 
-// The folder of a run that process 0 has invited to.
+// Enters the folder of a run that process 0 has announced.
 std::unique_ptr<JobFolder> enter(const std::string& run, const FilesJob& job) {
   try {
     return std::make_unique<JobFolder>(run, job);
@@ -225,7 +227,7 @@ std::unique_ptr<JobFolder> enter(const std::string& run, const FilesJob& job) {
   }
 }
 
-// Any other process: waits until process 0 has answered this very request.
+// Any other process: waits until process 0 has answered exactly this request.
 std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
   const ProcessRecord mark = mark_of_this_process(job);
   const std::string join = folder + "/join-" + std::to_string(job.process_index);
@@ -247,7 +249,8 @@ std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
     if (waiting && waiting->nonce != mark.nonce)
       throw Error(Code::kAlreadyExists,
                   join + ": another process is " + describe(*waiting) + ", too");
-    // Process 0 may have removed it for what an earlier run had left in its place just before.
+    // Process 0 may have removed the request, taking it for the file of an earlier run that this
+    // request had just replaced.
     if (!waiting) request();
     if (Clock::now() >= deadline) {
       unlink(join.c_str());
@@ -283,4 +286,4 @@ std::unique_ptr<JobFolder> JobFolder::join(const FilesJob& job) {
   return job.process_index == 0 ? Host(folder, job).gather() : ask(folder, job);
 }
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

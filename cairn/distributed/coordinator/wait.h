@@ -1,4 +1,4 @@
-// wait.h -- waiting for what only looking can tell: often at first, then less so.
+// wait.h -- polling with a growing pause: frequent checks at first, then fewer.
 #pragma once
 
 #include <cairn/distributed/coordinator/collective.h>
@@ -7,11 +7,12 @@
 #include <chrono>
 #include <thread>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 
+// A pause that grows by half with every wait, from 200 us to 50 ms.
 class Backoff {
  public:
-  // Sleeps a little longer than the last time, but not past the deadline.
+  // Sleeps for the current pause, but not past the deadline, and lengthens the pause.
   void wait(Clock::time_point deadline) {
     std::this_thread::sleep_until(std::min(deadline, Clock::now() + pause_));
     pause_ = std::min<std::chrono::microseconds>(pause_ * 3 / 2, kLongest);
@@ -22,4 +23,4 @@ class Backoff {
   std::chrono::microseconds pause_{200};
 };
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

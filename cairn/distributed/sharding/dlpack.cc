@@ -1,14 +1,14 @@
-// dlpack.cc -- which type and which memory a DLPack tensor has.
+// dlpack.cc -- the element type and the memory of a DLPack tensor.
 #include <cairn/dlpack.h>
 
 #include <array>
 #include <limits>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// DLDataTypeCode; floats of eight bits and less have a code for each format.
+// DLDataTypeCode. Each float format of eight bits or less has a code of its own.
 enum TypeCode : std::uint8_t {
   kInt = 0,
   kUint = 1,
@@ -61,8 +61,8 @@ std::optional<DType> dtype_of(std::uint8_t code, std::uint8_t bits) {
   return kFloat8[code - kFirstFloat8];
 }
 
-// Memory of the host, page-locked or not, and CUDA's managed memory, which moves to whoever touches
-// it.
+// Returns whether the processor can read the memory: host memory, page-locked or not, and CUDA
+// managed memory, which migrates to the device that touches it.
 bool is_readable(std::int32_t device_type) {
   // kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged
   constexpr std::array<std::int32_t, 4> kHost = {1, 3, 11, 13};
@@ -114,4 +114,4 @@ ArrayView dlpack_view(const DlpackTensor& tensor) {
   return view;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,46 +1,46 @@
-// mesh.cc -- meshes made and checked.
+// mesh.cc -- makes and checks meshes.
 #include <cairn/distributed/sharding/mesh.h>
+
+#include <cairn/base/errors.h>
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace distributed {
 namespace {
 
-constexpr std::size_t kMaxAxes = 64;  // of a mesh: it is a NumPy array
-// texts from files say how many; the largest machines have a tenth of that
+constexpr std::size_t kMaxAxes = 64;  // axes of a mesh, which is a NumPy array
+// files state this count; the largest machines have a tenth of the limit
 constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20U;
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(Code::kInvalidArgument, message);
-}
 
 void check_axis_names(const Mesh& mesh) {
   if (mesh.axis_names.size() != mesh.shape.size())
-    refuse("mesh " + shape_text(mesh.shape) + " has " + std::to_string(mesh.axis_names.size()) +
-           " axis names; one is needed for each axis");
+    invalid_argument("mesh " + shape_text(mesh.shape) + " has " +
+                     std::to_string(mesh.axis_names.size()) +
+                     " axis names; one is needed for each axis");
   if (mesh.shape.size() > kMaxAxes)
-    refuse("a mesh of " + std::to_string(mesh.shape.size()) + " axes; at most " +
-           std::to_string(kMaxAxes) + " are possible");
+    invalid_argument("a mesh of " + std::to_string(mesh.shape.size()) + " axes; at most " +
+                     std::to_string(kMaxAxes) + " are possible");
   for (auto name = mesh.axis_names.begin(); name != mesh.axis_names.end(); ++name) {
     if (name->empty())
-      refuse("axis " + std::to_string(name - mesh.axis_names.begin()) + " of mesh " +
-             shape_text(mesh.shape) + " has an empty name");
+      invalid_argument("axis " + std::to_string(name - mesh.axis_names.begin()) + " of mesh " +
+                       shape_text(mesh.shape) + " has an empty name");
     if (std::find(mesh.axis_names.begin(), name, *name) != name)
-      refuse("mesh axis '" + *name + "' is there twice");
+      invalid_argument("mesh axis '" + *name + "' is there twice");
   }
 }
 
 std::int64_t count_devices(const Mesh& mesh) {
   std::int64_t count = 1;
   for (std::size_t a = 0; a < mesh.shape.size(); ++a) {
-    if (mesh.shape[a] < 1) refuse(axis_text(mesh, a) + ": an axis has at least one device");
+    if (mesh.shape[a] < 1)
+      invalid_argument(axis_text(mesh, a) + ": an axis has at least one device");
     if (mesh.shape[a] > kMaxDevices / count)
-      refuse("mesh " + shape_text(mesh.shape) + " has more than " + std::to_string(kMaxDevices) +
-             " devices");
+      invalid_argument("mesh " + shape_text(mesh.shape) + " has more than " +
+                       std::to_string(kMaxDevices) + " devices");
     count *= mesh.shape[a];
   }
   return count;
@@ -54,25 +54,27 @@ std::string axis_text(const Mesh& mesh, std::size_t axis) {
 }
 
 void check_unique_ids(std::span<const std::int64_t> ids) {
-  // Most meshes have their devices in order.
+  // The common case is cheap: most meshes list their devices in ascending order.
   if (std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end()) return;
   std::vector<std::int64_t> sorted(ids.begin(), ids.end());
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end())
-    refuse("device " + std::to_string(*twice) + " is in the sharding twice");
+    invalid_argument("device " + std::to_string(*twice) + " is in the sharding twice");
 }
 
 std::int64_t check_mesh(const Mesh& mesh) {
   check_axis_names(mesh);
   const std::int64_t count = count_devices(mesh);
   if (!mesh.axis_types.empty() && mesh.axis_types.size() != mesh.shape.size())
-    refuse("mesh " + shape_text(mesh.shape) + " has " + std::to_string(mesh.axis_types.size()) +
-           " axis types; one is needed for each axis, or none");
+    invalid_argument("mesh " + shape_text(mesh.shape) + " has " +
+                     std::to_string(mesh.axis_types.size()) +
+                     " axis types; one is needed for each axis, or none");
   if (mesh.device_ids.empty()) return count;
   if (static_cast<std::int64_t>(mesh.device_ids.size()) != count)
-    refuse("mesh " + shape_text(mesh.shape) + " has " + std::to_string(mesh.device_ids.size()) +
-           " device ids; " + std::to_string(count) + " are needed");
+    invalid_argument("mesh " + shape_text(mesh.shape) + " has " +
+                     std::to_string(mesh.device_ids.size()) + " device ids; " +
+                     std::to_string(count) + " are needed");
   check_unique_ids(mesh.device_ids.span());
   return count;
 }
@@ -91,4 +93,4 @@ Mesh make_mesh(Shape shape, std::vector<std::string> axis_names, std::int64_t fi
   return mesh;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

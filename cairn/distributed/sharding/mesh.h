@@ -1,4 +1,4 @@
-// mesh.h -- what makes a mesh sound.
+// mesh.h -- validates meshes.
 #pragma once
 
 #include <cairn/sharding.h>
@@ -6,16 +6,16 @@
 #include <cstdint>
 #include <span>
 
-namespace cairn::distributed {
+namespace cairn::inline v0::distributed {
 
-// Throws invalid_argument unless the mesh is sound, as check_sharding says; returns how many
-// devices it has.
+// Returns the number of devices. Throws invalid_argument unless the mesh passes the checks that
+// check_sharding documents.
 std::int64_t check_mesh(const Mesh& mesh);
 
-// Throws invalid_argument, naming it, for a device that is there twice.
+// Throws invalid_argument, naming the device, if a device id occurs twice.
 void check_unique_ids(std::span<const std::int64_t> ids);
 
-// "mesh axis 'x' (4 devices)".
+// Returns "mesh axis 'x' (4 devices)".
 std::string axis_text(const Mesh& mesh, std::size_t axis);
 
-}  // namespace cairn::distributed
+}  // namespace cairn::inline v0::distributed

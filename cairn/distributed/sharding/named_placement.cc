@@ -1,25 +1,25 @@
-// named_placement.cc -- the axes of a mesh as digits: those that split the array say where a
-// device's box is, the others which replica of it the device holds.
-#include <cairn/distributed/sharding/mesh.h>
+// named_placement.cc -- treats the position of a device along each mesh axis as a digit. Axes that
+// split the array give the position of the device's box; the other axes give its replica number.
 #include <cairn/distributed/sharding/named_placement.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/distributed/sharding/mesh.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace distributed {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(Code::kInvalidArgument, message);
-}
-
-// How many boxes of a dimension one step along an axis passes; 0 for axes that split nothing.
+// How many boxes of dimension `dim` one step along an axis passes; weight 0: the axis splits
+// nothing.
 struct AxisUse {
   std::size_t dim = 0;
   std::int64_t weight = 0;
 };
 
-// Throws unless the spec names each axis at most once and no others; returns what each axis does.
+// Returns what each axis does. Throws invalid_argument unless the spec names only axes of the mesh,
+// each at most once.
 std::vector<AxisUse> check_spec(const NamedSharding& sharding) {
   const std::vector<std::string>& axes = sharding.mesh.axis_names;
   std::vector<AxisUse> uses(axes.size());
@@ -30,11 +30,11 @@ std::vector<AxisUse> check_spec(const NamedSharding& sharding) {
       const auto axis =
           static_cast<std::size_t>(std::find(axes.begin(), axes.end(), *name) - axes.begin());
       if (axis == axes.size())
-        refuse("the partition spec splits dimension " + std::to_string(d) + " by '" + *name +
-               "', which is no axis of the mesh");
+        invalid_argument("the partition spec splits dimension " + std::to_string(d) + " by '" +
+                         *name + "', which is no axis of the mesh");
       if (uses[axis].weight != 0)
-        refuse("the partition spec names mesh axis '" + *name +
-               "' twice; an axis splits at most one dimension");
+        invalid_argument("the partition spec names mesh axis '" + *name +
+                         "' twice; an axis splits at most one dimension");
       uses[axis] = {.dim = d, .weight = weight};
       weight *= sharding.mesh.shape[axis];
     }
@@ -49,13 +49,13 @@ void check_placeable(const Mesh& mesh) {
                   axis_text(mesh, a) + " is Manual: such a sharding does not say who holds what");
 }
 
-// The extents of every device's box.
+// Returns the shape of every device's box.
 Shape divided(const NamedSharding& sharding, const std::vector<AxisUse>& uses,
               std::span<const std::int64_t> shape) {
   if (sharding.spec.size() > shape.size())
-    refuse("the partition spec has " + std::to_string(sharding.spec.size()) +
-           " entries, but the array " + shape_text(shape) + " has rank " +
-           std::to_string(shape.size()));
+    invalid_argument("the partition spec has " + std::to_string(sharding.spec.size()) +
+                     " entries, but the array " + shape_text(shape) + " has rank " +
+                     std::to_string(shape.size()));
   Shape boxes(shape.size(), 1);
   for (std::size_t a = 0; a < uses.size(); ++a)
     if (uses[a].weight != 0) boxes[uses[a].dim] *= sharding.mesh.shape[a];
@@ -65,9 +65,9 @@ Shape divided(const NamedSharding& sharding, const std::vector<AxisUse>& uses,
       std::string axes;
       for (const std::string& name : sharding.spec[d])
         axes += (axes.empty() ? "'" : ", '") + name + "'";
-      refuse("dimension " + std::to_string(d) + " of " + shape_text(shape) + " has " +
-             std::to_string(shape[d]) + " elements, which mesh axes " + axes + " cannot cut into " +
-             std::to_string(boxes[d]) + " equal parts");
+      invalid_argument("dimension " + std::to_string(d) + " of " + shape_text(shape) + " has " +
+                       std::to_string(shape[d]) + " elements, which mesh axes " + axes +
+                       " cannot cut into " + std::to_string(boxes[d]) + " equal parts");
     }
     part[d] /= boxes[d];
   }
@@ -83,7 +83,7 @@ NamedPlacement::NamedPlacement(const NamedSharding& sharding, std::span<const st
   part_ = divided(sharding, uses, shape);
   axes_.reserve(uses.size());
   for (std::size_t a = 0; a < uses.size(); ++a) {
-    // All the empty parts of a dimension are one and the same, as in JAX.
+    // All empty parts of a dimension count as replicas of one part, as in JAX.
     const bool replicates = uses[a].weight == 0 || part_[uses[a].dim] == 0;
     axes_.push_back({.devices = mesh_.shape[a],
                      .dim = uses[a].dim,
@@ -112,7 +112,7 @@ DeviceBox NamedPlacement::at(std::size_t position) const {
 
 std::optional<DeviceBox> NamedPlacement::of(std::int64_t device_id) const {
   const auto& ids = mesh_.device_ids;
-  const auto numbered = static_cast<std::size_t>(device_id);  // of a mesh without ids
+  const auto numbered = static_cast<std::size_t>(device_id);  // the position in a mesh without ids
   const auto position =
       ids.empty()
           ? numbered
@@ -129,4 +129,4 @@ void check_sharding(const NamedSharding& sharding) {
   distributed::check_spec(sharding);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,15 +1,15 @@
-// sharded_array.cc -- arrays in parts: made from a host array, and copied from.
+// sharded_array.cc -- arrays in parts: makes them from a host array and copies from them.
 #include <cairn/array/box.h>
 #include <cairn/sharding.h>
 
 #include <algorithm>
 #include <unordered_set>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Adds to `rest` what remains of `from` when `hole`, which lies inside it, is taken out: at most
-// two boxes a dimension.
+// Removes `hole`, which lies inside `from`, and adds the remaining boxes to `rest`: at most two for
+// each dimension.
 void subtract(Box from, const Box& hole, std::vector<Box>& rest) {
   for (std::size_t d = 0; d < from.rank(); ++d) {
     const std::int64_t before = hole.origin[d] - from.origin[d];
@@ -28,7 +28,7 @@ void subtract(Box from, const Box& hole, std::vector<Box>& rest) {
   }
 }
 
-// Copies `part` of the array, all of which the shard holds.
+// Copies `part` of the array; the shard must hold all of it.
 void copy_part(const ArrayShard& shard, const Box& part, const MutableArrayView& out) {
   const Box local = relative_to(part, shard.box.origin);
   if (const auto* memory = std::get_if<HostMemory>(&shard.source)) {
@@ -48,7 +48,8 @@ bool has_values(const ArrayShard& shard) {
   return !std::holds_alternative<std::monostate>(shard.source);
 }
 
-// The host memory that is the whole array already, if there is such and it may be shared.
+// Returns the host memory that already holds the whole array and may be shared; null if there is
+// none.
 const HostMemory* whole_in_memory(const ShardedArray& array) {
   for (const ArrayShard& shard : array.shards) {
     const auto* memory = std::get_if<HostMemory>(&shard.source);
@@ -130,4 +131,4 @@ Array gather(const ShardedArray& array) {
   return whole;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// sharding.cc -- from a sharding and a shape to the box of every device, with JAX's replica
-// numbers.
+// sharding.cc -- computes the box and the replica number of every device from a sharding and a
+// shape, as JAX does.
 #include <cairn/array/box.h>
 #include <cairn/distributed/sharding/mesh.h>
 #include <cairn/distributed/sharding/named_placement.h>
@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using distributed::NamedPlacement;
@@ -25,7 +25,7 @@ std::vector<DeviceBox> named_boxes(const NamedSharding& sharding,
   return boxes;
 }
 
-// The number in a device's name: the first run of digits.
+// Returns the number in a device's name: the first run of digits.
 std::int64_t device_number(const std::string& text) {
   const std::size_t digits = text.find_first_of("0123456789");
   std::int64_t number = 0;
@@ -108,7 +108,7 @@ std::int64_t replica_count(const Sharding& sharding, std::span<const std::int64_
   if (most == boxes.end())
     throw Error(Code::kFailedPrecondition, "a sharding over no device has no replicas");
   const std::int64_t count = most->replica + 1;
-  // Equally many everywhere, if the first replicas are as many as the last ones.
+  // Every part has equally many replicas if the last replica number occurs as often as the first.
   const auto of = [&](std::int64_t replica) {
     return std::count_if(boxes.begin(), boxes.end(),
                          [&](const DeviceBox& b) { return b.replica == replica; });
@@ -126,4 +126,4 @@ bool is_fully_replicated(const Sharding& sharding, std::span<const std::int64_t>
                                        [&](const DeviceBox& b) { return b.box == whole; });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,16 +1,17 @@
-// sharding_json.cc -- a sharding as the text that Orbax keeps in `_sharding`, both directions:
-//   {"sharding_type": "NamedSharding", "shape": [2, 2], "axis_names": ["x", "y"], "axis_types":
-//   ["AxisType.Auto", "AxisType.Auto"],
-//    "partition_spec": ["x", null], "device_mesh": {"mesh": [[{"id": 0}, {"id": 1}], [{"id": 2},
-//    {"id": 3}]]}}
+// sharding_json.cc -- converts a sharding to and from the JSON that Orbax keeps in `_sharding`:
+//
+//   {"sharding_type": "NamedSharding", "shape": [2, 2], "axis_names": ["x", "y"],
+//    "axis_types": ["AxisType.Auto", "AxisType.Auto"], "partition_spec": ["x", null],
+//    "device_mesh": {"mesh": [[{"id": 0}, {"id": 1}], [{"id": 2}, {"id": 3}]]}}
 //   {"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"}
-// Older writers leave out axis_types and device_mesh.
+//
+// Older writers omit axis_types and device_mesh.
 #include <cairn/base/json.h>
 #include <cairn/sharding.h>
 
 #include <array>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::array<std::string_view, 3> kAxisTypes = {"AxisType.Auto", "AxisType.Explicit",
@@ -39,7 +40,7 @@ Json spec_json(const PartitionSpec& spec) {
   return entries;
 }
 
-// The devices of the axes from `axis` on, nested as deeply; `next` counts them.
+// The devices of the axes from `axis` on, as nested lists; `next` is the index of the next device.
 Json devices_json(const Mesh& mesh, std::size_t axis, std::size_t& next) {
   if (axis == mesh.shape.size()) return JsonObject{{"id", mesh.device_ids[next++]}};
   JsonArray devices;
@@ -70,7 +71,7 @@ Json named_json(const NamedSharding& sharding) {
 
 // ---- reading ----
 
-// The member, if it is there and neither null nor empty, which readers take for absent.
+// Returns the member; null if it is missing, null or empty. Readers treat all three as absent.
 const Json* optional_member(const Json& json, std::string_view name) {
   const Json* member = json.find(name);
   if (member == nullptr || member->is_null()) return nullptr;
@@ -116,7 +117,8 @@ PartitionSpec parse_spec(const JsonArray& entries) {
   return spec;
 }
 
-// Recursion ends at the mesh's rank, which a text cannot make deeper than JSON may nest.
+// The recursion is at most as deep as the mesh's rank. JSON's nesting limit bounds how deep a file
+// can make it.
 void parse_devices(const Json& json, const Shape& shape, std::size_t axis,
                    std::vector<std::int64_t>& ids) {
   if (axis == shape.size()) {
@@ -135,7 +137,7 @@ void parse_devices(const Json& json, const Shape& shape, std::size_t axis,
   for (const Json& entry : *list) parse_devices(entry, shape, axis + 1, ids);
 }
 
-// nullopt if there is one that a newer JAX has.
+// Returns nullopt if an axis type is unknown, as one from a newer JAX is.
 std::optional<std::vector<AxisType>> parse_axis_types(const Json& json) {
   std::vector<AxisType> types;
   if (optional_member(json, "axis_types") == nullptr) return types;
@@ -154,7 +156,7 @@ Sharding parse_named(const Json& json, std::string_view text) {
   for (const Json& extent : list_member(json, "shape"))
     mesh.shape.push_back(integer_of(extent, "shape"));
   for (const Json& name : list_member(json, "axis_names")) {
-    // JAX takes anything for a name
+    // JAX accepts names of any type.
     if (name.is_number()) return UnknownSharding{std::string(text)};
     mesh.axis_names.push_back(text_of(name, "axis_names"));
   }
@@ -202,4 +204,4 @@ Sharding parse_sharding(std::string_view text) {
   return SingleDeviceSharding{text_of(*device, "device_str")};
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,7 +1,7 @@
-// sharding_text.cc -- a sharding in one line, for people.
+// sharding_text.cc -- describes a sharding in one line, for messages.
 #include <cairn/sharding.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::string joined(std::span<const std::string> parts, std::string_view between) {
@@ -10,7 +10,7 @@ std::string joined(std::span<const std::string> parts, std::string_view between)
   return text;
 }
 
-// As Python writes it: 'x', ('x', 'y') or None.
+// Returns one entry as Python writes it: 'x', ('x', 'y') or None.
 std::string entry_text(const std::vector<std::string>& axes) {
   if (axes.empty()) return "None";
   std::vector<std::string> quoted;
@@ -40,4 +40,4 @@ std::string sharding_text(const Sharding& sharding) {
   return std::get<UnknownSharding>(sharding).json;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

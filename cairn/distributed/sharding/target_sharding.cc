@@ -1,11 +1,11 @@
-// target_sharding.cc -- where a restored array shall go: shardings made from parts, and whether one
-// can be used here.
+// target_sharding.cc -- the sharding of a restored array: makes shardings from parts, and checks
+// whether one can be used with the available devices.
 #include <cairn/sharding.h>
 
 #include <algorithm>
 #include <unordered_set>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 // JAX 0.10 renamed CPU devices from TFRT_CPU_n to cpu:n.
@@ -34,7 +34,7 @@ Result<Sharding> usable_named(NamedSharding sharding, std::span<const Device> av
   if (sharding.mesh.axis_types.empty())
     sharding.mesh.axis_types.assign(sharding.mesh.shape.size(), AxisType::kAuto);
   if (sharding.mesh.device_ids.empty()) {
-    std::uint64_t wanted = 1;  // at most 2^20, as has been checked
+    std::uint64_t wanted = 1;  // at most 2^20: the mesh has been checked
     for (const std::int64_t n : sharding.mesh.shape) wanted *= static_cast<std::uint64_t>(n);
     if (wanted != available.size())
       return unusable("the array was saved on a mesh " + shape_text(sharding.mesh.shape) +
@@ -94,4 +94,4 @@ Result<Sharding> usable_sharding(const Sharding& sharding, std::span<const Devic
   return sharding;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// write_plan.cc -- which part of an array each of its shards writes, so that every element is
-// written once.
+// write_plan.cc -- decides which part of an array each of its shards writes, so that every element
+// is written exactly once.
 #include <cairn/array/box.h>
 #include <cairn/distributed/sharding/named_placement.h>
 #include <cairn/sharding.h>
@@ -10,11 +10,11 @@
 #include <unordered_set>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Throws unless the shards are what the sharding gives to their devices; `held_by` says what it
-// gives to one.
+// Throws invalid_argument unless the shards match the sharding. `held_by` returns the box that the
+// sharding gives to a device.
 template <class HeldBy>
 void check_shards(const ShardedArray& array, const HeldBy& held_by) {
   std::unordered_set<std::int64_t> seen;
@@ -40,7 +40,8 @@ bool is_empty(const Shape& shape) {
   return std::find(shape.begin(), shape.end(), 0) != shape.end();
 }
 
-// Throws unless the box is one of the grid's parts; the last one of a dimension may be smaller.
+// Throws invalid_argument unless the box is one of the grid's parts. The last part of a dimension
+// may be smaller.
 void check_on_grid(const DeviceBox& held, const Shape& part, const Shape& shape) {
   for (std::size_t d = 0; d < part.size(); ++d) {
     const std::int64_t at = held.box.origin[d];
@@ -53,8 +54,8 @@ void check_on_grid(const DeviceBox& held, const Shape& part, const Shape& shape)
   }
 }
 
-// The shape of the parts that the devices hold; throws unless these are a grid that covers the
-// array. In an array that has elements, devices without any do not count.
+// Returns the shape of the devices' parts. Throws invalid_argument unless the parts form a grid
+// that covers the array. In an array with elements, devices that hold none do not count.
 Shape grid_shape(const std::vector<DeviceBox>& boxes, const Shape& shape) {
   Shape part(shape.size(), 0);
   for (const DeviceBox& held : boxes)
@@ -77,7 +78,8 @@ Shape grid_shape(const std::vector<DeviceBox>& boxes, const Shape& shape) {
   return part;
 }
 
-// How many devices hold each box: 1 unless all boxes have equally many and are of one shape.
+// Returns how many devices hold each box; 1 unless all boxes have equally many holders and one
+// shape.
 std::int64_t even_replicas(const std::vector<DeviceBox>& boxes, const Shape& part) {
   std::int64_t last = 0;
   for (const DeviceBox& held : boxes) {
@@ -91,14 +93,14 @@ std::int64_t even_replicas(const std::vector<DeviceBox>& boxes, const Shape& par
   return of(0) == of(last) ? last + 1 : 1;
 }
 
-// What devices hold of an array: boxes of one shape (the last one of a dimension may be smaller),
-// each as often.
+// The parts that devices hold: boxes of one shape (the last one of a dimension may be smaller),
+// each with the same number of replicas.
 struct Grid {
   Shape part;
   std::int64_t replicas = 1;
 };
 
-// Throws unless the array's shards fit its sharding.
+// Throws invalid_argument unless the array's shards match its sharding.
 Grid check_grid(const ShardedArray& array) {
   if (const auto* named = std::get_if<NamedSharding>(&array.sharding)) {
     const distributed::NamedPlacement placement(*named, array.shape);
@@ -117,7 +119,7 @@ Grid check_grid(const ShardedArray& array) {
   return {std::move(part), replicas};
 }
 
-// How many replicas write a part of their shard each.
+// Returns how many replicas write a part of their shard each.
 std::int64_t sharing_replicas(std::int64_t replicas, const PieceOptions& options) {
   if (!options.use_replica_parallel) return 1;
   if (!options.replica_id)
@@ -162,4 +164,4 @@ WritePlan plan_pieces(const ShardedArray& array, const PieceOptions& options) {
   return plan;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,12 +1,13 @@
-// bundle_files.cc -- names made, and taken apart.
-#include <cairn/error.h>
+// bundle_files.cc -- makes and parses the names of a TensorFlow checkpoint's files.
 #include <cairn/formats/files/bundle_files.h>
+
+#include <cairn/error.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 void check_bundle_prefix(std::string_view prefix) {
   if (prefix.empty() || prefix.ends_with('/'))
@@ -44,4 +45,4 @@ std::string bundle_folder(std::string_view path) {
              : std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// bundle_files.h -- what the files of a TensorFlow checkpoint are called.
+// bundle_files.h -- file names of a TensorFlow checkpoint: making them and taking them apart.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,18 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Throws invalid_argument for what is no prefix of files but a folder.
+// Throws invalid_argument if `prefix` is empty or ends with '/', that is, names a folder.
 void check_bundle_prefix(std::string_view prefix);
+// The path of the index: "<prefix>.index".
 std::string bundle_index_path(std::string_view prefix);
-// shard: of `count` data files, from 0 on.
+// shard: the number of the data file, from 0 to count - 1.
 std::string bundle_data_path(std::string_view prefix, std::uint64_t shard, std::uint64_t count);
-// The reverse: "x.data-00001-of-00002" is of "x"; nullopt for what is no such name.
+// The prefix in the name of a data file: "x.data-00001-of-00002" gives "x". Returns nullopt for any
+// other name.
 std::optional<std::string> prefix_of_data(std::string_view path);
-// Of a prefix, or of one of its files; "." for the folder that a program is in.
+// The folder of a prefix or of one of its files: "." if the path has no slash.
 std::string bundle_folder(std::string_view path);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

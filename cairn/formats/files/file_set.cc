@@ -1,15 +1,18 @@
-// file_set.cc -- renames in an order that no crash makes a wrong set of.
+// file_set.cc -- renames in such an order that a crash never leaves an inconsistent set.
+#include <cairn/formats/files/file_set.h>
+
 #include <cairn/error.h>
 #include <cairn/formats/files/bundle_files.h>
-#include <cairn/formats/files/file_set.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/output_file.h>
+#include <cairn/io/temporary_name.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 void write_and_finish(const FileSet& set, AtomicFile& index, bool interim) {
@@ -17,13 +20,13 @@ void write_and_finish(const FileSet& set, AtomicFile& index, bool interim) {
   index.finish();
 }
 
-// Data files under these names, then the index. If that fails none of them is left.
+// Puts the data files under these names, then the index. On failure it removes all of them.
 void commit_all(const FileSet& set, const std::vector<std::string>& names, AtomicFile& index,
                 IfExists if_exists) {
   std::size_t placed = 0;
   try {
     for (; placed < names.size(); ++placed) set.place(placed, names[placed]);
-    sync_path(bundle_folder(set.index));  // no index before its files, whatever happens
+    sync_path(bundle_folder(set.index));  // the index must never be durable before its data files
     index.commit_output(if_exists, Durability::kUnsynced);
   } catch (const Error&) {
     for (std::size_t i = 0; i < placed; ++i)
@@ -53,15 +56,16 @@ std::function<void(std::size_t i, const std::string& path)> commit_each(
 
 void name_also(const std::string& from, const std::string& path) {
   check_output(path, IfExists::kReplace);
-  if (is_same_file(from, path)) return;  // a rename would leave the temporary
-  // only who has the SaveLock makes one of this name
-  const std::string temporary = path + ".cairn-tmp-1";
+  // rename does nothing for two links to one file and would leave the temporary
+  if (is_same_file(from, path)) return;
+  // only the holder of the SaveLock creates a file of this name
+  const std::string temporary = temporary_name(path, "1");
   remove_file(temporary);
   std::error_code error;
   const NotedTemporary noted(temporary, NotedTemporary::Order::kFirst, [&] {
     std::filesystem::create_hard_link(from, temporary, error);
     if (!error) return true;
-    error.clear();  // file systems without links: its bytes again
+    error.clear();  // the file system has no hard links: copy the bytes
     std::filesystem::copy_file(from, temporary, error);
     if (!error) sync_path(temporary);
     return !error;
@@ -92,4 +96,4 @@ void place_set(const FileSet& set, IfExists if_exists) {
       [&] { move_to_final_names(set); });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

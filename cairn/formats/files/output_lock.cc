@@ -1,11 +1,14 @@
-// output_lock.cc -- leftovers are looked for under the lock: no live save has any then.
-#include <cairn/formats/files/bundle_files.h>
+// output_lock.cc -- searches for leftovers under the lock, because then no live save has temporary
+// files.
 #include <cairn/formats/files/output_lock.h>
+
+#include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 OutputLock::OutputLock(const std::string& file) : lock_(save_lock_path(file)) {
   const std::string lock = save_lock_path(file);
@@ -15,10 +18,9 @@ OutputLock::OutputLock(const std::string& file) : lock_(save_lock_path(file)) {
     if (entry.kind != EntryKind::kFile || !is_temporary_name(entry.name) ||
         folder.path_of(entry.name) == SaveLock::file_for(folder.path_of(name)))
       continue;
-    if (save_lock_path(std::string_view(entry.name).substr(0, entry.name.rfind(".cairn-tmp-"))) ==
-        name)
+    if (save_lock_path(temporary_target(entry.name)) == name)
       (void)remove_unless_locked(folder.path_of(entry.name));
   }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

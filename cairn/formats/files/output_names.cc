@@ -1,44 +1,38 @@
-// output_names.cc -- names made, and taken apart.
-#include <cairn/formats/files/bundle_files.h>
+// output_names.cc -- makes and parses the names of output files.
 #include <cairn/formats/files/output_names.h>
+
+#include <cairn/base/text.h>
+#include <cairn/formats/files/bundle_files.h>
+#include <cairn/io/temporary_name.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::string_view kSafetensors = ".safetensors";
 constexpr std::string_view kSafetensorsIndex = ".safetensors.index.json";
-constexpr std::string_view kInterim = ".cairn-tmp-";
 
-bool is_made_of(std::string_view text, std::string_view characters) {
-  return !text.empty() && text.find_first_not_of(characters) == std::string_view::npos;
-}
-
-// "x-00001-of-00002" is of "x"; nullopt for what does not end so.
+// "x-00001-of-00002" gives "x"; nullopt for a stem that does not end so.
 std::optional<std::string_view> without_number(std::string_view stem) {
-  constexpr std::string_view kDigits = "0123456789";
   const std::size_t of = stem.rfind("-of-");
   if (of == std::string_view::npos || stem.size() - of < 4 + 5 ||
-      !is_made_of(stem.substr(of + 4), kDigits))
+      !consists_of(stem.substr(of + 4), kDecimalDigits))
     return std::nullopt;
   const std::size_t dash = stem.substr(0, of).rfind('-');
   if (dash == std::string_view::npos || of - dash < 1 + 5 ||
-      !is_made_of(stem.substr(dash + 1, of - dash - 1), kDigits))
+      !consists_of(stem.substr(dash + 1, of - dash - 1), kDecimalDigits))
     return std::nullopt;
   return stem.substr(0, dash);
 }
 
-// "x.cairn-tmp-1f" is of "x".
+// "x.cairn-tmp-1f" gives "x"; nullopt for a stem that does not end so.
 std::optional<std::string_view> without_interim(std::string_view stem) {
-  const std::size_t at = stem.rfind(kInterim);
-  if (at == std::string_view::npos ||
-      !is_made_of(stem.substr(at + kInterim.size()), "0123456789abcdef"))
-    return std::nullopt;
-  return stem.substr(0, at);
+  if (!is_temporary_name(stem)) return std::nullopt;
+  return temporary_target(stem);
 }
 
 }  // namespace
@@ -71,7 +65,7 @@ std::string safetensors_shard_path(std::string_view stem, std::size_t shard, std
 
 std::string safetensors_interim_path(std::string_view stem, std::string_view tag, std::size_t shard,
                                      std::size_t count) {
-  return safetensors_shard_path(fmt::format("{}{}{}", stem, kInterim, tag), shard, count);
+  return safetensors_shard_path(temporary_name(stem, tag), shard, count);
 }
 
 bool is_safetensors_interim(std::string_view file, std::string_view stem) {
@@ -80,4 +74,4 @@ bool is_safetensors_interim(std::string_view file, std::string_view stem) {
   return numbered && without_interim(*numbered) == stem;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

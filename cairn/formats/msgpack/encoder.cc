@@ -1,7 +1,9 @@
-// encoder.cc -- walks the tree twice: first to check it and to measure, since a tuple's size stands
-// before its elements; then to write.
-#include <cairn/base/utf8.h>
+// encoder.cc -- walks the tree twice. The first walk checks and measures it, because a tuple's size
+// precedes its elements; the second walk writes.
 #include <cairn/formats/msgpack/encoder.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/base/utf8.h>
 #include <cairn/formats/msgpack/sink.h>
 
 #include <fmt/format.h>
@@ -9,12 +11,10 @@
 #include <algorithm>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMaxDepth = 1000;  // as everywhere; the packages' own limit is 1024
-
-[[noreturn]] void refuse(const std::string& what) { throw Error(Code::kInvalidArgument, what); }
+constexpr std::size_t kMaxDepth = 1000;  // as in the rest of Cairn; the packages' own limit is 1024
 
 MsgpackHead sized(MsgpackType type, std::uint64_t length) {
   return {.type = type, .length = length};
@@ -25,7 +25,7 @@ MsgpackHead extension_head(std::uint64_t size, std::int8_t code) {
   return {.type = MsgpackType::kExt, .length = size, .ext = code};
 }
 
-// What stands in an array's extension object before its bytes: [shape, dtype name, bytes].
+// The bytes before an array's elements in its extension object: [shape, dtype name, bytes].
 Bytes array_front(std::span<const std::int64_t> shape, std::string_view dtype,
                   std::uint64_t nbytes) {
   Bytes front;
@@ -64,7 +64,7 @@ class Encoder {
   }
 
  private:
-  enum class Place : std::uint8_t { kDict, kSequence };  // kDict: where arrays are chunked
+  enum class Place : std::uint8_t { kDict, kSequence };  // kDict: large arrays are chunked here
 
   void value(const Tree& tree, Place place) {
     std::visit([&](const auto& v) { put(v, place); }, tree.value());
@@ -78,7 +78,7 @@ class Encoder {
   void put(double real, Place /*place*/) { sink_.head(real_head(real)); }
 
   void put(const std::complex<double>& z, Place /*place*/) {
-    constexpr std::uint64_t kContent = 1 + 9 + 9;  // an array's head and two floats
+    constexpr std::uint64_t kContent = 1 + 9 + 9;  // the head of an array and two floats
     sink_.head(extension_head(kContent, kMsgpackComplex));
     sink_.head(sized(MsgpackType::kArray, 2));
     sink_.head(real_head(z.real()));
@@ -86,7 +86,7 @@ class Encoder {
   }
 
   void put(const std::string& text, Place /*place*/) {
-    if (!valid_utf8(text)) refuse("a text is not UTF-8, which msgpack demands");
+    if (!valid_utf8(text)) invalid_argument("a text is not UTF-8, which msgpack demands");
     sink_.text(text);
   }
 
@@ -98,7 +98,7 @@ class Encoder {
 
   void put(const NumpyScalar& scalar, Place /*place*/) {
     if (scalar.dtype == DType::kOpaque)
-      refuse("a NumPy scalar of a type that Cairn does not interpret cannot be written");
+      invalid_argument("a NumPy scalar of a type that Cairn does not interpret cannot be written");
     const MsgpackRun run{.place = MsgpackRun::Place::kMemory,
                          .data = scalar.value.data(),
                          .size = dtype_size(scalar.dtype)};
@@ -107,7 +107,8 @@ class Encoder {
 
   void put(const Array& array, Place place) {
     if (array.dtype() == DType::kOpaque)
-      refuse("an array whose elements Cairn does not interpret has no dtype name to be written");
+      invalid_argument(
+          "an array whose elements Cairn does not interpret has no dtype name to be written");
     const ByteView bytes = array.bytes();
     put_array(
         {.dtype = array.dtype(),
@@ -124,15 +125,17 @@ class Encoder {
     const auto* leaf = custom.get<SourceLeaf>();
     if (leaf == nullptr) refuse_leaf("a leaf of a C++ type of its own");
     if (leaf->index >= sources_.size())
-      refuse(fmt::format("source {} is asked for, but there are {}", leaf->index, sources_.size()));
+      invalid_argument(
+          fmt::format("source {} is asked for, but there are {}", leaf->index, sources_.size()));
     const TensorSource& source = sources_[leaf->index];
     if (source.dtype == DType::kOpaque)
-      refuse("an array whose elements Cairn does not interpret has no dtype name to be written");
+      invalid_argument(
+          "an array whose elements Cairn does not interpret has no dtype name to be written");
     std::uint64_t nbytes = 0;
     if (__builtin_mul_overflow(static_cast<std::uint64_t>(element_count(source.shape)),
                                dtype_size(source.dtype), &nbytes))
-      refuse(fmt::format("an array of shape {} has more bytes than 64 bits can count",
-                         shape_text(source.shape)));
+      invalid_argument(fmt::format("an array of shape {} has more bytes than 64 bits can count",
+                                   shape_text(source.shape)));
     const MsgpackRun run{
         .place = MsgpackRun::Place::kSource, .source = leaf->index, .size = nbytes};
     if (leaf->as == SourceLeaf::As::kArray)
@@ -142,7 +145,7 @@ class Encoder {
   }
 
   [[noreturn]] static void refuse_leaf(std::string_view what) {
-    refuse(
+    invalid_argument(
         fmt::format("{} cannot be written: msgpack holds dicts, lists, arrays, NumPy scalars, "
                     "numbers, texts, bytes and None",
                     what));
@@ -185,7 +188,7 @@ class Encoder {
     }
   }
 
-  // The bytes [at, at + size) as a flat array.
+  // Writes the bytes [at, at + size) as a flat array.
   void chunk(const ArrayPart& array, std::uint64_t at, std::uint64_t size) {
     MsgpackRun run = array.run;
     run.size = size;
@@ -234,7 +237,7 @@ class Encoder {
 
   void put_tuple(std::span<const Member> items) {
     if (options_.dialect == MsgpackDialect::kFlax)
-      refuse(
+      invalid_argument(
           "flax's msgpack_serialize writes no tuples: make it a list, or write as flax's to_bytes "
           "or as Orbax does");
     const std::size_t tuple = sink_.begin_tuple();
@@ -244,7 +247,7 @@ class Encoder {
     sink_.end_tuple(tuple);
   }
 
-  // Elements as a dict whose keys are their numbers.
+  // Writes the elements as a dict whose keys are their numbers.
   void put_numbered(const Tree::List& items) {
     std::vector<std::string> names;
     names.reserve(items.size());
@@ -276,17 +279,18 @@ class Encoder {
   static void check_keys(const std::vector<Member>& members) {
     std::vector<std::string_view> keys;
     for (const auto& [key, child] : members) {
-      if (!valid_utf8(key)) refuse("a key is not UTF-8, which msgpack demands");
+      if (!valid_utf8(key)) invalid_argument("a key is not UTF-8, which msgpack demands");
       keys.push_back(key);
     }
     std::sort(keys.begin(), keys.end());
     if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
-      refuse(fmt::format("the key \"{}\" appears twice", *twice));
+      invalid_argument(fmt::format("the key \"{}\" appears twice", *twice));
   }
 
   void below(Key key, const Tree& child, Place place) {
     path_.push_back(std::move(key));
-    if (path_.size() > kMaxDepth) refuse(fmt::format("nested deeper than {} levels", kMaxDepth));
+    if (path_.size() > kMaxDepth)
+      invalid_argument(fmt::format("nested deeper than {} levels", kMaxDepth));
     value(child, place);
     path_.pop_back();
   }
@@ -304,4 +308,4 @@ MsgpackPlan plan_msgpack(const Tree& tree, std::span<const TensorSource> sources
   return Encoder(sources, options).run(tree);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// reader.cc -- a flax or Orbax msgpack file as a checkpoint. Opening looks at names and lengths
-// only; values are read from their places in the file.
+// reader.cc -- opens a flax or Orbax msgpack file as a checkpoint. Opening parses names and lengths
+// only; values are read later from their places in the file.
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/file_image.h>
 #include <cairn/msgpack.h>
@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
@@ -20,7 +20,7 @@ RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
   leaf.info.dtype_name = std::move(from.dtype_name);
   leaf.info.element_size = from.element_size;
   leaf.info.shape = std::move(from.shape);
-  // msgpack's numbers are big-endian and as short as they can be.
+  // msgpack stores numbers big-endian and in varying widths, so the leaf owns the decoded value.
   if (from.kind == MsgpackKind::kScalar || from.kind == MsgpackKind::kComplex)
     leaf.array.own.assign(from.value.begin(),
                           from.value.begin() + static_cast<std::ptrdiff_t>(from.element_size));
@@ -55,4 +55,4 @@ std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOpti
   return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

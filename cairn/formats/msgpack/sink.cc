@@ -1,10 +1,10 @@
-// sink.cc -- what is small goes into the buffer; what is large stays where it is.
+// sink.cc -- copies small contents into the buffer and refers to large ones where they are.
 #include <cairn/formats/msgpack/sink.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// bytes that are sooner copied than written from where they are
+// up to this size, copying is cheaper than a separate write
 constexpr std::uint64_t kSmall = 512;
 
 MsgpackHead tuple_head(std::uint64_t size) {
@@ -63,4 +63,4 @@ void MsgpackSink::end_tuple(std::size_t tuple) {
   head(tuple_head(tuple_sizes_[tuple]));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,19 +1,20 @@
-// writer.cc -- planned msgpack as bytes in memory, or as a file that appears whole or not at all.
+// writer.cc -- writes planned msgpack to memory, or to a file that appears complete or not at all.
 #include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/msgpack/encoder.h>
 #include <cairn/formats/raw/shared_files.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 #include <cairn/io/output_file.h>
 #include <cairn/tree/msgpack/msgpack.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kProgressStep = std::uint64_t{64} << 20U;  // bytes between two reports
 
-// Everything is in memory: one behind the other, as few calls as the kernel allows.
+// Writes a plan whose bytes are all in memory, in order, with as few system calls as possible.
 void write_memory(const MsgpackPlan& plan, AtomicFile& file, const ProgressFn& progress) {
   std::vector<ByteView> parts;
   std::uint64_t waiting = 0;
@@ -35,7 +36,8 @@ void write_memory(const MsgpackPlan& plan, AtomicFile& file, const ProgressFn& p
   if (progress) progress(plan.size, plan.size);
 }
 
-// What is in memory first, by the primary; then the fetched arrays, in their order, by all.
+// The primary writes the bytes in memory first. Then all processes write the fetched arrays, in
+// order.
 void write_fetched(const MsgpackPlan& plan, std::span<const TensorSource> sources,
                    const FetchFn& fetch, SharedFiles& files, const MsgpackWriteOptions& options) {
   std::vector<Placement> placements;
@@ -87,7 +89,7 @@ void write_msgpack(const std::string& path, const Tree& tree, std::span<const Te
   group.step("write: plan", distributed::StepKind::kControl,
              [&] { plan = plan_msgpack(tree, sources, options.encoding); });
   const IfExists if_exists = options.if_exists;
-  std::optional<OutputLock> lock;  // the primary's
+  std::optional<OutputLock> lock;  // held by the primary only
   SharedFiles files(group, {path}, [&] {
     lock.emplace(path);
     check_output(path, if_exists);
@@ -102,4 +104,4 @@ void write_msgpack(const std::string& path, const Tree& tree, std::span<const Te
   files.commit([&](std::deque<AtomicFile>& written) { written.front().commit_output(if_exists); });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,16 +1,18 @@
-// deflated_bytes.cc -- decoders that stand where the next read will begin.
-#include <cairn/base/checksum.h>
+// deflated_bytes.cc -- keeps decoders that stand where the next read is likely to begin.
 #include <cairn/formats/npz/deflated_bytes.h>
+
+#include <cairn/base/checksum.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMostIdle = 2;  // of one array: two who read it in parts at the same time
+// per array: enough for two threads that read it in parts at the same time
+constexpr std::size_t kMostIdle = 2;
 constexpr std::size_t kSkipped = std::size_t{64} << 10U;
 
 }  // namespace
@@ -94,4 +96,4 @@ void DeflatedBytes::check_whole(const std::vector<File>& files) const {
   checksum_ok_ = true;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// deflated_bytes.h -- an array in a deflated zip member.
+// deflated_bytes.h -- reads an array in a deflated zip member.
 #pragma once
 
 #include <cairn/codec/decompress.h>
@@ -11,17 +11,19 @@
 #include <mutex>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// A member's decoded content from the front, counting and checksumming as it goes.
+// Decodes a member's content from the front. Counts the bytes and computes their CRC-32.
 class DeflatedReader {
  public:
-  // `read` must stay valid as long as this lives.
+  // `read` must stay valid as long as this object lives.
   DeflatedReader(const ZipMember& member, ReadAtFn read);
+  // The number of bytes decoded so far.
   [[nodiscard]] std::uint64_t position() const { return position_; }
-  // Fills all of `out`. data_loss for damage; at the content's end also if the stream goes on, or
-  // the checksum does not fit.
+  // Fills all of `out`. Throws data_loss for damage. At the end of the content this includes a
+  // stream that continues and a checksum that does not match.
   void read(MutableByteView out);
+  // Decodes up to `position` and drops the bytes. Throws as read() does.
   void skip_to(std::uint64_t position);
 
  private:
@@ -32,8 +34,8 @@ class DeflatedReader {
   std::uint32_t crc_ = 0;
 };
 
-// The array behind the first `array_offset` bytes of the content of a member of the reader's first
-// file.
+// The array that begins `array_offset` bytes into the decoded content of a member. The archive is
+// the first of the reader's files.
 class DeflatedBytes final : public SequentialBytes {
  public:
   DeflatedBytes(const ZipMember& member, std::uint64_t array_offset)
@@ -43,18 +45,19 @@ class DeflatedBytes final : public SequentialBytes {
   void check_whole(const std::vector<File>& files) const override;
 
  private:
+  // A new reader at position 0.
   [[nodiscard]] std::unique_ptr<DeflatedReader> from_the_front(
       const std::vector<File>& files) const;
-  // The one that is least far before the position; a new one if there is none.
+  // Returns the idle reader nearest before the position, or a new reader if there is none.
   std::unique_ptr<DeflatedReader> take(const std::vector<File>& files,
                                        std::uint64_t position) const;
 
   ZipMember member_;
   std::uint64_t array_offset_;
-  mutable std::atomic<bool> checksum_ok_{false};  // it has been decoded to its end
+  mutable std::atomic<bool> checksum_ok_{false};  // the content was decoded to its end and matched
   mutable std::mutex mutex_;
-  // between calls; the last one was used last
+  // readers between calls, in order of use, the latest last
   mutable std::vector<std::unique_ptr<DeflatedReader>> idle_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,7 +1,9 @@
-// npy_header.cc -- both directions: what NumPy writes, byte for byte, and what it may have written.
+// npy_header.cc -- reads every header that NumPy may have written, and writes headers byte for byte
+// as NumPy does.
+#include <cairn/formats/npz/npy_header.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/utf8.h>
-#include <cairn/formats/npz/npy_header.h>
 #include <cairn/npz.h>
 
 #include <fmt/format.h>
@@ -10,12 +12,12 @@
 #include <charconv>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kNpyAlign = 64;
-// NumPy itself refuses to read headers of more than 10,000 bytes unless it is told to trust them;
-// only structures have long ones.
+// By default NumPy refuses headers of more than 10,000 bytes. Only structured types have long
+// headers.
 constexpr std::uint64_t kMaxHeader = std::uint64_t{1} << 20U;
 constexpr std::size_t kMaxRank = 64;
 constexpr std::size_t kMaxShownDescr = 200;
@@ -51,7 +53,7 @@ class Literal {
     at_ = end + 1;
     return content;
   }
-  // A text, or all of a list or tuple as it stands.
+  // A string; or the source text of a whole list or tuple.
   std::string_view descr() {
     skip_spaces();
     if (at_ >= text_.size() || (text_[at_] != '[' && text_[at_] != '(')) return string();
@@ -87,7 +89,7 @@ class Literal {
       shape.push_back(extent());
       if (shape.size() > kMaxRank) damaged(fmt::format("more than {} dimensions", kMaxRank));
       if (accept(',')) continue;
-      // A number in parentheses is no tuple.
+      // A number in parentheses is not a tuple.
       if (shape.size() == 1) damaged("'shape' is no tuple");
       expect(')');
       break;
@@ -114,7 +116,8 @@ class Literal {
     if (error != std::errc() || value < 0)
       damaged(fmt::format("an extent of 'shape' is expected at character {} of the dict", at_));
     at_ = static_cast<std::size_t>(end - text_.data());
-    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote its long numbers so
+    // Python 2 wrote long integers with this suffix
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;
     return value;
   }
 
@@ -141,15 +144,15 @@ std::optional<DType> plain_dtype(char kind, std::uint64_t size) {
   return std::nullopt;
 }
 
-// What numpy.save makes of ml_dtypes' types. Only they have a byte order before a V, and only one
-// of them has two bytes; a V1 may be any of the small ones.
+// The descr that numpy.save writes for ml_dtypes' types. Only these types have a byte order before
+// the V, and only one of them has two bytes. A V1 may be any of the one-byte types.
 std::optional<DType> ml_dtype(std::string_view descr) {
   if (descr == "<V2") return DType::kBfloat16;
   if (descr == "<f1") return DType::kFloat8E5m2;
   return std::nullopt;
 }
 
-// To be shown: not too long, and cut between characters.
+// Shortens a descr for display; cuts it between characters.
 std::string short_descr(const std::string& descr) {
   if (descr.size() <= kMaxShownDescr) return descr;
   std::size_t end = kMaxShownDescr;
@@ -188,13 +191,13 @@ void set_type(NpyHeader& header) {
   const char* const end = descr.data() + descr.size();
   const auto [digits_end, error] = std::from_chars(descr.data() + at, end, size);
   const bool is_time = kind == 'M' || kind == 'm';
-  // A time has its unit behind it.
+  // Only the type of a time may have more after its size: the unit, in brackets.
   if (error != std::errc() ||
       (digits_end != end && !(is_time && *digits_end == '[' && descr.ends_with(']'))) ||
       size > kMaxHeader * kMaxHeader)
     damaged(fmt::format("'{}' is no element type", descr));
   if (const auto dtype = plain_dtype(kind, size)) return set_plain(header, *dtype);
-  // Texts, raw bytes, times, and the long doubles of some processors: kept as they are stored.
+  // Strings, raw bytes, times, and the long doubles of some processors are kept as stored.
   if (std::string_view("SaUVMmfc").find(kind) == std::string_view::npos)
     damaged(fmt::format("'{}' is no element type", descr));
   if (kind == 'U') size *= 4;
@@ -263,7 +266,7 @@ std::uint64_t npy_header_size(ByteView first) {
 
 namespace {
 
-// Of the names of fields: all else is ASCII.
+// Only names of fields need this: everything else is ASCII.
 std::string to_utf8(std::string_view text, bool latin1) {
   if (!latin1 && !valid_utf8(text)) damaged("the dict is not UTF-8");
   if (!latin1) return std::string(text);
@@ -318,14 +321,14 @@ std::string npy_descr(DType dtype) {
       throw Error(Code::kInvalidArgument,
                   "npy files are not written for elements that Cairn does not interpret");
     default:
-      return fmt::format("<V{}", size);  // what numpy.save writes for the types of ml_dtypes
+      return fmt::format("<V{}", size);  // as numpy.save writes the types of ml_dtypes
   }
 }
 
 Bytes npy_header(DType dtype, std::span<const std::int64_t> shape) {
   const std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
                                        npy_descr(dtype), shape_text(shape));
-  // NumPy leaves room for the first extent to grow to 21 digits in place.
+  // NumPy leaves space for the first extent to grow to 21 digits in place.
   const std::size_t growth = shape.empty() ? 0 : 21 - std::to_string(shape[0]).size();
   const auto padding = [&](std::size_t prefix) {
     return kNpyAlign - (prefix + dict.size() + growth + 1) % kNpyAlign + growth;
@@ -343,4 +346,4 @@ Bytes npy_header(DType dtype, std::span<const std::int64_t> shape) {
   return std::move(out).take();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,9 +1,10 @@
-// npy_header.h -- the head of NumPy's .npy files.
+// npy_header.h -- the header of NumPy's .npy files.
 //
 //   "\x93NUMPY"  major u8  minor u8  length (u16 in version 1, u32 in 2 and 3)  text
 //
-// The text is a Python dict, {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, Latin-1
-// in versions 1 and 2, UTF-8 in 3, padded with spaces and a newline. The values lie behind it.
+// The text is a Python dict, {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. It is
+// Latin-1 in versions 1 and 2 and UTF-8 in 3, and padded with spaces and a newline. The values
+// follow it.
 #pragma once
 
 #include <cairn/types.h>
@@ -12,29 +13,31 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// A decoded header.
 struct NpyHeader {
-  std::string descr;  // as it is in the file: "<f4", or the list of fields of a structure
+  std::string descr;  // as in the file: "<f4", or the list of fields of a structured type
   DType dtype = DType::kOpaque;
-  std::string dtype_name;  // Cairn's; for kOpaque what `descr` says
+  std::string dtype_name;  // Cairn's name; for kOpaque the content of `descr`
   std::size_t element_size = 0;
-  bool big_endian = false;     // elements whose bytes are to be reversed
+  bool big_endian = false;     // the reader must reverse the bytes of each element
   bool fortran_order = false;  // the first dimension changes fastest
   Shape shape;
-  std::string unreadable;    // why the elements cannot be read: "" if they can
-  std::uint64_t size = 0;    // of the header itself
-  std::uint64_t nbytes = 0;  // of the values behind it; 0 if it cannot be read
+  std::string unreadable;    // why the elements cannot be read; "" if they can
+  std::uint64_t size = 0;    // bytes of the header itself
+  std::uint64_t nbytes = 0;  // bytes of the values after it; 0 if they cannot be read
 };
 
 inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
-inline constexpr std::size_t kNpyPrefix = 12;  // enough to know how long the header is
+inline constexpr std::size_t kNpyPrefix = 12;  // enough bytes to tell how long the header is
 
-// How long the header that begins so is, from its first kNpyPrefix bytes (or all there are, if
-// fewer). Throws data_loss for what is none, or would be larger than any header is.
+// The size of a whole header in bytes, from its first kNpyPrefix bytes (or all bytes, if the file
+// has fewer). Throws data_loss if they do not begin a header, or if the length exceeds the limit on
+// headers.
 std::uint64_t npy_header_size(ByteView first);
-// Exactly the header. Throws data_loss for damage; for an element type that Cairn cannot read,
-// `unreadable` says so.
+// Decodes a header; the view must hold exactly the header. Throws data_loss for damage. For an
+// element type that Cairn cannot read, it sets `unreadable` instead.
 NpyHeader decode_npy_header(ByteView header);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,6 @@
-// reader.cc -- .npy and .npz files as checkpoints: one leaf an array, named as numpy.load names it.
-// Opening reads the directory and the headers; values are read, mapped or decoded when they are
-// asked for.
+// reader.cc -- opens .npy and .npz files as checkpoints. Each array is one leaf, named as
+// numpy.load names it. Opening reads the directory and the headers; values are read, mapped or
+// decoded on request.
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/hash.h>
@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::string_view kSuffix = ".npy";
@@ -24,10 +24,10 @@ std::string without_suffix(std::string_view name) {
   return std::string(name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : name);
 }
 
-// Hands out the next bytes of a content.
+// Reads the next bytes of a content.
 using NextFn = std::function<void(MutableByteView)>;
 
-// The header that a content of `size` bytes begins with; nullopt if it is no .npy at all.
+// Reads the header of a content of `size` bytes. Returns nullopt if the content is not a .npy file.
 std::optional<Bytes> read_header(std::uint64_t size, const NextFn& next) {
   Bytes header(std::min<std::uint64_t>(kNpyPrefix, size));
   next(header);
@@ -44,14 +44,14 @@ std::optional<Bytes> read_header(std::uint64_t size, const NextFn& next) {
 
 RawLeaf new_leaf(std::string name) {
   RawLeaf leaf;
-  // a name is one flat key, whatever dots and slashes it has
+  // a name is one flat key, even if it has dots and slashes
   leaf.info.path = {{name, KeyType::kDict}};
   leaf.info.name = std::move(name);
   leaf.info.kind = "np.ndarray";
   return leaf;
 }
 
-// What the header of a content of `size` bytes says about the array behind it.
+// Fills in the leaf of an array from its header; the content has `size` bytes.
 void describe(const NpyHeader& header, std::uint64_t size, RawLeaf& leaf) {
   leaf.unreadable = header.unreadable;
   leaf.info.nbytes = size - header.size;
@@ -66,13 +66,13 @@ void describe(const NpyHeader& header, std::uint64_t size, RawLeaf& leaf) {
   leaf.info.shape = header.shape;
   leaf.info.stored_nbytes = leaf.info.nbytes;
   leaf.array.big_endian = header.big_endian;
-  // Of arrays with one dimension at most the two orders are the same.
+  // With at most one extent other than 1, the two orders are the same.
   const auto extents = std::count_if(header.shape.begin(), header.shape.end(),
                                      [](std::int64_t n) { return n != 1; });
   leaf.array.fortran = header.fortran_order && extents > 1;
 }
 
-// What cannot be described is a leaf of its own all the same, so that the others can be read.
+// A member that cannot be described becomes a leaf with an error, so that the others can be read.
 RawLeaf broken_leaf(std::string name, const Error& e) {
   RawLeaf leaf = new_leaf(std::move(name));
   leaf.info.dtype_name = "?";
@@ -81,7 +81,7 @@ RawLeaf broken_leaf(std::string name, const Error& e) {
   return leaf;
 }
 
-// nullopt: the member is no array.
+// Returns nullopt if the member is not an array.
 std::optional<RawLeaf> read_member(const ZipMember& member, const ReadAtFn& read) {
   RawLeaf leaf = new_leaf(without_suffix(member.name));
   if (member.encrypted) throw Error(Code::kUnimplemented, "the member is encrypted");
@@ -126,14 +126,15 @@ void check_names(const std::vector<RawLeaf>& leaves) {
     throw Error(Code::kDataLoss, fmt::format("two members are arrays of the name \"{}\"", *twice));
 }
 
-// Whatever an archive's time is, its directory has a checksum of each member.
+// A fingerprint of the values that does not depend on the archive's time: the directory has a
+// checksum of each member.
 std::string checksums_text(const std::vector<ZipMember>& members) {
   std::uint64_t hash = members.size();
   for (const ZipMember& member : members) hash = splitmix64(hash ^ member.crc);
   return fmt::format("{:016x}", hash);
 }
 
-// The arrays of an archive, in the order of its directory; what else is in it becomes a note.
+// The arrays of an archive, in the order of its directory. Other members become notes.
 std::vector<RawLeaf> read_members(const File& file, CheckpointInfo& info,
                                   std::vector<Finding>& notes) {
   const ReadAtFn read = [&](std::uint64_t offset, MutableByteView out) {
@@ -213,4 +214,4 @@ std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions&
   return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves), {});
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

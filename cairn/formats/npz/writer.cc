@@ -1,12 +1,13 @@
-// writer.cc -- an archive as numpy.savez makes it, without compression: each member a local header,
-// its name, and a .npy; at the end the central directory. Where 16 or 32 bits do not suffice, zip64
-// fields and end records.
+// writer.cc -- writes an uncompressed archive as numpy.savez does. Each member is a local header,
+// its name and a .npy; the central directory follows. Values that do not fit into 16 or 32 bits use
+// zip64 fields and end records.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/npz/zip_directory.h>
 #include <cairn/formats/raw/part_checksums.h>
 #include <cairn/formats/raw/shared_files.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 #include <cairn/io/output_file.h>
 #include <cairn/npz.h>
@@ -16,18 +17,18 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// What is above these is spelled in the zip64 records.
-// of what fits; some readers take 32 bits as signed
+// Larger values go into the zip64 records. The limit is half of what 32 bits hold, because some
+// readers take them as signed.
 constexpr std::uint64_t kZipLimit = 0x7fffffff;
 constexpr std::size_t kZipMaxMembers = 65535;
 constexpr std::uint32_t kIn64Bits = 0xffffffff;
 constexpr std::uint16_t kZip64Tag = 1;
 constexpr std::uint16_t kVersion20 = 20, kVersion45 = 45;
 constexpr std::uint16_t kUtf8Name = 0x800;
-constexpr std::uint16_t kDate = 0x21;  // 1980-01-01, so that equal contents make equal files
+constexpr std::uint16_t kDate = 0x21;  // 1980-01-01, so that equal contents give equal files
 constexpr std::uint8_t kMadeOnUnix = 3;
 constexpr std::uint32_t kFileMode = 0600U << 16U;
 
@@ -114,7 +115,7 @@ Bytes directory(std::span<const Member> members, std::uint64_t start) {
   return std::move(out).take();
 }
 
-// What a reader would refuse is not written.
+// Refuses names that a reader would refuse.
 void check_name(const std::string& name) {
   if (const char* flaw = flaw_of_zip_name(name + ".npy"))
     throw Error(
@@ -125,7 +126,7 @@ void check_name(const std::string& name) {
                 fmt::format("\"{}...\": the name is too long for a zip", name.substr(0, 40)));
 }
 
-// Members with their places in the file; the checksums are not known yet.
+// Assigns the members their places in the file. Their checksums are not known yet.
 std::vector<Member> lay_out(std::span<const TensorSource> tensors) {
   std::vector<Member> members;
   std::vector<std::string_view> names;
@@ -172,7 +173,7 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   std::vector<Member> members;
   group.step("write: plan", distributed::StepKind::kControl, [&] { members = lay_out(tensors); });
   const IfExists if_exists = options.if_exists;
-  std::optional<OutputLock> lock;  // the primary's
+  std::optional<OutputLock> lock;  // held by the primary only
   SharedFiles files(group, {path}, [&] {
     lock.emplace(path);
     check_output(path, if_exists);
@@ -206,4 +207,4 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,14 +1,15 @@
-// zip_directory.cc -- end records, central directory and local headers.
+// zip_directory.cc -- parses end records, the central directory and local headers.
+#include <cairn/formats/npz/zip_directory.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/utf8.h>
-#include <cairn/formats/npz/zip_directory.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kEndRecord = 22, kLocator = 20, kEndRecord64 = 56, kCentralHeader = 46,
@@ -20,7 +21,7 @@ constexpr std::uint16_t kIn64Bits16 = 0xffff;
 constexpr std::uint32_t kIn64Bits = 0xffffffff;
 constexpr std::uint16_t kZip64Tag = 1;
 constexpr std::uint16_t kEncrypted = 1, kSizesBehind = 8, kUtf8Name = 0x800;
-// No deflated stream is a thousandth shorter than this makes it.
+// The largest expansion factor of a deflated stream.
 constexpr std::uint64_t kMostInflation = 1032;
 
 [[noreturn]] void damaged(const std::string& what) {
@@ -37,7 +38,7 @@ struct Directory {
   std::uint64_t start = 0, size = 0, count = 0;
 };
 
-// Where the end record is: the last one whose comment reaches to the end of the file.
+// Finds the end record: the last one whose comment ends at the end of the file.
 std::uint64_t find_end_record(std::uint64_t archive_size, const ReadAtFn& read) {
   const std::uint64_t look = std::min(archive_size, kEndRecord + kMaxComment);
   const Bytes tail = read_bytes(read, archive_size - look, look);
@@ -50,8 +51,8 @@ std::uint64_t find_end_record(std::uint64_t archive_size, const ReadAtFn& read) 
   damaged("there is no end record; the file is cut short, or is no zip");
 }
 
-// The zip64 end record, if the end record's locator leads to one that lies directly before the
-// locator.
+// Reads the zip64 end record, if the end record's locator points to one that ends directly before
+// the locator.
 std::optional<Directory> read_end_record64(std::uint64_t end, std::uint64_t& directory_end,
                                            const ReadAtFn& read) {
   if (end < kLocator) return std::nullopt;
@@ -116,7 +117,7 @@ Directory find_directory(std::uint64_t archive_size, const ReadAtFn& read) {
   return directory;
 }
 
-// The zip64 field of an extra area; empty if there is none.
+// The zip64 field in a list of extra fields; empty if it has none.
 ByteView zip64_field(ByteView extra) {
   ByteReader in(extra);
   while (in.remaining() >= 4) {
@@ -157,8 +158,8 @@ ZipMember read_central_header(ByteReader& in) {
   return member;
 }
 
-// The headers of a directory one by one, of which only a part is in memory: its size is what the
-// archive says.
+// Iterates over the headers of a directory and keeps only a part of it in memory, because the
+// archive claims its size.
 class DirectoryWindow {
  public:
   DirectoryWindow(const Directory& directory, const ReadAtFn& read)
@@ -180,7 +181,7 @@ class DirectoryWindow {
   }
 
  private:
-  // with a name, extra fields and a comment
+  // with the largest name, extra fields and comment
   static constexpr std::uint64_t kMostHeader = kCentralHeader + 3 * std::uint64_t{65535};
   static constexpr std::uint64_t kPart = std::uint64_t{1} << 20U;
 
@@ -197,7 +198,7 @@ class DirectoryWindow {
 
   const Directory& directory_;
   const ReadAtFn& read_;
-  Bytes bytes_;              // of the directory from start_ on
+  Bytes bytes_;              // the directory from start_ on
   std::uint64_t start_ = 0;  // in the directory
   std::size_t used_ = 0;     // of bytes_
 };
@@ -249,7 +250,7 @@ void locate_zip_member(ZipMember& member, const ReadAtFn& read) {
   const auto refuse = [&](const std::string& what) {
     damaged(fmt::format("{}: local header at byte {}: {}", member.name, member.header, what));
   };
-  // All but the length of the extra area is known.
+  // The length of the extra fields is not known yet.
   const std::uint64_t size = kLocalHeader + member.name.size();
   if (member.header > member.directory || size > member.directory - member.header)
     refuse("there is no room for it before the directory");
@@ -268,7 +269,7 @@ void locate_zip_member(ZipMember& member, const ReadAtFn& read) {
   if (extra_size > left || member.stored > left - extra_size)
     refuse("the content reaches into the directory");
   member.offset = member.header + size + extra_size;
-  if ((flags & kSizesBehind) != 0) return;  // then they are zero here
+  if ((flags & kSizesBehind) != 0) return;  // then the header has zeros instead of the sizes
   const Bytes extra = read_bytes(read, member.header + size, extra_size);
   ByteReader wide(zip64_field(extra));
   const std::uint64_t wide_content = content == kIn64Bits ? wide.u64() : content;
@@ -289,4 +290,4 @@ void check_no_overlap(const std::vector<ZipMember>& members) {
           fmt::format("members \"{}\" and \"{}\" overlap", sorted[i - 1]->name, sorted[i]->name));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// checksum_kind.h -- checksums that can be put together from those of parts, as the formats choose
-// among them.
+// checksum_kind.h -- the checksums that the raw formats use. Both kinds can be combined from the
+// checksums of parts.
 #pragma once
 
 #include <cairn/base/checksum.h>
@@ -8,16 +8,18 @@
 #include <cstdint>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// One checksum algorithm: its name and its functions.
 struct ChecksumKind {
-  std::string_view name;  // for people
+  std::string_view name;  // for messages
+  // the checksum of some bytes
   std::uint32_t (*of)(ByteView);
-  // that of A followed by B
+  // the checksum of A followed by B, where B has `length_b` bytes
   std::uint32_t (*combine)(std::uint32_t a, std::uint32_t b, std::uint64_t length_b);
 };
-inline constexpr ChecksumKind kCrc32 = {"CRC-32", crc32, crc32_combine};  // of zip
-// of TensorFlow, not masked
+inline constexpr ChecksumKind kCrc32 = {"CRC-32", crc32, crc32_combine};  // used by zip
+// used by TensorFlow; not masked
 inline constexpr ChecksumKind kCrc32c = {"crc32c", crc32c, crc32c_combine};
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,10 @@
-// fetch_arrays.cc -- tensors in memory as a source of those that write.
+// fetch_arrays.cc -- makes tensors in memory a source for the writers.
 #include <cairn/array/box.h>
 #include <cairn/tensor_source.h>
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 void fetch_piece(const ArrayView& array, const TensorPiece& piece) {
@@ -29,4 +29,4 @@ FetchFn fetch_from(std::vector<ArrayView> arrays) {
   };
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

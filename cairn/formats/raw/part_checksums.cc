@@ -1,8 +1,9 @@
-// part_checksums.cc -- parts by offset, joined by the algebra of the checksum.
-#include <cairn/base/byte_io.h>
+// part_checksums.cc -- sorts parts by offset and combines their checksums.
 #include <cairn/formats/raw/part_checksums.h>
 
-namespace cairn {
+#include <cairn/base/byte_io.h>
+
+namespace cairn::inline v0 {
 
 void PartChecksums::add(std::size_t item, std::uint64_t offset, ByteView bytes) {
   const std::uint32_t sum = kind_.of(bytes);
@@ -34,4 +35,4 @@ void join_checksums(const ChecksumKind& kind, std::span<const Bytes> messages,
     }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

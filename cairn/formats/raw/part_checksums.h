@@ -1,5 +1,5 @@
-// part_checksums.h -- checksums of values that are written in parts, by several threads and
-// processes in any order.
+// part_checksums.h -- checksums of values that several threads and processes write in parts, in any
+// order.
 #pragma once
 
 #include <cairn/formats/raw/checksum_kind.h>
@@ -13,16 +13,16 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// What one process has written of some items.
+// The checksums of the parts of some items that one process has written.
 class PartChecksums {
  public:
   PartChecksums(const ChecksumKind& kind, std::size_t items) : kind_(kind), parts_(items) {}
 
-  // The bytes of an item that begin at `offset` of it. From any thread.
+  // Records the bytes of an item from `offset` of it on. Any thread may call it.
   void add(std::size_t item, std::uint64_t offset, ByteView bytes);
-  // The checksums, item by item: u64 item, u32 checksum, u64 bytes.
+  // Encodes the checksums, item by item: u64 item, u32 checksum, u64 bytes.
   [[nodiscard]] Bytes message() const;
 
  private:
@@ -31,9 +31,9 @@ class PartChecksums {
   std::vector<std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>>> parts_;
 };
 
-// Extends the checksum of each item, which `of` gives, by what the processes' messages say, which
-// have written one behind the other.
+// Extends the checksum of each item, which `of` returns, by the checksums in the messages. Process
+// i + 1 must have written the bytes that follow those of process i.
 void join_checksums(const ChecksumKind& kind, std::span<const Bytes> messages,
                     const std::function<std::uint32_t&(std::size_t item)>& of);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,7 +1,9 @@
 // piece_writer.cc -- cuts tensors into batches that fill a buffer, and overlaps fetching with
 // writing.
-#include <cairn/base/executor.h>
 #include <cairn/formats/raw/piece_writer.h>
+
+#include <cairn/base/executor.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/direct_writer.h>
 
 #include <algorithm>
@@ -13,29 +15,29 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// more only where a tensor's cut asks for it
+// bytes of a buffer; larger only if a tensor's cut needs it
 constexpr std::uint64_t kUsualBuffer = std::uint64_t{64} << 20U;
 // bytes that one thread writes at a time
 constexpr std::uint64_t kWriteRun = std::uint64_t{4} << 20U;
-// bytes of a file that are worth going past the page cache
+// a file with at least this many bytes bypasses the page cache
 constexpr std::uint64_t kMuch = std::uint64_t{16} << 20U;
 
 // The smallest run that may be fetched or written alone.
 std::uint64_t grain(const Placement& p) { return p.packed ? 2 : p.element_size; }
 
-// What a fetched element's address must be a multiple of: of complex numbers their size, of texts
-// of three bytes one.
+// The required alignment of a fetched element: for complex numbers their size, for 3-byte strings
+// 1.
 std::uint64_t alignment(const Placement& p) { return std::gcd(p.element_size, kArrayAlignment); }
 
 // Part of a placement, in a buffer.
 struct Piece {
   std::size_t placement;
-  std::uint64_t offset;  // in the tensor, as fetched
+  std::uint64_t offset;  // in the placement, as fetched
   MutableByteView bytes;
-  std::size_t skew = 0;  // how far behind `bytes` they are fetched to
+  std::size_t skew = 0;  // distance from `bytes` to where they are fetched
 };
 
 struct Batch {
@@ -43,14 +45,14 @@ struct Batch {
   std::vector<Piece> pieces;
 };
 
-// Where in the file the piece goes that has the tensor's byte `offset`, as fetched, first.
+// The position in the file of a piece that begins at the placement's byte `offset`, as fetched.
 std::uint64_t place(const Placement& p, std::uint64_t offset) {
   return p.offset + (p.packed ? offset / 2 : offset);
 }
 
-// Deals out the placements, one buffer at a time. In a buffer, what is to be written lies as it
-// will lie in the file: behind each other what is so there, and large pieces as far behind the
-// beginning of a block as there.
+// Distributes the placements over buffers. A buffer has the layout of the file: pieces that are
+// adjacent in the file are adjacent in the buffer. A large piece has the same offset within a block
+// in both.
 class Cutter {
  public:
   Cutter(std::span<const Placement> placements, std::uint64_t memory) : placements_(placements) {
@@ -64,7 +66,7 @@ class Cutter {
   }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
 
-  // Fills `batch` with the pieces that come next; none are left if it comes out empty.
+  // Fills `batch` with the next pieces. An empty batch means that all are done.
   void next(Batch& batch) {
     batch.pieces.clear();
     std::uint64_t used = 0;
@@ -89,11 +91,11 @@ class Cutter {
 
  private:
   static constexpr std::uint64_t kBlock = DirectWriter::kBlock;
-  // bytes of a piece that need not go past the page cache
+  // smaller pieces need not bypass the page cache
   static constexpr std::uint64_t kSmall = 16 * kBlock;
 
-  // Where in the buffer, `used` bytes of which are taken, the next piece begins. Small ones only
-  // lie close together.
+  // The start of the next piece in the buffer, after `used` bytes. Only small pieces are packed
+  // closely.
   [[nodiscard]] std::uint64_t start_of(const Placement& p, std::uint64_t used) const {
     if (used == 0) return lead(p);
     const bool small = p.nbytes - offset_ < kSmall;
@@ -103,20 +105,21 @@ class Cutter {
   [[nodiscard]] std::uint64_t lead(const Placement& p) const {
     return p.packed ? 0 : place(p, offset_) % kBlock;
   }
-  // Elements may lie askew in the file; in memory they must not, as long as they are elements.
+  // Elements may be unaligned in the file. In memory they must be aligned while they are used as
+  // elements.
   [[nodiscard]] static std::uint64_t skew(const Placement& p, std::uint64_t start) {
     return (alignment(p) - start % alignment(p)) % alignment(p);
   }
-  // Whether in the file the next piece begins where the one before ends, and in memory may do so at
-  // byte `used` of the buffer.
+  // Whether the next piece begins in the file where the previous one ends, and may also do so in
+  // memory, at byte `used` of the buffer.
   [[nodiscard]] bool follows(const Placement& p, std::uint64_t used) const {
     const bool in_file =
         at_ > 0 && placements_[at_ - 1].file == p.file && place(p, offset_) == end_in_file_;
     return in_file && !p.packed && !placements_[at_ - 1].packed && used % alignment(p) == 0;
   }
 
-  // How much of what is left of `p` goes into `space` bytes: all, or whole cuts, or whole elements
-  // if not even one cut would fit an empty buffer; 0 to wait for an empty buffer.
+  // How many of the remaining bytes of `p` go into `space` bytes: all of them, or whole cuts, or
+  // whole elements if an empty buffer cannot hold one cut. 0 means: wait for an empty buffer.
   std::uint64_t take(const Placement& p, std::uint64_t space) const {
     const std::uint64_t left = p.nbytes - offset_, most = capacity_ - lead(p) - skew(p, lead(p));
     if (left <= space) return left;
@@ -132,7 +135,7 @@ class Cutter {
   std::uint64_t capacity_ = 0;
   std::size_t at_ = 0;
   std::uint64_t offset_ = 0;       // in placement at_
-  std::uint64_t end_in_file_ = 0;  // of the piece before
+  std::uint64_t end_in_file_ = 0;  // of the previous piece
 };
 
 class PieceWriter {
@@ -143,7 +146,7 @@ class PieceWriter {
         fetch_(fetch),
         options_(options),
         cutter_(placements, options.memory) {
-    // bytes here, and where the last one ends
+    // for each file: the bytes written here, and the end of the last of them
     std::map<AtomicFile*, std::pair<std::uint64_t, std::uint64_t>> sizes;
     for (const auto& p : placements) {
       total_ += p.nbytes;
@@ -189,7 +192,7 @@ class PieceWriter {
         std::memmove(piece.bytes.data(), piece.bytes.data() + piece.skew, piece.bytes.size());
   }
 
-  // Large pieces are cut where a run would end in the file, so that blocks stay whole.
+  // Cuts large pieces where a run would end in the file, so that blocks stay whole.
   [[nodiscard]] std::vector<Piece> cut(const Batch& batch) const {
     std::vector<Piece> parts;
     for (const auto& piece : batch.pieces) {
@@ -212,7 +215,7 @@ class PieceWriter {
            place(p, before.offset) + before.bytes.size() == place(q, next.offset);
   }
 
-  // The files that the parts go to are open a second time, and no others: there may be thousands.
+  // Opens a second time only the files that the parts go to: there may be thousands of files.
   void open_large(std::span<const Piece> parts) {
     std::map<AtomicFile*, DirectWriter> open;
     for (const Piece& part : parts) {
@@ -230,7 +233,7 @@ class PieceWriter {
   void write(const Batch& batch) {
     const std::vector<Piece> parts = cut(batch);
     open_large(parts);
-    // Jobs of about a run each: large parts one by one, small ones many together.
+    // Makes jobs of about one run each: a large part alone, small parts together.
     std::vector<std::size_t> ends;
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -269,7 +272,7 @@ class PieceWriter {
     if (options_.progress) options_.progress(done, total_);
   }
 
-  // In place: two elements a byte.
+  // Packs two elements into each byte, in place.
   static ByteView pack(MutableByteView bytes) {
     for (std::size_t i = 0; i < bytes.size() / 2; ++i)
       bytes[i] = (bytes[2 * i] & std::byte{15}) | (bytes[2 * i + 1] << 4);
@@ -280,8 +283,8 @@ class PieceWriter {
   const FetchFn& fetch_;
   const PieceWriterOptions& options_;
   Cutter cutter_;
-  std::map<AtomicFile*, std::uint64_t> large_;  // files, and where they end
-  std::map<AtomicFile*, DirectWriter> direct_;  // of those that are written now
+  std::map<AtomicFile*, std::uint64_t> large_;  // large files, and where they end
+  std::map<AtomicFile*, DirectWriter> direct_;  // for the files being written now
   std::uint64_t total_ = 0;
   std::atomic<std::uint64_t> done_{0};
 };
@@ -293,4 +296,4 @@ void write_pieces(std::span<const Placement> placements, const FetchFn& fetch,
   PieceWriter(placements, fetch, options).run();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

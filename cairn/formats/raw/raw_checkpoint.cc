@@ -1,7 +1,8 @@
-// raw_checkpoint.cc -- requests to a read plan, and mapped views.
+// raw_checkpoint.cc -- turns requests into a read plan and mapped views.
+#include <cairn/formats/raw/raw_checkpoint.h>
+
 #include <cairn/array/box.h>
 #include <cairn/base/time_text.h>
-#include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/raw/raw_verify.h>
 
 #include <fmt/format.h>
@@ -9,14 +10,14 @@
 #include <algorithm>
 #include <deque>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// bytes: it is read whole, and copied
+// bytes; a string is read whole and copied
 constexpr std::uint64_t kMaxString = std::uint64_t{64} << 20U;
 
-// An array that is stored with its first dimension changing fastest is, with all dimensions
-// reversed, one in C order.
+// An array stored with its first dimension changing fastest is a C-order array with all dimensions
+// reversed.
 class Transposed {
  public:
   Transposed(const TensorInfo& info, const ReadRequest& request)
@@ -25,7 +26,7 @@ class Transposed {
       std::reverse(values->begin(), values->end());
     for (auto* values : {&box_.origin, &out_.strides}) std::reverse(values->begin(), values->end());
   }
-  // As long as this lives.
+  // `read` refers to this object, which must outlive it.
   void use_in(RawRead& read) const {
     read.shape = shape_;
     read.box = &box_;
@@ -38,13 +39,13 @@ class Transposed {
   MutableArrayView out_;
 };
 
-// A request behind whose reading something is left to do.
+// A request that needs more work after it was read.
 struct Unfinished {
   std::size_t request;
   const RawSums* sums;  // of an array that has a checksum and is read whole
 };
 
-// By their names alone: hosts may have the folder in different places.
+// Uses file names without folders: hosts may mount the folder at different paths.
 std::vector<std::pair<std::string, std::string>> sizes_and_times(const std::vector<File>& files) {
   std::vector<std::pair<std::string, std::string>> out;
   out.reserve(files.size());
@@ -144,7 +145,7 @@ void RawCheckpoint::finish_read(const ReadRequest& request, const RawSums* sums)
                    check_checksum(array, crc ? *crc : checksum_of(executor(), files_, array));
                    checksum_ok_[request.tensor] = true;
                  });
-  // Nothing to be read is checked, too.
+  // An empty array is checked, too.
   if (array.stream && info.nbytes == 0)
     with_context([&] { return info.name; }, [&] { array.stream->read(files_, 0, {}); });
   if (array.big_endian) copy_elements_swapped(as_const(request.out), request.out);
@@ -195,4 +196,4 @@ RawContents RawCheckpoint::contents() const {
           .executor = executor()};
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// raw_checkpoint.h -- what checkpoints share whose arrays lie raw in a few files: bulk reads,
-// views, reading every byte.
+// raw_checkpoint.h -- a checkpoint whose arrays lie raw in a few files, as safetensors and npz have
+// them: bulk reads, views, and verification of every byte.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -13,47 +13,49 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// A leaf: what it is and, if it has bytes, where.
+// A leaf: its description and, if it has bytes, where they lie.
 struct RawLeaf {
   TensorInfo info;
   RawArray array;
   std::string unreadable;  // why its elements cannot be read; "" if they can
 };
 
+// A Checkpoint over raw arrays; see Checkpoint for the contracts.
 class RawCheckpoint final : public Checkpoint {
  public:
+  // Everything that a reader of a format finds in its files.
   struct Contents {
     std::vector<File> files;
     std::vector<RawLeaf> leaves;
-    std::vector<Finding> notes;     // of opening, repeated by verify
-    std::optional<Tree> structure;  // none: what the paths say
+    std::vector<Finding> notes;     // found while opening; verify repeats them
+    std::optional<Tree> structure;  // nullopt: derived from the paths
   };
   RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents);
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  // Of an array with a checksum that is read whole it is taken on the way; of one that is read in
-  // part the whole is read once before.
+  // Verifies checksums. If an array is read whole, its checksum is computed on the way. If it is
+  // read in part, all of it is read once before.
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
   [[nodiscard]] std::string read_string(std::size_t index) const override;
-  // Reads what it shows once, if it has a checksum.
+  // Reads the viewed array once, if it has a checksum.
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] Tree structure() const override {
     return structure_ ? *structure_ : Checkpoint::structure();
   }
-  // Every byte is read; arrays without a checksum are listed as unprotected.
+  // Reads every byte. Lists arrays without a checksum as unprotected.
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
   [[nodiscard]] VerifyReport join_verified(std::vector<VerifyPart> parts) const override;
 
  private:
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
   [[nodiscard]] RawContents contents() const;
-  // Throws data_loss if the array's checksum does not fit, unless it has been seen that it does;
-  // nothing for one without.
+  // Throws data_loss if the array's checksum does not match. Does nothing if it has no checksum, or
+  // if the checksum has already been verified.
   void check_whole(std::size_t index) const;
-  // What comes behind the reading of stored bytes: checksums of arrays that are read whole, then
-  // byte order.
+  // Finishes a read once the stored bytes are in place: verifies the checksum of an array that was
+  // read whole, then fixes the byte order.
   void finish_read(const ReadRequest& request, const RawSums* sums) const;
   [[nodiscard]] Executor& executor() const {
     return own_executor_ ? *own_executor_ : default_executor();
@@ -64,12 +66,12 @@ class RawCheckpoint final : public Checkpoint {
   std::vector<File> files_;
   std::optional<Tree> structure_;
   std::vector<TensorInfo> tensors_;
-  std::vector<RawArray> arrays_;  // beside tensors_
-  // beside tensors_: its checksum has been seen to fit
+  std::vector<RawArray> arrays_;  // parallel to tensors_
+  // parallel to tensors_: whether the checksum was verified
   std::unique_ptr<std::atomic<bool>[]> checksum_ok_;
   std::uint64_t memory_;
   std::unique_ptr<Executor> own_executor_;
-  RawMaps maps_;  // of files_
+  RawMaps maps_;  // mappings of files_
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

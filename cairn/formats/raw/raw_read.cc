@@ -1,8 +1,9 @@
-// raw_read.cc -- the plan: small contiguous boxes are sorted and read in scattered groups; all
-// others are cut into pieces of bounded extent in the file, read directly where that is possible
-// and else gathered through scratch memory.
-#include <cairn/array/box.h>
+// raw_read.cc -- plans and performs reads. Small contiguous boxes are sorted and read in scattered
+// groups. All others are cut into pieces of bounded extent in the file. A piece is read directly if
+// possible, and otherwise gathered through scratch memory.
 #include <cairn/formats/raw/raw_read.h>
+
+#include <cairn/array/box.h>
 
 #include <fmt/format.h>
 
@@ -12,24 +13,23 @@
 #include <string>
 #include <tuple>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kMaxPiece = std::uint64_t{8} << 20U;
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 constexpr std::size_t kSumBlock = std::size_t{512} << 10U;
 constexpr std::uint64_t kMinPiece = std::uint64_t{64} << 10U;
-// Boxes up to this size are worth grouping with their neighbours; a larger one is worth a system
-// call of its own.
+// Boxes up to this size are grouped with their neighbours; a larger one gets its own system call.
 constexpr std::uint64_t kSmall = std::uint64_t{256} << 10U;
 constexpr std::uint64_t kMaxGroup = std::uint64_t{2} << 20U;
-// each may need a gap before it, and the kernel takes 1024 ranges
+// each box may need a gap before it, and the kernel accepts 1024 ranges
 constexpr std::size_t kMaxGroupBoxes = 500;
-// What a system call costs, in bytes that could have been copied meanwhile: a smaller gap is
-// cheaper to read than to skip.
+// The cost of a system call, in bytes that could be copied in that time. Reading a smaller gap is
+// cheaper than skipping it.
 constexpr std::uint64_t kGapBytes = 4096;
 
-// Scratch buffers of one bulk read, handed from task to task so that their pages are touched once.
+// Scratch buffers of one bulk read. Tasks reuse them, so that their pages are touched only once.
 class ScratchPool {
  public:
   explicit ScratchPool(std::size_t size) : size_(size) {}
@@ -52,14 +52,14 @@ class ScratchPool {
   std::vector<Buffer> free_;
 };
 
-// A box of an array as byte ranges of it. For packed arrays bytes are counted after unpacking.
+// A box of an array as byte ranges. For packed arrays, bytes count after unpacking.
 struct Geometry {
   std::vector<std::int64_t> strides;  // of the whole array
   std::uint64_t first = 0;            // byte of the box's first element
   std::uint64_t payload = 0;          // bytes of the box
-  std::uint64_t run = 0;              // contiguous bytes within it
-  // Pieces: `step` indices of dimension `cut`, one of each dimension before it, all of each behind
-  // it.
+  std::uint64_t run = 0;              // contiguous bytes within the box
+  // A piece has `step` indices of dimension `cut`, one index of each dimension before it, and all
+  // indices of each dimension after it.
   std::size_t cut = 0;
   std::int64_t step = 1;
   std::uint64_t pieces = 1;
@@ -101,7 +101,7 @@ Geometry plan_box(const RawRead& read, std::uint64_t max_piece) {
   g.payload = static_cast<std::uint64_t>(element_count(shape)) * element;
   g.run = contiguous_run(shape, read.shape, element);
   std::size_t d = shape.size();
-  std::uint64_t extent = element;  // in the file, of the dimensions behind d
+  std::uint64_t extent = element;  // bytes in the file of the dimensions after d
   while (d > 0) {
     const auto longer = extent + static_cast<std::uint64_t>((shape[d - 1] - 1) * g.strides[d - 1]);
     if (longer > max_piece) break;
@@ -119,7 +119,7 @@ Geometry plan_box(const RawRead& read, std::uint64_t max_piece) {
   return g;
 }
 
-// Piece number `index`, in the box's own coordinates.
+// Piece number `index`, in the coordinates of the box.
 Box piece_box(const Geometry& g, const Shape& shape, std::uint64_t index) {
   Box piece = Box::whole(shape);
   if (g.pieces == 1) return piece;
@@ -149,7 +149,8 @@ void unpack_nibbles(ByteView packed, bool skip_first, MutableByteView out) {
   if (i + 2 * pairs < out.size()) out[i + 2 * pairs] = packed[pairs] & std::byte{15};
 }
 
-// Bytes of a piece: within the memory all threads may use, but at least one element.
+// The size limit of a piece: all threads together stay within the memory, but a piece has at least
+// one element.
 std::uint64_t piece_limit(const RawReadContext& context, std::span<const RawRead> reads) {
   std::uint64_t limit =
       std::clamp(context.memory / (2 * context.executor->threads()), kMinPiece, kMaxPiece);
@@ -178,20 +179,21 @@ class BulkRead {
   }
 
  private:
-  // A small box that is contiguous on both sides.
+  // A small box that is contiguous in the file and in memory.
   struct Segment {
     RawRun where;
     std::uint32_t read;
     [[nodiscard]] std::uint64_t end() const { return where.offset + where.length; }
   };
-  // A box of an array whose bytes are a stream.
+  // A box of an array whose bytes come from a stream.
   struct StreamRead {
     const SequentialBytes* stream;
-    std::uint64_t first;  // byte
+    std::uint64_t first;  // first byte
     std::uint32_t read;
   };
   enum class Kind : std::uint8_t { kSegments, kPieces, kStream };
-  // [first, first + count) of the segments, of the pieces of one read, or of the reads of streams.
+  // [first, first + count): a range of the segments, of the pieces of one read, or of the reads of
+  // streams.
   struct Task {
     Kind kind;
     std::uint32_t read;
@@ -213,8 +215,8 @@ class BulkRead {
     plan_streams();
   }
 
-  // Each stream is one task: its boxes are read in the order in which they lie, or the stream would
-  // begin anew for each.
+  // Each stream is one task. Its boxes are read in ascending order; otherwise the stream would
+  // restart for each.
   void plan_streams() {
     std::sort(streams_.begin(), streams_.end(), [](const StreamRead& a, const StreamRead& b) {
       return std::tie(a.stream, a.first) < std::tie(b.stream, b.first);
@@ -292,7 +294,7 @@ class BulkRead {
     try {
       file.read_scatter(group.front().where.offset, ranges);
     } catch (const Error&) {
-      // so that the message names the tensor
+      // read them again one by one, so that the message names the tensor
       for (const Segment& segment : group) read_segment(file, segment);
     }
     for (const Segment& segment : group) {
@@ -348,7 +350,7 @@ class BulkRead {
     read.sums->add(first, bytes.size(), read.array->checksum->kind->of(bytes));
   }
 
-  // A block at a time where there is a checksum: it is still in the cache then.
+  // Reads one block at a time if there is a checksum, so that the block is still in the cache.
   void read_in_place(const RawRead& read, std::uint64_t first, MutableByteView out) {
     while (!out.empty()) {
       const MutableByteView block = out.first(
@@ -360,7 +362,7 @@ class BulkRead {
     }
   }
 
-  // Reads everything from the first element to the last one, and picks.
+  // Reads everything from the first element to the last one and picks the requested elements.
   void read_through(const RawRead& read, std::uint64_t first, MutableByteView all,
                     const MutableArrayView& out, const std::vector<std::int64_t>& strides) {
     const RawArray& array = *read.array;
@@ -375,7 +377,7 @@ class BulkRead {
     copy_elements(ArrayView{all.data(), out.dtype, out.element_size, out.shape, strides}, out);
   }
 
-  // Reads only the runs that are wanted, one system call each.
+  // Reads only the requested runs, one system call each.
   void gather_runs(const RawArray& array, std::uint64_t first, MutableByteView packed,
                    const MutableArrayView& out, const Geometry& g) {
     const MutableByteView target =
@@ -383,7 +385,7 @@ class BulkRead {
     const std::uint64_t run = std::min<std::uint64_t>(g.run, target.size());
     std::vector<std::int64_t> index(out.shape.size(), 0);
     for (std::uint64_t at = 0; at < target.size(); at += run) {
-      // The element at byte `at` of the piece: unravel, innermost dimension first.
+      // Compute the index of the element at byte `at` of the piece, innermost dimension first.
       std::uint64_t rest = at / out.element_size;
       for (std::size_t d = index.size(); d-- > 0;) {
         index[d] = static_cast<std::int64_t>(rest % static_cast<std::uint64_t>(out.shape[d]));
@@ -480,4 +482,4 @@ void check_request(const TensorInfo& info, const ReadRequest& request) {
       });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

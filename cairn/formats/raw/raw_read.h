@@ -1,6 +1,6 @@
-// raw_read.h -- bulk reading of arrays whose C-order bytes lie raw in files: one plan for many
-// boxes, in parallel, with large reads straight into their destinations and neighbouring small ones
-// as one.
+// raw_read.h -- bulk reads of arrays whose C-order bytes lie raw in files. One plan covers many
+// boxes and runs in parallel. Large reads go straight to their destinations; neighbouring small
+// reads are merged.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 // A run of an array's bytes in one of the reader's files.
 struct RawRun {
@@ -27,35 +27,38 @@ struct RawRun {
   bool operator==(const RawRun&) const = default;
 };
 
-// The bytes of an array that can only be had from front to back, as compressed ones are. Safe to
-// use from many threads; what one call has left off the next one goes on with.
+// The bytes of an array that can only be read from front to back, such as compressed bytes. Safe to
+// use from many threads. A call continues where an earlier one stopped, if it can.
 class SequentialBytes {
  public:
   SequentialBytes() = default;
   SequentialBytes(const SequentialBytes&) = delete;
   SequentialBytes& operator=(const SequentialBytes&) = delete;
   virtual ~SequentialBytes() = default;
-  // The array's bytes from `offset` on. Throws data_loss for damage, with the last byte also if a
-  // checksum of them all does not fit.
+  // Reads the array's bytes from `offset` on. Throws data_loss for damage. The read that reaches
+  // the last byte also throws it if the checksum of the whole does not match.
   virtual void read(const std::vector<File>& files, std::uint64_t offset,
                     MutableByteView out) const = 0;
-  // Before a part of them is believed: reads them all and throws data_loss if their checksum does
-  // not fit, unless that has been seen. Nothing for those that are only read whole.
+  // Called before a part of the bytes is trusted. Reads all of them and throws data_loss if their
+  // checksum does not match; does nothing if that was verified before. The default does nothing: it
+  // is for bytes that are only read whole.
   virtual void check_whole(const std::vector<File>& /*files*/) const {}
 };
 
-// The checksum of a run of bytes of which the array is the end.
+// The checksum of a run of bytes that ends with the array.
 struct RawChecksum {
   const ChecksumKind* kind = nullptr;
-  std::uint32_t before = 0;  // of what lies before the array
-  std::uint32_t whole = 0;   // as it should be; not masked
+  std::uint32_t before = 0;  // checksum of the bytes before the array
+  std::uint32_t whole = 0;   // the expected checksum of the whole run; not masked
 };
 
-// Checksums of the parts of an array, noted as they are read, by any thread.
+// Collects the checksums of the parts of an array while they are read. Any thread may add one.
 class RawSums {
  public:
+  // Records the checksum of the array's bytes [offset, offset + length).
   void add(std::uint64_t offset, std::uint64_t length, std::uint32_t crc);
-  // That of `size` bytes from those of their parts; nullopt unless they are all there.
+  // Combines them into the checksum of all `size` bytes. Returns nullopt unless the parts cover
+  // them.
   [[nodiscard]] std::optional<std::uint32_t> of_all(const ChecksumKind& kind,
                                                     std::uint64_t size) const;
 
@@ -68,49 +71,49 @@ class RawSums {
   std::vector<Part> parts_;
 };
 
-// Where an array lies. The runs, one behind the other, are its bytes; or a stream is; or it has
-// them here.
+// Where an array's bytes are: in runs, one after another; or in a stream; or here, in `own`.
 struct RawArray {
   std::vector<RawRun> runs;
   std::shared_ptr<const SequentialBytes> stream;
-  // of values that no file holds as they are in memory; runs is empty then
+  // values that no file holds as they are in memory; `runs` is then empty
   Bytes own;
   bool packed = false;  // two 4-bit elements a byte, the first one in the low bits
-  // stored with the first dimension changing fastest; the reader is to ask for the transposed array
+  // stored with the first dimension changing fastest; the reader must ask for the transposed array
   bool fortran = false;
-  // the bytes of elements are stored in the other order; the reader is to reverse them
+  // the elements are stored in the other byte order; the reader must reverse their bytes
   bool big_endian = false;
-  std::optional<RawChecksum> checksum;  // of runs; a stream checks itself
+  std::optional<RawChecksum> checksum;  // of the runs; a stream checks itself
 };
 
-// One box of one array and where it goes.
+// One box of one array, and where it goes.
 struct RawRead {
   const RawArray* array = nullptr;
   std::string_view name;                // for messages; must outlive the call
   std::span<const std::int64_t> shape;  // of the whole array; must outlive the call
   const Box* box = nullptr;
   const MutableArrayView* out = nullptr;  // of the array's dtype and the box's shape
-  // gets the checksums of what is read in one piece, while it is in the cache
+  // receives the checksums of bytes read in one piece, taken while they are in the cache
   RawSums* sums = nullptr;
 };
 
+// The files, executor and memory that all reads of a call share.
 struct RawReadContext {
   const std::vector<File>* files = nullptr;
   Executor* executor = nullptr;
-  // bound of the scratch space of all threads together
+  // bound for the scratch space of all threads together
   std::uint64_t memory = std::uint64_t{1} << 30U;
 };
 
-// Reads all of them; the first failure is thrown with the tensor's name in front.
+// Performs all reads. Throws the first failure, with the tensor's name in front.
 void read_raw(const RawReadContext& context, std::span<const RawRead> reads,
               const ProgressFn& progress);
 
-// The C-order bytes [offset, offset + out.size()) of an array that is not packed.
+// Reads the C-order bytes [offset, offset + out.size()) of an array that is not packed.
 void read_raw_bytes(const std::vector<File>& files, const RawArray& array, std::uint64_t offset,
                     MutableByteView out);
 
-// Throws invalid_argument or out_of_range unless `request` fits a tensor of `info`: box inside, out
-// of the same type and shape.
+// Throws invalid_argument or out_of_range unless `request` fits a tensor of `info`: the box lies
+// inside it, and the output has the same type and shape.
 void check_request(const TensorInfo& info, const ReadRequest& request);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

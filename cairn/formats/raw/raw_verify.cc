@@ -1,7 +1,8 @@
-// raw_verify.cc -- reads every byte, in pieces and by several threads.
+// raw_verify.cc -- reads every byte, in pieces and with several threads.
+#include <cairn/formats/raw/raw_verify.h>
+
 #include <cairn/base/checksum.h>
 #include <cairn/base/work_partition.h>
-#include <cairn/formats/raw/raw_verify.h>
 
 #include <fmt/format.h>
 
@@ -15,7 +16,7 @@
 #include <string>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kPiece = std::uint64_t{8} << 20U;
@@ -26,7 +27,7 @@ std::uint64_t bytes_in_runs(const RawArray& array) {
                          [](std::uint64_t sum, const RawRun& run) { return sum + run.length; });
 }
 
-// The checksum of `size` bytes from those of their pieces.
+// Combines the checksums of pieces into the checksum of all `size` bytes.
 std::uint32_t combined(Executor& executor, const ChecksumKind& kind, std::uint64_t size,
                        const std::function<std::uint32_t(std::uint64_t, std::uint64_t)>& of_piece) {
   std::vector<std::uint32_t> pieces((size + kPiece - 1) / kPiece);
@@ -38,7 +39,7 @@ std::uint32_t combined(Executor& executor, const ChecksumKind& kind, std::uint64
   return crc;
 }
 
-// What stood in the way of checking a tensor.
+// A finding for a tensor that could not be checked.
 Finding finding_of(const RawContents& contents, std::size_t tensor, std::uint64_t offset, Code code,
                    const std::string& message) {
   const RawArray& array = contents.arrays[tensor];
@@ -54,7 +55,7 @@ struct Piece {
   RawRun run;
 };
 
-// What this process is to read, and what it has found there.
+// The work of this process, and its results.
 class Check {
  public:
   Check(const RawContents& contents, WorkShare share, const ProgressFn& progress)
@@ -87,8 +88,8 @@ class Check {
                                                      : bytes_in_runs(c_.arrays[i]));
   }
 
-  // Its pieces, as if there were one more before them that stands for the array itself: who has
-  // that one says what is so of all of it.
+  // Adds the pieces of a tensor that belong to this share. Piece 0 stands for the array itself: the
+  // process that has it reports what concerns the whole array.
   void add(std::size_t i, WorkPartition& line) {
     const TensorInfo& info = c_.tensors[i];
     const RawArray& array = c_.arrays[i];
@@ -170,7 +171,7 @@ class Check {
     progress_(done_, total_);
   }
 
-  // What was found of each piece, to its array.
+  // Adds the results of the pieces to their arrays.
   void add_pieces() {
     auto checked = part_.arrays.begin();
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
@@ -193,11 +194,12 @@ class Check {
   WorkShare share_;
   const ProgressFn& progress_;
   VerifyPart part_;
-  std::vector<Piece> pieces_;                 // by tensor, then in order
-  std::vector<std::optional<Error>> failed_;  // beside pieces_: why one could not be read
-  std::vector<std::uint32_t> crcs_;           // beside pieces_, of arrays with a checksum
-  std::vector<std::size_t> streams_;          // of part_.arrays
-  std::mutex mutex_;                          // guards done_
+  std::vector<Piece> pieces_;  // by tensor, then in order
+  // parallel to pieces_: the error, if it could not be read
+  std::vector<std::optional<Error>> failed_;
+  std::vector<std::uint32_t> crcs_;   // parallel to pieces_, for arrays with a checksum
+  std::vector<std::size_t> streams_;  // indices into part_.arrays
+  std::mutex mutex_;                  // guards done_
   std::uint64_t total_ = 0;
   std::uint64_t done_ = 0;
 };
@@ -243,7 +245,7 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
     }
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     CheckedArray& array = arrays[i];
-    if (contents.arrays[i].checksum && array.findings.empty()) {  // every piece could be read
+    if (contents.arrays[i].checksum && array.findings.empty()) {  // all pieces were read
       const auto result = try_call([&] {
         check_checksum(contents.arrays[i], array.crc);
         return true;
@@ -261,4 +263,4 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
   return report;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

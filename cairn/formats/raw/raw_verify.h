@@ -1,4 +1,4 @@
-// raw_verify.h -- checksums of arrays that lie raw in files, and the check of all their bytes.
+// raw_verify.h -- checksums of arrays that lie raw in files, and verification of all their bytes.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -7,25 +7,28 @@
 #include <cstdint>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// The checksum of an array that has one: of its runs as they are in its files; by several threads.
+// Computes the checksum of an array's runs as they are in its files, with several threads. The
+// array must have a checksum.
 std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files,
                           const RawArray& array);
 
-// Throws data_loss unless `of_array` is what the array's checksum makes it.
+// Throws data_loss unless `of_array`, the computed checksum of the array's bytes, matches the
+// stored one.
 void check_checksum(const RawArray& array, std::uint32_t of_array);
 
-// What is to be checked; refers to what it names.
+// The arrays to verify and their files. Borrows all of them.
 struct RawContents {
   const std::vector<TensorInfo>& tensors;
-  const std::vector<RawArray>& arrays;  // beside tensors
+  const std::vector<RawArray>& arrays;  // parallel to tensors
   const std::vector<File>& files;
-  const std::vector<Finding>& notes;  // of opening
+  const std::vector<Finding>& notes;  // found while opening
   Executor& executor;
 };
-// What lies around the arrays is said by the first share alone.
+// Verifies one share of the bytes. Only share 0 reports what concerns the checkpoint as a whole.
 VerifyPart verify_raw(const RawContents& contents, WorkShare share, const ProgressFn& progress);
+// Combines the parts of all shares into one report and compares the checksums of the arrays.
 VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,13 +1,14 @@
-// raw_view.cc -- what may be looked at in place.
+// raw_view.cc -- maps files and makes views of arrays that can be used in place.
+
 #include <cairn/formats/raw/raw_view.h>
 
 #include <optional>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// What the elements must be aligned to.
+// The alignment that the elements need.
 std::size_t alignment(const TensorInfo& info) {
   if (info.dtype == DType::kOpaque) return 1;
   return dtype_kind(info.dtype) == DTypeKind::kComplex ? info.element_size / 2 : info.element_size;
@@ -30,4 +31,4 @@ std::optional<Array> RawMaps::view(const TensorInfo& info, const RawRun& run) co
   return Array(info.dtype, info.element_size, info.shape, std::move(map), data);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

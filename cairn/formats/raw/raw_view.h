@@ -1,4 +1,4 @@
-// raw_view.h -- arrays in place: the mappings of a reader's files.
+// raw_view.h -- views of arrays in place: memory mappings of a reader's files.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -10,23 +10,22 @@
 #include <mutex>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Safe to use from many threads.
+// Maps files on first use. Safe to use from many threads.
 class RawMaps {
  public:
-  // files: which may be mapped; must outlive this and stay as they are.
+  // files: the files to map. They must outlive this object and must not change.
   explicit RawMaps(const std::vector<File>& files) : files_(files), maps_(files.size()) {}
 
-  // The bytes of a run, whose file is mapped when one of it is first wanted, as an array of `info`;
-  // nullopt where a program could not look at its elements in place, or the file has been cut
-  // short.
+  // The bytes of a run as an array of `info`; maps the file on first use. Returns nullopt if the
+  // elements are not aligned for use in place, or if the file has been truncated.
   [[nodiscard]] std::optional<Array> view(const TensorInfo& info, const RawRun& run) const;
 
  private:
   const std::vector<File>& files_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<const MappedFile>> maps_;  // beside files_
+  mutable std::vector<std::shared_ptr<const MappedFile>> maps_;  // parallel to files_
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

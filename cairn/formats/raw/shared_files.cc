@@ -1,12 +1,14 @@
-// shared_files.cc -- the steps of writing files together.
+// shared_files.cc -- the collective steps of writing files.
+#include <cairn/formats/raw/shared_files.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/work_partition.h>
-#include <cairn/formats/raw/shared_files.h>
+#include <cairn/io/atomic_file.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using distributed::StepKind;
@@ -15,7 +17,8 @@ std::uint64_t weight_of(const Placement& placement) {
   return WorkPartition::weight(placement.nbytes);
 }
 
-// Bytes that are best not taken apart, if that is not too much for one process.
+// The bytes that should stay together: the tensor's preferred cut, unless that is more than one
+// process's share.
 std::uint64_t unit_of(const Placement& placement, std::uint64_t share_bytes) {
   const std::uint64_t grain = placement.packed ? 2 : placement.element_size;
   const bool cuttable = placement.cut > 0 && placement.cut % grain == 0 &&
@@ -82,4 +85,4 @@ std::vector<Placement> placements_of(std::span<const Placement> placements, Work
   return mine;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

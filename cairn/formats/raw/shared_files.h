@@ -1,9 +1,10 @@
-// shared_files.h -- files that one process or several write together: the primary makes them and
-// gives them their names, each writes its share at its places.
+// shared_files.h -- files that one or several processes write together. The primary creates and
+// names them; each process writes its share.
 #pragma once
 
 #include <cairn/distributed/process_group.h>
 #include <cairn/formats/raw/piece_writer.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 
 #include <cstddef>
@@ -13,23 +14,25 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// The temporary files of one save, open in every process.
 class SharedFiles {
  public:
-  // Makes temporary files for these paths, the same in all processes; `allowed` is called by the
-  // primary before and may throw. The group outlives it.
+  // Creates temporary files for `paths`, which must be the same in all processes. The primary calls
+  // `allowed` before, which may throw. The group must outlive this object.
   SharedFiles(const distributed::ProcessGroup& group, const std::vector<std::string>& paths,
               const std::function<void()>& allowed);
 
+  // The file for paths[i].
   [[nodiscard]] AtomicFile& operator[](std::size_t i) { return files_[i]; }
   [[nodiscard]] WorkShare share() const { return {group_.index(), group_.count()}; }
   [[nodiscard]] bool is_primary() const { return group_.is_primary(); }
 
-  // Each process does its part; returns what each has said of it. What the others have written is
-  // durable then.
+  // Runs `work` in each process and returns the message of every process. All bytes that the other
+  // processes wrote are then durable.
   std::vector<Bytes> write(const std::function<Bytes()>& work);
-  // The primary gives the files their names.
+  // The primary runs `work`, which gives the files their names.
   void commit(const std::function<void(std::deque<AtomicFile>& files)>& work);
 
  private:
@@ -37,8 +40,8 @@ class SharedFiles {
   std::deque<AtomicFile> files_;
 };
 
-// What of the placements this process is to write: about the same number of bytes as the others,
-// cut where tensors are best cut.
+// The part of the placements that this process writes. All processes get about the same number of
+// bytes; tensors are cut at their preferred boundaries.
 std::vector<Placement> placements_of(std::span<const Placement> placements, WorkShare share);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

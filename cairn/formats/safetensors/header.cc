@@ -1,8 +1,11 @@
-// header.cc -- parsing with every check of the reference, and writing byte for byte as it does.
+// header.cc -- parses the header with every check of the reference, and writes it byte for byte as
+// the reference does.
+#include <cairn/formats/safetensors/header.h>
+
 #include <cairn/base/byte_io.h>
+#include <cairn/base/errors.h>
 #include <cairn/base/json.h>
 #include <cairn/base/json_scan.h>
-#include <cairn/formats/safetensors/header.h>
 #include <cairn/safetensors.h>
 
 #include <fmt/format.h>
@@ -12,7 +15,7 @@
 #include <cmath>
 #include <tuple>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::array kTypes = {
@@ -40,13 +43,11 @@ constexpr std::array kTypes = {
     SafetensorsType{"U64", 64, DType::kUint64},
 };
 constexpr std::string_view kMetadataKey = "__metadata__";
-// The reference's parser gives up at the 128th level.
+// The reference's parser fails at nesting level 128.
 constexpr std::size_t kMaxDepth = 127;
 
-[[noreturn]] void damaged(const std::string& what) { throw Error(Code::kDataLoss, what); }
-
-// Bits of all elements, multiplied in the order of the dimensions: an overflow counts even if a
-// later extent is 0.
+// The bits of all elements, multiplied in the order of the dimensions. An overflow is an error even
+// if a later extent is 0.
 std::optional<std::uint64_t> bit_count(const SafetensorsType& type,
                                        std::span<const std::int64_t> shape) {
   std::uint64_t bits = 1;
@@ -60,11 +61,11 @@ std::size_t parse_type(JsonScanner& in) {
   const std::string name = in.string();
   const auto it = std::find_if(kTypes.begin(), kTypes.end(),
                                [&](const SafetensorsType& t) { return t.name == name; });
-  if (it == kTypes.end()) damaged(fmt::format("unknown dtype \"{}\"", name));
+  if (it == kTypes.end()) data_loss(fmt::format("unknown dtype \"{}\"", name));
   return static_cast<std::size_t>(it - kTypes.begin());
 }
 
-// The reference takes "-0" for a floating-point number, and floats for no sizes.
+// The reference reads "-0" as a floating-point number, and does not accept floats as sizes.
 std::int64_t parse_size(JsonScanner& in) {
   if (in.peek() == '-') in.fail("an integer that is not negative expected");
   return in.integer();
@@ -89,7 +90,7 @@ std::pair<std::uint64_t, std::uint64_t> parse_offsets(JsonScanner& in) {
   return {offsets[0], offsets[1]};
 }
 
-// Members that no version defines are passed over, but must be JSON without Python's extensions to
+// Skips members that no version defines. They must still be JSON, without Python's extensions to
 // it.
 void check_ignored(std::string_view text) {
   const Json root = parse_json(text, {.max_depth = kMaxDepth - 2});
@@ -99,7 +100,7 @@ void check_ignored(std::string_view text) {
     todo.pop_back();
     if (const auto* number = std::get_if<double>(&value.value());
         number != nullptr && !std::isfinite(*number))
-      damaged("a number that JSON does not have (NaN or infinite)");
+      data_loss("a number that JSON does not have (NaN or infinite)");
     if (const auto* array = value.as_array())
       for (const auto& element : *array) todo.push_back(&element);
     if (const auto* object = value.as_object())
@@ -128,9 +129,9 @@ void parse_entry(JsonScanner& in, SafetensorsEntry& entry) {
       check_ignored(in.skip());
     }
   }
-  if (!has_type) damaged("dtype is missing");
-  if (!has_shape) damaged("shape is missing");
-  if (!has_offsets) damaged("data_offsets is missing");
+  if (!has_type) data_loss("dtype is missing");
+  if (!has_shape) data_loss("shape is missing");
+  if (!has_offsets) data_loss("data_offsets is missing");
 }
 
 std::vector<std::pair<std::string, std::string>> parse_metadata(JsonScanner& in) {
@@ -147,11 +148,11 @@ std::vector<std::pair<std::string, std::string>> parse_metadata(JsonScanner& in)
   for (const auto& pair : metadata) keys.emplace_back(pair.first);
   std::sort(keys.begin(), keys.end());
   if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
-    damaged(fmt::format("\"{}\" appears twice", *twice));
+    data_loss(fmt::format("\"{}\" appears twice", *twice));
   return metadata;
 }
 
-// Everything but how the tensors lie to each other.
+// Parses everything; the layout of the tensors is checked later.
 SafetensorsHeader parse_header(JsonScanner& scan) {
   SafetensorsHeader header;
   bool has_metadata = false;
@@ -179,15 +180,15 @@ void check_size(const SafetensorsEntry& entry) {
   const auto what = [&] {
     return fmt::format("tensor \"{}\": {} {}", entry.name, type.name, shape_text(entry.shape));
   };
-  if (!bits) damaged(what() + " overflows 64 bits");
-  if (*bits % 8 != 0) damaged(what() + " does not end on a byte");
+  if (!bits) data_loss(what() + " overflows 64 bits");
+  if (*bits % 8 != 0) data_loss(what() + " does not end on a byte");
   if (entry.end - entry.begin != *bits / 8)
-    damaged(fmt::format("{} takes {} bytes, but data_offsets [{}, {}] hold {}", what(), *bits / 8,
-                        entry.begin, entry.end, entry.end - entry.begin));
+    data_loss(fmt::format("{} takes {} bytes, but data_offsets [{}, {}] hold {}", what(), *bits / 8,
+                          entry.begin, entry.end, entry.end - entry.begin));
 }
 
-// The tensors, sorted by offset, must cover the data exactly: holes could hide things, overlaps
-// could blow up memory.
+// The tensors, sorted by offset, must cover the data exactly: holes could hide data, overlaps could
+// multiply the memory.
 void check_layout(const std::vector<SafetensorsEntry>& tensors, std::uint64_t data_size) {
   std::vector<const SafetensorsEntry*> sorted;
   sorted.reserve(tensors.size());
@@ -198,17 +199,17 @@ void check_layout(const std::vector<SafetensorsEntry>& tensors, std::uint64_t da
   std::uint64_t at = 0;
   for (const auto* entry : sorted) {
     if (entry->begin != at || entry->end < entry->begin)
-      damaged(fmt::format(
+      data_loss(fmt::format(
           "tensor \"{}\": data_offsets [{}, {}] leave a hole or overlap: {} expected as begin",
           entry->name, entry->begin, entry->end, at));
     check_size(*entry);
     at = entry->end;
   }
   if (at != data_size)
-    damaged(fmt::format("tensors end at byte {} of the data, which has {} bytes", at, data_size));
+    data_loss(fmt::format("tensors end at byte {} of the data, which has {} bytes", at, data_size));
 }
 
-// Compact JSON escapes exactly what the reference's writer does.
+// Compact JSON escapes the same characters as the reference's writer.
 void append_text(std::string& out, std::string_view text) { out += to_text(Json(text)); }
 
 void append_entry(std::string& out, const SafetensorsEntry& entry) {
@@ -241,14 +242,14 @@ bool looks_like_json_object(ByteView first) {
 
 std::uint64_t decode_safetensors_prefix(ByteView prefix, std::uint64_t file_size) {
   if (prefix.size() < kSafetensorsPrefix)
-    damaged(fmt::format("{} bytes are too few for a safetensors file", prefix.size()));
+    data_loss(fmt::format("{} bytes are too few for a safetensors file", prefix.size()));
   const std::uint64_t length = ByteReader(prefix).u64();
   if (length > kSafetensorsMaxHeader)
-    damaged(
+    data_loss(
         fmt::format("header of {} bytes, at most {} are allowed", length, kSafetensorsMaxHeader));
   if (length > file_size - kSafetensorsPrefix)
-    damaged(fmt::format("header of {} bytes, but the file has only {} bytes behind its length",
-                        length, file_size - kSafetensorsPrefix));
+    data_loss(fmt::format("header of {} bytes, but the file has only {} bytes behind its length",
+                          length, file_size - kSafetensorsPrefix));
   return length;
 }
 
@@ -256,7 +257,7 @@ SafetensorsHeader decode_safetensors_header(ByteView json, std::uint64_t data_si
   return with_context(
       [] { return "header"; },
       [&] {
-        if (json.empty() || json.front() != std::byte{'{'}) damaged("does not begin with '{'");
+        if (json.empty() || json.front() != std::byte{'{'}) data_loss("does not begin with '{'");
         JsonScanner scan(as_text(json));
         SafetensorsHeader header = parse_header(scan);
         const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
@@ -266,7 +267,7 @@ SafetensorsHeader decode_safetensors_header(ByteView json, std::uint64_t data_si
             std::adjacent_find(header.tensors.begin(), header.tensors.end(),
                                [](const auto& a, const auto& b) { return a.name == b.name; });
         if (twice != header.tensors.end())
-          damaged(fmt::format("tensor \"{}\" appears twice", twice->name));
+          data_loss(fmt::format("tensor \"{}\" appears twice", twice->name));
         check_layout(header.tensors, data_size);
         return header;
       });
@@ -312,4 +313,4 @@ Bytes encode_safetensors_header(const SafetensorsHeader& header) {
   return std::move(out).take();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

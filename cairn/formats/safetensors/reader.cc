@@ -1,7 +1,6 @@
-// reader.cc -- one .safetensors file, or an index (*.safetensors.index.json) and the shards it
-// names:
-//   {"metadata": {"total_size": bytes, ...}, "weight_map": {tensor name: file beside the index,
-//   ...}}
+// reader.cc -- opens one .safetensors file, or an index (*.safetensors.index.json) and its shards:
+//   {"metadata": {"total_size": bytes, ...},
+//    "weight_map": {tensor name: file beside the index, ...}}
 #include <cairn/base/json.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>
@@ -16,7 +15,7 @@
 #include <map>
 #include <numeric>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
@@ -46,7 +45,7 @@ Shard open_shard(const std::string& path) {
 RawLeaf make_leaf(SafetensorsEntry entry, std::uint32_t file, std::uint64_t data_start) {
   const SafetensorsType& type = safetensors_types()[entry.type];
   RawLeaf leaf;
-  leaf.info.path = {{entry.name, KeyType::kDict}};  // a name is one flat key, whatever dots it has
+  leaf.info.path = {{entry.name, KeyType::kDict}};  // a name is one flat key, even if it has dots
   leaf.info.name = std::move(entry.name);
   leaf.info.kind = "np.ndarray";
   leaf.info.dtype = type.dtype.value_or(DType::kOpaque);
@@ -68,14 +67,14 @@ std::string metadata_text(const std::vector<std::pair<std::string, std::string>>
   return to_text(Json(std::move(object)));
 }
 
-// What an index says.
+// The content of an index.
 struct Index {
   std::map<std::string, std::vector<std::string>> files;  // file: tensors in it
   std::optional<std::uint64_t> total_size;
   std::string metadata;  // JSON text
 };
 
-// Only files in the index's folder or below it.
+// Accepts only files in the index's folder or below it.
 void check_file_name(std::string_view name) {
   bool good = !name.empty() && name.find('\0') == std::string_view::npos &&
               name.find('\\') == std::string_view::npos;
@@ -144,7 +143,7 @@ void check_listed(const Shard& shard, const std::vector<std::string>& listed) {
   }
 }
 
-// Leaves of all shards, sorted by name; `listed` has the names the index knows.
+// Checks the leaves of all shards, sorted by name, against the index and adds notes.
 void check_and_note(const std::string& path, const Index& index, const std::vector<RawLeaf>& leaves,
                     const std::vector<File>& files, std::vector<Finding>& notes) {
   const auto twice =
@@ -177,7 +176,7 @@ Index read_index(const std::string& path) {
                       [&] { return parse_index(as_text(read_text_file(path, kMaxIndex))); });
 }
 
-// A file that the index names has to be there: without it the set is damaged.
+// Opens a shard of an index. If the file is missing, the set is damaged.
 Shard open_shard_of(const std::string& index_path, const std::string& name,
                     const std::vector<std::string>& listed) {
   const std::string path = (std::filesystem::path(index_path).parent_path() / name).string();
@@ -255,4 +254,4 @@ std::vector<Finding> check_safetensors_set(const std::string& path) {
   return findings;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

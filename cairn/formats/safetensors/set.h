@@ -1,4 +1,4 @@
-// set.h -- the check of a set of safetensors files that cannot be opened.
+// set.h -- checks a set of safetensors files that cannot be opened.
 #pragma once
 
 #include <cairn/verify_report.h>
@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// What is wrong with each shard that the index at `path` names: one that is missing, cannot be
-// read, has a damaged header or size, or lacks a tensor. Empty if `path` is not an index, or if all
-// shards are as they should be.
+// Reports what is wrong with each shard that the index at `path` names: it is missing, cannot be
+// read, has a damaged header or size, or lacks a tensor. Returns an empty list if `path` is not an
+// index, or if all shards are sound.
 std::vector<Finding> check_safetensors_set(const std::string& path);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,6 @@
-// writer.cc -- one file, byte for byte as the reference writes the same tensors, or a set of shards
-// with the index that Hugging Face's libraries write: <stem>-00001-of-00003.safetensors, ...,
-// <stem>.safetensors.index.json.
+// writer.cc -- writes one file, byte for byte as the reference writes the same tensors; or a set of
+// shards with the index that Hugging Face's libraries write: <stem>-00001-of-00003.safetensors,
+// ..., <stem>.safetensors.index.json.
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats/files/file_set.h>
@@ -8,6 +8,7 @@
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/raw/shared_files.h>
 #include <cairn/formats/safetensors/header.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/output_file.h>
@@ -22,10 +23,10 @@
 #include <map>
 #include <random>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// A source, checked: what the format makes of it.
+// A checked source with its properties in the format.
 struct Planned {
   std::size_t source;
   std::size_t type;
@@ -87,8 +88,8 @@ void check_metadata(const SafetensorsWriteOptions& options) {
     throw Error(Code::kInvalidArgument, fmt::format("metadata \"{}\" is given twice", *twice));
 }
 
-// Tensors in the order given, a new shard where the next one would not fit; one too large for any
-// gets its own.
+// Fills shards in the given order and begins a new one when the next tensor does not fit. A tensor
+// larger than the limit gets its own shard.
 std::vector<FilePlan> split(const std::vector<Planned>& tensors,
                             std::optional<std::uint64_t> max_bytes) {
   std::vector<FilePlan> shards;
@@ -110,7 +111,7 @@ std::vector<FilePlan> split(const std::vector<Planned>& tensors,
   return shards;
 }
 
-// A callback's shards, each a file.
+// Splits the tensors by a callback; each of its shards becomes a file.
 std::vector<FilePlan> split_by(const ShardingCallback& callback,
                                const std::vector<Planned>& planned,
                                std::span<const TensorSource> sources) {
@@ -152,8 +153,7 @@ std::vector<FilePlan> plan_files(std::span<const TensorSource> sources,
   return split_by(*options.sharding_callback, planned, sources);
 }
 
-// Sorts a shard as the reference does and makes its header, which is returned; its tensors join
-// `placements`.
+// Sorts a shard as the reference does, appends its tensors to `placements`, and returns its header.
 Bytes place_shard(FilePlan& shard, std::span<const TensorSource> sources, AtomicFile& file,
                   const SafetensorsWriteOptions& options, std::vector<Placement>& placements) {
   std::sort(shard.begin(), shard.end(), [&](const Planned& a, const Planned& b) {
@@ -201,8 +201,8 @@ std::string index_text(std::span<const FilePlan> shards, std::span<const TensorS
   return text + "\n  }\n}\n";
 }
 
-// The files that one save writes, and those of the same name that an older one may have left: a
-// single file, or the shards of a set and their index. A folder that holds both opens as the set.
+// The files that one save writes, and the files of the same name that an older save may have left:
+// a single file, or the shards of a set and their index. A folder that holds both opens as the set.
 class Output {
  public:
   Output(std::string path, std::size_t shards, IfExists if_exists)
@@ -219,7 +219,7 @@ class Output {
   [[nodiscard]] bool is_set() const { return paths_.size() > 1; }
   [[nodiscard]] const std::string& index() const { return index_; }
 
-  // Before anything is written.
+  // Takes the lock and checks the output files. Call it before anything is written.
   void begin() {
     lock_.emplace(single_ == stem_ ? index_ : single_);
     for (const std::string& path : paths_) check_output(path, if_exists_);
@@ -231,7 +231,7 @@ class Output {
 
   void commit(std::deque<AtomicFile>& files, std::span<const FilePlan> shards,
               std::span<const TensorSource> sources) {
-    check_output(is_set() ? single_ : index_, if_exists_);  // it may have appeared since
+    check_output(is_set() ? single_ : index_, if_exists_);  // it may have appeared meanwhile
     if (!is_set()) {
       files.front().commit_output(if_exists_);
     } else {
@@ -259,7 +259,7 @@ class Output {
   }
 
  private:
-  // Free ones: their tag is random.
+  // Unused paths: their tag is random.
   [[nodiscard]] std::vector<std::string> interim_paths() const {
     const std::string tag = fmt::format("{:x}", std::random_device()());
     std::vector<std::string> names;
@@ -268,7 +268,7 @@ class Output {
     return names;
   }
 
-  // The index first: it would lead to files that go.
+  // Removes the index first, because it would name files that no longer exist.
   void remove_old() const {
     remove_output(is_set() ? single_ : index_);
     const std::string folder = index_.substr(0, index_.rfind('/') + 1);
@@ -290,7 +290,7 @@ class Output {
   std::string single_, stem_, index_;
   IfExists if_exists_;
   std::vector<std::string> paths_;
-  std::vector<std::string> old_shards_;  // names that the old index has, in its folder
+  std::vector<std::string> old_shards_;  // the names in the old index, relative to its folder
   std::optional<OutputLock> lock_;
 };
 
@@ -324,4 +324,4 @@ std::vector<std::string> write_safetensors(const std::string& path,
   return paths;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,10 @@
-// handler.cc -- SingleReplicaArrayHandler: an ArrayHandler that restores otherwise.
+// handler.cc -- SingleReplicaArrayHandler: an ArrayHandler with another way to restore.
 #include <cairn/handlers.h>
 #include <cairn/handlers/single_replica/restore.h>
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 SingleReplicaArrayHandler::SingleReplicaArrayHandler() : SingleReplicaArrayHandler(Options{}) {}
 SingleReplicaArrayHandler::SingleReplicaArrayHandler(Options options)
@@ -18,4 +18,4 @@ std::vector<Tree> SingleReplicaArrayHandler::deserialize(
   return out;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

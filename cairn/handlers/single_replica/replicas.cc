@@ -1,6 +1,8 @@
-// replicas.cc -- devices and processes along the axis of the replicas.
-#include <cairn/error.h>
+// replicas.cc -- assigns devices and processes to the replicas along an axis.
 #include <cairn/handlers/single_replica/replicas.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/error.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,17 +10,15 @@
 #include <set>
 #include <unordered_map>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 namespace {
 
-constexpr double kCopies = 3;  // of the data, in Orbax, while it is broadcast
-
-[[noreturn]] void refuse(const std::string& why) { throw Error(Code::kInvalidArgument, why); }
+constexpr double kCopies = 3;  // of the data, which Orbax holds during a broadcast
 
 std::size_t counted(std::int64_t index, std::size_t size, const std::string& what) {
   const auto n = static_cast<std::int64_t>(size);
   if (index < -n || index >= n)
-    refuse(what + " " + std::to_string(index) + ": there are " + std::to_string(n));
+    invalid_argument(what + " " + std::to_string(index) + ": there are " + std::to_string(n));
   return static_cast<std::size_t>(index < 0 ? index + n : index);
 }
 
@@ -31,7 +31,7 @@ Mesh with_ids(Mesh mesh) {
   return mesh;
 }
 
-// Which of the parts that `axes` split a dimension into each device has.
+// For each device, which of the parts it has that `axes` split a dimension into.
 std::vector<std::int64_t> parts_of(const Mesh& mesh, const std::vector<std::string>& axes) {
   std::vector<std::int64_t> parts(mesh.device_ids.size(), 0);
   for (const std::string& name : axes) {
@@ -57,7 +57,7 @@ std::int64_t part_count(const Mesh& mesh, const std::vector<std::string>& axes) 
 
 Replicas::Replicas(const Mesh& mesh, const ReplicaChoice& choice) : mesh_(with_ids(mesh)) {
   if (mesh_.shape.size() < 2)
-    refuse(
+    invalid_argument(
         "a mesh " + shape_text(mesh_.shape) +
         " has no replicas: the axis along which they lie must be one of at least two (one of them "
         "may have the size 1)");
@@ -76,14 +76,14 @@ void Replicas::check_spec(const PartitionSpec& spec) const {
   const std::string& name = mesh_.axis_names[axis_];
   for (const auto& entry : spec)
     if (std::find(entry.begin(), entry.end(), name) != entry.end())
-      refuse("its spec splits it along '" + name +
-             "', the axis of the replicas, which must hold the same");
+      invalid_argument("its spec splits it along '" + name +
+                       "', the axis of the replicas, which must hold the same");
   check_sharding({mesh_, spec});
 }
 
 PartitionSpec Replicas::spec_of(const NamedSharding& single_replica) const {
   const auto wrong = [](const std::string& why) {
-    refuse("single_replica_sharding " + why + "; it need not be given");
+    invalid_argument("single_replica_sharding " + why + "; it need not be given");
   };
   const Mesh small = with_ids(single_replica.mesh);
   check_sharding({small, single_replica.spec});
@@ -114,21 +114,22 @@ void Replicas::set_owners(std::span<const std::vector<std::int64_t>> devices) {
   for (std::size_t p = 0; p < devices.size(); ++p)
     for (const std::int64_t id : devices[p])
       if (const auto [it, is_new] = owners.emplace(id, p); !is_new)
-        refuse("device " + std::to_string(id) + " is said to be process " +
-               std::to_string(it->second) + "'s and process " + std::to_string(p) + "'s");
+        invalid_argument("device " + std::to_string(id) + " is said to be process " +
+                         std::to_string(it->second) + "'s and process " + std::to_string(p) + "'s");
   std::size_t in_primary = 0;
   owner_.clear();
   for (std::size_t i = 0; i < mesh_.device_ids.size(); ++i) {
     const auto owner = owners.find(mesh_.device_ids[i]);
     if (owner == owners.end())
-      refuse("device " + std::to_string(mesh_.device_ids[i]) +
-             (is_primary(i) ? ", in the primary replica," : "") +
-             " of the mesh is no process's: none has it in its local_devices");
+      invalid_argument("device " + std::to_string(mesh_.device_ids[i]) +
+                       (is_primary(i) ? ", in the primary replica," : "") +
+                       " of the mesh is no process's: none has it in its local_devices");
     owner_.push_back(owner->second);
     in_primary += is_primary(i) ? 1 : 0;
   }
   if (in_primary == owners.size())
-    refuse("all devices are in the primary replica: there is no other replica to broadcast to");
+    invalid_argument(
+        "all devices are in the primary replica: there is no other replica to broadcast to");
 }
 
 std::int64_t Replicas::replica_of(std::size_t device) const {
@@ -196,8 +197,8 @@ std::vector<std::pair<std::size_t, std::size_t>> broadcast_groups(
 std::int64_t default_broadcast_limit(std::span<const std::uint64_t> bytes_per_device,
                                      double scaling_factor) {
   if (!(scaling_factor <= 1))
-    refuse("broadcast_memory_scaling_factor is " + std::to_string(scaling_factor) +
-           "; it must be a number of at most 1");
+    invalid_argument("broadcast_memory_scaling_factor is " + std::to_string(scaling_factor) +
+                     "; it must be a number of at most 1");
   const double host =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const double used = std::accumulate(
@@ -208,4 +209,4 @@ std::int64_t default_broadcast_limit(std::span<const std::uint64_t> bytes_per_de
       std::clamp((host - used) * scaling_factor / kCopies, -kMost, kMost));
 }
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

@@ -1,30 +1,31 @@
-// restore.cc -- the steps of a restore that one replica reads: arguments, arrays, reading,
-// broadcasting, the end.
-#include <cairn/base/byte_io.h>
+// restore.cc -- the steps of a restore with one reading replica: arguments, arrays, reading,
+// broadcasting, finishing.
 #include <cairn/handlers/single_replica/restore.h>
+
+#include <cairn/base/byte_io.h>
+#include <cairn/base/errors.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 namespace {
 
 using distributed::StepKind;
 
-// the meetings in which they are given away, and the step after them
+// the name of the exchanges that send the values, and of the step after them
 constexpr std::string_view kValues = "restore: values";
-
-[[noreturn]] void refuse(const std::string& why) { throw Error(Code::kInvalidArgument, why); }
 
 const SingleReplicaArrayRestoreArgs& single_replica_args(const AnyRestoreArgs& args) {
   const auto* given = std::get_if<SingleReplicaArrayRestoreArgs>(&args);
   if (given == nullptr)
-    refuse(std::string(
-               "SingleReplicaArrayHandler needs SingleReplicaArrayRestoreArgs, and was given ") +
-           (std::holds_alternative<ArrayRestoreArgs>(args) ? "ArrayRestoreArgs" : "RestoreArgs"));
+    invalid_argument(
+        std::string(
+            "SingleReplicaArrayHandler needs SingleReplicaArrayRestoreArgs, and was given ") +
+        (std::holds_alternative<ArrayRestoreArgs>(args) ? "ArrayRestoreArgs" : "RestoreArgs"));
   if (!given->sharding)
-    refuse(
+    invalid_argument(
         "its SingleReplicaArrayRestoreArgs have no sharding, which SingleReplicaArrayHandler needs "
         "(mesh with mesh_axes does not do)");
   return *given;
@@ -33,8 +34,8 @@ const SingleReplicaArrayRestoreArgs& single_replica_args(const AnyRestoreArgs& a
 const NamedSharding& named(const Sharding& sharding) {
   const auto* named = std::get_if<NamedSharding>(&sharding);
   if (named == nullptr)
-    refuse("its sharding is no NamedSharding, so there are no replicas: " +
-           sharding_text(sharding));
+    invalid_argument("its sharding is no NamedSharding, so there are no replicas: " +
+                     sharding_text(sharding));
   return *named;
 }
 
@@ -62,14 +63,14 @@ std::vector<ShardedArray> SingleReplicaRestore::run() {
   read();
   broadcast();
   std::vector<ShardedArray> out;
-  // Somebody may not have got all that was meant for it.
+  // This step fails if a process did not receive all its boxes.
   group_.step(kValues, StepKind::kIo, [&] {
     for (RestoringArray& array : arrays_) out.push_back(array.take());
   });
   return out;
 }
 
-// ---- arguments: what can be known without a look at what is stored ----
+// ---- arguments: what can be checked without the stored arrays ----
 
 void SingleReplicaRestore::agree_on_arguments() {
   const auto said =
@@ -92,7 +93,7 @@ Bytes SingleReplicaRestore::check_arguments() {
   if (!options_.broadcast_memory_limit_bytes)
     default_broadcast_limit({}, options_.broadcast_memory_scaling_factor);
   if (!group_.is_single() && !processes_.local_devices)
-    refuse(
+    invalid_argument(
         "several processes restore: the local_devices of multiprocessing_options must say which "
         "devices are this one's");
   meant_.add("replica_axis_index", std::to_string(options_.replica_axis_index));
@@ -108,7 +109,8 @@ Bytes SingleReplicaRestore::check_arguments() {
                      sharding.spec = replicas_->spec_of(*args.single_replica_sharding);
                    else
                      replicas_->check_spec(sharding.spec);
-                   // Without its devices, of which there may be thousands: all are on the one mesh.
+                   // Without the devices, of which there may be thousands: all shardings use the
+                   // one mesh.
                    meant_.add(
                        infos_[i].name,
                        sharding_json(NamedSharding{{sharding.mesh.shape, sharding.mesh.axis_names},
@@ -128,8 +130,8 @@ Bytes SingleReplicaRestore::check_arguments() {
 void SingleReplicaRestore::take_mesh(const NamedSharding& sharding) {
   if (replicas_) {
     if (!replicas_->is_same(sharding.mesh))
-      refuse("is on another mesh than " + infos_[0].name +
-             ", but one replica can be read for all only on one");
+      invalid_argument("is on another mesh than " + infos_[0].name +
+                       ", but one replica can be read for all only on one");
     return;
   }
   replicas_.emplace(sharding.mesh,
@@ -140,10 +142,10 @@ void SingleReplicaRestore::take_mesh(const NamedSharding& sharding) {
   meant_.add("the mesh", sharding_json(NamedSharding{std::move(mesh), {}}).value());
 }
 
-// ---- arrays: what is stored, and what comes of it ----
+// ---- arrays: the stored arrays and the results ----
 
 void SingleReplicaRestore::agree_on_arrays() {
-  distributed::Consent results;
+  distributed::ConsistencyCheck results;
   const auto said = group_.gather("restore: arrays", StepKind::kIo, [&] {
     describe_arrays();
     for (std::size_t i = 0; i < arrays_.size(); ++i)
@@ -167,18 +169,19 @@ void SingleReplicaRestore::describe_arrays() {
   if (reads_) stored_ = stored_arrays(reader_, infos_, options_.array.metadata_key);
   const LocalDevices local = local_devices(processes_);
   for (std::size_t i = 0; i < infos_.size(); ++i)
-    with_context([&] { return infos_[i].name; },
-                 [&] {
-                   const SingleReplicaArrayRestoreArgs& args = single_replica_args(args_[i]);
-                   const std::optional<Shape> asked = asked_shape(args);
-                   if (!reads_ && (!asked || !args.dtype))
-                     refuse(std::string("has no ") + (asked ? "dtype" : "global_shape") +
-                            " in its SingleReplicaArrayRestoreArgs: a process outside the primary "
-                            "replica, which does not read, needs both");
-                   Shape shape = reads_ ? shape_for(stored_[i], args) : *asked;
-                   const DType dtype = reads_ ? args.dtype.value_or(stored_[i].dtype) : *args.dtype;
-                   arrays_.emplace_back(std::move(shape), shardings_[i], dtype, local);
-                 });
+    with_context(
+        [&] { return infos_[i].name; },
+        [&] {
+          const SingleReplicaArrayRestoreArgs& args = single_replica_args(args_[i]);
+          const std::optional<Shape> asked = asked_shape(args);
+          if (!reads_ && (!asked || !args.dtype))
+            invalid_argument(std::string("has no ") + (asked ? "dtype" : "global_shape") +
+                             " in its SingleReplicaArrayRestoreArgs: a process outside the primary "
+                             "replica, which does not read, needs both");
+          Shape shape = reads_ ? shape_for(stored_[i], args) : *asked;
+          const DType dtype = reads_ ? args.dtype.value_or(stored_[i].dtype) : *args.dtype;
+          arrays_.emplace_back(std::move(shape), shardings_[i], dtype, local);
+        });
 }
 
 std::vector<std::uint64_t> SingleReplicaRestore::bytes_per_device() const {
@@ -205,7 +208,8 @@ void SingleReplicaRestore::read() {
                        for (const std::size_t box :
                             replicas_->read_by(group_.index(), array.box_of_device()))
                          array.read(box, infos_[i], stored_[i], reads);
-                     // What the others give gets its memory now: nobody may fail while it comes.
+                     // Allocate the memory for received boxes now: no process may fail during the
+                     // transfers.
                      for (std::size_t box = 0; box < array.boxes().size(); ++box)
                        if (array.is_here(box)) array.memory(box);
                    });
@@ -236,4 +240,4 @@ void SingleReplicaRestore::add_parcels(RestoringArray& array,
   }
 }
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

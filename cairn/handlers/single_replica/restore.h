@@ -1,5 +1,5 @@
-// restore.h -- arrays that one replica's processes read and give to the others, step by step, in
-// all processes at once.
+// restore.h -- restores arrays that the processes of one replica read and send to the others. All
+// processes work through the same steps at the same time.
 #pragma once
 
 #include <cairn/distributed/consistency.h>
@@ -15,19 +15,21 @@
 #include <string>
 #include <vector>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 
+// One restore, from the check of the arguments to the broadcast.
 class SingleReplicaRestore {
  public:
-  // `infos` and `args` run parallel, are not empty, and live as long as it.
+  // `infos` and `args` are parallel and not empty; they must outlive this object.
   SingleReplicaRestore(std::span<const ParamInfo> infos, std::span<const AnyRestoreArgs> args,
                        const SingleReplicaArrayHandler::Options& options);
 
-  // The arrays, in the order of `infos`. Once. Throws what SingleReplicaArrayHandler does.
+  // Returns the arrays, in the order of `infos`. Call it once. Throws what
+  // SingleReplicaArrayHandler throws.
   std::vector<ShardedArray> run();
 
  private:
-  // The steps.
+  // The steps of run(), in order.
   void agree_on_arguments();
   void agree_on_arrays();
   void read();
@@ -35,6 +37,7 @@ class SingleReplicaRestore {
   void add_parcels(RestoringArray& array, std::vector<distributed::Transfer>& transfers) const;
 
   [[nodiscard]] Bytes check_arguments();
+  // Makes the replicas from the first mesh; every other mesh must be the same.
   void take_mesh(const NamedSharding& sharding);
   [[nodiscard]] std::int64_t own_limit() const;
   void describe_arrays();
@@ -48,12 +51,12 @@ class SingleReplicaRestore {
   distributed::ProcessGroup group_;
   std::optional<Replicas> replicas_;
   std::vector<NamedSharding> shardings_;  // of the results
-  distributed::Consent meant_;            // what the arguments say
-  std::uint64_t longest_message_ = 0;     // that all coordinators take
-  bool reads_ = false;                    // whether this process is one of the primary replica's
-  std::vector<TensorInfo> stored_;        // where it is
+  distributed::ConsistencyCheck meant_;   // what the arguments request
+  std::uint64_t longest_message_ = 0;     // the longest that all coordinators accept
+  bool reads_ = false;                    // whether this process belongs to the primary replica
+  std::vector<TensorInfo> stored_;        // only in processes that read
   std::vector<RestoringArray> arrays_;
-  std::int64_t limit_ = 0;  // of a group
+  std::int64_t limit_ = 0;  // bytes of a broadcast group
 };
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

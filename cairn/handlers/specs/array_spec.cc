@@ -1,11 +1,12 @@
 // array_spec.cc -- the specs with which Orbax opens arrays for reading and writing.
 //
 //   write:
-//   {"driver":"cast","dtype":"float32","base":{"driver":"zarr","dtype":"bfloat16","kvstore":{...},"metadata":{"shape":
-//          [8,6],"chunks":[4,6],"compressor":{"id":"zstd","level":1}},"recheck_cached_data":false,
-//          "recheck_cached_metadata":false,"store_data_equal_to_fill_value":true}}
-//   The cast is there only where the stored type is another one. Chunks that equal the fill value
-//   are stored all the same, so that a chunk that is missing is known to be lost.
+//   {"driver":"cast","dtype":"float32","base":{"driver":"zarr","dtype":"bfloat16","kvstore":{...},
+//     "metadata":{"shape":[8,6],"chunks":[4,6],"compressor":{"id":"zstd","level":1}},
+//     "recheck_cached_data":false,"recheck_cached_metadata":false,
+//     "store_data_equal_to_fill_value":true}}
+// The cast is present only if the stored type differs. Chunks that equal the fill value are stored,
+// too, so that a missing chunk is known to be lost.
 #include <cairn/array_spec.h>
 #include <cairn/base/json.h>
 #include <cairn/handlers/specs/kvstore_spec.h>
@@ -13,7 +14,7 @@
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 Json object(JsonObject members) { return {std::move(members)}; }
@@ -166,4 +167,4 @@ ArrayWriteSpec::ArrayWriteSpec(const ArrayWriteSpecOptions& options) {
   json_ = to_text(spec);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

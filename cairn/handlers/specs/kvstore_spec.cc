@@ -1,19 +1,22 @@
 // kvstore_spec.cc -- the specs of the key-value stores below Orbax's arrays: folders and OCDBT
 // databases, on disk or in Google Cloud Storage.
 //
-//   {"driver":"ocdbt","base":{"driver":"file","path":"/ckpt/","file_io_locking":{"mode":"non_atomic"}},
-//    "manifest":{"driver":"file","path":"/ckpt/"},"path":"params.w","cache_pool":"cache_pool#ocdbt"}
+//   {"driver":"ocdbt",
+//    "base":{"driver":"file","path":"/ckpt/","file_io_locking":{"mode":"non_atomic"}},
+//    "manifest":{"driver":"file","path":"/ckpt/"},
+//    "path":"params.w","cache_pool":"cache_pool#ocdbt"}
 //
-// Data files, which nobody reads before the manifest names them, are written in place; the manifest
-// is not.
+// Data files are written in place, because no process reads them before the manifest names them.
+// The manifest is not.
 #include <cairn/handlers/specs/kvstore_spec.h>
+
 #include <cairn/handlers/specs/spec_path.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace handlers {
 namespace {
 
@@ -49,7 +52,7 @@ bool is_gcs_base(const Json& base) {
   });
 }
 
-// The parts of an OCDBT store's spec that depend on where things are kept.
+// The parts of an OCDBT store's spec that depend on the location of its data.
 struct Places {
   Json base;
   std::optional<Json> manifest;
@@ -64,8 +67,8 @@ Json ending_in_slash(Json base) {
   return base;
 }
 
-// Nodes and manifest are kept in a folder of their own until they are committed; values go to where
-// they will stay.
+// Keeps nodes and manifest in a folder of their own until they are committed. Values go directly to
+// their final place.
 void keep_metadata_elsewhere(const KvStoreSpecOptions& options, Places& places) {
   const auto writes_for = [&](OcdbtWriteMode mode) {
     return options.write && options.write->mode == mode;
@@ -189,7 +192,8 @@ std::int64_t default_data_file_size(const Json& ocdbt_spec) {
 }
 
 Json kvstore_spec(const KvStoreSpecOptions& options) {
-  if (options.process) (void)options.process->folder();  // refused also where it plays no part
+  // throws for a bad process, even if it is not used
+  if (options.process) (void)options.process->folder();
   if (options.use_ocdbt) return ocdbt_spec(options);
   std::string path = normalized_directory(options.directory);
   const bool gcs = is_gcs_path(path);
@@ -259,4 +263,4 @@ std::string get_ts_context(const TsContextOptions& options) {
   return to_text(context);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

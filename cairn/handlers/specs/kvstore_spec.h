@@ -1,5 +1,5 @@
-// kvstore_spec.h -- TensorStore specs of key-value stores as JSON values, for the specs of arrays
-// that contain them.
+// kvstore_spec.h -- builds TensorStore specs of key-value stores as JSON values. Array specs
+// contain them.
 #pragma once
 
 #include <cairn/array_spec.h>
@@ -7,11 +7,11 @@
 
 #include <cstdint>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 
-// As build_kvstore_tspec.
+// Builds the spec; see build_kvstore_tspec for the contract.
 Json kvstore_spec(const KvStoreSpecOptions& options);
-// The size at which the data files of this OCDBT store end, unless it is told otherwise.
+// The default size limit of the data files of an OCDBT store with this spec.
 std::int64_t default_data_file_size(const Json& ocdbt_spec);
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

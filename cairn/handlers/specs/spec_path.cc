@@ -1,11 +1,12 @@
-// spec_path.cc -- paths as Python's standard library takes them apart.
-#include <cairn/error.h>
+// spec_path.cc -- splits and joins paths as Python's standard library does.
 #include <cairn/handlers/specs/spec_path.h>
+
+#include <cairn/error.h>
 
 #include <algorithm>
 #include <vector>
 
-namespace cairn::handlers {
+namespace cairn::inline v0::handlers {
 namespace {
 
 constexpr std::string_view kGcsScheme = "gs://";
@@ -20,7 +21,7 @@ std::vector<std::string_view> parts_of(std::string_view path) {
   return parts;
 }
 
-// POSIX gives a meaning of its own to exactly two slashes in front.
+// POSIX treats exactly two leading slashes specially.
 std::string_view root_of(std::string_view path) {
   if (path.starts_with("//") && !path.starts_with("///")) return "//";
   return path.starts_with('/') ? "/" : "";
@@ -106,4 +107,4 @@ GcsPath parse_gcs_path(std::string_view url) {
   return parsed;
 }
 
-}  // namespace cairn::handlers
+}  // namespace cairn::inline v0::handlers

@@ -1,17 +1,17 @@
-// btree.cc -- the B+tree node codec and search among its keys.
+// btree.cc -- the codec of B+tree nodes, and the search among a node's keys.
 #include <cairn/ocdbt/format/btree.h>
+
+#include <cairn/base/errors.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
-[[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
-
-// The key columns of one node, before the keys themselves are put together.
+// The key columns of one node, from which the keys are assembled.
 struct KeyColumns {
   std::vector<std::uint16_t> prefix, suffix, subtree;
 };
@@ -29,20 +29,20 @@ KeyColumns read_key_columns(ByteReader& in, std::size_t n, bool interior) {
   return c;
 }
 
-// Sum of the key lengths, each of which is checked.
+// Checks every key length and returns their sum.
 std::uint64_t check_key_lengths(const KeyColumns& c) {
   std::uint64_t total = 0;
   std::size_t before = 0;
   for (std::size_t i = 0; i < c.suffix.size(); ++i) {
     const std::size_t length = std::size_t{c.prefix[i]} + c.suffix[i];
     if (c.prefix[i] > before)
-      damaged(fmt::format("key {}: prefix length {} exceeds the {} bytes of the key before", i,
-                          c.prefix[i], before));
+      data_loss(fmt::format("key {}: prefix length {} exceeds the {} bytes of the key before", i,
+                            c.prefix[i], before));
     if (length > kMaxKeyLength)
-      damaged(fmt::format("key {}: key length {} exceeds limit of {}", i, length, kMaxKeyLength));
+      data_loss(fmt::format("key {}: key length {} exceeds limit of {}", i, length, kMaxKeyLength));
     if (!c.subtree.empty() && c.subtree[i] > length)
-      damaged(fmt::format("key {}: subtree common prefix length {} exceeds key length {}", i,
-                          c.subtree[i], length));
+      data_loss(fmt::format("key {}: subtree common prefix length {} exceeds key length {}", i,
+                            c.subtree[i], length));
     total += length;
     before = length;
   }
@@ -56,26 +56,27 @@ KeyList read_keys(ByteReader& in, const KeyColumns& c) {
   keys.reserve(c.suffix.size(), total);
   for (std::size_t i = 0; i < c.suffix.size(); ++i) {
     const std::string_view suffix = in.text(c.suffix[i]);
-    // What is shared cannot differ, so order is decided behind it.
+    // The shared bytes are equal, so the bytes after them decide the order.
     if (i > 0 && suffix <= keys.back().substr(c.prefix[i]))
-      damaged(fmt::format("invalid key order: key {} is not greater than key {} '{}'", i, i - 1,
-                          keys.back()));
+      data_loss(fmt::format("invalid key order: key {} is not greater than key {} '{}'", i, i - 1,
+                            keys.back()));
     keys.append(c.prefix[i], suffix);
   }
   return keys;
 }
 
-// `begin` is where the body lies in node.storage.
+// `begin` is the offset of the body in node.storage.
 void read_values(ByteReader& in, BtreeNode& node, std::size_t n, std::size_t begin) {
   node.values.resize(n);
   for (auto& v : node.values) v.length = in.varint();
   const ByteView kinds = in.take(n);
   for (std::size_t i = 0; i < n; ++i) {
     const auto kind = std::to_integer<unsigned>(kinds[i]);
-    if (kind > 1) damaged(fmt::format("value_kind[{}]={} is outside valid range [0, 1]", i, kind));
+    if (kind > 1)
+      data_loss(fmt::format("value_kind[{}]={} is outside valid range [0, 1]", i, kind));
     if (kind == 0 && node.values[i].length > kMaxInlineValue)
-      damaged(fmt::format("value_length[{}]={} exceeds maximum of {} for an inline value", i,
-                          node.values[i].length, kMaxInlineValue));
+      data_loss(fmt::format("value_length[{}]={} exceeds maximum of {} for an inline value", i,
+                            node.values[i].length, kMaxInlineValue));
   }
   const auto out_of_line = [&](std::size_t i) { return kinds[i] == std::byte{1}; };
   for (std::size_t i = 0; i < n; ++i) {
@@ -223,11 +224,12 @@ BtreeNode decode_btree_node(Bytes encoded) {
   node.height = in.u8();
   node.files = read_data_files(in);
   const std::uint64_t n = in.varint(0xffffffffU);
-  if (n == 0) damaged("empty b-tree node");
+  if (n == 0) data_loss("empty b-tree node");
   if (n > kMaxNodeEntries)
-    damaged(fmt::format("b-tree node has arity {}, which exceeds limit of {}", n, kMaxNodeEntries));
+    data_loss(
+        fmt::format("b-tree node has arity {}, which exceeds limit of {}", n, kMaxNodeEntries));
   if (n > in.remaining())
-    damaged(fmt::format("unexpected end of data: {} entries in {} bytes", n, in.remaining()));
+    data_loss(fmt::format("unexpected end of data: {} entries in {} bytes", n, in.remaining()));
   const KeyColumns columns = read_key_columns(in, n, node.height > 0);
   node.keys = read_keys(in, columns);
   if (node.height > 0)
@@ -253,4 +255,4 @@ Bytes encode_btree_node(const BtreeNode& node, std::optional<std::int32_t> zstd_
   return seal_envelope(ObjectKind::kBtreeNode, out.view(), zstd_level);
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,5 +1,4 @@
-// btree.h -- a node of the B+tree that maps keys to values: decoding, encoding and search inside
-// it.
+// btree.h -- a node of the B+tree that maps keys to values: its codec and the search inside a node.
 //
 // Body (by column, see data_files.h):
 //      height                        u8            0: leaf
@@ -18,9 +17,9 @@
 //      file id, offset, length       varint64      n
 //      num_keys, num_tree_bytes, num_indirect_value_bytes    varint64    n
 //
-// Keys are relative to the prefix P of the node (root: empty). Below an interior entry with key k
-// and common prefix length s lies a node whose prefix is P + k[:s]; no key in it is less than
-// k[s:].
+// Keys are relative to the prefix P of the node; the root has an empty prefix. An interior entry
+// with key k and common prefix length s refers to a node whose prefix is P + k[:s]. All keys in
+// that node are at least k[s:].
 #pragma once
 
 #include <cairn/bytes.h>
@@ -32,13 +31,14 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
+// The limits of a key, a node and an inline value.
 inline constexpr std::size_t kMaxKeyLength = 65535;
 inline constexpr std::size_t kMaxNodeEntries = std::size_t{1} << 20U;
 inline constexpr std::uint64_t kMaxInlineValue = std::uint64_t{1} << 20U;
 
-// Strictly increasing keys, back to back in one piece of memory.
+// Strictly increasing keys, concatenated in one string.
 class KeyList {
  public:
   [[nodiscard]] std::size_t size() const { return ends_.size(); }
@@ -48,18 +48,23 @@ class KeyList {
   }
   [[nodiscard]] std::string_view front() const { return (*this)[0]; }
   [[nodiscard]] std::string_view back() const { return (*this)[size() - 1]; }
+  // Returns the length of the longest key.
   [[nodiscard]] std::size_t longest() const { return longest_; }
+  // Returns the memory of the keys in bytes.
   [[nodiscard]] std::size_t bytes() const { return text_.size() + ends_.size() * sizeof(ends_[0]); }
-  // Index of the first key >= `key`; size() if there is none.
+  // Returns the index of the first key >= `key`; size() if there is none.
   [[nodiscard]] std::size_t lower_bound(std::string_view key) const;
-  // Index of the first key > `key`; size() if there is none.
+  // Returns the index of the first key > `key`; size() if there is none.
   [[nodiscard]] std::size_t upper_bound(std::string_view key) const;
-  // Indices [first, last) of the keys that start with `prefix`.
+  // Returns the indices [first, last) of the keys that start with `prefix`.
   [[nodiscard]] std::pair<std::size_t, std::size_t> with_prefix(std::string_view prefix) const;
 
+  // Reserves memory for this many keys with this many bytes in total.
   void reserve(std::size_t keys, std::size_t bytes);
-  // The first `shared` bytes of the last key, then `suffix`; must be greater than the last key.
+  // Appends a key: the first `shared` bytes of the last key, then `suffix`. It must be greater than
+  // the last key.
   void append(std::size_t shared, std::string_view suffix);
+  // Appends a key, which must be greater than the last key.
   void push_back(std::string_view key) { append(0, key); }
 
   bool operator==(const KeyList&) const = default;
@@ -70,8 +75,8 @@ class KeyList {
   std::size_t longest_ = 0;
 };
 
-// A leaf's value. Inline: bytes [offset, offset + length) of BtreeNode::storage; else of a data
-// file.
+// The value of a leaf entry: bytes [offset, offset + length) of BtreeNode::storage if inline, else
+// of a data file.
 struct LeafValue {
   static constexpr std::uint32_t kInline = 0xffffffff;
   std::uint64_t offset = 0;
@@ -81,6 +86,7 @@ struct LeafValue {
   [[nodiscard]] bool is_inline() const { return file == kInline; }
 };
 
+// The reference to a child node, and the statistics of its subtree.
 struct ChildNode {
   DataRef location{};
   Statistics statistics{};
@@ -88,29 +94,33 @@ struct ChildNode {
   bool operator==(const ChildNode&) const = default;
 };
 
+// A decoded node.
 struct BtreeNode {
   std::uint8_t height = 0;
   DataFileTable files;
   KeyList keys;
-  std::vector<LeafValue> values;    // one a key if height == 0
-  std::vector<ChildNode> children;  // one a key if height > 0
-  Bytes storage;                    // where inline values lie; may hold other bytes too
+  std::vector<LeafValue> values;    // one for each key if height == 0
+  std::vector<ChildNode> children;  // one for each key if height > 0
+  Bytes storage;                    // holds the inline values; may hold other bytes, too
 
+  // Returns the bytes of an inline value.
   [[nodiscard]] ByteView inline_value(const LeafValue& v) const {
     return ByteView(storage).subspan(v.offset, v.length);
   }
-  // Adds an entry; keys in increasing order. Inline values are copied into `storage`.
+  // Append an entry; keys must increase. Inline values are copied into `storage`.
   void add_inline(std::string_view key, ByteView value);
   void add_out_of_line(std::string_view key, const DataRef& value);
   void add_child(std::string_view key, const ChildNode& child);
-  // Bytes of memory it takes, about.
+  // Returns the approximate memory of the node in bytes.
   [[nodiscard]] std::size_t footprint() const;
 };
-// Same meaning; where in `storage` a value lies does not count.
+// Compares the meaning of two nodes; the position of a value in `storage` does not matter.
 bool operator==(const BtreeNode& a, const BtreeNode& b);
 
-// Takes the file's bytes, because inline values stay where they are. Throws data_loss.
+// Decodes a node. Takes ownership of the bytes, because inline values stay in place. Throws
+// data_loss.
 BtreeNode decode_btree_node(Bytes encoded);
+// Encodes a node; zstd_level nullopt: not compressed.
 Bytes encode_btree_node(const BtreeNode& node, std::optional<std::int32_t> zstd_level);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,14 +1,14 @@
-// data_files.cc -- the data file table, its resolution against a base path, and checks of
-// references.
+// data_files.cc -- the codec of the data file table, the resolution of paths against a base path,
+// and checks of references.
 #include <cairn/ocdbt/format/data_files.h>
+
+#include <cairn/base/errors.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
-
-[[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
 
 struct PathLengths {
   std::uint16_t prefix = 0;
@@ -19,23 +19,24 @@ struct PathLengths {
 
 void check_lengths(const PathLengths& now, const PathLengths& before, std::size_t i) {
   if (now.prefix > before.path())
-    damaged(fmt::format("path_prefix_length[{}]={} exceeds the {} bytes of the path before", i,
-                        now.prefix, before.path()));
+    data_loss(fmt::format("path_prefix_length[{}]={} exceeds the {} bytes of the path before", i,
+                          now.prefix, before.path()));
   if (now.path() > kMaxPathLength)
-    damaged(fmt::format("path_length[{}]={} exceeds limit of {}", i, now.path(), kMaxPathLength));
+    data_loss(fmt::format("path_length[{}]={} exceeds limit of {}", i, now.path(), kMaxPathLength));
   if (now.base > now.path())
-    damaged(fmt::format("base_path_length[{}]={} exceeds path length {}", i, now.base, now.path()));
-  // A prefix that runs on into a relative path means something only if both relative paths begin at
-  // the same byte.
+    data_loss(
+        fmt::format("base_path_length[{}]={} exceeds path length {}", i, now.base, now.path()));
+  // A shared prefix may extend into the relative path only if both relative paths begin at the same
+  // byte.
   if (i > 0 && now.base != before.base && now.prefix > std::min(now.base, before.base))
-    damaged(fmt::format("path_prefix_length[{}]={} exceeds common base path length {}", i,
-                        now.prefix, std::min(now.base, before.base)));
+    data_loss(fmt::format("path_prefix_length[{}]={} exceeds common base path length {}", i,
+                          now.prefix, std::min(now.base, before.base)));
 }
 
 std::vector<PathLengths> read_path_lengths(ByteReader& in) {
   const std::uint64_t num_files = in.varint();
   if (num_files > in.remaining() / 2)
-    damaged(fmt::format("data file table of {} files in {} bytes", num_files, in.remaining()));
+    data_loss(fmt::format("data file table of {} files in {} bytes", num_files, in.remaining()));
   std::vector<PathLengths> lengths(num_files);
   for (std::size_t i = 1; i < lengths.size(); ++i)
     lengths[i].prefix = static_cast<std::uint16_t>(in.varint(0xffff));
@@ -55,7 +56,7 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
                                   a.begin());
 }
 
-// Bytes the path of `file` may share with that of `before`.
+// Returns how many bytes the path of `file` may share with that of `before`.
 std::size_t shared_length(const DataFile& before, const DataFile& file) {
   const std::size_t base = common_prefix(before.base_path, file.base_path);
   if (before.base_path != file.base_path) return base;
@@ -103,13 +104,14 @@ void check_path_lengths(const DataFileTable& files, std::size_t base_path_length
   for (const auto& f : files)
     if (const auto length = base_path_length + f.base_path.size() + f.relative_path.size();
         length > kMaxPathLength)
-      damaged(fmt::format("path of {} bytes exceeds limit of {}: a base path of {} before '{}{}'",
-                          length, kMaxPathLength, base_path_length, f.base_path, f.relative_path));
+      data_loss(fmt::format("path of {} bytes exceeds limit of {}: a base path of {} before '{}{}'",
+                            length, kMaxPathLength, base_path_length, f.base_path,
+                            f.relative_path));
 }
 
 void check_file_path(std::string_view path) {
   const auto refuse = [&](std::string_view why) {
-    damaged(
+    data_loss(
         fmt::format("data file path '{}' {}: it cannot name a file of the database", path, why));
   };
   if (path.find('\0') != std::string_view::npos) refuse("contains NUL");
@@ -125,7 +127,7 @@ void check_file_path(std::string_view path) {
 
 void check_file_id(std::uint64_t file, std::size_t num_files, std::size_t i) {
   if (file >= num_files)
-    damaged(
+    data_loss(
         fmt::format("data file id {} of entry {} is outside range [0, {})", file, i, num_files));
 }
 
@@ -133,18 +135,18 @@ void check_data_ref(const DataRef& ref, AllowMissing allow, std::size_t i) {
   constexpr std::uint64_t kMax = ~std::uint64_t{0} >> 1U;
   if (allow == AllowMissing::kYes && ref.missing()) return;
   if (ref.offset > kMax || ref.length > kMax - ref.offset)
-    damaged(fmt::format("invalid offset/length pair of entry {}: offset {}, length {}", i,
-                        ref.offset, ref.length));
+    data_loss(fmt::format("invalid offset/length pair of entry {}: offset {}, length {}", i,
+                          ref.offset, ref.length));
 }
 
 void check_expansion(std::uint64_t decoded, std::uint64_t encoded, std::string_view what) {
-  // Real keys and paths expand tenfold, because neighbours share prefixes. A thousandfold is an
-  // attack on memory.
+  // Real keys and paths expand by a factor of ten, because neighbours share prefixes. A factor of a
+  // thousand is an attack on memory.
   constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{16} << 20U;
   constexpr std::uint64_t kMaxDecoded = 0xffffffffU;
   if (decoded > kMaxDecoded || (decoded > kAlwaysAllowed && decoded / 1024 > encoded))
-    damaged(
+    data_loss(
         fmt::format("{}: {} bytes would decode to {}, which is refused", what, encoded, decoded));
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

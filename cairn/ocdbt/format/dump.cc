@@ -1,14 +1,15 @@
-// dump.cc -- manifest, B+tree node and version node as JSON.
-#include <cairn/ocdbt/format/btree.h>
+// dump.cc -- converts manifests, B+tree nodes and version nodes to JSON.
 #include <cairn/ocdbt/format/dump.h>
+
+#include <cairn/ocdbt/format/btree.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <cairn/ocdbt/format/manifest.h>
 #include <fmt/format.h>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
-// Length of the UTF-8 sequence at the front of `text`; 0 if there is none.
+// Returns the length of the UTF-8 sequence at the start of `text`; 0 if there is none.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -56,7 +57,7 @@ std::string percent_encoded(std::string_view text) {
   return out;
 }
 
-// References as text: "btreenode:<base path>:<relative path>:<offset>:<length>".
+// Formats references as "btreenode:<base path>:<relative path>:<offset>:<length>".
 struct References {
   const DataFileTable& files;
   std::string_view base_path;
@@ -101,7 +102,7 @@ JsonArray dump_all(const Entries& entries, Dump dump, const References& refs) {
   return array;
 }
 
-// Defaults that TensorStore leaves out are left out here.
+// Omits the same defaults as TensorStore.
 Json dump_config(const Config& config) {
   JsonObject out{{"uuid", config.uuid_text()}};
   if (config.manifest_kind == ManifestKind::kNumbered)
@@ -193,4 +194,4 @@ Json dump_object(ByteView encoded, std::string_view base_path) {
                                                         : dump_node(encoded, base_path);
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,5 +1,5 @@
-// dump.h -- encoded objects as JSON, for people who look into a database. Member names are those of
-// TensorStore's ocdbt.dump; keys and inline values that are not UTF-8 text become {"hex": "..."}.
+// dump.h -- converts encoded objects to JSON, for inspecting a database. Member names match
+// TensorStore's ocdbt.dump. Keys and inline values that are not UTF-8 text become {"hex": "..."}.
 #pragma once
 
 #include <cairn/base/json.h>
@@ -7,16 +7,16 @@
 
 #include <string_view>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// All throw data_loss for damaged bytes. {"config": {...}, "versions": [...], "version_tree_nodes":
-// [...]}; a numbered database's manifest.ocdbt: config alone.
+// All functions throw data_loss for damaged bytes. Returns {"config": {...}, "versions": [...],
+// "version_tree_nodes": [...]}; for the manifest.ocdbt of a numbered database only the config.
 Json dump_manifest(ByteView encoded);
-// A B+tree node {"height", "entries"} or version node {"height", "version_tree_arity_log2",
-// "entries"}, told apart by their magic. `base_path` is that of the reference to the node; it
-// stands before the base paths of the node's own.
+// Returns a B+tree node as {"height", "entries"}, or a version node as {"height",
+// "version_tree_arity_log2", "entries"}; the magic number tells them apart. `base_path` is the base
+// path of the reference to the node. It precedes the base paths of the node's own references.
 Json dump_node(ByteView encoded, std::string_view base_path);
-// Any of them.
+// Converts an object of any kind.
 Json dump_object(ByteView encoded, std::string_view base_path);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

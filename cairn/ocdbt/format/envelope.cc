@@ -1,18 +1,19 @@
-// envelope.cc -- magic, length, version, compression and CRC-32C around every encoded object.
+// envelope.cc -- writes and verifies the magic, length, version, compression and CRC-32C around
+// every encoded object.
+#include <cairn/ocdbt/format/envelope.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
+#include <cairn/base/errors.h>
 #include <cairn/codec/decompress.h>
-#include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
 enum : std::uint64_t { kNone = 0, kZstd = 1 };
-
-[[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
 
 }  // namespace
 
@@ -39,8 +40,8 @@ std::optional<ObjectKind> sniff_object(ByteView encoded) {
 void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
   if (length > kMaxEncodedSize)
-    damaged(fmt::format("{} bytes are too many for an encoded object, at most {} are expected",
-                        length, kMaxEncodedSize));
+    data_loss(fmt::format("{} bytes are too many for an encoded object, at most {} are expected",
+                          length, kMaxEncodedSize));
   if (length < kCheckedFirst) return;
   Bytes block(kBlock);
   std::uint32_t actual = 0;
@@ -51,7 +52,7 @@ void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
       ByteReader header(part);
       header.take(4);
       if (const auto said = header.u64(); said != length)
-        damaged(
+        data_loss(
             fmt::format("length in header ({}) does not match actual length ({})", said, length));
     }
     actual = crc32c_extend(actual, part);
@@ -59,32 +60,34 @@ void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
   const MutableByteView tail = MutableByteView(block).first(4);
   read(length - 4, tail);
   if (const auto stored = ByteReader(tail).u32(); stored != actual)
-    damaged(fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
+    data_loss(
+        fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
 }
 
 Envelope open_envelope(ObjectKind kind, Bytes encoded) {
   if (encoded.size() < kMinEncodedSize)
-    damaged(fmt::format("{} bytes are too few for a {}, the least is {}", encoded.size(),
-                        object_name(kind), kMinEncodedSize));
+    data_loss(fmt::format("{} bytes are too few for a {}, the least is {}", encoded.size(),
+                          object_name(kind), kMinEncodedSize));
   const ByteView sealed = ByteView(encoded).first(encoded.size() - 4);
   ByteReader in(sealed);
   if (const auto magic = in.u32_be(); magic != static_cast<std::uint32_t>(kind))
-    damaged(fmt::format("a {} starts with the bytes {:08x}, found {:08x}", object_name(kind),
-                        static_cast<std::uint32_t>(kind), magic));
+    data_loss(fmt::format("a {} starts with the bytes {:08x}, found {:08x}", object_name(kind),
+                          static_cast<std::uint32_t>(kind), magic));
   if (const auto length = in.u64(); length != encoded.size())
-    damaged(fmt::format("length in header ({}) does not match actual length ({})", length,
-                        encoded.size()));
-  // Before anything else is believed: after this, a wrong field means a bad writer and not a bad
-  // disk.
+    data_loss(fmt::format("length in header ({}) does not match actual length ({})", length,
+                          encoded.size()));
+  // The checksum comes before all other fields. After it, a wrong field means a faulty writer, not
+  // a faulty disk.
   const auto stored = ByteReader(ByteView(encoded).last(4)).u32();
   if (const auto actual = crc32c(sealed); stored != actual)
-    damaged(fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
+    data_loss(
+        fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
   if (const auto version = in.varint(0xffffffffU); version != 0)
-    damaged(fmt::format("format version {} is newer than the supported version 0", version));
+    data_loss(fmt::format("format version {} is newer than the supported version 0", version));
   const auto compression = in.varint(0xffffffffU);
   if (compression > kZstd)
-    damaged(fmt::format("unsupported compression format {}: expected 0 (none) or 1 (zstd)",
-                        compression));
+    data_loss(fmt::format("unsupported compression format {}: expected 0 (none) or 1 (zstd)",
+                          compression));
 
   Envelope result;
   if (compression == kZstd) {
@@ -115,4 +118,4 @@ Bytes seal_envelope(ObjectKind kind, ByteView body, std::optional<std::int32_t> 
   return std::move(out).take();
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,12 +1,12 @@
-// envelope.h -- what surrounds every encoded object of an OCDBT database: manifest, B+tree node,
-// version-tree node.
+// envelope.h -- the header and trailer of every encoded object of an OCDBT database: manifest,
+// B+tree node, version-tree node.
 //      0         4          12        ...           ...                     size-4     size
 //      +---------+----------+---------+-------------+-----------------------+----------+
 //      | magic   | length   | version | compression | body                  | checksum |
 //      | u32 BE  | u64 LE   | varint  | varint      | raw, or one zstd frame| u32 LE   |
 //      +---------+----------+---------+-------------+-----------------------+----------+
-// length is that of the whole object; version is 0; compression is 0 (none) or 1 (zstd); the
-// checksum is the CRC-32C of every byte before it, so of the compressed body.
+// length is the length of the whole object; version is 0; compression is 0 (none) or 1 (zstd).
+// checksum is the CRC-32C of all bytes before it, and so covers the compressed body.
 #pragma once
 
 #include <cairn/bytes.h>
@@ -16,28 +16,30 @@
 #include <optional>
 #include <string_view>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
+// The kinds of objects.
 enum class ObjectKind : std::uint32_t {  // the magic numbers: DO NOT CHANGE
   kManifest = 0x0cdb3a2a,
   kBtreeNode = 0x0cdb20de,
   kVersionNode = 0x0cdb1234,
 };
-// "manifest", "b+tree node", "version tree node".
+// Returns "manifest", "b+tree node" or "version tree node".
 std::string_view object_name(ObjectKind kind);
 
+// No encoded object is smaller, in bytes.
 inline constexpr std::size_t kMinEncodedSize = 16;
-// Decoded bodies are refused beyond this, and beyond kAlwaysAllowedBody if they are a thousand
-// times their encoding: a few kilobytes of a hostile frame must not fill the memory. TensorStore's
-// own target for a node is 8 MB, Orbax's 100 MB.
+// Larger decoded bodies are refused, as are bodies beyond kAlwaysAllowedBody that are more than a
+// thousand times their encoded size: a hostile frame of a few kilobytes must not fill the memory.
+// For comparison, TensorStore's default target for a node is 8 MB, Orbax's 100 MB.
 inline constexpr std::uint64_t kMaxBodySize = std::uint64_t{1} << 31U;
 inline constexpr std::uint64_t kAlwaysAllowedBody = std::uint64_t{1} << 26U;
-// Encoded objects are refused beyond this. From kCheckedFirst on their header and checksum are
-// checked before memory is taken.
+// Larger encoded objects are refused. For objects of kCheckedFirst bytes and more, the header and
+// checksum are verified before memory is allocated.
 inline constexpr std::uint64_t kMaxEncodedSize = std::uint64_t{1} << 28U;
 inline constexpr std::uint64_t kCheckedFirst = std::uint64_t{1} << 24U;
 
-// An opened object: bytes [begin, end) of `storage` are its decompressed body.
+// An opened object. Bytes [begin, end) of `storage` are its decompressed body.
 struct Envelope {
   Bytes storage;
   std::size_t begin = 0;
@@ -47,16 +49,18 @@ struct Envelope {
   [[nodiscard]] ByteView body() const { return ByteView(storage).subspan(begin, end - begin); }
 };
 
-// The kind that the first bytes claim; nullopt for none of them.
+// Returns the kind that the magic number states; nullopt for an unknown one.
 std::optional<ObjectKind> sniff_object(ByteView encoded);
-// Reads bytes of an encoded object from `offset` in it on.
+// Reads bytes of an encoded object, starting at `offset` in the object.
 using ReadObjectFn = std::function<void(std::uint64_t offset, MutableByteView out)>;
-// To be called with the length of an object before it is read: data_loss for one that no writer
-// makes, and for a large one whose header or checksum is wrong. Reads nothing of a small one.
+// Call this with the length of an object before reading it. Throws data_loss for a length that no
+// writer produces, and for a large object whose header or checksum is wrong. Reads nothing of a
+// small object.
 void check_before_reading(std::uint64_t length, const ReadObjectFn& read);
-// Checks everything around the body and decompresses it. A raw body is not copied.
+// Verifies header and trailer and decompresses the body. Does not copy a raw body. Throws
+// data_loss.
 Envelope open_envelope(ObjectKind kind, Bytes encoded);
-// nullopt: not compressed. Level 0 is zstd's default.
+// Encodes an object around `body`. zstd_level nullopt: not compressed; 0: zstd's default level.
 Bytes seal_envelope(ObjectKind kind, ByteView body, std::optional<std::int32_t> zstd_level);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,28 +1,28 @@
-// manifest.cc -- the manifest codec and the names of numbered manifests.
-#include <cairn/ocdbt/format/envelope.h>
+// manifest.cc -- the codec of manifests, and the names of numbered manifests.
 #include <cairn/ocdbt/format/manifest.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
 constexpr std::int32_t kMinZstdLevel = -131072;
 constexpr std::int32_t kMaxZstdLevel = 22;
 
-[[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
-
 std::optional<std::int32_t> read_compression(ByteReader& in) {
   const std::uint64_t method = in.varint(0xffffffffU);
   if (method == 0) return std::nullopt;
   if (method != 1)
-    damaged(fmt::format("compression method {} is outside valid range [0, 1]", method));
+    data_loss(fmt::format("compression method {} is outside valid range [0, 1]", method));
   const std::int32_t level = in.i32();
   if (level < kMinZstdLevel || level > kMaxZstdLevel)
-    damaged(fmt::format("zstd level {} is outside valid range [{}, {}]", level, kMinZstdLevel,
-                        kMaxZstdLevel));
+    data_loss(fmt::format("zstd level {} is outside valid range [{}, {}]", level, kMinZstdLevel,
+                          kMaxZstdLevel));
   return level;
 }
 
@@ -31,7 +31,7 @@ Config read_config(ByteReader& in) {
   for (auto& byte : config.uuid) byte = in.u8();
   const unsigned kind = in.u8();
   if (kind > 1)
-    damaged(fmt::format("invalid manifest_kind {}: expected 0 (single) or 1 (numbered)", kind));
+    data_loss(fmt::format("invalid manifest_kind {}: expected 0 (single) or 1 (numbered)", kind));
   config.manifest_kind = static_cast<ManifestKind>(kind);
   config.max_inline_value_bytes = static_cast<std::uint32_t>(in.varint(0xffffffffU));
   config.max_decoded_node_bytes = static_cast<std::uint32_t>(in.varint(0xffffffffU));
@@ -97,7 +97,8 @@ std::optional<std::uint64_t> numbered_manifest_generation(std::string_view key) 
   if (digits.size() != 16) return std::nullopt;
   std::uint64_t generation = 0;
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), generation, 16);
-  // Spelled back, so that a sign or an upper-case digit does not make two names of one generation.
+  // Encode the generation again, so that a sign or an upper-case digit does not give a second name
+  // to one generation.
   if (parsed.ec != std::errc{} || numbered_manifest_key(generation) != key) return std::nullopt;
   return generation;
 }
@@ -123,4 +124,4 @@ void check_same_config(const Config& expected, const Config& actual) {
            compression_text(actual.zstd_level));
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

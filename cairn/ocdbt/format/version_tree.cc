@@ -1,33 +1,34 @@
-// version_tree.cc -- the version node codec, and the arithmetic that says where a generation
-// belongs.
-#include <cairn/ocdbt/format/envelope.h>
+// version_tree.cc -- the codec of version nodes, and the arithmetic that places generations in the
+// tree.
 #include <cairn/ocdbt/format/version_tree.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
-
-[[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
 
 unsigned max_height(unsigned arity_log2) { return 63 / arity_log2 - 1; }
 
-// A^levels; 2^64 and more give 0, which `block_of` takes for "everything in one block".
+// Returns A^levels; 0 if that is 2^64 or more, which block_of treats as one block for everything.
 std::uint64_t power(unsigned arity_log2, unsigned levels) {
   const unsigned bits = arity_log2 * levels;
   return bits < 64 ? std::uint64_t{1} << bits : 0;
 }
 
-// Index of the block of `size` generations (1 .. size is block 0) that holds `generation`.
+// Returns the index of the block of `size` generations that holds `generation`. Block 0 holds 1 ..
+// size.
 std::uint64_t block_of(std::uint64_t generation, std::uint64_t size) {
   return size == 0 ? 0 : (generation - 1) / size;
 }
 
-// Last generation of the blocks before the one that holds `generation`.
+// Returns the last generation of the blocks before the one that holds `generation`.
 std::uint64_t end_before(std::uint64_t generation, std::uint64_t size) {
   return block_of(generation, size) * size;
 }
 
-// Beyond this the height of a reference would not fit.
+// Larger generations would need a reference height that does not fit.
 std::uint64_t max_generation(unsigned arity_log2) {
   return power(arity_log2, 63 / arity_log2) + power(arity_log2, 1);
 }
@@ -36,17 +37,17 @@ template <class Entries>
 void check_order(const Entries& entries, unsigned arity_log2) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto generation = entries[i].generation;
-    if (generation == 0) damaged(fmt::format("generation_number[{}] must be non-zero", i));
+    if (generation == 0) data_loss(fmt::format("generation_number[{}] must be non-zero", i));
     if (generation > max_generation(arity_log2))
-      damaged(fmt::format("generation_number[{}]={} exceeds maximum of {}", i, generation,
-                          max_generation(arity_log2)));
+      data_loss(fmt::format("generation_number[{}]={} exceeds maximum of {}", i, generation,
+                            max_generation(arity_log2)));
     if (i == 0) continue;
     if (generation <= entries[i - 1].generation)
-      damaged(fmt::format("generation_number[{}]={} <= generation_number[{}]={}", i, generation,
-                          i - 1, entries[i - 1].generation));
+      data_loss(fmt::format("generation_number[{}]={} <= generation_number[{}]={}", i, generation,
+                            i - 1, entries[i - 1].generation));
     if (entries[i].commit_time_ns <= entries[i - 1].commit_time_ns)
-      damaged(fmt::format("commit_time[{}]={} <= commit_time[{}]={}", i, entries[i].commit_time_ns,
-                          i - 1, entries[i - 1].commit_time_ns));
+      data_loss(fmt::format("commit_time[{}]={} <= commit_time[{}]={}", i,
+                            entries[i].commit_time_ns, i - 1, entries[i - 1].commit_time_ns));
   }
 }
 
@@ -55,29 +56,29 @@ void check_versions(const std::vector<Version>& versions, unsigned arity_log2) {
     const Version& v = versions[i];
     if (!v.root.missing()) continue;
     if (v.root_height != 0)
-      damaged(fmt::format("non-zero root_height={} for empty generation {}", v.root_height,
-                          v.generation));
+      data_loss(fmt::format("non-zero root_height={} for empty generation {}", v.root_height,
+                            v.generation));
     if (v.statistics != Statistics{})
-      damaged(fmt::format("non-zero statistics for empty generation {}", v.generation));
+      data_loss(fmt::format("non-zero statistics for empty generation {}", v.generation));
   }
   check_order(versions, arity_log2);
   const std::uint64_t first = end_before(versions.back().generation, power(arity_log2, 1)) + 1;
   if (versions.front().generation < first)
-    damaged(fmt::format("generation range [{}, {}] exceeds maximum of [{}, {}]",
-                        versions.front().generation, versions.back().generation, first,
-                        versions.back().generation));
+    data_loss(fmt::format("generation range [{}, {}] exceeds maximum of [{}, {}]",
+                          versions.front().generation, versions.back().generation, first,
+                          versions.back().generation));
 }
 
-// The last generation of a full block of A^levels, and no more generations than a node of
-// ref.height has room for.
+// Throws data_loss unless the reference ends at the last generation of a full block of A^levels,
+// and has at most as many generations as a node of ref.height can hold.
 void check_ref(const VersionNodeRef& ref, std::size_t i, unsigned arity_log2, unsigned levels) {
   if (const std::uint64_t size = power(arity_log2, levels); size == 0 || ref.generation % size != 0)
-    damaged(
+    data_loss(
         fmt::format("generation_number[{}]={} is not a multiple of {}", i, ref.generation, size));
   const std::uint64_t room =
       ref.generation - end_before(ref.generation, power(arity_log2, ref.height + 1U));
   if (ref.num_generations == 0 || ref.num_generations > room)
-    damaged(fmt::format(
+    data_loss(fmt::format(
         "num_generations[{}]={} for generation_number[{}]={} is outside valid range [1, {}]", i,
         ref.num_generations, i, ref.generation, room));
 }
@@ -85,9 +86,10 @@ void check_ref(const VersionNodeRef& ref, std::size_t i, unsigned arity_log2, un
 std::vector<VersionNodeRef> read_refs(ByteReader& in, std::size_t num_files,
                                       std::size_t max_count) {
   const std::uint64_t n = in.varint();
-  if (n > max_count) damaged(fmt::format("num_children={} exceeds maximum of {}", n, max_count));
+  if (n > max_count) data_loss(fmt::format("num_children={} exceeds maximum of {}", n, max_count));
   if (n > in.remaining())
-    damaged(fmt::format("unexpected end of data: {} version nodes in {} bytes", n, in.remaining()));
+    data_loss(
+        fmt::format("unexpected end of data: {} version nodes in {} bytes", n, in.remaining()));
   std::vector<VersionNodeRef> refs(n);
   for (auto& r : refs) r.generation = in.varint();
   read_data_refs(in, refs, &VersionNodeRef::location, num_files, AllowMissing::kNo);
@@ -104,16 +106,16 @@ void write_refs(ByteWriter& out, const std::vector<VersionNodeRef>& refs) {
   for (const auto& r : refs) out.u64(r.commit_time_ns);
 }
 
-// The children of an interior node of `height`.
+// Checks the children of an interior node of `height`.
 void check_children(const std::vector<VersionNodeRef>& children, unsigned height,
                     unsigned arity_log2) {
   if (children.empty())
-    damaged(fmt::format("num_children=0 outside valid range [1, {}]", power(arity_log2, 1)));
+    data_loss(fmt::format("num_children=0 outside valid range [1, {}]", power(arity_log2, 1)));
   check_order(children, arity_log2);
   for (std::size_t i = 0; i < children.size(); ++i) check_ref(children[i], i, arity_log2, height);
   const std::uint64_t size = power(arity_log2, height + 1);
   if (block_of(children.front().generation, size) != block_of(children.back().generation, size))
-    damaged(fmt::format(
+    data_loss(fmt::format(
         "generation_number[0]={} cannot be in the same node as generation_number[{}]={}",
         children.front().generation, children.size() - 1, children.back().generation));
 }
@@ -122,11 +124,11 @@ void check_manifest_heights(const std::vector<VersionNodeRef>& nodes, unsigned a
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const unsigned height = nodes[i].height;
     if (height == 0 || height > max_height(arity_log2))
-      damaged(fmt::format("entry_height[{}]={} outside valid range [1, {}]", i, height,
-                          max_height(arity_log2)));
+      data_loss(fmt::format("entry_height[{}]={} outside valid range [1, {}]", i, height,
+                            max_height(arity_log2)));
     if (i > 0 && height >= nodes[i - 1].height)
-      damaged(fmt::format("entry_height[{}]={} >= entry_height[{}]={}", i, height, i - 1,
-                          nodes[i - 1].height));
+      data_loss(fmt::format("entry_height[{}]={} >= entry_height[{}]={}", i, height, i - 1,
+                            nodes[i - 1].height));
   }
 }
 
@@ -135,8 +137,8 @@ void check_manifest_heights(const std::vector<VersionNodeRef>& nodes, unsigned a
 std::uint8_t read_arity_log2(ByteReader& in) {
   const std::uint8_t arity_log2 = in.u8();
   if (arity_log2 == 0 || arity_log2 > kMaxArityLog2)
-    damaged(fmt::format("expected version_tree_arity_log2 in range [1, {}] but received: {}",
-                        kMaxArityLog2, arity_log2));
+    data_loss(fmt::format("expected version_tree_arity_log2 in range [1, {}] but received: {}",
+                          kMaxArityLog2, arity_log2));
   return arity_log2;
 }
 
@@ -144,9 +146,9 @@ std::vector<Version> read_versions(ByteReader& in, std::size_t num_files, unsign
   const std::uint64_t n = in.varint();
   const std::uint64_t arity = power(arity_log2, 1);
   if (n == 0 || n > arity)
-    damaged(fmt::format("num_children={} outside valid range [1, {}]", n, arity));
+    data_loss(fmt::format("num_children={} outside valid range [1, {}]", n, arity));
   if (n > in.remaining())
-    damaged(fmt::format("unexpected end of data: {} versions in {} bytes", n, in.remaining()));
+    data_loss(fmt::format("unexpected end of data: {} versions in {} bytes", n, in.remaining()));
   std::vector<Version> versions(n);
   for (auto& v : versions) v.generation = in.varint();
   for (auto& v : versions) v.root_height = in.u8();
@@ -188,19 +190,19 @@ std::vector<VersionNodeRef> read_manifest_version_nodes(
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const VersionNodeRef& node = nodes[i];
     if (node.height > ranges.size())
-      damaged(
+      data_loss(
           fmt::format("unexpected child with generation_number[{}]={} and entry_height[{}]={} "
                       "given last generation_number={}",
                       i, node.generation, i, node.height, inline_versions.back().generation));
     const GenerationRange& range = ranges[node.height - 1U];
     if (node.generation < range.first || node.generation > range.last)
-      damaged(
+      data_loss(
           fmt::format("generation_number[{}]={} is outside expected range [{}, {}] for height {}",
                       i, node.generation, range.first, range.last, node.height));
     check_ref(node, i, arity_log2, node.height);
   }
   if (!nodes.empty() && nodes.back().commit_time_ns >= inline_versions.front().commit_time_ns)
-    damaged(fmt::format(
+    data_loss(fmt::format(
         "commit_time of first inline version {} <= commit_time[{}]={} of a version node",
         inline_versions.front().commit_time_ns, nodes.size() - 1, nodes.back().commit_time_ns));
   return nodes;
@@ -218,8 +220,8 @@ VersionNode decode_version_node(Bytes encoded) {
   node.arity_log2 = read_arity_log2(in);
   node.height = in.u8();
   if (node.height > max_height(node.arity_log2))
-    damaged(fmt::format("height={} exceeds maximum of {} for version_tree_arity_log2={}",
-                        node.height, max_height(node.arity_log2), node.arity_log2));
+    data_loss(fmt::format("height={} exceeds maximum of {} for version_tree_arity_log2={}",
+                          node.height, max_height(node.arity_log2), node.arity_log2));
   node.files = read_data_files(in);
   if (node.height == 0) {
     node.versions = read_versions(in, node.files.size(), node.arity_log2);
@@ -243,4 +245,4 @@ Bytes encode_version_node(const VersionNode& node, std::optional<std::int32_t> z
   return seal_envelope(ObjectKind::kVersionNode, out.view(), zstd_level);
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,8 +1,8 @@
-// version_tree.h -- versions of a database and the tree that old ones move into.
+// version_tree.h -- the versions of a database, and the tree that old versions move into.
 //
-// A = 2^arity_log2. The newest 1 .. A versions are inline in the manifest; full blocks of A older
-// ones are leaf nodes (height 0), blocks of A^2 interior nodes of height 1 and so on. A
-// generation's place follows from its number alone. Version node body (by column, see
+// A = 2^arity_log2. The manifest holds the newest 1 .. A versions inline. Full blocks of A older
+// versions are leaf nodes (height 0), blocks of A^2 are interior nodes of height 1, and so on. The
+// number of a generation alone determines its place. Body of a version node (by column, see
 // data_files.h):
 //      arity_log2 u8, height u8, data file table, then
 //   height 0, and in the manifest: versions
@@ -10,7 +10,8 @@
 //      generation       varint64   n
 //      root_height      u8         n
 //      file id, offset, length of the root; num_keys, num_tree_bytes, num_indirect_value_bytes
-//      varint64   n commit_time      u64 LE     n, nanoseconds since 1970
+//                       varint64   n
+//      commit_time      u64 LE     n, nanoseconds since 1970
 //   height > 0, and in the manifest: references to version nodes
 //      count            varint64   1
 //      generation       varint64   n, the last one below
@@ -28,10 +29,11 @@
 #include <optional>
 #include <vector>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
 inline constexpr unsigned kMaxArityLog2 = 16;
 
+// One version: its number, its tree and its commit time.
 struct Version {
   std::uint64_t generation = 1;
   std::uint8_t root_height = 0;
@@ -41,15 +43,17 @@ struct Version {
   bool operator==(const Version&) const = default;
 };
 
+// The reference to a version node.
 struct VersionNodeRef {
-  std::uint64_t generation = 0;  // the last below
+  std::uint64_t generation = 0;  // the last generation below
   DataRef location;
   std::uint64_t num_generations = 0;
-  std::uint64_t commit_time_ns = 0;  // of the first below
-  std::uint8_t height = 0;           // of the node referred to
+  std::uint64_t commit_time_ns = 0;  // of the first version below
+  std::uint8_t height = 0;           // of the referenced node
   bool operator==(const VersionNodeRef&) const = default;
 };
 
+// A decoded version node.
 struct VersionNode {
   std::uint8_t arity_log2 = 4;
   std::uint8_t height = 0;
@@ -57,19 +61,22 @@ struct VersionNode {
   std::vector<Version> versions;         // if height == 0
   std::vector<VersionNodeRef> children;  // if height > 0
 
+  // Returns the last generation in or below the node.
   [[nodiscard]] std::uint64_t last_generation() const {
     return height == 0 ? versions.back().generation : children.back().generation;
   }
   bool operator==(const VersionNode&) const = default;
 };
 
-// Throws data_loss.
+// Decodes a version node. Throws data_loss.
 VersionNode decode_version_node(Bytes encoded);
+// Encodes a version node; zstd_level nullopt: not compressed.
 Bytes encode_version_node(const VersionNode& node, std::optional<std::int32_t> zstd_level);
 
-// Throws data_loss unless 1 <= arity_log2 <= 16.
+// Reads the arity. Throws data_loss unless 1 <= arity_log2 <= 16.
 std::uint8_t read_arity_log2(ByteReader& in);
-// The lists as they stand in a manifest too; every rule about them is checked.
+// Decode and encode the lists as they also stand in a manifest. Reading verifies all rules of the
+// lists and throws data_loss.
 std::vector<Version> read_versions(ByteReader& in, std::size_t num_files, unsigned arity_log2);
 void write_versions(ByteWriter& out, const std::vector<Version>& versions);
 std::vector<VersionNodeRef> read_manifest_version_nodes(
@@ -77,15 +84,15 @@ std::vector<VersionNodeRef> read_manifest_version_nodes(
     const std::vector<Version>& inline_versions);
 void write_manifest_version_nodes(ByteWriter& out, const std::vector<VersionNodeRef>& nodes);
 
-// Generations [first, last] that a version node of `height`, referred to by a manifest, may hold as
-// its last one.
+// The generations [first, last] that the manifest's version node of `height` may have as its last
+// generation.
 struct GenerationRange {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
   unsigned height = 0;
   bool operator==(const GenerationRange&) const = default;
 };
-// By ascending height, given the manifest's last inline generation.
+// Returns the ranges by ascending height, given the manifest's last inline generation.
 std::vector<GenerationRange> manifest_ranges(std::uint64_t last_generation, unsigned arity_log2);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

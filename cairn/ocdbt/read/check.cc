@@ -1,16 +1,17 @@
-// check.cc -- walks everything a database still refers to, each node once, and reports what is
-// wrong.
+// check.cc -- visits everything that a database still refers to, each node once, and reports
+// damage.
 #include <cairn/ocdbt/read/check.h>
+
 #include <cairn/ocdbt/read/versions.h>
 #include <fmt/format.h>
 
 #include <map>
 #include <tuple>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
-// What is left of a node after its visit: enough to check another parent's claims against it.
+// The facts about a visited node that are needed to verify the claims of its other parents.
 struct Visited {
   bool damaged = false;
   std::uint8_t height = 0;
@@ -31,7 +32,7 @@ class DatabaseCheck {
   void run() {
     for (const auto& [key, manifest] : manifests()) collect_versions(key, manifest);
     if (versions_.empty()) return;
-    // The newest first: its leaves' values are checked when a leaf is first seen.
+    // The newest version comes first: a leaf's values are checked when the leaf is first seen.
     newest_ = true;
     for (auto at = versions_.rbegin(); at != versions_.rend(); ++at) {
       if (!at->second.empty()) visit(at->second.expect_root());
@@ -40,7 +41,7 @@ class DatabaseCheck {
   }
 
  private:
-  // tells visited objects apart
+  // identifies a visited object
   using Place = std::tuple<std::string, std::size_t, std::uint64_t, std::uint64_t>;
   static Place key_of(const ObjectPlace& p) {
     return {p.file.path, p.file.base_length, p.offset, p.length};
@@ -57,7 +58,7 @@ class DatabaseCheck {
                                 .offset = offset,
                                 .message = std::move(message)});
   }
-  // Runs f; an Error becomes a finding and false.
+  // Runs f. Turns an Error into a finding and returns false.
   template <class F>
   bool guarded(const std::string& file, std::uint64_t offset, F f) {
     try {
@@ -69,7 +70,7 @@ class DatabaseCheck {
     }
   }
 
-  // Key and content of every manifest that can be read.
+  // Returns the key and content of every manifest that can be read.
   std::vector<std::pair<std::string, Manifest>> manifests();
   void collect_versions(const std::string& key, const Manifest& manifest);
   void collect_below(const VersionNodeAt& at, unsigned arity_log2);
@@ -78,8 +79,8 @@ class DatabaseCheck {
   void visit(const NodeExpectation& expected);
   void visit_new(const NodeExpectation& expected, Visited& outcome);
   void check_values(const LoadedNode& leaf, const NodeExpectation& expected);
-  // Of a data file; the inner value is nullopt if there is no such file, the outer one if that
-  // cannot be found out, which is a finding.
+  // Returns the size of a data file. The inner optional is empty if the file does not exist. The
+  // outer one is empty if that cannot be determined, which is reported as a finding.
   std::optional<std::optional<std::uint64_t>> size_of(const std::string& file);
 
   const KvStore& base_;
@@ -163,7 +164,7 @@ void DatabaseCheck::visit(const NodeExpectation& expected) {
   const auto [at, is_new] = nodes_.try_emplace(key_of(expected.place));
   Visited& outcome = at->second;
   if (is_new) return visit_new(expected, outcome);
-  if (outcome.damaged) return;  // said once
+  if (outcome.damaged) return;  // already reported
   guarded(expected.place.file.path, expected.place.offset,
           [&] { check_expected(outcome.outline(), expected); });
 }
@@ -235,4 +236,4 @@ void check_database(const StorePtr& base, VerifyReport& report, std::set<std::st
   DatabaseCheck(*base, report, files).run();
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,4 +1,4 @@
-// check.h -- reads a whole OCDBT database and says what is wrong with it.
+// check.h -- reads a whole OCDBT database and reports all damage.
 #pragma once
 
 #include <cairn/kvstore.h>
@@ -7,13 +7,13 @@
 #include <set>
 #include <string>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// Walks the manifest (every numbered one), all versions still reachable, all version-tree and
-// B+tree nodes (each once) and checks that every value reference of the newest version lies inside
-// its data file. Damage goes to report.findings with file and offset; the walk goes on elsewhere.
-// `files` receives every key of `base` that the database refers to or is made of (manifests, data
-// files), so that the caller can find orphans. Never throws for damage.
+// Walks the manifest (all numbered manifests), all reachable versions, and all version-tree and
+// B+tree nodes (each once). Checks that every value reference of the newest version lies inside its
+// data file. Adds damage to report.findings with file and offset, and continues with the other
+// objects. `files` receives every key of `base` that belongs to the database (manifests, data
+// files), so that the caller can find orphans. Never throws because of damage.
 void check_database(const StorePtr& base, VerifyReport& report, std::set<std::string>& files);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

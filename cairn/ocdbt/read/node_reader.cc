@@ -1,18 +1,18 @@
-// node_reader.cc -- reading, checking and caching of B+tree nodes.
-#include <cairn/ocdbt/format/envelope.h>
+// node_reader.cc -- reads, verifies and caches B+tree nodes.
 #include <cairn/ocdbt/read/node_reader.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
-// Enough for a million keys; beyond it, nodes are forgotten and read again.
+// Enough for a million keys. Beyond it, the cache is emptied and nodes are read again.
 constexpr std::size_t kCacheBytes = std::size_t{256} << 20U;
 
-[[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
-
-// Two objects of one file may have different base paths, and then their references mean different
-// files.
+// The key includes the base path: two objects of one file may have different base paths, and then
+// their references mean different files.
 std::string place_key(const ObjectPlace& place) {
   std::string key = place.file.path;
   const std::uint64_t numbers[] = {place.file.base_length, place.offset, place.length};
@@ -37,15 +37,15 @@ Bytes read_object(const KvStore& base, const ObjectPlace& place) {
   try {
     check_before_reading(place.length, [&](std::uint64_t at, MutableByteView out) {
       if (!base.read_into(place.file.path, place.offset + at, out))
-        damaged("the data file is missing");
+        data_loss("the data file is missing");
     });
     auto bytes = base.read(place.file.path, {.offset = place.offset, .length = place.length});
     if (bytes) return *std::move(bytes);
   } catch (const Error& e) {
     if (e.code() != Code::kOutOfRange) throw;
-    damaged(fmt::format("the data file ends before: {}", e.message()));
+    data_loss(fmt::format("the data file ends before: {}", e.message()));
   }
-  damaged("the data file is missing");
+  data_loss("the data file is missing");
 }
 
 NodeExpectation expect_child(const LoadedNode& parent, const NodeExpectation& parent_expectation,
@@ -60,7 +60,7 @@ NodeExpectation expect_child(const LoadedNode& parent, const NodeExpectation& pa
   expected.prefix.reserve(parent_expectation.prefix.size() + shared.size());
   expected.prefix.append(parent_expectation.prefix).append(shared);
   expected.inclusive_min = key.substr(shared.size());
-  // The next sibling's key bounds this child, or for the last one what bounds the parent. A bound
+  // The next sibling's key bounds this child; the parent's bound applies to the last child. A bound
   // that does not start with the child's prefix is greater than all keys that do.
   std::optional<std::string_view> bound;
   if (index + 1 < node.keys.size())
@@ -80,16 +80,16 @@ NodeOutline outline(const BtreeNode& node) {
 
 void check_expected(const NodeOutline& node, const NodeExpectation& expected) {
   if (node.height != expected.height)
-    damaged(fmt::format("expected height of {} but received: {}", unsigned{expected.height},
-                        unsigned{node.height}));
+    data_loss(fmt::format("expected height of {} but received: {}", unsigned{expected.height},
+                          unsigned{node.height}));
   if (expected.prefix.size() + node.longest_key > kMaxKeyLength)
-    damaged(fmt::format("full key length {} exceeds limit of {}",
-                        expected.prefix.size() + node.longest_key, kMaxKeyLength));
+    data_loss(fmt::format("full key length {} exceeds limit of {}",
+                          expected.prefix.size() + node.longest_key, kMaxKeyLength));
   if (node.first_key < expected.inclusive_min)
-    damaged(fmt::format("first key '{}' is less than inclusive_min '{}' specified by parent node",
-                        node.first_key, expected.inclusive_min));
+    data_loss(fmt::format("first key '{}' is less than inclusive_min '{}' specified by parent node",
+                          node.first_key, expected.inclusive_min));
   if (expected.exclusive_max && node.last_key >= *expected.exclusive_max)
-    damaged(
+    data_loss(
         fmt::format("last key '{}' is not less than exclusive_max '{}' specified by parent node",
                     node.last_key, *expected.exclusive_max));
 }
@@ -113,7 +113,7 @@ void NodeReader::keep_within_budget(std::size_t more) {
   const std::lock_guard lock(mutex_);
   kept_bytes_ += more;
   if (kept_bytes_ <= kCacheBytes) return;
-  slots_.clear();  // nodes in use live on in the hands of their users
+  slots_.clear();  // nodes in use stay alive through their users' pointers
   kept_bytes_ = 0;
 }
 
@@ -133,4 +133,4 @@ NodePtr NodeReader::load(const NodeExpectation& expected) {
       });
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

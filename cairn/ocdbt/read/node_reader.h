@@ -1,4 +1,4 @@
-// node_reader.h -- reads B+tree nodes through what their parents say about them, and keeps them.
+// node_reader.h -- reads B+tree nodes, verifies them against their parents, and caches them.
 #pragma once
 
 #include <cairn/kvstore.h>
@@ -10,68 +10,74 @@
 #include <string>
 #include <unordered_map>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// Where an encoded object lies in the store of the database.
+// The location of an encoded object in the database's store.
 struct ObjectPlace {
   ResolvedFile file;
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 };
+// Returns the location of a reference. Throws data_loss if the path is not safe to open.
 ObjectPlace resolve_ref(const DataRef& ref, const DataFileTable& files, std::string_view base_path);
-// "b+tree node in d/12ab [20, 80)", for messages.
+// Returns "b+tree node in d/12ab [20, 80)", for messages.
 std::string describe_object(const KvStore& base, std::string_view what, const ObjectPlace& place);
-// Its bytes. A file that is missing or too short is data_loss: something that is stored refers to
-// it.
+// Reads an object. Throws data_loss for a missing or too short file, because a stored object refers
+// to it.
 Bytes read_object(const KvStore& base, const ObjectPlace& place);
 
-// A node and everything its parent (for a root: the version) says about it.
+// A node's location and the properties that its parent (for a root: the version) states for it.
 struct NodeExpectation {
   ObjectPlace place{};
   std::uint8_t height = 0;
-  std::string prefix{};  // of all its keys
-  // its keys, without the prefix, are not less than this
+  std::string prefix{};  // the prefix of all its keys
+  // lower bound of its keys, without the prefix
   std::string inclusive_min{};
-  std::optional<std::string> exclusive_max{};  // and less than this
+  std::optional<std::string> exclusive_max{};  // exclusive upper bound
 };
 
+// A decoded node and the base path for its references.
 struct LoadedNode {
   BtreeNode node;
-  std::string base_path;  // that its file table is resolved against
+  std::string base_path;  // its file table is resolved against this path
 
+  // Returns the resolved path of file number `index` in the node's table.
   [[nodiscard]] ResolvedFile file(std::size_t index) const {
     return resolve_file(node.files[index], base_path);
   }
 };
 using NodePtr = std::shared_ptr<const LoadedNode>;
 
+// Returns the expectation for child number `index` of a node.
 NodeExpectation expect_child(const LoadedNode& parent, const NodeExpectation& parent_expectation,
                              std::size_t index);
 
-// Outline of a node that its parent can be checked against.
+// The properties of a node that its parent's claims are verified against.
 struct NodeOutline {
   std::uint8_t height = 0;
   std::string_view first_key, last_key;
   std::size_t longest_key = 0;
 };
+// Returns the outline of a node. It borrows the node's keys.
 NodeOutline outline(const BtreeNode& node);
-// Throws data_loss if the node is not what its parent expects.
+// Throws data_loss if the node differs from its parent's expectation.
 void check_expected(const NodeOutline& node, const NodeExpectation& expected);
 
-// Decodes without looking at a parent, but for the base path.
+// Reads and decodes a node without verifying it against a parent. The base path comes from `place`.
 LoadedNode read_btree_node(const KvStore& base, const ObjectPlace& place);
 
-// Decoded nodes, each read once. Safe to use from many threads.
+// A cache of decoded nodes that reads each node once. Safe to use from many threads.
 class NodeReader {
  public:
   explicit NodeReader(StorePtr base) : base_(std::move(base)) {}
 
-  // Reads the node unless it is there already; checked against `expected` either way.
+  // Returns the node; reads it if it is not cached. Verifies it against `expected` in both cases.
+  // Throws data_loss.
   [[nodiscard]] NodePtr load(const NodeExpectation& expected);
 
  private:
   struct Slot {
-    std::mutex loading;  // held while reading, so that others who want this node wait for it
+    std::mutex loading;  // locked during the read, so that other threads wait for the node
     NodePtr node;
   };
   [[nodiscard]] std::shared_ptr<Slot> slot(const ObjectPlace& place);
@@ -83,4 +89,4 @@ class NodeReader {
   std::size_t kept_bytes_ = 0;
 };
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,13 +1,14 @@
-// scan.cc -- listing: the tree is read level by level, so that the nodes of a level can be read in
-// parallel.
-#include <cairn/base/executor.h>
+// scan.cc -- lists keys. It reads the tree level by level, so that the nodes of a level can be read
+// in parallel.
 #include <cairn/ocdbt/read/scan.h>
+
+#include <cairn/base/executor.h>
 
 #include <algorithm>
 #include <set>
 #include <tuple>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
 struct LevelNode {
@@ -16,9 +17,9 @@ struct LevelNode {
 };
 using Level = std::vector<LevelNode>;
 
-// A tree may, against all custom, reach one node by many paths, and give short keys long prefixes:
-// a small file could then list without end. What a pass produces is therefore held against the size
-// of the distinct nodes it has read.
+// Limits the work for hostile trees. A tree may reach one node by many paths and give short keys
+// long prefixes, so that a small file lists without end. Therefore the output of a pass is compared
+// with the size of the distinct nodes it has read.
 class WorkLimit {
  public:
   void add_nodes(const Level& level) {
@@ -39,7 +40,7 @@ class WorkLimit {
 void load_level(NodeReader& reader, Level& level) {
   const auto load = [&](std::size_t i) { level[i].node = reader.load(level[i].expected); };
   if (level.size() == 1)
-    load(0);  // the usual checkpoint is one node: no reason to start threads
+    load(0);  // a typical checkpoint is one node: no reason to start threads
   else if (!level.empty())
     default_executor().for_each(level.size(), load);
 }
@@ -49,7 +50,7 @@ bool may_hold(std::string_view node_prefix, std::string_view wanted) {
   return node_prefix.substr(0, n) == wanted.substr(0, n);
 }
 
-// What keys in a node with this prefix must start with, given that may_hold.
+// Returns the start that keys in a node with this prefix must have. may_hold must be true.
 std::string_view rest_of(std::string_view wanted, std::string_view node_prefix) {
   return wanted.substr(std::min(node_prefix.size(), wanted.size()));
 }
@@ -59,8 +60,8 @@ Level children_of(const Level& level, std::string_view prefix, WorkLimit& limit)
   for (const auto& [expected, loaded] : level) {
     const KeyList& keys = loaded->node.keys;
     const auto [first, last] = keys.with_prefix(rest_of(prefix, expected.prefix));
-    // The child before the first key with the prefix holds keys up to that key, so perhaps some
-    // with the prefix.
+    // The child before the first key with the prefix holds keys up to that key, so it may contain
+    // keys with the prefix.
     for (std::size_t i = first == 0 ? 0 : first - 1; i < last; ++i) {
       LevelNode child{.expected = expect_child(*loaded, expected, i), .node = nullptr};
       if (!may_hold(child.expected.prefix, prefix)) continue;
@@ -99,7 +100,7 @@ std::vector<ListEntry> entries_of(const Level& leaves, std::string_view prefix, 
   return entries;
 }
 
-// The leaves that may hold keys with the prefix.
+// Returns the leaves that may contain keys with the prefix.
 Level leaf_level(NodeReader& reader, const NodeExpectation& root, std::string_view prefix,
                  WorkLimit& limit) {
   Level level;
@@ -134,4 +135,4 @@ std::vector<LeafAt> load_leaves(NodeReader& reader, const NodeExpectation& root)
   return leaves;
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

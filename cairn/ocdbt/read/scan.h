@@ -1,4 +1,4 @@
-// scan.h -- one pass over the keys of a B+tree.
+// scan.h -- reads all keys or leaves of a B+tree in one pass.
 #pragma once
 
 #include <cairn/kvstore.h>
@@ -7,18 +7,19 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// All keys below `root` that start with `prefix`, sorted, with the sizes of their values. Reads
-// only nodes that can hold some, those of one level in parallel.
+// Returns all keys below `root` that start with `prefix`, sorted, with the sizes of their values.
+// Reads only nodes that can contain such keys; the nodes of one level in parallel.
 std::vector<ListEntry> list_keys(NodeReader& reader, const NodeExpectation& root,
                                  std::string_view prefix);
 
+// A leaf and its parent's expectation.
 struct LeafAt {
   NodeExpectation expected;
   NodePtr leaf;
 };
-// All leaves below `root`, by their keys.
+// Returns all leaves below `root` in key order.
 std::vector<LeafAt> load_leaves(NodeReader& reader, const NodeExpectation& root);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,5 +1,5 @@
-// store.cc -- an OCDBT database as a read-only KvStore. Opening reads the manifest alone (and, for
-// an old version, the version nodes on the way to it); B+tree nodes are read when a key leads to
+// store.cc -- an OCDBT database as a read-only KvStore. Opening reads only the manifest (and, for
+// an old version, the version nodes on the path to it). B+tree nodes are read when a key leads to
 // them.
 #include <cairn/base/time_text.h>
 #include <cairn/kvstore.h>
@@ -13,11 +13,11 @@
 #include <mutex>
 #include <unordered_map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace ocdbt {
 namespace {
 
-// A key's value: in a leaf that is kept alive, or in a data file.
+// The value of a key: in a leaf, which `leaf` keeps alive, or in a data file.
 struct FoundValue {
   NodePtr leaf;
   LeafValue value;
@@ -50,8 +50,8 @@ class OcdbtStore final : public KvStore {
                                              const ByteRange& range) const;
   [[nodiscard]] std::optional<Bytes> read_found(std::string_view key, const FoundValue& found,
                                                 const ByteRange& range) const;
-  // Runs f(file, offset), which reads `length` bytes of an out-of-line value and returns whether
-  // the file was there.
+  // Runs f(file, offset), which reads the `length` bytes of an out-of-line value and returns
+  // whether the file exists.
   template <class F>
   void read_value(std::string_view key, const FoundValue& found, F f) const;
   [[nodiscard]] SharedBytes mapped_file(const std::string& file) const;
@@ -59,8 +59,8 @@ class OcdbtStore final : public KvStore {
 
   StorePtr base_;
   mutable NodeReader reader_;
-  std::optional<NodeExpectation> root_;  // none: the tree is empty
-  mutable std::mutex mutex_;             // of everything below
+  std::optional<NodeExpectation> root_;  // nullopt: the tree is empty
+  mutable std::mutex mutex_;             // guards the members below
   mutable NodePtr loaded_root_;          // every lookup begins here
   mutable std::map<std::string, SharedBytes, std::less<>> mapped_files_;
   mutable std::unordered_map<std::string, Location> located_files_;  // entries are never removed
@@ -168,8 +168,8 @@ bool OcdbtStore::read_into(std::string_view key, std::uint64_t offset, MutableBy
   return true;
 }
 
-// Many values share a data file, which is mapped once. No owner: it is not there, or cannot be
-// mapped.
+// Maps a data file once, because many values share it. Returns no owner if the file does not exist
+// or cannot be mapped.
 SharedBytes OcdbtStore::mapped_file(const std::string& file) const {
   const std::lock_guard lock(mutex_);
   if (const auto at = mapped_files_.find(file); at != mapped_files_.end()) return at->second;
@@ -179,7 +179,7 @@ SharedBytes OcdbtStore::mapped_file(const std::string& file) const {
   return mapped_files_.emplace(file, *std::move(mapped)).first->second;
 }
 
-// Asked of the base store once: thousands of values share a data file, and one that is referenced
+// Asks the base store once per file: thousands of values share a data file, and a referenced file
 // never changes.
 const Location* OcdbtStore::located_file(const std::string& file) const {
   const std::lock_guard lock(mutex_);
@@ -201,7 +201,7 @@ std::optional<SharedBytes> OcdbtStore::map(std::string_view key) const {
       result = {whole.owner, whole.bytes.subspan(begin, length)};
       return true;
     }
-    // no more of the file than this value
+    // read only this value, not the whole file
     auto bytes = base_->read(file, {.offset = begin, .length = length});
     if (!bytes) return false;
     const auto owner = std::make_shared<const Bytes>(*std::move(bytes));
@@ -231,7 +231,7 @@ std::optional<Location> OcdbtStore::locate(std::string_view key) const {
                 .length = length,
                 .folder = whole->folder};
     }
-    return true;  // a missing file will be noticed by whoever reads it
+    return true;  // a later read reports a missing file
   });
   return result;
 }
@@ -239,7 +239,7 @@ std::optional<Location> OcdbtStore::locate(std::string_view key) const {
 std::vector<ListEntry> OcdbtStore::list(std::string_view prefix) const {
   if (!root_) return {};
   auto entries = list_keys(reader_, *root_, prefix);
-  // A database may have an empty key; to users of a KvStore it is none.
+  // A database may have an empty key, but a KvStore does not have one.
   if (!entries.empty() && entries.front().key.empty()) entries.erase(entries.begin());
   return entries;
 }
@@ -259,7 +259,7 @@ std::string OcdbtStore::describe(std::string_view key) const {
 std::string wanted_text(const OcdbtVersion& version) {
   if (version.generation) return fmt::format("generation {}", *version.generation);
   const std::uint64_t time = *version.commit_time_ns;
-  // Nanoseconds as a signed number end in 2262.
+  // Signed nanoseconds end in the year 2262.
   const std::string date = time <= static_cast<std::uint64_t>(INT64_MAX)
                                ? fmt::format(" ({})", time_text(static_cast<std::int64_t>(time)))
                                : "";
@@ -282,4 +282,4 @@ StorePtr open_ocdbt(StorePtr base, OcdbtVersion version) {
   return std::make_shared<ocdbt::OcdbtStore>(std::move(base), std::move(root));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,14 +1,14 @@
-// versions.cc -- choosing the manifest and walking the version tree.
-#include <cairn/ocdbt/format/envelope.h>
+// versions.cc -- selects the manifest and walks the version tree.
 #include <cairn/ocdbt/read/versions.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
-
-[[noreturn]] void damaged(std::string message) { throw Error(Code::kDataLoss, std::move(message)); }
 
 std::optional<Manifest> read_manifest(const KvStore& base, std::string_view key) {
   auto bytes = read_manifest_bytes(base, key);
@@ -17,9 +17,10 @@ std::optional<Manifest> read_manifest(const KvStore& base, std::string_view key)
                       [&] { return decode_manifest(*std::move(bytes)); });
 }
 
-// Fills `info` from the newest numbered manifest, if there is one.
+// Fills `info` from the newest numbered manifest, if one exists.
 void read_newest_numbered(const KvStore& base, DatabaseInfo& info) {
-  // A writer removes old ones while we look. It would have to be very quick, very often.
+  // A concurrent writer may remove the listed manifest before it is read. That is unlikely to
+  // happen this often in a row.
   constexpr int kMaxAttempts = 100;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const auto generations = list_numbered_manifests(base);
@@ -36,7 +37,7 @@ void read_newest_numbered(const KvStore& base, DatabaseInfo& info) {
                   base.describe(kManifestKey), kMaxAttempts));
 }
 
-// The references of a manifest or interior version node.
+// The references of a manifest or an interior version node.
 struct RefList {
   const std::vector<VersionNodeRef>& refs;
   const DataFileTable& files;
@@ -47,18 +48,18 @@ struct RefList {
   }
 };
 
-// Index of the version, or the reference, that leads to what is wanted; nullopt if none does. Both
-// are ascending.
+// Returns the index of the version, or of the reference, that leads to the wanted version; nullopt
+// if none does. `entries` are ascending.
 template <class Entries>
 std::optional<std::size_t> choose(const Entries& entries, const OcdbtVersion& wanted) {
-  if (wanted.generation) {  // the first that ends at or after it
+  if (wanted.generation) {  // the first that ends at or after the wanted generation
     const auto at = std::ranges::lower_bound(entries, *wanted.generation, {},
                                              [](const auto& e) { return e.generation; });
     if (at == entries.end()) return std::nullopt;
     return static_cast<std::size_t>(at - entries.begin());
   }
   if (!wanted.commit_time_ns) return entries.size() - 1;
-  // The last that begins at or before it.
+  // The last that begins at or before the wanted time.
   const auto at = std::ranges::upper_bound(entries, *wanted.commit_time_ns, {},
                                            [](const auto& e) { return e.commit_time_ns; });
   if (at == entries.begin()) return std::nullopt;
@@ -80,7 +81,7 @@ std::optional<RootedVersion> find_below(const KvStore& base, const RefList& from
   const VersionNodeAt at = from.at(*i);
   const VersionNode node = read_version_node(base, at, arity_log2);
   const RefList inner{node.children, node.files, at.place.file.base_path()};
-  // Heights fall with each step, so this ends.
+  // Heights decrease with each step, so the recursion ends.
   if (node.height > 0) return find_below(base, inner, wanted, arity_log2);
   return choose_version(node.versions, inner, wanted);
 }
@@ -109,7 +110,7 @@ std::optional<Bytes> read_manifest_bytes(const KvStore& base, std::string_view k
                      throw Error(Code::kUnavailable, "vanished while it was read");
                  });
                });
-  // A writer may have replaced it meanwhile: whatever is there now is read whole.
+  // A writer may have replaced the manifest meanwhile; this reads the current one whole.
   return base.read_at_most(key, kMaxEncodedSize);
 }
 
@@ -131,9 +132,10 @@ std::optional<Manifest> read_numbered_manifest(const KvStore& base, std::uint64_
       [&] { return base.describe(key); },
       [&] {
         if (manifest->config.manifest_kind != ManifestKind::kSingle)
-          damaged("expected single-file manifest kind in a numbered manifest, found numbered");
+          data_loss("expected single-file manifest kind in a numbered manifest, found numbered");
         if (const auto last = manifest->versions.back().generation; last != generation)
-          damaged(fmt::format("expected generation number {} but received: {}", generation, last));
+          data_loss(
+              fmt::format("expected generation number {} but received: {}", generation, last));
         check_same_config(expected, manifest->config);
       });
   return manifest;
@@ -158,14 +160,14 @@ VersionNode read_version_node(const KvStore& base, const VersionNodeAt& at, unsi
         VersionNode node = decode_version_node(read_object(base, at.place));
         check_path_lengths(node.files, at.place.file.base_length);
         if (node.height != at.ref.height)
-          damaged(fmt::format("expected height of {} but received: {}", unsigned{at.ref.height},
-                              unsigned{node.height}));
+          data_loss(fmt::format("expected height of {} but received: {}", unsigned{at.ref.height},
+                                unsigned{node.height}));
         if (node.arity_log2 != arity_log2)
-          damaged(fmt::format("expected version_tree_arity_log2={} but received: {}", arity_log2,
-                              unsigned{node.arity_log2}));
+          data_loss(fmt::format("expected version_tree_arity_log2={} but received: {}", arity_log2,
+                                unsigned{node.arity_log2}));
         if (node.last_generation() != at.ref.generation)
-          damaged(fmt::format("expected generation number {} but received: {}", at.ref.generation,
-                              node.last_generation()));
+          data_loss(fmt::format("expected generation number {} but received: {}", at.ref.generation,
+                                node.last_generation()));
         return node;
       });
 }
@@ -201,4 +203,4 @@ std::vector<RootedVersion> list_versions(const KvStore& base, const DatabaseInfo
   return versions;
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,4 +1,4 @@
-// versions.h -- from a database's folder to its manifest, and from there to any of its versions.
+// versions.h -- finds the manifest of a database, and from it any of the database's versions.
 #pragma once
 
 #include <cairn/kvstore.h>
@@ -9,62 +9,65 @@
 #include <string>
 #include <vector>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// What is known about a database without reading a node.
+// The facts about a database that are known without reading a node.
 struct DatabaseInfo {
-  ManifestKind kind = ManifestKind::kSingle;  // as manifest.ocdbt says
-  // of the file that holds the versions; "" if there is none yet
+  ManifestKind kind = ManifestKind::kSingle;  // as manifest.ocdbt states it
+  // key of the file that holds the versions; "" if there is none yet
   std::string manifest_key;
-  // that file; its config.manifest_kind is that of the file
+  // content of that file; its config.manifest_kind is that of the file
   Manifest manifest;
 
-  // Generation, commit time, statistics (num_keys) of the newest version; nullptr for a database
-  // never written to.
+  // Returns the newest version: generation, commit time, statistics (num_keys). Returns null for a
+  // database without a commit.
   [[nodiscard]] const Version* newest() const {
     return manifest.versions.empty() ? nullptr : &manifest.versions.back();
   }
 };
-// The bytes of a manifest, which are not larger than what its header says; nullopt if it is not
-// there.
+// Reads a manifest, whose size must match its header. Returns nullopt if it does not exist.
 std::optional<Bytes> read_manifest_bytes(const KvStore& base, std::string_view key);
-// nullopt: there is no manifest.ocdbt. Throws data_loss for a damaged one.
+// Returns nullopt if there is no manifest.ocdbt. Throws data_loss for a damaged one.
 std::optional<DatabaseInfo> read_database_info(const KvStore& base);
 
-// The numbered manifests that exist, ascending.
+// Returns the generations of the existing numbered manifests, ascending.
 std::vector<std::uint64_t> list_numbered_manifests(const KvStore& base);
-// nullopt if it is not there (any more). Its kind, generation and configuration are checked.
+// Returns nullopt if the manifest does not exist (any more). Verifies its kind, generation and
+// configuration.
 std::optional<Manifest> read_numbered_manifest(const KvStore& base, std::uint64_t generation,
                                                const Config& expected);
 
-// A version and where its root is.
+// A version and the location of its root.
 struct RootedVersion {
   Version version;
-  ObjectPlace root;  // meaningless if version.root is missing
+  ObjectPlace root;  // undefined if version.root is missing
 
   [[nodiscard]] bool empty() const { return version.root.missing(); }
+  // Returns the expectation for the root node.
   [[nodiscard]] NodeExpectation expect_root() const {
     return {.place = root, .height = version.root_height};
   }
 };
 
-// A version node as `ref`, which stands in a table resolved against base_path, describes it.
+// The reference to a version node and the node's location.
 struct VersionNodeAt {
   VersionNodeRef ref;
   ObjectPlace place;
 };
-// Reads it and checks height, arity and last generation. Its own references resolve against
-// place.file.base_path().
+// Reads the node and verifies its height, arity and last generation. Its own references resolve
+// against place.file.base_path().
 VersionNode read_version_node(const KvStore& base, const VersionNodeAt& at, unsigned arity_log2);
 
+// Returns the version with the location of its root. `files` is the table that the version refers
+// to.
 RootedVersion rooted(const Version& version, const DataFileTable& files,
                      std::string_view base_path);
 
-// The version asked for, reading only the version nodes on the way to it. nullopt: there is no such
-// version.
+// Returns the requested version; reads only the version nodes on the path to it. Returns nullopt if
+// there is no such version.
 std::optional<RootedVersion> find_version(const KvStore& base, const DatabaseInfo& info,
                                           const OcdbtVersion& wanted);
-// Every version that the manifest leads to, by generation.
+// Returns every version that the manifest leads to, in order of generation.
 std::vector<RootedVersion> list_versions(const KvStore& base, const DatabaseInfo& info);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,12 +1,13 @@
-// commit.cc -- growth of the version tree, and the one write that makes a version the newest.
+// commit.cc -- grows the version tree, and publishes a version with one write.
 #include <cairn/ocdbt/write/commit.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
 // Numbered manifests older than this many generations are removed.
@@ -16,20 +17,20 @@ std::uint64_t arity(const Config& config) {
   return std::uint64_t{1} << config.version_tree_arity_log2;
 }
 
-// Versions and references whose files are numbers in a FileSet, until the table they end up in is
-// known.
+// Builds the file table of a manifest or version node. Until the table is known, references hold
+// file numbers of a FileSet.
 class TableBuilder {
  public:
   explicit TableBuilder(FileSet& files) : files_(files) {}
 
-  // Gives the reference, which stands in `table` below `base_path`, a number in the set.
+  // Replaces the reference's index in `table`, below `base_path`, by a number in the set.
   void adopt(DataRef& ref, const DataFileTable& table, std::string_view base_path) {
     const DataFile& file = table[ref.file];
     ref.file = files_.add({.base_path = std::string(base_path) + file.base_path,
                            .relative_path = file.relative_path});
   }
   void note(const DataRef& ref) { used_[name(ref)] = 0; }
-  // After all are noted.
+  // Call it after all references have been noted.
   DataFileTable table() {
     DataFileTable table;
     for (auto& [names, place] : used_) {
@@ -52,7 +53,7 @@ class TableBuilder {
   std::map<Name, std::uint64_t> used_;
 };
 
-// Fills in the table of a manifest or version node.
+// Builds the table of a manifest or version node and updates its references.
 template <class Object>
 void make_table(Object& object, std::vector<Version>& versions, std::vector<VersionNodeRef>& refs,
                 FileSet& files) {
@@ -77,7 +78,7 @@ Version new_version(const NextVersion& next, std::uint64_t generation, std::uint
   return version;
 }
 
-// Old versions on their way into the version tree.
+// Moves old versions into the version tree.
 class Growth {
  public:
   Growth(const KvStore& base, const Manifest& old, FileSet& files, DataWriter& nodes)
@@ -107,7 +108,7 @@ class Growth {
   }
 
  private:
-  // The block is full: it becomes a node, which pushes on what was in its way.
+  // The inline block is full. It becomes a node and pushes the existing nodes up.
   void move_inline_versions(std::uint64_t generation) {
     VersionNode block;
     block.versions = std::move(versions_);
@@ -131,7 +132,7 @@ class Growth {
     refs_ = std::move(kept);
   }
 
-  // A node one level above `child` that holds it, behind what `before` holds already.
+  // Makes a node one level above `child` that holds the children of `before` and then `child`.
   VersionNodeRef extended(const std::optional<VersionNodeRef>& before,
                           const VersionNodeRef& child) {
     VersionNode node;
@@ -175,7 +176,7 @@ class Growth {
   std::vector<VersionNodeRef> refs_;
 };
 
-// The commit stands already: what cannot be removed now is removed by a later one.
+// The commit is complete. Manifests that cannot be removed now are removed by a later commit.
 void remove_old_numbered(KvStore& base, std::uint64_t newest) {
   try {
     for (const auto generation : list_numbered_manifests(base))
@@ -186,8 +187,8 @@ void remove_old_numbered(KvStore& base, std::uint64_t newest) {
   }
 }
 
-// Whether the newest numbered manifest knows our version: a slow writer can create a generation
-// that others had created and removed again.
+// Returns whether the newest numbered manifest contains our version. A slow writer can create a
+// generation that others had created and already removed.
 bool is_known(const KvStore& base, const Manifest& ours) {
   const auto info = read_database_info(base);
   const auto found =
@@ -242,7 +243,7 @@ DatabaseState read_state(const KvStore& base) {
                   .manifest = std::move(manifest)};
     return state;
   }
-  state.info = read_database_info(base);  // what manifest.ocdbt says never changes
+  state.info = read_database_info(base);  // the configuration in manifest.ocdbt never changes
   if (!state.info)
     throw Error(Code::kUnavailable, base.describe(kManifestKey) + ": vanished while it was read");
   return state;
@@ -281,4 +282,4 @@ bool publish(KvStore& base, const DatabaseState& state, const Manifest& manifest
   return base.replace_if(kManifestKey, expected, encode_manifest(manifest));
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,9 +1,10 @@
-// compact.cc -- copying the newest version into new files, and removing what nothing refers to any
-// more.
+// compact.cc -- copies the newest version into new files, and removes files that nothing refers to
+// any more.
+#include <cairn/ocdbt/write/compact.h>
+
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/ocdbt/read/scan.h>
 #include <cairn/ocdbt/write/commit.h>
-#include <cairn/ocdbt/write/compact.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 #include <set>
 #include <tuple>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
 constexpr int kMaxAttempts = 100;
@@ -19,7 +20,8 @@ constexpr std::size_t kIdDigits = 32;
 
 using Listing = std::map<std::string, std::uint64_t>;  // key to size
 
-// The files of every version, all of which could be checked and none of which is damaged.
+// Returns the files of all versions. Throws data_loss if any is damaged, and io if any cannot be
+// checked.
 std::set<std::string> checked_files(const StorePtr& base) {
   VerifyReport report;
   std::set<std::string> files;
@@ -42,7 +44,7 @@ Listing list_all(const KvStore& base) {
   return listing;
 }
 
-// What a data file's name begins with; nullopt: it is no data file's name.
+// Returns the prefix of a data file's name; nullopt if `key` is not the name of a data file.
 std::optional<std::string_view> name_prefix(std::string_view key) {
   if (key.size() < kIdDigits) return std::nullopt;
   const std::string_view id = key.substr(key.size() - kIdDigits);
@@ -50,7 +52,7 @@ std::optional<std::string_view> name_prefix(std::string_view key) {
   return key.substr(0, key.size() - kIdDigits);
 }
 
-// One rewriting of one state.
+// Rewrites the database in one given state.
 class Rewrite {
  public:
   Rewrite(StorePtr base, const WriterOptions& options)
@@ -59,7 +61,7 @@ class Rewrite {
         values_(writer(options.value_prefix, 0)),
         nodes_(writer(options.btree_prefix, 1)) {}
 
-  // False: somebody has committed meanwhile; what was written is removed again.
+  // Returns false, and removes what it has written, if another process has committed meanwhile.
   bool run(const DatabaseState& state) {
     const auto newest = state.newest();
     std::vector<LeafAt> leaves;
@@ -106,7 +108,7 @@ class Rewrite {
       }
     return edits;
   }
-  // In the order in which they lie: reads go forward, and a value that several keys share is copied
+  // Copies values in stored order: reads go forward, and a value that several keys share is copied
   // once.
   void copy_values(Edits& edits) {
     std::vector<LeafEntry*> entries;
@@ -129,7 +131,7 @@ class Rewrite {
       e->offset = copied.offset;
     }
   }
-  // That its values lie inside it has been checked.
+  // The check has verified that the values lie inside the file.
   [[nodiscard]] SharedBytes whole_file(std::uint32_t number) const {
     const std::string path = resolve_file(files_[number], {}).path;
     auto bytes = base_->map(path);
@@ -147,7 +149,7 @@ class Rewrite {
   std::set<std::string, std::less<>> keys_;
 };
 
-// Databases below this one, of which this one refers to some file. Prefixes.
+// Returns the prefixes of databases below this one whose files this one refers to.
 std::set<std::string> merged_databases(const std::set<std::string>& files, const Listing& listing) {
   std::set<std::string> prefixes;
   for (const auto& file : files)
@@ -164,7 +166,7 @@ bool holds_all_keys_of(const std::set<std::string, std::less<>>& keys, const Sto
                              [&](const ListEntry& e) { return keys.contains(e.key); });
 }
 
-// Decides which keys go, and in which order.
+// Decides which keys are removed, and in which order.
 class Removal {
  public:
   Removal(StorePtr base, const Rewrite& rewrite, std::set<std::string> old_files, Orphans orphans)
@@ -180,13 +182,13 @@ class Removal {
     if (orphans == Orphans::kRemove) choose_orphans();
   }
 
-  // Manifests before the data they lead to: a database that is gone is better than one that is
-  // damaged.
+  // Removes manifests before the data they refer to: a missing database is better than a damaged
+  // one.
   void run() {
     for (const auto& key : first_) base_->remove(key);
     for (const auto& key : then_) base_->remove(key);
   }
-  // `before` is what there was.
+  // `before` is the listing before compaction.
   void report(const Listing& before, Compacted& result) const {
     const auto add = [](const Listing& listing, const std::string& key, std::uint64_t& files,
                         std::uint64_t& bytes) {
@@ -236,7 +238,7 @@ class Removal {
   std::set<std::string> kept_;
   std::set<std::string> old_files_;
   Listing listing_;
-  std::set<std::string> other_databases_;  // which hold keys of their own
+  std::set<std::string> other_databases_;  // that hold keys of their own
   std::set<std::string> first_, then_;
 };
 
@@ -266,4 +268,4 @@ Compacted compact(const StorePtr& base, const CompactOptions& options) {
                                       ": others keep committing; try again when it is quiet");
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,35 +1,37 @@
-// compact.h -- rewriting a database into as few files as it needs.
+// compact.h -- rewrites a database into the smallest number of files.
 #pragma once
 
 #include <cairn/ocdbt/write/writer.h>
 
 #include <cstdint>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// Data files that no version refers to. They are what crashes leave behind, or what a writer at
-// work has not yet committed: the two look alike.
+// The treatment of data files that no version refers to. A crash leaves such files, and a running
+// writer has them before it commits: the two cases look the same.
 enum class Orphans : std::uint8_t { kKeep, kRemove };
 
+// Options of compact().
 struct CompactOptions {
-  Orphans orphans = Orphans::kKeep;  // kRemove only if no other process is writing to the database
-  WriterOptions writer{};            // its configuration does not count: the database's stays
+  Orphans orphans = Orphans::kKeep;  // use kRemove only if no other process writes to the database
+  WriterOptions writer{};            // its configuration is ignored: the database keeps its own
 };
 
+// The result of compact().
 struct Compacted {
   CommittedVersion version;
-  // of the database, orphans that were removed included
+  // files and bytes of the database; the removed orphans are included
   std::uint64_t files_before = 0, bytes_before = 0;
   std::uint64_t files_after = 0, bytes_after = 0;
 };
 
 // Copies all values of the newest version into new data files, builds a new tree, and replaces the
-// manifest: the new version is the next generation and the only one. Then removes the files that
-// only older versions, or the values' old places, needed, and with them the databases it was merged
-// from, if it holds all their keys. Killed at any moment, it leaves the old state or the new one,
-// and perhaps orphans. What others commit meanwhile is not lost; but who still reads an older
-// version, or has the old manifest in memory, loses the files below it. Refuses a damaged database
-// with data_loss.
+// manifest. The new version has the next generation number and is the only version. Then removes
+// the files that only older versions or the old copies of values needed. This includes the
+// databases that it was merged from, if it holds all their keys. A crash at any moment leaves the
+// old state or the new one, and perhaps orphans. Concurrent commits of other processes are not
+// lost. However, a process that reads an older version, or has the old manifest in memory, loses
+// the files it refers to. Throws data_loss for a damaged database.
 Compacted compact(const StorePtr& base, const CompactOptions& options);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

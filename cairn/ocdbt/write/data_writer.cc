@@ -1,17 +1,19 @@
-// data_writer.cc -- data files: their names, gathering of small records, the size at which the next
-// one begins.
-#include <cairn/base/hash.h>
+// data_writer.cc -- data files: names them, gathers small records, and begins a new file at the
+// target size.
 #include <cairn/ocdbt/write/data_writer.h>
+
+#include <cairn/base/hash.h>
 #include <fmt/format.h>
 
 #include <random>
 #include <utility>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
-constexpr std::size_t kGather = std::size_t{1} << 20U;  // bytes that go to the store at once
-// from here on, copying costs more than another call
+// bytes that are gathered before they are passed to the store
+constexpr std::size_t kGather = std::size_t{1} << 20U;
+// for larger parts, copying costs more than another call
 constexpr std::size_t kLarge = std::size_t{1} << 16U;
 
 std::array<std::uint8_t, 16> bytes_of(std::uint64_t a, std::uint64_t b) {
@@ -81,10 +83,10 @@ DataWriter::Place DataWriter::append(std::span<const ByteView> parts) {
 void DataWriter::finish() {
   if (!appender_) return;
   flush({});
-  // Noted first: should the commit fail half way, the file may be there.
+  // Recorded before commit(): if it fails half way, the file may exist.
   finished_.push_back(key_);
   appender_->commit();
   appender_.reset();
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

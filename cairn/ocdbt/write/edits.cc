@@ -1,11 +1,12 @@
-// edits.cc -- sorting changes, and settling which of them count.
+// edits.cc -- sorts changes and computes their net effect.
+
 #include <cairn/ocdbt/write/edits.h>
 
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
 std::vector<Edit> last_of_each_key(std::vector<Edit> edits) {
@@ -25,7 +26,7 @@ void drop_what_ranges_removed(std::vector<Edit>& edits, const std::vector<RangeR
     const auto last = range.last
                           ? std::ranges::lower_bound(edits, std::string_view(*range.last), {}, key)
                           : edits.end();
-    // Marked only, so that many ranges do not move many edits again and again.
+    // Only marks the edits, so that many ranges do not move many edits repeatedly.
     for (auto at = first; at < last; ++at)
       if (at->sequence < sequence) at->remove = true;
   }
@@ -64,4 +65,4 @@ Edits finalized(const std::vector<EditLog*>& logs) {
   return {.removed = joined(std::move(removed)), .edits = std::move(edits)};
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,25 +1,26 @@
-// edits.h -- changes in the order in which they came, and the final form of them all.
+// edits.h -- collects changes in call order and reduces them to their net effect.
 #pragma once
 
 #include <cairn/ocdbt/write/entries.h>
 
 #include <vector>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
+// The removal of all keys in a range.
 struct RangeRemoval {
   KeyRange range;
   std::uint64_t sequence = 0;
 };
 
-// What one worker has asked for.
+// The changes of one stream.
 struct EditLog {
   std::vector<Edit> edits;
   std::vector<RangeRemoval> removed;
 };
 
-// Empties the logs. Of changes to one key the last one stays; a range removes what was written to
-// it before.
+// Empties the logs and returns their net effect. For each key the last change counts. A range
+// removal removes only what was written before it.
 Edits finalized(const std::vector<EditLog*>& logs);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,5 +1,5 @@
-// entries.h -- what a tree is written from: entries with whole keys and whole file names, before
-// they are cut into nodes.
+// entries.h -- the input of the tree writer: entries with whole keys and whole file names, before
+// they are split into nodes.
 #pragma once
 
 #include <cairn/kvstore.h>
@@ -11,13 +11,13 @@
 #include <mutex>
 #include <string_view>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// Numbers data files, so that entries stay small. Paths are those in the store of the database:
-// nothing is in front of the base path. Safe to use from many threads; what was added stays where
-// it is.
+// Numbers data files, so that entries stay small. Paths are relative to the database's store, with
+// an empty outer base path. Safe to use from many threads. Added files do not move in memory.
 class FileSet {
  public:
+  // Returns the number of the file; adds it if it is new.
   std::uint32_t add(const DataFile& file) {
     const std::scoped_lock lock(mutex_);
     const auto [at, is_new] = numbers_.try_emplace({file.base_path, file.relative_path},
@@ -36,9 +36,10 @@ class FileSet {
   std::map<std::pair<std::string, std::string>, std::uint32_t> numbers_;
 };
 
-// Copies of small texts and values, all of which live as long as it does. For one thread at a time.
+// Owns copies of small strings and values until it is destroyed. Use it from one thread at a time.
 class Arena {
  public:
+  // Copies the concatenation of `a` and `b` into the arena.
   std::string_view keep(std::string_view a, std::string_view b = {}) {
     if (a.size() + b.size() == 0) return {};
     char* const text = static_cast<char*>(memory_.allocate(a.size() + b.size(), 1));
@@ -46,6 +47,7 @@ class Arena {
     b.copy(text + a.size(), b.size());
     return {text, a.size() + b.size()};
   }
+  // Returns uninitialised memory in the arena.
   MutableByteView allocate(std::size_t size) {
     return size == 0 ? MutableByteView()
                      : MutableByteView(static_cast<std::byte*>(memory_.allocate(size, 1)), size);
@@ -62,15 +64,15 @@ struct LeafEntry {
   ByteView inline_value{};
   std::uint32_t file = kInline;  // number in a FileSet
   std::uint64_t offset = 0;
-  std::uint64_t length = 0;  // of a value out of line
+  std::uint64_t length = 0;  // of an out-of-line value
 
   [[nodiscard]] bool is_inline() const { return file == kInline; }
 };
 
-// A node that is written.
+// The entry for a node that has been written.
 struct ChildEntry {
-  std::string_view key;  // not greater than the first in it
-  // bytes of `key` that all keys in it begin with and that it leaves out
+  std::string_view key;  // not greater than the first key in the node
+  // length of the prefix of `key` that all keys in the node share and that the node omits
   std::size_t common_prefix = 0;
   std::uint32_t file = 0;
   std::uint64_t offset = 0;
@@ -78,18 +80,18 @@ struct ChildEntry {
   Statistics statistics{};
 };
 
-// One change to the tree.
+// One change to the tree: a new value or a removal.
 struct Edit {
   LeafEntry entry;
   bool remove = false;
-  std::uint64_t sequence = 0;  // of two edits of one key the later one counts
+  std::uint64_t sequence = 0;  // of two edits of one key, the one with the larger number counts
 };
 
-// Changes in their final form: one edit a key, by key; ranges by key, none touching another. Ranges
-// go before edits.
+// The net effect of changes: one edit for each key, in key order; ranges in key order that do not
+// touch each other. Ranges are applied before edits.
 struct Edits {
   std::vector<KeyRange> removed;
   std::vector<Edit> edits;
 };
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,10 +1,11 @@
-// split.cc -- cutting a level into nodes of about equal size.
-#include <cairn/ocdbt/format/btree.h>
+// split.cc -- splits a level into nodes of about equal size.
 #include <cairn/ocdbt/write/split.h>
+
+#include <cairn/ocdbt/format/btree.h>
 
 #include <algorithm>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
 std::uint64_t divided_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
@@ -19,7 +20,7 @@ std::size_t common_prefix_length(std::string_view a, std::string_view b) {
 std::vector<std::size_t> split_entries(std::span<const std::uint64_t> sizes,
                                        const SplitLimits& limits) {
   std::vector<std::size_t> ends;
-  std::uint64_t left = 0;  // sum of the sizes not yet in a node
+  std::uint64_t left = 0;  // sum of the sizes that are not in a node yet
   for (const auto size : sizes) left += size;
   for (std::size_t begin = 0; begin < sizes.size();) {
     const std::size_t count = sizes.size() - begin;
@@ -32,7 +33,7 @@ std::vector<std::size_t> split_entries(std::span<const std::uint64_t> sizes,
     const std::size_t most = begin + std::min(count, kMaxNodeEntries);
     while (end < most && (size < target || end - begin < limits.min_entries))
       size += sizes[end++] - limits.shared_by_all;
-    // TensorStore gives back an entry that is too much only if others follow.
+    // TensorStore removes an excess entry only if other entries follow.
     if (limits.max_bytes > 0 && size > limits.max_bytes && end - begin > limits.min_entries &&
         end < sizes.size())
       --end;
@@ -42,4 +43,4 @@ std::vector<std::size_t> split_entries(std::span<const std::uint64_t> sizes,
   return ends;
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

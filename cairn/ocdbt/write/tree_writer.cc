@@ -1,14 +1,15 @@
-// tree_writer.cc -- from entries to nodes, level by level; and the paths from changed leaves up to
-// the root.
-#include <cairn/ocdbt/write/split.h>
+// tree_writer.cc -- writes entries as nodes, level by level, and rewrites the paths from changed
+// leaves to the root.
 #include <cairn/ocdbt/write/tree_writer.h>
+
+#include <cairn/ocdbt/write/split.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <tuple>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
 constexpr unsigned kMaxHeight = 255;
@@ -31,14 +32,14 @@ std::uint64_t size_of(const ChildEntry& e, const FileSet& files) {
   return child_entry_size(e.key.size(), path_length(files[e.file]));
 }
 
-// How much of a key an entry lets the node leave out.
+// Returns how many bytes of an entry's key the node's common prefix may take.
 std::size_t excludable(const LeafEntry& e) { return e.key.size(); }
 std::size_t excludable(const ChildEntry& e) { return e.common_prefix; }
 
 bool refers_to_file(const LeafEntry& e) { return !e.is_inline(); }
 bool refers_to_file(const ChildEntry& /*e*/) { return true; }
 
-// The files of some entries, in the order in which tables hold them, and the place of each there.
+// The files of some entries, sorted as in tables, and each file's index there.
 class NodeFiles {
  public:
   template <class Entry>
@@ -255,7 +256,7 @@ std::optional<std::vector<ChildEntry>> TreeWriter::edit_interior(const NodeExpec
   std::span<const Edit> edits = part.edits;
   std::string_view key = arena_.keep(expected.prefix, keys[0]);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    // A key below the first child's goes to the first child, too.
+    // A key below the first child's key belongs to the first child, too.
     Part below{.edits = edits, .end = part.end};
     const bool is_last = i + 1 == keys.size();
     const std::string_view next =
@@ -321,4 +322,4 @@ TreeRoot TreeWriter::write(const RootedVersion* old, const Edits& edits) {
           .statistics = old->version.statistics};
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

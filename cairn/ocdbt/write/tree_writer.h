@@ -1,5 +1,5 @@
-// tree_writer.h -- writes the nodes of a B+tree: a whole tree from sorted entries, or what changes
-// of one that exists.
+// tree_writer.h -- writes the nodes of a B+tree: a whole tree from sorted entries, or the changed
+// nodes of an existing tree.
 #pragma once
 
 #include <cairn/ocdbt/format/manifest.h>
@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// Where the root of a tree is; no location: the tree is empty.
+// The root of a tree; without a location the tree is empty.
 struct TreeRoot {
   struct Location {
     std::uint32_t file = 0;  // number in the FileSet
@@ -26,23 +26,24 @@ struct TreeRoot {
   Statistics statistics;
 };
 
-// For one tree, on one thread. Nodes that do not change are referred to where they are.
+// Writes one tree, on one thread. Refers to unchanged nodes in their old files.
 class TreeWriter {
  public:
-  // All of these must live as long as it does.
+  // All references must outlive this object.
   TreeWriter(NodeReader& reader, FileSet& files, DataWriter& nodes, const Config& config)
       : reader_(reader), files_(files), nodes_(nodes), config_(config) {}
 
-  // Applies the edits to the tree of that version; nullptr: to the empty one.
+  // Applies the edits to the tree of version `old`; null: to the empty tree. Returns the new root.
   TreeRoot write(const RootedVersion* old, const Edits& edits);
 
  private:
-  // Edits of keys in one subtree, and the first key behind it.
+  // The edits of keys in one subtree, and the first key after the subtree.
   struct Part {
     std::span<const Edit> edits;
     std::optional<std::string_view> end;
   };
 
+  // Write a level of nodes, one node, or all levels above these entries.
   template <class Entry>
   std::vector<ChildEntry> write_nodes(const std::vector<Entry>& entries, unsigned height,
                                       bool may_be_root);
@@ -51,21 +52,24 @@ class TreeWriter {
   template <class Entry>
   TreeRoot write_up(const std::vector<Entry>& entries, unsigned height);
 
-  // What is left of a node; nullopt: it does not change.
+  // Return the remaining entries of a node; nullopt if the node does not change.
   std::optional<std::vector<LeafEntry>> edit_leaf(const NodeExpectation& expected,
                                                   const LoadedNode& leaf, const Part& part);
   std::optional<std::vector<ChildEntry>> edit_interior(const NodeExpectation& expected,
                                                        const LoadedNode& node, const Part& part);
-  // The nodes that take the place of a child; nullopt: it does not change.
+  // Returns the nodes that replace a child; nullopt if the child does not change.
   std::optional<std::vector<ChildEntry>> edit_child(const NodeExpectation& expected,
                                                     const Part& part);
+  // Return the entry number `index` of a node with its whole key.
   LeafEntry leaf_entry(const NodeExpectation& expected, const LoadedNode& leaf, std::size_t index);
   ChildEntry child_entry(const NodeExpectation& expected, const LoadedNode& node,
                          std::size_t index);
+  // Return whether the removed ranges contain some, or all, keys from `first` to `end`.
   [[nodiscard]] bool removes_some(std::string_view first,
                                   const std::optional<std::string_view>& end) const;
   [[nodiscard]] bool removes_all(std::string_view first,
                                  const std::optional<std::string_view>& end) const;
+  // Returns the number in files_ of a file in the node's table.
   std::uint32_t file_number(const LoadedNode& node, std::uint64_t index);
 
   NodeReader& reader_;
@@ -74,11 +78,12 @@ class TreeWriter {
   const Config& config_;
   std::span<const KeyRange> removed_;
   Arena arena_;
-  std::vector<NodePtr> kept_;  // whose inline values are in use
+  std::vector<NodePtr> kept_;  // nodes whose inline values are in use
 };
 
-// The entry of a leaf, with its whole key. `arena` keeps the key; the value stays in the leaf.
+// Returns entry number `index` of a leaf with its whole key. `arena` holds the key; the value stays
+// in the leaf.
 LeafEntry resolved_entry(const NodeExpectation& expected, const LoadedNode& leaf, std::size_t index,
                          FileSet& files, Arena& arena);
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

@@ -1,9 +1,10 @@
-// writer.cc -- streams of changes, their final form, and the commit.
+// writer.cc -- the streams of changes, their net effect, and the commit.
+#include <cairn/ocdbt/write/writer.h>
+
 #include <cairn/base/executor.h>
 #include <cairn/ocdbt/read/scan.h>
 #include <cairn/ocdbt/write/commit.h>
 #include <cairn/ocdbt/write/edits.h>
-#include <cairn/ocdbt/write/writer.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,10 +14,10 @@
 #include <exception>
 #include <map>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 namespace {
 
-// Each lost race means that another writer has won it, so this many in a row mean that something
+// Every lost race means that another writer has committed. So many in a row mean that something
 // else is wrong.
 constexpr int kMaxAttempts = 10000;
 
@@ -44,7 +45,7 @@ bool is_zero(const std::array<std::uint8_t, 16>& uuid) {
   return uuid == std::array<std::uint8_t, 16>{};
 }
 
-// What the process that committed a value claims must be there, before anyone else promises it.
+// Verifies that the committed values of another process exist before a new version refers to them.
 void check_value_files(const KvStore& base, const std::map<std::string, std::uint64_t>& ends) {
   for (const auto& [file, end] : ends) {
     const auto size = base.size(file);
@@ -129,7 +130,7 @@ struct Writer::State {
   [[nodiscard]] DataWriter make_writer(const std::string& prefix, std::uint64_t number);
   Stream& add_stream();
   void finish_streams();
-  // The writer for nodes: in the first attempt, a file of values that is still open.
+  // Returns the writer for nodes. The first attempt reuses a value file that is still open.
   DataWriter& node_writer(const std::string& prefix, std::deque<DataWriter>& own);
   std::optional<CommittedVersion> attempt(const Edits& edits);
   void discard(const std::vector<std::string>& keys) noexcept;
@@ -144,10 +145,10 @@ struct Writer::State {
   std::deque<std::unique_ptr<Stream>> streams;
   std::atomic<std::uint64_t> sequence{0};
   std::uint64_t node_writers = 0;
-  std::vector<std::string> node_files;  // of the attempt under way; values are in none of them
+  std::vector<std::string> node_files;  // of the current attempt; they contain no values
   std::vector<NodePtr> copied_leaves;
   bool committing = false;
-  bool may_be_published = false;  // from here on, the manifest may refer to our files
+  bool may_be_published = false;  // from here on, the manifest may refer to the writer's files
 };
 
 void Writer::State::check_same(const DatabaseState& found) const {
@@ -191,7 +192,7 @@ void Writer::State::finish_streams() {
   std::vector<DataWriter*> open;
   for (auto& stream : streams)
     if (stream->state_->data.is_open()) open.push_back(&stream->state_->data);
-  // A sync waits for the disk: all files at once.
+  // A sync waits for the disk, so sync all files in parallel.
   default_executor().for_each(open.size(), [&](std::size_t i) { open[i]->finish(); });
 }
 
@@ -201,12 +202,12 @@ DataWriter& Writer::State::node_writer(const std::string& prefix, std::deque<Dat
   for (auto& stream : streams)
     if (prefix == options.value_prefix && stream->state_->data.is_open())
       return stream->state_->data;
-  constexpr std::uint64_t kNodes = std::uint64_t{1} << 32U;  // behind all streams
+  constexpr std::uint64_t kNodes = std::uint64_t{1} << 32U;  // above the numbers of all streams
   own.push_back(make_writer(prefix, kNodes + node_writers++));
   return own.back();
 }
 
-// nullopt: another writer was quicker.
+// Returns nullopt if another writer committed first.
 std::optional<CommittedVersion> Writer::State::attempt(const Edits& edits) {
   const DatabaseState found = read_state(*base);
   if (found.info) check_same(found);
@@ -246,7 +247,7 @@ void Writer::State::discard(const std::vector<std::string>& keys) noexcept {
   for (const auto& key : keys) {
     try {
       base->remove(key);
-    } catch (const std::exception&) {  // then a file stays that nothing refers to
+    } catch (const std::exception&) {  // the file stays, but nothing refers to it
       continue;
     }
   }
@@ -274,7 +275,7 @@ void Writer::copy_database(const std::string& prefix) {
     throw Error(Code::kNotFound, child->describe(kManifestKey) + ": there is no database to copy");
   const auto newest = found.newest();
   if (!newest || newest->empty()) return;
-  // Read as a part of this store: every base path begins with the prefix.
+  // Read the other database as a part of this store: every base path begins with the prefix.
   NodeExpectation root = newest->expect_root();
   root.place.file.path.insert(0, prefix);
   root.place.file.base_length += prefix.size();
@@ -314,4 +315,4 @@ CommittedVersion Writer::commit() {
                           s.base->describe(kManifestKey), kMaxAttempts));
 }
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

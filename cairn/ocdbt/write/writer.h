@@ -1,6 +1,6 @@
-// writer.h -- one commit to an OCDBT database, new or not: values go to data files as they come,
-// then one pass builds the changed part of the tree, and one write of the manifest makes all of it
-// visible at once.
+// writer.h -- one commit to a new or existing OCDBT database. Values go to data files as they
+// arrive. Then one pass builds the changed part of the tree, and one write of the manifest makes
+// the whole commit visible.
 #pragma once
 
 #include <cairn/kvstore.h>
@@ -14,58 +14,61 @@
 #include <string>
 #include <string_view>
 
-namespace cairn::ocdbt {
+namespace cairn::inline v0::ocdbt {
 
-// What else would be random or the clock's: two runs that make the same calls on the same streams
-// give the same bytes.
+// Fixed values for everything that is otherwise random or comes from the clock. Two runs that make
+// the same calls on the same streams produce the same bytes.
 struct Deterministic {
   std::array<std::uint8_t, 16> uuid{};  // of a new database
-  // data files' names follow from it; no two commits to a database may share it
+  // data file names derive from it; no two commits to a database may share it
   std::uint64_t seed = 0;
   std::uint64_t commit_time_ns = 0;
 };
 
+// Options of a Writer.
 struct WriterOptions {
-  // Of a new database; a uuid of zeros stands for a random one. A database that exists must have
-  // the same (but for a uuid of zeros), else failed_precondition. Not given: TensorStore's
-  // defaults, or whatever the database has.
+  // The configuration of a new database; a uuid of zeros means a random one. An existing database
+  // must have the same configuration (a uuid of zeros matches any), else failed_precondition.
+  // nullopt: TensorStore's defaults, or the existing configuration.
   std::optional<Config> config{};
-  // In front of the data files' names, for each kind of object; kinds with the same share files.
+  // Prefixes of the data file names, for each kind of object. Kinds with the same prefix share
+  // files.
   std::string value_prefix = "d/";
   std::string btree_prefix = "d/";
   std::string version_prefix = "d/";
-  // A data file that has reached it is finished and another one begun; 0: no limit.
+  // A data file that has reached this size is finished and the next one begun; 0: no limit.
   std::uint64_t target_data_file_size = std::uint64_t{2} << 30U;
   std::optional<Deterministic> deterministic{};
 };
 
-// When a commit made now happens: nanoseconds since 1970, by the clock or as the options say.
+// Returns the time of a commit made now: nanoseconds since 1970, by the clock or as the options
+// say.
 std::uint64_t commit_time_ns(const WriterOptions& options);
 
-// What a commit has made.
+// The result of a commit.
 struct CommittedVersion {
   std::uint64_t generation = 0;
   std::uint64_t commit_time_ns = 0;
   std::uint64_t num_keys = 0;
 };
 
-// The base store must be able to replace on a condition. Destroyed without commit(), or if the
-// commit fails before the manifest is written, it removes the data files it has made; a crash can
-// only leave files that nothing refers to.
+// Collects changes and commits them. The base store must support conditional replacement. If the
+// writer is destroyed without commit(), or the commit fails before the manifest is written, it
+// removes the data files it has made. A crash can only leave files that nothing refers to.
 class Writer {
  public:
-  // A worker's own line of changes, with a data file of its own. One thread at a time uses a
-  // stream; different streams are used by different threads freely. Of two changes to one key, on
-  // whichever streams, the one called later counts.
+  // A worker's own sequence of changes, with a data file of its own. Use one stream from one thread
+  // at a time; different threads can use different streams freely. Of two changes to one key, on
+  // any streams, the later call counts.
   class Stream {
    public:
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
     ~Stream();
 
-    // Keys have 1 to 65535 bytes. Values up to max_inline_value_bytes are kept in memory until the
-    // commit; larger ones are on their way to the data file when this returns. The parts of a value
-    // are put together.
+    // A key has 1 to 65535 bytes. A value of up to max_inline_value_bytes stays in memory until the
+    // commit. A larger value has been passed to the data file when the call returns. `parts` are
+    // concatenated. Throws invalid_argument for other key lengths.
     void write(std::string_view key, ByteView value);
     void write(std::string_view key, std::span<const ByteView> parts);
     void remove(std::string_view key);
@@ -78,22 +81,22 @@ class Writer {
     std::unique_ptr<State> state_;
   };
 
-  // Looks for a database: its configuration decides what is inline. Throws data_loss for a damaged
-  // manifest.
+  // Reads the database if it exists; its configuration decides which values are inline. Throws
+  // data_loss for a damaged manifest.
   Writer(StorePtr base, WriterOptions options);
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
   ~Writer();
 
-  // A new stream, which lives as long as the writer. Safe to call from many threads.
+  // Makes a new stream, which lives as long as the writer. Safe to call from many threads.
   Stream& stream();
-  // Adds all that the newest version of another database holds, by reference: its values stay in
-  // the files they are in, which must therefore be kept. It lies in the same store below `prefix`
-  // ("ocdbt.process_0/"). Not found if it has no manifest; data_loss if a file that holds a value
-  // is missing or too short. Not while streams are in use.
+  // Adds all keys of the newest version of another database by reference: values stay in their
+  // files, which must therefore be kept. That database lies in the same store below `prefix`
+  // ("ocdbt.process_0/"). Throws not_found if it has no manifest, and data_loss if a file with
+  // values is missing or too short. Do not call it while streams are in use.
   void copy_database(const std::string& prefix);
-  // Makes everything a new version, on top of whatever others have committed meanwhile. Once, when
-  // no stream is in use.
+  // Makes a new version of all changes, on top of what others have committed meanwhile. Call it
+  // once, when no stream is in use.
   CommittedVersion commit();
 
  private:
@@ -101,4 +104,4 @@ class Writer {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace cairn::ocdbt
+}  // namespace cairn::inline v0::ocdbt

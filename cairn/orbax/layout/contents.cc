@@ -1,13 +1,18 @@
-// contents.cc -- the names that each directory of a checkpoint may hold.
+// contents.cc -- checks the names that each directory of a checkpoint may contain.
 //
 //   step or v1 checkpoint   its marks, and items: those that _CHECKPOINT_METADATA lists, if it does
 //   item                    its metadata; a database or the folders of its parameters;
-//   array_metadatas database                manifest.ocdbt, manifest.<hex>, data folders with files
-//   named by 32 hex digits parameter               .zarray or zarr.json, chunks (0.1, c/0/1), and
-//   folders: a name may contain '/'
+//                           array_metadatas
+//   database                manifest.ocdbt, manifest.<hex>, data folders with files named by 32 hex
+//                           digits
+//   parameter               .zarray or zarr.json, chunks (0.1, c/0/1), and folders: a name may
+//                           contain '/'
+#include <cairn/orbax/layout/contents.h>
+
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax/layout/contents.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree.h>
@@ -19,21 +24,19 @@
 #include <string>
 #include <string_view>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
-constexpr std::string_view kLockEnding = ".__lock";  // of TensorStore's lock files
-constexpr std::string_view kDigits = "0123456789";
-constexpr std::string_view kHexDigits = "0123456789abcdef";
-constexpr std::size_t kIdDigits = 32;  // of a data file's name
+constexpr std::string_view kLockEnding = ".__lock";  // the suffix of TensorStore's lock files
+constexpr std::size_t kIdDigits = 32;                // the length of a data file's name
 
 constexpr std::array<std::string_view, 3> kDataFolders = {"d", "ocdbt_data", "ocdbt_meta"};
 constexpr std::array<std::string_view, 4> kItemFiles = {kTreeMetadataFile, kShardingFile,
                                                         kStringsFile, kCommitFile};
 constexpr std::array<std::string_view, 3> kStepFiles = {kCheckpointMetadataFile, kV1Marker,
                                                         "_CHECKPOINT_DELETION"};
-// Of items that are not pytrees: JSON, proto text, metrics, what an emergency checkpoint says of
-// its processes.
+// Files of items that are not pytrees: JSON, proto text, metrics, and the process metadata of an
+// emergency checkpoint.
 constexpr std::array<std::string_view, 6> kOtherItemFiles = {
     "metadata",    "data.json",          "metrics",
     "proto.pbtxt", "mesh_metadata.json", "global_process_metadata.json"};
@@ -47,24 +50,21 @@ bool is_one_of(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool is_made_of(std::string_view text, std::string_view characters) {
-  return !text.empty() && text.find_first_not_of(characters) == std::string_view::npos;
-}
-
-// "0", "12.0.3", and "c" of a Zarr v3 array without dimensions.
+// Returns true for names like "0" and "12.0.3", and for "c", the chunk of a Zarr v3 array without
+// dimensions.
 bool is_chunk_name(std::string_view name) {
   if (name == "c") return true;
   while (true) {
     const std::size_t dot = std::min(name.find('.'), name.size());
-    if (!is_made_of(name.substr(0, dot), kDigits)) return false;
+    if (!consists_of(name.substr(0, dot), kDecimalDigits)) return false;
     if (dot == name.size()) return true;
     name.remove_prefix(dot + 1);
   }
 }
 
-// The name that a file being written is to get.
+// Returns the final name of a file that is being written.
 std::string_view final_name(std::string_view name) {
-  if (is_temporary_name(name)) return name.substr(0, name.rfind(".cairn-tmp-"));
+  if (is_temporary_name(name)) return temporary_target(name);
   return name.ends_with(kLockEnding) ? name.substr(0, name.size() - kLockEnding.size()) : name;
 }
 
@@ -88,7 +88,7 @@ class Contents {
               ": is a directory that does not say it is one checkpoint (it has none of _METADATA, "
               "_CHECKPOINT_METADATA, orbax.checkpoint, manifest.ocdbt), so it is not replaced or "
               "removed");
-    // What is unfinished may have come no further than a few folders: of parameters, or of items.
+    // An unfinished save may have created only a few folders so far, of parameters or of items.
     if (temporary_ || item || has_parameters(directory, entries))
       return check_item(directory, entries, true);
     check_step(directory, entries);
@@ -100,7 +100,8 @@ class Contents {
                        [&](const auto& e) { return e.name == name && e.kind == EntryKind::kFile; });
   }
 
-  // Folders of TensorFlow checkpoints have a text file `checkpoint`; Orbax's is a msgpack map.
+  // TensorFlow checkpoints have a text file named `checkpoint`; in an Orbax checkpoint this file is
+  // a msgpack map.
   static bool has_aggregate(const Directory& directory,
                             const std::vector<DirectoryEntry>& entries) {
     if (!has(entries, kAggregateFile)) return false;
@@ -120,7 +121,7 @@ class Contents {
            });
   }
 
-  // A checkpoint of the oldest kind has only folders of parameters beside its marks.
+  // The oldest checkpoints have only parameter folders beside the files that mark a checkpoint.
   static bool has_parameters(const Directory& directory,
                              const std::vector<DirectoryEntry>& entries) {
     return std::any_of(entries.begin(), entries.end(), [&](const DirectoryEntry& e) {
@@ -139,7 +140,8 @@ class Contents {
                                           "replaced or removed as long as it is there");
   }
 
-  // The entries that `known` does not accept, which says how to go on below a folder.
+  // Throws for the first entry that neither callback accepts. `known_folder` also checks the
+  // contents of the folder.
   template <class KnownFile, class KnownFolder>
   void check_entries(const Directory& directory, const std::vector<DirectoryEntry>& entries,
                      KnownFile known_file, KnownFolder known_folder) {
@@ -152,7 +154,7 @@ class Contents {
     }
   }
 
-  // Only files with such names.
+  // Checks that the directory contains only files that `known` accepts.
   template <class Known>
   void check_files(const Directory& directory, Known known) {
     check_entries(directory, directory.list(), known,
@@ -172,7 +174,8 @@ class Contents {
         });
   }
 
-  // Empty: it does not say, or the save had not come so far.
+  // Returns the item names that the metadata lists. Empty if the metadata lists none, or if the
+  // save ended before it was written.
   static std::set<std::string> listed_items(const Directory& directory,
                                             const std::vector<DirectoryEntry>& entries) {
     std::set<std::string> names;
@@ -184,11 +187,11 @@ class Contents {
     return names;
   }
 
-  // top: the item is the checkpoint itself.
+  // `top`: the item is the checkpoint itself.
   void check_item(const Directory& directory, const std::vector<DirectoryEntry>& entries,
                   bool top) {
     const bool database = has(entries, kManifestFile);
-    // a tree that is one array has no name for it
+    // A tree that consists of one array has no parameter name.
     const bool array = temporary_ || is_array(entries);
     const std::set<std::string> parameters = names_of_parameters(directory, entries);
     check_entries(
@@ -211,8 +214,8 @@ class Contents {
         });
   }
 
-  // Whether a folder of something unfinished is an item rather than a parameter: anything but an
-  // array.
+  // Returns true if a folder of an unfinished checkpoint is an item and not a parameter: anything
+  // except an array.
   static bool is_unfinished_item(const Directory& directory, const std::string& name) {
     if (is_temporary_mark_in(name)) return true;
     const auto entries = directory.list();
@@ -222,7 +225,7 @@ class Contents {
              is_one_of(kOtherItemFiles, final_name(e.name)) || is_manifest(final_name(e.name)) ||
              is_one_of(kRandomKeyFolders, e.name);
     };
-    // Or an item whose parameters have folders of their own.
+    // It is also an item if its parameters have their own folders.
     const auto has_array = [&](const DirectoryEntry& e) {
       return e.kind == EntryKind::kDirectory && !is_chunk_name(e.name) &&
              is_array(directory.child(e.name).list());
@@ -230,7 +233,7 @@ class Contents {
     return std::ranges::any_of(entries, is_items) || std::ranges::any_of(entries, has_array);
   }
 
-  // Empty if they are not known.
+  // Returns the parameter names, or an empty set if they are unknown.
   static std::set<std::string> names_of_parameters(const Directory& directory,
                                                    const std::vector<DirectoryEntry>& entries) {
     std::set<std::string> names;
@@ -240,12 +243,13 @@ class Contents {
       return parse_tree_metadata(as_text(text));
     });
     if (!metadata) return names;
-    names.insert("");  // not empty, even for a tree without leaves
+    names.insert("");  // keeps the set non-empty for a tree without leaves
     for (const LeafMetadata& leaf : metadata.value().leaves) names.insert(param_name(leaf.path));
     return names;
   }
 
-  // Whether a folder is that of a parameter, or one above some: names may contain '/'.
+  // Returns true if the folder is a parameter's folder or the parent of one: parameter names may
+  // contain '/'.
   static bool leads_to_one(const std::string& folder, const std::set<std::string>& names) {
     if (names.empty() || names.contains(folder)) return true;
     const auto below = names.lower_bound(folder + "/");
@@ -254,19 +258,19 @@ class Contents {
 
   static bool is_manifest(std::string_view name) {
     return name == kManifestFile ||
-           (name.starts_with("manifest.") && is_made_of(name.substr(9), kHexDigits));
+           (name.starts_with("manifest.") && consists_of(name.substr(9), kHexDigits));
   }
 
   void check_array_metadatas(const Directory& directory) {
     check_files(directory, [](std::string_view name) {
       return name.starts_with(kArrayMetadataPrefix) &&
-             is_made_of(name.substr(kArrayMetadataPrefix.size()), kDigits);
+             consists_of(name.substr(kArrayMetadataPrefix.size()), kDecimalDigits);
     });
   }
 
   void check_data(const Directory& directory) {
     check_files(directory, [](std::string_view name) {
-      return name.size() == kIdDigits && is_made_of(name, kHexDigits);
+      return name.size() == kIdDigits && consists_of(name, kHexDigits);
     });
   }
 
@@ -274,13 +278,14 @@ class Contents {
     check_entries(directory, directory.list(), is_manifest,
                   [&](const Directory& child, const std::string& name) {
                     if (is_one_of(kDataFolders, name)) return check_data(child), true;
-                    // A merged database may have been merged from others in turn.
+                    // A process's database may itself be the result of a merge and then contains
+                    // the databases it was merged from.
                     return name.starts_with(kProcessPrefix) && (check_database(child), true);
                   });
   }
 
-  // False for a folder that is none of a parameter, or has nothing in it, which no finished save
-  // makes.
+  // Returns false if the folder does not belong to a parameter, or if it is empty. A finished save
+  // never leaves an empty folder.
   bool check_parameter(const Directory& directory, const std::string& folder,
                        const std::set<std::string>& parameters) {
     if (!temporary_ && !leads_to_one(folder, parameters)) return false;
@@ -314,4 +319,4 @@ void check_only_checkpoint(const Directory& directory, DirectoryRole role) {
   Contents(role == DirectoryRole::kTemporary).check_top(directory);
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,23 +1,25 @@
-// contents.h -- whether a directory is a checkpoint and holds nothing else: only then may it be
-// replaced or removed.
+// contents.h -- checks that a directory contains a checkpoint and nothing else. Cairn replaces or
+// removes a directory only if this check passes.
 #pragma once
 
 #include <cairn/io/directory.h>
 
 #include <cstdint>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// kTarget: a finished or unfinished checkpoint, which its own top level must say (one of
-// `_METADATA`, `_CHECKPOINT_METADATA`, `orbax.checkpoint`, `manifest.ocdbt`, `ocdbt.process_*`, the
-// msgpack file `checkpoint`), or an empty directory. kTemporary: one whose name says that it is
-// unfinished; any part of a checkpoint may be missing.
+// kTarget: a finished or unfinished checkpoint, or an empty directory. The top level of a
+// checkpoint must identify it: it must contain one of `_METADATA`, `_CHECKPOINT_METADATA`,
+// `orbax.checkpoint`, `manifest.ocdbt`, `ocdbt.process_*`, or the msgpack file `checkpoint`.
+// kTemporary: a directory whose name marks it as unfinished; any part of the checkpoint may be
+// missing.
 enum class DirectoryRole : std::uint8_t { kTarget, kTemporary };
 
-// Throws already_exists that names the first entry which is not one of a checkpoint in the layouts
-// of Orbax (shared facts: one pytree item, or a step of items), or why the directory is not one.
-// Looks at names, and at the metadata that lists items and parameters; symbolic links, devices,
-// pipes and sockets are never part of a checkpoint. Throws io for what cannot be listed.
+// Throws already_exists if the directory contains anything else than a checkpoint in one of Orbax's
+// layouts (one pytree item, or a step of items). The message names the first entry that does not
+// belong to the checkpoint, or says why the directory is not a checkpoint. The check uses the names
+// and the metadata that lists items and parameters. Symbolic links, devices, pipes and sockets are
+// never part of a checkpoint. Throws io if a directory cannot be listed.
 void check_only_checkpoint(const Directory& directory, DirectoryRole role);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,7 +1,8 @@
-// layout.cc -- decides what kind of checkpoint a directory is.
+// layout.cc -- detects the kind of checkpoint in a directory.
+#include <cairn/orbax/layout/layout.h>
+
 #include <cairn/base/json.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 
 #include <algorithm>
@@ -10,13 +11,13 @@
 #include <set>
 #include <system_error>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxListedSteps = 20;  // in messages
-// when searching for arrays below a directory without metadata
+constexpr std::size_t kMaxListedSteps = 20;  // the maximum number of steps in messages
+// The maximum number of folders that a search for arrays visits in a directory without metadata.
 constexpr std::size_t kMaxFoldersLookedAt = 2000;
 
 bool is_temporary(std::string_view name) {
@@ -39,8 +40,8 @@ bool has_array_metadata(const Listing& listing) {
 }
 
 // The aggregate file is a msgpack map. TensorFlow keeps a text file of the same name, which starts
-// with a letter. Anything else is taken for a damaged map: to pass over it would be to lose the
-// values in it without a word.
+// with a letter. Any other content is treated as a damaged map: ignoring the file would silently
+// lose the values in it.
 bool has_aggregate(const Listing& listing) {
   if (!listing.has_file(kAggregateFile)) return false;
   const auto first = try_call([&] {
@@ -52,7 +53,7 @@ bool has_aggregate(const Listing& listing) {
   return !first || first.value() < 'a' || first.value() > 'z';
 }
 
-// A folder that says of itself to be a pytree.
+// Returns true if the folder contains a file that marks it as a pytree.
 bool is_marked_item(const Listing& listing) {
   return listing.has_file(kTreeMetadataFile) || listing.has_file(kManifestFile) ||
          has_aggregate(listing) || any_folder(listing, is_process_folder);
@@ -66,8 +67,8 @@ Listing list_below(const Listing& listing, std::string_view name) {
   return list_directory(listing.folder, join(listing.path, name));
 }
 
-// Whether arrays are in some folder below, breadth first. Parameter names may contain '/', so they
-// can lie deeper. Each folder is listed once, however many symbolic links lead to it.
+// Searches the folders below for arrays, breadth first. Parameter names may contain '/', so arrays
+// can lie in deeper folders. Each folder is listed once, even if several symbolic links lead to it.
 bool has_arrays_below(const Listing& listing, const std::string& metadata_key = "") {
   if (listing.folder == nullptr) return false;
   std::vector<std::string> queue;
@@ -92,7 +93,7 @@ std::string without_temporary_mark(std::string_view name) {
   return std::string(name.substr(0, name.find(kTemporaryMark)));
 }
 
-// A random key item keeps its array one folder further down.
+// A random key item stores its array one folder level deeper.
 std::optional<Item> random_key_item(const Item& item, const Listing& listing) {
   for (const auto& [folder, note] : {std::pair{"jax_random_key", "JAX random key"},
                                      std::pair{"np_random_key", "NumPy random state"}})
@@ -112,7 +113,8 @@ Item look_at_item(const Listing& above, const std::string& name) {
             above.folder};
   const auto listed = try_call([&] { return list_below(above, name); });
   if (!listed) {
-    // perhaps: opening it says why it cannot be listed, and the other items can be opened
+    // This may be a pytree. Opening the item reports why the folder cannot be listed, and the other
+    // items can still be opened.
     item.kind = ItemKind::kPytree;
     return item;
   }
@@ -122,7 +124,7 @@ Item look_at_item(const Listing& above, const std::string& name) {
   } else if (auto key = random_key_item(item, listing)) {
     return *std::move(key);
   } else if (holds_only_folders(listing) && has_arrays_below(listing)) {
-    // only a folder for each parameter: of the oldest kind, or its metadata is gone
+    // The item has only parameter folders: it is of the oldest kind, or its metadata is missing.
     item.kind = ItemKind::kPytree;
   }
   return item;
@@ -136,7 +138,7 @@ std::vector<Item> look_at_items(const Listing& listing) {
 
 bool is_pytree(const Item& item) { return item.kind == ItemKind::kPytree; }
 
-// Why what lies at `path` is still being written; "" if it is not.
+// Returns why the directory at `path` is unfinished, judging by its name; "" if it is finished.
 std::string unfinished_name(const fs::path& path) {
   for (const auto& part : path) {
     const std::string name = part.string();
@@ -164,7 +166,7 @@ std::string unfinished_content(const Listing& listing) {
   return "";
 }
 
-// Fills the layout of a directory that says what it is; false if it does not.
+// Fills `layout` if files in the directory mark it as a checkpoint; otherwise returns false.
 bool look_at_marked(const Listing& listing, Layout& layout) {
   const std::string& path = listing.path;
   layout.path = path;
@@ -188,15 +190,15 @@ bool look_at_marked(const Listing& listing, Layout& layout) {
       std::any_of(listing.folders.begin(), listing.folders.end(),
                   [&](const auto& name) { return has_array_metadata(list_below(listing, name)); });
   if (parameters) {
-    layout.kind = LayoutKind::kDirect;  // of the oldest kind: only a folder for each parameter
+    layout.kind = LayoutKind::kDirect;  // the oldest kind: only parameter folders
     layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
   }
   return true;
 }
 
-// A composite from before _CHECKPOINT_METADATA: only its items say what they are. Items being
-// written count only in a folder that is itself being written; else they are checkpoints of their
-// own.
+// A composite checkpoint that is older than _CHECKPOINT_METADATA: only its items have marker files.
+// Unfinished items count only in a folder that is itself unfinished; elsewhere they are separate
+// checkpoints.
 bool look_at_unmarked(const Listing& listing, Layout& layout) {
   const bool temporary = is_temporary(fs::path(listing.path).filename().string());
   const auto marked = [&](const std::string& name) {
@@ -210,7 +212,7 @@ bool look_at_unmarked(const Listing& listing, Layout& layout) {
   return true;
 }
 
-// Fills the layout of a checkpoint (not a root) at `path`; false if it is none.
+// Fills `layout` if `path` is a checkpoint (not a root); otherwise returns false.
 bool look_at_checkpoint(const Listing& listing, Layout& layout) {
   return look_at_marked(listing, layout) || look_at_unmarked(listing, layout);
 }
@@ -220,7 +222,7 @@ std::string refuse_text(const std::string& path, const std::string& why) {
          ". Open it all the same with --allow-uncommitted (allow_uncommitted), at your own risk";
 }
 
-// One folder of a root that has a step's name.
+// A folder of a root whose name is a step name.
 struct Step {
   std::int64_t number = 0;
   std::string folder;
@@ -242,7 +244,7 @@ bool is_complete(const Listing& root, const std::string& name) {
          ignored.kind != LayoutKind::kZarr;
 }
 
-// "complete steps are 1, 2, 3"
+// Returns a text for messages, for example "complete steps are 1, 2, 3".
 std::string steps_text(const Listing& root, const std::vector<Step>& steps) {
   std::vector<std::string> complete;
   for (auto it = steps.rbegin(); it != steps.rend() && complete.size() <= kMaxListedSteps; ++it)
@@ -280,7 +282,7 @@ Step choose_latest_step(const Listing& root, const std::vector<Step>& steps, Lay
                   " is complete. Open one with --step N --allow-uncommitted, at your own risk");
 }
 
-// A root has folders with steps' names, of which one at least is a checkpoint.
+// A root contains folders with step names, and at least one of them is a checkpoint.
 bool is_root(const Listing& root, const std::vector<Step>& steps) {
   return std::any_of(steps.begin(), steps.end(), [&](const Step& step) {
     Layout ignored;
@@ -321,8 +323,8 @@ Layout find_step(const Listing& root, const std::vector<Step>& steps, const Open
   return layout;
 }
 
-// Without "." and "..", and without a slash at the end. Behind a symbolic link ".." is not what it
-// looks like, so the system resolves it.
+// Returns the path without "." and "..", and without a final slash. After a symbolic link, ".." is
+// the parent of the link's target, so the system resolves it.
 std::string absolute_path(const std::string& path) {
   std::error_code ignored;
   fs::path absolute = fs::absolute(path, ignored);
@@ -333,7 +335,8 @@ std::string absolute_path(const std::string& path) {
   return normal;
 }
 
-[[noreturn]] void fail_unrecognised(const std::string& path, const Listing& listing) {
+// Throws failed_precondition if the folder has nothing but unfinished checkpoints.
+void check_not_only_unfinished(const std::string& path, const Listing& listing) {
   std::vector<std::string> unfinished;
   for (const auto& name : listing.folders)
     if (is_temporary(name) || is_partial(name)) unfinished.push_back(name);
@@ -344,6 +347,9 @@ std::string absolute_path(const std::string& path) {
             (unfinished.size() > 1 ? " and " + std::to_string(unfinished.size() - 1) + " more"
                                    : "") +
             ". Open one of them with --allow-uncommitted (allow_uncommitted), at your own risk");
+}
+
+[[noreturn]] void fail_unrecognised(const std::string& path) {
   throw Error(Code::kInvalidArgument,
               path +
                   " is no checkpoint: looked for _METADATA, manifest.ocdbt, a msgpack file named "
@@ -352,7 +358,8 @@ std::string absolute_path(const std::string& path) {
                   "(.zarray, zarr.json)");
 }
 
-// The one pending folder of a partial save; several cannot be chosen between.
+// Returns the pending folder of a partial save. Throws if there are several, because Cairn cannot
+// choose between them.
 std::string pending_folder(const Listing& listing) {
   const std::string& path = listing.path;
   std::vector<std::string> pending;
@@ -411,7 +418,7 @@ std::optional<std::int64_t> parse_step(std::string_view name) {
                                                                        : std::nullopt;
 }
 
-Layout find_layout(const std::string& path, const OpenOptions& options) {
+std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions& options) {
   if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
   if (!directory_exists(path))
     throw Error(Code::kInvalidArgument, path + " is a file; an Orbax checkpoint is a directory");
@@ -430,17 +437,26 @@ Layout find_layout(const std::string& path, const OpenOptions& options) {
     return layout;
   }
   if (const std::string pending = pending_folder(listing); !pending.empty())
-    return find_layout(pending, options);
+    return try_find_layout(pending, options);
   const std::string& key = options.metadata_key;
   const bool is_array = !key.empty() && listing.folder->exists(join(folder, key));
-  if (!is_array && !has_arrays_below(listing, key)) fail_unrecognised(path, listing);
+  if (!is_array && !has_arrays_below(listing, key)) {
+    check_not_only_unfinished(path, listing);
+    return std::nullopt;
+  }
   layout.kind = LayoutKind::kZarr;
   layout.path = folder;
   layout.folder = listing.folder;
   layout.items = {Item{"", folder, ItemKind::kPytree, "", listing.folder}};
-  // What an interrupted save into folders has left looks like arrays that nobody speaks of.
+  // The remains of an interrupted save into folders look like arrays without metadata.
   require_committed(layout, listing, options);
   return layout;
+}
+
+Layout find_layout(const std::string& path, const OpenOptions& options) {
+  std::optional<Layout> layout = try_find_layout(path, options);
+  if (layout) return *std::move(layout);
+  fail_unrecognised(path);
 }
 
 std::vector<std::string> list_steps(const std::string& path) {
@@ -454,4 +470,4 @@ std::vector<std::string> list_steps(const std::string& path) {
   return folders;
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,10 +1,12 @@
-// layout.h -- every name that Orbax gives to files and folders, and finding out what a directory is
-// by looking at it.
+// layout.h -- the names that Orbax gives to files and folders, and the detection of a directory's
+// checkpoint layout.
 //
 //   <root>/<step>/_CHECKPOINT_METADATA, commit_success.txt      a manager's step: a composite of
-//   items <root>/<step>/<item>/_METADATA, manifest.ocdbt, d/, ...     one pytree; "direct"
-//   checkpoints are such a folder alone <root>/<step>/<item>/metadata | data.json | <item> a JSON
-//   item <name>.orbax-checkpoint-tmp                                 being written
+//                                                               items
+//   <root>/<step>/<item>/_METADATA, manifest.ocdbt, d/, ...     one pytree; "direct" checkpoints
+//                                                               are such a folder alone
+//   <root>/<step>/<item>/metadata | data.json | <item>          a JSON item
+//   <name>.orbax-checkpoint-tmp                                 being written
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -16,87 +18,103 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
 inline constexpr std::string_view kTreeMetadataFile = "_METADATA";
 inline constexpr std::string_view kCheckpointMetadataFile = "_CHECKPOINT_METADATA";
 inline constexpr std::string_view kShardingFile = "_sharding";
 inline constexpr std::string_view kStringsFile = "_strings.json";
 inline constexpr std::string_view kArrayMetadataFolder = "array_metadatas";
-inline constexpr std::string_view kArrayMetadataPrefix = "process_";  // of its files
+// the names of the files in kArrayMetadataFolder start with it
+inline constexpr std::string_view kArrayMetadataPrefix = "process_";
 inline constexpr std::string_view kAggregateFile = "checkpoint";
-// bytes of any of the above
+// The maximum size in bytes of each of the files above.
 inline constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
 inline constexpr std::string_view kManifestFile = "manifest.ocdbt";
 inline constexpr std::string_view kProcessPrefix = "ocdbt.process_";
 inline constexpr std::string_view kCommitFile = "commit_success.txt";
 inline constexpr std::string_view kV1Marker = "orbax.checkpoint";
 inline constexpr std::string_view kTemporaryMark = ".orbax-checkpoint-tmp";
-// at the end of the folder of pending ones
+// kPartialMark ends the name of the folder that holds the pending partial saves.
 inline constexpr std::string_view kPartialMark = ".partial_save";
 inline constexpr std::string_view kPendingMark = ".partial_save.pending_";
 inline constexpr std::string_view kRootMetadataFolder = "metadata";
 inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
 
-// The names in one directory, sorted. Empty if there is no such directory. Throws Error(kIo) if the
-// directory cannot be listed: one that may not be read is not an empty one.
+// The names in one directory, sorted.
 struct Listing {
   std::string path;
   std::vector<std::string> files;
   std::vector<std::string> folders;
-  // this folder or one above it, through which the names were read; null: there is no such folder
+  // The open handle through which the names were read: this folder or a folder above it. Null if
+  // the folder does not exist.
   FolderPtr folder = nullptr;
+  // True if `files` (or `folders`) contains the name.
   [[nodiscard]] bool has_file(std::string_view name) const;
   [[nodiscard]] bool has_folder(std::string_view name) const;
 };
+// Lists the directory `path`. Returns an empty listing if the directory does not exist. Throws
+// Error(kIo) if the directory cannot be listed: an unreadable directory is not treated as an empty
+// one.
 Listing list_directory(const std::string& path);
-// The same for `path` at or below a folder that is held open.
+// As above, for `path` at or below a folder that is held open.
 Listing list_directory(const FolderPtr& folder, const std::string& path);
+// Returns the two names joined with one '/'.
 std::string join(std::string_view folder, std::string_view name);
 
-// "12" -> 12, "step_00000012" -> 12; nullopt for other names, temporary ones among them.
+// Returns the step number of a folder name: "12" -> 12, "step_00000012" -> 12. Returns nullopt for
+// other names, including temporary names.
 std::optional<std::int64_t> parse_step(std::string_view name);
 
+// The kind of an item.
 enum class ItemKind : std::uint8_t {
-  kPytree,  // arrays with `_METADATA`, an aggregate file, a database, or just folders of arrays
-  kOther,   // JSON, text, something unknown
+  // a pytree: arrays with `_METADATA`, an aggregate file, a database, or only array folders
+  kPytree,
+  kOther,  // JSON, text, or an unknown kind of item
 };
+// One item of a checkpoint: a pytree, or another kind of data in a folder of its own.
 struct Item {
   std::string name;  // "" for a direct checkpoint
   std::string path;
   ItemKind kind = ItemKind::kOther;
-  std::string note;            // what kind of pytree, where it is a special one: "JAX random key"
-  FolderPtr folder = nullptr;  // path's, or one above it, held open; null: only the path is known
-};
-
-enum class LayoutKind : std::uint8_t {
-  kDirect,     // the directory is itself one pytree item
-  kComposite,  // items in sub-folders
-  kZarr,       // Zarr arrays that no checkpoint metadata speaks of
-};
-struct Layout {
-  LayoutKind kind = LayoutKind::kDirect;
-  // of the checkpoint itself: of the step, if a root was opened
-  std::string path;
-  std::string root;                      // the step root; "" if none was opened
-  std::optional<std::int64_t> step;      // set with root
-  std::size_t step_count = 0;            // folders of the root that have a step's name
-  std::vector<std::string> passed_over;  // folders of later steps that are not complete
-  bool v1 = false;
-  std::string uncommitted;  // why the checkpoint is not finished; "" if it is
-  std::vector<Item> items;  // direct: one, named ""
-  // That of `path`, held open: everything that is read of the checkpoint is read through it, so
-  // that a checkpoint that is replaced meanwhile is never mixed with the new one.
+  std::string note;  // the kind of a special pytree, for example "JAX random key"
+  // An open handle to the folder `path` or to a folder above it. Null if only the path is known.
   FolderPtr folder = nullptr;
 };
 
-// Looks at `path` and decides. Throws not_found if nothing is there or the step is not;
-// failed_precondition for something unfinished unless allow_uncommitted; invalid_argument for what
-// is no checkpoint, saying what was looked for.
-Layout find_layout(const std::string& path, const OpenOptions& options);
+// The layout of a checkpoint directory.
+enum class LayoutKind : std::uint8_t {
+  kDirect,     // the directory is itself one pytree item
+  kComposite,  // the items are in subfolders
+  kZarr,       // Zarr arrays without checkpoint metadata
+};
+// The detected layout of one checkpoint.
+struct Layout {
+  LayoutKind kind = LayoutKind::kDirect;
+  // The path of the checkpoint. If a step root was opened, this is the path of the step.
+  std::string path;
+  std::string root;                      // the step root; "" if none was opened
+  std::optional<std::int64_t> step;      // set if `root` is set
+  std::size_t step_count = 0;            // the number of folders in the root that have a step name
+  std::vector<std::string> passed_over;  // the folders of later steps that are incomplete
+  bool v1 = false;
+  std::string uncommitted;  // why the checkpoint is unfinished; "" if it is finished
+  std::vector<Item> items;  // a direct checkpoint has one item, named ""
+  // An open handle to `path`. Cairn reads the whole checkpoint through this handle. If the
+  // checkpoint is replaced during the read, the reader never mixes the old and the new checkpoint.
+  FolderPtr folder = nullptr;
+};
 
-// The folders of all steps of a root, complete or not, by their numbers. Empty for what is not a
-// root.
+// Detects the layout of the directory `path`. Throws not_found if the directory or the requested
+// step does not exist. Throws failed_precondition if the checkpoint is unfinished and
+// allow_uncommitted is not set. Throws invalid_argument if the directory is not a checkpoint; the
+// message lists the names that were searched for.
+Layout find_layout(const std::string& path, const OpenOptions& options);
+// The same, but nullopt if the directory is not a checkpoint.
+std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions& options);
+
+// Returns the folders of all steps of a root, complete or incomplete, sorted by step number.
+// Returns an empty list if `path` is not a root.
 std::vector<std::string> list_steps(const std::string& path);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

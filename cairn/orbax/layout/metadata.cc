@@ -1,28 +1,29 @@
 // metadata.cc -- parses the small JSON files of an Orbax checkpoint.
+#include <cairn/orbax/layout/metadata.h>
+
+#include <cairn/base/errors.h>
 #include <cairn/base/json_scan.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree/tree_metadata.h>
 
 #include <fmt/format.h>
 
 #include <array>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 30U;
-constexpr int kMaxNesting = 128;  // of _strings.json
-
-[[noreturn]] void fail(const std::string& what) { throw Error(Code::kDataLoss, what); }
+constexpr int kMaxNesting = 128;  // the maximum nesting of _strings.json
 
 std::optional<std::int64_t> optional_time(const Json& object, std::string_view name) {
   const Json* value = object.find(name);
   if (value == nullptr || value->is_null()) return std::nullopt;
-  // Version 1 of the API passes times through a double.
+  // Version 1 of the Orbax API converts times to double.
   const auto time = value->as_int64(true);
   if (!time)
-    fail("'" + std::string(name) + "' is " + std::string(value->type_text()) + ", not an integer");
+    data_loss("'" + std::string(name) + "' is " + std::string(value->type_text()) +
+              ", not an integer");
   return time;
 }
 
@@ -31,10 +32,10 @@ std::vector<std::pair<std::string, std::string>> parse_handlers(const Json* valu
   if (value == nullptr || value->is_null()) return handlers;
   if (const auto* text = value->as_string()) return {{"", *text}};
   const auto* members = value->as_object();
-  if (members == nullptr) fail("'item_handlers' is " + std::string(value->type_text()));
+  if (members == nullptr) data_loss("'item_handlers' is " + std::string(value->type_text()));
   for (const auto& [item, handler] : *members) {
     if (handler.as_string() == nullptr && !handler.is_null())
-      fail("the handler of item '" + item + "' is " + std::string(handler.type_text()));
+      data_loss("the handler of item '" + item + "' is " + std::string(handler.type_text()));
     handlers.emplace_back(item, handler.is_null() ? "" : *handler.as_string());
   }
   return handlers;
@@ -44,11 +45,12 @@ Json object_or_null(const Json& parent, std::string_view name) {
   const Json* value = parent.find(name);
   if (value == nullptr || value->is_null()) return {};
   if (value->as_object() == nullptr)
-    fail("'" + std::string(name) + "' is " + std::string(value->type_text()) + ", not an object");
+    data_loss("'" + std::string(name) + "' is " + std::string(value->type_text()) +
+              ", not an object");
   return *value;
 }
 
-// What an array without a recorded shape has is null.
+// An array without a recorded shape has the value null.
 Shape scan_shape_or_null(JsonScanner& in) { return in.null() ? Shape() : scan_shape(in); }
 
 std::string scan_random_key_impl(JsonScanner& in) {
@@ -102,10 +104,10 @@ std::string decode_base64(std::string_view text) {
   std::string_view body = text;
   while (body.ends_with('=') && text.size() - body.size() < 2) body.remove_suffix(1);
   if (text.size() % 4 != 0)
-    fail("'" + std::string(text) + "' is not base64: its length is no multiple of 4");
+    data_loss("'" + std::string(text) + "' is not base64: its length is no multiple of 4");
   for (const char c : body) {
     const int value = digit(c);
-    if (value < 0) fail("'" + std::string(text) + "' is not URL-safe base64");
+    if (value < 0) data_loss("'" + std::string(text) + "' is not URL-safe base64");
     bits = (bits << 6U) | static_cast<std::uint32_t>(value);
     count += 6;
     if (count < 8) continue;
@@ -115,7 +117,7 @@ std::string decode_base64(std::string_view text) {
   return out;
 }
 
-// One token of a JSON pointer: '~' is ~0, '/' is ~1.
+// Escapes one token of a JSON pointer: '~' becomes ~0, '/' becomes ~1.
 std::string escape_token(std::string_view token) {
   std::string out;
   for (const char c : token) {
@@ -127,7 +129,7 @@ std::string escape_token(std::string_view token) {
   return out;
 }
 
-// Python's str() of a JSON value that is no string.
+// Returns Python's str() of a JSON value that is not a string.
 std::string python_text(std::string_view json) {
   if (json == "true") return "True";
   if (json == "false") return "False";
@@ -142,8 +144,8 @@ void scan_strings(JsonScanner& in, const std::string& pointer, int depth, String
   std::string_view member;
   in.begin_object();
   while (in.next_member(member)) {
-    // The pointer of a name is the name itself: Orbax does not escape it, and refuses what would
-    // not come back.
+    // Orbax uses the name itself as the pointer without escaping it, and rejects names that would
+    // not read back unchanged.
     std::string name = pointer + escape_token(member);
     const char kind = in.peek();
     if (kind == '{')
@@ -160,7 +162,7 @@ void scan_strings(JsonScanner& in, const std::string& pointer, int depth, String
 CheckpointMetadata parse_checkpoint_metadata(std::string_view json) {
   const Json object = parse_json(json);
   if (object.as_object() == nullptr)
-    fail("an object expected, found " + std::string(object.type_text()));
+    data_loss("an object expected, found " + std::string(object.type_text()));
   CheckpointMetadata out;
   out.item_handlers = parse_handlers(object.find("item_handlers"));
   out.init_time_ns = optional_time(object, "init_timestamp_nsecs");
@@ -185,7 +187,7 @@ CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const st
 Json parse_root_metadata(std::string_view json) {
   const Json object = parse_json(json);
   if (object.as_object() == nullptr)
-    fail("an object expected, found " + std::string(object.type_text()));
+    data_loss("an object expected, found " + std::string(object.type_text()));
   if (object.find("internal_metadata") == nullptr && object.find("custom_metadata") == nullptr)
     return object;
   return object_or_null(object, "custom_metadata");
@@ -240,4 +242,4 @@ std::unordered_map<std::string, std::string> parse_strings(std::string_view json
   return out;
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

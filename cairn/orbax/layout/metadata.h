@@ -1,7 +1,8 @@
-// metadata.h -- the small JSON files beside the arrays of an Orbax checkpoint.
+// metadata.h -- parses and writes the small JSON files that an Orbax checkpoint stores beside its
+// arrays.
 //
 //   _CHECKPOINT_METADATA        {"item_handlers": null | "..." | {"item": "..."},
-//   "init_timestamp_nsecs": n,
+//                               "init_timestamp_nsecs": n,
 //                                "commit_timestamp_nsecs": n | null, "custom_metadata": {},
 //                                "metrics": {}, ...}
 //   metadata/_ROOT_METADATA     {"internal_metadata": {}, "custom_metadata": {}}
@@ -11,7 +12,7 @@
 //                                "threefry2x32"}}}]}
 //   _sharding                   {"<URL-safe base64 of the parameter name>": "<JSON text>"}
 //   _strings.json               {"<parameter name>": "<text>"}, stored at the JSON pointer "/" +
-//   name: a '/' in the name nests
+//                               name: a '/' in the name nests
 #pragma once
 
 #include <cairn/base/json.h>
@@ -26,49 +27,57 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// All parse functions throw data_loss for text that is not what it should be.
+// All parse functions throw data_loss if the text does not have the expected form.
 
+// The content of `_CHECKPOINT_METADATA`.
 struct CheckpointMetadata {
-  // of a direct checkpoint: one, for item ""
+  // Pairs of item name and handler name. A direct checkpoint has one pair, with the item name "".
   std::vector<std::pair<std::string, std::string>> item_handlers;
   std::optional<std::int64_t> init_time_ns;
   std::optional<std::int64_t> commit_time_ns;
   Json metrics;
   Json custom_metadata;
 };
+// Parses the text of `_CHECKPOINT_METADATA`.
 CheckpointMetadata parse_checkpoint_metadata(std::string_view json);
-// not_found if it is not there
+// Reads and parses the file. Throws not_found if the file does not exist.
 CheckpointMetadata read_checkpoint_metadata(const std::string& file);
 CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const std::string& file);
 
-// The custom_metadata of a root, null if there is none. Also for the legacy spelling, where the
-// whole object is it.
+// Returns the custom_metadata of a root, or null if the root has none. In the legacy form the whole
+// object is the custom metadata; this form is accepted too.
 Json parse_root_metadata(std::string_view json);
 
+// One entry of an array_metadatas file: how one array is divided into write pieces and chunks.
 struct StoredArrayMetadata {
   std::string name;
   Shape write_shape;
   Shape chunk_shape;
-  std::string random_key_impl;  // of a typed PRNG key; else ""
+  std::string random_key_impl;  // the implementation of a typed PRNG key; otherwise ""
   bool operator==(const StoredArrayMetadata&) const = default;
 };
+// Parses one file of array_metadatas.
 std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json);
 
-// Parameter names and the JSON texts of their shardings, in the order of the file.
+// Parses `_sharding`. Returns pairs of parameter name and sharding (JSON text), in file order.
 std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_view json);
-// Parameter name to its string. Values that are no strings come as Python's str() of them.
+// Parses `_strings.json`. Returns a map from parameter name to string. A value that is not a string
+// is returned as Python's str() of that value.
 std::unordered_map<std::string, std::string> parse_strings(std::string_view json);
 
-// ---- the same files as Orbax writes them ----
+// ---- writing: the functions return the text that Orbax writes ----
 
+// Returns the text of `_CHECKPOINT_METADATA`.
 std::string checkpoint_metadata_text(const CheckpointMetadata& metadata);
+// Returns the text of one file of array_metadatas.
 std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays);
-// Names with the JSON texts of their shardings.
+// Returns the text of `_sharding` for pairs of parameter name and sharding (JSON text).
 std::string shardings_text(const std::vector<std::pair<std::string, std::string>>& shardings);
-// Throws invalid_argument for names that Orbax's JSON pointers cannot hold: a '~' that no '0' or
-// '1' follows, or a name that is a prefix of another one up to a '/'.
+// Returns the text of `_strings.json`. Throws invalid_argument for names that Orbax's JSON pointers
+// cannot hold: a name with a '~' that is not followed by '0' or '1', or a name that is a prefix of
+// another name up to a '/' ("a" and "a/b").
 std::string strings_text(const std::vector<std::pair<std::string, std::string>>& strings);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

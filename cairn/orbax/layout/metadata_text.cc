@@ -1,12 +1,12 @@
-// metadata_text.cc -- writes the small JSON files of an Orbax checkpoint, in the spelling of
-// whoever writes them there: Python (", " and ": ", ASCII) or TensorStore's JSON driver (compact,
-// members sorted, UTF-8).
+// metadata_text.cc -- writes the small JSON files of an Orbax checkpoint. The formatting matches
+// the writer of each file in Orbax: Python (", " and ": ", ASCII) or TensorStore's JSON driver
+// (compact, sorted members, UTF-8).
 #include <cairn/orbax/layout/metadata.h>
 
 #include <algorithm>
 #include <map>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 Json time_or_null(const std::optional<std::int64_t>& time) { return time ? Json(*time) : Json(); }
@@ -39,7 +39,7 @@ std::string encode_base64(std::string_view bytes) {
   return out;
 }
 
-// What _strings.json is built of: a text, or members.
+// A node of _strings.json: a string, or members.
 struct Node {
   std::optional<std::string> text;
   std::map<std::string, Node> members;
@@ -52,7 +52,8 @@ Json node_json(const Node& node) {
   return members;
 }
 
-// "~1" is '/', "~0" is '~'. Orbax does not escape names, so this is what becomes of theirs.
+// Unescapes a JSON pointer token: "~1" is '/', "~0" is '~'. Orbax does not escape names, so a
+// reader unescapes them like this.
 std::string unescaped_token(std::string_view token, const std::string& name) {
   std::string out;
   for (std::size_t i = 0; i < token.size(); ++i) {
@@ -129,4 +130,4 @@ std::string strings_text(const std::vector<std::pair<std::string, std::string>>&
   return to_text(node_json(root), JsonStyle::kCompact);
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,18 +1,19 @@
-// custom_metadata.cc -- finds array metadata by what it says instead of by its name.
-#include <cairn/base/json.h>
+// custom_metadata.cc -- finds array metadata by its content instead of its name.
 #include <cairn/orbax/read/custom_metadata.h>
+
+#include <cairn/base/json.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
-// of one array; larger values are not looked into
+// The maximum size of one array's metadata; larger values are skipped.
 constexpr std::uint64_t kMaxMetadata = std::uint64_t{1} << 20U;
-constexpr std::size_t kMaxLookedAt = 16;  // keys below one name
+constexpr std::size_t kMaxLookedAt = 16;  // the maximum number of keys examined below one name
 
-// 2 or 3 if the text says that it is an array's metadata of that version; else 0.
+// Returns 2 or 3 if the text is array metadata of that Zarr version; otherwise 0.
 int zarr_format_of(std::string_view text) {
   const auto json = try_call([&] { return parse_json(text); });
   if (!json || json.value().as_object() == nullptr) return 0;
@@ -22,7 +23,8 @@ int zarr_format_of(std::string_view text) {
   return number == 2 || number == 3 ? static_cast<int>(number) : 0;
 }
 
-// Whether the usual metadata is there: then it is what counts, damaged or not.
+// Returns true if metadata with the usual name exists. It then takes precedence, even if it is
+// damaged.
 bool has_usual_metadata(const PytreeItem& item, const std::string& name) {
   const auto has = [&](int format) {
     const std::string key = zarr::ZarrArray::metadata_key(name, format);
@@ -34,7 +36,8 @@ bool has_usual_metadata(const PytreeItem& item, const std::string& name) {
   return has(2) || has(3);
 }
 
-// Whether what follows an array's name is a chunk ("0.1", "c/0") or has a usual metadata name.
+// Returns true if the rest of the key, after the array's name, is a chunk ("0.1", "c/0") or has a
+// usual metadata name.
 bool is_of_array(std::string_view rest) {
   return handlers::is_metadata_key(rest) ||
          rest.find_first_not_of("0123456789./c") == std::string_view::npos;
@@ -70,7 +73,7 @@ class Search {
     int format = 0;
   };
 
-  // What is stored under `key`; format 0 if it is no metadata.
+  // Reads and parses the value of `key`; format 0 if it is not metadata.
   std::optional<Found> read_metadata(const std::string& key, std::string rest) {
     auto text = item_.arrays->read_at_most(key, zarr::kMaxMetadataBytes);
     if (!text) return std::nullopt;
@@ -78,7 +81,7 @@ class Search {
     return Found{std::move(rest), *std::move(text), format};
   }
 
-  // Whether some other leaf's name begins the key: names may hold '/'.
+  // Returns true if the key starts with the name of another leaf: names may contain '/'.
   [[nodiscard]] bool is_another_leafs(const std::string& key, std::size_t prefix) const {
     for (auto slash = key.find('/', prefix); slash != std::string::npos;
          slash = key.find('/', slash + 1))
@@ -156,4 +159,4 @@ std::vector<std::string> find_custom_names(const PytreeItem& item, std::string_v
   return names;
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,20 +1,22 @@
-// describe.cc -- what an opened checkpoint says about itself, in words.
+// describe.cc -- builds the CheckpointInfo of an open checkpoint.
+#include <cairn/orbax/read/describe.h>
+
 #include <cairn/base/json.h>
 #include <cairn/base/time_text.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/versions.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/read/describe.h>
 #include <cairn/sharding.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
-constexpr std::uint64_t kMaxShownFile = std::uint64_t{64} << 10U;  // of a JSON item
+// the maximum size of a JSON item that is shown
+constexpr std::uint64_t kMaxShownFile = std::uint64_t{64} << 10U;
 constexpr std::uint64_t kMaxRootMetadata = std::uint64_t{1} << 30U;
 constexpr std::size_t kMaxNamesShown = 8;
 
@@ -111,7 +113,7 @@ void add_checkpoint_metadata(const Layout& layout, CheckpointInfo& info) {
   if (layout.kind == LayoutKind::kZarr || !layout.folder->exists(file)) return;
   const auto metadata = try_call([&] { return read_checkpoint_metadata(*layout.folder, file); });
   if (!metadata) {
-    // Orbax takes it for absent, too.
+    // Orbax also treats unreadable metadata as absent.
     info.facts.emplace_back("checkpoint metadata", "unreadable: " + metadata.error().message());
     return;
   }
@@ -130,7 +132,7 @@ void add_checkpoint_metadata(const Layout& layout, CheckpointInfo& info) {
 void add_root_metadata(const Layout& layout, Facts& facts) {
   if (layout.root.empty()) return;
   const std::string folder = join(layout.root, kRootMetadataFolder);
-  // the latter: the legacy file metadata/metadata
+  // kRootMetadataFolder is also the name of the legacy file: metadata/metadata.
   for (const auto& name : {kRootMetadataFile, kRootMetadataFolder}) {
     const std::string file = join(folder, name);
     if (!file_exists(file) || directory_exists(file)) continue;
@@ -143,7 +145,7 @@ void add_root_metadata(const Layout& layout, Facts& facts) {
   }
 }
 
-// A JSON item: `metadata`, `data.json`, or a file named as the item.
+// Describes a JSON item: `metadata`, `data.json`, or a file with the name of the item.
 void add_other_item(const Item& item, Facts& facts) {
   const Listing listing = list_directory(item.folder, item.path);
   bool shown = false;
@@ -223,10 +225,10 @@ std::string count_words(const PytreeItem& item) {
   return text;
 }
 
-// "recorded for 12 arrays: 8 NamedSharding(x=4,y=2; P('x')), 4 SingleDeviceSharding(cpu:0)"; the
-// commonest first.
+// Returns a text like "recorded for 12 arrays: 8 NamedSharding(x=4,y=2; P('x')), 4
+// SingleDeviceSharding(cpu:0)", with the most common sharding first.
 std::string sharding_words(const PytreeItem& item) {
-  // as stored: thousands of arrays have the same few
+  // As stored: thousands of arrays share a few shardings.
   std::map<std::string_view, std::size_t> texts;
   std::size_t arrays = 0;
   for (const auto& tensor : item.tensors) {
@@ -235,7 +237,7 @@ std::string sharding_words(const PytreeItem& item) {
     ++arrays;
   }
   if (arrays == 0) return "";
-  // meshes may differ in the order of their devices alone
+  // Meshes may differ only in the order of their devices.
   std::map<std::string, std::size_t> shardings;
   for (const auto& text : texts) {
     const auto sharding = try_call([&] { return parse_sharding(text.first); });
@@ -317,4 +319,4 @@ CheckpointInfo describe_checkpoint(const Layout& layout, std::span<const PytreeI
   return info;
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

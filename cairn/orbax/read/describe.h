@@ -1,4 +1,4 @@
-// describe.h -- what an opened checkpoint says about itself, in words.
+// describe.h -- builds the CheckpointInfo of an open checkpoint.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -7,10 +7,10 @@
 
 #include <span>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// Everything but `path`'s content is read here from small files; what cannot be read becomes a
-// fact, never an error.
+// Reads the small metadata files and describes the checkpoint. If a file cannot be read, the
+// failure becomes a fact in the result and not an error. `opened` are the opened items.
 CheckpointInfo describe_checkpoint(const Layout& layout, std::span<const PytreeItem> opened);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,15 +1,16 @@
 // orbax_reader.cc -- opens an Orbax checkpoint of any layout and reads from it.
+#include <cairn/orbax/read/orbax_reader.h>
+
 #include <cairn/array/box.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax.h>
 #include <cairn/orbax/read/describe.h>
-#include <cairn/orbax/read/orbax_reader.h>
 
 #include <algorithm>
 #include <deque>
 #include <iterator>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 std::string names_of(const std::vector<Item>& items, bool pytrees_only) {
@@ -20,7 +21,7 @@ std::string names_of(const std::vector<Item>& items, bool pytrees_only) {
   return text.empty() ? "none" : text;
 }
 
-// The pytree items that the options ask for.
+// Returns the pytree items that the options select.
 std::vector<Item> choose_items(const Layout& layout, const OpenOptions& options) {
   std::vector<Item> chosen;
   if (!options.item) {
@@ -64,7 +65,8 @@ void check_destination(const TensorInfo& tensor, const ReadRequest& request) {
   check_inside(request.box, tensor.shape);
 }
 
-// A version that is silently not looked at would be another one than was asked for.
+// Throws if the caller requests a version and no item has a database. Ignoring the request would
+// return a version that was not requested.
 void require_versions(const std::string& path, const std::vector<PytreeItem>& items) {
   const auto has = [](const PytreeItem& item) { return item.storage == ArrayStorage::kOcdbt; };
   if (std::any_of(items.begin(), items.end(), has)) return;
@@ -114,8 +116,8 @@ void OrbaxCheckpoint::check_not_replaced() const {
   for (const auto& item : items_) item.item.folder->check_not_replaced();
 }
 
-// Runs f, which reads. What is missing, and what goes wrong, is not damage if an item has been
-// replaced meanwhile.
+// Runs f, which reads from the items. If an item has been replaced in the meantime, missing data
+// and other errors are not damage.
 template <class F>
 auto OrbaxCheckpoint::guarded(F f) const {
   try {
@@ -130,7 +132,7 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests,
                            const ProgressFn& progress) const {
   std::vector<zarr::BoxRead> reads;
   reads.reserve(requests.size());
-  std::deque<std::string> labels;  // where a name alone does not say which tensor it is
+  std::deque<std::string> labels;  // used where a name alone does not identify the tensor
   for (const auto& request : requests) {
     const TensorInfo& t = tensor(request.tensor);
     if (!t.error.empty()) throw Error(Code::kDataLoss, label(request.tensor) + ": " + t.error);
@@ -179,13 +181,20 @@ std::string OrbaxCheckpoint::random_key_impl(std::size_t index) const {
   return "";
 }
 
-std::unique_ptr<Checkpoint> open_to_verify(const std::string& path, const OpenOptions& options) {
-  Layout layout = find_layout(path, options);
+std::unique_ptr<Checkpoint> open_layout(Layout layout, const OpenOptions& options) {
+  std::vector<PytreeItem> items;
+  for (const auto& item : choose_items(layout, options))
+    items.push_back(open_pytree_item(item, layout.kind, options));
+  if (is_version(options.version)) require_versions(layout.path, items);
+  return std::make_unique<OrbaxCheckpoint>(std::move(layout), std::move(items), options);
+}
+
+std::unique_ptr<Checkpoint> open_layout_to_verify(Layout layout, const OpenOptions& options) {
   std::vector<PytreeItem> items;
   std::vector<LostItem> lost;
   for (const auto& item : choose_items(layout, options)) {
     auto opened = try_call([&] { return open_pytree_item(item, layout.kind, options); });
-    // A version that is not there is a question wrongly put, not damage.
+    // A version that does not exist is an invalid request and not damage.
     const bool wrongly_put = !opened && (opened.error().code() == Code::kNotFound ||
                                          opened.error().code() == Code::kInvalidArgument);
     if (wrongly_put && is_version(options.version)) throw opened.error();
@@ -199,28 +208,24 @@ std::unique_ptr<Checkpoint> open_to_verify(const std::string& path, const OpenOp
                                            std::move(lost));
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 bool is_orbax(const std::string& path) {
   if (!directory_exists(path)) return false;
   OpenOptions options;
   options.allow_uncommitted = true;
-  const auto layout = try_call([&] { return orbax::find_layout(path, options); });
-  // A folder that may not be listed can be anything.
+  const auto layout = try_call([&] { return orbax::try_find_layout(path, options); });
+  // A folder that cannot be listed could be any kind.
   if (!layout.ok() && layout.error().code() == Code::kIo) throw Error(layout.error());
-  // Steps that are all incomplete, or of which none can be chosen, are Orbax's as well.
-  return layout.ok() || layout.error().code() == Code::kFailedPrecondition;
+  // A root is also Orbax's if all its steps are incomplete, or if none can be selected.
+  if (layout.ok()) return layout.value().has_value();
+  return layout.error().code() == Code::kFailedPrecondition;
 }
 
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options) {
-  orbax::Layout layout = orbax::find_layout(path, options);
-  std::vector<orbax::PytreeItem> items;
-  for (const auto& item : orbax::choose_items(layout, options))
-    items.push_back(orbax::open_pytree_item(item, layout.kind, options));
-  if (orbax::is_version(options.version)) orbax::require_versions(layout.path, items);
-  return std::make_unique<orbax::OrbaxCheckpoint>(std::move(layout), std::move(items), options);
+  return orbax::open_layout(orbax::find_layout(path, options), options);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

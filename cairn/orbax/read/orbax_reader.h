@@ -1,4 +1,4 @@
-// orbax_reader.h -- an opened Orbax checkpoint (or bare OCDBT database, or bare Zarr arrays).
+// orbax_reader.h -- reads an open Orbax checkpoint, a bare OCDBT database, or bare Zarr arrays.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -11,11 +11,12 @@
 #include <string>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
+// The Checkpoint of one detected layout. See checkpoint.h for the public functions.
 class OrbaxCheckpoint : public Checkpoint {
  public:
-  // lost: items that could not be opened, for verify.
+  // `lost` lists the items that could not be opened; verify reports them.
   OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options,
                   std::vector<LostItem> lost = {});
   using Checkpoint::info;
@@ -30,31 +31,37 @@ class OrbaxCheckpoint : public Checkpoint {
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
 
  private:
+  // Returns the tensor at `index`.
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
+  // Returns the name of the tensor for messages.
   [[nodiscard]] std::string label(std::size_t index) const;
   [[nodiscard]] handlers::WorkLimits limits() const;
+  // Reads a value that is stored in the aggregate file.
   void read_inside(const ReadRequest& request) const;
-  // Error(kUnavailable) if something was missing in an item that has been replaced.
+  // Throws Error(kUnavailable) if something was missing in an item that has been replaced.
   void check_not_replaced() const;
+  // Runs `f` and reports the replacement of an item as Error(kUnavailable).
   template <class F>
   auto guarded(F f) const;
 
   Layout layout_;
-  std::vector<PytreeItem> items_;  // their tensors have moved to tensors_
+  std::vector<PytreeItem> items_;  // their tensors have been moved to tensors_
   std::vector<LostItem> lost_;
-  std::vector<TensorInfo> tensors_;       // of all items
-  handlers::StoredArrays stored_;         // beside tensors_
-  std::vector<LeafValue> values_;         // beside tensors_
-  std::vector<std::size_t> leaf_counts_;  // beside items_
+  std::vector<TensorInfo> tensors_;       // the tensors of all items
+  handlers::StoredArrays stored_;         // parallel to tensors_
+  std::vector<LeafValue> values_;         // parallel to tensors_
+  std::vector<std::size_t> leaf_counts_;  // parallel to items_
   std::vector<zarr::MissingChunk> missing_;
   CheckpointInfo info_;
-  std::unique_ptr<Executor> own_executor_;  // null: the process's
+  std::unique_ptr<Executor> own_executor_;  // null: the default executor of the process
   std::uint64_t memory_;
   mutable handlers::ValueStreams streams_;
 };
 
-// Opens a checkpoint to be verified: an item that cannot be opened is a finding, and the others are
-// verified all the same.
-std::unique_ptr<Checkpoint> open_to_verify(const std::string& path, const OpenOptions& options);
+// Opens the checkpoint that find_layout has found, with the same options. Throws as open_orbax.
+std::unique_ptr<Checkpoint> open_layout(Layout layout, const OpenOptions& options);
+// The same for verification. An item that cannot be opened becomes a finding of the report, and the
+// other items are still verified.
+std::unique_ptr<Checkpoint> open_layout_to_verify(Layout layout, const OpenOptions& options);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

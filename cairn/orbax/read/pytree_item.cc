@@ -1,11 +1,12 @@
-// pytree_item.cc -- opens one pytree: structure, arrays, strings and shardings, each from where
-// this version keeps it.
+// pytree_item.cc -- opens one pytree: the structure, arrays, strings and shardings, each from the
+// place where the writing version of Orbax keeps it.
+#include <cairn/orbax/read/pytree_item.h>
+
 #include <cairn/base/json.h>
 #include <cairn/io/file_image.h>
 #include <cairn/kvstore/union.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/custom_metadata.h>
-#include <cairn/orbax/read/pytree_item.h>
 #include <cairn/tree/msgpack/msgpack.h>
 
 #include <algorithm>
@@ -14,17 +15,17 @@
 #include <optional>
 #include <unordered_map>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
-// The file is named beside the reason, so not in it.
+// The report names the file separately, so the reason omits it.
 void note_broken(PytreeItem& out, const std::string& file, const Error& e) {
   const std::string& why = e.message();
   out.broken.push_back(
       {file, why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why, e.code()});
 }
 
-// Runs f; what it throws is noted as the reason why `file` could not be used.
+// Runs f. An error that f throws is recorded as the reason why `file` cannot be used.
 template <class F>
 void try_file(PytreeItem& out, const std::string& file, F f) {
   try {
@@ -69,8 +70,8 @@ void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& opti
     return;
   }
   out.storage = ArrayStorage::kOcdbt;
-  // A tree of texts and empty nodes has no database. Nor need one whose leaves all have handlers of
-  // their own.
+  // A tree of strings and empty nodes has no database. A tree whose leaves all have custom handlers
+  // needs none either.
   const bool needed = std::any_of(out.tensors.begin(), out.tensors.end(), [](const auto& tensor) {
     return tensor.dtype_name == handlers::kUnknownDtype && !is_custom_kind(tensor.kind);
   });
@@ -80,7 +81,7 @@ void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& opti
   try {
     open_database(out, options);
   } catch (const Error& e) {
-    // A version that is not there is a question wrongly put, not damage.
+    // A version that does not exist is an invalid request and not damage.
     if (is_version(options.version) &&
         (e.code() == Code::kNotFound || e.code() == Code::kInvalidArgument))
       throw;
@@ -124,7 +125,7 @@ std::string text_of(const MsgpackLeaf& leaf) {
   return text;
 }
 
-// A leaf whose value stands in the aggregate file.
+// Adds a leaf whose value is in the aggregate file.
 void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
                      const std::shared_ptr<const void>& file) {
   TensorInfo tensor = make_tensor(leaf.path, std::string(kind_name(leaf.kind)));
@@ -139,7 +140,7 @@ void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
     tensor.element_size = leaf.element_size;
     tensor.shape = leaf.shape;
     value.inside = std::make_shared<const InsideValue>(InsideValue{file, leaf.pieces});
-    if (leaf.pieces.empty() && tensor.nbytes > 0) {  // a number of msgpack's own
+    if (leaf.pieces.empty() && tensor.nbytes > 0) {  // a native msgpack number
       const auto number = std::make_shared<const Bytes>(
           leaf.value.begin(), leaf.value.begin() + static_cast<std::ptrdiff_t>(tensor.nbytes));
       value.inside = std::make_shared<const InsideValue>(InsideValue{number, {*number}});
@@ -154,8 +155,8 @@ bool is_stored_elsewhere(const MsgpackLeaf& leaf) {
   return text.starts_with("PLACEHOLDER://") || text.starts_with("AGGREGATED://");
 }
 
-// Values in the aggregate file win over stored arrays; its placeholders only say that there is an
-// array. Sidecars `_METADATA` a file of placeholders says nothing.
+// Values in the aggregate file take precedence over stored arrays. Its placeholders only state that
+// an array exists. If `_METADATA` exists, an aggregate file with only placeholders is ignored.
 void add_aggregate_leaves(PytreeItem& out, const File& file) {
   const auto image = std::make_shared<FileImage>(file);
   image->load_all();
@@ -172,7 +173,7 @@ void add_aggregate_leaves(PytreeItem& out, const File& file) {
     const auto known = recorded.find(param_name(leaf.path));
     if (is_stored_elsewhere(leaf)) {
       if (known != recorded.end()) continue;
-      // What was saved is not recorded; arrays can always be read as host arrays.
+      // The saved type is not recorded; arrays can always be read as host arrays.
       TensorInfo tensor = make_tensor(leaf.path, "np.ndarray");
       tensor.dtype_name = handlers::kUnknownDtype;
       add_leaf(out, std::move(tensor));
@@ -180,7 +181,8 @@ void add_aggregate_leaves(PytreeItem& out, const File& file) {
     }
     add_inside_leaf(out, leaf, image);
     if (known == recorded.end()) continue;
-    out.tensors.back().path = out.tensors[known->second].path;  // it knows lists from dicts
+    // this path distinguishes lists from dicts
+    out.tensors.back().path = out.tensors[known->second].path;
     std::swap(out.tensors[known->second], out.tensors.back());
     std::swap(out.values[known->second], out.values.back());
     out.tensors.pop_back();
@@ -199,7 +201,7 @@ KeyPath split_name(const std::string& name, char separator) {
   return path;
 }
 
-// Whether the name's parts could not be a tree: "a" a leaf and "a.b" below it.
+// Returns true if the names cannot form a tree: "a" is a leaf and "a.b" lies below it.
 bool any_inside_another(const std::vector<std::string>& names, char separator) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     for (std::size_t at = name.find(separator); at != std::string::npos;
@@ -209,7 +211,7 @@ bool any_inside_another(const std::vector<std::string>& names, char separator) {
   });
 }
 
-// Zarr's groups nest with '/', Orbax joins the keys of a tree with '.'.
+// Zarr groups nest with '/'; Orbax joins the keys of a tree with '.'.
 char separator_of(const PytreeItem& out, const std::vector<std::string>& names) {
   const bool nested = std::any_of(names.begin(), names.end(), [](const auto& name) {
     return name.find('/') != std::string::npos;
@@ -220,7 +222,8 @@ char separator_of(const PytreeItem& out, const std::vector<std::string>& names) 
   return out.storage == ArrayStorage::kFolders && (nested || grouped) ? '/' : '.';
 }
 
-// No structure is recorded: the arrays' names, split where their writer joined them.
+// If no structure is recorded, splits the arrays' names at the separator with which the writer
+// joined them.
 void add_named_leaves(PytreeItem& out, const std::string& metadata_key) {
   auto names = handlers::find_array_names(out.arrays, out.keys);
   if (!metadata_key.empty()) {
@@ -240,7 +243,7 @@ void add_named_leaves(PytreeItem& out, const std::string& metadata_key) {
   }
 }
 
-// ---- what stands beside the arrays ----
+// ---- files beside the arrays ----
 
 void attach_shardings(PytreeItem& out, const NameTable& names) {
   const std::string file = join(out.item.path, kShardingFile);
@@ -262,7 +265,7 @@ void attach_random_keys(PytreeItem& out) {
   for (const auto& name : out.array_metadata_files) {
     try {
       const Bytes text = out.item.folder->read_text(join(folder, name), kMaxMetadataFile);
-      // Parsing is worth its time only where something is to be found.
+      // Parse only if the file can contain a typed PRNG key.
       if (as_text(text).find("random_key_impl") == std::string_view::npos) continue;
       for (auto& array : parse_array_metadatas(as_text(text)))
         if (!array.random_key_impl.empty())
@@ -308,7 +311,7 @@ void attach_strings(PytreeItem& out) {
   }
 }
 
-// What the files beside the arrays say of the leaves.
+// Attaches the data of the files beside the arrays to the leaves.
 void attach_files(PytreeItem& out, const NameTable& names) {
   attach_shardings(out, names);
   attach_strings(out);
@@ -337,8 +340,8 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& o
   handlers::fill_stored_sizes(out.keys, names, out.tensors);
 }
 
-// A handler of its own keeps a leaf wherever it likes. If that is an array under the leaf's name,
-// it is read like any other.
+// A custom handler may store a leaf anywhere. If it stored an array under the leaf's name, that
+// array is read like any other.
 void excuse_custom_leaves(PytreeItem& out) {
   for (std::size_t i = 0; i < out.tensors.size(); ++i) {
     TensorInfo& tensor = out.tensors[i];
@@ -359,7 +362,7 @@ bool wants_arrays(const PytreeItem& out) {
          });
 }
 
-// What the files beside the arrays say, and where the arrays are.
+// Opens the files beside the arrays and the store of the arrays.
 PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& aggregate_file,
                           const OpenOptions& options) {
   PytreeItem out;
@@ -409,7 +412,8 @@ void check_not_replaced(const PytreeItem& item) {
 
 namespace {
 
-// At the end of opening: files that this layout does not have were looked for.
+// Called at the end of opening. Opening also tries files that this layout does not have; their
+// absence does not count as missing.
 void finish_opening(const PytreeItem& item) {
   check_not_replaced(item);
   item.item.folder->forget_missing();
@@ -453,4 +457,4 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   return out;
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

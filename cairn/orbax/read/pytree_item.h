@@ -1,4 +1,5 @@
-// pytree_item.h -- one pytree of a checkpoint, opened: its leaves, and where the value of each is.
+// pytree_item.h -- opens one pytree of a checkpoint: finds its leaves and the location of each
+// value.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -14,101 +15,105 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// Where the structure of a tree is known from.
+// The source of the tree's structure.
 enum class Structure : std::uint8_t {
   kTreeMetadata,  // `_METADATA`
   kAggregate,     // the legacy msgpack file
-  // nothing but the names of the arrays: Orbax checkpoints without either, and bare Zarr arrays
+  // Only the names of the arrays: Orbax checkpoints without either file, and bare Zarr arrays.
   kNames,
 };
 
+// Where the arrays are stored.
 enum class ArrayStorage : std::uint8_t {
   kFolders,   // one folder per parameter
-  kOcdbt,     // a database
-  kUnmerged,  // the databases of the processes, not merged yet
+  kOcdbt,     // in one OCDBT database
+  kUnmerged,  // in the databases of the processes, which are not merged yet
 };
 
-// The C-order bytes of an array that stands in the aggregate file, in pieces one behind the other.
+// An array that is stored in the aggregate file: its C-order bytes, as consecutive pieces.
 struct InsideValue {
-  std::shared_ptr<const void> file;  // keeps the pieces
+  std::shared_ptr<const void> file;  // keeps the bytes of the pieces alive
   std::vector<ByteView> pieces;
 };
 
-// The value of a leaf that is in no stored array, if there is one: from the aggregate file, or from
-// a file of strings.
+// The value of a leaf that is not stored as an array. It comes from the aggregate file (`inside`)
+// or from a file of strings (`text`). Both are null for a stored array.
 struct LeafValue {
   std::shared_ptr<const InsideValue> inside;
   std::shared_ptr<const std::string> text;
 };
 
-// A file that was there but could not be used.
+// A file that exists but cannot be used, and the reason.
 struct BrokenFile {
   std::string file;
   std::string why;
   Code code = Code::kDataLoss;
 };
 
+// An opened pytree item. A vector that is "parallel to tensors" has one element per tensor, in the
+// same order.
 struct PytreeItem {
   Item item;
   StorePtr files;   // the item's folder
-  StorePtr arrays;  // where the arrays' keys are; null if the database cannot be opened
+  StorePtr arrays;  // holds the arrays' keys; null if the database cannot be opened
   Structure structure = Structure::kNames;
   ArrayStorage storage = ArrayStorage::kFolders;
-  OcdbtVersion version;                      // which one of the database
+  OcdbtVersion version;                      // the opened version of the database
   std::vector<std::string> process_folders;  // ocdbt.process_*
-  TreeMetadata metadata;                     // without leaves: those are `tensors`
-  // whether the legacy msgpack file holds values, not only placeholders
+  TreeMetadata metadata;                     // without leaves; the leaves are in `tensors`
+  // True if the legacy msgpack file holds values and not only placeholders.
   bool has_aggregated_values = false;
-  std::size_t recorded = 0;  // so many of `tensors`, the first, are in `_METADATA`
-  // of the recorded leaves, which are the first; Orbax records it with array_metadatas
+  // the number of tensors that `_METADATA` records; they come first in `tensors`
+  std::size_t recorded = 0;
+  // Whether Orbax recorded a write shape in array_metadatas; one element per recorded leaf.
   std::vector<bool> has_write_shape;
   zarr::MissingChunk missing = zarr::MissingChunk::kFill;
   int zarr_format = 0;      // 0: not recorded
-  bool has_arrays = false;  // whether any leaf is to be found in `arrays`
+  bool has_arrays = false;  // true if any leaf is stored in `arrays`
   std::vector<TensorInfo> tensors;
-  handlers::StoredArrays stored;  // beside tensors
-  std::vector<LeafValue> values;  // beside tensors
-  std::vector<ListEntry> keys;    // everything in `arrays`
-  // names of array metadata that are not the usual ones; arrays
+  handlers::StoredArrays stored;  // parallel to tensors
+  std::vector<LeafValue> values;  // parallel to tensors
+  std::vector<ListEntry> keys;    // all entries of `arrays`
+  // Maps each non-standard name of array metadata to the arrays that use it.
   std::map<std::string, std::vector<std::string>> custom_keys;
-  // in array_metadatas, sorted
+  // The names of the files in array_metadatas, sorted.
   std::vector<std::string> array_metadata_files;
-  // file, why it could not be read
+  // Pairs of file and reason, for files that could not be read.
   std::vector<std::pair<std::string, std::string>> unread_array_metadata;
-  // whether there is a file of them
+  // True if the item has a file of shardings.
   bool has_shardings = false;
-  // names of typed PRNG keys, and their implementations
+  // Maps the names of typed PRNG keys to their implementations.
   std::map<std::string, std::string> random_keys;
   std::vector<BrokenFile> broken;
 };
 
-// Whether a version is asked for at all.
+// True if the caller requests a version.
 inline bool is_version(const OcdbtVersion& version) {
   return version.generation || version.commit_time_ns;
 }
 
-// Whether a leaf of this kind is stored by a type handler that Cairn does not have: nobody else
-// knows where its value is.
+// True if a type handler that Cairn does not have stores leaves of this kind. Only that handler
+// knows where the value is.
 bool is_custom_kind(std::string_view kind);
 
-// Opens what can be opened: an array that is missing or damaged is a tensor with an error. Throws
-// only if the structure itself cannot be read, or if the database has no such version as the
-// options ask for.
+// Opens an item and its arrays. A missing or damaged array becomes a tensor with an error. Throws
+// only if the structure itself cannot be read, or if the database does not have the version that
+// the options request.
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
 
-// The same without a look at the arrays: their tensors have the dtype_name "?", `stored` and `keys`
-// are empty. For those who know which few they want. A tree that no file describes has no tensors.
-// `aggregate_file`: what the msgpack file of older ones is called.
+// As open_pytree_item, but without opening the arrays: the tensors have the dtype_name "?", and
+// `stored` and `keys` are empty. Use it if only a few arrays are needed. If no file describes the
+// tree, the item has no tensors. `aggregate_file` is the name of the msgpack file of older
+// checkpoints.
 PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file,
                                  const OpenOptions& options);
 
-// Error(kUnavailable) if the item's path has come to name another folder than the one that is held
-// open.
+// Throws Error(kUnavailable) if the item's path now names another folder than the open one.
 void check_not_replaced(const PytreeItem& item);
 
-// The array of a leaf that stands in the aggregate file, in one piece.
+// Returns the array of a leaf that is stored in the aggregate file, as one contiguous array.
 Array inside_array(const InsideValue& value, const TensorInfo& leaf);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,12 +1,13 @@
-// stored_item.cc -- opening and reading the arrays that type handlers ask for.
+// stored_item.cc -- opens and reads the arrays that type handlers request.
+#include <cairn/orbax/read/stored_item.h>
+
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/read/stored_item.h>
 
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 [[noreturn]] void refuse_array(const PytreeItem& item, const TensorInfo& wanted,
@@ -99,7 +100,7 @@ std::string StoredItem::string(const std::string& name) const {
   if (it != by_name_.end() && item_.values[it->second].text) return *item_.values[it->second].text;
   if (it != by_name_.end() && !item_.tensors[it->second].error.empty())
     throw Error(Code::kDataLoss, name + ": " + item_.tensors[it->second].error);
-  // A leaf that is not recorded as a text is one if it is asked for as one.
+  // A leaf that is not recorded as a string may still be requested as one.
   const std::string file = join(item_.item.path, kStringsFile);
   if (item_.item.folder->exists(file)) {
     const auto strings = with_context(
@@ -112,4 +113,4 @@ std::string StoredItem::string(const std::string& name) const {
   throw Error(Code::kNotFound, name + ": no string of this name is stored");
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

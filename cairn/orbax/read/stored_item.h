@@ -1,5 +1,5 @@
-// stored_item.h -- what is stored of one item, as type handlers ask for it: arrays are opened when
-// they are wanted.
+// stored_item.h -- gives type handlers access to the stored data of one item. Each array is opened
+// when a handler first requests it.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -15,11 +15,13 @@
 #include <unordered_map>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
+// The ItemReader of one opened pytree item.
 class StoredItem : public ItemReader {
  public:
-  // The item as open_pytree_structure leaves it. executor null: the process's.
+  // `item` is the result of open_pytree_structure. If `executor` is null, the default executor of
+  // the process is used. `memory` is the limit of working memory in bytes.
   StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory,
              MultiprocessingOptions processes = {});
 
@@ -33,18 +35,19 @@ class StoredItem : public ItemReader {
   [[nodiscard]] MultiprocessingOptions processes() const override { return processes_; }
 
  private:
+  // Returns the array `name`; opens it on first use.
   [[nodiscard]] const zarr::ZarrArray& opened(std::string_view name) const;
 
   PytreeItem item_;
-  // of item_.tensors, the first of each name
+  // Maps each name to the position of its first tensor in item_.tensors.
   std::unordered_map<std::string_view, std::size_t> by_name_;
   Executor* executor_;
   std::uint64_t memory_;
   MultiprocessingOptions processes_;
   mutable std::mutex mutex_;
-  // never taken out: references stay valid
+  // Entries are never removed, so that references stay valid.
   mutable std::unordered_map<std::string, zarr::ZarrArray> opened_;
   mutable handlers::ValueStreams streams_;
 };
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

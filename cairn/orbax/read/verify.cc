@@ -1,17 +1,18 @@
-// verify.cc -- reads everything of a checkpoint and says what is wrong with it.
+// verify.cc -- reads a whole checkpoint and reports everything that is wrong with it.
+#include <cairn/orbax/read/verify.h>
+
 #include <cairn/base/json.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/orbax_reader.h>
-#include <cairn/orbax/read/verify.h>
 #include <cairn/tree/name_table.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 std::string text_of_file(const std::string& path) {
@@ -22,7 +23,7 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// One item, being checked.
+// The verification of one item.
 class ItemCheck {
  public:
   ItemCheck(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report)
@@ -63,7 +64,7 @@ class ItemCheck {
   void note(const std::string& tensor, const std::string& file, const std::string& message) {
     add(Severity::kNote, tensor, file, message);
   }
-  // An error that kept something from being checked.
+  // Reports an error that prevented a check.
   void failed(const std::string& tensor, const std::string& file, const Error& error) {
     add(severity_of(error.code()), tensor, file, error.message());
   }
@@ -73,7 +74,7 @@ class ItemCheck {
   }
   [[nodiscard]] std::string label(std::size_t i) const { return leaves_.tensors[i].full_name(); }
 
-  // The text of a metadata file, if it is there and can be read.
+  // Returns the text of a metadata file, if it exists and can be read.
   std::optional<std::string> read_if_there(const std::string& file) {
     if (!file_exists(file)) return std::nullopt;
     auto text = try_call([&] { return text_of_file(file); });
@@ -107,16 +108,16 @@ class ItemCheck {
   const ItemLeaves& leaves_;
   VerifyReport& report_;
   NameTable names_;
-  std::size_t first_finding_;             // of this item
+  std::size_t first_finding_;             // the position of this item's first finding
   std::set<std::string> described_;       // names in array_metadatas
   std::size_t metadata_files_ = 0;        // in array_metadatas
-  bool has_all_array_metadatas_ = false;  // all of these could be read, and so could the folder
-  bool has_shardings_ = false;            // there are some, and they could be read
-  // below the item's folder, that the databases are made of or that have a name of their own
+  bool has_all_array_metadatas_ = false;  // all of these files and their folder could be read
+  bool has_shardings_ = false;            // shardings exist and could be read
+  // The files below the item's folder that are part of the databases or have a known name.
   std::set<std::string> files_;
 };
 
-// Whether an item's folder holds files that only Orbax writes.
+// Returns true if the item's folder contains files that only Orbax writes.
 bool is_of_orbax(const Listing& listing) {
   for (const auto name : {kCommitFile, kCheckpointMetadataFile, kShardingFile, kStringsFile})
     if (listing.has_file(name)) return true;
@@ -125,24 +126,24 @@ bool is_of_orbax(const Listing& listing) {
   });
 }
 
-// Without a file that lists the leaves, nobody knows whether all are here: Orbax refuses such an
-// item. Bare arrays and databases never had such a file.
+// Without a file that lists the leaves, nothing can tell whether the tree is complete, and Orbax
+// rejects such an item. Bare arrays and databases never have such a file.
 void ItemCheck::check_structure() {
   if (item_.structure != Structure::kNames) return;
-  // Handlers of one array need no such file: they always call it so.
+  // Handlers of a single array do not write such a file: they always use this name.
   const auto& leaves = leaves_.tensors;
   if (item_.storage == ArrayStorage::kFolders && leaves.size() == 1 &&
       leaves.front().name == "checkpoint")
     return;
   const std::string file = path(kTreeMetadataFile);
   const auto known = [&](const Finding& finding) { return finding.file == file; };
-  // verify_recorded_tree has reported it
+  // verify_recorded_tree has already reported it.
   if (std::any_of(report_.findings.begin(), report_.findings.end(), known)) return;
   if (is_of_orbax(list_directory(item_.item.path)))
     damage("", file, "is missing: which leaves the tree has is not known");
 }
 
-// Whether a type handler that Cairn does not have stores the leaf.
+// Returns true if a type handler that Cairn does not have stores the leaf.
 bool ItemCheck::is_custom(std::size_t i) const {
   return item_.structure == Structure::kTreeMetadata && is_custom_kind(leaves_.tensors[i].kind);
 }
@@ -150,7 +151,7 @@ bool ItemCheck::is_custom(std::size_t i) const {
 void ItemCheck::check_leaves() {
   for (std::size_t i = 0; i < leaves_.tensors.size(); ++i) {
     const TensorInfo& tensor = leaves_.tensors[i];
-    // those are counted when their chunks are checked
+    // Stored arrays are counted when their chunks are verified.
     const bool stored_array = leaves_.stored[i].has_value();
     if (!stored_array && !tensor.dtype_name.empty()) ++report_.tensors;
     if (!tensor.error.empty() && !stored_array && !is_lost(i))
@@ -163,7 +164,7 @@ void ItemCheck::check_leaves() {
   }
 }
 
-// Orbax looks for the arrays' metadata of the one version that `_METADATA` names.
+// Orbax reads only array metadata of the Zarr version that `_METADATA` states.
 void ItemCheck::check_format(std::size_t i) {
   const int format = leaves_.stored[i]->metadata().zarr_format;
   if (item_.structure != Structure::kTreeMetadata || format == item_.zarr_format) return;
@@ -172,8 +173,8 @@ void ItemCheck::check_format(std::size_t i) {
              "; this one is stored as Zarr v" + std::to_string(format));
 }
 
-// Whether the array cannot be read because its whole database cannot: that is one finding, not one
-// for each.
+// Returns true if the array cannot be read because its whole database cannot be read. That is one
+// finding and not one per array.
 bool ItemCheck::is_lost(std::size_t i) const {
   return item_.arrays == nullptr && item_.has_arrays &&
          leaves_.tensors[i].dtype_name == handlers::kUnknownDtype && !is_custom(i);
@@ -186,7 +187,8 @@ void ItemCheck::check_databases() {
     for (const auto& folder : item_.process_folders) check_process_database(folder);
 }
 
-// What stood in the way of opening, unless the checks have found it in its place.
+// Reports the files that could not be used on opening, unless another check has already reported
+// them.
 void ItemCheck::check_broken() {
   std::size_t lost = 0;
   for (std::size_t i = 0; i < leaves_.tensors.size(); ++i) lost += is_lost(i) ? 1 : 0;
@@ -205,8 +207,8 @@ void ItemCheck::check_broken() {
   }
 }
 
-// The merged database has copied what these say, and refers to the values in their data files:
-// nothing else of them is read again.
+// The merged database contains a copy of these databases' entries and refers to the values in their
+// data files. Nothing else in them is read again.
 void ItemCheck::check_process_database(const std::string& folder) {
   if (!file_exists(join(path(folder), kManifestFile))) {
     if (item_.storage == ArrayStorage::kUnmerged)
@@ -227,8 +229,8 @@ void ItemCheck::check_process_database(const std::string& folder) {
   for (const auto& file : files) files_.insert(join(folder, file));
 }
 
-// Whether some leaf has a name that the key may lie below. Names may hold '/', so every part of the
-// key is tried.
+// Returns true if the key may lie below the name of some leaf. Names may contain '/', so every
+// prefix of the key is tried.
 bool ItemCheck::is_named(std::string_view key) const {
   if (names_.contains("")) return true;
   for (auto slash = key.find('/'); slash != std::string_view::npos;
@@ -245,7 +247,7 @@ void ItemCheck::check_unnamed_arrays() {
   std::set<std::string> unnamed;
   for (const auto& entry : item_.keys) {
     if (item_.storage == ArrayStorage::kFolders && belongs(entry.key)) continue;
-    // Where names come from the metadata keys, those without a name are groups.
+    // If the names come from the metadata keys, keys without a name are groups.
     if (item_.structure == Structure::kNames && handlers::is_metadata_key(entry.key)) continue;
     if (const auto name = handlers::array_of_key(entry.key); name && !is_named(entry.key))
       unnamed.insert(std::string(*name));
@@ -325,9 +327,9 @@ void ItemCheck::check_array_metadatas() {
   }
 }
 
-// A leaf that was saved from devices is restored to them only if its sharding is recorded, or the
-// caller gives one. A version that puts write shapes into `_METADATA` describes it in
-// array_metadatas, too, which alone tell typed PRNG keys from arrays of numbers.
+// A leaf that was saved from devices can be restored to devices only if its sharding is recorded or
+// the caller supplies one. A version that puts write shapes into `_METADATA` also describes the
+// leaf in array_metadatas. Only array_metadatas distinguishes typed PRNG keys from numeric arrays.
 void ItemCheck::check_device_arrays() {
   std::vector<std::size_t> saved;
   bool is_described = false;
@@ -361,7 +363,7 @@ void ItemCheck::check_device_arrays() {
 void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const std::string& file) {
   const auto leaf = names_.find(stored.name);
   if (!leaf) {
-    // Where the tree is known from the stored names alone, this array was stored and is gone.
+    // If the tree is known only from the stored names, this array was stored and is now missing.
     const bool lost = item_.structure == Structure::kNames;
     return add(lost ? Severity::kDamage : Severity::kNote, stored.name, file,
                lost ? "describes an array that is not stored"
@@ -388,7 +390,7 @@ bool is_known_file(std::string_view name) {
   return false;
 }
 
-// 32 hexadecimal digits, perhaps behind a prefix.
+// Returns true for 32 hexadecimal digits, optionally after a prefix.
 bool is_data_file_name(std::string_view name) {
   constexpr std::size_t kDigits = 32;
   return name.size() >= kDigits &&
@@ -396,7 +398,7 @@ bool is_data_file_name(std::string_view name) {
              std::string_view::npos;
 }
 
-// Whether a file of the item's folder is metadata or made of a database.
+// Returns true if a file in the item's folder is metadata or part of a database.
 bool ItemCheck::belongs(std::string_view key) const {
   for (auto slash = key.find('/'); slash != std::string_view::npos;
        slash = key.find('/', slash + 1))
@@ -408,11 +410,11 @@ bool ItemCheck::belongs(std::string_view key) const {
 void ItemCheck::check_orphans() {
   const auto files = try_call([&] { return item_.files->list(""); });
   if (!files) return failed("", item_.item.path, files.error());
-  // by folder: files and their bytes
+  // Maps each folder to its number of leftover files and their bytes.
   std::map<std::string, std::pair<std::size_t, std::uint64_t>> leftovers;
   for (const auto& entry : files.value()) {
     if (belongs(entry.key)) continue;
-    // Keys of arrays have been looked at; here are files that cannot even be one.
+    // Keys of arrays are already checked. This check finds files that cannot be keys of an array.
     const std::size_t name = entry.key.rfind('/') + 1;
     const std::string_view last = std::string_view(entry.key).substr(name);
     const bool of_zarr = handlers::array_of_key(entry.key).has_value() || last == ".zgroup" ||
@@ -428,7 +430,8 @@ void ItemCheck::check_orphans() {
                                      : "nothing refers to this file");
     }
   }
-  // Each later commit to a database may leave some behind: usual in the folders of processes.
+  // Each later commit to a database may leave some of them. They are common in the folders of
+  // processes.
   for (const auto& [folder, sum] : leftovers)
     note("", path(folder),
          std::to_string(sum.first) + " data file" + (sum.first == 1 ? "" : "s") +
@@ -446,7 +449,7 @@ VerifyPart OrbaxCheckpoint::verify_part(WorkShare share, const ProgressFn& progr
   const bool first_share = share.index == 0;
   if (first_share) verify_surroundings(layout_, part.around);
   std::vector<handlers::ArrayCheck> checks;
-  std::vector<std::size_t> tensors;  // beside checks
+  std::vector<std::size_t> tensors;  // parallel to checks
   for (std::size_t first = 0, i = 0; i < items_.size(); ++i) {
     const std::size_t count = leaf_counts_[i];
     if (first_share)
@@ -468,9 +471,9 @@ VerifyPart OrbaxCheckpoint::verify_part(WorkShare share, const ProgressFn& progr
   if (first_share) part.around.tensors += checks.size();
   part.arrays = handlers::verify_arrays(checks, share, limits(), progress);
   for (CheckedArray& array : part.arrays) array.tensor = tensors[array.tensor];
-  // What was missing, or of another time, is not damage then.
+  // If an item has been replaced, missing or newer data is not damage.
   for (const auto& item : items_) orbax::check_not_replaced(item);
   return part;
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,5 +1,5 @@
-// verify.h -- checks of one pytree item beyond its arrays' chunks: database, metadata files, and
-// what belongs to nothing.
+// verify.h -- verifies one pytree item except for the chunks of its arrays: the database, the
+// metadata files, and entries that belong to no array.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -9,9 +9,9 @@
 
 #include <span>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// The leaves of one item.
+// The leaves of one item, as three parallel spans.
 struct ItemLeaves {
   std::span<const TensorInfo> tensors;
   std::span<const std::optional<zarr::ZarrArray>> stored;
@@ -24,13 +24,15 @@ struct LostItem {
   Error error;
 };
 
-// Everything about `item` but the chunks. Goes on after damage; never throws for it.
+// Verifies everything in `item` except the chunks. Adds findings to `report`, continues after
+// damage, and never throws because of damage.
 void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report);
 
-// Why the item cannot be opened, and what else is wrong with its database, if it has one.
+// Reports why the item cannot be opened, and verifies its database if it has one.
 void verify_lost_item(const LostItem& lost, VerifyReport& report);
 
-// _CHECKPOINT_METADATA: whether all is there that it records; and the items that are not pytrees.
+// Verifies that all items recorded in _CHECKPOINT_METADATA exist, and verifies the items that are
+// not pytrees.
 void verify_surroundings(const Layout& layout, VerifyReport& report);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,5 +1,5 @@
-// verify_surroundings.cc -- whether a checkpoint holds all that it records, and what is wrong with
-// what is not a pytree.
+// verify_surroundings.cc -- verifies that a checkpoint contains everything that it records, and
+// verifies the items that are not pytrees.
 #include <cairn/base/json.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/check.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <set>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 void add_finding(VerifyReport& report, Severity severity, std::string file, std::string message) {
@@ -24,7 +24,7 @@ void add_failure(VerifyReport& report, std::string file, const Error& error) {
   add_finding(report, severity_of(error.code()), std::move(file), error.message());
 }
 
-// A JSON file of an item; its value if it is one.
+// Verifies a JSON file of an item. Returns its value if it is valid.
 std::optional<Json> check_json(const std::string& file, VerifyReport& report) {
   auto parsed = try_call([&] { return parse_json(as_text(read_file(file, kMaxMetadataFile))); });
   if (parsed) return std::move(parsed).value();
@@ -32,7 +32,8 @@ std::optional<Json> check_json(const std::string& file, VerifyReport& report) {
   return std::nullopt;
 }
 
-// A random key item has a second folder, which says how the array in the first is to be taken.
+// A random key item has a second folder, which states how to interpret the array in the first
+// folder.
 void verify_random_key(const Listing& listing, VerifyReport& report) {
   const std::string& folder = listing.path;
   for (const auto& [name, member] :
@@ -53,8 +54,8 @@ void verify_random_key(const Listing& listing, VerifyReport& report) {
   }
 }
 
-// Whether this handler, by its name in item_handlers, saves a pytree with a `_METADATA` of its own
-// in the item's folder.
+// Returns true if the handler with this name in item_handlers saves a pytree with its own
+// `_METADATA` in the item's folder.
 bool is_tree_handler(std::string_view handler) {
   handler.remove_prefix(std::min(handler.size(), handler.rfind('.') + 1));
   for (const std::string_view known :
@@ -63,12 +64,12 @@ bool is_tree_handler(std::string_view handler) {
   return false;
 }
 
-// An item that holds no tree. Orbax's own handlers always write a file. handler: null if none is
-// recorded.
+// Verifies an item that is not a tree. Orbax's own handlers always write a file. `handler` is null
+// if none is recorded.
 void verify_other_item(const Item& item, const Listing& listing, const std::string* handler,
                        VerifyReport& report) {
   const auto is_content = [](const std::string& name) { return name != kCommitFile; };
-  // verify_recorded_tree reports a tree that is lost.
+  // verify_recorded_tree reports a missing tree.
   const bool wrote_files =
       handler != nullptr && handler->starts_with("orbax.") && !is_tree_handler(*handler);
   if (wrote_files && listing.folders.empty() &&
@@ -81,7 +82,7 @@ void verify_other_item(const Item& item, const Listing& listing, const std::stri
   verify_random_key(listing, report);
 }
 
-// A recorded tree that has lost the file that lists its leaves.
+// Reports a recorded tree without the file that lists its leaves.
 void verify_recorded_tree(const std::string& folder, const std::string& handler,
                           VerifyReport& report) {
   if (!is_tree_handler(handler)) return;
@@ -93,7 +94,7 @@ void verify_recorded_tree(const std::string& folder, const std::string& handler,
               "is missing, though a tree was saved here by " + handler);
 }
 
-// Whether the version that wrote this tree always writes `_CHECKPOINT_METADATA`, too.
+// Returns true if the version of Orbax that wrote this tree always writes `_CHECKPOINT_METADATA`.
 bool is_recent(const Item& item) {
   const auto metadata = try_call([&] {
     return parse_tree_metadata(
@@ -110,7 +111,7 @@ const std::string* find_handler(const Handlers& handlers, const std::string& ite
   return it == handlers.end() ? nullptr : &it->second;
 }
 
-// Every item that is recorded is there.
+// Verifies that every recorded item exists.
 void verify_recorded_items(const Layout& layout, const Handlers& handlers, VerifyReport& report) {
   const std::string file = join(layout.path, kCheckpointMetadataFile);
   for (const auto& [name, handler] : handlers) {
@@ -131,7 +132,7 @@ void verify_recorded_items(const Layout& layout, const Handlers& handlers, Verif
     add_finding(report, Severity::kDamage, layout.path, "the checkpoint holds no item");
 }
 
-// Every item that is there. handlers: nullopt if they cannot be read.
+// Verifies every item that exists. `handlers` is nullopt if the metadata cannot be read.
 void verify_stored_items(const Layout& layout, const std::optional<Handlers>& handlers,
                          VerifyReport& report) {
   if (layout.kind != LayoutKind::kComposite) return;
@@ -141,7 +142,7 @@ void verify_stored_items(const Layout& layout, const std::optional<Handlers>& ha
         item.kind == ItemKind::kOther ? item.path : join(layout.path, item.name);
     const auto listing = try_call([&] { return list_directory(folder); });
     if (!listing) {
-      // verify_lost_item reports a pytree
+      // verify_lost_item reports an unreadable pytree.
       if (item.kind == ItemKind::kOther) add_failure(report, folder, listing.error());
       continue;
     }
@@ -162,7 +163,7 @@ void verify_stored_items(const Layout& layout, const std::optional<Handlers>& ha
 
 void verify_lost_item(const LostItem& lost, VerifyReport& report) {
   const std::size_t first = report.findings.size();
-  // A folder that may not be looked into is what the error of the item says already.
+  // If the folder cannot be read, the error of the item already reports that.
   const auto has_database =
       try_call([&] { return file_exists(join(lost.item.path, kManifestFile)); });
   if (has_database.ok() && has_database.value()) {
@@ -205,4 +206,4 @@ void verify_surroundings(const Layout& layout, VerifyReport& report) {
   verify_stored_items(layout, handlers, report);
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

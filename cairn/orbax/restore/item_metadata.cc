@@ -1,4 +1,4 @@
-// item_metadata.cc -- what is stored of an item, without its values.
+// item_metadata.cc -- reads the metadata of an item without its values.
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -9,11 +9,11 @@
 #include <unordered_map>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
-// The pieces that device arrays were written in; some versions record them with the tree, others
-// beside it.
+// Returns the shapes of the pieces in which device arrays were written. Some versions of Orbax
+// record them with the tree, others in separate files.
 std::unordered_map<std::string, Shape> write_shapes(const Item& item) {
   std::unordered_map<std::string, Shape> out;
   const std::string folder = join(item.path, kArrayMetadataFolder);
@@ -34,7 +34,7 @@ PyTreeMetadata item_metadata(const std::string& directory, const RestoreContext&
     throw Error(Code::kNotFound, directory + ": has no " + std::string(kTreeMetadataFile) +
                                      ", which tells the types of the leaves");
   const auto shapes = write_shapes(item.item);
-  // All leaves of a handler in one call.
+  // Groups all leaves of one handler into one call.
   std::map<std::string, std::pair<std::vector<ParamInfo>, std::vector<std::size_t>>> batches;
   for (std::size_t i = 0; i < item.tensors.size(); ++i) {
     const TensorInfo& leaf = item.tensors[i];
@@ -63,4 +63,4 @@ PyTreeMetadata item_metadata(const std::string& directory, const RestoreContext&
   return out;
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

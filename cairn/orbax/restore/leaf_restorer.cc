@@ -1,7 +1,8 @@
-// leaf_restorer.cc -- values of stored leaves.
+// leaf_restorer.cc -- restores the values of stored leaves.
+#include <cairn/orbax/restore/leaf_restorer.h>
+
 #include <cairn/array/box.h>
 #include <cairn/handlers/read_leaves.h>
-#include <cairn/orbax/restore/leaf_restorer.h>
 #include <cairn/orbax/restore/multiprocess_restore.h>
 #include <cairn/tree/leaf_value.h>
 #include <cairn/tree/python_number.h>
@@ -9,10 +10,10 @@
 #include <algorithm>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
-// ---- values that stand in the aggregate file ----
+// ---- values in the aggregate file ----
 
 Array cast(const Array& array, DType dtype) {
   if (array.dtype() == dtype) return array;
@@ -21,7 +22,8 @@ Array cast(const Array& array, DType dtype) {
   return out;
 }
 
-// As ArrayRestoreArgs want it: in another shape of as many elements, on devices.
+// Reshapes the array and places it on devices as ArrayRestoreArgs requests. The new shape must have
+// the same number of elements.
 Tree placed(Array array, const ArrayRestoreArgs& args) {
   if (const auto& shape = args.global_shape ? args.global_shape : args.shape;
       shape && *shape != array.shape()) {
@@ -31,11 +33,11 @@ Tree placed(Array array, const ArrayRestoreArgs& args) {
     const auto kept = std::make_shared<const Array>(array);
     array = Array(array.dtype(), array.element_size(), *shape, kept, kept->bytes().data());
   }
-  // Here, unlike for stored arrays, the sharding comes first.
+  // For these values, unlike for stored arrays, the sharding takes precedence.
   const auto on = [&](Sharding sharding) {
     const std::size_t rank = array.shape().size();
     ShardedArray out = ShardedArray::from_array(array, handlers::for_rank(sharding, rank));
-    out.sharding = std::move(sharding);  // as it was given
+    out.sharding = std::move(sharding);  // keeps the sharding as the caller gave it
     return Tree(CustomLeaf::of(std::move(out)));
   };
   if (args.sharding) return on(*args.sharding);
@@ -53,7 +55,7 @@ Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestore
   Array array = inside_array(*value.inside, leaf);
   const auto dtype = handlers::dtype_of(args);
   if (dtype) array = cast(array, *dtype);
-  // A NumPy number that is converted becomes one of Python's, which cannot be on devices.
+  // A NumPy number that is converted becomes a Python number, which cannot be on devices.
   if (dtype && is_scalar_leaf(leaf)) return python_number(array);
   const ArrayRestoreArgs* placed_by = array_restore_args(args);
   if (placed_by != nullptr && (leaf.kind == "np.ndarray" || leaf.kind == "np.generic"))
@@ -80,7 +82,8 @@ std::vector<TreeEntry> LeafRestorer::run(const std::vector<WantedLeaf>& leaves) 
   return out;
 }
 
-// Returns what is restored together with other processes.
+// Prepares the batches. Returns a description of the leaves that are restored together with other
+// processes.
 std::string LeafRestorer::prepare(const std::vector<WantedLeaf>& leaves,
                                   std::vector<TreeEntry>& out) {
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -121,7 +124,7 @@ void LeafRestorer::add(const WantedLeaf& leaf, std::size_t number, TreeEntry& ou
   const std::string* typestr = wanted && wanted->typestr() != nullptr ? wanted->typestr()
                                : wanted                               ? nullptr
                                                                       : &kind;
-  // Something that is to be restored as an empty node is not looked at.
+  // A leaf that is restored as an empty node is not read.
   if (const auto empty =
           typestr == nullptr
               ? std::nullopt
@@ -150,4 +153,4 @@ LeafRestorer::Batch& LeafRestorer::batch_of(const TypeHandlerPtr& handler) {
   return batches_.back();
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,10 +1,11 @@
-// multiprocess_restore.cc -- the steps before type handlers meet.
+// multiprocess_restore.cc -- the collective steps before type handlers communicate.
+
 #include <cairn/orbax/restore/multiprocess_restore.h>
 
 #include <algorithm>
 #include <exception>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
 using distributed::StepKind;
 
@@ -54,4 +55,4 @@ void MultiprocessRestore::each_for_itself(const std::function<void()>& work) con
   group_->step("restore: host leaves", StepKind::kIo, work);
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,5 +1,6 @@
-// pytree_restore.cc -- which leaves are wanted, which handlers read them, and the tree they are
-// poured into.
+// pytree_restore.cc -- selects the leaves to restore and their handlers, and fills the result tree.
+#include <cairn/orbax/restore/pytree_restore.h>
+
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/io/file.h>
@@ -7,7 +8,6 @@
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/restore/leaf_restorer.h>
 #include <cairn/orbax/restore/multiprocess_restore.h>
-#include <cairn/orbax/restore/pytree_restore.h>
 #include <cairn/orbax/restore/pytree_transform.h>
 #include <cairn/structure.h>
 #include <cairn/tree/rich_types.h>
@@ -16,7 +16,7 @@
 #include <map>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 Tree stored_leaf(const TensorInfo& leaf, std::size_t position, bool rich_types) {
@@ -25,12 +25,14 @@ Tree stored_leaf(const TensorInfo& leaf, std::size_t position, bool rich_types) 
   return Tree(CustomLeaf::of(position));
 }
 
-// Whether the structure is known only in part, or from older files, so that older rules hold.
+// Returns true if the structure is only partly known or comes from older files. Orbax's older rules
+// then apply.
 bool is_legacy(const PytreeItem& item) {
   return item.structure != Structure::kTreeMetadata || item.has_aggregated_values;
 }
 
-// Asked for as a value of some type, what was saved as a placeholder is missing.
+// Throws if the caller requests a value of some type but a placeholder was saved: the value is
+// missing.
 void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
   const auto wanted = handlers::restore_type_of(args);
   if (!wanted || (wanted->typestr() != nullptr && *wanted->typestr() == "placeholder")) return;
@@ -65,8 +67,8 @@ Tree restore_as_stored(const std::shared_ptr<const StoredItem>& item, const Tree
 
 // ---- with a target ----
 
-// The leaves of the target that older rules look up: all of them, and what else is stored does not
-// matter.
+// Returns the leaves of the target that the older rules look up: all of them. Other stored leaves
+// are ignored.
 std::vector<KeyPath> plan_legacy(const Tree& stored, const Tree& target) {
   std::vector<KeyPath> paths;
   for (TreeEntry& entry : flatten(target)) {
@@ -80,9 +82,10 @@ std::vector<KeyPath> plan_legacy(const Tree& stored, const Tree& target) {
   return paths;
 }
 
-// Where an empty node is stored and the target has a leaf, the empty node is restored; so is a
-// placeholder, unless the restore is partial: then the target's value stays. A placeholder of the
-// target stays, unless the restore is partial: then it is a leaf.
+// Adds the empty nodes and placeholders. If an empty node is stored and the target has a leaf, the
+// empty node is restored. A stored placeholder is restored too, unless the restore is partial: then
+// the target's value stays. A placeholder of the target stays, unless the restore is partial: then
+// it counts as a leaf.
 void add_nothings(const Tree& source, const Tree& target, bool partial,
                   std::vector<TreeEntry>& restored) {
   for (TreeEntry& entry : flatten(target)) {
@@ -120,8 +123,7 @@ Tree restore_into_target(const std::shared_ptr<const StoredItem>& item, const Tr
   return fill_target(target, std::move(restored));
 }
 
-// A leaf of which nothing is known but its place: what it is restored as follows from its
-// arguments.
+// Adds a leaf of which only the path is known. Its restore arguments determine its type.
 void add_unknown_leaf(PytreeItem& item, KeyPath path) {
   TensorInfo& leaf = item.tensors.emplace_back();
   leaf.name = param_name(path);
@@ -130,7 +132,8 @@ void add_unknown_leaf(PytreeItem& item, KeyPath path) {
   item.values.emplace_back();
 }
 
-// Shardings are recorded beside the tree, so they are known of leaves that no file describes, too.
+// Adds the shardings. They are recorded in a separate file, so they exist even for leaves that no
+// other file describes.
 void add_shardings(PytreeItem& item) {
   if (!item.has_shardings) return;
   std::map<std::string_view, TensorInfo*> by_name;
@@ -145,15 +148,16 @@ void add_shardings(PytreeItem& item) {
       it->second->sharding = std::move(sharding);
 }
 
-// A tree that no file describes: that of the target.
+// Takes the structure of a tree that no file describes from the target.
 void describe_by(PytreeItem& item, const Tree& target) {
   for (TreeEntry& entry : flatten(as_stored(target)))
     if (!std::holds_alternative<EmptyNode>(entry.value.value()))
       add_unknown_leaf(item, std::move(entry.path));
 }
 
-// The same without a database: that of the parameters' folders, whose names are keys joined with
-// '.'. Where there are texts, too, nothing tells their places, and part of a tree is none.
+// Takes the structure of a tree without a database from the names of the parameters' folders, which
+// are keys joined with '.'. Does nothing if the item also has a file of strings: their places in
+// the tree are unknown, and a partial tree is not used.
 void describe_by_folders(PytreeItem& item) {
   const Listing listing = list_directory(item.item.folder, item.item.path);
   if (listing.has_file(kStringsFile)) return;
@@ -169,8 +173,8 @@ void describe_by_folders(PytreeItem& item) {
   }
 }
 
-// What no file describes, or only in part, or more than counts: beside `_METADATA` only what is in
-// it.
+// Completes the description of a tree that no file describes or that is only partly described. If
+// `_METADATA` exists, only its leaves count.
 void describe(PytreeItem& item, const PyTreeRestoreArgs& args,
               const PyTreeCheckpointHandlerOptions& options) {
   if (item.structure == Structure::kTreeMetadata) {
@@ -188,7 +192,7 @@ void describe(PytreeItem& item, const PyTreeRestoreArgs& args,
     describe_by(item, *args.item);
     add_shardings(item);
   } else if (item.structure == Structure::kAggregate) {
-    // Placeholders do not tell of what type a leaf was.
+    // Placeholders do not record the type of a leaf.
     for (std::size_t i = 0; i < item.tensors.size(); ++i)
       if (item.tensors[i].dtype_name == handlers::kUnknownDtype) item.tensors[i].kind.clear();
   }
@@ -215,7 +219,7 @@ Tree restore_here(const std::string& directory, const PyTreeRestoreArgs& args,
   describe(opened, args, *context.options);
   if (args.transforms && args.legacy_transform_fn)
     throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");
-  // The older ways of restoring take a chunk that is missing for fill values.
+  // The older restore functions treat a missing chunk as fill values.
   if (args.transforms || args.legacy_transform_fn || is_legacy(opened))
     opened.missing = zarr::MissingChunk::kFill;
   const std::shared_ptr<const StoredItem> item = stored_item(std::move(opened), context);
@@ -288,4 +292,4 @@ Tree restore_item(const std::string& directory, const PyTreeRestoreArgs& args,
   });
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

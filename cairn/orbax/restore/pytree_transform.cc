@@ -1,13 +1,14 @@
-// pytree_transform.cc -- which leaves a transform wants, with which arguments, and the tree it
-// makes of them.
+// pytree_transform.cc -- selects the leaves that a transform needs, with their arguments, and
+// builds the transformed tree.
+#include <cairn/orbax/restore/pytree_transform.h>
+
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/orbax/restore/leaf_restorer.h>
-#include <cairn/orbax/restore/pytree_transform.h>
 
 #include <map>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 AnyRestoreArgs input_args(const RestoreTransform& transform, std::size_t input) {
@@ -89,4 +90,4 @@ Tree restore_by_function(const std::shared_ptr<const StoredItem>& item,
   });
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

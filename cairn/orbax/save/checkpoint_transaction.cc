@@ -1,12 +1,13 @@
-// checkpoint_transaction.cc -- the steps of a save around the writing.
-#include <cairn/orbax/layout/layout.h>
+// checkpoint_transaction.cc -- the collective steps of a save before and after the writing.
 #include <cairn/orbax/save/checkpoint_transaction.h>
+
+#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/save/commit.h>
 
 #include <utility>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
 using distributed::StepKind;
 
@@ -62,4 +63,4 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize) {
   }
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

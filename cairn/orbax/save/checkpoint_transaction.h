@@ -1,6 +1,6 @@
-// checkpoint_transaction.h -- a checkpoint that several processes make together: the primary makes
-// the directory before any of them writes, and gives it its name after all have written. A process
-// that is alone does the same without waiting for anybody.
+// checkpoint_transaction.h -- creates and commits a checkpoint that several processes write
+// together. The primary makes the directory before any process writes, and gives it its final name
+// after all processes have written. A single process runs the same steps without waiting.
 #pragma once
 
 #include <cairn/distributed/process_group.h>
@@ -10,26 +10,29 @@
 #include <optional>
 #include <string>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
+// The directory of one checkpoint, shared by all processes of a group.
 class CheckpointTransaction {
  public:
-  // Once the directory is there. Throws as PendingCheckpoint; invalid_argument if the processes do
-  // not mean the same checkpoint.
+  // Returns when the directory exists. Throws the errors of PendingCheckpoint. Throws
+  // invalid_argument if the processes do not save to the same path.
   CheckpointTransaction(const std::string& path, const SaveOptions& options,
                         const std::string& custom_metadata, distributed::ProcessGroup group);
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  // `finalize` is called by the primary, before it commits. Once the checkpoint is in place.
+  // The primary calls `finalize` and then commits. Returns in all processes when the checkpoint is
+  // in place. An error says "in place" if the checkpoint already has its final name.
   void commit(const std::function<void()>& finalize);
-  // Behind an error, in all processes. If all come here nobody is writing any more, and the
-  // directory goes, unless it is in place.
+  // Call it in all processes after an error. If all processes reach this call, none of them writes
+  // any more, and the primary removes the directory unless it is already in place. A single process
+  // does nothing here: the destructor removes the directory.
   void give_up();
 
  private:
   distributed::ProcessGroup group_;
-  std::optional<PendingCheckpoint> pending_;  // the primary's
+  std::optional<PendingCheckpoint> pending_;  // set only in the primary
   std::string folder_;
 };
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,10 +1,11 @@
-// collected_item.cc -- arrays and texts of type handlers as leaves to be written.
+// collected_item.cc -- turns the arrays and strings of type handlers into leaves to write.
+
 #include <cairn/orbax/save/collected_item.h>
 
 #include <algorithm>
 #include <unordered_map>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 void set_array(SaveLeaf& leaf, StoreArray&& array) {
@@ -30,7 +31,7 @@ void set_array(SaveLeaf& leaf, StoreArray&& array) {
     leaf.parts->push_back({std::move(part.box), std::move(part.from)});
 }
 
-// A leaf of no tree: something that a handler stores under a name of its own.
+// Returns a leaf that is not part of the tree: a value that a handler stores under its own name.
 SaveLeaf unlisted(std::string name, std::string kind) {
   SaveLeaf leaf;
   leaf.path = {{std::move(name), KeyType::kDict}};
@@ -58,12 +59,12 @@ void CollectedItem::add_string(std::string name, std::string text) {
 
 std::vector<SaveLeaf> CollectedItem::merge_into(std::vector<SaveLeaf> leaves) {
   const std::lock_guard lock(mutex_);
-  // leaves that want a value, last first
+  // The positions of leaves that need a value, by name, last first.
   std::unordered_map<std::string, std::vector<std::size_t>> waiting;
   for (std::size_t i = leaves.size(); i-- > 0;)
     if (leaves[i].is_array() || leaves[i].kind == "string")
       waiting[param_name(leaves[i].path)].push_back(i);
-  // The leaf that the value is of, or a new one behind the others.
+  // Returns the leaf for a value, or appends a new leaf.
   const auto leaf_for = [&](const std::string& name, bool array) -> SaveLeaf& {
     const auto it = waiting.find(name);
     if (it != waiting.end() && !it->second.empty() &&
@@ -97,4 +98,4 @@ void CollectedItem::fail(std::exception_ptr error) {
   if (!std::exchange(done_, true)) promise_.set_exception(std::move(error));
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

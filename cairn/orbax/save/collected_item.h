@@ -1,5 +1,5 @@
-// collected_item.h -- what the type handlers of one save want stored, put together to an item that
-// is written in one go.
+// collected_item.h -- collects the arrays and strings that the type handlers of one save add, so
+// that the item is written in one pass.
 #pragma once
 
 #include <cairn/handlers.h>
@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
+// The ItemWriter that type handlers write to. Functions add_array and add_string may be called from
+// several threads.
 class CollectedItem : public ItemWriter {
  public:
   CollectedItem(bool background, SavingProcess process)
@@ -25,14 +27,15 @@ class CollectedItem : public ItemWriter {
   [[nodiscard]] std::shared_future<void> written() const override { return written_; }
   [[nodiscard]] SavingProcess process() const override { return process_; }
 
-  // The leaves of the tree, with `path` and `kind` set, and what has been added: to the leaf that
-  // has its name if that is an array, scalar or string, else beside the leaves. Throws
-  // invalid_argument for a leaf of those kinds that nothing was added for.
+  // Returns the leaves of the tree together with everything that handlers have added. `leaves` have
+  // `path` and `kind` set. An addition goes to the leaf of its name if that leaf is an array,
+  // scalar or string; otherwise it becomes an additional, unlisted leaf. Throws invalid_argument
+  // for a leaf of one of those kinds without an addition.
   std::vector<SaveLeaf> merge_into(std::vector<SaveLeaf> leaves);
-  // Makes `written` ready.
+  // Makes the future `written` ready.
   void set_written();
-  // Makes it fail, unless it is ready already: whoever waits for it learns why nothing will be
-  // written.
+  // Makes the future `written` fail unless it is already ready. Code that waits for the future
+  // receives the error.
   void fail(std::exception_ptr error);
 
  private:
@@ -46,4 +49,4 @@ class CollectedItem : public ItemWriter {
   std::shared_future<void> written_;
 };
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

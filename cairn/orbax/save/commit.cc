@@ -1,13 +1,15 @@
-// commit.cc -- from temporary to final.
+// commit.cc -- creates temporary directories and gives them their final names.
+#include <cairn/orbax/save/commit.h>
+
 #include <cairn/error.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/save/commit.h>
 
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 static_assert(kSetAsideMark.starts_with(kTemporaryMark));
@@ -57,7 +59,7 @@ PendingDirectory::PendingDirectory(const Names& names, IfExists if_exists, Durab
   directory_ = parent_.child(temporary_);
 }
 
-// Behind a crash between the two renames of a replacement, what was there comes back.
+// After a crash between the two renames of a replacement, restores the old checkpoint.
 void PendingDirectory::restore_set_aside() const {
   const std::string old = name_ + std::string(kSetAsideMark);
   if (!is_leftover(old)) return;
@@ -67,7 +69,8 @@ void PendingDirectory::restore_set_aside() const {
   parent_.sync();
 }
 
-// Whether something has a name that only saves to this target use. Throws if it is not a directory.
+// Returns true if an entry has this name, which only saves to this target use. Throws if it is not
+// a directory.
 bool PendingDirectory::is_leftover(const std::string& name) const {
   const EntryKind found = parent_.kind(name);
   if (found != EntryKind::kAbsent && found != EntryKind::kDirectory)
@@ -102,14 +105,15 @@ PendingDirectory::~PendingDirectory() {
   try {
     if (directory_ && parent_.names(temporary_, *directory_)) parent_.remove(temporary_);
   } catch (const Error&) {
-    // The error that kept it from being committed says more.
+    // The error that prevented the commit is more informative.
   }
 }
 
 void PendingDirectory::commit() {
   if (durability_ != Durability::kUnsynced) sync_tree(path());
   const CommitSection section;
-  // What was written by path is in the directory that was made only if both are still the same.
+  // The files were written by path. They are in the created directory only if the path still names
+  // it.
   if (!parent_.names(temporary_, *directory_) || !Directory::open(path()).is_same(*directory_))
     throw Error(Code::kFailedPrecondition,
                 path() + ": was removed or replaced while the checkpoint was written");
@@ -119,7 +123,7 @@ void PendingDirectory::commit() {
     old = replace_target();
   else
     parent_.rename(temporary_, name_);
-  committed_ = true;  // whatever fails now, the path names the new checkpoint
+  committed_ = true;  // from here on the path names the new checkpoint, even if a later step fails
   noted_.reset();
   if (durability_ != Durability::kUnsynced)
     with_context([&] { return target() + ": is in place, but may not survive a loss of power"; },
@@ -130,7 +134,7 @@ void PendingDirectory::commit() {
 }
 
 std::string PendingDirectory::replace_target() {
-  // what has the temporary name now is the old checkpoint
+  // After the swap, the temporary name refers to the old checkpoint.
   if (parent_.swap(temporary_, name_)) return temporary_;
   std::string old = name_ + std::string(kSetAsideMark);
   parent_.rename(name_, old);
@@ -144,8 +148,8 @@ std::string PendingDirectory::replace_target() {
   return old;
 }
 
-// Not even now does anything go that is not a checkpoint's: it may have been put there since the
-// target was checked.
+// Checks again that the directory contains only a checkpoint: other files may have been added since
+// the target was checked.
 void PendingDirectory::remove_old(const std::string& old, DirectoryRole role) const {
   check_only_checkpoint(parent_.child(old), role);
   parent_.remove(old);
@@ -157,4 +161,4 @@ void write_pending_file(const std::string& folder, std::string_view name, std::s
   file.commit(Durability::kUnsynced);
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

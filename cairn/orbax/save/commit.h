@@ -1,10 +1,12 @@
-// commit.h -- a checkpoint's directory is complete or absent: written under a temporary name beside
-// the target, made durable, then renamed.
+// commit.h -- makes a checkpoint's directory appear complete or not at all. The save writes it
+// under a temporary name beside the target, makes it durable, and then renames it.
 //
 //   <target>.cairn-tmp-0                 locked while a save to the target is under way
-//   (base/save_lock.h) <target>.orbax-checkpoint-tmp        being written, or left behind by a
-//   crash; after a replacement: the old checkpoint <target>.orbax-checkpoint-tmp-old    only where
-//   two folders cannot swap names: the old one, until the new one is in place
+//                                        (io/save_lock.h)
+//   <target>.orbax-checkpoint-tmp        being written, or left behind by a crash; after a
+//                                        replacement: the old checkpoint
+//   <target>.orbax-checkpoint-tmp-old    only where two folders cannot swap names: the old one,
+//                                        until the new one is in place
 #pragma once
 
 #include <cairn/io/directory.h>
@@ -16,44 +18,50 @@
 #include <string>
 #include <string_view>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
 inline constexpr std::string_view kSetAsideMark = ".orbax-checkpoint-tmp-old";
 
-// The target's directory is resolved once, and everything is named relative to it from then on.
+// The temporary directory of one save. The target's parent directory is resolved once, and all
+// names are relative to it from then on.
 class PendingDirectory {
  public:
-  // Makes the temporary directory, empty; one that a crash has left is removed first.
-  // already_exists if something has the target's name and may not be replaced: ever, if it is not a
-  // checkpoint alone (contents.h). unavailable if another save to the target is under way.
+  // Makes an empty temporary directory. If a crash has left one, it is removed first. Throws
+  // already_exists if the target exists and may not be replaced; a target that contains anything
+  // other than a checkpoint (contents.h) may never be replaced. Throws unavailable if another save
+  // to the target is in progress.
   PendingDirectory(const std::string& target, IfExists if_exists,
                    Durability durability = Durability::kSynced);
   PendingDirectory(const PendingDirectory&) = delete;
   PendingDirectory& operator=(const PendingDirectory&) = delete;
-  // Not committed: removes the temporary directory, unless it is to be left.
+  // Removes the temporary directory if it is not committed, unless leave_if_not_committed() was
+  // called.
   ~PendingDirectory();
 
-  // The temporary directory of that target, absolute. Throws as the constructor.
+  // Returns the absolute path of the temporary directory of `target`. Throws as the constructor
+  // does for an invalid target.
   static std::string path_for(const std::string& target);
 
-  // of the temporary directory
+  // The absolute path of the temporary directory.
   [[nodiscard]] std::string path() const { return parent_.path_of(temporary_); }
-  [[nodiscard]] std::string target() const { return parent_.path_of(name_); }  // absolute
+  [[nodiscard]] std::string target() const { return parent_.path_of(name_); }  // the absolute path
 
-  // If it is not committed, it stays as it is: others may be writing there still. The next one for
-  // the same target removes it.
+  // The destructor leaves an uncommitted directory in place, because other processes may still
+  // write to it. The next save to the same target removes it.
   void leave_if_not_committed() { leave_ = true; }
-  // It goes after all.
+  // Undoes leave_if_not_committed().
   void remove_if_not_committed() { leave_ = false; }
-  // Syncs everything (unless it need not last) and puts it into place. At no moment is there no
-  // whole checkpoint, old or new. Throws as the constructor for what has taken the target's name
-  // meanwhile. An error says "in place" if the new one is.
+  // Syncs everything (unless the durability is kUnsynced) and puts the directory into place. At
+  // every moment a whole checkpoint exists, the old or the new one. If something has taken the
+  // target's name in the meantime, throws as the constructor does. The message of an error says "in
+  // place" if the new checkpoint is in place.
   void commit();
 
  private:
   struct Names {
     std::string parent, name;
   };
+  // Splits the target into parent and name. Throws invalid_argument for an unusable path.
   static Names split(const std::string& target);
   PendingDirectory(const Names& names, IfExists if_exists, Durability durability);
 
@@ -61,7 +69,7 @@ class PendingDirectory {
   void remove_leftover() const;
   [[nodiscard]] bool is_leftover(const std::string& name) const;
   void check_target() const;
-  // The name that the old checkpoint has now.
+  // Puts the new checkpoint into place. Returns the name that the old checkpoint has now.
   [[nodiscard]] std::string replace_target();
   void remove_old(const std::string& old, DirectoryRole role) const;
 
@@ -72,12 +80,13 @@ class PendingDirectory {
   IfExists if_exists_;
   Durability durability_;
   std::optional<NotedTemporary> noted_;
-  std::optional<Directory> directory_;  // the temporary one
+  std::optional<Directory> directory_;  // the open temporary directory
   bool committed_ = false;
   bool leave_ = false;
 };
 
-// A small file in a pending directory, which is synced as a whole later.
+// Writes a small file to a pending directory. The file is not synced here: commit() syncs the whole
+// directory later.
 void write_pending_file(const std::string& folder, std::string_view name, std::string_view text);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

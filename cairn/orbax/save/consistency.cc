@@ -1,18 +1,21 @@
-// consistency.cc -- one number for what a process means, all of it when the numbers differ.
+// consistency.cc -- compares hash summaries of the processes' arrays, and the full lists if the
+// summaries differ.
 //
 //   summary: u64 hash of what is meant; u64 count, u64 sum of the pieces given, u64 count, u64 sum
-//   of those that are needed entries: for each array  u32 size, name; u32 size, description; u32
-//   size, "(2, 4)"; the same four numbers
+//   of those that are needed
+//   entries: for each array  u32 size, name; u32 size, description; u32 size, "(2, 4)"; the same
+//                            four numbers
+#include <cairn/orbax/save/consistency.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/hash.h>
-#include <cairn/orbax/save/consistency.h>
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 ByteWriter& put_text(ByteWriter& out, std::string_view text) {
@@ -22,21 +25,22 @@ std::string take_text(ByteReader& in) { return std::string(in.text(in.u32())); }
 
 }  // namespace
 
-void Agreement::Pieces::add(std::uint64_t array, std::span<const std::int64_t> origin) {
-  // Sums of hashes tell sets apart only if every bit of each depends on all that went in.
+void SaveConsistencyCheck::Pieces::add(std::uint64_t array, std::span<const std::int64_t> origin) {
+  // Sums of hashes distinguish sets only if every bit of each hash depends on all of its input.
   std::uint64_t hash = array;
   for (const std::int64_t at : origin) hash = splitmix64(hash ^ static_cast<std::uint64_t>(at));
   ++count;
   sum += splitmix64(hash);
 }
 
-void Agreement::Pieces::add(const Pieces& other) {
+void SaveConsistencyCheck::Pieces::add(const Pieces& other) {
   count += other.count;
   sum += other.sum;
 }
 
-Agreement::Pieces Agreement::all_pieces(std::uint64_t array, const Shape& shape,
-                                        const Shape& write_shape) {
+SaveConsistencyCheck::Pieces SaveConsistencyCheck::all_pieces(std::uint64_t array,
+                                                              const Shape& shape,
+                                                              const Shape& write_shape) {
   Pieces all;
   for (std::vector<std::int64_t> origin(shape.size(), 0);;) {
     all.add(array, origin);
@@ -46,9 +50,9 @@ Agreement::Pieces Agreement::all_pieces(std::uint64_t array, const Shape& shape,
   }
 }
 
-void Agreement::add(const std::string& name, std::string description, const Shape& shape,
-                    const Shape& write_shape, std::span<const handlers::ArrayPart> parts,
-                    bool count_pieces) {
+void SaveConsistencyCheck::add(const std::string& name, std::string description, const Shape& shape,
+                               const Shape& write_shape, std::span<const handlers::ArrayPart> parts,
+                               bool count_pieces) {
   Entry entry{.name = name,
               .description = std::move(description),
               .pieces = shape_text(write_shape),
@@ -60,7 +64,7 @@ void Agreement::add(const std::string& name, std::string description, const Shap
   entries_.push_back(std::move(entry));
 }
 
-Bytes Agreement::summary() const {
+Bytes SaveConsistencyCheck::summary() const {
   std::uint64_t meaning = entries_.size();
   Pieces given, needed;
   for (const Entry& entry : entries_) {
@@ -73,14 +77,14 @@ Bytes Agreement::summary() const {
   return std::move(out).take();
 }
 
-Agreement::Summary Agreement::parse_summary(ByteView bytes) {
+SaveConsistencyCheck::Summary SaveConsistencyCheck::parse_summary(ByteView bytes) {
   ByteReader in(bytes);
   Summary out{.meaning = in.u64(), .given = {in.u64(), in.u64()}, .needed = {in.u64(), in.u64()}};
   in.finish();
   return out;
 }
 
-Bytes Agreement::entries() const {
+Bytes SaveConsistencyCheck::entries() const {
   ByteWriter out;
   for (const Entry& entry : entries_) {
     put_text(put_text(put_text(out, entry.name), entry.description), entry.pieces);
@@ -89,7 +93,7 @@ Bytes Agreement::entries() const {
   return std::move(out).take();
 }
 
-std::vector<Agreement::Entry> Agreement::parse_entries(ByteView bytes) {
+std::vector<SaveConsistencyCheck::Entry> SaveConsistencyCheck::parse_entries(ByteView bytes) {
   std::vector<Entry> out;
   for (ByteReader in(bytes); !in.at_end();) {
     Entry& entry = out.emplace_back();
@@ -102,8 +106,8 @@ std::vector<Agreement::Entry> Agreement::parse_entries(ByteView bytes) {
   return out;
 }
 
-void Agreement::check(std::span<const Bytes> summaries,
-                      const distributed::ProcessGroup& group) const {
+void SaveConsistencyCheck::check(std::span<const Bytes> summaries,
+                                 const distributed::ProcessGroup& group) const {
   const Summary primary = parse_summary(summaries[group.primary()]);
   Pieces given;
   bool same = true;
@@ -118,8 +122,9 @@ void Agreement::check(std::span<const Bytes> summaries,
           group.primary());
 }
 
-void Agreement::compare(const std::vector<Entry>& primary, const std::vector<Entry>& other,
-                        const std::string& who, const std::string& primary_name) {
+void SaveConsistencyCheck::compare(const std::vector<Entry>& primary,
+                                   const std::vector<Entry>& other, const std::string& who,
+                                   const std::string& primary_name) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
   std::unordered_map<std::string_view, const Entry*> left;
   for (const Entry& entry : primary) left.emplace(entry.name, &entry);
@@ -137,7 +142,7 @@ void Agreement::compare(const std::vector<Entry>& primary, const std::vector<Ent
       refuse(entry.name + ": is saved by " + primary_name + " and not by " + who);
 }
 
-void Agreement::explain(std::span<const Bytes> said, std::size_t primary) {
+void SaveConsistencyCheck::explain(std::span<const Bytes> said, std::size_t primary) {
   const auto name = [](std::size_t process) { return "process " + std::to_string(process); };
   const std::vector<Entry> meant = parse_entries(said[primary]);
   std::vector<Pieces> given(meant.size());
@@ -159,4 +164,4 @@ void Agreement::explain(std::span<const Bytes> said, std::size_t primary) {
   throw Error(Code::kInvalidArgument, "the processes save the same arrays in different orders");
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

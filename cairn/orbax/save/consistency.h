@@ -1,5 +1,5 @@
-// consistency.h -- before the first value is written: whether all processes of a save mean the same
-// arrays, and hold all of them.
+// consistency.h -- checks, before the first value is written, that all processes of a save describe
+// the same arrays and together hold all of them.
 #pragma once
 
 #include <cairn/distributed/process_group.h>
@@ -11,47 +11,52 @@
 #include <string>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// What processes agree on in one number, because a model has many arrays and a job many processes;
-// only when they do not, each says all it means, so that the array and the process can be named.
-class Agreement {
+// Compares the arrays of all processes. A model has many arrays and a job many processes, so each
+// process first sends only one short hash summary. If the summaries differ, each process sends its
+// full list of arrays, and the error names the array and the process.
+class SaveConsistencyCheck {
  public:
-  // Adds an array that all processes store together: what is said of it must be the same in all,
-  // and their parts must be the pieces of write_shape, each of them once. `count_pieces`: whether
-  // this is the process that counts.
+  // Adds an array that all processes store together. Its description must be equal in all
+  // processes. The parts of all processes must be the pieces of write_shape, each exactly once.
+  // `count_pieces` is true in the one process that counts the needed pieces.
   void add(const std::string& name, std::string description, const Shape& shape,
            const Shape& write_shape, std::span<const handlers::ArrayPart> parts, bool count_pieces);
-  // For the step in which all have added theirs.
+  // Returns the summary of all added arrays, which the processes exchange in a collective step.
   [[nodiscard]] Bytes summary() const;
-  // `summaries`: of all processes. Meets the others again if they differ, and then throws
-  // invalid_argument, naming process and array.
+  // Compares the summaries of all processes. If they differ, runs another collective step to find
+  // the difference, and then throws invalid_argument with the process and the array.
   void check(std::span<const Bytes> summaries, const distributed::ProcessGroup& group) const;
 
  private:
-  // Some pieces, whatever their order.
+  // A set of pieces, independent of their order.
   struct Pieces {
     std::uint64_t count = 0;
-    std::uint64_t sum = 0;  // of their hashes
+    std::uint64_t sum = 0;  // the sum of the hashes of the pieces
     void add(std::uint64_t array, std::span<const std::int64_t> origin);
     void add(const Pieces& other);
     bool operator==(const Pieces&) const = default;
   };
+  // One array as one process describes it.
   struct Entry {
     std::string name;
     std::string description;
-    std::string pieces;  // write_shape, as text
+    std::string pieces;  // write_shape as a string
     Pieces given;
     Pieces needed;
   };
+  // The decoded form of summary().
   struct Summary {
     std::uint64_t meaning = 0;
     Pieces given;
     Pieces needed;
   };
+  // Returns the pieces of a whole array.
   static Pieces all_pieces(std::uint64_t array, const Shape& shape, const Shape& write_shape);
   static Summary parse_summary(ByteView bytes);
   static std::vector<Entry> parse_entries(ByteView bytes);
+  // Returns the full list of arrays, encoded for the other processes.
   [[nodiscard]] Bytes entries() const;
   [[noreturn]] static void explain(std::span<const Bytes> said, std::size_t primary);
   static void compare(const std::vector<Entry>& primary, const std::vector<Entry>& other,
@@ -60,4 +65,4 @@ class Agreement {
   std::vector<Entry> entries_;
 };
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,11 +1,12 @@
-// finalize.cc -- checking and merging what several processes wrote.
+// finalize.cc -- checks and merges the files that several processes wrote.
+#include <cairn/orbax/save/finalize.h>
+
 #include <cairn/handlers/array_reader.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/write/writer.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/save/database_sink.h>
-#include <cairn/orbax/save/finalize.h>
+#include <cairn/orbax/save/database_options.h>
 
 #include <algorithm>
 #include <map>
@@ -13,7 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 constexpr std::size_t kShownNames = 5;
@@ -60,7 +61,7 @@ std::string names_text(const std::set<std::string>& names) {
   return text + (names.size() > kShownNames ? ", ..." : "");
 }
 
-// Each array with `.zarray` has a chunk, and each chunk an array.
+// Throws unless each array with `.zarray` has a chunk, and each chunk belongs to an array.
 void check_merged(const std::string& directory) {
   std::set<std::string> described, stored;
   for (const ListEntry& entry : open_ocdbt(open_file_store(directory))->list("")) {
@@ -125,4 +126,4 @@ void merge_process_databases(const std::string& directory, bool validate) {
   if (validate) check_merged(directory);
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,4 +1,5 @@
-// finalize.h -- what the processes of one save wrote, made one item.
+// finalize.h -- checks and merges the files that the processes of one save wrote, so that they form
+// one item.
 #pragma once
 
 #include <cairn/pytree_checkpoint_handler.h>
@@ -6,18 +7,18 @@
 #include <cstddef>
 #include <string>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// Compares what the processes recorded of their arrays, array_metadatas/process_<i>: the same
-// arrays, in the same pieces and chunks. validator null: that is compared here. Throws data_loss
-// naming the file and the array. processes: how many must have recorded something, if any has; 0:
-// whoever did.
+// Compares the array metadata that the processes recorded in array_metadatas/process_<i>: they must
+// describe the same arrays with the same pieces and chunks. If `validator` is null, this function
+// compares them itself. Throws data_loss with the file and the array. `processes` is the number of
+// processes that must have recorded array metadata, if any process has; 0 accepts any number.
 void check_array_metadatas(const std::string& directory, const ArrayMetadataValidator& validator,
                            std::size_t processes);
 
-// Puts the databases ocdbt.process_*, if there are any, into the item's own, by reference, in one
-// commit. With `validate`, arrays with metadata and no chunk, and the other way round, are
-// data_loss (Zarr v2).
+// Merges the databases ocdbt.process_*, if any exist, into the item's own database, by reference,
+// in one commit. If `validate` is true, throws data_loss for an array that has metadata but no
+// chunk, and for a chunk without array metadata (Zarr v2).
 void merge_process_databases(const std::string& directory, bool validate);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

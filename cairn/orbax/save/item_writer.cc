@@ -1,13 +1,15 @@
-// item_writer.cc -- what is to be written is planned, agreed on, and written.
+// item_writer.cc -- plans an item, checks that all processes agree on the plan, and writes it.
+#include <cairn/orbax/save/item_writer.h>
+
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore.h>
+#include <cairn/ocdbt/write/database_sink.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/save/commit.h>
 #include <cairn/orbax/save/consistency.h>
-#include <cairn/orbax/save/database_sink.h>
-#include <cairn/orbax/save/item_writer.h>
+#include <cairn/orbax/save/database_options.h>
 #include <cairn/tree/tree_metadata.h>
 
 #include <algorithm>
@@ -18,7 +20,7 @@
 #include <unordered_set>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 using distributed::ProcessGroup;
@@ -44,8 +46,8 @@ handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& 
   return out;
 }
 
-// What strings, shardings and the tree's metadata say; made before the first byte is written,
-// because they may be refused.
+// The texts of the strings, shardings and tree metadata. They are built before the first byte is
+// written, because building them may fail.
 struct Sidecars {
   std::string tree, strings, shardings;
 };
@@ -72,9 +74,9 @@ Sidecars make_beside(const SaveItem& item, const SaveOptions& options) {
   return beside;
 }
 
-// Files of values one by one, of which it keeps the names: only who has written a file can make it
-// durable on every file system.
-class RecordingSink : public handlers::StoreSink {
+// Writes each value to a file of its own and records the file names. On some file systems only the
+// process that wrote a file can make it durable.
+class RecordingSink : public StoreSink {
  public:
   using StoreSink::StoreSink;
   void write(std::string_view key, std::span<const ByteView> pieces) override {
@@ -108,28 +110,28 @@ class ItemWriting {
         group_(group) {}
 
   void run() {
-    Agreement agreement;
+    SaveConsistencyCheck agreement;
     const auto said = group_.gather("save: plan", StepKind::kControl, [&] {
       plan();
       if (!group_.is_single() && !group_.writes_separately()) note_arrays(agreement);
       return agreement.summary();
     });
     agreement.check(said, group_);
-    // Nobody writes into a folder before what it holds is told there.
+    // The metadata of a folder is written before any process writes values to it.
     if (in_common_files())
       group_.step("save: array metadata", StepKind::kControl, [&] { write_common_metadata(); });
     group_.step("save: write", StepKind::kIo, [&] { write(); });
   }
 
  private:
-  // A database or folder, and the arrays that go there.
+  // A database or folder, and the arrays that are written to it.
   struct Destination {
     std::string folder;
     std::vector<handlers::ArrayToWrite> planned;
-    std::vector<std::size_t> leaves;  // beside planned
+    std::vector<std::size_t> leaves;  // parallel to planned
     std::unique_ptr<handlers::ArrayWriter> writer;
   };
-  // Where the array of a leaf is.
+  // The destination of a leaf's array.
   struct Place {
     std::size_t leaf = 0;
     std::size_t destination = 0;
@@ -143,7 +145,8 @@ class ItemWriting {
   }
 
   void plan() {
-    // For many small arrays, describing the tree takes as long as planning them.
+    // For many small arrays, building the tree's metadata takes as long as planning the arrays, so
+    // both run in parallel.
     const auto when = executor_.threads() > 1 ? std::launch::async | std::launch::deferred
                                               : std::launch::deferred;
     auto described = std::async(
@@ -194,7 +197,7 @@ class ItemWriting {
     }
   }
 
-  void note_arrays(Agreement& agreement) const {
+  void note_arrays(SaveConsistencyCheck& agreement) const {
     for (const Place& place : places_) {
       const SaveLeaf& leaf = item_.leaves[place.leaf];
       if (!is_shared(leaf) && !item_.dealt) continue;
@@ -228,23 +231,23 @@ class ItemWriting {
 
   void write_arrays(Destination& to) {
     const bool with_metadata = group_.is_primary() && !in_common_files() && !to.leaves.empty();
-    // a tree of texts and empty nodes has no database
+    // A tree of strings and empty nodes has no database.
     if (!with_metadata && !to.writer->has_values()) return;
     const handlers::FetchBoxesFn fetch = [&](std::span<ReadRequest> requests) {
       fetch_boxes(to, requests);
     };
-    const auto write_to = [&](handlers::ValueSink& sink) {
+    const auto write_to = [&](ValueSink& sink) {
       if (with_metadata) to.writer->write_metadata(sink);
       to.writer->write_values(sink, fetch);
     };
     if (options_.use_ocdbt) {
-      DatabaseSink sink(files_in(to.folder),
-                        static_cast<std::uint64_t>(options_.target_file_bytes));
+      const auto data_file_bytes = static_cast<std::uint64_t>(options_.target_file_bytes);
+      ocdbt::DatabaseSink sink(files_in(to.folder), database_options(data_file_bytes));
       write_to(sink);
       sink.commit();
       if (!group_.is_single() && is_durable()) sync_tree(to.folder);
     } else if (group_.is_single()) {
-      handlers::StoreSink sink(files_in(to.folder));
+      StoreSink sink(files_in(to.folder));
       write_to(sink);
     } else {
       RecordingSink sink(files_in(to.folder));
@@ -313,4 +316,4 @@ void write_pytree_item(const std::string& folder, const SaveItem& item, const Sa
   ItemWriting(folder, item, options, executor, group).run();
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,22 +1,23 @@
-// pytree_save.cc -- leaves to their handlers, what those want stored to files, and the tree's
-// metadata last.
+// pytree_save.cc -- passes leaves to their handlers, writes the values that the handlers add, and
+// writes the tree's metadata last.
+#include <cairn/orbax/save/pytree_save.h>
+
 #include <cairn/base/executor.h>
 #include <cairn/base/json.h>
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/save/collected_item.h>
-#include <cairn/orbax/save/pytree_save.h>
 #include <cairn/tree/rich_types.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 namespace {
 
 constexpr std::int64_t kDefaultFileBytes = std::int64_t{2} << 30U;
 
-// All leaves that have one handler.
+// All leaves of one handler.
 struct Batch {
   TypeHandlerPtr handler;
   std::vector<Tree> values;
@@ -50,8 +51,8 @@ SavingProcess saving_process(const distributed::ProcessGroup& group) {
           .is_apart = group.writes_separately()};
 }
 
-// What must be the same in all processes beside the arrays. Each alone in a folder of its own may
-// call that what it likes.
+// Returns the settings that must be equal in all processes, in addition to the arrays. Processes
+// that write separately may use different folder names.
 std::string meaning_of(const std::string& directory, const SaveOptions& options,
                        const distributed::ProcessGroup& group) {
   return std::string(options.use_ocdbt ? "an OCDBT database" : "a folder for each array") +
@@ -59,7 +60,8 @@ std::string meaning_of(const std::string& directory, const SaveOptions& options,
          (group.writes_separately() ? "" : ", in " + directory);
 }
 
-// Whether arrays whose metadata has a name of its own will be found again.
+// Throws if an array's metadata_key cannot be used with the options: Zarr v3 always uses zarr.json,
+// and the validation after a merge treats an array without .zarray as damaged.
 void check_metadata_keys(const std::vector<SaveLeaf>& leaves,
                          const PyTreeCheckpointHandlerOptions& options) {
   for (const SaveLeaf& leaf : leaves) {
@@ -171,7 +173,7 @@ class Saver {
     return batches_.back();
   }
 
-  // The leaves are in the order of the tree, then those that are not of it.
+  // The leaves of the tree come first, in tree order, followed by the unlisted ones.
   [[nodiscard]] std::string rich_types(const std::vector<SaveLeaf>& leaves) const {
     std::size_t next = 0;
     return rich_types_text(args_.item, [&](const KeyPath& /*path*/, const Tree& /*leaf*/) {
@@ -211,4 +213,4 @@ PreparedSave prepare_save(const std::string& directory, const PyTreeSaveArgs& ar
   return Saver(directory, args, context).prepare();
 }
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

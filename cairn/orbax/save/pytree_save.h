@@ -1,4 +1,4 @@
-// pytree_save.h -- a tree to the files of one item, through type handlers.
+// pytree_save.h -- saves a tree to the files of one item, through type handlers.
 #pragma once
 
 #include <cairn/pytree_checkpoint_handler.h>
@@ -11,30 +11,31 @@
 #include <string>
 #include <vector>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
+// The settings that all functions of one save share.
 struct SaveContext {
   const PyTreeCheckpointHandlerOptions* options = nullptr;
   const TypeHandlerRegistry* registry = nullptr;
   const distributed::ProcessGroup* group = nullptr;
-  Executor* executor = nullptr;  // null: the process's
+  Executor* executor = nullptr;  // null: the default executor of the process
   std::shared_ptr<ByteLimiter> limiter;
   std::shared_ptr<ByteLimiter> device_host_limiter;
   std::uint64_t memory = 0;
   bool background = false;
 };
 
-// What a save is that goes on without its caller.
+// The part of a save that runs after the caller has continued.
 struct PreparedSave {
-  // Writes everything, within so many bytes of working memory; with other processes: returns when
-  // all have.
+  // Writes everything within `memory` bytes of working memory. With several processes, returns when
+  // all of them have written.
   std::function<void(std::uint64_t memory)> write;
-  std::string meaning;  // in which all processes must agree, for people
+  std::string meaning;  // a readable description of the save that must be equal in all processes
 };
 
-// Does what must be done before the caller goes on. What the context points to must live until all
-// is written.
+// Does the work that must be complete before the caller continues. Everything that the context
+// points to must live until PreparedSave::write returns.
 PreparedSave prepare_save(const std::string& directory, const PyTreeSaveArgs& args,
                           const SaveContext& context);
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,5 +1,7 @@
-// save.cc -- a tree to a checkpoint: leaves to an item, the item into a pending directory, the
-// directory into place.
+// save.cc -- saves a tree as a checkpoint: collects the leaves into an item, writes the item to a
+// pending directory, and moves the directory into place.
+#include <cairn/orbax/save/save.h>
+
 #include <cairn/base/executor.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax.h>
@@ -9,7 +11,6 @@
 #include <cairn/orbax/save/commit.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/item_writer.h>
-#include <cairn/orbax/save/save.h>
 
 #include <algorithm>
 #include <array>
@@ -19,11 +20,11 @@
 #include <deque>
 #include <type_traits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace orbax {
 namespace {
 
-// What Orbax calls the handlers of items like ours.
+// Orbax's names for the handlers of such items.
 constexpr const char* kHandler =
     "orbax.checkpoint._src.handlers.pytree_checkpoint_handler.PyTreeCheckpointHandler";
 constexpr const char* kV1Handler =
@@ -117,7 +118,7 @@ void save_item(const std::string& path, const SaveItem& item, const SaveOptions&
 
 namespace {
 
-// The leaves of a tree; numbers get memory of their own.
+// The leaves of a tree. Numbers are copied to memory that this class owns.
 class Leaves {
  public:
   explicit Leaves(const Tree& tree) {
@@ -158,10 +159,11 @@ class Leaves {
     leaf.shape = array.shape();
     leaf.data = array.bytes().data();
     if (leaf.dtype == DType::kOpaque) refuse(leaf, "an array of uninterpreted elements");
-    // A size of zero has no data, which is not the same as having to be fetched.
+    // An array of size zero has no data pointer. Set one, because null means that the elements must
+    // be fetched.
     if (leaf.data == nullptr) leaf.data = numbers_.emplace_back().data();
   }
-  // flatten() turns containers without children into empty nodes and goes into the others.
+  // flatten() turns empty containers into empty nodes and descends into all others.
   void set(SaveLeaf&, const Tree::List&) {}
   void set(SaveLeaf&, const Tree::Dict&) {}
   void set(SaveLeaf&, const Tree::Tuple&) {}
@@ -182,7 +184,7 @@ class Leaves {
   }
 
   SaveItem item_;
-  std::vector<Tree> arrays_;  // keeps what the leaves point to
+  std::vector<Tree> arrays_;  // keeps the data of the leaves alive
   std::deque<std::array<std::byte, 16>> numbers_;
 };
 
@@ -195,4 +197,4 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
   orbax::save_item(path, leaves.item(), options);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// save.h -- a whole checkpoint of one item, whatever its leaves come from.
+// save.h -- saves a whole checkpoint with one item, for leaves from any source.
 #pragma once
 
 #include <cairn/distributed.h>
@@ -8,24 +8,28 @@
 
 #include <string>
 
-namespace cairn::orbax {
+namespace cairn::inline v0::orbax {
 
-// A checkpoint that is being made: a pending directory with the folder of the item, to be filled by
-// the caller. Destroyed without commit(), it has never been.
+// A checkpoint under construction: a pending directory and the folder of the item, which the caller
+// fills. If the object is destroyed without commit(), the checkpoint never appears and the
+// directory is removed (see share() for the exception).
 class PendingCheckpoint {
  public:
-  // custom_metadata: of the checkpoint, a JSON object, or "". Throws as cairn::save_orbax.
+  // `custom_metadata` is the custom metadata of the checkpoint: a JSON object, or "". Throws the
+  // errors of cairn::save_orbax.
   PendingCheckpoint(const std::string& path, const SaveOptions& options,
                     const std::string& custom_metadata = "");
 
+  // The folder of the item.
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  // Before others write there, too: says in the folder that a save has begun. It stays if it is not
-  // committed.
+  // Call it before other processes write to the folder. Records in the directory that a save has
+  // begun. From then on the destructor does not remove an uncommitted directory.
   void share();
-  // Removes it however many share it; they must have ended their writing. Nothing if it is
-  // committed.
+  // Lets the destructor remove the directory although it is shared. All processes must have
+  // finished writing. Has no effect after commit().
   void remove() { pending_.remove_if_not_committed(); }
-  // Adds what tells that it is complete, makes it durable, and gives it its name.
+  // Writes the files that mark the checkpoint as complete, makes it durable, and gives it its final
+  // name.
   void commit();
 
  private:
@@ -35,9 +39,9 @@ class PendingCheckpoint {
   std::string folder_;
 };
 
-// As cairn::save_orbax. The item's own custom metadata counts, not that of the options. Several
-// processes save one together, whose leaves are dealt out.
+// Saves one item, as cairn::save_orbax does. The custom metadata comes from the item and not from
+// the options. If several processes save together, each writes its share of the leaves.
 void save_item(const std::string& path, const SaveItem& item, const SaveOptions& options,
                const MultiprocessingOptions& job = {});
 
-}  // namespace cairn::orbax
+}  // namespace cairn::inline v0::orbax

@@ -1,5 +1,5 @@
-// convert.cc -- one checkpoint into another format, streaming: the writer asks for pieces, the
-// reader fills a batch of them as one plan, and nothing larger than the memory budget ever exists.
+// convert.cc -- converts one checkpoint to another format as a stream. The writer requests pieces,
+// the reader fills a batch of them as one plan, and memory stays within the budget.
 #include <cairn/convert.h>
 #include <cairn/npz.h>
 #include <cairn/safetensors.h>
@@ -20,11 +20,11 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// A piece whose elements change their type on the way: read into `from`, a part of the scratch
-// memory, then cast.
+// A piece whose elements change their type: it is read into `from`, a part of the scratch memory,
+// and then cast.
 struct Cast {
   ByteView from;
   DType from_type;
@@ -64,7 +64,7 @@ class Fetcher {
   }
 
  private:
-  // In blocks small enough to keep every worker busy.
+  // Splits a cast into blocks small enough to keep all workers busy.
   static void add_casts(const Cast& whole, std::vector<Cast>& casts) {
     constexpr std::size_t kBlock = std::size_t{1} << 20U;  // elements
     const std::size_t from_size = dtype_size(whole.from_type);
@@ -95,8 +95,9 @@ class Fetcher {
   Buffer scratch_;
 };
 
-// So that processes that mean different things do not write one file.
-void add_options(const ConvertOptions& options, distributed::Consent& asked) {
+// Adds the options to the consistency check, so that processes with different options do not write
+// one file.
+void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& asked) {
   const auto add = [&](const char* name, const auto& value) {
     asked.add(name, option_text(value));
   };
@@ -117,11 +118,11 @@ void add_options(const ConvertOptions& options, distributed::Consent& asked) {
 }
 
 void add_intent(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
-                const ConvertOptions& options, Intent& intent) {
+                const ConvertOptions& options, ToolConsistencyCheck& intent) {
   intent.asked.add("the target", absolute_path(target));
   intent.asked.add("format", plan.report.format);
-  // Which parts of files are whose follows from it; of Orbax checkpoints the least memory of all
-  // counts.
+  // The memory determines which parts of files each process writes. Orbax checkpoints use the least
+  // memory of all processes, so there it may differ.
   if (!is_orbax_format(plan.report.format))
     intent.asked.add("memory", std::to_string(options.memory));
   add_options(options, intent.asked);
@@ -133,7 +134,8 @@ bool is_single_file(std::string_view format, const ConvertOptions& options) {
          (format == "safetensors" && !options.max_shard_bytes);
 }
 
-// A new file may replace the whole source, which the user has named; but not one of its files.
+// A new file may replace the whole source if the user named it as the target, but not one of
+// several source files.
 void check_replaceable(const Checkpoint& source, const std::string& target) {
   check_replaceable_file(target);
   if (role_of_file(source, target) == FileRole::kPart)
@@ -148,7 +150,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
                       const ConvertOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
   ConvertPlan plan;
-  agree(
+  check_consistency(
       group, "convert: plan",
       [&] {
         plan = plan_conversion(source, target, options);
@@ -156,7 +158,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
           check_replaceable(source, target);
         if (!options.dry_run) check_capacity(source, target, plan, options.compression);
       },
-      [&](Intent& intent) { add_intent(source, target, plan, options, intent); });
+      [&](ToolConsistencyCheck& intent) { add_intent(source, target, plan, options, intent); });
   if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {
     write_orbax(source, plan, target, options);
@@ -205,4 +207,4 @@ std::string convert_json(const ConvertReport& report) {
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

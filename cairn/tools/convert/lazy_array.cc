@@ -1,12 +1,14 @@
-// lazy_array.cc -- arrays of moved elements: boxes of the whole become boxes of the parts, and
-// views of the destination.
+// lazy_array.cc -- arrays whose elements are only moved: maps a box of the whole to boxes of the
+// parts and views of the destination.
 #include <cairn/tools/convert/lazy_array.h>
+
+#include <cairn/base/errors.h>
 
 #include <cairn/array/box.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::string list_text(const char* name, const std::vector<LazyPtr>& arrays,
@@ -26,12 +28,10 @@ void add_axis(std::vector<T>& values, std::size_t axis, T value) {
   values.insert(values.begin() + static_cast<std::ptrdiff_t>(axis), value);
 }
 
-[[noreturn]] void fail(const std::string& why) { throw Error(Code::kInvalidArgument, why); }
-
 void check_axis(std::size_t axis, std::size_t rank) {
   if (axis >= rank)
-    fail("axis " + std::to_string(axis) + " of an array of " + std::to_string(rank) +
-         " dimensions");
+    invalid_argument("axis " + std::to_string(axis) + " of an array of " + std::to_string(rank) +
+                     " dimensions");
 }
 
 class Stored final : public LazyArray {
@@ -87,7 +87,7 @@ class Transposed final : public LazyArray {
 };
 
 Shape joined_shape(const std::vector<LazyPtr>& arrays, std::size_t axis) {
-  if (arrays.empty()) fail("no arrays to concatenate");
+  if (arrays.empty()) invalid_argument("no arrays to concatenate");
   Shape shape = arrays[0]->shape();
   check_axis(axis, shape.size());
   for (std::size_t i = 1; i < arrays.size(); ++i) {
@@ -95,13 +95,14 @@ Shape joined_shape(const std::vector<LazyPtr>& arrays, std::size_t axis) {
     bool fits = other.size() == shape.size();
     for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = d == axis || other[d] == shape[d];
     if (!fits)
-      fail("arrays of shapes " + shape_text(arrays[0]->shape()) + " and " + shape_text(other) +
-           " do not fit along axis " + std::to_string(axis));
+      invalid_argument("arrays of shapes " + shape_text(arrays[0]->shape()) + " and " +
+                       shape_text(other) + " do not fit along axis " + std::to_string(axis));
     if (arrays[i]->dtype() != arrays[0]->dtype())
-      fail("arrays of types " + std::string(dtype_name(arrays[0]->dtype())) + " and " +
-           std::string(dtype_name(arrays[i]->dtype())) + " cannot be joined: cast them first");
+      invalid_argument("arrays of types " + std::string(dtype_name(arrays[0]->dtype())) + " and " +
+                       std::string(dtype_name(arrays[i]->dtype())) +
+                       " cannot be joined: cast them first");
     if (__builtin_add_overflow(shape[axis], other[axis], &shape[axis]))
-      fail("the joined arrays are too large");
+      invalid_argument("the joined arrays are too large");
   }
   (void)element_count(shape);
   return shape;
@@ -114,7 +115,7 @@ class Concatenated final : public LazyArray {
         arrays_(std::move(arrays)),
         axis_(axis) {}
   void read(const Box& box, const MutableArrayView& out, LazyReads& reads) const override {
-    std::int64_t start = 0;  // of the array, along the axis
+    std::int64_t start = 0;  // of the current array, along the axis
     for (const LazyPtr& array : arrays_) {
       const std::int64_t end = start + array->shape()[axis_];
       const std::int64_t first = std::max(start, box.origin[axis_]);
@@ -151,7 +152,7 @@ Shape without_axis(Shape shape, std::size_t axis) {
   return shape;
 }
 
-// An axis of one element more.
+// An array with an additional axis of extent 1.
 class Expanded final : public LazyArray {
  public:
   Expanded(LazyPtr array, std::size_t axis)
@@ -191,7 +192,7 @@ Shape clipped(Shape chunk, const Shape& shape) {
 Shape sliced_shape(Shape shape, std::size_t axis, std::int64_t begin, std::int64_t count) {
   check_axis(axis, shape.size());
   if (begin < 0 || count < 0 || begin > shape[axis] || count > shape[axis] - begin)
-    fail("a slice outside of " + shape_text(shape));
+    invalid_argument("a slice outside of " + shape_text(shape));
   shape[axis] = count;
   return shape;
 }
@@ -223,7 +224,7 @@ class Sliced final : public LazyArray {
   std::int64_t begin_;
 };
 
-// An array whose extent along an axis is 1, without it.
+// An array without one of its axes, which has extent 1.
 class Squeezed final : public LazyArray {
  public:
   Squeezed(LazyPtr array, std::size_t axis)
@@ -271,7 +272,8 @@ LazyPtr lazy_transpose(LazyPtr array, std::vector<std::size_t> axes) {
   bool permutation = axes.size() == array->shape().size();
   for (std::size_t d = 0; permutation && d < sorted.size(); ++d) permutation = sorted[d] == d;
   if (!permutation)
-    fail("the axes are no permutation of those of an array of shape " + shape_text(array->shape()));
+    invalid_argument("the axes are no permutation of those of an array of shape " +
+                     shape_text(array->shape()));
   return std::make_shared<Transposed>(std::move(array), std::move(axes));
 }
 
@@ -295,4 +297,4 @@ LazyPtr lazy_element(LazyPtr array, std::size_t axis, std::int64_t index) {
   return std::make_shared<Squeezed>(lazy_slice(std::move(array), axis, index, 1), axis);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
 // lazy_compute.cc -- arrays whose elements are computed: casts, and matrices with a low-rank
-// product added. In pieces within the memory.
+// product added. They are computed in pieces that fit the memory.
 #include <cairn/tools/convert/lazy_array.h>
 
 #include <cairn/array/box.h>
@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Calls fill for pieces of a box that take at most `memory` bytes by `cost`, cut in halves along
-// the longest axis.
+// Calls `fill` for pieces of a box whose `cost` is at most `memory` bytes. Halves the box along its
+// longest axis until they are.
 void in_pieces(const Box& box, std::uint64_t memory,
                const std::function<std::uint64_t(const Shape&)>& cost,
                const std::function<void(const Box&)>& fill) {
@@ -33,7 +33,7 @@ std::uint64_t bytes_of(const Shape& shape, std::size_t element) {
   return static_cast<std::uint64_t>(element_count(shape)) * element;
 }
 
-// A piece of an array, in memory.
+// Reads a piece of an array into memory.
 Array read_piece(const LazyArray& array, const Box& box, const Checkpoint& source,
                  std::uint64_t memory) {
   Array out = Array::allocate(array.dtype(), box.shape);
@@ -101,7 +101,7 @@ class LowRankSum final : public LazyArray {
  private:
   [[nodiscard]] std::int64_t rank() const { return b_->shape()[0]; }
 
-  // The sum, and the factors as they are stored (read one after the other) and in float64.
+  // The memory of the sum, and of the factors as stored (read one after the other) and in float64.
   [[nodiscard]] std::uint64_t cost(const Shape& shape) const {
     const std::uint64_t sum = bytes_of(shape, 8 + dtype_size(dtype()));
     return sum + bytes_of({shape[0], rank()}, 8 + dtype_size(a_->dtype())) +
@@ -165,4 +165,4 @@ LazyPtr lazy_add_low_rank(LazyPtr w, LazyPtr a, LazyPtr b, double scale) {
   return std::make_shared<LowRankSum>(std::move(w), std::move(a), std::move(b), scale);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// plan.cc -- choosing, renaming and checking the leaves of a conversion.
+// plan.cc -- selects, renames and checks the leaves of a conversion.
+
 #include <cairn/tools/convert/plan.h>
 
 #include <cairn/inspect.h>
@@ -13,11 +14,11 @@
 #include <array>
 #include <map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMaxNamed = 20;  // leaves or globs spelled out in one error
-// that the writer makes of its memory: one is read into while the other is written
+constexpr std::size_t kMaxNamed = 20;  // leaves or globs listed in one error
+// buffers in the writer's memory: it fills one while it writes the other
 constexpr std::uint64_t kBuffers = 2;
 
 constexpr std::array<std::string_view, 7> kFormats = {
@@ -63,7 +64,8 @@ void check_options(const ConvertOptions& options, const std::string& format) {
         "compression, chunks, data files and items are for Orbax checkpoints, not for " + format);
 }
 
-// A leaf's path under its new name, which is cut at dots if the old one was more than one key.
+// A leaf's path under its new name. The name is split at dots if the old path had more than one
+// key.
 KeyPath renamed_path(const TensorInfo& t, const std::string& name) {
   if (name == t.name) return t.path;
   KeyPath path;
@@ -119,8 +121,8 @@ std::string globs_text(const std::vector<std::string>& globs) {
   return out;
 }
 
-// Throws where globs select none of the leaves: an empty checkpoint would be taken for the whole.
-// One without leaves converts.
+// Throws if the globs select no leaves, because the empty result would pass for the whole
+// checkpoint. A checkpoint without leaves converts.
 void check_selected(const Checkpoint& source, const ConvertOptions& options, std::size_t selected) {
   const auto& tensors = source.tensors();
   const bool has_leaves = std::any_of(tensors.begin(), tensors.end(),
@@ -134,7 +136,7 @@ void check_selected(const Checkpoint& source, const ConvertOptions& options, std
   throw Error(Code::kNotFound, "nothing is selected: " + why + "; nothing is written");
 }
 
-// The same where the format can hold none of the leaves. Nodes without data do not count.
+// Throws if the format can hold none of the selected leaves. Nodes without data do not count.
 void check_kept(const Checkpoint& source, const std::vector<std::size_t>& left_out,
                 const ConvertPlan& plan) {
   const auto& tensors = source.tensors();
@@ -179,10 +181,10 @@ DType target_dtype(const TensorInfo& t, const ConvertOptions& options) {
   return options.dtype && castable ? *options.dtype : t.dtype;
 }
 
-// Divides the memory between the writer's buffers and the scratch memory of casts, and says where
-// to cut large tensors.
+// Divides the memory between the writer's buffers and the scratch memory of casts, and sets where
+// large tensors are cut.
 void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& plan) {
-  std::uint64_t scratch = 0;  // bytes for each byte of a buffer, at worst
+  std::uint64_t scratch = 0;  // worst case: scratch bytes for each byte of a buffer
   for (std::size_t i = 0; i < plan.targets.size(); ++i) {
     const TensorInfo& t = source.tensors()[plan.indices[i]];
     const std::size_t to = dtype_size(plan.targets[i].dtype);
@@ -193,7 +195,7 @@ void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& pl
   for (std::size_t i = 0; i < plan.targets.size(); ++i) {
     const TensorInfo& t = source.tensors()[plan.indices[i]];
     const std::size_t size = dtype_size(plan.targets[i].dtype);
-    if (size == 0) continue;  // a text or an empty node
+    if (size == 0) continue;  // a string or an empty node
     const auto most = static_cast<std::int64_t>(plan.memory / kBuffers / size);
     plan.targets[i].cut =
         static_cast<std::uint64_t>(cut_elements(t, Box::whole(t.shape), most)) * size;
@@ -222,13 +224,13 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   Renamer renamer(options.rename);
   std::map<std::string, std::string> taken;  // new name -> old
   std::vector<std::pair<std::string, std::string>> unsupported;
-  std::vector<std::size_t> left_out;  // the same leaves
-  // From one TensorFlow checkpoint to another, keys and types stay what they are.
+  std::vector<std::size_t> left_out;  // indices of the same leaves
+  // Between two TensorFlow checkpoints, keys and types do not change.
   const bool of_one_kind = plan.report.format == "tensorflow" && has_keys(source);
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
     const TensorInfo& t = source.tensors()[index];
     if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
-    // which is not a leaf but says what the leaves belong to
+    // it is not a leaf, but describes which objects the leaves belong to
     if (t.kind == "object_graph") continue;
     const DType dtype = target_dtype(t, options);
     if (std::string why = obstacle(t, dtype, plan.report.format);
@@ -271,4 +273,4 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   return plan;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

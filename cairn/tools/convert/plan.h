@@ -1,4 +1,4 @@
-// plan.h -- what a conversion will write, decided and checked before the first byte moves.
+// plan.h -- plans a conversion: decides and checks what it will write before any byte is copied.
 #pragma once
 
 #include <cairn/convert.h>
@@ -8,35 +8,38 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// How an array is laid out anew, instead of as it was stored.
+// A new layout for an array, in place of the stored one.
 struct Relayout {
-  Shape piece;           // that it is cut into; empty: as it was stored
-  std::string sharding;  // JSON for _sharding; "": none, or as it was stored
+  Shape piece;           // shape of the pieces; empty: as stored
+  std::string sharding;  // JSON for _sharding; "": none, or as stored
 };
 
+// A checked plan.
 struct ConvertPlan {
-  // format, skipped, renamed, scalars, cast, tensors and bytes are filled
+  // the plan fills format, skipped, renamed, scalars, cast, tensors and bytes
   ConvertReport report;
   std::vector<std::size_t> indices;   // into the source's tensors
-  std::vector<TensorSource> targets;  // the same leaves as they will be written
+  std::vector<TensorSource> targets;  // the same leaves, as they will be written
   std::vector<KeyPath> paths;         // of the same leaves, renamed; for formats that hold a tree
-  std::vector<Relayout> relayouts;    // of the same leaves, or none: nothing is laid out anew
-  std::uint64_t memory = 0;           // for the writer; the rest of what was given is for casts
+  std::vector<Relayout> relayouts;    // of the same leaves; empty: all keep their layout
+  std::uint64_t memory = 0;           // for the writer; casts get the rest of the given memory
 };
 
+// Whether the name of a format is one of Orbax's.
 bool is_orbax_format(std::string_view format);
 
-// Throws invalid_argument for an unknown format, a bad regular expression, leaves the target cannot
-// hold (all of them named, unless skip_unsupported leaves out some of them) and names that collide;
-// not_found where include and exclude select nothing of a checkpoint that has leaves.
+// Plans a conversion. Throws invalid_argument for an unknown format, a bad regular expression,
+// names that collide, and leaves that the target cannot hold (it names all of them;
+// skip_unsupported skips some kinds). Throws not_found if include and exclude select nothing of a
+// checkpoint that has leaves.
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                             const ConvertOptions& options);
 
 // Throws failed_precondition, with the sizes, for a plan that cannot be carried out: the target's
-// file system has no room for it, or its arrays are too large to be read.
+// file system has too little space, or the arrays are too large to read.
 void check_capacity(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
                     const Compression& compression);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,13 +1,14 @@
-// planned_source.h -- a checkpoint, and what of it will be written.
+// planned_source.h -- a checkpoint together with the plan of its conversion.
 #pragma once
 
 #include <cairn/tools/convert/plan.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// Borrows both.
 struct PlannedSource {
   const Checkpoint& source;
   const ConvertPlan& plan;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

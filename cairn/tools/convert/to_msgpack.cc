@@ -1,16 +1,16 @@
-// to_msgpack.cc -- a plan of a conversion as a tree to be serialized, with the arrays yet to be
-// fetched.
-#include <cairn/distributed/process_group.h>
+// to_msgpack.cc -- converts a plan to a tree that can be serialized; its arrays are fetched later.
 #include <cairn/tools/convert/to_msgpack.h>
+
+#include <cairn/distributed/process_group.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Python and NumPy scalars, read as one plan; nullopt for all other leaves.
+// Reads Python and NumPy scalars as one plan; nullopt for all other leaves.
 std::vector<std::optional<Tree>> read_scalars(const PlannedSource& from) {
   const auto& indices = from.plan.indices;
   std::vector<Array> arrays(indices.size());
@@ -39,8 +39,8 @@ Tree other_leaf(const PlannedSource& from, std::size_t number) {
       number, tensor.kind == "bytes" ? SourceLeaf::As::kBytes : SourceLeaf::As::kArray}));
 }
 
-// The source's own containers, without leaves that are not converted and containers that this
-// leaves without children.
+// Rebuilds the source's containers without the leaves that are not converted, and without
+// containers that have no children left.
 class Pruner {
  public:
   Pruner(const PlannedSource& from, std::vector<Tree> leaves)
@@ -71,12 +71,13 @@ class Pruner {
     return kept.empty() ? std::nullopt : std::optional(Tree(Container{std::move(kept)}));
   }
 
-  std::vector<Tree> leaves_;                         // by number in the plan
-  std::vector<std::optional<std::size_t>> numbers_;  // in the plan, by index in the source
+  std::vector<Tree> leaves_;  // by number in the plan
+  // by index in the source: the number in the plan
+  std::vector<std::optional<std::size_t>> numbers_;
 };
 
-// Paths are all that is known of renamed leaves; several items have their names before the paths,
-// which a conversion drops.
+// Whether the source's structure can be kept. Renamed leaves have only their paths. With several
+// items, the structure has their names before the paths, which a conversion drops.
 bool keeps_structure(const PlannedSource& from) {
   const auto& tensors = from.source.tensors();
   return from.plan.report.renamed.empty() &&
@@ -116,4 +117,4 @@ void write_as_msgpack(const PlannedSource& from, const std::string& target, cons
   write_msgpack(target, tree, from.plan.targets, fetch, write);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

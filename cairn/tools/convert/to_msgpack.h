@@ -1,15 +1,15 @@
-// to_msgpack.h -- the leaves of a conversion as a msgpack file.
+// to_msgpack.h -- writes the leaves of a conversion as a msgpack file.
 #pragma once
 
 #include <cairn/tools/convert/planned_source.h>
 
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Streams: arrays are fetched (by their index in the plan) when they are due; scalars and texts are
-// read before.
+// Streams arrays: each is fetched, by its index in the plan, when it is due. Scalars and strings
+// are read before.
 void write_as_msgpack(const PlannedSource& from, const std::string& target, const FetchFn& fetch,
                       const ConvertOptions& options);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,25 +1,26 @@
-// to_orbax.cc -- a plan of a conversion as leaves to be saved; their elements are read when the
-// writer asks for them.
+// to_orbax.cc -- converts a plan to leaves to save; the writer reads their elements when it needs
+// them.
+#include <cairn/tools/convert/to_orbax.h>
+
 #include <cairn/base/work_partition.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/orbax/save/save.h>
-#include <cairn/tools/convert/to_orbax.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
 #include <cstdint>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::uint64_t kCrumbs = 8;  // how much smaller than wanted a chunk may become
+constexpr std::uint64_t kCrumbs = 8;  // how many times smaller than wanted a chunk may become
 
 void place(const Relayout& relayout, orbax::SaveLeaf& leaf) {
   if (!relayout.piece.empty()) leaf.write_shape = relayout.piece;
   if (relayout.sharding.empty()) return;
   leaf.sharding = relayout.sharding;
-  leaf.kind = "jax.Array";  // host arrays have no shardings
+  leaf.kind = "jax.Array";  // host arrays cannot have shardings
 }
 
 orbax::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std::size_t number) {
@@ -33,13 +34,13 @@ orbax::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std
     leaf.text = source.read_string(index);
   }
   if (!tensor.is_array()) return leaf;
-  // Whatever another format calls them, to Orbax they are scalars or host arrays.
+  // Orbax stores every other kind of array as a scalar or a host array.
   if (!leaf.is_array())
     leaf.kind = tensor.kind == "np.generic" || tensor.kind == "complex" ? "scalar" : "np.ndarray";
   leaf.dtype = plan.targets[number].dtype;
   leaf.source_dtype = tensor.dtype;
   leaf.shape = tensor.shape;
-  // As it was cut, because those who read it back may each want their piece.
+  // Keeps the stored pieces, because each later reader may want its own piece.
   leaf.write_shape = tensor.chunk_shape;
   for (std::size_t d = 0; d < leaf.write_shape.size(); ++d)
     leaf.write_shape[d] = std::clamp<std::int64_t>(leaf.write_shape[d], 1,
@@ -50,9 +51,9 @@ orbax::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std
   return leaf;
 }
 
-// Processes write chunks, so the others would wait for who has one that is larger than a share.
-// Such a chunk is cut: of a host array anywhere between rows; of a device array, whose chunks
-// divide its pieces, where that does not make crumbs.
+// Processes write whole chunks, so all would wait for the process with a chunk larger than a share.
+// Such a chunk is cut. A host array may be cut between any rows. A device array may be cut only
+// where the chunks divide its pieces and do not become too small.
 void cut_for(const distributed::ProcessGroup& group, std::uint64_t share_bytes,
              const ConvertOptions& options, orbax::SaveLeaf& leaf) {
   const auto most = std::max(share_bytes, kLeastPart);
@@ -93,7 +94,7 @@ SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options)
 
 }  // namespace
 
-void add_orbax_options(const ConvertOptions& options, distributed::Consent& asked) {
+void add_orbax_options(const ConvertOptions& options, distributed::ConsistencyCheck& asked) {
   const Compression& compression = options.compression;
   asked.add("compression", std::to_string(static_cast<int>(compression.method)) + " at level " +
                                option_text(compression.level));
@@ -127,4 +128,4 @@ void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::s
   orbax::save_item(target, item, save_options(plan, options), options.multiprocessing);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// to_orbax.h -- the leaves of a conversion as an Orbax checkpoint.
+// to_orbax.h -- writes the leaves of a conversion as an Orbax checkpoint.
 #pragma once
 
 #include <cairn/distributed/consistency.h>
@@ -6,14 +6,14 @@
 
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 // Streams: elements are read and written a batch at a time. Arrays keep their kind, sharding and
 // PRNG implementation.
 void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target,
                  const ConvertOptions& options);
 
-// What only Orbax checkpoints have of the options.
-void add_orbax_options(const ConvertOptions& options, distributed::Consent& asked);
+// Adds the options that only Orbax checkpoints have to the consistency check.
+void add_orbax_options(const ConvertOptions& options, distributed::ConsistencyCheck& asked);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

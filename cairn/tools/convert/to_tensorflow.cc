@@ -1,8 +1,9 @@
-// to_tensorflow.cc -- keys and types for a TensorFlow checkpoint, and the objects that one had
-// which is converted into another.
+// to_tensorflow.cc -- keys and types for a TensorFlow checkpoint; keeps the object graph of a
+// TensorFlow source.
+#include <cairn/tools/convert/to_tensorflow.h>
+
 #include <cairn/distributed/process_group.h>
 #include <cairn/tensorflow.h>
-#include <cairn/tools/convert/to_tensorflow.h>
 #include <cairn/tools/source/tree_name.h>
 
 #include <algorithm>
@@ -10,12 +11,12 @@
 #include <optional>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::string_view kIndex = ".index";
 
-// The object graph that the source has, if the keys in it are those that will be written.
+// The source's object graph, if its keys are those that will be written.
 std::optional<std::size_t> graph_of(const PlannedSource& from) {
   const auto& tensors = from.source.tensors();
   const auto at = std::find_if(tensors.begin(), tensors.end(), [](const TensorInfo& tensor) {
@@ -26,12 +27,12 @@ std::optional<std::size_t> graph_of(const PlannedSource& from) {
   return static_cast<std::size_t>(at - tensors.begin());
 }
 
-// Formats without trees have flat names; "model.layer/kernel" is then three steps.
+// Formats without trees have flat names: "model.layer/kernel" becomes three steps.
 KeyPath steps_of(const std::string& name) {
   KeyPath path;
   for (std::size_t start = 0; start <= name.size();) {
     const std::size_t end = std::min(name.find_first_of("./", start), name.size());
-    if (end == start) return {{name, KeyType::kDict}};  // "a..b" was not meant so
+    if (end == start) return {{name, KeyType::kDict}};  // "a..b" does not denote steps
     path.push_back({name.substr(start, end - start), KeyType::kDict});
     start = end + 1;
   }
@@ -104,4 +105,4 @@ std::vector<std::string> write_as_tensorflow(const PlannedSource& from, const st
   return write_tensorflow(tensorflow_prefix(target), std::move(sources), fetch, write);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

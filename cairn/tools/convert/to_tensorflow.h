@@ -1,4 +1,4 @@
-// to_tensorflow.h -- the leaves of a conversion as a TensorFlow checkpoint.
+// to_tensorflow.h -- writes the leaves of a conversion as a TensorFlow checkpoint.
 #pragma once
 
 #include <cairn/tools/convert/planned_source.h>
@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// The prefix that a target stands for, which may be given as the name of its index.
+// The prefix that a target names; the target may also be the name of the index.
 std::string tensorflow_prefix(const std::string& target);
 
-// Streams arrays; strings, and the object graph of a source that is a TensorFlow checkpoint, are
-// read before. Returns the files.
+// Streams arrays. Reads strings before, and also the object graph of a source that is a TensorFlow
+// checkpoint. Returns the files.
 std::vector<std::string> write_as_tensorflow(const PlannedSource& from, const std::string& target,
                                              const FetchFn& fetch, const ConvertOptions& options);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

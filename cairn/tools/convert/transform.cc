@@ -1,5 +1,5 @@
-// transform.cc -- a checkpoint as rules make it of another: lazy, so that only what somebody reads
-// of it is read of the other.
+// transform.cc -- the checkpoint that rules make from another one. It is lazy: it reads from the
+// source only what is read from it.
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
 
@@ -14,7 +14,7 @@
 #include <map>
 #include <set>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::vector<std::string> parts_of(const std::string& key) {
@@ -32,8 +32,8 @@ bool is_index(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// New keys as paths. A node is a list where it was one before and all of its children are still
-// numbered; else a dict.
+// Converts new keys to paths. A node is a list if it was one before and all its children still have
+// numbers as keys; otherwise it is a dict.
 class Paths {
  public:
   Paths(const Checkpoint& source, const std::vector<TransformedLeaf>& leaves) {
@@ -68,13 +68,13 @@ class Paths {
   }
 
  private:
-  std::set<std::string> lists_;  // nodes, each with '/' after every key
-  std::set<std::string> nodes_;  // that have children
+  std::set<std::string> lists_;  // nodes; each key is followed by '/'
+  std::set<std::string> nodes_;  // nodes that have children
 };
 
 class TransformedCheckpoint final : public Checkpoint {
  public:
-  // `rules`: what tells them from others.
+  // `rules`: the text that identifies them.
   TransformedCheckpoint(std::shared_ptr<const Checkpoint> source,
                         std::vector<TransformedLeaf> leaves, std::string rules,
                         std::uint64_t memory)
@@ -139,9 +139,9 @@ class TransformedCheckpoint final : public Checkpoint {
     tensor.shape = leaf.array->shape();
     tensor.chunk_shape = leaf.array->chunk_shape();
     tensor.nbytes = static_cast<std::uint64_t>(element_count(tensor.shape)) * tensor.element_size;
-    // it is made of what is stored, and not of missing chunks
+    // computed from stored data, so it has no missing chunks
     tensor.stored_nbytes = tensor.nbytes;
-    // A sharding is for one shape. Without one, a device array cannot be restored as such.
+    // A sharding is valid for one shape only. A device array cannot be restored without one.
     if (!same_shape) {
       tensor.sharding = "";
       tensor.kind = "np.ndarray";
@@ -201,4 +201,4 @@ Transformed transform_by_file(std::shared_ptr<const Checkpoint> source,
                       [&] { return transform(std::move(source), as_text(rules), memory); });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,8 @@
-// transform_leaves.cc -- rules applied one after the other: each sees what those before it have
-// made.
+// transform_leaves.cc -- applies rules one after another; each sees the results of the rules before
+// it.
 #include <cairn/tools/convert/transform_leaves.h>
+
+#include <cairn/base/errors.h>
 
 #include <cairn/convert.h>
 #include <cairn/diff.h>
@@ -13,17 +15,15 @@
 #include <map>
 #include <unordered_map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-[[noreturn]] void fail(const std::string& why) { throw Error(Code::kInvalidArgument, why); }
-
-// An axis counted from either end.
+// An axis as a number from 0; negative numbers count from the end.
 std::size_t axis_of(std::int64_t axis, std::size_t rank) {
   const auto n = static_cast<std::int64_t>(rank);
   if (axis < -n || axis >= n)
-    fail("axis " + std::to_string(axis) + " of an array of " + std::to_string(rank) +
-         " dimensions");
+    invalid_argument("axis " + std::to_string(axis) + " of an array of " + std::to_string(rank) +
+                     " dimensions");
   return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
 }
 
@@ -32,7 +32,7 @@ class Leaves {
   explicit Leaves(const Checkpoint& source) : source_(source) {
     for (std::size_t i = 0; i < source.tensors().size(); ++i) {
       const TensorInfo& tensor = source.tensors()[i];
-      if (tensor.item) fail("the checkpoint has several items; choose one with --item");
+      if (tensor.item) invalid_argument("the checkpoint has several items; choose one with --item");
       const bool readable = tensor.is_array() && tensor.error.empty();
       add({transform_key(tensor.path), i, readable ? lazy_stored(source, i) : nullptr, false,
            false});
@@ -48,8 +48,8 @@ class Leaves {
     for (const std::string& key : keys)
       if (auto groups = regex.full_match(key)) matches.emplace_back(key, std::move(*groups));
     if (matches.empty())
-      fail("'" + rule.pattern + "' matches no key, such as '" + (keys.empty() ? "" : keys[0]) +
-           "'");
+      invalid_argument("'" + rule.pattern + "' matches no key, such as '" +
+                       (keys.empty() ? "" : keys[0]) + "'");
     for (auto& [key, groups] : matches) {
       const auto expanded = [&, &g = groups](const std::string& text) {
         return regex.expand(text, g);
@@ -72,12 +72,13 @@ class Leaves {
 
   void add(TransformedLeaf leaf) {
     if (!places_.emplace(leaf.key, leaves_.size()).second)
-      fail("two leaves would have the key '" + printable(leaf.key) + "'");
+      invalid_argument("two leaves would have the key '" + printable(leaf.key) + "'");
     leaves_.emplace_back(std::move(leaf));
   }
   TransformedLeaf& at(const std::string& key) {
     const auto found = places_.find(key);
-    if (found == places_.end()) fail("there is no leaf '" + printable(key) + "' (any more)");
+    if (found == places_.end())
+      invalid_argument("there is no leaf '" + printable(key) + "' (any more)");
     return *leaves_[found->second];
   }
   TransformedLeaf take(const std::string& key) {
@@ -86,15 +87,16 @@ class Leaves {
     leaves_[place.mapped()].reset();
     return leaf;
   }
-  // The array of a leaf that something is to be done with.
+  // The array of a leaf that a rule operates on. Throws if the leaf is not a readable array.
   const LazyPtr& array_of(const TransformedLeaf& leaf) const {
     const TensorInfo& tensor = source_.tensors()[leaf.source];
     if (!leaf.array && !tensor.error.empty())
       throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
-    if (!leaf.array) fail("'" + printable(leaf.key) + "' is no array but a " + tensor.kind);
+    if (!leaf.array)
+      invalid_argument("'" + printable(leaf.key) + "' is no array but a " + tensor.kind);
     if (leaf.array->dtype() == DType::kOpaque)
-      fail("'" + printable(leaf.key) + "' has elements of type " + tensor.dtype_name +
-           ", which can only be moved as they are");
+      invalid_argument("'" + printable(leaf.key) + "' has elements of type " + tensor.dtype_name +
+                       ", which can only be moved as they are");
     return leaf.array;
   }
   void add_made(const std::string& key, std::size_t source, LazyPtr array) {
@@ -149,23 +151,23 @@ class Leaves {
     return lazy_transpose(array, std::move(axes));
   }
 
-  // Layers are put in the order of their numbers, which the group named "index" matches.
+  // Sorts layers by their numbers, which the group named "index" matches.
   void collect(const TransformRule& rule, const std::string& key, const Expand& expanded) {
     const std::string text = expanded("\\g<index>");
     std::uint64_t index = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
     if (error != std::errc() || end != text.data() + text.size())
-      fail("the group named index matches '" + text + "', which is no number");
+      invalid_argument("the group named index matches '" + text + "', which is no number");
     array_of(at(key));
     if (!stacks_[expanded(rule.to[0])].emplace(index, take(key)).second)
-      fail("two arrays with the index " + text);
+      invalid_argument("two arrays with the index " + text);
   }
   void finish_stacks(const TransformRule& rule) {
     for (auto& [to, layers] : std::exchange(stacks_, {})) {
       if (layers.rbegin()->first != layers.size() - 1)
-        fail("'" + printable(to) + "' would be made of " + std::to_string(layers.size()) +
-             " arrays with indices up to " + std::to_string(layers.rbegin()->first) +
-             ": some are missing");
+        invalid_argument("'" + printable(to) + "' would be made of " +
+                         std::to_string(layers.size()) + " arrays with indices up to " +
+                         std::to_string(layers.rbegin()->first) + ": some are missing");
       std::vector<LazyPtr> arrays;
       for (const auto& layer : layers) arrays.push_back(layer.second.array);
       const std::size_t axis = axis_of(rule.axis, arrays[0]->shape().size() + 1);
@@ -178,15 +180,15 @@ class Leaves {
     const std::string to = expanded(rule.to[0]);
     const std::size_t at_index = to.find(kIndex);
     if (at_index == std::string::npos)
-      fail("'to' must have {index} where the number of the layer goes");
+      invalid_argument("'to' must have {index} where the number of the layer goes");
     array_of(at(key));
     const TransformedLeaf leaf = take(key);
     const std::size_t axis = axis_of(rule.axis, leaf.array->shape().size());
     constexpr std::int64_t kMost = 1'000'000;
     const std::int64_t count = leaf.array->shape()[axis];
     if (count > kMost)
-      fail("the axis has " + std::to_string(count) + " elements; at most " + std::to_string(kMost) +
-           " arrays are made of one");
+      invalid_argument("the axis has " + std::to_string(count) + " elements; at most " +
+                       std::to_string(kMost) + " arrays are made of one");
     for (std::int64_t i = 0; i < count; ++i)
       add_made(std::string(to).replace(at_index, kIndex.size(), std::to_string(i)), leaf.source,
                lazy_element(leaf.array, axis, i));
@@ -218,9 +220,9 @@ class Leaves {
       begin += size;
     }
     if (sizes.empty() || begin != extent)
-      fail("an axis of " + std::to_string(extent) + " elements cannot be split into " +
-           (rule.sizes.empty() ? std::to_string(parts) + " equal parts; give 'sizes'"
-                               : "parts of these sizes"));
+      invalid_argument("an axis of " + std::to_string(extent) + " elements cannot be split into " +
+                       (rule.sizes.empty() ? std::to_string(parts) + " equal parts; give 'sizes'"
+                                           : "parts of these sizes"));
     begin = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       add_made(expanded(rule.to[i]), leaf.source, lazy_slice(leaf.array, axis, begin, sizes[i]));
@@ -240,7 +242,7 @@ class Leaves {
   const Checkpoint& source_;
   std::vector<std::optional<TransformedLeaf>> leaves_;
   std::unordered_map<std::string, std::size_t> places_;
-  // of the rule that is being applied
+  // of the current rule
   std::map<std::string, std::map<std::uint64_t, TransformedLeaf>> stacks_;
 };
 
@@ -254,4 +256,4 @@ std::vector<TransformedLeaf> transform_leaves(const Checkpoint& source,
   return leaves.take(rules.keep_unmentioned);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

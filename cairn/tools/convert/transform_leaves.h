@@ -1,5 +1,4 @@
-// transform_leaves.h -- the leaves of a checkpoint after rules have been applied to them; nothing
-// is read.
+// transform_leaves.h -- applies rules to the leaves of a checkpoint without reading any elements.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -10,19 +9,20 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// One leaf of the result.
 struct TransformedLeaf {
-  std::string key;         // joined with '/'
-  std::size_t source = 0;  // the stored leaf that it is, or the first one it is made of
-  LazyPtr array;           // null for what is no array, or cannot be read
-  bool computed = false;   // not the stored leaf itself under another key
+  std::string key;         // its steps joined with '/'
+  std::size_t source = 0;  // the stored leaf, or the first stored leaf that it is computed from
+  LazyPtr array;           // null if it is not an array or cannot be read
+  bool computed = false;   // false: the stored leaf itself, perhaps under another key
   bool mentioned = false;
 };
 
-// Throws invalid_argument that names the rule: one that matches nothing, arrays that do not fit, a
-// key that is there already.
+// Applies the rules. Throws invalid_argument, naming the rule, for a rule that matches nothing,
+// arrays that do not fit, and a key that already exists.
 std::vector<TransformedLeaf> transform_leaves(const Checkpoint& source,
                                               const TransformRules& rules);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,6 @@
-// transform_rules.cc -- rules from JSON. Whatever is not in the table below is an error, so that no
-// typing mistake goes unnoticed.
+// transform_rules.cc -- parses rules from JSON. Anything that is not in the table below is an
+// error, so that no typing mistake goes unnoticed.
+
 #include <cairn/tools/convert/transform_rules.h>
 
 #include <cairn/base/json.h>
@@ -9,7 +10,7 @@
 #include <array>
 #include <cmath>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::size_t kMaxRulesBytes = std::size_t{16} << 20U;
@@ -42,7 +43,7 @@ const std::array<Operation, 10>& operations() {
               (pointer.empty() ? "(the whole document)" : pointer) + ": " + why);
 }
 
-// A member name within a JSON pointer.
+// Escapes a member name for a JSON pointer.
 std::string escaped(std::string_view name) {
   std::string out;
   for (const char c : name.substr(0, 100)) {
@@ -130,7 +131,7 @@ const Operation& operation_of(const Json& json, const std::string& pointer) {
   return *found;
 }
 
-// No member twice, and none but these.
+// Throws for a duplicate member, and for one that is not in `known`.
 void check_members(const JsonObject& members, const std::vector<std::string_view>& known,
                    const std::string& pointer) {
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -192,4 +193,4 @@ TransformRules parse_transform_rules(std::string_view json) {
   return out;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

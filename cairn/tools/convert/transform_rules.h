@@ -1,5 +1,5 @@
-// transform_rules.h -- the rules of `cairn convert --transform`: strict JSON in, a list of
-// operations out. docs/transforms.md describes them.
+// transform_rules.h -- parses the rules of `cairn convert --transform`: strict JSON to a list of
+// operations. docs/transforms.md describes them.
 #pragma once
 
 #include <cairn/types.h>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 enum class RuleKind : std::uint8_t {
   kRename,
@@ -25,27 +25,29 @@ enum class RuleKind : std::uint8_t {
   kAddLowRank
 };
 
+// One operation.
 struct TransformRule {
   RuleKind kind = RuleKind::kKeep;
-  std::string where;  // "/rules/3": a JSON pointer to it, for messages
-  // of the keys it is about; the value of the member named after the operation
+  std::string where;  // "/rules/3": its JSON pointer, for messages
+  // matches the keys it applies to; the value of the member named after the operation
   std::string pattern;
   // concatenate: the other arrays; add_low_rank: a and b
   std::vector<std::string> with;
-  std::vector<std::string> to;  // the keys it makes; split has several
-  // of stack, unstack, concatenate, split; negative: from the end
+  std::vector<std::string> to;  // the keys it creates; split has several
+  // of stack, unstack, concatenate, split; negative numbers count from the end
   std::int64_t axis = 0;
-  std::optional<std::vector<std::int64_t>> axes;  // of transpose; none: reversed
+  std::optional<std::vector<std::int64_t>> axes;  // of transpose; nullopt: reversed
   std::vector<std::int64_t> sizes;                // of split; empty: equal parts
   DType dtype = DType::kFloat32;                  // of cast
   double scale = 1;                               // of add_low_rank
 };
+// A parsed file of rules.
 struct TransformRules {
-  bool keep_unmentioned = true;  // leaves that no rule names
+  bool keep_unmentioned = true;  // whether leaves that no rule names stay
   std::vector<TransformRule> rules;
 };
 
-// Throws invalid_argument that names the JSON pointer of what is wrong.
+// Parses the rules. Throws invalid_argument with the JSON pointer of the error.
 TransformRules parse_transform_rules(std::string_view json);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// diff.cc -- two checkpoints side by side: leaves paired by name, then values, many tensors in one
-// read.
+// diff.cc -- compares two checkpoints: pairs leaves by name, then compares values, many tensors in
+// one read.
 #include <cairn/diff.h>
 #include <cairn/inspect.h>
 
@@ -20,13 +20,13 @@
 #include <mutex>
 #include <unordered_map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMostStrings = 20;  // of an array, in a report
-// elements: their float64 copies stay in the second-level cache
+constexpr std::size_t kMostStrings = 20;  // strings of an array shown in a report
+// elements; their float64 copies fit the second-level cache
 constexpr std::size_t kBlock = 16384;
-// of both sides: as fast as more, and less memory to touch
+// of both sides; larger batches are not faster and touch more memory
 constexpr std::uint64_t kBatchBytes = std::uint64_t{128} << 20U;
 
 enum class LeafType { kArray, kString, kEmpty };
@@ -40,13 +40,13 @@ DiffSide side_of(const Checkpoint& checkpoint, std::size_t i) {
   return {t.kind, t.dtype_name, t.shape, checkpoint.random_key_impl(i), "", t.error};
 }
 
-// Two arrays to compare, and the leaf of the report that tells.
+// Two arrays to compare, and the leaf of the report for the result.
 struct Job {
   std::size_t a = 0, b = 0, leaf = 0;
   ValueRule rule;
 };
 
-// Elements [begin, begin + count) of a job, and where they are held while they are compared.
+// Elements [begin, begin + count) of a job, and their place in the buffers during comparison.
 struct Piece {
   const Job* job = nullptr;
   std::int64_t begin = 0, count = 0;
@@ -78,12 +78,12 @@ class ValueComparison {
   }
 
  private:
-  // Elements of a job.
+  // A range of a job's elements.
   struct Range {
     std::int64_t begin = 0, end = 0;
   };
 
-  // Cut between rows of chunks, if these are not too much for one process.
+  // Cuts between rows of chunks, unless a row is too much for one process.
   Range range_of(const Job& job, WorkPartition& line, std::uint64_t share_bytes) const {
     const TensorInfo& a = a_.tensors()[job.a];
     const std::int64_t count = element_count(a.shape);
@@ -109,8 +109,8 @@ class ValueComparison {
     return !leaf.a.error.empty() || !leaf.b.error.empty();
   }
 
-  // How many elements to compare at once: rows of chunks of both, so that none is decoded twice, if
-  // memory allows.
+  // The number of elements to compare at once: rows of chunks of both sides, if memory allows, so
+  // that no chunk is decoded twice.
   [[nodiscard]] std::int64_t piece_of(const Job& job) const {
     const TensorInfo& a = a_.tensors()[job.a];
     const TensorInfo& b = b_.tensors()[job.b];
@@ -167,7 +167,7 @@ class ValueComparison {
 
   static void grow(Buffer& buffer, std::size_t size) {
     if (buffer.size() >= size) return;
-    buffer = Buffer();  // before there is another one
+    buffer = Buffer();  // free the old one first
     buffer = Buffer(size);
   }
 
@@ -182,8 +182,8 @@ class ValueComparison {
                MutableByteView(buffer_b_.data() + piece.at_b, n));
   }
 
-  // All in one read each. If that fails, one after the other, so that only what is damaged is
-  // missed.
+  // Reads each side at once. If that fails, reads piece by piece, so that only damaged pieces are
+  // lost.
   void read_all() {
     const auto together = try_call([&] {
       RunReader from_a(a_);
@@ -215,7 +215,7 @@ class ValueComparison {
     }
   }
 
-  // Blocks of all pieces in parallel.
+  // Compares blocks of all pieces in parallel.
   void compare() {
     std::vector<std::pair<const Piece*, std::size_t>> blocks;
     for (const Piece& piece : batch_) {
@@ -249,8 +249,8 @@ class ValueComparison {
   Buffer buffer_a_, buffer_b_;
 };
 
-// What a leaf is called where another format has it, too: of TensorFlow's keys that are their
-// paths. nullopt for what no other has.
+// The name of a leaf that both formats share: for a TensorFlow key the name of its path. Returns
+// nullopt for a leaf that the other format cannot have.
 std::optional<std::string> common_name(const Checkpoint& checkpoint, const Checkpoint& other,
                                        std::size_t i) {
   const TensorInfo& t = checkpoint.tensors()[i];
@@ -259,7 +259,7 @@ std::optional<std::string> common_name(const Checkpoint& checkpoint, const Check
   return tree_name(checkpoint, t);
 }
 
-// Strings as text for a report: one as it is, several as a list.
+// Formats strings for a report: a single string as it is, several as a list.
 std::string text_of(const std::vector<std::string>& strings, const TensorInfo& tensor) {
   return tensor.shape.empty() ? strings.front() : strings_text(strings, kMostStrings);
 }
@@ -285,7 +285,7 @@ void compare_strings(const Checkpoint& a, const Checkpoint& b, const Job& job, L
   leaf.b.text = text_of(strings_b, info_b);
 }
 
-// Compares what the metadata tells. Whether there are values to compare, too.
+// Compares the metadata. Returns whether there are values to compare, too.
 bool compare_arrays(const TensorInfo& a, const TensorInfo& b, const DiffOptions& options,
                     LeafDiff& leaf) {
   const bool opaque = a.dtype == DType::kOpaque || b.dtype == DType::kOpaque;
@@ -297,14 +297,14 @@ bool compare_arrays(const TensorInfo& a, const TensorInfo& b, const DiffOptions&
   return comparable && a.shape == b.shape;
 }
 
-// Pairs and metadata; returns the arrays whose values are to be compared.
+// Pairs leaves and compares their metadata; returns the arrays whose values must be compared.
 class Pairing {
  public:
   Pairing(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options, DiffReport& report)
       : a_(a), b_(b), options_(options), report_(report) {}
 
   std::vector<Job> run() {
-    // A name that is there twice is paired in order.
+    // Leaves with the same name are paired in order.
     std::unordered_map<std::string, std::deque<std::size_t>> named;
     const auto of_b = select_tensors(b_, options_.include, options_.exclude);
     std::vector<bool> paired(b_.tensors().size());
@@ -312,7 +312,7 @@ class Pairing {
       if (const auto name = common_name(b_, a_, i))
         named[*name].push_back(i);
       else
-        paired[i] = true;  // there is nothing to pair it with
+        paired[i] = true;  // the other side has nothing to pair it with
     }
     for (const std::size_t i : select_tensors(a_, options_.include, options_.exclude)) {
       const auto name = common_name(a_, b_, i);
@@ -372,13 +372,13 @@ class Pairing {
     if (comparable && readable && a.element_size > 0 && b.element_size > 0) jobs_.push_back(job);
   }
 
-  // What is not read whole is an error of its side, as what cannot be read.
+  // An array too sparse to read becomes an error of its side, like an unreadable one.
   static void refuse_sparse(const TensorInfo& tensor, DiffSide& side) {
     const auto dense = try_call([&] { return check_dense(tensor), true; });
     if (!dense && side.error.empty()) side.error = dense.error().message();
   }
 
-  // A format that has no PRNG keys cannot say whether its numbers are one.
+  // A format without PRNG keys cannot record whether numbers are one.
   void compare_random_keys(LeafDiff& leaf) const {
     const std::string& a = leaf.a.random_key_impl;
     const std::string& b = leaf.b.random_key_impl;
@@ -395,7 +395,7 @@ class Pairing {
   std::vector<Job> jobs_;
 };
 
-void add_options(const DiffOptions& options, distributed::Consent& asked) {
+void add_options(const DiffOptions& options, distributed::ConsistencyCheck& asked) {
   asked.add("include", option_text(options.include));
   asked.add("exclude", option_text(options.exclude));
   asked.add("rtol", option_text(options.rtol));
@@ -404,7 +404,7 @@ void add_options(const DiffOptions& options, distributed::Consent& asked) {
   asked.add("strict", option_text(options.strict));
 }
 
-// What this process has found of the values.
+// This process's results for the values.
 std::vector<ComparedLeaf> compared(const std::vector<Job>& jobs, const DiffReport& report) {
   std::vector<ComparedLeaf> out;
   for (const Job& job : jobs) {
@@ -415,7 +415,7 @@ std::vector<ComparedLeaf> compared(const std::vector<Job>& jobs, const DiffRepor
   return out;
 }
 
-// What all processes have found: what stands in the way of reading as the first of them says it.
+// Merges the results of all processes. If several report a read error, the first one is kept.
 void join(const std::vector<Bytes>& said, const std::vector<Job>& jobs, DiffReport& report) {
   for (const Job& job : jobs) {
     LeafDiff& leaf = report.leaves[job.leaf];
@@ -436,9 +436,9 @@ void join(const std::vector<Bytes>& said, const std::vector<Job>& jobs, DiffRepo
     }
 }
 
-// What has come out for a leaf, all things compared.
+// Sets the final state of a leaf from all comparisons.
 void conclude(LeafDiff& leaf) {
-  // how far they were compared says nothing
+  // an incomplete comparison is meaningless
   if (!leaf.a.error.empty() || !leaf.b.error.empty()) leaf.values.reset();
   if (leaf.values) (leaf.values->different > 0 ? leaf.differs : leaf.noted).emplace_back("values");
   if (leaf.state != LeafState::kSame) return;
@@ -485,9 +485,9 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   const distributed::ProcessGroup group(options.multiprocessing);
   DiffReport report;
   std::vector<Job> jobs;
-  agree(
+  check_consistency(
       group, "diff: leaves", [&] { jobs = Pairing(a, b, options, report).run(); },
-      [&](Intent& intent) {
+      [&](ToolConsistencyCheck& intent) {
         add_options(options, intent.asked);
         add_opened(a, "A: ", intent.opened);
         add_opened(b, "B: ", intent.opened);
@@ -511,4 +511,4 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   return report;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,9 +1,9 @@
-// diff_json.cc -- what differs, as the JSON document of docs/cli.md.
+// diff_json.cc -- formats the differences as the JSON document of docs/cli.md.
 #include <cairn/diff.h>
 
 #include <cairn/tools/report/json_text.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::string_view state_text(LeafState state) {
@@ -74,4 +74,4 @@ std::string diff_json(const DiffReport& report) {
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

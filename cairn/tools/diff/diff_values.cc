@@ -1,4 +1,6 @@
-// diff_values.cc -- comparing elements: which differ in their bits, and by how much as numbers.
+// diff_values.cc -- compares elements: which ones differ in their bits, and how far apart they are
+// as numbers.
+
 #include <cairn/tools/diff/diff_values.h>
 
 #include <cairn/array/box.h>
@@ -9,7 +11,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 // Real numbers as float64.
@@ -23,8 +25,8 @@ struct Reals {
   static bool is_inf(const double* v, std::size_t i) { return std::isinf(v[i]); }
 };
 
-// Complex numbers as pairs of float64: NaN if either part is, else infinite if either is, as in
-// NumPy.
+// Complex numbers as pairs of float64. As in NumPy, one is NaN if either part is NaN, otherwise
+// infinite if either part is.
 struct Complexes {
   const double* a;
   const double* b;
@@ -43,8 +45,8 @@ struct Complexes {
   }
 };
 
-// Integers as 64 bits: their difference is exact before it is rounded to float64, so that it is
-// never 0 for two numbers.
+// Integers with 64 bits. The difference is computed exactly and then rounded to float64, so it is
+// never 0 for two different numbers.
 template <class T>
 struct Integers {
   const T* a;
@@ -62,8 +64,8 @@ struct Integers {
   static bool is_inf(const T* /*v*/, std::size_t /*i*/) { return false; }
 };
 
-// An element that differs and may be NaN or infinite, or a pair of numbers that are equal in other
-// bits.
+// Handles an element that differs and may be NaN or infinite, and a pair of equal numbers with
+// different bits. Returns whether it differs.
 template <class Pairs>
 bool special_differs(const Pairs& pairs, std::size_t i, bool bitwise, ValueDiff& out) {
   const bool nan_a = pairs.is_nan(pairs.a, i);
@@ -80,12 +82,12 @@ bool special_differs(const Pairs& pairs, std::size_t i, bool bitwise, ValueDiff&
   out.nan_mismatches += nan_a != nan_b ? 1U : 0U;
   out.inf_mismatches += (inf_a || inf_b) && !equal ? 1U : 0U;
   const bool finite = !nan_a && !nan_b && !inf_a && !inf_b;
-  // numbers so far apart that float64 overflows
+  // the numbers are so far apart that float64 overflows
   if (finite && !equal) out.max_abs_error = std::numeric_limits<double>::infinity();
   return true;
 }
 
-// `differ`: whose bits do; 1 for all if there are no bits to compare.
+// `differ`: 1 for elements whose bits differ; 1 for all elements if bits cannot be compared.
 template <class Pairs>
 ValueDiff count(const Pairs& pairs, std::span<const std::uint8_t> differ, const ValueRule& rule) {
   ValueDiff out;
@@ -129,7 +131,7 @@ void mark_bits(const ValueRule& rule, const std::byte* a, const std::byte* b,
                std::span<std::uint8_t> differ) {
   if (rule.a != DType::kOpaque) {
     switch (rule.size_a) {
-      case 1:  // of 2- and 4-bit types only the low bits count
+      case 1:  // only the low bits of 2- and 4-bit types count
         return mark(
             a, b, static_cast<std::uint8_t>((1U << static_cast<unsigned>(dtype_bits(rule.a))) - 1),
             differ);
@@ -152,7 +154,7 @@ bool is_integer(DType dtype) {
   return kind == DTypeKind::kBool || kind == DTypeKind::kInt || kind == DTypeKind::kUint;
 }
 
-// The type in which elements of both types are compared.
+// The type to which elements of both types are converted for comparison.
 DType common_type(DType a, DType b) {
   if (dtype_kind(a) == DTypeKind::kComplex || dtype_kind(b) == DTypeKind::kComplex)
     return DType::kComplex128;
@@ -162,7 +164,7 @@ DType common_type(DType a, DType b) {
   return is_signed ? DType::kFloat64 : DType::kUint64;
 }
 
-// Elements as the common type.
+// Converts elements to the common type.
 const std::byte* load(const std::byte* from, std::size_t n, DType type, DType to, Bytes& scratch) {
   scratch.resize(n * dtype_size(to));
   const auto count = static_cast<std::int64_t>(n);
@@ -176,7 +178,7 @@ Pairs<T> pairs_of(const std::byte* a, const std::byte* b) {
   return {reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b)};
 }
 
-// Bytes without a meaning: how many elements differ, and which is the first.
+// Counts elements of unknown meaning that differ, and finds the first one.
 ValueDiff count_opaque(std::span<const std::uint8_t> differ) {
   ValueDiff out;
   const auto first = std::find(differ.begin(), differ.end(), std::uint8_t{1});
@@ -234,4 +236,4 @@ void merge(ValueDiff& total, const ValueDiff& part, std::uint64_t begin) {
     total.first = std::min(total.first.value_or(~std::uint64_t{0}), begin + *part.first);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,8 +1,9 @@
-// bench.cc -- what the storage below a folder can do, and what Cairn does on it: the same bytes,
-// one way after the other.
+// bench.cc -- measures the storage below a folder, and Cairn on it: the same bytes, one method
+// after another.
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
 #include <cairn/error.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/direct_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
@@ -23,7 +24,7 @@
 #include <fstream>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,7 +56,7 @@ std::uint64_t free_bytes(const std::string& folder) {
   return std::uint64_t{about.f_bavail} * about.f_frsize;
 }
 
-// Of the system; the largest number where it does not say.
+// The available memory of the system; the largest number if it is unknown.
 std::uint64_t available_memory() {
   std::ifstream in("/proc/meminfo");
   std::string name;
@@ -67,7 +68,7 @@ std::uint64_t available_memory() {
 
 std::string mib(std::uint64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; }
 
-// Random bits: nothing to be compressed.
+// Random bits, which do not compress.
 void fill(MutableByteView out, std::uint64_t seed) {
   std::uint64_t state = seed * 0x9e3779b97f4a7c15U + 1;
   for (std::size_t at = 0; at + sizeof(state) <= out.size(); at += sizeof(state)) {
@@ -78,7 +79,7 @@ void fill(MutableByteView out, std::uint64_t seed) {
   }
 }
 
-// The folder and everything in it goes, however this ends.
+// Removes the folder and everything in it, however the benchmark ends.
 struct Folder {
   explicit Folder(std::string where) : path(std::move(where)) {
     if (file_exists(path))
@@ -95,7 +96,7 @@ struct Folder {
     try {
       remove_tree(path);
     } catch (const Error&) {
-      // What was in the way of the benchmark says more.
+      // The error that ended the benchmark is more useful.
     }
   }
   std::string path;
@@ -181,7 +182,7 @@ void Bench::memory() {
       std::memcpy(copy.data() + i * each_, bytes(i).data(), static_cast<std::size_t>(each_));
     });
   };
-  copy_all();  // the first touch of memory is not what is to be measured
+  copy_all();  // the first touch of memory is slow and must not be measured
   timed(report_.machine, "copy in memory", copy_all);
   std::atomic<std::uint32_t> checksums{0};
   timed(report_.machine, "crc32c",
@@ -238,7 +239,7 @@ void Bench::checkpoint() {
   timed(report_.cairn, "save, synced, every value with a checksum",
         [&] { save_orbax(path, tree_); });
   const auto restore = [&] { tree_ = open_orbax(path)->load(); };
-  tree_ = Tree();  // so that restoring has the memory
+  tree_ = Tree();  // free the memory for the restore
   drop_from_cache(path);
   timed(report_.cairn, "restore, not in the page cache", restore);
   tree_ = Tree();
@@ -288,4 +289,4 @@ std::string bench_json(const BenchReport& report) {
          "\n";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

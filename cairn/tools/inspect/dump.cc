@@ -1,4 +1,4 @@
-// dump.cc -- raw structures as JSON, recognised by their first bytes.
+// dump.cc -- prints raw structures as JSON; recognises them by their first bytes.
 #include <cairn/format.h>
 #include <cairn/inspect.h>
 #include <cairn/msgpack.h>
@@ -15,7 +15,7 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kMaxDumped = std::uint64_t{1} << 30U;  // bytes of one structure
@@ -37,13 +37,13 @@ struct Section {
     file.read_into(offset + at, bytes);
     return bytes;
   }
-  // An OCDBT object, looked at before memory is taken for it.
+  // Reads an OCDBT object; checks it before allocating memory for it.
   [[nodiscard]] Bytes read_object() const {
     ocdbt::check_before_reading(
         length, [&](std::uint64_t at, MutableByteView out) { file.read_into(offset + at, out); });
     return read(0, length);
   }
-  // Up to the first NUL byte, which no text has, or a little further.
+  // Reads up to the first NUL byte, which text never contains, or a little further.
   [[nodiscard]] Bytes read_text() const {
     constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
     Bytes text;
@@ -76,7 +76,7 @@ std::string dump_safetensors(const Section& section) {
   return pretty(parse_json(as_text(section.read(kSafetensorsPrefix, n))));
 }
 
-// The header of a .npy file is the text of a Python dict.
+// The header of a .npy file is a Python dict as text.
 std::string dump_npy(const Section& section) {
   const Bytes first = section.read(0, std::min<std::uint64_t>(section.length, 12));
   ByteReader in(first);
@@ -98,8 +98,8 @@ std::string type_text(const BundleEntry& entry) {
   return type != nullptr ? std::string(type->name) : std::to_string(entry.dtype);
 }
 
-// The index of a TensorFlow checkpoint as it is, not as its reader wants it: entries of slices have
-// keys of their own.
+// The index of a TensorFlow checkpoint as stored, not as the reader interprets it: entries of
+// slices have keys of their own.
 std::string dump_bundle_index(const Section& section) {
   JsonObject header;
   JsonArray entries;
@@ -164,7 +164,7 @@ std::string dump(const DumpRange& range) {
                       [&] { return dump_section(open_section(range), range); });
 }
 
-// Not the reader's decoder, which refuses a damaged index: here it is to be seen.
+// Does not use the reader's decoder, which refuses a damaged index; this shows the damage.
 std::string dump_shard_index(const DumpRange& range, std::uint64_t chunks) {
   return with_context(
       [&] { return range.file; },
@@ -191,4 +191,4 @@ std::string dump_shard_index(const DumpRange& range, std::uint64_t chunks) {
       });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,6 @@
-// export.cc -- the bytes of one leaf, raw or as a .npy file.
+// export.cc -- writes the bytes of one leaf, raw or as a .npy file.
 #include <cairn/inspect.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/npz.h>
 
 #include <cairn/io/file.h>
@@ -7,7 +8,7 @@
 #include <cairn/tools/source/capacity.h>
 #include <cairn/tools/source/source_files.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options,
                  const SinkFn& sink) {
@@ -51,4 +52,4 @@ std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index,
   return file.size();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// inspect_json.cc -- what a checkpoint holds: counted, and as the JSON documents of docs/cli.md.
+// inspect_json.cc -- counts the contents of a checkpoint, and formats them as the JSON documents of
+// docs/cli.md.
 #include <cairn/inspect.h>
 
 #include <cairn/base/utf8.h>
@@ -8,7 +9,7 @@
 #include <cmath>
 #include <map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 // Sequence keys are integers, so that a program can tell {"0": ...} from [...].
@@ -26,7 +27,7 @@ Json path_json(const KeyPath& path) {
   return out;
 }
 
-// JSON that was stored as text: the value, or the text itself if it is not JSON after all.
+// JSON that was stored as text: the parsed value, or a string if it is not valid JSON.
 Json stored_json(const std::string& text) {
   if (text.empty()) return nullptr;
   auto parsed = try_call([&] { return parse_json(text); });
@@ -195,4 +196,4 @@ std::string verify_json(const std::vector<VerifyReport>& steps, bool strict) {
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// preview.cc -- an array as NumPy prints one; of a long array only the corners are shown, and read.
+// preview.cc -- prints an array as NumPy does. It shows, and reads, only the corners of a long
+// array.
 #include <cairn/inspect.h>
 
 #include <cairn/array/box.h>
@@ -6,17 +7,17 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kLineWidth = 75;         // with the brackets that may close behind
-constexpr std::int64_t kMostCorners = 10'000;  // elements shown of an array of many dimensions
+constexpr std::size_t kLineWidth = 75;         // including the closing brackets
+constexpr std::int64_t kMostCorners = 10'000;  // elements shown of an array with many dimensions
 
-// Which elements are shown: all of a dimension, or `edge` at each of its ends.
+// The elements to show: all of a dimension, or `edge` at each of its ends.
 struct Excerpt {
-  std::int64_t edge = 0;  // 0: nothing is left out
+  std::int64_t edge = 0;  // 0: shows everything
   Shape full;             // of the array
-  Shape shape;            // of what is shown
+  Shape shape;            // of the shown elements
 
   [[nodiscard]] bool elided(std::size_t d) const { return shape[d] != full[d]; }
 };
@@ -30,7 +31,8 @@ Excerpt make_excerpt(const Shape& full, std::size_t max_items) {
       if (n > 2 * excerpt.edge) n = 2 * excerpt.edge;
     if (element_count(excerpt.shape) <= kMostCorners) return excerpt;
   }
-  excerpt.shape.assign(full.size(), 0);  // dozens of dimensions: no corner is small enough
+  // dozens of dimensions: even the smallest corners are too many elements
+  excerpt.shape.assign(full.size(), 0);
   return excerpt;
 }
 
@@ -50,15 +52,15 @@ void for_each_corner(const Excerpt& excerpt, F f) {
       to.origin[d] = excerpt.edge;
     }
     f(from, to);
-    std::size_t d = 0;  // the next combination of ends
+    std::size_t d = 0;  // advance to the next combination of ends
     while (d < rank && (!excerpt.elided(d) || at_end[d])) at_end[d++] = false;
     if (d == rank) return;
     at_end[d] = true;
   }
 }
 
-// Texts of one row, wrapped behind `indent` spaces; the brackets of the outer dimensions are the
-// caller's.
+// Prints the elements of one row, wrapped after `indent` spaces. The caller prints the brackets of
+// the outer dimensions.
 class Printer {
  public:
   Printer(const Excerpt& excerpt, std::vector<std::string> texts)
@@ -77,13 +79,13 @@ class Printer {
   }
 
  private:
-  // Brackets of the dimensions that begin here, and "..." where a part of one is left out before
-  // this row.
+  // Prints the brackets of the dimensions that begin here, and "..." if elements before this row
+  // are left out.
   void open_row(const std::vector<std::int64_t>& row, bool first) {
-    std::size_t begins = rank_ - 1;  // the outermost dimension that begins at this row
+    std::size_t begins = rank_ - 1;  // the outermost dimension that begins with this row
     while (begins > 0 && row[begins - 1] == 0) --begins;
     if (!first) {
-      const std::size_t d = begins - 1;  // the dimension that went on
+      const std::size_t d = begins - 1;  // the dimension that continues
       const std::string gap(rank_ - 1 - d, '\n');
       out_ += gap;
       if (excerpt_.elided(d) && row[d] == excerpt_.edge)
@@ -112,8 +114,8 @@ class Printer {
     }
   }
 
-  // Closes what ends with this row and moves on to the next one. The outermost bracket is closed by
-  // print.
+  // Closes the dimensions that end with this row and moves to the next row. print() closes the
+  // outermost bracket.
   void close_row(std::vector<std::int64_t>& row) {
     for (std::size_t d = rank_ - 1; d > 0; --d) {
       out_ += ']';
@@ -150,8 +152,8 @@ std::string preview(const ArrayView& array, std::size_t max_items) {
 std::string preview(const Checkpoint& checkpoint, std::size_t index, const SliceSpec& slice,
                     std::size_t max_items) {
   const TensorInfo& tensor = checkpoint.tensors()[index];
-  // Integer-indexed dimensions have one element: reading them and dropping them afterwards moves
-  // nothing.
+  // Integer-indexed dimensions have one element. They are read and then dropped, which moves no
+  // elements.
   const Excerpt stored = make_excerpt(slice.box.shape, max_items);
   Array shown = Array::allocate(tensor.dtype, tensor.element_size, stored.shape);
   std::vector<ReadRequest> requests;
@@ -169,4 +171,4 @@ std::string preview(const Checkpoint& checkpoint, std::size_t index, const Slice
   return print(excerpt, view);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

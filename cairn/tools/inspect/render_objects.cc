@@ -1,5 +1,5 @@
-// render_objects.cc -- a graph of objects as a tree: breadth first for where each belongs, then a
-// node for every edge.
+// render_objects.cc -- converts a graph of objects to a tree. A breadth-first search finds each
+// object's place; then every edge gets a node.
 #include <cairn/tools/inspect/tree_nodes.h>
 
 #include <cairn/inspect.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
@@ -25,8 +25,7 @@ class ObjectDrawing {
     nodes_.emplace_back();
     places_[0].node = 0;
     add_values(0);
-    // Those that are nearer to the root have their nodes first, so that a node's parent is there
-    // when it is made.
+    // Objects nearer to the root come first, so that a parent's node exists before its children's.
     for (const std::size_t object : order_) add_below(object);
     add_orphans();
     return std::move(nodes_);
@@ -34,8 +33,8 @@ class ObjectDrawing {
 
  private:
   struct Place {
-    std::size_t parent = kNowhere;  // the object it is drawn below
-    std::string name;               // there
+    std::size_t parent = kNowhere;  // the object below which it is drawn
+    std::string name;               // its name there
     std::size_t depth = 0;
     std::size_t node = kNowhere;
     bool found = false;
@@ -49,8 +48,7 @@ class ObjectDrawing {
       const std::size_t object = order_[at];
       for (const auto& child : objects_[object].children) find(object, child.object, child.name);
     }
-    // Slots are behind all else: most are nobody's child, and one that is somebody's is drawn
-    // there.
+    // Slots come last: most are not children of any object, and a slot that is one is drawn there.
     for (std::size_t at = 0; at < order_.size(); ++at) {
       const std::size_t object = order_[at];
       for (const auto& child : objects_[object].children) find(object, child.object, child.name);
@@ -71,7 +69,8 @@ class ObjectDrawing {
   [[nodiscard]] std::string path_of(std::size_t object) const {
     if (object == 0) return "the root";
     if (!places_[object].found) return "an object that nothing leads to";
-    std::vector<const std::string*> names;  // the last first; more of them would say no more
+    // the last one first; limited, because more names would not help
+    std::vector<const std::string*> names;
     for (; object != 0 && names.size() < kMaxDrawnDepth; object = places_[object].parent)
       names.push_back(&places_[object].name);
     std::string path = object == 0 ? "" : "...";
@@ -109,7 +108,7 @@ class ObjectDrawing {
     add_values(object);
   }
 
-  // One value is said on the object's own line.
+  // A single value is shown on the object's own line.
   void add_values(std::size_t object) {
     const auto& values = objects_[object].values;
     const std::size_t node = places_[object].node;
@@ -149,9 +148,9 @@ class ObjectDrawing {
 
   const std::vector<TensorInfo>& tensors_;
   const std::vector<ProgramObject>& objects_;
-  std::vector<Place> places_;       // beside objects_
-  std::vector<std::size_t> order_;  // of objects, the nearest to the root first
-  std::vector<bool> shown_;         // beside tensors_
+  std::vector<Place> places_;       // parallel to objects_
+  std::vector<std::size_t> order_;  // object numbers, nearest to the root first
+  std::vector<bool> shown_;         // parallel to the checkpoint's tensors
   std::vector<DrawnNode> nodes_;
 };
 
@@ -162,4 +161,4 @@ std::vector<DrawnNode> object_nodes(const Checkpoint& checkpoint,
   return ObjectDrawing(checkpoint, objects).run();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

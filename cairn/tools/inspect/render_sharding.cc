@@ -1,4 +1,5 @@
-// render_sharding.cc -- who holds what of one array, as lines below its name in the tree.
+// render_sharding.cc -- shows which devices hold which part of an array, as lines below its name.
+
 #include <cairn/tools/inspect/render_sharding.h>
 
 #include <cairn/array/box.h>
@@ -7,13 +8,13 @@
 
 #include <map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::size_t kMaxParts = 16;    // lines for one array
 constexpr std::size_t kMaxDevices = 16;  // runs of devices in one line
 
-// "0-3, 2048": in the order of the mesh, consecutive numbers as a run.
+// "0-3, 2048": in the order of the mesh; consecutive numbers form a run.
 std::string devices_text(const std::vector<std::int64_t>& ids) {
   std::string text;
   std::size_t runs = 0;
@@ -28,9 +29,9 @@ std::string devices_text(const std::vector<std::int64_t>& ids) {
   return text;
 }
 
-// One line for each part, in the order in which the devices first name it.
+// One line for each part, in the order in which the devices first hold it.
 std::vector<std::string> part_lines(const std::vector<DeviceBox>& boxes) {
-  // origin and extents to a place in `parts`
+  // maps origin and extents to the position in `parts`
   std::map<std::vector<std::int64_t>, std::size_t> index;
   std::vector<std::pair<const Box*, std::vector<std::int64_t>>> parts;
   for (const DeviceBox& held : boxes) {
@@ -66,4 +67,4 @@ std::vector<std::string> sharding_lines(std::string_view json,
   return lines;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// render_sharding.h -- who holds what of one array, as lines below its name in the tree.
+// render_sharding.h -- shows which devices hold which part of an array, as lines below its name in
+// the tree.
 #pragma once
 
 #include <span>
@@ -6,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// For the JSON text of a stored sharding: the sharding in one line, then one line for each part
-// with the devices that hold it; of many parts the first few. A sharding that places nothing says
-// why.
+// Describes a stored sharding, given as JSON text: one line for the sharding, then one line for
+// each part with the devices that hold it. If there are many parts, only the first few are listed.
+// If a sharding places nothing, a line states why.
 std::vector<std::string> sharding_lines(std::string_view json, std::span<const std::int64_t> shape);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

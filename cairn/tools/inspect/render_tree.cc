@@ -1,4 +1,4 @@
-// render_tree.cc -- the pytree as a drawing, one line a node.
+// render_tree.cc -- draws the pytree, one line a node.
 #include <cairn/inspect.h>
 
 #include <cairn/tools/inspect/render_sharding.h>
@@ -7,10 +7,10 @@
 #include <map>
 #include <tuple>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// The tree behind a flat list of paths. The arena's first node is the root.
+// Builds the tree from a flat list of paths. The first node is the root.
 class Arena {
  public:
   Arena() { nodes_.emplace_back(); }
@@ -19,7 +19,7 @@ class Arena {
     std::size_t at = 0;
     if (tensor.item) at = child(at, {*tensor.item, KeyType::kDict}, "");
     for (std::size_t d = 0; d < tensor.path.size(); ++d) {
-      if (d == kMaxDrawnDepth) {  // the others share one line, joined with '.'
+      if (d == kMaxDrawnDepth) {  // the remaining keys share one line, joined with '.'
         std::string rest;
         for (std::size_t i = d; i < tensor.path.size(); ++i)
           rest.append(i > d ? "." : "").append(tensor.path[i].text);
@@ -28,7 +28,7 @@ class Arena {
       }
       at = child(at, tensor.path[d], "");
     }
-    // Two leaves on one path (a broken file) are both worth seeing.
+    // If two leaves have one path (a broken file), show both.
     if (nodes_[at].leaf != nullptr) at = child(at, {"(again)", KeyType::kDict}, tensor.name);
     nodes_[at].leaf = &tensor;
     nodes_[at].text = leaf_text(tensor);
@@ -54,7 +54,7 @@ struct Palette {
   std::string_view line, leaf, end;
 };
 
-// What is said of a leaf below its own line.
+// The lines below a leaf's own line.
 std::string notes_text(const TensorInfo& t, const std::string& prefix, const Palette& palette) {
   std::string out;
   if (t.sharding.empty() || !t.is_array() || !t.is_described()) return out;
@@ -68,7 +68,8 @@ std::string notes_text(const TensorInfo& t, const std::string& prefix, const Pal
   return out;
 }
 
-// Of the program's objects, where the format knows them and they can be read; else of the paths.
+// The nodes of the program's objects, if the format has them and they can be read; otherwise those
+// of the paths.
 std::vector<DrawnNode> nodes_of(const Checkpoint& checkpoint) {
   const auto objects = try_call([&] { return checkpoint.objects(); });
   if (objects.ok() && !objects.value().empty()) return object_nodes(checkpoint, objects.value());
@@ -103,10 +104,10 @@ std::string render_tree(const Checkpoint& checkpoint, Paint paint, TreeNotes not
   if (nodes[0].leaf != nullptr && notes == TreeNotes::kShardings)
     out += notes_text(*nodes[0].leaf, "", palette);
 
-  // Depth first with a stack of our own; `prefix` carries the bars of the levels above.
+  // Depth first with an explicit stack; `prefix` has the bars of the levels above.
   struct Level {
     std::size_t node;
-    std::size_t next = 0;  // child to draw
+    std::size_t next = 0;  // the next child to draw
   };
   std::vector<Level> stack{{0}};
   std::string prefix;
@@ -142,4 +143,4 @@ std::string render_tree(const Checkpoint& checkpoint, Paint paint, TreeNotes not
   return out;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// stats.cc -- what numbers a tensor holds: one pass for the moments, one for the histogram, each in
-// parallel.
+// stats.cc -- statistics of a tensor's values: one pass for the moments, one for the histogram,
+// each in parallel.
 #include <cairn/inspect.h>
 
 #include <cairn/array/box.h>
@@ -13,15 +13,15 @@
 #include <limits>
 #include <mutex>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// elements: their float64 copies stay in the second-level cache
+// elements; their float64 copies fit the second-level cache
 constexpr std::size_t kBlock = 16384;
 constexpr std::size_t kBins = 16;
 
-// Moments of finite values that two threads can compute apart and put together (Chan's parallel
-// form of the variance).
+// Moments of finite values. Threads compute them separately and merge them (Chan's parallel form of
+// the variance).
 struct Moments {
   std::uint64_t count = 0, zeros = 0, nans = 0, infs = 0;
   double min = std::numeric_limits<double>::infinity();
@@ -70,7 +70,7 @@ Moments moments_of(std::span<const double> values) {
   return m;
 }
 
-// The values of a run of contiguous elements as float64; complex ones by absolute value.
+// The values of contiguous elements as float64; for complex numbers their absolute values.
 std::span<const double> as_doubles(ByteView bytes, DType dtype, std::vector<double>& scratch) {
   const auto n = static_cast<std::int64_t>(bytes.size() / dtype_size(dtype));
   const bool is_complex = dtype_kind(dtype) == DTypeKind::kComplex;
@@ -85,7 +85,7 @@ std::span<const double> as_doubles(ByteView bytes, DType dtype, std::vector<doub
   return std::span(scratch).first(static_cast<std::size_t>(n));
 }
 
-// Splits a piece into blocks that the workers take; f(values, block) sees each as float64.
+// Splits a piece into blocks for the workers; calls f(values, block) with each block as float64.
 template <class F>
 void for_each_block(ByteView piece, DType dtype, F f) {
   const std::size_t bytes = kBlock * dtype_size(dtype);
@@ -97,7 +97,7 @@ void for_each_block(ByteView piece, DType dtype, F f) {
   });
 }
 
-// Blocks are merged in their order, so that the result does not depend on the number of threads.
+// Merges blocks in their order, so that the result does not depend on the number of threads.
 void add_moments(ByteView piece, DType dtype, Moments& total) {
   std::vector<Moments> parts(piece.size() / (kBlock * dtype_size(dtype)) + 1);
   for_each_block(piece, dtype, [&](std::span<const double> values, std::size_t block) {
@@ -108,7 +108,7 @@ void add_moments(ByteView piece, DType dtype, Moments& total) {
 
 void add_histogram(ByteView piece, DType dtype, const Moments& moments,
                    std::vector<std::uint64_t>& bins) {
-  // Halves, because max - min of float64 may overflow.
+  // Half the range, because max - min may overflow float64.
   const double half_range = moments.max / 2 - moments.min / 2;
   std::mutex mutex;
   for_each_block(piece, dtype, [&](std::span<const double> values, std::size_t) {
@@ -200,4 +200,4 @@ std::string stats_json(std::span<const TensorStats> stats) {
   return lines_json(entries);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

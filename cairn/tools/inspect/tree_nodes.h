@@ -1,4 +1,4 @@
-// tree_nodes.h -- what cairn tree draws: nodes with a line each.
+// tree_nodes.h -- the nodes that `cairn tree` draws, one line each.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -7,27 +7,28 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Each line carries its whole indentation: a hostile path of a hundred thousand steps would print
-// gigabytes.
+// The depth limit. Each line contains its whole indentation, so a hostile path of a hundred
+// thousand steps would print gigabytes.
 inline constexpr std::size_t kMaxDrawnDepth = 64;
 
+// One line of the drawing.
 struct DrawnNode {
   std::string label;
-  std::string text = {};                   // behind the label: what it holds
-  std::vector<std::size_t> children = {};  // nodes, in the order in which they are drawn
-  const TensorInfo* leaf = nullptr;        // of which more may be said
+  std::string text = {};                   // printed after the label: the content
+  std::vector<std::size_t> children = {};  // in drawing order
+  const TensorInfo* leaf = nullptr;  // null, or the leaf that the node shows, for further details
 };
 
-// "float32 (3, 4)"
+// The type and shape of a leaf: "float32 (3, 4)".
 std::string leaf_text(const TensorInfo& tensor);
 
-// The objects of a program, the first of the nodes being the root. Each is drawn where the fewest
-// steps lead to it from the root, first found; other ways to it end in a line that says where that
-// is. What an optimizer keeps for variables is below the optimizer; tensors that no object has are
+// The objects of a program; the first node is the root. Each object is drawn at the end of a
+// shortest path from the root, the first one found. Every other edge to it ends in a line that
+// refers to that place. Optimizer slots are below their optimizer. Tensors without an object are
 // below the root.
 std::vector<DrawnNode> object_nodes(const Checkpoint& checkpoint,
                                     const std::vector<ProgramObject>& objects);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

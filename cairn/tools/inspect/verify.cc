@@ -1,4 +1,5 @@
-// verify.cc -- checking a checkpoint that may be too damaged to open, or all of a root.
+// verify.cc -- verifies a checkpoint, which may be too damaged to open, or all checkpoints of a
+// root.
 #include <cairn/cairn.h>
 
 #include <cairn/base/byte_io.h>
@@ -16,17 +17,17 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// The findings of each shard, if `path` is a safetensors index or a model folder that has one.
+// Checks each shard, if `path` is a safetensors index or a model folder that has one.
 std::vector<Finding> check_shards(const std::string& path) {
   return check_safetensors_set(directory_exists(path) ? path + "/model.safetensors.index.json"
                                                       : path);
 }
 
-// What stopped the opening is a finding like any other; the rest of the checkpoint may tell where
-// else there is damage.
+// Reports the error that prevented opening as a finding. For a set, the findings of its shards take
+// its place, because they may show more damage.
 VerifyReport verify_closed(const std::string& path, const Error& error) {
   VerifyReport report;
   report.findings = check_shards(path);
@@ -35,15 +36,15 @@ VerifyReport verify_closed(const std::string& path, const Error& error) {
   return report;
 }
 
-// What stops the opening or the checks in one process is a finding for all, if it is damage: they
-// must not part over it. So is a shard that cannot be read: the others are checked all the same.
+// Whether an error of one process becomes a finding for all. Damage does, because the processes
+// must not disagree about it. So does a shard that cannot be read: the others are still checked.
 bool is_finding(const std::string& path, const Error& error) {
   if (error.code() == Code::kDataLoss || error.code() == Code::kOutOfRange) return true;
   return error.code() == Code::kIo && !check_shards(path).empty();
 }
 
-// A step of which each process says what `work` gives, which it returns, or what damage it has met:
-// `damage` is the first of that then, this process's own if it has one.
+// A collective step in which each process contributes the result of `work`, or the damage that it
+// met. Returns the results. Sets `damage` to this process's own, if any, or else to the first one.
 std::vector<Bytes> exchange_or_damage(const distributed::ProcessGroup& group, std::string_view step,
                                       const std::function<Bytes()>& work, const std::string& path,
                                       std::optional<Error>& damage) {
@@ -75,7 +76,7 @@ VerifyReport named(VerifyReport report, const CheckpointInfo& info) {
   return report;
 }
 
-// One of several: what keeps it from being opened must not keep the others from being checked.
+// Verifies one of several steps: a step that cannot be opened must not prevent checking the others.
 VerifyReport verify_step(const std::string& path, const OpenOptions& options,
                          const ProgressFn& progress,
                          const MultiprocessingOptions& multiprocessing) {
@@ -97,7 +98,7 @@ VerifyReport verify(const std::string& path, const OpenOptions& options, const P
   const distributed::ProcessGroup group(multiprocessing);
   std::unique_ptr<Checkpoint> checkpoint;
   std::optional<Error> damage;
-  distributed::Consent opened("sees");
+  distributed::ConsistencyCheck opened("sees");
   const auto digests = exchange_or_damage(
       group, "verify: open",
       [&] {
@@ -134,8 +135,8 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOption
                                        const ProgressFn& progress,
                                        const MultiprocessingOptions& multiprocessing) {
   const distributed::ProcessGroup group(multiprocessing);
-  // Steps may be added meanwhile, and hosts may have the root in different places: all take the
-  // names that the first process sees.
+  // Steps may be added meanwhile, and hosts may mount the root at different paths. So all processes
+  // use the names that the first process lists.
   const auto said = group.gather("verify: list the steps", distributed::StepKind::kIo, [&] {
     ByteWriter out;
     if (!group.is_primary()) return Bytes();
@@ -153,4 +154,4 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOption
   return reports;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,6 @@
-// clean.cc -- what crashes have left beside and in a folder of checkpoints.
+// clean.cc -- removes what crashes have left beside and inside a folder of checkpoints.
 #include <cairn/inspect.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/maintain.h>
 
 #include <cairn/base/json.h>
@@ -17,7 +18,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,20 +37,20 @@ std::uint64_t bytes_below(const std::string& path) {
   return bytes;
 }
 
-// Something that a save has left, and where.
+// A leftover of a save, and its location.
 struct Leftover {
   Directory parent;
   std::string name;
   EntryKind kind;
 
-  // The name that it was to get.
+  // The name that it was meant to get.
   [[nodiscard]] std::string target() const {
-    return name.substr(0, kind == EntryKind::kDirectory ? name.find(orbax::kTemporaryMark)
-                                                        : name.rfind(".cairn-tmp-"));
+    if (kind != EntryKind::kDirectory) return std::string(temporary_target(name));
+    return name.substr(0, name.find(orbax::kTemporaryMark));
   }
 };
 
-// Leftovers in `folder`, and in the folders in it as far as `depth` goes: steps have items.
+// Finds leftovers in `folder` and in its subfolders down to `depth`: steps contain items.
 void find_inside(const Directory& folder, int depth, std::vector<Leftover>& found) {
   for (const DirectoryEntry& entry : folder.list()) {
     const bool is_folder = entry.kind == EntryKind::kDirectory;
@@ -61,7 +62,7 @@ void find_inside(const Directory& folder, int depth, std::vector<Leftover>& foun
   }
 }
 
-// Those of the checkpoint that is, or was to be, `name` in that folder.
+// Finds leftovers of the checkpoint that has, or was to get, `name` in that folder.
 void find_beside(const Directory& folder, const std::string& name, std::vector<Leftover>& found) {
   const std::string lock = save_lock_path(name);
   for (const DirectoryEntry& entry : folder.list()) {
@@ -70,15 +71,15 @@ void find_beside(const Directory& folder, const std::string& name, std::vector<L
     if (entry.kind == EntryKind::kDirectory && !is_leftover(entry.name)) continue;
     Leftover leftover{folder, entry.name, entry.kind};
     const std::string target = leftover.target();
-    // A prefix of TensorFlow's is not the name of a file.
+    // A TensorFlow prefix is not the name of a file.
     if (target == name || entry.name == name || save_lock_path(target) == lock ||
         save_lock_path(target) == name + ".index")
       found.push_back(std::move(leftover));
   }
 }
 
-// Whether the temporary directory lacks nothing but its name: its save had come to its last step,
-// and a crash of the machine has not taken any of it.
+// Whether the temporary directory is complete and only lacks its final name: its save had reached
+// the last step, and no crash of the machine has lost any data.
 bool is_whole(const std::string& path) {
   if (!file_exists(orbax::join(path, orbax::kCommitFile))) return false;
   const auto metadata = try_call([&] {
@@ -100,10 +101,10 @@ class Cleaner {
     done.path = leftover.parent.path_of(leftover.name);
     done.bytes = bytes_below(done.path);
     try {
-      // While this is held, no save to the target begins.
+      // While this lock is held, no save to the target can begin.
       const std::string target = leftover.parent.path_of(leftover.target());
       const bool is_lock = leftover.name == SaveLock::file_for(leftover.target());
-      // A directory has its own lock, whatever a file of its name would have.
+      // A directory has its own lock, regardless of the lock of a file with that name.
       const std::string locked =
           leftover.kind == EntryKind::kDirectory ? target : save_lock_path(target);
       std::optional<SaveLock> lock;
@@ -138,7 +139,7 @@ class Cleaner {
     }
   }
 
-  // The index of a set whose data files may all be in place.
+  // Handles the index of a set whose data files may all be in place.
   void clean_index(const Leftover& leftover, CleanedPath& done) const {
     const std::string target = leftover.target();
     const auto whole = [&] {
@@ -163,7 +164,7 @@ class Cleaner {
 }  // namespace
 
 std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
-  constexpr int kDepth = 2;  // a root's steps, their items
+  constexpr int kDepth = 2;  // the steps of a root, and their items
   const std::string full = absolute_path(path);
   const std::size_t slash = full.rfind('/');
   const std::string parent = full.substr(0, std::max<std::size_t>(slash, 1)),
@@ -176,7 +177,7 @@ std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
            !file_exists(full + ".index"))
     throw Error(Code::kNotFound,
                 path + ": no such folder, and no leftover of a checkpoint of that name");
-  // The locks go last: each is taken while the others are looked at.
+  // Removes lock files last: each lock is taken while the other leftovers are checked.
   (void)std::stable_partition(found.begin(), found.end(), [](const Leftover& l) {
     return l.name != SaveLock::file_for(l.target());
   });
@@ -202,4 +203,4 @@ std::string clean_json(const std::vector<CleanedPath>& cleaned) {
   return to_text(Json(std::move(list)), JsonStyle::kPretty) + "\n";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// compact.cc -- compacting the databases of a checkpoint.
+// compact.cc -- compacts the databases of a checkpoint.
 #include <cairn/maintain.h>
 
 #include <cairn/base/json.h>
@@ -8,10 +8,10 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// The folders of the databases: of one item, or of all.
+// The folders of the databases of one item, or of all items.
 std::vector<std::string> database_folders(const std::string& path, const OpenOptions& options) {
   const orbax::Layout layout = orbax::find_layout(path, options);
   std::vector<std::string> folders;
@@ -62,4 +62,4 @@ std::string compact_json(const std::vector<CompactedDatabase>& databases) {
   return to_text(Json(std::move(list)), JsonStyle::kPretty) + "\n";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

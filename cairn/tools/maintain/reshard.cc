@@ -1,4 +1,4 @@
-// reshard.cc -- a checkpoint written again in the pieces that another set of devices will read.
+// reshard.cc -- rewrites a checkpoint in the pieces that another set of devices will read.
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
 
@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 void check_options(const ReshardOptions& options) {
@@ -29,7 +29,7 @@ void check_options(const ReshardOptions& options) {
                  });
 }
 
-// As the source is stored, if Orbax or Cairn has stored it.
+// The format of the source, if Orbax or Cairn wrote it.
 std::string format_of(const Checkpoint& source, const ReshardOptions& options) {
   if (!options.format.empty()) return options.format;
   const auto said = [&](std::string_view fact, std::string_view value) {
@@ -46,7 +46,7 @@ class Chooser {
   explicit Chooser(const ReshardOptions& options)
       : options_(options), used_(options.specs.size(), false) {}
 
-  // nullopt: it has none.
+  // nullopt: the array gets none.
   std::optional<Sharding> sharding_of(const TensorInfo& tensor) {
     if (!options_.mesh) return stored_sharding(tensor);
     for (std::size_t i = 0; i < options_.specs.size(); ++i) {
@@ -70,8 +70,8 @@ class Chooser {
   static std::optional<Sharding> stored_sharding(const TensorInfo& tensor) {
     if (tensor.sharding.empty()) return std::nullopt;
     auto sharding = try_call([&] { return parse_sharding(tensor.sharding); });
-    // One that places nothing here (its type is not known, it does not divide the array) stays as
-    // it is, but says nothing of chunks.
+    // A sharding that cannot be applied (unknown type, or it does not divide the array) stays as it
+    // is, but does not determine chunks.
     if (!sharding || !try_call([&] { return shard_shape(sharding.value(), tensor.shape); }))
       return std::nullopt;
     return std::move(sharding).value();
@@ -99,7 +99,7 @@ ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
                  [&] {
                    const auto sharding = chooser.sharding_of(tensor);
                    const Shape box = sharding ? shard_shape(*sharding, tensor.shape) : tensor.shape;
-                   if (options.mesh && !sharding) return;  // a host array: as it was
+                   if (options.mesh && !sharding) return;  // a host array keeps its layout
                    plan.relayouts[i].piece = box;
                    for (std::int64_t& extent : plan.relayouts[i].piece)
                      extent = std::max<std::int64_t>(1, extent);
@@ -116,7 +116,7 @@ ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
   return report;
 }
 
-void add_options(const ReshardOptions& options, distributed::Consent& asked) {
+void add_options(const ReshardOptions& options, distributed::ConsistencyCheck& asked) {
   asked.add("mesh",
             options.mesh ? sharding_json(NamedSharding{*options.mesh, {}}).value_or("") : "none");
   for (const auto& [glob, spec] : options.specs)
@@ -142,7 +142,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
   convert.multiprocessing = options.multiprocessing;
   ConvertPlan plan;
   ReshardReport report;
-  agree(
+  check_consistency(
       group, "reshard: plan",
       [&] {
         check_options(options);
@@ -151,7 +151,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         report = place_all(source, options, plan);
         if (!options.dry_run) check_capacity(source, target, plan, options.compression);
       },
-      [&](Intent& intent) {
+      [&](ToolConsistencyCheck& intent) {
         intent.asked.add("the target", absolute_path(target));
         intent.asked.add("format", convert.format);
         add_options(options, intent.asked);
@@ -182,4 +182,4 @@ std::string reshard_json(const ReshardReport& report) {
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

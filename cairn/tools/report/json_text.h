@@ -1,4 +1,4 @@
-// json_text.h -- the pieces that several JSON documents share.
+// json_text.h -- helpers that several JSON documents share.
 #pragma once
 
 #include <cairn/base/json.h>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 inline Json shape_json(std::span<const std::int64_t> shape) {
   JsonArray out;
@@ -19,12 +19,13 @@ inline Json shape_json(std::span<const std::int64_t> shape) {
   return out;
 }
 
-// JSON has no NaN or infinity: they become null.
+// NaN and infinity become null, because JSON lacks them.
 Json number_json(double value);
-// Names and texts may be any bytes: what is not UTF-8, which JSON cannot hold, becomes \xNN.
+// Names and strings may hold any bytes. Bytes that are not UTF-8, which JSON cannot hold, become
+// \xNN.
 Json text_json(std::string_view text);
 Json strings_json(const std::vector<std::string>& texts);
-// A list of objects, one a line: for people's eyes, grep and diff.
+// Formats a list of objects, one a line, so that people, grep and diff can read it.
 std::string lines_json(const JsonArray& entries);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// number_text.cc -- numbers of every element type as aligned text.
+// number_text.cc -- formats numbers of every element type as aligned text.
+
 #include <cairn/tools/report/number_text.h>
 
 #include <cairn/array/box.h>
@@ -9,7 +10,7 @@
 #include <cstring>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 template <class T>
@@ -28,7 +29,7 @@ std::string chars(double value, Format... format) {
   return error == std::errc() ? std::string(buffer, end) : std::string("?");
 }
 
-// Whether `text` names exactly `value` among the values of `dtype`.
+// Whether `text` identifies `value` uniquely among the values of `dtype`.
 bool names_value(const std::string& text, double value, DType dtype) {
   double parsed = 0;
   std::from_chars(text.data(), text.data() + text.size(), parsed);
@@ -60,7 +61,7 @@ std::string shortest(double value, DType dtype) {
   return chars(value, std::chars_format::scientific);
 }
 
-// How many digits stand behind the point of a scientific text, and its power of ten.
+// The digits after the point in scientific notation, and the power of ten.
 struct Digits {
   int behind = 0;
   int power = 0;
@@ -78,8 +79,8 @@ Digits digits_of(const std::string& text) {
   return d;
 }
 
-// From here on NumPy changes to scientific notation: a power of ten beyond which the type has no
-// exact integers to show.
+// From this value on NumPy uses scientific notation: a power of ten beyond which the type cannot
+// show exact integers.
 double fixed_limit(DType dtype) {
   return dtype == DType::kFloat64 ? 1e8 : dtype == DType::kFloat32 ? 1e6 : 1e3;
 }
@@ -100,7 +101,7 @@ std::string special_text(double v) { return std::isnan(v) ? "nan" : v < 0 ? "-in
 struct FloatStyle {
   DType dtype = DType::kFloat64;
   int max_decimals = 8;
-  bool plus = false;  // positive numbers carry a sign: imaginary parts
+  bool plus = false;  // print a sign before positive numbers: imaginary parts
 };
 
 std::string scientific_text(double v, int decimals) {
@@ -123,7 +124,7 @@ void pad(std::string& text, std::size_t before, std::size_t behind) {
   text.append(behind, ' ');
 }
 
-// Lines fixed texts up at their points, and everything else to the right.
+// Aligns fixed-notation numbers at their points, and all others to the right.
 void align(std::vector<std::string>& texts, bool at_point) {
   std::size_t before = 0;
   std::size_t behind = 0;
@@ -201,7 +202,7 @@ std::vector<std::string> integer_texts(const std::vector<T>& values) {
   return texts;
 }
 
-// Bytes Cairn does not interpret: as text where they look like one, else in hexadecimal.
+// Bytes that Cairn does not interpret: as text if they are printable, otherwise in hexadecimal.
 std::string opaque_text(ByteView bytes) {
   std::size_t size = bytes.size();
   while (size > 0 && bytes[size - 1] == std::byte{0}) --size;
@@ -261,4 +262,4 @@ std::vector<std::string> element_texts(const ArrayView& array, int max_decimals)
   return opaque_texts(array);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

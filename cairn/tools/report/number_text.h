@@ -1,4 +1,5 @@
-// number_text.h -- the elements of a small array as texts of one width, as NumPy lines them up.
+// number_text.h -- formats the elements of a small array as strings of equal width, aligned as
+// NumPy does.
 #pragma once
 
 #include <cairn/types.h>
@@ -6,11 +7,11 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// One text an element, in C order. Floats show the fewest digits that name the value among those of
-// its type, at most `max_decimals` behind the point; one style (fixed or scientific) for all of
-// them.
+// Returns one string for each element, in C order. Floats show the fewest digits that identify the
+// value within its type, at most `max_decimals` after the point. All elements have one style, fixed
+// or scientific.
 std::vector<std::string> element_texts(const ArrayView& array, int max_decimals);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

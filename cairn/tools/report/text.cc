@@ -1,4 +1,4 @@
-// text.cc -- stored names and shardings as text for people.
+// text.cc -- formats stored names and shardings for display.
 #include <cairn/inspect.h>
 
 #include <cairn/sharding.h>
@@ -8,15 +8,15 @@
 #include <array>
 #include <cstdint>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 struct CodeRange {
   std::uint32_t first, last;
 };
-// Controls; line and paragraph separators; what Unicode calls Default_Ignorable_Code_Point
-// (bidirectional marks, zero-width characters, tags, variation selectors), which shows nothing; and
-// interlinear annotations.
+// Characters that are not visible: controls; line and paragraph separators; interlinear
+// annotations; and Unicode's Default_Ignorable_Code_Point (bidirectional marks, zero-width
+// characters, tags, variation selectors).
 constexpr std::array<CodeRange, 19> kUnseen = {{{0x0, 0x1f},
                                                 {0x7f, 0x9f},
                                                 {0xad, 0xad},
@@ -49,7 +49,7 @@ void append_hex(std::string& out, std::string_view prefix, std::uint32_t value, 
     out.push_back("0123456789abcdef"[(value >> static_cast<unsigned>(shift)) & 15U]);
 }
 
-// Copies the characters that can be seen, and gives the others to `escape`.
+// Copies visible characters, and passes the others to `escape`.
 template <class Escape>
 std::string escaped(std::string_view text, const Escape& escape) {
   std::string out;
@@ -83,7 +83,7 @@ std::string printable_json(std::string_view json) {
     if (c.value == '\n') {
       out += '\n';
     } else if (!c.valid) {
-      // JSON has no such bytes, so the text that stands for them
+      // JSON cannot hold such bytes, so write the escape as text
       append_hex(out, "\\\\x", c.value, 2);
     } else if (c.value < 0x10000) {
       append_hex(out, "\\u", c.value, 4);
@@ -113,4 +113,4 @@ std::string sharding_text(std::string_view json) {
   return printable(parsed ? sharding_text(parsed.value()) : json);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,19 +1,21 @@
-// utf8.h -- one character of a UTF-8 text at a time; broken bytes come out alone and marked.
+// utf8.h -- decodes a UTF-8 string one character at a time. Each invalid byte is returned alone and
+// marked.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// One character, or one invalid byte.
 struct CodePoint {
   std::uint32_t value = 0;
   std::size_t size = 1;  // bytes
-  bool valid = true;     // false: one byte that is no UTF-8
+  bool valid = true;     // false: one byte that is not UTF-8
 };
 
-// The character that starts at text[at]; `at` must be inside. Over-long forms and surrogates are
-// not valid.
+// Decodes the character that starts at text[at]; `at` must be inside the string. Over-long forms
+// and surrogates are invalid.
 inline CodePoint code_point_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(text[at + i]));
@@ -33,4 +35,4 @@ inline CodePoint code_point_at(std::string_view text, std::size_t at) {
   return {value, size, true};
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

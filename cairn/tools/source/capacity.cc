@@ -1,4 +1,5 @@
-// capacity.cc -- sizes that are planned against sizes that there are.
+// capacity.cc -- compares planned sizes with available ones.
+
 #include <cairn/tools/source/capacity.h>
 
 #include <cairn/error.h>
@@ -11,19 +12,20 @@
 #include <array>
 #include <limits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-// Smaller arrays are read, whatever is stored of them; larger ones need at least this share of
-// their bytes. No codec makes chunks that small: zstd's smallest frames are about a
+// Smaller arrays are always read, however little of them is stored. A larger array needs at least
+// this share of its bytes. No codec makes chunks that small: zstd's smallest frames are about a
 // thirty-thousandth.
 constexpr std::uint64_t kAlwaysRead = std::uint64_t{1} << 36U;
 constexpr std::uint64_t kLeastShare = std::uint64_t{1} << 16U;
-// The same for chunks, each of which is asked for, and for how many of them must be stored.
+// The same for chunks, because each one is requested: above this number, at least this share must
+// be stored.
 constexpr std::uint64_t kManyChunks = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kLeastStored = 16;
-// What compression is trusted to make of an output, at best.
+// The best compression ratio that the check assumes for an output.
 constexpr std::uint64_t kBestPacking = 1000;
 
 std::string size_text(std::uint64_t bytes) {
@@ -45,7 +47,7 @@ std::uint64_t chunks_of(const TensorInfo& tensor) {
   return chunks;
 }
 
-// The nearest folder above the path that is there.
+// Uses the nearest existing folder above the path.
 bool space_of(std::string path, struct statvfs& space) {
   path = absolute_path(path);
   while (statvfs(path.c_str(), &space) != 0) {
@@ -77,7 +79,7 @@ void check_dense(const TensorInfo& tensor) {
   };
   if (tensor.nbytes > kAlwaysRead && tensor.stored_nbytes < tensor.nbytes / kLeastShare)
     refuse("are " + size_text(tensor.nbytes));
-  // Each chunk that is stored takes a byte at least.
+  // Each stored chunk has at least one byte.
   const std::uint64_t chunks = chunks_of(tensor);
   if (chunks > kManyChunks && tensor.stored_nbytes < chunks / kLeastStored)
     refuse(fmt::format("are {} chunks", chunks));
@@ -95,4 +97,4 @@ void check_space(const std::string& target, std::uint64_t bytes, Packing packing
                   size_text(bytes), compressed ? " before compression" : "", size_text(room)));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

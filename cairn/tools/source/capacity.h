@@ -1,5 +1,5 @@
-// capacity.h -- whether what is planned can be done at all: a few bytes of metadata may describe an
-// array of exabytes.
+// capacity.h -- checks whether a plan is feasible: a few bytes of metadata may describe an array of
+// exabytes.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -7,23 +7,23 @@
 #include <cstdint>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// a + b and a * b, or the greatest number there is.
+// a + b and a * b, limited to the largest 64-bit number.
 std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b);
 std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b);
 
-// Throws failed_precondition for a tensor whose elements can not all be read in any reasonable
-// time, because hardly any of them are stored: the others would be made up one by one.
+// Throws failed_precondition for a tensor that cannot be read in any reasonable time because hardly
+// any of its elements are stored: the reader would have to fill in the others.
 void check_dense(const TensorInfo& tensor);
 
-// How the bytes of a plan become bytes of files.
+// How many bytes of files the bytes of a plan become.
 enum class Packing : std::uint8_t {
-  kRaw,         // as many
+  kRaw,         // equally many
   kCompressed,  // fewer, perhaps a thousandth
 };
-// Throws failed_precondition, with both sizes, if the file system that `target` will be on has no
-// room for so many bytes. Nothing where the file system does not say how much room it has.
+// Throws failed_precondition, with both sizes, if the file system of `target` has too little space
+// for `bytes`. Does nothing if the file system does not report its free space.
 void check_space(const std::string& target, std::uint64_t bytes, Packing packing);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

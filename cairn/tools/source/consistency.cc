@@ -1,11 +1,12 @@
-// consistency.cc -- intents as numbers, and only where they differ in words.
+// consistency.cc -- compares intents as digests; if they differ, finds the difference in words.
+
 #include <cairn/tools/source/consistency.h>
 
 #include <cairn/base/byte_io.h>
 
 #include <fmt/format.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::string tensor_text(const Checkpoint& checkpoint, std::size_t index) {
@@ -23,9 +24,10 @@ std::string tensor_text(const Checkpoint& checkpoint, std::size_t index) {
 
 }  // namespace
 
-void agree(const distributed::ProcessGroup& group, std::string_view step,
-           const std::function<void()>& prepare, const std::function<void(Intent&)>& say) {
-  Intent intent;
+void check_consistency(const distributed::ProcessGroup& group, std::string_view step,
+                       const std::function<void()>& prepare,
+                       const std::function<void(ToolConsistencyCheck&)>& say) {
+  ToolConsistencyCheck intent;
   const auto said = group.gather(step, distributed::StepKind::kIo, [&] {
     prepare();
     if (!group.is_single()) say(intent);
@@ -42,7 +44,7 @@ void agree(const distributed::ProcessGroup& group, std::string_view step,
 }
 
 void add_opened(const Checkpoint& checkpoint, const std::string& which,
-                distributed::Consent& opened) {
+                distributed::ConsistencyCheck& opened) {
   const CheckpointInfo& info = checkpoint.info();
   opened.add(which + "the format", info.format);
   opened.add(which + "the step", option_text(info.step));
@@ -53,7 +55,8 @@ void add_opened(const Checkpoint& checkpoint, const std::string& which,
     opened.add(which + checkpoint.tensors()[i].full_name(), tensor_text(checkpoint, i));
 }
 
-void check_opened(std::span<const std::uint64_t> digests, const distributed::Consent& opened,
+void check_opened(std::span<const std::uint64_t> digests,
+                  const distributed::ConsistencyCheck& opened,
                   const distributed::ProcessGroup& group, std::string_view step) {
   try {
     opened.check(digests, group, std::string(step) + ": what is seen");
@@ -87,4 +90,4 @@ std::string option_text(const std::optional<std::string>& text) {
   return text ? option_text(*text) : "none";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

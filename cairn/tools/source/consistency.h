@@ -1,5 +1,5 @@
-// consistency.h -- whether all processes that do the work of a tool together were asked for the
-// same, and have opened the same.
+// consistency.h -- checks that all processes of a tool got the same options and opened the same
+// checkpoint.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -14,28 +14,33 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-struct Intent {
-  distributed::Consent asked;           // options, each by its name
-  distributed::Consent opened{"sees"};  // by add_opened
+// The options and checkpoints that must be the same in all processes.
+struct ToolConsistencyCheck {
+  distributed::ConsistencyCheck asked;           // the options, by name
+  distributed::ConsistencyCheck opened{"sees"};  // filled by add_opened
 };
 
-// A step: does `prepare`, and where there are others `say`, which fills in the intent. Throws
-// invalid_argument, naming the option, if a process was asked for something else than process 0;
-// failed_precondition, naming what differs, if it has opened something else.
-void agree(const distributed::ProcessGroup& group, std::string_view step,
-           const std::function<void()>& prepare, const std::function<void(Intent&)>& say);
+// One collective step. Runs `prepare`; if there are other processes, also runs `say`, which fills
+// in the intent, and compares the results. Throws invalid_argument, naming the option, if a process
+// has another option than process 0. Throws failed_precondition, naming the difference, if a
+// process has opened something else.
+void check_consistency(const distributed::ProcessGroup& group, std::string_view step,
+                       const std::function<void()>& prepare,
+                       const std::function<void(ToolConsistencyCheck&)>& say);
 
-// What tells which checkpoint this is: its step, version and leaves, and of its values what was
-// seen on opening. `which` goes in front of the names, where several are opened.
+// Adds what identifies a checkpoint: its step, version and leaves, and what opening it shows of its
+// values. `which` is prefixed to the names if several checkpoints are opened.
 void add_opened(const Checkpoint& checkpoint, const std::string& which,
-                distributed::Consent& opened);
-// For a step that has gathered the digests of what its processes have opened. Throws as agree().
-void check_opened(std::span<const std::uint64_t> digests, const distributed::Consent& opened,
+                distributed::ConsistencyCheck& opened);
+// Performs the comparison for a step that has already gathered the digests of what its processes
+// opened. Throws as check_consistency() does.
+void check_opened(std::span<const std::uint64_t> digests,
+                  const distributed::ConsistencyCheck& opened,
                   const distributed::ProcessGroup& group, std::string_view step);
 
-// Values of options, for people.
+// Option values as text, for messages.
 std::string option_text(bool flag);
 std::string option_text(double number);
 std::string option_text(const std::string& text);
@@ -47,4 +52,4 @@ std::string option_text(const std::optional<Number>& number) {
 }
 std::string option_text(const std::optional<std::string>& text);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

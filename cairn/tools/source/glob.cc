@@ -3,13 +3,13 @@
 
 #include <cairn/tools/report/utf8.h>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Where a pattern's bracket expression ends and whether it takes a character. `end` = npos: not a
-// bracket expression ("[" without "]"), so that "[" stands for itself.
+// Where a pattern's bracket expression ends, and whether it accepts a character. `end` = npos: not
+// a bracket expression ("[" without "]"); "[" then stands for itself.
 struct BracketMatch {
-  std::size_t end = std::string_view::npos;  // behind the "]"
+  std::size_t end = std::string_view::npos;  // after the "]"
   bool takes = false;
 };
 
@@ -33,7 +33,8 @@ BracketMatch match_bracket(std::string_view pattern, std::size_t open, std::uint
   return {};
 }
 
-// Behind the pattern's next element if that takes the character, else npos. The element is no '*'.
+// The position after the pattern's next element if it accepts the character, otherwise npos. The
+// element is not '*'.
 std::size_t step(std::string_view pattern, std::size_t p, CodePoint c) {
   if (p >= pattern.size()) return std::string_view::npos;
   if (pattern[p] == '?') return p + 1;
@@ -48,13 +49,13 @@ std::size_t step(std::string_view pattern, std::size_t p, CodePoint c) {
 
 }  // namespace
 
-// Only the last '*' ever needs to grow, so there is no recursion and the cost is at most pattern
-// times text.
+// Only the last '*' ever needs to grow, so there is no recursion, and the cost is at most pattern
+// size times text size.
 bool glob_match(std::string_view pattern, std::string_view text) {
   constexpr auto kNone = std::string_view::npos;
   std::size_t p = 0;
   std::size_t t = 0;
-  std::size_t star = kNone;  // behind the last '*'
+  std::size_t star = kNone;  // after the last '*'
   std::size_t star_text = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -96,4 +97,4 @@ std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
   return chosen;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

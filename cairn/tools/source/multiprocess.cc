@@ -1,11 +1,13 @@
-// multiprocess.cc -- messages: integers are little-endian, texts and lists begin with their length.
+// multiprocess.cc -- encodes messages: integers are little-endian; strings and lists begin with
+// their length.
+
 #include <cairn/tools/source/multiprocess.h>
 
 #include <cairn/base/byte_io.h>
 
 #include <bit>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 void put_text(ByteWriter& out, std::string_view text) { out.u64(text.size()).text(text); }
@@ -16,7 +18,8 @@ void put_list(ByteWriter& out, const std::vector<T>& items, Put put) {
   out.u64(items.size());
   for (const T& item : items) put(out, item);
 }
-// Every item takes a byte at least, so a length is believed only as far as there are bytes.
+// Every item takes at least one byte, so a hostile length fails at the end of the message, and
+// memory stays proportional to the message.
 template <class T, class Take>
 std::vector<T> take_list(ByteReader& in, Take take) {
   std::vector<T> items;
@@ -32,7 +35,7 @@ void put_finding(ByteWriter& out, const Finding& finding) {
 }
 Finding take_finding(ByteReader& in) {
   Finding finding;
-  // Whatever is not one of the three counts as damage: nothing unknown may pass for good.
+  // An unknown severity counts as damage: it must never pass as good.
   const std::uint8_t severity = in.u8();
   finding.severity = severity <= static_cast<std::uint8_t>(Severity::kDamage)
                          ? static_cast<Severity>(severity)
@@ -150,4 +153,4 @@ std::vector<ComparedLeaf> decode_compared(ByteView encoded) {
   return leaves;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

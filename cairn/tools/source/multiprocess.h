@@ -1,4 +1,4 @@
-// multiprocess.h -- what processes tell each other when they do the work of a tool together.
+// multiprocess.h -- the messages that the processes of a tool exchange.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -10,23 +10,25 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// The share of this process.
 inline WorkShare share_of(const distributed::ProcessGroup& group) {
   return {group.index(), group.count()};
 }
 
 Bytes encode_verify_part(const VerifyPart& part);
-// Throws data_loss for what that does not make.
+// Throws data_loss for bytes that encode_verify_part does not produce.
 VerifyPart decode_verify_part(ByteView encoded);
 
-// What one process has found of the values of a leaf.
+// The result of one process for the values of a leaf.
 struct ComparedLeaf {
-  std::size_t leaf = 0;          // of the report
-  std::string error_a, error_b;  // why they cannot be read; "" if they can
+  std::size_t leaf = 0;          // index in the report
+  std::string error_a, error_b;  // why the values cannot be read; "" if they can
   std::optional<ValueDiff> values;
 };
+// The message of what a process compared. Decoding throws data_loss for malformed bytes.
 Bytes encode_compared(const std::vector<ComparedLeaf>& leaves);
 std::vector<ComparedLeaf> decode_compared(ByteView encoded);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

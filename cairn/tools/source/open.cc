@@ -1,4 +1,4 @@
-// open.cc -- one way in and out: finds out what lies at a path and opens it; saves a tree.
+// open.cc -- one way in and out: detects the format at a path and opens it; saves a tree.
 #include <cairn/cairn.h>
 
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
@@ -10,7 +10,7 @@
 
 #include <filesystem>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::string_view kFilePrefix = "file://";
@@ -25,8 +25,8 @@ constexpr std::string_view kFilePrefix = "file://";
                   ".index.json, an .npz or .npy file, or a flax msgpack file");
 }
 
-// These formats are one tree in one version; of TensorFlow's a folder may have several. A choice
-// that nothing looks at would be a question answered wrongly.
+// Refuses options that a format cannot honour. These formats have one tree in one version; only a
+// TensorFlow folder may have several steps. Ignoring such an option would give a wrong result.
 void refuse_choices(const std::string& path, const OpenOptions& options, bool has_steps = false) {
   const char* choice = options.step && !has_steps       ? "a step"
                        : options.item                   ? "an item"
@@ -39,7 +39,7 @@ void refuse_choices(const std::string& path, const OpenOptions& options, bool ha
                                             " is no Orbax checkpoint or Zarr array");
 }
 
-// A save that was killed early has written nothing that could be recognised but the folder's name.
+// A save that was killed early leaves only a folder that can be recognised by its name.
 void refuse_leftover(const std::string& path) {
   const std::string name = std::filesystem::path(path).lexically_normal().filename().string();
   if (name.find(orbax::kTemporaryMark) == std::string::npos) return;
@@ -58,22 +58,25 @@ std::string local_path(const std::string& path) {
   return path;
 }
 
-using OrbaxOpener = std::unique_ptr<Checkpoint> (*)(const std::string&, const OpenOptions&);
+using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
 
 std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions& options,
-                                     OrbaxOpener open_orbax) {
+                                     LayoutOpener open_layout) {
   const std::string path = local_path(where);
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
   if (directory_exists(path)) {
-    // Only Zarr arrays have a metadata key; without it they may not be recognised.
-    if (is_orbax(path) || !options.metadata_key.empty()) return open_orbax(path, options);
+    // Only Zarr arrays have a metadata key, and they may not be recognised without it.
+    if (!options.metadata_key.empty())
+      return open_layout(orbax::find_layout(path, options), options);
+    if (auto layout = orbax::try_find_layout(path, options))
+      return open_layout(*std::move(layout), options);
     refuse_leftover(path);
     if (is_tensorflow(path)) {
       refuse_choices(path, options, true);
       return open_tensorflow(path, options);
     }
     refuse_choices(path, options);
-    // A model folder as Hugging Face publishes them.
+    // A model folder in the form that Hugging Face uses.
     for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
       if (file_exists(path + "/" + std::string(name)))
         return open_safetensors(path + "/" + std::string(name), options);
@@ -94,7 +97,7 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
     case Format::kTensorflow:
       return open_tensorflow(path, options);
     case Format::kOrbax:
-      return open_orbax(path, options);
+      return open_layout(orbax::find_layout(path, options), options);
   }
   refuse(path);
 }
@@ -104,11 +107,11 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
 std::string_view version() { return CAIRN_VERSION; }
 
 std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& options) {
-  return open_any(where, options, &open_orbax);
+  return open_any(where, options, &orbax::open_layout);
 }
 
 std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenOptions& options) {
-  return open_any(where, options, &orbax::open_to_verify);
+  return open_any(where, options, &orbax::open_layout_to_verify);
 }
 
 std::vector<std::string> list_steps(const std::string& where, const OpenOptions& options) {
@@ -132,4 +135,4 @@ void save(const std::string& path, const Tree& tree, const SaveOptions& options)
   save_orbax(local_path(path), tree, options);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

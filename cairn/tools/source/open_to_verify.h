@@ -1,5 +1,5 @@
-// open_to_verify.h -- opening for verify, which wants to see as much as there is: with damage and
-// in steps.
+// open_to_verify.h -- opens checkpoints for verify, which inspects as much as possible, even if
+// there is damage, and all steps.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -8,15 +8,14 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// As open(), but an item of an Orbax checkpoint that cannot be opened is left to the report of
-// verify.
+// Opens as open() does. If an item of an Orbax checkpoint cannot be opened, the report of verify
+// names it instead of this function throwing.
 std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenOptions& options);
 
-// The paths of all steps of an Orbax step root, by their numbers, or of all checkpoints in a
-// TensorFlow folder. Throws invalid_argument for anything else, and where the options name one of
-// them.
+// The paths of all steps of an Orbax step root, by number, or of all checkpoints in a TensorFlow
+// folder. Throws invalid_argument for anything else, and if the options select one step.
 std::vector<std::string> list_steps(const std::string& where, const OpenOptions& options);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,10 +1,10 @@
-// slice.cc -- "0:8, :, -1": NumPy's basic slicing as a box.
+// slice.cc -- "0:8, :, -1": converts NumPy's basic slicing to a box.
 #include <cairn/inspect.h>
 
 #include <algorithm>
 #include <charconv>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::string_view trimmed(std::string_view s) {
@@ -38,7 +38,8 @@ std::int64_t parse_integer(std::string_view text, std::string_view part, std::si
   return value;
 }
 
-// A bound of a slice: from the end if negative, cut off at the array's edges as NumPy does.
+// Resolves a bound of a slice as NumPy does: a negative one counts from the end, and it is limited
+// to the array.
 std::int64_t bound(std::int64_t value, std::int64_t extent) {
   if (value < 0) value = value < -extent ? 0 : value + extent;
   return std::min(value, extent);
@@ -91,4 +92,4 @@ SliceSpec parse_slice(std::string_view text, std::span<const std::int64_t> shape
   return spec;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

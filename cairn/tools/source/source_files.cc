@@ -1,4 +1,5 @@
-// source_files.cc -- which files a checkpoint is read from.
+// source_files.cc -- lists the files that a checkpoint is read from.
+
 #include <cairn/tools/source/source_files.h>
 
 #include <cairn/error.h>
@@ -13,12 +14,12 @@
 #include <system_error>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Where a path leads in the end; "" where it leads nowhere.
+// The path with all links resolved; "" if it does not exist.
 fs::path real_path(const fs::path& path) {
   std::error_code error;
   fs::path real = fs::canonical(path, error);
@@ -31,8 +32,8 @@ bool is_below(const fs::path& file, const fs::path& folder) {
          std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first == real.end();
 }
 
-// Whether the file lies in the folder, or a link in the folder leads to it. A folder may be large,
-// so only links are resolved. Folders behind links are not listed: one may lead to the root of the
+// Whether the file lies in the folder, or a link in the folder refers to it. A folder may be large,
+// so only links are resolved. Folders behind links are not listed: one may refer to the root of the
 // file system.
 bool holds(const std::string& folder, const std::string& path) {
   const fs::path file = real_path(path);
@@ -50,8 +51,8 @@ bool holds(const std::string& folder, const std::string& path) {
   return false;
 }
 
-// The file, and its shards if it is an index. The reader has parsed it before, so a file that does
-// not parse now has been changed since.
+// The file itself and, if it is an index, its shards. The reader has parsed it before, so a file
+// that does not parse now has been changed since.
 std::vector<std::string> safetensors_files(const std::string& path) {
   std::vector<std::string> files{path};
   if (!path.ends_with(".json")) return files;
@@ -96,4 +97,4 @@ void check_not_source(const Checkpoint& checkpoint, const std::string& path) {
                 path + ": is a file of the checkpoint that is read; it is not replaced");
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// source_files.h -- which files a checkpoint is read from, so that none of them is overwritten by
-// what is read.
+// source_files.h -- finds out which files a checkpoint is read from, so that a tool never
+// overwrites its own input.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -7,17 +7,18 @@
 #include <cstdint>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// How a file is related to a checkpoint.
+// The relation between a file and a checkpoint.
 enum class FileRole : std::uint8_t {
-  kNone,   // it is not one of the checkpoint's files, or nothing is there
-  kWhole,  // it is all of the checkpoint
-  kPart,   // it is one of several files, or lies in the checkpoint's directory
+  kNone,   // not one of the checkpoint's files, or it does not exist
+  kWhole,  // the whole checkpoint
+  kPart,   // one of several files, or a file in the checkpoint's directory
 };
+// Returns the relation; follows links, because two names may be one file.
 FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path);
 
 // Throws already_exists, naming the path, if it is one of the checkpoint's files.
 void check_not_source(const Checkpoint& checkpoint, const std::string& path);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// stream.cc -- cutting arrays into runs of bytes, and streaming them.
+// stream.cc -- cuts arrays into runs of bytes, and reads them.
+
 #include <cairn/tools/source/stream.h>
 
 #include <cairn/array/box.h>
@@ -7,13 +8,13 @@
 #include <algorithm>
 #include <limits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 std::int64_t cut_elements(const TensorInfo& tensor, const Box& box, std::int64_t most) {
   const std::size_t rank = box.rank();
   std::size_t first = 0;
   while (first < rank && box.shape[first] <= 1) ++first;
-  std::int64_t row = 1;  // elements behind one step along dimension d
+  std::int64_t row = 1;  // elements in one step along dimension d
   std::int64_t cut = 1;
   for (std::size_t d = rank; d-- > first;) {
     if (row <= most) cut = row;
@@ -21,7 +22,7 @@ std::int64_t cut_elements(const TensorInfo& tensor, const Box& box, std::int64_t
       const std::int64_t rows = std::clamp<std::int64_t>(tensor.chunk_shape[d], 1, box.shape[d]);
       if (row <= most / rows) cut = row * rows;
     }
-    // Sidecars an extent of zero, the others may have a product that no integer holds.
+    // If one extent is zero, the product of the others may overflow.
     if (__builtin_mul_overflow(row, std::max<std::int64_t>(box.shape[d], 1), &row))
       row = std::numeric_limits<std::int64_t>::max();
   }
@@ -30,7 +31,7 @@ std::int64_t cut_elements(const TensorInfo& tensor, const Box& box, std::int64_t
 
 namespace {
 
-// Whether a run is less than one of the chunks it lies in.
+// Whether a run is smaller than one of the chunks it lies in.
 bool inside_chunk(const TensorInfo& tensor, std::int64_t elements) {
   return !tensor.chunk_shape.empty() && elements < element_count(tensor.chunk_shape);
 }
@@ -79,4 +80,4 @@ void stream_box(const Checkpoint& checkpoint, std::size_t index, const Box& box,
   }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

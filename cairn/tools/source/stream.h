@@ -1,5 +1,5 @@
-// stream.h -- runs of a tensor's C-order bytes, however large the tensor, as boxes that a reader
-// understands.
+// stream.h -- reads runs of a tensor's C-order bytes as boxes that a reader understands, however
+// large the tensor is.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -8,22 +8,23 @@
 #include <cstdint>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Where to cut the elements of `box` into runs of at most about `most`: at multiples of this many.
-// A row of stored chunks along the first dimension that has more than one element if that is not
-// too much (no chunk is decoded twice then), else the longest row of elements that is not. At least
-// 1.
+// The unit for cutting the elements of `box` into runs of about `most` elements at most: cut at
+// multiples of the result.
+// This is a row of stored chunks along the first dimension that has more than one element, so that
+// no chunk is decoded twice. If that is too much, it is the longest row of elements that is not.
+// At least 1.
 std::int64_t cut_elements(const TensorInfo& tensor, const Box& box, std::int64_t most);
 
-// Reads runs of tensors: most of them together as one plan; but the boxes of a run inside one large
-// chunk one after the other, because its decoder walks forwards only.
+// Reads runs of tensors, most of them together as one plan. Boxes of a run inside one large chunk
+// are read one after another, because the chunk's decoder only moves forwards.
 class RunReader {
  public:
   explicit RunReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
-  // Elements of `box` from `begin` on, into the contiguous `out`.
+  // Adds the elements of `box` from `begin` on, to be read into the contiguous `out`.
   void add(std::size_t index, const Box& box, std::int64_t begin, MutableByteView out);
-  // Reads all that was added.
+  // Performs all reads that were added.
   void read();
 
  private:
@@ -32,4 +33,4 @@ class RunReader {
   std::vector<ReadRequest> in_order_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,19 +1,19 @@
-// tree_name.h -- what leaves are called where formats meet.
+// tree_name.h -- the names of leaves when one format is converted to or compared with another.
 #pragma once
 
 #include <cairn/checkpoint.h>
 
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Whether names are keys of TensorFlow's, which no other format has, and not those of paths.
+// Whether the names are TensorFlow's keys, which no other format has, rather than paths.
 inline bool has_keys(const Checkpoint& checkpoint) {
   return checkpoint.info().format == "tensorflow";
 }
-// The name that another format gives to a leaf: of a key that of its path.
+// The name that another format gives to a leaf: a TensorFlow key becomes the name of its path.
 inline std::string tree_name(const Checkpoint& checkpoint, const TensorInfo& tensor) {
   return has_keys(checkpoint) ? param_name(tensor.path) : tensor.name;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// head.cc -- the table of msgpack's first bytes.
+// head.cc -- encodes and decodes msgpack's first bytes.
+
 #include <cairn/tree/msgpack/head.h>
 
 #include <fmt/format.h>
@@ -7,7 +8,7 @@
 #include <bit>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 MsgpackHead sized(MsgpackType type, std::uint64_t length) {
@@ -25,7 +26,7 @@ MsgpackHead read_ext(ByteReader& in, std::uint64_t length) {
   return head;
 }
 
-// Collects a first byte and a big-endian number behind it.
+// Collects a first byte and the big-endian number after it.
 class HeadWriter {
  public:
   HeadWriter& first(unsigned byte) { return number(byte, 1); }
@@ -40,7 +41,7 @@ class HeadWriter {
   MsgpackHeadBytes out_;
 };
 
-// How many bytes an unsigned number takes, as the exponent of 2.
+// The width of an unsigned number is 2^result bytes.
 unsigned log2_width(std::uint64_t v) {
   return v <= 0xff ? 0 : v <= 0xffff ? 1 : v <= 0xffffffffU ? 2 : 3;
 }
@@ -176,4 +177,4 @@ MsgpackHeadBytes encode_msgpack_head(const MsgpackHead& head) {
   return HeadWriter().first(0xc0).take();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

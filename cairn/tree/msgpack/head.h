@@ -1,5 +1,5 @@
-// head.h -- the first bytes of a msgpack object: its type and its value or length (msgpack.org's
-// specification).
+// head.h -- the head of a msgpack object, that is, its first bytes: its type, and its value or
+// length (msgpack.org's specification).
 #pragma once
 
 #include <cairn/base/byte_io.h>
@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// What a msgpack object begins with, its length or value read.
+// The type of an object, whichever encoding of it the head uses.
 enum class MsgpackType : std::uint8_t {
   kNil,
   kBool,
@@ -24,10 +24,11 @@ enum class MsgpackType : std::uint8_t {
   kMap,
   kExt
 };
+// A decoded head.
 struct MsgpackHead {
   MsgpackType type = MsgpackType::kNil;
-  std::uint64_t length = 0;  // bytes, elements or pairs; the value of kUint
-  std::int64_t integer = 0;  // the value of kInt
+  std::uint64_t length = 0;  // bytes, elements or pairs; for kUint the value
+  std::int64_t integer = 0;  // for kInt the value
   double number = 0;
   bool truth = false;
   std::int8_t ext = 0;
@@ -40,25 +41,27 @@ enum : std::int8_t {
   kMsgpackNumpyScalar = 3,
   kMsgpackTuple = 4
 };
-// The member that says of a map that it is an array in pieces.
+// The member that marks a map as an array in pieces.
 inline constexpr std::string_view kMsgpackChunkMarker = "__msgpack_chunked_array__";
 
-// Reads one; what it announces (bytes, elements) is still to be checked against what is there.
+// Reads one head. Throws data_loss for malformed bytes. The caller must check the announced length
+// (bytes, elements) against the bytes that remain.
 MsgpackHead read_msgpack_head(ByteReader& in);
 
+// An encoded head; it fits without allocation.
 struct MsgpackHeadBytes {
   std::array<std::byte, 9> bytes{};
   std::size_t size = 0;
   [[nodiscard]] ByteView view() const { return ByteView(bytes).first(size); }
 };
-// Its shortest spelling, as msgpack's packers write it; floats always take eight bytes. Throws
-// invalid_argument for a length of more than 2^32 - 1, which msgpack cannot say.
+// Encodes a head in its shortest form, as msgpack's packers do; floats always take eight bytes.
+// Throws invalid_argument for a length above 2^32 - 1, which msgpack cannot express.
 MsgpackHeadBytes encode_msgpack_head(const MsgpackHead& head);
 
-// An integer's head, which is all of it.
+// The head of an integer, which is the whole object.
 inline MsgpackHead msgpack_integer(std::int64_t value) {
   if (value < 0) return {.type = MsgpackType::kInt, .integer = value};
   return {.type = MsgpackType::kUint, .length = static_cast<std::uint64_t>(value)};
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,18 +1,19 @@
-// msgpack.cc -- what a parsed msgpack object comes to: a list of leaves with their paths, or the
+// msgpack.cc -- converts a parsed msgpack object to a list of leaves with their paths, or to the
 // tree that was serialized.
+#include <cairn/tree/msgpack/msgpack.h>
+
 #include <cairn/array/arena.h>
 #include <cairn/base/executor.h>
-#include <cairn/tree/msgpack/msgpack.h>
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Hostile bytes could name a deep path for each of millions of leaves of one byte: what paths and
-// leaves take is bounded by a multiple of the bytes' number, which honest ones stay far below.
+// Hostile bytes could give a deep path to each of millions of one-byte leaves. Paths and leaves may
+// therefore take at most a multiple of the input's size; valid data stays far below it.
 constexpr std::uint64_t kFreeBytes = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kBytesPerByte = 64;
 constexpr std::size_t kCopyRun = std::size_t{4} << 20U;  // bytes that one thread copies at a time
@@ -115,7 +116,7 @@ class Restorer {
     };
     ArrayArena arena(std::accumulate(leaves_.begin(), leaves_.end(), std::uint64_t{0}, shared));
     for (Tree* node : leaves_) {
-      // keeps the leaf while its node changes
+      // a copy that keeps the leaf alive while its node changes
       const auto holder = std::get<CustomLeaf>(node->value());
       node->value() = value_of(*holder.get<MsgpackLeaf>(), arena);
     }
@@ -147,7 +148,7 @@ class Restorer {
            (leaf.kind == MsgpackKind::kNumpyScalar && leaf.dtype == DType::kOpaque);
   }
 
-  // Whether a program may look at the elements in place.
+  // Whether the elements can be used in place.
   [[nodiscard]] bool lies_well(const MsgpackLeaf& leaf) const {
     const std::size_t unit =
         leaf.dtype == DType::kOpaque ? 1 : std::clamp<std::size_t>(leaf.element_size, 1, 8);
@@ -186,7 +187,7 @@ class Restorer {
 std::string_view kind_name(MsgpackKind kind) {
   constexpr std::array<std::string_view, 10> kNames = {"np.ndarray", "np.generic", "scalar",
                                                        "complex", "string",
-                                                       // in the enum's order
+                                                       // in the order of the enum
                                                        "bytes", "None", "Dict", "List", "Tuple"};
   return kNames[static_cast<std::size_t>(kind)];
 }
@@ -214,4 +215,4 @@ Tree restore_msgpack(ByteView bytes, const std::shared_ptr<const void>& owner) {
   return tree;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,7 @@
-// parse.cc -- one pass over the bytes; nothing is copied but names, and nothing is believed before
-// it is there.
+// parse.cc -- parses the bytes in one pass. It copies only names, and checks every length against
+// the bytes that remain.
 #include <cairn/base/byte_io.h>
+#include <cairn/base/errors.h>
 #include <cairn/base/utf8.h>
 #include <cairn/tree/msgpack/head.h>
 #include <cairn/tree/msgpack/msgpack.h>
@@ -10,56 +11,54 @@
 #include <algorithm>
 #include <cstring>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using Type = MsgpackType;
 using Head = MsgpackHead;
 
-constexpr std::size_t kMaxDepth = 1000;  // what trees may have
-// What nodes take is bounded by a multiple of the input's size, which honest input stays below.
+constexpr std::size_t kMaxDepth = 1000;  // the depth limit of trees
+// Nodes may take at most a multiple of the input's size; valid input stays below it.
 constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kBytesPerByte = 160;
 
-[[noreturn]] void damaged(const std::string& what) { throw Error(Code::kDataLoss, what); }
-
-// An integer >= 0, as shapes hold them.
+// An integer from 0 to 2^63 - 1, as shapes have them.
 std::int64_t to_extent(const Head& head) {
   if (head.type != Type::kUint || head.length > static_cast<std::uint64_t>(INT64_MAX))
-    damaged("an extent of a shape is no integer from 0 to 2^63 - 1");
+    data_loss("an extent of a shape is no integer from 0 to 2^63 - 1");
   return static_cast<std::int64_t>(head.length);
 }
 
-// Elements of a shape; what overflows 2^63 - 1 cannot be in a file.
+// The number of elements of a shape. A file cannot hold more than 2^63 - 1.
 std::uint64_t count_elements(const Shape& shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   std::int64_t count = 1;
   for (const auto n : shape)
     if (__builtin_mul_overflow(count, n, &count))
-      damaged(fmt::format("a shape {} overflows 64 bits", shape_text(shape)));
+      data_loss(fmt::format("a shape {} overflows 64 bits", shape_text(shape)));
   return static_cast<std::uint64_t>(count);
 }
 
 void set_opaque_size(MsgpackLeaf& leaf, std::uint64_t nbytes) {
-  // A type we do not know: its elements are as large as the bytes say.
+  // The type is unknown: derive the size of its elements from the number of bytes.
   const auto count = count_elements(leaf.shape);
   if (count == 0 ? nbytes != 0 : nbytes % count != 0)
-    damaged(fmt::format("{} bytes for {} elements of type {}", nbytes, count, leaf.dtype_name));
+    data_loss(fmt::format("{} bytes for {} elements of type {}", nbytes, count, leaf.dtype_name));
   leaf.element_size = count == 0 ? 0 : nbytes / count;
 }
 
 void set_element_type(MsgpackLeaf& leaf, std::string_view name, std::uint64_t nbytes) {
-  if (!valid_utf8(name)) damaged("the dtype name is not UTF-8");
+  if (!valid_utf8(name)) data_loss("the dtype name is not UTF-8");
   leaf.dtype_name = name;
   const auto dtype = dtype_from_name(name);
   leaf.dtype = dtype.value_or(DType::kOpaque);
   if (!dtype) return set_opaque_size(leaf, nbytes);
   leaf.element_size = dtype_size(*dtype);
   const auto count = count_elements(leaf.shape);
-  // Divided, because the product of what a hostile file says may wrap.
+  // Divide, because the product of two hostile numbers may wrap around.
   if (nbytes % leaf.element_size != 0 || nbytes / leaf.element_size != count)
-    damaged(fmt::format("{} bytes for an array of shape {} of {}", nbytes, shape_text(leaf.shape),
-                        name));
+    data_loss(fmt::format("{} bytes for an array of shape {} of {}", nbytes, shape_text(leaf.shape),
+                          name));
 }
 
 // ---- chunked arrays ----
@@ -67,25 +66,25 @@ void set_element_type(MsgpackLeaf& leaf, std::string_view name, std::uint64_t nb
 std::int64_t chunked_extent(const Tree& tree) {
   const auto* extent = std::get_if<std::int64_t>(&tree.value());
   if (extent == nullptr || *extent < 0)
-    damaged("an extent of a chunked array is no integer from 0 to 2^63 - 1");
+    data_loss("an extent of a chunked array is no integer from 0 to 2^63 - 1");
   return *extent;
 }
 
 const MsgpackLeaf& flat_chunk(const Tree& tree, std::size_t number) {
   const auto* chunk = tree.custom<MsgpackLeaf>();
   if (chunk == nullptr || chunk->kind != MsgpackKind::kArray || chunk->shape.size() != 1)
-    damaged(fmt::format("chunk {} is no flat ndarray", number));
+    data_loss(fmt::format("chunk {} is no flat ndarray", number));
   return *chunk;
 }
 
-// The members "0", "1", ... in this order, without a gap.
+// The members "0", "1", ... in this order, without gaps.
 std::vector<const Tree*> numbered_members(const Tree& tree) {
   std::vector<const std::pair<std::string, Tree>*> members;
   if (const auto* dict = tree.dict())
     for (const auto& member : *dict) members.push_back(&member);
   else if (const auto* empty = std::get_if<EmptyNode>(&tree.value());
            empty == nullptr || *empty != EmptyNode::kDict)
-    damaged("a chunked array is not made of extents and ndarrays");
+    data_loss("a chunked array is not made of extents and ndarrays");
   std::sort(members.begin(), members.end(), [](const auto* a, const auto* b) {
     return std::pair(a->first.size(), std::string_view(a->first)) <
            std::pair(b->first.size(), std::string_view(b->first));
@@ -93,7 +92,7 @@ std::vector<const Tree*> numbered_members(const Tree& tree) {
   std::vector<const Tree*> values;
   for (const auto* member : members) {
     if (member->first != std::to_string(values.size()))
-      damaged(fmt::format("part {} of a chunked array is missing", values.size()));
+      data_loss(fmt::format("part {} of a chunked array is missing", values.size()));
     values.push_back(&member->second);
   }
   return values;
@@ -109,15 +108,15 @@ MsgpackLeaf join_chunks(const Tree::Dict& members) {
     else if (name == "chunks")
       chunks = numbered_members(value);
     else if (name != kMsgpackChunkMarker)
-      damaged(fmt::format("a chunked array has an unknown member \"{}\"", name));
+      data_loss(fmt::format("a chunked array has an unknown member \"{}\"", name));
   }
-  if (chunks.empty()) damaged("a chunked array without chunks");
+  if (chunks.empty()) data_loss("a chunked array without chunks");
   std::uint64_t nbytes = 0;
   const std::string& type = flat_chunk(*chunks[0], 0).dtype_name;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const MsgpackLeaf& chunk = flat_chunk(*chunks[i], i);
     if (chunk.dtype_name != type)
-      damaged(fmt::format("chunk {} has another dtype than chunk 0", i));
+      data_loss(fmt::format("chunk {} has another dtype than chunk 0", i));
     joined.pieces.insert(joined.pieces.end(), chunk.pieces.begin(), chunk.pieces.end());
     nbytes += chunk.nbytes();
   }
@@ -131,7 +130,7 @@ void refuse_repeated_keys(const Tree::Dict& dict) {
   for (const auto& member : dict) keys.emplace_back(member.first);
   std::sort(keys.begin(), keys.end());
   if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
-    damaged(fmt::format("the key \"{}\" appears twice", *twice));
+    data_loss(fmt::format("the key \"{}\" appears twice", *twice));
 }
 
 // ---- objects ----
@@ -155,8 +154,8 @@ class Parser {
   }
 
  private:
-  // Chunked arrays are put together only where a chain of maps leads to them: below lists and
-  // tuples nobody makes them.
+  // Chunked arrays are joined only below a chain of maps: writers do not chunk arrays below lists
+  // and tuples.
   enum class Place : std::uint8_t { kDict, kSequence };
 
   Tree value(ByteReader& in, Place place) {
@@ -188,7 +187,7 @@ class Parser {
     return {};
   }
 
-  // An object's first bytes, at most ten.
+  // Reads the head of an object, which has at most ten bytes.
   Head read_head(ByteReader& in) {
     if (load_) {
       ByteReader ahead = in;
@@ -204,7 +203,7 @@ class Parser {
 
   void spend(std::uint64_t cost) {
     if (cost > budget_)
-      damaged("far more leaves and names than bytes of this size can hold honestly");
+      data_loss("far more leaves and names than bytes of this size can hold honestly");
     budget_ -= cost;
   }
 
@@ -215,7 +214,7 @@ class Parser {
   }
 
   Tree text_leaf(ByteView text) {
-    if (!valid_utf8(as_text(text))) damaged("a text is not UTF-8");
+    if (!valid_utf8(as_text(text))) data_loss("a text is not UTF-8");
     return leaf({.kind = MsgpackKind::kString, .dtype_name = "string", .pieces = {text}});
   }
 
@@ -228,9 +227,10 @@ class Parser {
                  .pieces = {bytes}});
   }
 
-  // Reads what stands below `key`; an error on the way leaves the path for the message.
+  // Parses the value of `key`. On an error path_ stays as it is, for the message.
   Tree below(Key key, ByteReader& in, Place place) {
-    if (path_.size() >= kMaxDepth) damaged(fmt::format("nested deeper than {} levels", kMaxDepth));
+    if (path_.size() >= kMaxDepth)
+      data_loss(fmt::format("nested deeper than {} levels", kMaxDepth));
     path_.push_back(std::move(key));
     Tree child = value(in, place);
     path_.pop_back();
@@ -239,7 +239,7 @@ class Parser {
 
   Tree::List sequence(ByteReader& in, std::uint64_t n) {
     if (n > in.remaining())
-      damaged(fmt::format("an array of {} elements, but {} bytes are left", n, in.remaining()));
+      data_loss(fmt::format("an array of {} elements, but {} bytes are left", n, in.remaining()));
     Tree::List items;
     for (std::uint64_t i = 0; i < n; ++i)
       items.push_back(below({std::to_string(i), KeyType::kSequence}, in, Place::kSequence));
@@ -251,15 +251,15 @@ class Parser {
     if (head.type == Type::kUint) return std::to_string(head.length);
     if (head.type == Type::kInt) return std::to_string(head.integer);
     if (head.type != Type::kText && head.type != Type::kBin)
-      damaged("a key is neither a text nor an integer");
+      data_loss("a key is neither a text nor an integer");
     const std::string_view text = read_text(in, head.length);
-    if (!valid_utf8(text)) damaged("a key is not UTF-8");
+    if (!valid_utf8(text)) data_loss("a key is not UTF-8");
     return std::string(text);
   }
 
   Tree map(ByteReader& in, std::uint64_t n, Place place) {
     if (n > in.remaining() / 2)
-      damaged(fmt::format("a map of {} pairs, but {} bytes are left", n, in.remaining()));
+      data_loss(fmt::format("a map of {} pairs, but {} bytes are left", n, in.remaining()));
     if (n == 0) return Tree(EmptyNode::kDict);
     Tree::Dict dict;
     bool chunked = false;
@@ -300,7 +300,7 @@ class Parser {
   void expect_array(ByteReader& in, std::uint64_t n, std::string_view what) {
     const Head head = read_head(in);
     if (head.type != Type::kArray || head.length != n)
-      damaged(fmt::format("{} is not a msgpack array of {}", what, n));
+      data_loss(fmt::format("{} is not a msgpack array of {}", what, n));
   }
 
   Tree array(ByteReader& in, MsgpackKind kind) {
@@ -308,19 +308,19 @@ class Parser {
     MsgpackLeaf made{.kind = kind};
     const Head shape = read_head(in);
     if (shape.type != Type::kArray || shape.length > in.remaining())
-      damaged("the shape of an ndarray is not an array of integers");
+      data_loss("the shape of an ndarray is not an array of integers");
     for (std::uint64_t d = 0; d < shape.length; ++d) made.shape.push_back(to_extent(read_head(in)));
     const Head name = read_head(in);
     if (name.type != Type::kText && name.type != Type::kBin)
-      damaged("the dtype of an ndarray is not a name");
+      data_loss("the dtype of an ndarray is not a name");
     const std::string_view dtype = read_text(in, name.length);
     const Head data = read_head(in);
     if (data.type != Type::kBin && data.type != Type::kText)
-      damaged("the values of an ndarray are not bytes");
+      data_loss("the values of an ndarray are not bytes");
     made.pieces.push_back(in.take(data.length));
     set_element_type(made, dtype, data.length);
     if (kind == MsgpackKind::kNumpyScalar && !made.shape.empty())
-      damaged("a NumPy scalar has a shape");
+      data_loss("a NumPy scalar has a shape");
     return leaf(std::move(made));
   }
 
@@ -329,7 +329,7 @@ class Parser {
     if (head.type == Type::kFloat) return head.number;
     if (head.type == Type::kUint) return static_cast<double>(head.length);
     if (head.type == Type::kInt) return static_cast<double>(head.integer);
-    damaged("part of a complex number is not a number");
+    data_loss("part of a complex number is not a number");
   }
 
   Tree complex(ByteReader& in) {
@@ -341,7 +341,7 @@ class Parser {
 
   Tree tuple(ByteReader& in) {
     const Head head = read_head(in);
-    if (head.type != Type::kArray) damaged("a tuple is not a msgpack array");
+    if (head.type != Type::kArray) data_loss("a tuple is not a msgpack array");
     if (head.length == 0) return Tree(EmptyNode::kTuple);
     return Tree(Tree::Tuple{sequence(in, head.length)});
   }
@@ -356,4 +356,4 @@ class Parser {
 
 Tree parse_msgpack(ByteView bytes, const MsgpackInput& input) { return Parser(bytes, input).run(); }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// apply.cc -- transforms out of a tree of them, and what they make of the values that were read.
+// apply.cc -- reads transforms from a tree, and applies them to the values that were read.
 #include <cairn/structure.h>
 #include <cairn/transforms.h>
 #include <cairn/tree/transform/transform_keys.h>
@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// The stored tree as a multi_value_fn sees it: what was read, and Placeholders.
+// The stored tree as a multi_value_fn gets it: the values that were read, and Placeholders for the
+// others.
 Tree visible_tree(const TransformPlan& plan, const std::vector<const Tree*>& values) {
   if (plan.stored.empty()) return Tree(Tree::Dict{});
   std::vector<TreeEntry> entries;
@@ -59,7 +60,7 @@ Tree apply_transforms(const TransformPlan& plan, std::vector<Tree> values, const
     if (output.steps.empty()) continue;
     Tree value;
     for (const TransformStep& step : output.steps) {
-      // A step without a stored value is a transform's multi_value_fn.
+      // A step without a stored value is a call of a transform's multi_value_fn.
       const Transform* transform =
           step.transform ? &plan.transforms[*step.transform].second : nullptr;
       with_context([&] { return "transform of '" + output.key + "'"; },
@@ -91,4 +92,4 @@ Tree apply_transforms(const Tree& stored, const Tree& target, Transforms transfo
   return apply_transforms(plan, std::move(values), target);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

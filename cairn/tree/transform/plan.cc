@@ -1,5 +1,5 @@
-// plan.cc -- which stored leaves a set of transforms needs, and what becomes of each output;
-// decided before anything is read.
+// plan.cc -- decides which stored leaves a set of transforms needs and how each output is made,
+// before anything is read.
 #include <cairn/transforms.h>
 
 #include <cairn/tree/transform/regex.h>
@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Fields that cannot be together, whatever they are used for.
+// Refuses fields that exclude each other in every use.
 void check_fields(const std::string& pattern, const Transform& t) {
   const auto exclude = [&](bool a, bool b, const char* names) {
     if (a && b)
@@ -32,7 +32,7 @@ void check_fields(const std::string& pattern, const Transform& t) {
 
 using KeyIndex = std::unordered_map<std::string, std::size_t>;
 
-// Where each key is; `what` they are is for the message.
+// Maps each key to its position. `what` names the keys in the message.
 KeyIndex index_keys(const std::vector<std::string>& keys, const char* what) {
   KeyIndex index;
   index.reserve(keys.size());
@@ -47,10 +47,10 @@ KeyIndex index_keys(const std::vector<std::string>& keys, const char* what) {
 // A transform whose expression matched an output key.
 struct Matched {
   std::size_t transform = 0;
-  std::string original;  // expanded; of transforms that take one stored value
+  std::string original;  // expanded; only of transforms that take one stored value
 };
 
-// What a transform with a multi_value_fn reads.
+// The inputs of a transform with a multi_value_fn.
 struct Inputs {
   std::size_t transform = 0;
   std::vector<Regex> patterns;
@@ -81,8 +81,8 @@ class Planner {
     return plan_.transforms[i].second;
   }
 
-  // Fills matched_ and first_use_. Plain text is looked up, so that a thousand renames cost no more
-  // than one.
+  // Fills matched_ and first_use_. Plain text is looked up, so that a thousand renames are as cheap
+  // as one.
   void match_outputs() {
     matched_.resize(plan_.outputs.size());
     for (std::size_t t = 0; t < plan_.transforms.size(); ++t) {
@@ -117,7 +117,7 @@ class Planner {
     }
   }
 
-  // The first transform that uses a stored leaf decides what it is restored with.
+  // The first transform that uses a stored leaf decides how it is restored.
   std::optional<PlannedRead> plan_read(std::size_t stored) {
     const std::string& key = stored_keys_[stored];
     const auto use = first_use_.find(key);
@@ -137,7 +137,7 @@ class Planner {
     return plan_own_key(stored);
   }
 
-  // A stored leaf that no transform asks for by name, but the target has its key.
+  // Plans a stored leaf that no transform requests by name, but whose key the target has.
   [[nodiscard]] std::optional<PlannedRead> plan_own_key(std::size_t stored) const {
     const auto found = outputs_.find(stored_keys_[stored]);
     if (found == outputs_.end()) return std::nullopt;
@@ -151,8 +151,7 @@ class Planner {
       return PlannedRead{stored, ReadReason::kFallback, found->second, 0, 0};
     }
     if (!keeps_stored) return std::nullopt;
-    // Of a key that a transform gives another value, the stored one is seen by a multi_value_fn
-    // alone.
+    // If a transform gives the key another value, only a multi_value_fn sees the stored one.
     const bool seen = matched.empty() || !inputs_.empty();
     return seen ? std::optional(PlannedRead{stored, ReadReason::kUnmentioned, found->second, 0, 0})
                 : std::nullopt;
@@ -191,10 +190,10 @@ class Planner {
   UnmentionedKeys unmentioned_;
   std::vector<std::string> stored_keys_;
   KeyIndex stored_, outputs_;
-  std::vector<std::vector<Matched>> matched_;  // of each output, in the transforms' order
+  std::vector<std::vector<Matched>> matched_;  // for each output, in the order of the transforms
   std::unordered_map<std::string, std::pair<std::size_t, std::size_t>>
-      first_use_;               // original key -> first transform and output that take it
-  std::vector<Inputs> inputs_;  // in the transforms' order
+      first_use_;               // original key -> first transform and output that use it
+  std::vector<Inputs> inputs_;  // in the order of the transforms
 };
 
 }  // namespace
@@ -227,4 +226,4 @@ TransformPlan plan_transforms(std::vector<KeyPath> stored, const Tree& target,
   return plan;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,6 @@
-// regex.cc -- PCRE2 behind Regex; the only file that sees it.
+// regex.cc -- implements Regex with PCRE2; the only file that includes it.
 #define PCRE2_CODE_UNIT_WIDTH 8
+
 #include <cairn/tree/transform/regex.h>
 
 #include <cairn/base/utf8.h>
@@ -12,12 +13,12 @@
 #include <array>
 #include <new>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Patterns are written by people, or come from a rules file of someone else's.
+// Patterns are written by people, or come from someone else's rules file.
 constexpr std::size_t kMaxPattern = 4096;  // bytes
-// some 50 ms; a pattern that backtracks without end stops here
+// about 50 ms; stops patterns that backtrack without end
 constexpr std::uint32_t kMatchSteps = 1'000'000;
 constexpr std::uint32_t kMatchDepth = 100'000;
 constexpr std::uint32_t kMatchHeap = 64U << 10U;  // KiB
@@ -40,7 +41,7 @@ using CompileContext = std::unique_ptr<pcre2_compile_context,
                                        Freed<pcre2_compile_context, pcre2_compile_context_free>>;
 
 std::uint32_t options_of(const RegexSyntax& syntax, Regex::Extent extent) {
-  // Groups that took no part fail a reference to them, as in Python; \z alone is the end.
+  // As in Python, a reference to a group that took no part fails, and only \z matches the very end.
   std::uint32_t options = PCRE2_UTF | PCRE2_ALT_CIRCUMFLEX | PCRE2_NEVER_BACKSLASH_C;
   if (extent == Regex::Extent::kWhole) options |= PCRE2_ANCHORED | PCRE2_ENDANCHORED;
   if (!syntax.ascii) options |= PCRE2_UCP;
@@ -81,7 +82,7 @@ std::vector<std::pair<std::string, std::size_t>> group_names(const pcre2_code* c
   pcre2_pattern_info(code, PCRE2_INFO_NAMEENTRYSIZE, &size);
   pcre2_pattern_info(code, PCRE2_INFO_NAMETABLE, &table);
   std::vector<std::pair<std::string, std::size_t>> names;
-  // two bytes of number, then the name and a zero
+  // each entry: two bytes for the number, then the name and a zero byte
   for (std::uint32_t i = 0; i < count; ++i, table += size)
     names.emplace_back(reinterpret_cast<const char*>(table + 2),
                        static_cast<std::size_t>(table[0]) * 256 + table[1]);
@@ -93,7 +94,7 @@ std::vector<std::pair<std::string, std::size_t>> group_names(const pcre2_code* c
 struct Regex::Compiled {
   PcreCode code;
   std::uint32_t options = 0;
-  PcreCode of_any_bytes;  // the same for text that is not UTF-8; compiled for the first of them
+  PcreCode of_any_bytes;  // the same pattern for text that is not UTF-8; compiled on first use
   MatchData data;
   MatchContext context;
 };
@@ -132,8 +133,8 @@ std::size_t Regex::group_count() const {
 
 std::optional<Regex::Groups> Regex::match(const Subject& subject, std::size_t from,
                                           bool may_be_empty) {
-  // The caller has checked the UTF-8 once, so PCRE2 need not at every match. For other text, PCRE2
-  // skips the bytes that are not.
+  // The caller has checked the UTF-8 once, so PCRE2 need not repeat it for every match. In other
+  // text, PCRE2 skips the invalid bytes.
   const std::uint32_t options =
       (subject.is_utf8 ? PCRE2_NO_UTF_CHECK : 0U) | (may_be_empty ? 0U : PCRE2_NOTEMPTY_ATSTART);
   const pcre2_code* code = (subject.is_utf8 ? compiled_->code : compiled_->of_any_bytes).get();
@@ -161,7 +162,7 @@ std::string Regex::replace_all(std::string_view text, const Replacement& replace
     compiled_->of_any_bytes = compile(pattern_, parse_regex_syntax(pattern_),
                                       compiled_->options | PCRE2_MATCH_INVALID_UTF);
   std::string out;
-  std::size_t done = 0;  // bytes of the text
+  std::size_t done = 0;  // bytes of the text that are copied
   bool was_empty = false;
   while (const auto groups = match(subject, done, !was_empty)) {
     const std::string_view whole = *groups->front();
@@ -174,4 +175,4 @@ std::string Regex::replace_all(std::string_view text, const Replacement& replace
   return out.append(text.substr(done));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

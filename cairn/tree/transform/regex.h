@@ -1,5 +1,5 @@
-// regex.h -- regular expressions with the syntax and meaning of Python's re on str, matched by
-// PCRE2.
+// regex.h -- regular expressions with the syntax and semantics of Python's re on str. PCRE2 does
+// the matching.
 #pragma once
 
 #include <cairn/types.h>
@@ -13,39 +13,42 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
 class Replacement;
 
+// A compiled pattern.
 class Regex {
  public:
-  // What must match: the whole text (re.fullmatch), or any part of it (re.search).
+  // How much must match: the whole text (re.fullmatch), or any part of it (re.search).
   enum class Extent : std::uint8_t { kWhole, kPart };
-  // Throws invalid_argument that names the pattern and the position, counted in characters.
+  // Throws invalid_argument with the pattern and the position, counted in characters.
   explicit Regex(std::string_view pattern, Extent extent = Extent::kWhole);
   ~Regex();
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
   [[nodiscard]] const std::string& pattern() const { return pattern_; }
-  // Whether the pattern is plain text, that matches itself alone.
+  // Whether the pattern is plain text that matches only itself.
   [[nodiscard]] bool is_literal() const { return literal_; }
 
-  // What the groups matched, the whole text first; nullopt within for a group that took no part.
-  // They borrow `text`. Not for two threads at once. Throws invalid_argument for text that is not
-  // UTF-8 and where matching takes more steps than any sensible pattern needs.
+  // The matched groups, the whole match first; nullopt for a group that took no part. They borrow
+  // the text.
   using Groups = std::vector<std::optional<std::string_view>>;
+  // Matches the text; nullopt if it does not match. Must not run in two threads at once. Throws
+  // invalid_argument for text that is not UTF-8, and if matching takes more steps than any sensible
+  // pattern needs.
   [[nodiscard]] std::optional<Groups> full_match(std::string_view text);
 
-  // The text with every match, from left to right, replaced, as re.sub does; of an expression of
-  // extent kPart. Bytes of the text that are not UTF-8 stay, and nothing matches them. Throws
-  // invalid_argument where matching takes too many steps.
+  // Replaces every match from left to right, as re.sub does. The expression must have extent kPart.
+  // Bytes that are not UTF-8 stay; nothing matches them. Throws invalid_argument if matching takes
+  // too many steps.
   [[nodiscard]] std::string replace_all(std::string_view text, const Replacement& replacement);
-  // How many groups there are, the whole match not counted.
+  // The number of groups, without the whole match.
   [[nodiscard]] std::size_t group_count() const;
 
-  // The template with \1, \g<1>, \g<name> and escapes replaced as Python's Match.expand does.
-  // Throws invalid_argument.
+  // Expands \1, \g<1>, \g<name> and escapes in a template, as Python's Match.expand does. Throws
+  // invalid_argument for a bad template.
   [[nodiscard]] std::string expand(std::string_view text, const Groups& groups) const;
 
  private:
@@ -58,17 +61,18 @@ class Regex {
                                             bool may_be_empty);
   std::string pattern_;
   bool literal_ = false;
-  std::vector<std::pair<std::string, std::size_t>> names_;  // of groups
+  std::vector<std::pair<std::string, std::size_t>> names_;  // of the named groups
   std::unique_ptr<Compiled> compiled_;
 };
 
-// What a match is replaced by: text in which $1 to $99 are groups (nothing for one that took no
-// part), $& is the whole match, and $$ is a dollar sign. Any other $ is itself. $12 is the first
-// group and a 2 where there are fewer than 12.
+// The replacement for a match: text in which $1 to $99 are groups (empty for one that took no
+// part), $& is the whole match, and $$ is a dollar sign. Any other $ stands for itself. With fewer
+// than 12 groups, $12 is the first group and a 2.
 class Replacement {
  public:
-  // Throws invalid_argument for a group that the expression does not have.
+  // Throws invalid_argument for a group that the expression lacks.
   Replacement(std::string_view text, const Regex& regex);
+  // Appends the replacement for a match to `out`.
   void append(const Regex::Groups& groups, std::string& out) const;
 
  private:
@@ -80,4 +84,4 @@ class Replacement {
   std::vector<Piece> pieces_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,18 +1,18 @@
-// regex_replacement.cc -- "model.layer$1": what matches are replaced by, with the dollar signs of
-// ECMAScript.
+// regex_replacement.cc -- "model.layer$1": replacements for matches, with ECMAScript's syntax of
+// dollar signs.
 #include <cairn/tree/transform/regex.h>
 #include <cairn/tree/transform/regex_syntax.h>
 
 #include <string>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A reference at the beginning of the text, which starts with '$': its bytes, 0 if it is none; and
-// the group.
+// A reference at the start of a text that begins with '$': its size in bytes (0 if it is not one)
+// and its group.
 struct Reference {
   std::size_t size = 0;
   std::size_t group = 0;
@@ -63,4 +63,4 @@ void Replacement::append(const Regex::Groups& groups, std::string& out) const {
   }
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,7 @@
-// regex_syntax.cc -- one pass over a Python regular expression that writes it down for PCRE2.
-// Whatever PCRE2 alone understands (\Q, \K, recursion, POSIX classes, verbs) is an error or a
-// literal here, as it is in Python; groups and repeats are checked as Python does.
+// regex_syntax.cc -- translates a Python regular expression to PCRE2's syntax in one pass.
+// Constructs that only PCRE2 has (\Q, \K, recursion, POSIX classes, verbs) are an error or a
+// literal here, as in Python. Groups and repeats are checked as Python does.
+
 #include <cairn/tree/transform/regex_syntax.h>
 
 #include <cairn/base/utf8.h>
@@ -10,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -25,7 +26,7 @@ std::string hex_escape(std::uint32_t value) {
   return "\\x{" + digits + "}";
 }
 
-// The character that \a, \f, \n, ... stand for.
+// The character that \a, \f, \n, ... denote.
 std::optional<char> control_escape(char c) {
   constexpr std::string_view kNames = "afnrtv";
   constexpr std::string_view kValues = "\a\f\n\r\t\v";
@@ -50,11 +51,11 @@ class Parser {
   }
 
  private:
-  // What a quantifier would apply to.
+  // The kind of the last item, which a quantifier would apply to.
   enum class Last : std::uint8_t { kNothing, kAtom, kAnchor, kRepeat };
   struct Group {
     std::size_t position;
-    std::size_t number;  // 0: captures nothing
+    std::size_t number;  // 0: it does not capture
   };
 
   [[noreturn]] void fail(std::size_t byte, const std::string& why) const {
@@ -121,7 +122,7 @@ class Parser {
     last_ = Last::kRepeat;
   }
 
-  // {m}, {m,}, {,n}, {m,n}; anything else is text.
+  // {m}, {m,}, {,n}, {m,n}; anything else is literal text.
   void braces() {
     const std::size_t back = at_;
     const auto digits = [&] {
@@ -159,8 +160,8 @@ class Parser {
     return value;
   }
 
-  // \x41, \u0041, \U00000041, \n and the like: what they mean everywhere. `c` is the letter, which
-  // has been read.
+  // Parses \x41, \u0041, \U00000041, \n and similar escapes, which have one meaning everywhere. `c`
+  // is the letter, which has been read.
   bool character_escape(char c) {
     if (const auto control = control_escape(c)) {
       emit(hex_escape(static_cast<std::uint32_t>(*control)));
@@ -173,7 +174,7 @@ class Parser {
     return false;
   }
 
-  // An octal escape of at most three digits, the first of which has been read.
+  // Parses an octal escape of at most three digits; the first one has been read.
   void octal(char first, int most) {
     auto value = static_cast<std::uint32_t>(first - '0');
     for (int i = 1; i < most && at_ < p_.size() && is_octal(p_[at_]); ++i)
@@ -182,8 +183,8 @@ class Parser {
     emit(hex_escape(value));
   }
 
-  // A character that is not a letter or digit stands for itself. What is not ASCII comes byte by
-  // byte.
+  // An escaped character other than a letter or digit stands for itself. Non-ASCII characters
+  // arrive byte by byte.
   void literal_escape(char c) {
     if (is_letter(c) || is_digit(c)) fail(start_, std::string("bad escape \\") + c);
     if (static_cast<unsigned char>(c) < 0x80) emit("\\");
@@ -196,7 +197,7 @@ class Parser {
     last_ = Last::kAtom;
     if (c == 'A' || c == 'Z' || c == 'b' || c == 'B') {
       last_ = Last::kAnchor;
-      // Python's does not match an empty text (before 3.14)
+      // Python's \B does not match an empty string (before 3.14)
       if (c == 'B') return emit("(?:(?!\\A\\z)\\B)");
       return emit(c == 'Z' ? std::string("\\z") : std::string("\\") + c);
     }
@@ -209,7 +210,7 @@ class Parser {
     literal_escape(c);
   }
 
-  // \1 to \99, or three octal digits.
+  // Parses \1 to \99, or three octal digits.
   void group_number(char c) {
     auto number = static_cast<std::size_t>(c - '0');
     if (at_ < p_.size() && is_digit(p_[at_])) {
@@ -309,7 +310,7 @@ class Parser {
     fail(start_, "unknown group name '" + group + "'");
   }
 
-  // (?(1)yes|no): if group 1, which may come later, took part in the match.
+  // Parses (?(1)yes|no): whether group 1, which may come later, took part in the match.
   void condition() {
     const std::size_t end = std::min(p_.find(')', at_), p_.size());
     const std::string_view text = p_.substr(at_, end - at_);
@@ -325,7 +326,7 @@ class Parser {
     begin_group("(?(" + std::to_string(number) + ")", false);
   }
 
-  // (?i) at the beginning of the expression, or (?i-s:...) anywhere.
+  // Parses (?i) at the start of the expression, or (?i-s:...) anywhere.
   void flags() {
     const std::size_t first = at_;
     std::string text;
@@ -367,7 +368,7 @@ class Parser {
   Last last_ = Last::kNothing;
   std::size_t groups_ = 0;
   std::vector<Group> open_;
-  std::vector<Group> asked_;  // by conditions
+  std::vector<Group> asked_;  // groups that conditions refer to
   std::vector<std::pair<std::string, std::size_t>> names_;
   RegexSyntax out_;
 };
@@ -386,4 +387,4 @@ void fail_regex(std::string_view what, std::string_view text, std::size_t byte,
 
 RegexSyntax parse_regex_syntax(std::string_view pattern) { return Parser(pattern).parse(); }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// regex_syntax.h -- Python's regular expressions in the words of PCRE2: what either has alone is
-// spelled out, or refused.
+// regex_syntax.h -- translates Python's regular expressions to PCRE2's syntax. Constructs that
+// differ between the two are spelled out or refused.
 #pragma once
 
 #include <cstddef>
@@ -7,22 +7,25 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// A translated pattern.
 struct RegexSyntax {
-  std::string pcre;                  // the same expression for PCRE2
-  std::vector<std::size_t> origins;  // of each byte of it: the byte of the pattern it comes from
-  // flags at the beginning: (?i), (?m), (?s), (?a)
+  std::string pcre;  // the same expression in PCRE2's syntax
+  // for each byte of `pcre`: the byte of the pattern it comes from
+  std::vector<std::size_t> origins;
+  // flags at the start of the pattern: (?i), (?m), (?s), (?a)
   bool ignore_case = false, multi_line = false, dot_all = false, ascii = false;
-  // nothing but characters that stand for themselves
+  // every character stands for itself
   bool literal = true;
 };
-// Throws invalid_argument. Not supported, and said so: \N{...}, (?x), (?L), (?a:...), group names
-// beyond ASCII.
+// Translates a pattern. Throws invalid_argument for a bad one, and for unsupported constructs:
+// \N{...}, (?x), (?L), (?a:...), group names beyond ASCII.
 RegexSyntax parse_regex_syntax(std::string_view pattern);
 
-// Of a pattern or template; throws.
+// Throws invalid_argument for the pattern or template `text` (`what` tells which), with the
+// position of `byte` and the reason.
 [[noreturn]] void fail_regex(std::string_view what, std::string_view text, std::size_t byte,
                              const std::string& why);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

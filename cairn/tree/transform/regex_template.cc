@@ -1,5 +1,5 @@
-// regex_template.cc -- "layers/\1/\g<name>": templates filled with what groups matched, as Python's
-// Match.expand fills them.
+// regex_template.cc -- "layers/\1/\g<name>": expands templates with the matched groups, as Python's
+// Match.expand does.
 #include <cairn/tree/transform/regex.h>
 #include <cairn/tree/transform/regex_syntax.h>
 
@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -54,11 +54,11 @@ class Expander {
       return;
     }
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) fail(std::string("bad escape \\") + c);
-    out_ += '\\';  // any other stands for itself, with its backslash
+    out_ += '\\';  // any other character stands for itself, and keeps its backslash
     out_ += c;
   }
 
-  // Up to `more` further octal digits; the first is at at_ - 1.
+  // Parses up to `more` further octal digits; the first one is at at_ - 1.
   void octal(std::size_t more) {
     std::uint32_t value = static_cast<std::uint32_t>(t_[at_ - 1] - '0');
     for (; more > 0 && at_ < t_.size() && is_octal(t_[at_]); --more)
@@ -108,4 +108,4 @@ std::string Regex::expand(std::string_view text, const Groups& groups) const {
   return Expander(text, groups, names_).expand();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

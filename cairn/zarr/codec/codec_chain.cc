@@ -1,7 +1,8 @@
-// codec_chain.cc -- undoes the bytes-to-bytes steps of a chain, last one first.
+// codec_chain.cc -- undoes the bytes-to-bytes steps of a chain, the last step first.
+#include <cairn/zarr/codec/codec_chain.h>
+
 #include <cairn/base/checksum.h>
 #include <cairn/error.h>
-#include <cairn/zarr/codec/codec_chain.h>
 #include <cairn/zarr/codec/filters.h>
 #include <cairn/zarr/codec/hdf5_checksum.h>
 
@@ -11,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-// Decoded sizes up to this are allocated as the metadata says; beyond, only if the stored bytes are
-// in proportion.
+// A decoded size up to kTrustedSize is allocated as the metadata says. A larger one is allocated
+// only if it is at most kTrustedRatio times the stored size.
 constexpr std::uint64_t kTrustedSize = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kTrustedRatio = 256;
 constexpr std::size_t kChecksumSize = 4;
@@ -44,7 +45,7 @@ std::uint32_t checksum_of(const ChecksumStep& step, ByteView bytes) {
   return 0;
 }
 
-// `in` without the checksum, which `compute` says what it must be.
+// Returns `in` without its checksum. Throws data_loss unless `compute` gives the stored checksum.
 template <class Compute>
 ByteView strip_checksum(std::string_view name, bool at_start, ByteView in, Compute compute) {
   if (in.size() < kChecksumSize)
@@ -86,10 +87,10 @@ bool compression_has_checksum(Codec codec, ByteView in) {
   return false;
 }
 
-// One run over a chain: what is left to undo, and whether a checksum has vouched for it. Each
-// layer's output is an exact function of its input, so one checksum anywhere covers everything
-// inside it; `checksummed` asks for the whole value, so a checksum deep in the chain counts too:
-// what is around it only decodes to the right bytes if it is unharmed.
+// The state of decoding one value: the bytes that are left to decode, and whether a checksum has
+// covered the value. The output of each layer is an exact function of its input, so one checksum
+// anywhere covers everything inside it. `checksummed` refers to the whole value. A checksum deep in
+// the chain counts, too: the layers around it decode to the right bytes only if they are undamaged.
 struct Walk {
   ByteView current;
   Bytes owned;
@@ -136,16 +137,18 @@ void undo_last(const ByteStep& step, MutableByteView out, Walk& walk) {
   if (!out.empty()) std::memcpy(out.data(), walk.current.data(), out.size());
 }
 
-// Undoes all checksums at the end of the chain; they cost no copy. Returns how many steps are left.
+// Undoes all checksums at the end of the chain, which needs no copy. Returns the number of
+// remaining steps.
 std::size_t undo_trailing_checksums(std::span<const ByteStep> steps, Walk& walk) {
   std::size_t left = steps.size();
   while (left > 0 && is_checksum(steps[left - 1])) undo_inner(steps[--left], 0, walk);
   return left;
 }
 
-// Undoes all steps but the first.
+// Undoes all steps except the first.
 void undo_to_first(std::span<const ByteStep> steps, std::uint64_t nbytes, Walk& walk) {
-  std::vector<std::uint64_t> bounds(steps.size(), nbytes);  // of what each step was given
+  // bounds[i]: the size that step i had as input when writing
+  std::vector<std::uint64_t> bounds(steps.size(), nbytes);
   for (std::size_t i = 1; i < steps.size(); ++i)
     bounds[i] = encoded_bound(steps[i - 1], bounds[i - 1]);
   for (std::size_t i = steps.size(); i-- > 1;) undo_inner(steps[i], bounds[i], walk);
@@ -165,17 +168,17 @@ bool finish_into(std::span<const ByteStep> steps, Walk& walk, MutableByteView ou
 }  // namespace
 
 std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n) {
-  // far more than there is, and no sum or product wraps
+  // far more than any real size; sums and products cannot overflow
   constexpr std::uint64_t kMost = std::uint64_t{1} << 58U;
   n = std::min(n, kMost);
   if (is_checksum(step)) return n + kChecksumSize;
   if (const auto filter = as_filter(step)) return std::min(kMost, filtered_size(*filter, n));
-  // the worst of the supported compressors (bzip2, 1 % and some) with room to spare
+  // the worst of the supported compressors (bzip2, a little over 1 %) with a margin
   return n + n / 8 + 65536;
 }
 
 void check_stored_size(const CodecChain& chain, std::uint64_t length) {
-  // Encoders that are not ours may add something: frames of other sizes, names of files, comments.
+  // Other encoders may add data: frames of other sizes, file names, comments.
   constexpr std::uint64_t kRoom = std::uint64_t{1} << 20U;
   if (chain.shard || chain.objects != ObjectCodec::kNone || length <= kRoom) return;
   std::uint64_t most = chain.nbytes;
@@ -189,14 +192,14 @@ void check_stored_size(const CodecChain& chain, std::uint64_t length) {
 
 std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbytes) {
   while (!steps.empty() && is_checksum(steps.back())) steps = steps.first(steps.size() - 1);
-  // While a step is undone, both what it made and what it was given are there; the outermost and
-  // the elements have other homes.
+  // While a step is undone, both its input and its output are in memory. The outermost input and
+  // the elements are held elsewhere.
   std::uint64_t most = 0;
   std::uint64_t given = 0;
   std::uint64_t size = nbytes;
   for (std::size_t i = 1; i < steps.size(); ++i) {
     size = encoded_bound(steps[i - 1], size);
-    if (is_checksum(steps[i])) continue;  // what is inside it is a part of what is around it
+    if (is_checksum(steps[i])) continue;  // undoing a checksum returns a part of its input
     most = std::max(most, given + size);
     given = size;
   }
@@ -233,13 +236,13 @@ DecodedBytes decode_unsized(std::span<const ByteStep> steps, ByteView stored,
                             std::uint64_t max_size, Bytes& owned) {
   Walk walk{.current = stored, .owned = {}};
   for (std::size_t i = steps.size(); i-- > 0;) undo_inner(steps[i], max_size, walk);
-  owned = std::move(walk.owned);  // moves no bytes, so that the view stays good
+  owned = std::move(walk.owned);  // moving does not move the bytes, so the view stays valid
   return {walk.current, walk.checksummed};
 }
 
 MutableByteView Scratch::bytes(std::size_t size) {
   if (buffer_.size() < size) {
-    buffer_ = Buffer();  // give back before taking, so that both are never held at once
+    buffer_ = Buffer();  // free before allocating, so that both are never held at once
     buffer_ = Buffer(size);
   }
   return {buffer_.data(), buffer_.size()};
@@ -249,4 +252,4 @@ void Scratch::trim(std::size_t keep) {
   if (buffer_.size() > keep) buffer_ = Buffer();
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,10 +1,11 @@
-// codec_chain.h -- the closed set of Zarr codecs and the chain that turns stored bytes into the
-// elements of a chunk.
+// codec_chain.h -- the closed set of Zarr codecs, and the chain that converts between the elements
+// of a chunk and its stored bytes.
 //
-//   elements --transpose--> --bytes (byte order) or sharding_indexed--> --step--> ... --step-->
-//   stored value
+//   elements --transpose--> --bytes (byte order) or sharding_indexed-->
+//            --step--> ... --step--> stored value
 //
-// Both formats are one chain: v2's order F is a transpose, its filters and compressor are steps.
+// Both formats use one chain. In v2 the order F is a transpose, and the filters and the compressor
+// are steps.
 #pragma once
 
 #include <cairn/codec/compress.h>
@@ -17,48 +18,49 @@
 #include <variant>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
-// A general compressor. What it made describes itself, so `options` matter to writers only.
+// A general compressor. Its output describes itself, so only writers use `options`.
 struct CompressStep {
   Codec codec = Codec::kZstd;
   CompressOptions options = {};
   bool operator==(const CompressStep&) const = default;
 };
-// Four bytes behind (or, numcodecs only, before) the others: their CRC-32C, little-endian.
+// A CRC-32C in four little-endian bytes after the other bytes (numcodecs also allows it before
+// them).
 struct Crc32cStep {
   bool at_start = false;
   bool operator==(const Crc32cStep&) const = default;
 };
-// numcodecs' other checksums: four bytes, little-endian, behind or before the others.
+// The other checksums of numcodecs: four little-endian bytes after or before the other bytes.
 enum class Checksum : std::uint8_t { kCrc32, kAdler32, kFletcher32, kLookup3 };
 struct ChecksumStep {
   Checksum kind = Checksum::kCrc32;
   bool at_start = false;
-  std::uint32_t seed = 0;  // lookup3's
+  std::uint32_t seed = 0;  // of lookup3
   bool operator==(const ChecksumStep&) const = default;
 };
 
-// A type of numbers, as a filter says how it reads its bytes.
+// The element type and byte order that a filter's configuration names.
 struct NumberType {
   DType dtype = DType::kUint8;
   bool big_endian = false;
   bool operator==(const NumberType&) const = default;
 };
-// numcodecs.shuffle: the first byte of every element, then every second byte, ...; a rest that
-// fills no element as it is.
+// numcodecs.shuffle: the first byte of every element, then the second byte of every element, and so
+// on. Trailing bytes that do not fill an element stay as they are.
 struct ShuffleStep {
   std::size_t element_size = 1;
   bool operator==(const ShuffleStep&) const = default;
 };
-// numcodecs.delta: each element but the first is the difference to the one before; integers wrap
-// around.
+// numcodecs.delta: each element except the first is stored as its difference to the one before.
+// Integers wrap around.
 struct DeltaStep {
   NumberType decoded;
   NumberType stored;
   bool operator==(const DeltaStep&) const = default;
 };
-// numcodecs.astype and quantize: elements were cast.
+// numcodecs.astype and quantize: elements are stored as another type.
 struct CastStep {
   NumberType decoded;
   NumberType stored;
@@ -72,14 +74,16 @@ struct ScaleStep {
   double offset = 0;
   bool operator==(const ScaleStep&) const = default;
 };
-// numcodecs.packbits: how many bits of the last byte are padding (one byte), then 8 bools in each
-// byte, the first one highest.
+// numcodecs.packbits: one byte that holds the number of padding bits in the last byte, then 8 bools
+// per byte, the first in the highest bit.
 struct PackBitsStep {
   bool operator==(const PackBitsStep&) const = default;
 };
+// One bytes-to-bytes step of a chain.
 using ByteStep = std::variant<CompressStep, Crc32cStep, ChecksumStep, ShuffleStep, DeltaStep,
                               CastStep, ScaleStep, PackBitsStep>;
 
+// Returns whether the step is a zstd compressor.
 inline bool is_zstd(const ByteStep& step) {
   const auto* compress = std::get_if<CompressStep>(&step);
   return compress != nullptr && compress->codec == Codec::kZstd;
@@ -87,80 +91,86 @@ inline bool is_zstd(const ByteStep& step) {
 
 struct ShardCodec;
 
-// What turns elements of no fixed size into bytes. Such a chunk is checked, but not read.
+// The codec that converts elements without a fixed size to bytes. Cairn verifies such chunks but
+// does not read them.
 enum class ObjectCodec : std::uint8_t {
-  kNone,       // elements have a size
+  kNone,       // elements have a fixed size
   kVlenUtf8,   // objects.h
-  kVlenBytes,  // the same without the rules of UTF-8
-  kOther,      // JSON, MessagePack, pickles: only the steps around them are checked
+  kVlenBytes,  // as kVlenUtf8, without the rules of UTF-8
+  kOther,      // JSON, MessagePack, pickles: Cairn checks only the steps around them
 };
 
+// All codecs of one array, or of the inner chunks of a shard.
 struct CodecChain {
-  // Transpose: dimension i of the encoded chunk is dimension order[i] of the decoded one. Empty:
-  // none.
+  // The transpose: dimension i of the encoded chunk is dimension order[i] of the decoded chunk.
+  // Empty: no transpose.
   std::vector<std::size_t> order;
-  Shape shape;                               // of the encoded chunk, that is after the transpose
-  std::uint64_t nbytes = 0;                  // of its elements
+  Shape shape;                               // shape of the encoded chunk, after the transpose
+  std::uint64_t nbytes = 0;                  // size of the chunk's elements in bytes
   bool swap_bytes = false;                   // elements are stored big-endian
-  std::shared_ptr<const ShardCodec> shard;   // set: sharding_indexed instead of bytes
-  ObjectCodec objects = ObjectCodec::kNone;  // not kNone: instead of bytes; then nbytes is 0
+  std::shared_ptr<const ShardCodec> shard;   // not null: sharding_indexed replaces bytes
+  ObjectCodec objects = ObjectCodec::kNone;  // not kNone: replaces bytes, and nbytes is 0
   std::vector<ByteStep> steps;               // in writing order
 
-  // Stored bytes are the elements of the encoded chunk in C order, as the machine has them.
+  // Returns whether the stored bytes are the elements of the encoded chunk, in C order and in the
+  // machine's representation.
   [[nodiscard]] bool raw() const {
     return !shard && steps.empty() && !swap_bytes && objects == ObjectCodec::kNone;
   }
 };
 
-// sharding_indexed: a chunk stored as a grid of smaller chunks and an index (shard.h).
+// The sharding_indexed codec: stores a chunk as a grid of smaller chunks and an index (shard.h).
 struct ShardCodec {
-  Shape chunk_shape;  // of an inner chunk; divides the shape of the encoded shard
-  Shape grid;         // how many there are in each dimension
-  CodecChain codecs;  // of each inner chunk
+  Shape chunk_shape;  // shape of an inner chunk; divides the shape of the encoded shard
+  Shape grid;         // number of inner chunks in each dimension
+  CodecChain codecs;  // codecs of each inner chunk
   bool index_at_start = false;
   bool index_big_endian = false;
   bool index_crc32c = true;
 };
 
-// What `step` makes of n bytes at most; exact for all but compressors.
+// Returns the largest size that `step` makes of n bytes; the exact size for all steps except
+// compressors.
 std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n);
-// The memory that undoing `steps` takes beside the stored bytes and the `nbytes` decoded ones, at
-// most.
+// Returns the most memory that undoing `steps` takes in addition to the stored bytes and the
+// `nbytes` decoded bytes.
 std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbytes);
 
-// Throws data_loss if no writer makes so many bytes of a chunk of this chain: before any of them is
-// read. Chunks of elements without a size, and shards, may have any number.
+// Throws data_loss if `length` is larger than any writer makes of a chunk of this chain. Call it
+// before reading the bytes. Shards and chunks of elements without a fixed size have no limit.
 void check_stored_size(const CodecChain& chain, std::uint64_t length);
 
-// Undoes `steps` on `stored`, which must give exactly out.size() bytes; otherwise, or for damage,
-// data_loss. Returns whether a checksum covered all of `stored`: a checksum step, gzip's, zlib's or
-// bzip2's own, or zstd's optional one.
+// Undoes `steps` on `stored` and writes the result to `out`. Throws data_loss for damage and unless
+// the result has exactly out.size() bytes. Returns whether a checksum covered all of `stored`: a
+// checksum step, the checksum of gzip, zlib or bzip2, or zstd's optional one.
 bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteView out);
 
-// Memory that is used again from chunk to chunk.
+// A memory buffer that is reused from chunk to chunk.
 class Scratch {
  public:
-  // At least `size` uninitialised bytes, valid until the next call.
+  // Returns at least `size` uninitialised bytes, valid until the next call.
   MutableByteView bytes(std::size_t size);
-  // Lets go of memory beyond `keep` bytes.
+  // Frees the buffer if it is larger than `keep` bytes.
   void trim(std::size_t keep);
 
  private:
   Buffer buffer_;
 };
 
+// The result of decoding, and whether a checksum covered the input.
 struct DecodedBytes {
-  ByteView bytes;  // borrowed from `stored` or from the scratch
+  ByteView bytes;  // borrowed from `stored` or from the scratch memory
   bool checksummed = false;
 };
-// The same without a destination: borrows `stored` where nothing has to be undone. A small hostile
-// value cannot make it allocate `nbytes`: memory grows with what really decodes.
+// Like decode_steps above, without a destination. Borrows `stored` if there is nothing to undo. A
+// small hostile value cannot make it allocate `nbytes`: memory grows with the bytes that really
+// decode.
 DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes,
                           Scratch& scratch);
 
-// The same for a value whose decoded size is not known, but is at most `max_size`; `owned` is where
-// the bytes may lie.
+// Like decode_steps above, for a value whose decoded size is unknown but at most `max_size`.
+// `owned` may receive the decoded bytes.
 DecodedBytes decode_unsized(std::span<const ByteStep> steps, ByteView stored,
                             std::uint64_t max_size, Bytes& owned);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,4 +1,5 @@
-// compressor_config.cc -- levels, shuffles and the like of the compressors.
+// compressor_config.cc -- parses the options of the compressors, such as levels and shuffles.
+
 #include <cairn/zarr/codec/compressor_config.h>
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 int integer_or(const Json& config, std::string_view member, int otherwise) {
@@ -25,7 +26,7 @@ CompressStep levelled(Codec codec, const Json& config) {
       .options = {.level = integer_or(config, "level", 1), .checksum = flag != nullptr && *flag}};
 }
 
-// v2 numbers the shuffles, v3 names them.
+// v2 stores the shuffle as a number, v3 as a name.
 BloscShuffle parse_shuffle(const Json& config) {
   constexpr std::string_view kNames[] = {"noshuffle", "shuffle", "bitshuffle"};
   constexpr BloscShuffle kShuffles[] = {BloscShuffle::kNone, BloscShuffle::kBytes,
@@ -67,4 +68,4 @@ std::optional<CompressStep> parse_compressor(std::string_view id, const Json& co
   return std::nullopt;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,5 +1,5 @@
-// compressor_config.h -- how a compressor was configured: what matters to writers only, since
-// encoded bytes describe themselves.
+// compressor_config.h -- parses the configuration of compressors. Only writers use it, because
+// compressed bytes describe themselves.
 #pragma once
 
 #include <cairn/base/json.h>
@@ -8,11 +8,11 @@
 #include <optional>
 #include <string_view>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
-// The compressor that v2, v3 or numcodecs knows by `id`; nullopt if it is none. A member that is
-// missing or unusable has the codec's default. The element size that blosc is told is 0 where it is
-// left out: that of the array.
+// Returns the compressor that v2, v3 or numcodecs calls `id`; nullopt if `id` is not a compressor.
+// A missing or unusable member gets the codec's default. A missing element size of blosc is stored
+// as 0, which means the element size of the array.
 std::optional<CompressStep> parse_compressor(std::string_view id, const Json& config);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

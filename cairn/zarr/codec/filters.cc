@@ -1,8 +1,9 @@
-// filters.cc -- undoes numcodecs' filters with NumPy's arithmetic.
+// filters.cc -- undoes numcodecs' filters with the same arithmetic as NumPy.
+#include <cairn/zarr/codec/filters.h>
+
 #include <cairn/array/box.h>
 #include <cairn/array/small_float.h>
 #include <cairn/error.h>
-#include <cairn/zarr/codec/filters.h>
 
 #include <algorithm>
 #include <array>
@@ -11,15 +12,15 @@
 #include <string>
 #include <type_traits>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 constexpr std::size_t kBlock = 2048;                    // elements converted at a time
-using BlockBytes = std::array<std::byte, 16 * kBlock>;  // of the largest type
+using BlockBytes = std::array<std::byte, 16 * kBlock>;  // a block of the largest type
 
 std::size_t size_of(const NumberType& type) { return dtype_size(type.dtype); }
 
-// ---- between types, a block at a time ----
+// ---- conversion between types, a block at a time ----
 
 void convert(ByteView in, DType from, MutableByteView out, DType to) {
   const auto count = static_cast<std::int64_t>(in.size() / dtype_size(from));
@@ -31,7 +32,7 @@ void swap_into(ByteView in, DType dtype, MutableByteView out) {
   copy_elements_swapped(make_view(in, dtype, {count}), make_view(out, dtype, {count}));
 }
 
-// Elements of `from`, in its byte order, to the machine's of type `to`.
+// Converts elements of `from`, in its byte order, to type `to` in the machine's byte order.
 void load(ByteView in, const NumberType& from, MutableByteView out, DType to) {
   if (!from.big_endian) return convert(in, from.dtype, out, to);
   BlockBytes native;
@@ -40,7 +41,7 @@ void load(ByteView in, const NumberType& from, MutableByteView out, DType to) {
   convert(swapped, from.dtype, out, to);
 }
 
-// The reverse.
+// The reverse of load.
 void store(ByteView in, DType from, MutableByteView out, const NumberType& to) {
   if (!to.big_endian) return convert(in, from, out, to.dtype);
   BlockBytes native;
@@ -49,7 +50,7 @@ void store(ByteView in, DType from, MutableByteView out, const NumberType& to) {
   swap_into(converted, to.dtype, out);
 }
 
-// Loads every block as elements of type `hub`, lets `change` change them, and stores them.
+// Loads every block as elements of type `hub`, lets `change` modify them, and stores them.
 template <class Step, class Change>
 void for_blocks(const Step& step, DType hub, ByteView in, MutableByteView out, Change change) {
   BlockBytes memory;
@@ -79,7 +80,7 @@ void change_each(MutableByteView block, Change change) {
 template <class T>
 void undo_delta_as(const DeltaStep& step, ByteView in, MutableByteView out) {
   T sum{};
-  bool first = true;  // whose minus zero stays one
+  bool first = true;  // the first element is copied: adding it to zero would lose a minus zero
   const auto add = [&](T value) {
     sum = first ? value : static_cast<T>(sum + value);
     first = false;
@@ -89,7 +90,7 @@ void undo_delta_as(const DeltaStep& step, ByteView in, MutableByteView out) {
              [&](MutableByteView block) { change_each<T>(block, add); });
 }
 
-// NumPy adds float16 as float and rounds after each step.
+// NumPy adds float16 values as float and rounds after each step.
 void undo_float16_delta(const DeltaStep& step, ByteView in, MutableByteView out) {
   std::uint16_t sum = 0;
   bool first = true;
@@ -115,7 +116,7 @@ void undo_delta(const DeltaStep& step, ByteView in, MutableByteView out) {
     default:
       break;
   }
-  switch (size_of(step.decoded)) {  // integers wrap, so their sign makes no difference
+  switch (size_of(step.decoded)) {  // integers wrap around, so their sign makes no difference
     case 1:
       return undo_delta_as<std::uint8_t>(step, in, out);
     case 2:
@@ -127,10 +128,10 @@ void undo_delta(const DeltaStep& step, ByteView in, MutableByteView out) {
   }
 }
 
-// ---- the others ----
+// ---- the other filters ----
 
 void undo_scale(const ScaleStep& step, ByteView in, MutableByteView out) {
-  // NumPy divides float32 as such; integers of any size as float64.
+  // NumPy divides float32 as float32, and integers of any size as float64.
   if (step.stored.dtype == DType::kFloat32) {
     const auto scale = static_cast<float>(step.scale);
     const auto offset = static_cast<float>(step.offset);
@@ -220,4 +221,4 @@ void undo_filter(const FilterStep& step, ByteView in, MutableByteView out) {
   unpack_bits(in, out);
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,4 +1,5 @@
-// filters.h -- numcodecs' filters: they change elements and know how large the result is.
+// filters.h -- the filters of numcodecs. A filter changes elements, and its output size is known in
+// advance.
 #pragma once
 
 #include <cairn/types.h>
@@ -7,18 +8,19 @@
 #include <cstdint>
 #include <variant>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
+// The steps that are filters.
 using FilterStep = std::variant<ShuffleStep, DeltaStep, CastStep, ScaleStep, PackBitsStep>;
 
-// The step as a filter; nullopt for compressors and checksums.
+// Returns the step as a filter; nullopt for compressors and checksums.
 std::optional<FilterStep> as_filter(const ByteStep& step);
 
-// Bytes that the filter makes of n bytes.
+// Returns the number of bytes that the filter makes of n bytes.
 std::uint64_t filtered_size(const FilterStep& step, std::uint64_t n);
-// Bytes that `in` decodes to; data_loss if no filter could have made it.
+// Returns the decoded size of `in`. Throws data_loss if the filter cannot have made `in`.
 std::uint64_t unfiltered_size(const FilterStep& step, ByteView in);
-// Undoes the filter; `out` has exactly that size.
+// Undoes the filter. `out` has exactly the size that unfiltered_size returns.
 void undo_filter(const FilterStep& step, ByteView in, MutableByteView out);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,11 +1,12 @@
-// hdf5_checksum.cc -- Fletcher-32 and lookup3.
+// hdf5_checksum.cc -- implements Fletcher-32 and lookup3.
+
 #include <cairn/zarr/codec/hdf5_checksum.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 constexpr std::uint64_t kModulus = 65535;
@@ -42,7 +43,7 @@ struct Lookup3 {
   }
 };
 
-// Up to four bytes, little-endian; those that are not there are zero.
+// Returns up to four bytes as a little-endian number; missing bytes count as zero.
 std::uint32_t word_at(ByteView bytes, std::size_t at) {
   std::uint32_t word = 0;
   for (std::size_t i = 0; i < 4 && at + i < bytes.size(); ++i)
@@ -53,7 +54,7 @@ std::uint32_t word_at(ByteView bytes, std::size_t at) {
 }  // namespace
 
 std::uint32_t fletcher32(ByteView bytes) {
-  // The sums of a block fit into 64 bits with room to spare, and their remainders are small again.
+  // The sums of a block fit into 64 bits with a margin; the reduction makes them small again.
   constexpr std::size_t kBlock = std::size_t{1} << 16U;
   std::uint64_t sum = 0;
   std::uint64_t sum_of_sums = 0;
@@ -78,7 +79,7 @@ std::uint32_t lookup3(ByteView bytes, std::uint32_t seed) {
     state.a += word_at(bytes, 0);
     state.b += word_at(bytes, 4);
     state.c += word_at(bytes, 8);
-    // the last twelve bytes, or fewer, are finished instead of mixed
+    // the last block, of at most twelve bytes, is finished instead of mixed
     if (bytes.size() <= kStride) break;
     state.mix();
     bytes = bytes.subspan(kStride);
@@ -87,4 +88,4 @@ std::uint32_t lookup3(ByteView bytes, std::uint32_t seed) {
   return state.c;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,17 +1,18 @@
-// numcodecs.cc -- configurations of numcodecs' codecs to steps of a chain.
+// numcodecs.cc -- converts the configurations of numcodecs' codecs to steps of a chain.
+#include <cairn/zarr/codec/numcodecs.h>
+
 #include <cairn/error.h>
 #include <cairn/zarr/codec/compressor_config.h>
-#include <cairn/zarr/codec/numcodecs.h>
 
 #include <algorithm>
 #include <charconv>
 #include <iterator>
 #include <string>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-// A codec on its way to becoming steps.
+// A codec's id, its configuration and the element type, for the parsers below.
 struct NumcodecsCodec {
   std::string_view id;
   const Json& config;
@@ -35,8 +36,8 @@ struct NumcodecsCodec {
   throw Error(Code::kUnimplemented, "codec '" + std::string(codec.id) + "' is not supported" + why);
 }
 
-// ---- element types: "<f4", "|u1", "f4" or "float32"; without a mark the machine's byte order,
-// which is little ----
+// ---- element types: "<f4", "|u1", "f4" or "float32"; without a byte-order mark, the machine's
+// order, little-endian ----
 
 std::optional<DType> numpy_number(std::string_view name) {
   constexpr DType kNumbers[] = {
@@ -62,7 +63,7 @@ NumberType number_type(const NumcodecsCodec& codec, std::string_view member, con
   return {.dtype = *dtype, .big_endian = order == '>' && dtype_size(*dtype) > 1};
 }
 
-// The type of the elements outside the codec, and inside it.
+// Return the element type outside the codec and inside it.
 NumberType decoded_type(const NumcodecsCodec& codec, std::string_view member) {
   if (const Json* value = codec.find(member)) return number_type(codec, member, *value);
   if (!codec.element) bad_config(codec, member, nullptr);
@@ -87,7 +88,7 @@ ByteStep parse_delta(const NumcodecsCodec& codec) {
   const NumberType stored = stored_type(codec, decoded);
   refuse_kinds(codec, decoded, {DTypeKind::kBool, DTypeKind::kComplex});
   refuse_kinds(codec, stored, {DTypeKind::kBool, DTypeKind::kComplex});
-  // NumPy does not add floats into integers, so such an array cannot be read by its writer either.
+  // NumPy does not add floats into integers, so the writer of such an array cannot read it either.
   if (dtype_kind(stored.dtype) == DTypeKind::kFloat &&
       dtype_kind(decoded.dtype) != DTypeKind::kFloat)
     not_supported(codec, " for " + std::string(dtype_name(decoded.dtype)) + " stored as " +
@@ -204,4 +205,4 @@ std::vector<ByteStep> parse_numcodecs(std::string_view id, const Json& config,
   not_supported(codec, why_not(id));
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,5 +1,5 @@
-// numcodecs.h -- the codecs of the numcodecs package by their id and configuration: in v2's filters
-// and compressor, and in v3 as "numcodecs.<id>".
+// numcodecs.h -- parses the codecs of the numcodecs package by id and configuration. They occur in
+// v2's filters and compressor, and in v3 as "numcodecs.<id>".
 #pragma once
 
 #include <cairn/base/json.h>
@@ -9,21 +9,21 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
-// The steps that undo the codec; none where nothing has to be undone (bitround). Throws
-// unimplemented, naming the codec, for one that Cairn does not decode, and data_loss for a
-// configuration that the codec does not have. `element`: what dtypes left out stand for, and
-// elementsize; nullopt where they may not be left out.
+// Returns the steps that undo the codec; an empty list if there is nothing to undo (bitround).
+// Throws unimplemented, naming the codec, for one that Cairn does not decode, and data_loss for an
+// invalid configuration. `element` is the default for missing dtypes and for elementsize; nullopt
+// if they must be present.
 std::vector<ByteStep> parse_numcodecs(std::string_view id, const Json& config,
                                       const std::optional<DType>& element);
 
-// Whether the codec makes arrays of arrays, so that v3 has it before `bytes`.
+// Returns whether the codec maps arrays to arrays; v3 puts such codecs before `bytes`.
 bool is_array_filter(std::string_view id);
-// Whether its result depends on the order of the elements, or loses their shape.
+// Returns whether the codec's result depends on the order of the elements, or loses their shape.
 bool flattens(std::string_view id);
-// Whether it turns objects (strings, bytes, ...) of no fixed size into bytes, and which; kNone if
-// not.
+// Returns the codec that converts objects without a fixed size (strings, bytes, ...) to bytes;
+// kNone for other ids.
 ObjectCodec object_codec(std::string_view id);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,12 +1,13 @@
-// objects.cc -- checks the structure of chunks of strings and bytes.
+// objects.cc -- verifies the structure of chunks of strings and byte strings.
+#include <cairn/zarr/codec/objects.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/utf8.h>
 #include <cairn/error.h>
-#include <cairn/zarr/codec/objects.h>
 
 #include <string>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
 void check_object_bytes(ObjectCodec codec, std::int64_t count, ByteView bytes) {
   if (codec == ObjectCodec::kNone || codec == ObjectCodec::kOther) return;
@@ -23,4 +24,4 @@ void check_object_bytes(ObjectCodec codec, std::int64_t count, ByteView bytes) {
   in.finish();
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,17 +1,18 @@
-// shard.cc -- the index of a shard: its place, its checksum, its entries.
+// shard.cc -- the index of a shard: its position, its checksum, its entries.
+#include <cairn/zarr/codec/shard.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/error.h>
-#include <cairn/zarr/codec/shard.h>
 
 #include <string>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 constexpr std::uint64_t kEntrySize = 16;
-// the index is read whole, and takes 32 bytes of memory an entry
+// the whole index is read, and takes 32 bytes of memory per entry
 constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << 22U;
 
 void check_entry(const ShardEntry& entry, std::size_t number, std::uint64_t value_size) {
@@ -31,7 +32,7 @@ void check_entry(const ShardEntry& entry, std::size_t number, std::uint64_t valu
 ShardIndexRange shard_index_range(const ShardCodec& codec, std::uint64_t value_size) {
   const auto entries = static_cast<std::uint64_t>(element_count(codec.grid));
   const std::uint64_t crc = codec.index_crc32c ? 4 : 0;
-  // Divide the size there is instead of multiplying the count that was told: 16 * n may wrap.
+  // Divide the actual size instead of multiplying the stated count: 16 * n may overflow.
   if (value_size < crc || (value_size - crc) / kEntrySize < entries)
     throw Error(Code::kDataLoss,
                 "shard of " + std::to_string(value_size) + " bytes has no room for an index of " +
@@ -86,4 +87,4 @@ std::uint64_t shard_index_size(const ShardCodec& codec) {
          (codec.index_crc32c ? 4 : 0);
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

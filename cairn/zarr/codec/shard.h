@@ -1,19 +1,19 @@
-// shard.h -- where the inner chunks lie in a value of the sharding_indexed codec.
+// shard.h -- the index of a value of the sharding_indexed codec. It says where the inner chunks
+// lie.
 //
-//      +-------------------------+---------------+        the index is at the end (default), or at
-//      the start | encoded inner chunks    | index         |
 //      +-------------------------+---------------+
+//      | encoded inner chunks    | index         |   the index is at the end (default),
+//      +-------------------------+---------------+   or at the start
 //   index:
 //      0         8         16                16n     16n+4
 //      +---------+---------+--  ...  --------+-------+
-//      | offset  | nbytes  |  n such entries | crc32c|    n = product of the grid, in C order;
-//      integers little-endian
-//      +---------+---------+--  ...  --------+-------+    unless the index codecs say big; the crc
-//      is optional
+//      | offset  | nbytes  |  n such entries | crc32c|   n = product of the grid, in C order
+//      +---------+---------+--  ...  --------+-------+
+//   Integers are little-endian unless the index codecs say big; the crc is optional.
 //
 // Offsets count from the start of the value. An inner chunk that was never written has offset =
-// nbytes = 2^64 - 1. The order of the chunks is free, and there may be gaps and overlaps: only the
-// index says where anything is.
+// nbytes = 2^64 - 1. The chunks may lie in any order, with gaps and overlaps: only the index says
+// where they are.
 #pragma once
 
 #include <cairn/types.h>
@@ -23,8 +23,9 @@
 #include <span>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
+// One entry of the index.
 struct ShardEntry {
   static constexpr std::uint64_t kAbsent = ~std::uint64_t{0};
   std::uint64_t offset = kAbsent;
@@ -33,19 +34,21 @@ struct ShardEntry {
   bool operator==(const ShardEntry&) const = default;
 };
 
-// Where the index lies in a value of `value_size` bytes; data_loss if the value has no room for it.
+// The byte range of the index in a value.
 struct ShardIndexRange {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 };
+// Returns the range of the index in a value of `value_size` bytes. Throws data_loss if the value is
+// too small for it, and unimplemented for more inner chunks than Cairn reads.
 ShardIndexRange shard_index_range(const ShardCodec& codec, std::uint64_t value_size);
 
-// Decodes the index and checks it: checksum, and every entry inside the value. Throws data_loss.
+// Decodes the index. Throws data_loss if its checksum is wrong or an entry lies outside the value.
 std::vector<ShardEntry> decode_shard_index(const ShardCodec& codec, ByteView encoded,
                                            std::uint64_t value_size);
-// The index of these entries, one for each inner chunk.
+// Encodes the index; `index` has one entry for each inner chunk.
 Bytes encode_shard_index(const ShardCodec& codec, std::span<const ShardEntry> index);
-// Its size, whatever is in it.
+// Returns the size of the encoded index in bytes.
 std::uint64_t shard_index_size(const ShardCodec& codec);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

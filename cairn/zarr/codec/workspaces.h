@@ -1,5 +1,5 @@
-// workspaces.h -- scratch memory that tasks hand on to each other, so that it is touched for the
-// first time only once.
+// workspaces.h -- scratch memory that tasks pass on to each other, so that the system provides its
+// pages only once.
 #pragma once
 
 #include <cairn/zarr/codec/codec_chain.h>
@@ -10,16 +10,18 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
+// The scratch memory of one task.
 struct Workspace {
   Scratch encoded;
   Scratch decoded;
 };
 
-// Safe to use from many threads.
+// A pool of workspaces. Safe to use from many threads.
 class Workspaces {
  public:
+  // Takes a workspace from the pool and returns it on destruction.
   class Loan {
    public:
     explicit Loan(Workspaces& owner) : owner_(&owner), space_(owner.take()) {}
@@ -35,13 +37,13 @@ class Workspaces {
   };
 
  private:
-  // of each buffer from task to task, outside any budget
+  // bytes of each buffer that the pool keeps between tasks; they are outside any budget
   static constexpr std::size_t kKept = std::size_t{2} << 20U;
 
   std::unique_ptr<Workspace> take() {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) {
-      idle_.reserve(++made_);  // so that giving it back cannot fail
+      idle_.reserve(++made_);  // so that give_back cannot fail
       return std::make_unique<Workspace>();
     }
     auto space = std::move(idle_.back());
@@ -60,4 +62,4 @@ class Workspaces {
   std::size_t made_ = 0;
 };
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,10 +1,11 @@
-// array_metadata.cc -- keys of chunks, and metadata parsed once for many arrays.
+// array_metadata.cc -- the keys of chunks, and the cache of parsed metadata.
+
 #include <cairn/zarr/metadata/array_metadata.h>
 
 #include <charconv>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 void append_number(std::string& text, std::int64_t number) {
@@ -37,7 +38,7 @@ std::optional<std::vector<std::int64_t>> ChunkKeys::position(std::string_view ke
     if (error != std::errc()) return std::nullopt;
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   }
-  // Spelled back: only one spelling of a position is its key.
+  // Encode the position again: each position has only one valid spelling.
   if (this->key(chunk) != key) return std::nullopt;
   return chunk;
 }
@@ -54,4 +55,4 @@ std::shared_ptr<const ArrayMetadata> MetadataCache::parse(int zarr_format, std::
   return parsed.emplace(std::string(text), std::move(metadata)).first->second;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

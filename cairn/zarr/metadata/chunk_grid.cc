@@ -1,9 +1,10 @@
-// chunk_grid.cc -- arithmetic of regular grids.
+// chunk_grid.cc -- the arithmetic of regular grids.
+
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
 Shape grid_shape(std::span<const std::int64_t> shape, std::span<const std::int64_t> chunk_shape) {
   Shape grid(shape.size());
@@ -47,16 +48,16 @@ void ChunkCursor::next() {
   done_ = true;
 }
 
-// The part of the box in the chunk at this position, one dimension.
+// Computes the part of the box in the current chunk, for dimension d.
 void ChunkCursor::update(std::size_t d) {
   const std::int64_t start = part_.position[d] * chunk_shape_[d];
   const std::int64_t box_end = box_->origin[d] + box_->shape[d];
   const std::int64_t from = std::max(start, box_->origin[d]);
-  // start + extent may pass 2^63 for the last chunk of a huge array, so compare differences.
+  // start + extent may exceed 2^63 for the last chunk of a huge array, so compare differences.
   const std::int64_t to = box_end - start < chunk_shape_[d] ? box_end : start + chunk_shape_[d];
   part_.in_chunk.origin[d] = from - start;
   part_.in_box.origin[d] = from - box_->origin[d];
   part_.in_chunk.shape[d] = part_.in_box.shape[d] = to - from;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

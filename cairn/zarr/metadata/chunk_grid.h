@@ -1,8 +1,7 @@
-// chunk_grid.h -- which chunks of a regular grid a box touches, and where; and how large chunks
-// should be.
+// chunk_grid.h -- finds the chunks of a regular grid that a box touches, and chooses chunk shapes.
 //
-// Chunk c covers [c * chunk_shape, (c + 1) * chunk_shape) in each dimension; the last one may reach
-// beyond the array.
+// Chunk c covers [c * chunk_shape, (c + 1) * chunk_shape) in each dimension. The last chunk may
+// extend beyond the array.
 #pragma once
 
 #include <cairn/types.h>
@@ -13,18 +12,18 @@
 #include <span>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
-// How many chunks there are in each dimension: shape / chunk_shape, rounded up.
+// Returns the number of chunks in each dimension: shape / chunk_shape, rounded up.
 Shape grid_shape(std::span<const std::int64_t> shape, std::span<const std::int64_t> chunk_shape);
 
-// Number of a position in a grid, counted in C order, and back.
+// Convert a position in a grid to its number in C order, and back.
 std::int64_t grid_number(std::span<const std::int64_t> grid,
                          std::span<const std::int64_t> position);
 std::vector<std::int64_t> grid_position(std::span<const std::int64_t> grid, std::int64_t number);
 
-// What a box wants of one chunk. `in_chunk` is in the chunk's coordinates; `in_box` is the same
-// part in coordinates whose origin is the origin of the box.
+// The part of a box that lies in one chunk. `in_chunk` is in the chunk's coordinates. `in_box` is
+// the same part in coordinates relative to the origin of the box.
 struct ChunkPart {
   std::vector<std::int64_t> position;
   Box in_chunk;
@@ -33,7 +32,7 @@ struct ChunkPart {
 
 // Visits every chunk that shares elements with `box`, in C order:
 //   for (ChunkCursor chunk(box, chunk_shape); !chunk.done(); chunk.next()) use(chunk.part());
-// Borrows both; they must outlive it.
+// Borrows both arguments; they must outlive the cursor.
 class ChunkCursor {
  public:
   ChunkCursor(const Box& box, std::span<const std::int64_t> chunk_shape);
@@ -50,25 +49,26 @@ class ChunkCursor {
   bool done_;
 };
 
-// What a chunk should be like; the largest that is allowed, if neither is given.
+// The wanted properties of a chunk. Without either, the chunk is as large as allowed.
 struct ChunkTarget {
-  std::optional<std::int64_t> bytes;    // no more than this
-  std::vector<std::size_t> shard_axes;  // cut into single elements along these dimensions first
+  std::optional<std::int64_t> bytes;    // the largest size in bytes
+  std::vector<std::size_t> shard_axes;  // these dimensions are cut into single elements first
 };
 
-// The chunk shape that Orbax chooses for an array of `shape` that is written in pieces of
-// `write_shape`: it divides the piece. Extents of 0 count as 1. Dimensions in which the array
-// already is cut are cut further first, the largest first, each time to its next smaller divisor;
-// only when that is used up, the others too. Throws invalid_argument for different ranks, an axis
-// that is none, or a target smaller than an element.
+// Returns the chunk shape that Orbax chooses for an array of `shape` that is written in pieces of
+// `write_shape`. The chunk shape divides the piece. An extent of 0 counts as 1. Dimensions in which
+// the array is already cut are cut further first: the largest one first, each time to its next
+// smaller divisor. When these are used up, the other dimensions are cut, too. Throws
+// invalid_argument for different ranks, an axis that does not exist, or a target smaller than an
+// element.
 Shape choose_chunk_shape(const Shape& shape, const Shape& write_shape, std::size_t element_size,
                          const ChunkTarget& target);
 
-// The byte target that Orbax applies in an OCDBT database whose data files end at `data_file_bytes`
-// (0: never): no chunk is larger than a file. `chunk_bytes` is what the user wants, `piece_bytes`
-// the size of a piece.
+// Returns the byte target that Orbax applies in an OCDBT database whose data files end at
+// `data_file_bytes` (0: no limit), so that a chunk is not larger than a file. `chunk_bytes` is the
+// user's target, `piece_bytes` the size of a piece.
 std::optional<std::int64_t> effective_chunk_bytes(std::optional<std::int64_t> chunk_bytes,
                                                   std::int64_t data_file_bytes,
                                                   std::uint64_t piece_bytes);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

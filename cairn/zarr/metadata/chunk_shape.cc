@@ -1,26 +1,26 @@
-// chunk_shape.cc -- how large chunks should be: Orbax's rule, so that both cut the same array
-// alike.
+// chunk_shape.cc -- chooses chunk shapes by Orbax's rule, so that both libraries cut an array into
+// the same chunks.
 #include <cairn/error.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
 #include <string>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-// The largest divisor of `of` that is smaller than its divisor n > 1.
+// Returns the largest divisor of `of` below n, where n > 1 is itself a divisor.
 std::int64_t next_divisor(std::int64_t n, std::int64_t of) {
   std::int64_t quotient = of / n + 1;
   for (; quotient <= of / quotient; ++quotient)
     if (of % quotient == 0) return of / quotient;
-  // Beyond the square root there are more quotients than divisors to try.
+  // Beyond the square root, trying divisors takes fewer steps than trying quotients.
   for (std::int64_t divisor = std::min(n - 1, of / quotient); divisor > 1; --divisor)
     if (of % divisor == 0) return divisor;
   return 1;
 }
 
-// A chunk shape on its way down from the piece.
+// Cuts a chunk shape, starting from the whole piece.
 class Cutter {
  public:
   Cutter(const Shape& shape, Shape piece)
@@ -39,7 +39,7 @@ class Cutter {
     chunk_[d] = 1;
     cut_[d] = true;
   }
-  // Cuts the largest dimension that is cut already; where there is none left, any may be.
+  // Cuts the largest dimension that is cut already. If none is left, all dimensions may be cut.
   void cut_largest() {
     std::size_t largest = chunk_.size();
     for (std::size_t d = 0; d < chunk_.size(); ++d)
@@ -97,4 +97,4 @@ std::optional<std::int64_t> effective_chunk_bytes(std::optional<std::int64_t> ch
   return std::nullopt;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

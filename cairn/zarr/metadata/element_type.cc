@@ -1,16 +1,17 @@
-// element_type.cc -- names of element types in Zarr v2 (NumPy typestrs) and v3, to ElementType.
-#include <cairn/error.h>
+// element_type.cc -- parses the element types of Zarr v2 (NumPy typestrs) and v3.
 #include <cairn/zarr/metadata/element_type.h>
+
+#include <cairn/error.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-// No real element comes near, and the fill value of a hostile one must not take much memory.
+// Far above any real element size. It bounds the memory for the fill value of a hostile type.
 constexpr std::size_t kMaxElementSize = std::size_t{1} << 20U;
 constexpr int kMaxStructDepth = 16;
 
@@ -77,7 +78,7 @@ std::optional<DType> numpy_type(char kind, std::size_t size) {
   }
 }
 
-// "M8", "M8[ns]", "m8[10s]": the unit is kept in the name and not interpreted.
+// Accepts "M8", "M8[ns]", "m8[10s]". The unit stays in the name; Cairn does not interpret it.
 bool is_time(std::string_view rest) {
   if (!rest.starts_with("M8") && !rest.starts_with("m8")) return false;
   rest.remove_prefix(2);
@@ -94,7 +95,7 @@ std::optional<ElementType> opaque_typestr(std::string_view text, char kind,
   return std::nullopt;
 }
 
-// Types NumPy lacks go by their bare name, always little-endian.
+// Types that NumPy lacks are stored under their bare names and are always little-endian.
 std::optional<DType> extension_type(std::string_view name) {
   const auto dtype = dtype_from_name(name);
   if (!dtype) return std::nullopt;
@@ -140,7 +141,8 @@ std::size_t checked_product(std::size_t a, std::size_t b, std::string_view membe
 
 std::size_t structure_size(const JsonArray& fields, int depth);
 
-// [name, type] or [name, type, inner shape]; the type may be a structure again.
+// Returns the size of a field: [name, type] or [name, type, inner shape]. The type may be a
+// structure.
 std::size_t field_size(const Json& field, int depth) {
   const JsonArray* parts = field.as_array();
   if (!parts || parts->size() < 2 || parts->size() > 3 || !(*parts)[0].as_string())
@@ -202,7 +204,7 @@ std::size_t length_bytes(const Json* config, const std::string& type) {
   return *n;
 }
 
-// zarr-python 3 calls the same thing M8 with unit and scale factor apart.
+// zarr-python 3 stores the unit and the scale factor of M8 separately.
 std::string time_name(std::string_view kind, const Json* config, const std::string& type) {
   const auto* unit = require(config, "unit", type).as_string();
   const auto scale = require(config, "scale_factor", type).as_uint64();
@@ -261,7 +263,7 @@ ElementType parse_data_type(const Json& data_type, int depth) {
   return parse_named(*name->as_string(), data_type.find("configuration"), depth);
 }
 
-// Fields are [name, type] pairs, or {"name":, "data_type":} objects; packed without gaps.
+// Fields are [name, type] pairs or {"name":, "data_type":} objects, packed without gaps.
 ElementType parse_structure(const Json* config, const std::string& type, int depth) {
   const Json& list = require(config, "fields", type);
   const JsonArray* fields = list.as_array();
@@ -297,4 +299,4 @@ ElementType parse_v3_data_type(const Json& data_type) {
   return parse_data_type(data_type, 0);
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

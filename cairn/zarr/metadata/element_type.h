@@ -1,5 +1,5 @@
-// element_type.h -- what the `dtype` of `.zarray` and the `data_type` of `zarr.json` say about one
-// element.
+// element_type.h -- parses the element types in the `dtype` of `.zarray` and the `data_type` of
+// `zarr.json`.
 #pragma once
 
 #include <cairn/base/json.h>
@@ -8,22 +8,23 @@
 #include <cstddef>
 #include <string>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
+// The type of one element.
 struct ElementType {
   DType dtype = DType::kUint8;
-  // bytes of one element, in memory and stored; 0: they differ (strings, objects)
+  // bytes of one element, in memory and stored; 0: elements differ in size (strings, objects)
   std::size_t size = 1;
-  // Cairn's name. For kOpaque NumPy's ("|S8", "<U4", ">M8[ns]", "|V3", "|O"), the JSON of the
-  // fields of a structure, or what v3 calls elements of no fixed size ("string").
+  // Cairn's name. For kOpaque: NumPy's name ("|S8", "<U4", ">M8[ns]", "|V3", "|O"), the JSON of a
+  // structure's fields, or v3's name for elements without a fixed size ("string").
   std::string name;
-  bool big_endian = false;    // v2 only; kOpaque elements are kept as stored, so never for them
-  bool needs_endian = false;  // v3: elements whose `bytes` codec must name a byte order
+  bool big_endian = false;    // v2 only; never for kOpaque, whose elements are kept as stored
+  bool needs_endian = false;  // v3: the `bytes` codec of these elements must name a byte order
 };
 
-// Both throw data_loss for what is no such type, and unimplemented, naming it, for one Cairn does
-// not know.
+// Parse an element type. Both throw data_loss for JSON that is not an element type, and
+// unimplemented, naming the type, for one that Cairn does not know.
 ElementType parse_v2_dtype(const Json& dtype);
 ElementType parse_v3_data_type(const Json& data_type);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

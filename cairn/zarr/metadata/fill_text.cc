@@ -1,15 +1,15 @@
-// fill_text.cc -- bytes of one element to its JSON. Floats are numbers with a fraction, or "NaN",
-// "Infinity", "-Infinity"; v3 spells a NaN other than the type's usual one as its bits,
-// "0x7fc00001".
+// fill_text.cc -- writes the bytes of one element as JSON. Floats are numbers with a fraction, or
+// "NaN", "Infinity", "-Infinity". v3 writes a NaN with unusual bits as hexadecimal: "0x7fc00001".
+#include <cairn/zarr/metadata/fill_text.h>
+
 #include <cairn/array/box.h>
 #include <cairn/error.h>
-#include <cairn/zarr/metadata/fill_text.h>
 #include <cairn/zarr/metadata/fill_value.h>
 
 #include <cmath>
 #include <cstring>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 std::uint64_t bits_of(ByteView element) {
@@ -44,8 +44,8 @@ std::string base64_text(ByteView bytes) {
 }
 
 double value_of(ByteView element, DType dtype) {
-  // The number that TensorStore prints for it (fill_value.cc): half of the type's own bias, and the
-  // first bit is a sign, too.
+  // TensorStore prints this type with a bias of 63, half of the type's own, and takes the first bit
+  // for a sign (fill_value.cc).
   if (dtype == DType::kFloat8E8m0fnu) {
     const int exponent = std::to_integer<int>(element[0]);
     if (exponent == 0 || exponent == 255) return exponent == 0 ? 0.0 : std::nan("");
@@ -57,7 +57,7 @@ double value_of(ByteView element, DType dtype) {
   return value;
 }
 
-// Whether the bits are those that "NaN" is read as.
+// Returns whether the element has the bits that "NaN" is parsed as.
 bool usual_nan(ByteView element, DType dtype) {
   const ElementType type{
       .dtype = dtype, .size = element.size(), .name = std::string(dtype_name(dtype))};
@@ -104,11 +104,11 @@ std::string fill_text(const ArrayMetadata& metadata, bool hex) {
 }  // namespace
 
 std::string v2_fill_text(const ArrayMetadata& metadata) {
-  // Where there is no number for it in TensorStore, it wants the byte itself.
+  // TensorStore stores this type as the byte in base64; it does not accept a number.
   if (metadata.dtype == DType::kFloat4E2m1fn) return base64_text(metadata.fill_value);
   return fill_text(metadata, false);
 }
 
 std::string v3_fill_text(const ArrayMetadata& metadata) { return fill_text(metadata, true); }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,15 +1,18 @@
-// fill_value.cc -- JSON fill values of Zarr v2 and v3 to the bytes of one element.
+// fill_value.cc -- parses JSON fill values of Zarr v2 and v3 to the bytes of one element.
 //
 //            v2                                            v3
 //   bool     true, false (0, 1 accepted)                   true, false
 //   integer  5, 5.0                                        5, 5.0
 //   float    1.5, "NaN", "Infinity", "-Infinity", "1.5"    1.5, "NaN", "Infinity", "-Infinity",
-//   "0x7fc00001" (the bits) float4   also base64 of the byte                       as float complex
-//   [re, im] of those, base64 of the element      [re, im] of those others   base64; text for <U;
-//   count or "NaT" for M8    the same; [1, 2, ...] for the bytes of r<N>
+//                                                          "0x7fc00001" (the bits)
+//   float4   also base64 of the byte                       as float
+//   complex  [re, im] of those, base64 of the element      [re, im] of those
+//   others   base64; text for <U; count or "NaT" for M8    the same; [1, 2, ...] for the bytes of
+//                                                          r<N>
+#include <cairn/zarr/metadata/fill_value.h>
+
 #include <cairn/array/box.h>
 #include <cairn/error.h>
-#include <cairn/zarr/metadata/fill_value.h>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +24,7 @@
 #include <string>
 #include <string_view>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 enum class Format : std::uint8_t { kV2, kV3 };
@@ -37,7 +40,7 @@ Bytes bytes_of(T value) {
   return out;
 }
 
-// The low `size` bytes, little-endian.
+// Returns the low `size` bytes, little-endian.
 Bytes low_bytes(std::uint64_t value, std::size_t size) {
   Bytes out = bytes_of(value);
   out.resize(size);
@@ -73,7 +76,8 @@ std::optional<Bytes> decode_base64(std::string_view text) {
   return out;
 }
 
-// The code points of (valid) UTF-8, four bytes each, in the byte order of the name: "<U4" or ">U4".
+// Encodes (valid) UTF-8 as UTF-32, four bytes a code point, in the byte order of the type name:
+// "<U4" or ">U4".
 Bytes utf32(std::string_view text, bool big_endian) {
   Bytes out;
   for (std::size_t i = 0; i < text.size();) {
@@ -105,7 +109,7 @@ Bytes integer_fill(const Json& fill, const ElementType& type) {
   return low_bytes(static_cast<std::uint64_t>(*value), type.size);
 }
 
-// The bits that "NaN" stands for, which are not always those of a conversion from a float64 NaN.
+// Returns the bits that "NaN" stands for. They are not always those of a converted float64 NaN.
 std::uint64_t default_nan(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
@@ -127,15 +131,15 @@ std::uint64_t default_nan(DType dtype) {
     case DType::kFloat8E8m0fnu:
       return 0xffU;
     case DType::kFloat4E2m1fn:
-      return 0x08U;  // has no NaN: minus zero
+      return 0x08U;  // the type has no NaN: minus zero
     default:
       return 0x80U;  // the fnuz types
   }
 }
 
-// The byte that TensorStore, the only other one to store this type, means by a number: a power of
-// two with a bias of 63, half of the type's own, and without its sign. To agree on the bytes of
-// missing chunks is what counts.
+// Returns the byte that TensorStore writes for a number. TensorStore is the only other library that
+// stores this type. It writes a power of two with a bias of 63, half of the type's own, and ignores
+// the sign. Cairn does the same, so that both agree on the bytes of missing chunks.
 Bytes e8m0_from(double value) {
   if (value == 0) return low_bytes(0, 1);
   int exponent = 0;
@@ -161,7 +165,7 @@ std::optional<double> parse_decimal(std::string_view text) {
   return value;
 }
 
-// "0x" and exactly the digits of the type, most significant first.
+// Parses "0x" and exactly as many digits as the type has, most significant first.
 std::optional<Bytes> parse_hex_bits(std::string_view text, std::size_t size) {
   if (!text.starts_with("0x") || text.size() != 2 + 2 * size) return std::nullopt;
   std::uint64_t value = 0;
@@ -223,7 +227,7 @@ Bytes time_fill(const Json& fill, const ElementType& type) {
   return bytes_of(type.name[0] == '>' ? __builtin_bswap64(bits) : bits);
 }
 
-// v3 raw bits: a number per byte.
+// v3 raw bits: one number for each byte.
 Bytes byte_list(const JsonArray& list, const Json& fill, const ElementType& type) {
   if (list.size() != type.size) bad_fill(fill, type);
   Bytes out;
@@ -238,7 +242,7 @@ Bytes byte_list(const JsonArray& list, const Json& fill, const ElementType& type
 Bytes opaque_fill(const Json& fill, const ElementType& type) {
   const char kind = type.name.size() > 1 ? type.name[1] : '\0';
   if (kind == 'M' || kind == 'm') return time_fill(fill, type);
-  // what older zarr-python wrote for "nothing"
+  // older zarr-python versions wrote 0 for "no fill value"
   if (fill.as_int64() == std::int64_t{0}) return Bytes(type.size);
   if (const auto* list = fill.as_array()) return byte_list(*list, fill, type);
   const std::string* text = fill.as_string();
@@ -246,7 +250,8 @@ Bytes opaque_fill(const Json& fill, const ElementType& type) {
   std::optional<Bytes> bytes =
       kind == 'U' ? utf32(*text, type.name[0] == '>') : decode_base64(*text);
   if (!bytes || bytes->size() > type.size) bad_fill(fill, type);
-  // Strings may be shorter than their element; everything else is whole, or "" for all zeros.
+  // A string may be shorter than its element. Other values have the full size, or are "" for all
+  // zeros.
   const bool string = kind == 'U' || kind == 'S' || kind == 'a';
   if (!string && !bytes->empty() && bytes->size() != type.size) bad_fill(fill, type);
   bytes->resize(type.size);
@@ -285,4 +290,4 @@ Bytes parse_v3_fill(const Json& fill, const ElementType& type) {
   return type.size == 0 ? Bytes() : parse_fill(fill, type, Format::kV3);
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,16 +1,17 @@
-// metadata_json.cc -- pieces of array metadata that both formats share.
-#include <cairn/error.h>
+// metadata_json.cc -- parsing helpers that both formats share.
 #include <cairn/zarr/metadata/metadata_json.h>
+
+#include <cairn/error.h>
 
 #include <algorithm>
 #include <string>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 // NumPy's limit; TensorStore's is 32
 constexpr std::size_t kMaxRank = 64;
-// leaves room for sums without overflow checks
+// sums below these limits need no overflow checks
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 56U;
 constexpr std::uint64_t kMaxArrayBytes = std::uint64_t{1} << 62U;
 
@@ -67,4 +68,4 @@ void check_array_size(const Shape& shape, std::size_t element_size) {
       throw Error(Code::kDataLoss, "shape " + shape_text(shape) + " is impossibly large");
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

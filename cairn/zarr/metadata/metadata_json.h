@@ -1,4 +1,4 @@
-// metadata_json.h -- what `.zarray` and `zarr.json` have in common: members, extents, sizes.
+// metadata_json.h -- parsing helpers that `.zarray` and `zarr.json` share: members, extents, sizes.
 #pragma once
 
 #include <cairn/base/json.h>
@@ -7,19 +7,22 @@
 #include <cstdint>
 #include <string_view>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
-// The member of `object`; data_loss, naming it, if there is none.
+// Return the member of `object`. Throw data_loss, naming the member, if it is missing or, for
+// required_text, not a string.
 const Json& required_member(const Json& object, std::string_view member);
 const std::string& required_text(const Json& object, std::string_view member);
 
-// An array of integers, each at least `minimum`; data_loss, naming `member`, otherwise.
+// Parses an array of integers, each at least `minimum`. Throws data_loss, naming `member`, for
+// anything else.
 Shape parse_extents(const Json& value, std::string_view member, std::int64_t minimum);
 
-// Bytes of one chunk (0 for elements of no fixed size); data_loss where no machine could hold it.
+// Returns the bytes of one chunk (0 for elements without a fixed size). Throws data_loss if no
+// machine could hold the chunk.
 std::uint64_t chunk_bytes(const Shape& chunk_shape, std::size_t element_size);
-// Data_loss for an array whose offsets do not fit into 64 bits (extents of 0 left out, so that
-// strides fit as well).
+// Throws data_loss if offsets into the array do not fit into 64 bits. Extents of 0 are left out of
+// the product, so that strides fit as well.
 void check_array_size(const Shape& shape, std::size_t element_size);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,6 +1,6 @@
-// metadata_text.cc -- `.zarray` and `zarr.json` as TensorStore writes them: keys sorted, no spaces,
-// every member of a codec there, those of v3 that have their default value left out. Drawn in
-// zarr2.cc and zarr3.cc.
+// metadata_text.cc -- writes `.zarray` and `zarr.json` as TensorStore does: sorted keys, no spaces,
+// all members of a codec. v3 members with their default value are omitted. zarr2.cc and zarr3.cc
+// draw both files.
 #include <cairn/error.h>
 #include <cairn/zarr/metadata/array_metadata.h>
 #include <cairn/zarr/metadata/fill_text.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 [[noreturn]] void unwritable(const std::string& what) {
@@ -31,7 +31,7 @@ const char* in_quotes(char separator) { return separator == '/' ? "\"/\"" : "\".
 
 // ---- v2 ----
 
-// NumPy's letter, for types that NumPy has; the others go by their names.
+// Returns NumPy's typestr for types that NumPy has, and the name for all others.
 std::string v2_dtype(const ArrayMetadata& metadata) {
   const DType dtype = metadata.dtype;
   const std::string name(dtype_name(dtype));
@@ -58,8 +58,8 @@ std::string v2_blosc(const CompressOptions& options) {
          std::to_string(shuffle) + "}";
 }
 
-// No `checksum` for zstd: TensorStore knows no such member, but it checks the checksum of any frame
-// that has one.
+// Writes no `checksum` member for zstd: TensorStore does not know it, but verifies the checksum of
+// any frame that has one.
 std::string v2_compressor(const CodecChain& chain) {
   if (chain.steps.empty()) return "null";
   const auto* step = std::get_if<CompressStep>(&chain.steps.back());
@@ -170,7 +170,7 @@ Json sorted(const Json& json) {
   return members;
 }
 
-// What is there only if it says something; each with a comma behind it.
+// Optional members: "" if they are empty, else the member and a comma.
 std::string attributes_text(const Json& attributes) {
   const JsonObject* members = attributes.as_object();
   return members && !members->empty() ? R"("attributes":)" + to_text(sorted(attributes)) + "," : "";
@@ -203,4 +203,4 @@ std::string metadata_text(const ArrayMetadata& metadata) {
   return metadata.zarr_format == 3 ? zarr_json_text(metadata) : zarray_text(metadata);
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,4 +1,4 @@
-// new_array.cc -- the metadata of arrays to be made.
+// new_array.cc -- makes the metadata of new arrays.
 #include <cairn/error.h>
 #include <cairn/zarr/metadata/array_metadata.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-constexpr std::size_t kMaxRank = 32;  // TensorStore's
+constexpr std::size_t kMaxRank = 32;  // TensorStore's limit
 
 void check_dtype(DType dtype) {
   constexpr DType kRefused[] = {DType::kUint2, DType::kUint4, DType::kFloat8E4m3, DType::kOpaque};
@@ -115,4 +115,4 @@ ArrayMetadata make_metadata(const NewArray& array) {
   return metadata;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,11 +1,11 @@
-// zarr2.cc -- `.zarray`: the metadata of a Zarr v2 array.
+// zarr2.cc -- parses `.zarray`, the metadata of a Zarr v2 array.
 //
-//   {"chunks":[32,64],"compressor":{"id":"zstd","level":1},"dimension_separator":".","dtype":"<f4","fill_value":null,
-//    "filters":null,"order":"C","shape":[96,64],"zarr_format":2}
+//   {"chunks":[32,64],"compressor":{"id":"zstd","level":1},"dimension_separator":".",
+//    "dtype":"<f4","fill_value":null,"filters":null,"order":"C","shape":[96,64],"zarr_format":2}
 //
-// zarr_format, shape, chunks, dtype and compressor must be there. fill_value and filters default to
-// null, order to C, dimension_separator to "."; members it does not know are ignored, as the format
-// asks.
+// zarr_format, shape, chunks, dtype and compressor are required. fill_value and filters default to
+// null, order to "C", dimension_separator to ".". The parser ignores unknown members, as the format
+// requires.
 #include <cairn/error.h>
 #include <cairn/zarr/codec/numcodecs.h>
 #include <cairn/zarr/metadata/array_metadata.h>
@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 char parse_separator(const Json& root) {
@@ -57,7 +57,8 @@ std::span<const Json> parse_filters(const Json& root) {
   throw Error(Code::kDataLoss, "filters: " + to_text(*filters) + " is neither null nor a list");
 }
 
-// The first filter of elements of no fixed size makes them bytes. Returns its id.
+// For elements without a fixed size, the first filter converts them to bytes. Removes that filter
+// from the list and returns its id.
 std::string take_object_codec(std::span<const Json>& filters, CodecChain& chain) {
   const Json* named = filters.empty() ? nullptr : filters[0].find("id");
   const std::string* id = named ? named->as_string() : nullptr;
@@ -125,4 +126,4 @@ ArrayMetadata parse_zarray(std::string_view json) {
   return metadata;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

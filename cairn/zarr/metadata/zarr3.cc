@@ -1,11 +1,14 @@
-// zarr3.cc -- `zarr.json`: the metadata of a Zarr v3 array.
+// zarr3.cc -- parses `zarr.json`, the metadata of a Zarr v3 array.
 //
-//   {"chunk_grid":{"configuration":{"chunk_shape":[32,64]},"name":"regular"},"chunk_key_encoding":{"name":"default"},
-//    "codecs":[{"configuration":{"endian":"little"},"name":"bytes"},{"configuration":{"level":3},"name":"zstd"}],
+//   {"chunk_grid":{"configuration":{"chunk_shape":[32,64]},"name":"regular"},
+//    "chunk_key_encoding":{"name":"default"},
+//    "codecs":[{"configuration":{"endian":"little"},"name":"bytes"},
+//              {"configuration":{"level":3},"name":"zstd"}],
 //    "data_type":"float32","fill_value":0.0,"node_type":"array","shape":[96,64],"zarr_format":3}
 //
-// Those eight must be there; attributes, dimension_names and storage_transformers ([]) may. Any
-// other member is refused unless it is null or an object that says "must_understand": false.
+// These eight members are required; attributes, dimension_names and storage_transformers ([]) are
+// optional. The parser refuses any other member unless it is null or an object with
+// "must_understand": false.
 #include <cairn/error.h>
 #include <cairn/zarr/codec/numcodecs.h>
 #include <cairn/zarr/metadata/array_metadata.h>
@@ -18,12 +21,12 @@
 #include <string>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-constexpr int kMaxShardDepth = 8;  // every level costs a read; nobody nests more than two
+constexpr int kMaxShardDepth = 8;  // every level costs a read; real arrays nest at most two
 
-// ---- named extensions: {"name": ..., "configuration": {...}}, or only the name where there is
+// ---- named extensions: {"name": ..., "configuration": {...}}, or only the name if there is
 // nothing to configure ----
 
 struct Extension {
@@ -47,8 +50,7 @@ Extension parse_extension(const Json& value, std::string_view member) {
   return {.name = *name->as_string(), .configuration = configuration};
 }
 
-// A configuration member that is not known may change what the bytes mean, so it cannot be passed
-// over.
+// An unknown configuration member may change the meaning of the bytes, so the parser refuses it.
 void allow_only(const Extension& extension, std::initializer_list<std::string_view> known) {
   if (!extension.configuration) return;
   for (const auto& [key, value] : *extension.configuration->as_object())
@@ -64,7 +66,7 @@ const Json& required(const Extension& extension, std::string_view member) {
                                    std::string(member) + "' in its configuration");
 }
 
-// A member that is one of two texts; true for the second.
+// Parses a string that has one of two values. Returns true for the second.
 bool second_of(const Json& value, std::string_view what, std::string_view first,
                std::string_view second) {
   const std::string* text = value.as_string();
@@ -91,15 +93,15 @@ bool parse_endian(const Extension& codec, bool required_here) {
 
 void parse_bytes(const Extension& codec, const ElementType& type, CodecChain& chain) {
   const bool big = parse_endian(codec, type.needs_endian);
-  // Opaque elements are handed on as stored; a name that starts with '|' says that they have no
-  // byte order.
+  // Opaque elements are returned as stored. A name that starts with '|' says that they have no byte
+  // order.
   if (big && type.dtype == DType::kOpaque && !type.name.starts_with('|'))
     throw Error(Code::kUnimplemented,
                 "big-endian elements of type " + type.name + " are not supported");
   chain.swap_bytes = big && type.dtype != DType::kOpaque && type.size > 1;
 }
 
-// Whatever the value, the result is a permutation or an error.
+// For any input, the result is a permutation or an error.
 std::vector<std::size_t> parse_order(const Json& order, std::size_t rank) {
   std::vector<std::size_t> out(rank);
   for (std::size_t d = 0; d < rank; ++d) out[d] = d;
@@ -124,7 +126,7 @@ std::vector<std::size_t> parse_order(const Json& order, std::size_t rank) {
   return out;
 }
 
-// Several transposes in a row are one.
+// Combines several transposes in a row into one.
 void parse_transpose(const Extension& codec, CodecChain& chain) {
   allow_only(codec, {"order"});
   const auto order = parse_order(required(codec, "order"), chain.shape.size());
@@ -138,7 +140,7 @@ void parse_transpose(const Extension& codec, CodecChain& chain) {
   chain.shape = std::move(shape);
 }
 
-// The index must have a fixed size, so it takes bytes and perhaps crc32c.
+// The index must have a fixed size, so its codecs are bytes and optionally crc32c.
 void parse_index_codecs(const Json& list, ShardCodec& shard) {
   const JsonArray* codecs = list.as_array();
   if (!codecs || codecs->empty())
@@ -187,7 +189,7 @@ void parse_sharding(const Extension& codec, const ElementType& type, int depth, 
 
 constexpr std::string_view kNumcodecs = "numcodecs.";
 
-// The id that numcodecs knows the codec by; empty for what it does not.
+// Returns the id of the codec in numcodecs; empty for codecs that numcodecs does not have.
 std::string_view numcodecs_id(const Extension& codec) {
   if (codec.name.starts_with(kNumcodecs)) return codec.name.substr(kNumcodecs.size());
   const bool own = codec.name == "zstd" || codec.name == "gzip" || codec.name == "blosc";
@@ -209,15 +211,15 @@ void add_steps(const Extension& codec, DType element, CodecChain& chain) {
   chain.steps.insert(chain.steps.end(), steps.begin(), steps.end());
 }
 
-// A chain on its way: which kinds of codecs are behind us.
+// The state of parsing a chain: the codecs that have been seen so far.
 struct ChainParser {
   const ElementType& type;
   int depth;
   CodecChain chain;
-  bool in_bytes = false;    // behind the array-to-bytes codec
-  bool transposed = false;  // behind a transpose
-  bool filtered = false;    // behind an array filter
-  bool flattened = false;   // behind one that loses the shape
+  bool in_bytes = false;    // after the array-to-bytes codec
+  bool transposed = false;  // after a transpose
+  bool filtered = false;    // after an array filter
+  bool flattened = false;   // after a filter that loses the shape
 
   void add(const Extension& codec);
 
@@ -242,7 +244,7 @@ void ChainParser::check_order(const Extension& codec) const {
     throw Error(Code::kDataLoss, name + " comes before 'bytes' or 'sharding_indexed'");
   if (in_bytes && chain.shard)
     throw Error(Code::kUnimplemented, name + " around 'sharding_indexed' is not supported");
-  // What zarr-python writes then is not what it reads: nobody can say what the array holds.
+  // zarr-python cannot read back such an array as it wrote it, so its content is undefined.
   if ((transposed && flattens(id)) || (flattened && codec.name == "transpose"))
     throw Error(Code::kUnimplemented,
                 name + " is not supported: a transpose and a filter that loses the shape");
@@ -259,7 +261,7 @@ void ChainParser::add_to_bytes(const Extension& codec) {
                                      "' cannot encode elements of type " + type.name);
   if (chain.objects != ObjectCodec::kNone) return;
   if (!filtered) return parse_bytes(codec, type, chain);
-  // Behind a filter elements may have another type, whose size is not the array's.
+  // After a filter, elements may have another type whose size differs from the array's.
   if (parse_endian(codec, false))
     throw Error(Code::kUnimplemented, "big-endian elements behind a filter are not supported");
 }
@@ -288,7 +290,7 @@ CodecChain parse_codecs(const Json& list, Shape chunk_shape, const ElementType& 
   return std::move(parser.chain);
 }
 
-// The shape of the innermost chunks, in the array's order of dimensions.
+// Returns the shape of the innermost chunks, in the array's order of dimensions.
 Shape innermost_chunk(const CodecChain& chain) {
   const Shape encoded = chain.shard ? innermost_chunk(chain.shard->codecs) : chain.shape;
   if (chain.order.empty()) return encoded;
@@ -297,7 +299,8 @@ Shape innermost_chunk(const CodecChain& chain) {
   return shape;
 }
 
-// Elements of no fixed size: what makes them bytes belongs to what they are.
+// For elements without a fixed size, the codec that converts them to bytes is part of their type
+// name.
 std::string_view object_codec_name(const CodecChain& chain) {
   if (chain.shard) return object_codec_name(chain.shard->codecs);
   return chain.objects == ObjectCodec::kVlenUtf8    ? "vlen-utf8"
@@ -405,4 +408,4 @@ ArrayMetadata parse_zarr_json(std::string_view json) {
   return metadata;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,23 +1,24 @@
-// array.cc -- opening arrays, and views of arrays that are stored as they are.
+// array.cc -- opens arrays, and maps arrays that are stored raw.
+#include <cairn/zarr/read/array.h>
+
 #include <cairn/array/box.h>
 #include <cairn/error.h>
 #include <cairn/zarr/codec/shard.h>
-#include <cairn/zarr/read/array.h>
 #include <cairn/zarr/read/decode.h>
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-// Reads from a stored value. A mapped value is not looked at: another program may cut its file
-// short at any time.
+// Reads from a stored value. The code reads the index and its checksum with this function instead
+// of from the mapped value: another program may truncate the file at any time.
 using ReadValueFn = std::function<void(std::uint64_t offset, MutableByteView out)>;
 
-// The bytes of `value` that are the elements, if they are there raw; `at` is where it lies in the
-// stored value. Throws data_loss for a damaged value.
+// Returns the part of `value` that holds the elements, if they are stored raw. `at` is the offset
+// of `value` in the stored value. Throws data_loss for a damaged value.
 std::optional<ByteView> raw_elements(const CodecChain& chain, ByteView value, std::uint64_t at,
                                      const ReadValueFn& read) {
   if (!chain.order.empty()) return std::nullopt;
@@ -46,7 +47,7 @@ void check_stored_bools(std::uint64_t at, std::uint64_t length, const ReadValueF
   }
 }
 
-// Whether a value of this chain may hold its elements raw; cheap, and true only for what
+// Returns whether a value of this chain can hold its elements raw. Cheap; true only for chains that
 // raw_elements accepts.
 bool may_be_raw(const CodecChain& chain) {
   if (!chain.order.empty()) return false;
@@ -56,7 +57,7 @@ bool may_be_raw(const CodecChain& chain) {
 
 }  // namespace
 
-// TensorStore adds '/' to a path only where there is none, also for names that end in one.
+// Like TensorStore, adds '/' only if the path does not end in one.
 std::string ZarrArray::key_prefix(std::string_view name) {
   std::string key(name);
   if (!key.empty() && key.back() != '/') key += '/';
@@ -125,4 +126,4 @@ std::optional<Array> ZarrArray::try_view() const {
                       });
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

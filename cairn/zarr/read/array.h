@@ -1,4 +1,4 @@
-// array.h -- arrays in a store: opening one, reading and verifying boxes of it.
+// array.h -- arrays in a store: opens them, and reads and verifies boxes of them.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -16,31 +16,32 @@
 #include <string_view>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
 class ValueStreams;
 
+// The resources and rules of a read.
 struct ReadContext {
   Executor* executor = nullptr;  // null: default_executor()
   ByteBudget* budget = nullptr;  // bounds encoded and decoded bytes in flight; null: no bound
-  // `done` grows by destination bytes; `total` is the caller's to set
+  // `done` grows by destination bytes; the caller sets `total`
   Progress* progress = nullptr;
-  // For verify_array: values that the store cannot locate in a file are covered by a checksum of
-  // the store's own, as those inside OCDBT's B+tree nodes are.
+  // For verify_array: the store's own checksum covers values that the store cannot locate in a
+  // file, such as values inside OCDBT's B+tree nodes.
   bool inline_values_protected = false;
-  // Where to keep decoders of values too large for the budget between reads of their parts; null:
-  // nowhere.
+  // Keeps the decoders of values too large for the budget between reads of their parts; null: does
+  // not keep them.
   ValueStreams* streams = nullptr;
 };
 
-// What to do with a chunk that is not stored.
+// The treatment of a chunk that is not stored: read the fill value, or throw data_loss.
 enum class MissingChunk : std::uint8_t { kFill, kError };
 
-// An array in a store. Copyable, cheap: shares metadata and store.
+// An array in a store. Copies are cheap: they share metadata and store.
 class ZarrArray {
  public:
-  // Reads `<name>/.zarray` or `<name>/zarr.json` (for name "": bare keys). zarr_format 0: whichever
-  // is there. not_found if there is neither.
+  // Reads `<name>/.zarray` or `<name>/zarr.json`; for an empty name, the bare keys. zarr_format 0
+  // opens whichever exists. Throws not_found if neither exists.
   static ZarrArray open(StorePtr store, std::string name, int zarr_format = 0,
                         MetadataCache* cache = nullptr);
   ZarrArray(StorePtr store, std::string name, std::shared_ptr<const ArrayMetadata> metadata);
@@ -48,21 +49,23 @@ class ZarrArray {
   [[nodiscard]] const ArrayMetadata& metadata() const { return *metadata_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const StorePtr& store() const { return store_; }
+  // Returns the key of the chunk at this grid position.
   [[nodiscard]] std::string chunk_key(std::span<const std::int64_t> chunk) const;
 
-  // What the keys below a name begin with: "a/"; for name "" nothing.
+  // Returns the prefix of all keys below a name: "a/"; for an empty name "".
   [[nodiscard]] static std::string key_prefix(std::string_view name);
-  // Where the metadata lies below a name: "a/.zarray", "a/zarr.json"; for name "" the bare key.
+  // Returns the key of the metadata below a name: "a/.zarray", "a/zarr.json"; for an empty name the
+  // bare key.
   [[nodiscard]] static std::string metadata_key(std::string_view name, int zarr_format);
 
-  // Reads the elements of `box` into `out` (dtype and element_size of the array, shape of the box,
-  // any strides).
+  // Reads the elements of `box` into `out`. `out` has the array's dtype and element_size and the
+  // shape of the box; its strides are free.
   void read(const Box& box, const MutableArrayView& out, MissingChunk missing,
             const ReadContext& context = {}) const;
 
-  // The whole array without a copy, where one raw little-endian chunk of a local file (or of an
-  // OCDBT data file) is it, or a shard of one such inner chunk. Its data may be unaligned: chunks
-  // lie wherever the file has them.
+  // Returns the whole array without a copy, if one raw little-endian chunk in a local file (or in
+  // an OCDBT data file) holds it; the chunk may be the only inner chunk of a shard. The data may be
+  // unaligned, because chunks start at any file offset. Returns nullopt otherwise.
   [[nodiscard]] std::optional<Array> try_view() const;
 
  private:
@@ -71,29 +74,30 @@ class ZarrArray {
   std::shared_ptr<const ArrayMetadata> metadata_;
 };
 
-// One box of one array, for reading many as one plan. Refers to what it names, all of which
-// outlives the read.
+// One box of one array, for reading many boxes as one plan. The pointers must stay valid until the
+// read returns.
 struct BoxRead {
   const ZarrArray* array = nullptr;
   const Box* box = nullptr;
   const MutableArrayView* out = nullptr;
-  std::string_view label;  // put in front of errors: the parameter name
+  std::string_view label;  // prefix of error messages: the parameter name
   MissingChunk missing = MissingChunk::kError;
 };
-// Plans all chunks of all reads, sorts them by (file, offset), coalesces neighbours, and reads,
-// decodes and scatters them in parallel under the budget. Large raw chunks that land contiguously
-// are read straight into their destination.
+// Plans the chunks of all reads, sorts them by (file, offset) and combines neighbours. Then reads,
+// decodes and copies them in parallel within the budget. Reads large raw chunks with a contiguous
+// destination straight into it.
 void read_boxes(std::span<const BoxRead> reads, const ReadContext& context = {});
 
-// Some chunks of an array, in C order.
+// A range of an array's chunks, numbered in C order.
 struct ChunkRun {
   std::int64_t begin = 0;
-  std::int64_t end = std::numeric_limits<std::int64_t>::max();  // or as many as there are
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();  // default: the last chunk
 };
-// Reads and decodes every chunk of the array, or those of a run, and says what is wrong (tensor =
-// label): missing chunks, undecodable ones, failed checksums; and whether every chunk is covered by
-// some checksum (else `unprotected`). Counts chunks and stored bytes. Never throws for damage.
+// Reads and decodes every chunk of the array, or of a run. Reports damage (tensor = label): missing
+// chunks, chunks that cannot be decoded, failed checksums. Reports whether a checksum covers every
+// chunk (else `unprotected`), and the number of chunks and stored bytes. Never throws because of
+// damage.
 CheckedArray verify_array(const ZarrArray& array, const std::string& label, MissingChunk missing,
                           const ReadContext& context, const ChunkRun& run = {});
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,15 +1,16 @@
-// decode.cc -- undoes a chain from its stored end: steps, shard, byte order, transpose.
+// decode.cc -- undoes a chain, starting from the stored bytes: steps, shard, byte order, transpose.
+#include <cairn/zarr/read/decode.h>
+
 #include <cairn/array/box.h>
 #include <cairn/error.h>
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
-#include <cairn/zarr/read/decode.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 template <class T>
@@ -52,7 +53,7 @@ void decode_shard(const DecodeContext& context, const CodecChain& chain, ByteVie
   }
 }
 
-// All elements of the encoded chunk.
+// Returns a view of all elements of the encoded chunk.
 ArrayView chunk_view(const DecodeContext& context, const CodecChain& chain, ByteView elements) {
   return {.data = elements.data(),
           .dtype = context.metadata.dtype,
@@ -77,8 +78,7 @@ bool lands_whole(const CodecChain& chain, const Wanted& transposed_wanted) {
 }
 
 std::uint64_t scratch_bytes(const CodecChain& chain, bool lands_whole) {
-  // The elements of a shard's inner chunk may land whole where the shard does not, but that is not
-  // worth knowing here.
+  // An inner chunk can land whole even if its shard does not. This bound ignores that case.
   if (chain.shard) return scratch_bytes(chain.shard->codecs, false);
   const std::uint64_t elements = lands_whole && !chain.swap_bytes ? 0 : chain.nbytes;
   return elements + memory_between(chain.steps, chain.nbytes);
@@ -150,4 +150,4 @@ void check_bools(DType dtype, ByteView elements) {
                                    " at element " + std::to_string(bad - elements.begin()));
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,15 +1,16 @@
-// file_table.cc -- opens files of a plan when they are needed and closes those opened first.
-#include <cairn/error.h>
+// file_table.cc -- opens the files of a plan on demand, and closes the file that was opened first.
 #include <cairn/zarr/read/file_table.h>
+
+#include <cairn/error.h>
 
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 constexpr std::size_t kMaxOpen = 64;
 
-// Runs f, which reads: that there is no file, or not enough of it, is damage.
+// Runs f, which reads a file. Turns a missing or too short file into data_loss.
 template <class F>
 void as_damage(F f) {
   try {
@@ -45,8 +46,8 @@ std::shared_ptr<const File> FileTable::open(FileId file) {
     path = slots_[file].path;
     folder = slots_[file].folder;
   }
-  // Outside the lock: on a network file system opening takes a while. Two threads may both open;
-  // one handle stays.
+  // Opens outside the lock: on a network file system, opening takes a while. Two threads may both
+  // open the file; one handle is kept.
   auto handle = std::make_shared<const File>(folder ? folder->open_file(path) : File::open(path));
   const std::lock_guard lock(mutex_);
   if (slots_[file].handle) return slots_[file].handle;
@@ -73,4 +74,4 @@ void FileTable::read_scatter(FileId file, std::uint64_t offset,
   as_damage([&] { open(file)->read_scatter(offset, out); });
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

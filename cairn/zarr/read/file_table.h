@@ -1,5 +1,4 @@
-// file_table.h -- numbers for the files of a plan, and their handles, of which only a few are open
-// at a time.
+// file_table.h -- numbers the files of a plan and keeps a limited number of them open.
 #pragma once
 
 #include <cairn/io/file.h>
@@ -16,30 +15,32 @@
 #include <unordered_map>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
+// The number of a file in a FileTable.
 using FileId = std::uint32_t;
 inline constexpr FileId kNoFile = ~FileId{0};
 
-// Safe to use from many threads.
+// The files of a plan. Safe to use from many threads.
 class FileTable {
  public:
-  // The number of the file that a value lies in, the same for the same path.
+  // Returns the number of the file that contains a value; equal paths have equal numbers.
   FileId id(const Location& location);
+  // Returns the path of the file.
   [[nodiscard]] std::string path(FileId file);
-  // The file, opened if need be. data_loss if it is gone.
+  // Returns the open file; opens it if necessary. Throws data_loss if the file no longer exists.
   [[nodiscard]] std::shared_ptr<const File> handle(FileId file);
 
-  // Reads from the file, opened if need be. data_loss for a file that is gone or ends before the
-  // range: it was there, with a value in it, when the store was asked.
+  // Reads from the file; opens it if necessary. Throws data_loss if the file no longer exists or
+  // ends before the range: the store located a value there earlier.
   void read_into(FileId file, std::uint64_t offset, MutableByteView out);
-  // The same for a range that several destinations share, one after the other.
+  // Like read_into, for a range whose bytes go to several destinations in sequence.
   void read_scatter(FileId file, std::uint64_t offset, std::span<const MutableByteView> out);
 
  private:
   struct Slot {
     std::string path;
-    FolderPtr folder;  // that the path is looked up in; null: none is held open
+    FolderPtr folder;  // the directory handle for looking up the path; null: none is open
     std::shared_ptr<const File> handle;
   };
   std::shared_ptr<const File> open(FileId file);
@@ -47,9 +48,9 @@ class FileTable {
   std::mutex mutex_;  // guards everything
   std::unordered_map<std::string, FileId> ids_;
   std::vector<Slot> slots_;
-  // what id() returned last; most values lie in the same file as the one before
+  // the last result of id(); most values lie in the same file as the value before
   FileId last_ = kNoFile;
-  std::deque<FileId> open_;  // in the order of opening
+  std::deque<FileId> open_;  // open files, first opened first
 };
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,4 +1,4 @@
-// read_boxes.cc -- carries out a read plan, everything in parallel and within the byte budget.
+// read_boxes.cc -- executes a read plan, in parallel and within the byte budget.
 #include <cairn/array/box.h>
 #include <cairn/codec/zstd_frame.h>
 #include <cairn/error.h>
@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 constexpr std::size_t kBatch = std::size_t{1} << 16U;  // units planned at a time
-// values from here on are decoded only as far as they are wanted
+// values of at least this size are decoded only as far as needed
 constexpr std::uint64_t kPartial = std::uint64_t{4} << 20U;
-// encoded values from here on are decoded as they are read
+// encoded values of at least this size are decoded while they are read
 constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;
 
 class Runner {
@@ -76,7 +76,7 @@ class Runner {
   std::vector<Unit> units_;  // of the batch
 };
 
-// ---- shards: their indexes first, all at once ----
+// ---- shards: all indexes are read first, in parallel ----
 
 void Runner::open_shards(ReadPlan& plan) {
   const std::vector<Unit> shards = std::exchange(plan.shards, {});
@@ -119,7 +119,7 @@ std::uint64_t Runner::scratch_for(const Unit& unit) const {
   return 0;
 }
 
-// The units from `first` on, before `end`, that want something of the same value.
+// Returns the units from `first` up to `end` that want elements of the same value.
 std::span<const Unit> Runner::value_at(std::size_t first, std::size_t end) const {
   std::size_t last = first + 1;
   while (last < end && same_value(reads_, units_[first], units_[last])) ++last;
@@ -157,7 +157,7 @@ void Runner::read_piece(const Task& task) {
   count(task.length);
 }
 
-// Runs f; whether it did not throw.
+// Runs f. Returns false if it throws an Error.
 template <class F>
 bool can(F f) {
   try {
@@ -168,8 +168,8 @@ bool can(F f) {
   }
 }
 
-// Raw neighbours: the kernel puts each where it belongs. False: another case, or the range cannot
-// be read as one.
+// Reads raw neighbours with one scattering read, straight into their destinations. Returns false if
+// the task is not of this kind or the range cannot be read as one.
 bool Runner::run_scatter(const Task& task) {
   const std::span<const Unit> units = std::span(units_).subspan(task.first, task.count);
   std::uint64_t end = task.offset;
@@ -178,7 +178,7 @@ bool Runner::run_scatter(const Task& task) {
     end = unit.offset + unit.length;
   }
   const Workspaces::Loan space(workspaces_);
-  const MutableByteView unwanted = space->encoded.bytes(kRunGap);  // what lies between them
+  const MutableByteView unwanted = space->encoded.bytes(kRunGap);  // receives the gaps
   std::vector<MutableByteView> parts;
   parts.reserve(2 * units.size());
   end = task.offset;
@@ -220,8 +220,8 @@ void Runner::run_neighbours(const Task& task) {
     const MutableByteView own = stored.subspan(unit.offset - task.offset, unit.length);
     with_context([&] { return where(reads_, unit.place); },
                  [&] {
-                   // A run that cannot be read is read one by one, so that the error names the
-                   // right chunk.
+                   // If reading the run fails, read the units one by one, so that the error names
+                   // the right chunk.
                    if (!together) files_.read_into(unit.file, unit.offset, own);
                    land_all(units, own, *space);
                  });
@@ -230,8 +230,8 @@ void Runner::run_neighbours(const Task& task) {
   }
 }
 
-// Large zstd values that land whole: decoded while they are read, so that they are never in memory
-// beside their elements. False: another case.
+// Decodes a large zstd value that lands whole while reading it, so that encoded and decoded bytes
+// are never both in memory. Returns false if the unit is not of this kind.
 bool Runner::run_stream(const Unit& unit) {
   const auto& steps = unit.chain->steps;
   const bool zstd = steps.size() == 1 && is_zstd(steps[0]);
@@ -260,8 +260,8 @@ bool Runner::run_stream(const Unit& unit) {
   return done;
 }
 
-// Parts of a value that is too large to be decoded whole, or of which little is wanted: one after
-// the other, as they lie in it. False: another case.
+// Decodes parts of a value that is too large to decode whole, or of which less than half is wanted.
+// Reads the parts in their stored order. Returns false if the units are not of this kind.
 bool Runner::run_parts(std::span<const Unit> units) {
   const CodecChain& chain = *units[0].chain;
   const bool needed = too_large(chain, context_.budget);
@@ -291,7 +291,8 @@ bool Runner::run_parts(std::span<const Unit> units) {
                      [&](const auto& part) { return run_part(*part.second, streams); });
 }
 
-// One part; the decoder walks on from where the part before ended. False: it cannot.
+// Decodes one part; the decoder continues where the previous part ended. Returns false if it
+// cannot.
 bool Runner::run_part(const Unit& unit, ValueStreams& streams) {
   const CodecChain& chain = *unit.chain;
   const bool needed = too_large(chain, context_.budget);
@@ -314,8 +315,8 @@ bool Runner::run_part(const Unit& unit, ValueStreams& streams) {
   return done;
 }
 
-// The elements wanted in the order in which they are stored, a run of them at a time: some rows of
-// the dimension behind which everything is wanted.
+// Copies the wanted elements in stored order, one run at a time. A run is a range of rows of one
+// dimension; all dimensions inside it are wanted whole.
 void Runner::stream_part(const DecodeContext& context, const CodecChain& chain,
                          const Wanted& wanted, ZstdStream& stream) {
   const std::size_t element_size = context.metadata.element_size;
@@ -357,7 +358,7 @@ void Runner::stream_part(const DecodeContext& context, const CodecChain& chain,
   }
 }
 
-// From the stored range of a unit to its destination.
+// Decodes the stored range of a unit into its destination.
 void Runner::land(const Unit& unit, ByteView stored, Workspace& space) {
   const DecodeContext context = decode_context(unit);
   if (unit.kind == UnitKind::kSpan) {
@@ -378,9 +379,9 @@ void Runner::land(const Unit& unit, ByteView stored, Workspace& space) {
   decode_value(context, *unit.chain, stored, *unit.wanted, space.decoded);
 }
 
-// The same for all who want something of one value, which is decoded once.
+// Like land, for several units that want elements of the same value; decodes it once.
 void Runner::land_all(std::span<const Unit> units, ByteView stored, Workspace& space) {
-  // of a shard each takes the inner chunks it wants
+  // each unit decodes the inner chunks it wants from a shard
   if (units.size() == 1 || units[0].chain->shard) {
     for (const Unit& unit : units) land(unit, stored, space);
     return;
@@ -401,8 +402,8 @@ void Runner::run_apart(const Unit& unit) {
   }
 }
 
-// Rows that lie far apart: a read each, straight into the destination where a row is whole there
-// too.
+// Reads distant rows with one read each; straight into the destination if the row is contiguous
+// there, too.
 void Runner::run_rows(const Unit& unit) {
   const DecodeContext context = decode_context(unit);
   const Wanted& wanted = *unit.wanted;
@@ -444,7 +445,7 @@ void Runner::run_by_key(std::span<const Unit> units) {
       reads_[units[0].place.read].array->store()->map(chunk_key(reads_, units[0].place));
   std::uint64_t scratch = 0;
   for (const Unit& unit : units) {
-    // Without parts it is the only chunk, all of it.
+    // A unit without `wanted` covers the only chunk completely.
     if (!value)
       land_missing(decode_context(unit),
                    unit.direct ? *reads_[unit.place.read].out : unit.wanted->out);
@@ -462,4 +463,4 @@ void read_boxes(std::span<const BoxRead> reads, const ReadContext& context) {
   Runner(reads, context).run();
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,23 +1,24 @@
-// read_plan.cc -- from boxes to units of work. Only stores are asked where values are; no value is
-// read.
+// read_plan.cc -- turns boxes into units of work. It asks the stores where values are, but reads no
+// value.
+#include <cairn/zarr/read/read_plan.h>
+
 #include <cairn/array/box.h>
 #include <cairn/error.h>
-#include <cairn/zarr/read/read_plan.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-// Shards up to this size are read whole: cheaper than reading the index first.
+// Shards up to this size are read whole: that is cheaper than reading the index first.
 constexpr std::uint64_t kWholeShard = std::uint64_t{256} << 10U;
-// Rows closer than this are read together with the gap: about what a system call costs in bytes
-// copied.
+// Rows closer than this are read together with the gap. In the time of a system call, about this
+// many bytes can be copied.
 constexpr std::int64_t kRowGap = std::int64_t{16} << 10U;
-// Strided raw parts are cut until they span no more than this, so that all threads get some and
-// buffers stay small.
+// Strided raw parts are split until they span at most this many bytes, so that all threads get work
+// and buffers stay small.
 constexpr std::uint64_t kStridedPiece = std::uint64_t{4} << 20U;
 
 void check_read(const BoxRead& read) {
@@ -58,7 +59,7 @@ std::uint64_t count_rows(const RawExtent& extent, const Box& part) {
   return rows;
 }
 
-// `value` is a whole stored value without steps; `wanted` is in encoded order.
+// Plans a whole stored value without steps; `wanted` is in encoded order.
 void plan_raw(const BoxRead& read, const Unit& value, Wanted wanted, ReadPlan& plan) {
   const CodecChain& chain = *value.chain;
   const RawExtent extent =
@@ -97,7 +98,7 @@ void check_raw_size(const Unit& value) {
                                    std::to_string(value.chain->nbytes));
 }
 
-// `value` is a whole stored value of value.chain, of which `wanted` is wanted.
+// Plans `wanted`, a part of the whole stored value of value.chain.
 void plan_value(const BoxRead& read, Unit value, Wanted wanted, ReadPlan& plan) {
   const CodecChain& chain = *value.chain;
   if (chain.shard) {
@@ -134,8 +135,8 @@ RawExtent raw_extent(const Shape& chunk_shape, std::size_t element_size, const B
     wanted *= static_cast<std::uint64_t>(n);
     if (n == 1) continue;
     const auto reach = static_cast<std::uint64_t>(strides[d] * (n - 1));
-    // span is that of the dimensions inside this one; as long as no dimension was too spread out,
-    // it is the row.
+    // `span` is that of the dimensions inside this one. It is the row as long as no dimension was
+    // too spread out.
     if (extent.row_dims == 0 && strides[d] - static_cast<std::int64_t>(extent.span) > kRowGap)
       extent.row_dims = d + 1;
     if (extent.row_dims == 0) extent.row_span += reach;
@@ -195,8 +196,8 @@ bool Planner::plan_some(std::size_t limit, ReadPlan& plan) {
   return false;
 }
 
-// The commonest case, and the one that must be quick for checkpoints of many small tensors: all of
-// an array that is one chunk. False if this is another case.
+// The most common case, which must be fast for checkpoints with many small tensors: a whole array
+// that is one chunk. Returns false for other cases.
 bool Planner::plan_only_chunk(ReadPlan& plan) {
   static constexpr std::array<std::int64_t, 64> kZeros{};
   const BoxRead& read = reads_[read_];
@@ -221,7 +222,7 @@ bool Planner::plan_only_chunk(ReadPlan& plan) {
   return true;
 }
 
-// A unit for the whole stored value: kValue where the store knows its place, else kByKey.
+// Returns a unit for the whole stored value: kValue if the store knows its location, else kByKey.
 Unit Planner::locate(std::span<const std::int64_t> position) const {
   const ZarrArray& array = *reads_[read_].array;
   Unit unit{.kind = UnitKind::kByKey,
@@ -284,4 +285,4 @@ void plan_shard(std::span<const BoxRead> reads, const Unit& shard,
   }
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

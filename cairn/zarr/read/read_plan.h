@@ -1,10 +1,10 @@
-// read_plan.h -- what must be read, from where, to where: the plan that read_boxes makes before it
-// touches any value.
+// read_plan.h -- the plan that read_boxes makes before it reads any value: what to read, from
+// where, to where.
 //
 //   boxes --chunk grid--> chunks --locate--> stored values --shard index--> stored ranges = units
-//   of work
 //
-// A unit knows its range of a local file, so that units can be sorted and neighbours read together.
+// A unit is one piece of work. It knows its range in a local file, so that units can be sorted and
+// neighbours read together.
 #pragma once
 
 #include <cairn/types.h>
@@ -21,26 +21,28 @@
 #include <string>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
+// How a unit is read.
 enum class UnitKind : std::uint8_t {
-  kDirect,   // stored bytes are the destination's bytes
+  kDirect,   // the stored bytes are the destination's bytes
   kValue,    // the range is a whole stored value: decode it
-  kSpan,     // the range holds raw elements with strides: copy them out
-  kRows,     // as kSpan, but so spread out that each row is read on its own
-  kByKey,    // the store cannot say where the value is: ask for it by key
-  kMissing,  // nothing is stored
+  kSpan,     // the range holds raw elements with strides: copy them
+  kRows,     // like kSpan, with gaps so large that each row is read separately
+  kByKey,    // the store cannot locate the value: read it by key
+  kMissing,  // no value is stored
 };
 
-// Which chunk of which read, for messages and for its key.
+// Identifies the chunk of a read, for messages and for the chunk's key.
 struct Place {
-  std::uint32_t read = 0;   // index into the reads
-  std::int64_t chunk = 0;   // number in the array's grid
-  std::int64_t entry = -1;  // number in the (innermost) shard's grid; -1: no shard, or all of it
+  std::uint32_t read = 0;  // index in the list of reads
+  std::int64_t chunk = 0;  // number in the array's grid
+  // number in the (innermost) shard's grid; -1: no shard, or the whole shard
+  std::int64_t entry = -1;
 };
 
-// The general destination: part of a chunk, in the order of dimensions after the chain's transpose
-// for kSpan and kRows, before it for kValue and kByKey.
+// One piece of work. `wanted` is part of a chunk: for kSpan and kRows in the order of dimensions
+// after the chain's transpose, for kValue and kByKey before it.
 struct Unit {
   UnitKind kind = UnitKind::kValue;
   FileId file = kNoFile;
@@ -48,58 +50,66 @@ struct Unit {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   const CodecChain* chain = nullptr;
-  std::byte* direct = nullptr;           // set: everything lands here, in C order and without gaps
+  // not null: the whole unit goes here, in C order and without gaps
+  std::byte* direct = nullptr;
   std::uint64_t nbytes = 0;              // destination bytes
-  std::unique_ptr<const Wanted> wanted;  // set: everything else
+  std::unique_ptr<const Wanted> wanted;  // not null: the destination in all other cases
 };
 
+// The units of one batch.
 struct ReadPlan {
   std::vector<Unit> units;
-  std::vector<Unit> shards;  // whose index must be read before their inner chunks can be planned
+  // shards whose index must be read before their inner chunks can be planned
+  std::vector<Unit> shards;
 };
 
-// Walks the reads and plans their chunks, a limited number at a time, so that an array of a million
-// chunks needs no million units at once.
+// Plans the chunks of the reads in batches, so that an array of a million chunks does not need a
+// million units at once.
 class Planner {
  public:
-  // Checks every read: boxes inside their arrays, destinations of the right type and shape. Throws
-  // invalid_argument or out_of_range.
+  // Checks every read: boxes lie inside their arrays, and destinations have the right type and
+  // shape. Throws invalid_argument or out_of_range; unimplemented for elements without a fixed
+  // size.
   Planner(std::span<const BoxRead> reads, FileTable& files);
 
-  // Adds the next chunks, about `limit` of them, to `plan`; false: there are none left.
+  // Adds about the next `limit` chunks to `plan`. Returns false when no chunks are left.
   bool plan_some(std::size_t limit, ReadPlan& plan);
 
  private:
+  // Plans an array that is one chunk. Returns false for other arrays.
   bool plan_only_chunk(ReadPlan& plan);
+  // Plans one chunk of the current read.
   void plan_chunk(const ChunkPart& part, ReadPlan& plan);
+  // Returns a unit for the whole stored value of the chunk at this position.
   Unit locate(std::span<const std::int64_t> position) const;
 
   std::span<const BoxRead> reads_;
   FileTable* files_;
-  std::uint32_t read_ = 0;  // the one being planned
+  std::uint32_t read_ = 0;  // index of the read that is being planned
   std::optional<ChunkCursor> cursor_;
   Shape grid_;
 };
 
-// Plans the inner chunks that `shard` wants, its index being known.
+// Plans the inner chunks that the unit `shard` wants. `index` is the shard's decoded index.
 void plan_shard(std::span<const BoxRead> reads, const Unit& shard,
                 const std::vector<ShardEntry>& index, ReadPlan& plan);
 
-// The path of raw elements in a chunk: where the first wanted one is, how far it is to the end of
-// the last, and whether gaps between rows are so large that rows are better read apart.
+// Where the wanted raw elements of a chunk lie: the offset of the first one, the distance from
+// there to the end of the last one, and whether rows are so far apart that they are better read
+// separately.
 struct RawExtent {
   std::uint64_t offset = 0;
   std::uint64_t span = 0;
-  // dimensions [0, row_dims) step from row to row; the others are inside one
+  // dimensions [0, row_dims) step from row to row; the others lie inside a row
   std::size_t row_dims = 0;
   std::uint64_t row_span = 0;
   bool gapless = false;  // all bytes of the span are wanted
 };
 RawExtent raw_extent(const Shape& chunk_shape, std::size_t element_size, const Box& part);
 
-// "params.dense.kernel: chunk 0.3 (/path/a/0.3), shard entry 2": for errors.
+// Returns "params.dense.kernel: chunk 0.3 (/path/a/0.3), shard entry 2", for errors.
 std::string where(std::span<const BoxRead> reads, const Place& place);
-// The key of the chunk in its store.
+// Returns the key of the chunk in its store.
 std::string chunk_key(std::span<const BoxRead> reads, const Place& place);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,21 +1,22 @@
-// read_tasks.cc -- which units are read together, and in which order.
+// read_tasks.cc -- decides which units are read together, and in which order.
+
 #include <cairn/zarr/read/read_tasks.h>
 
 #include <algorithm>
 #include <tuple>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-// destination bytes of a run: so that all threads get some
+// largest destination size of a run in bytes, so that all threads get work
 constexpr std::uint64_t kRunDecoded = std::uint64_t{4} << 20U;
-constexpr std::uint64_t kMinPiece = std::uint64_t{1} << 20U;  // of a long direct range
+constexpr std::uint64_t kMinPiece = std::uint64_t{1} << 20U;  // piece sizes for a long direct range
 constexpr std::uint64_t kMaxPiece = std::uint64_t{8} << 20U;
-// below, a direct range is better read with its neighbours
+// a shorter direct range is read together with its neighbours
 constexpr std::uint64_t kSmallDirect = std::uint64_t{128} << 10U;
 constexpr std::size_t kRunUnits = 256;
 
-// Whether `unit`, sorted behind the units of `task`, is better read together with them.
+// Returns whether `unit`, which follows the units of `task` in sorted order, should join the task.
 bool joins(const Task& task, const Unit& last, const Unit& unit) {
   if (task.kind == TaskKind::kPiece || task.count >= kRunUnits ||
       task.nbytes + unit.nbytes > kRunDecoded)
@@ -43,8 +44,8 @@ std::vector<Task> cut(std::span<const BoxRead> reads, std::span<const Unit> unit
   for (std::size_t i = 0; i < units.size(); ++i) {
     const Unit& unit = units[i];
     if (unit.kind == UnitKind::kDirect && unit.length >= kSmallDirect) {
-      // An eighth each: a thread that starts late, as the first read finds them, still leaves no
-      // other waiting.
+      // An eighth each: a thread that starts late, because it did the first read, still leaves no
+      // other thread waiting.
       const std::uint64_t piece = std::clamp(unit.length / 8, kMinPiece, kMaxPiece);
       for (std::uint64_t at = 0; at < unit.length; at += piece)
         tasks.push_back({.kind = TaskKind::kPiece,
@@ -76,8 +77,8 @@ bool same_value(std::span<const BoxRead> reads, const Unit& a, const Unit& b) {
 }
 
 std::vector<Task> make_tasks(std::span<const BoxRead> reads, std::vector<Unit>& units) {
-  // Values without a place are sorted by what they are, so that all who want one are neighbours,
-  // too.
+  // Values without a location are sorted by array and chunk, so that units of one value become
+  // neighbours.
   const auto position = [&](const Unit& unit) {
     const bool by_key = unit.kind == UnitKind::kByKey;
     return std::tuple(unit.file, unit.offset, unit.kind,
@@ -88,8 +89,8 @@ std::vector<Task> make_tasks(std::span<const BoxRead> reads, std::vector<Unit>& 
   if (!std::is_sorted(units.begin(), units.end(), before))
     std::sort(units.begin(), units.end(), before);
   std::vector<Task> tasks = cut(reads, units);
-  // Values that take long are begun first, so that no thread is still at one when the others have
-  // nothing left.
+  // Slow values start first, so that no thread is still busy with one when the others have
+  // finished.
   const auto large = std::stable_partition(
       tasks.begin(), tasks.end(), [](const Task& task) { return task.nbytes > kRunDecoded; });
   std::stable_sort(tasks.begin(), large,
@@ -97,4 +98,4 @@ std::vector<Task> make_tasks(std::span<const BoxRead> reads, std::vector<Unit>& 
   return tasks;
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,5 +1,5 @@
-// read_tasks.h -- the units of a plan as tasks for workers: sorted by file and offset, neighbours
-// in one read.
+// read_tasks.h -- combines the units of a plan into tasks for workers: sorts them by file and
+// offset, and joins neighbours into one read.
 #pragma once
 
 #include <cairn/zarr/read/read_plan.h>
@@ -8,20 +8,22 @@
 #include <span>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
-// bytes between neighbours that are read and thrown away
+// largest gap in bytes between neighbours that is read and discarded
 inline constexpr std::uint64_t kRunGap = std::uint64_t{16} << 10U;
-// of a run of neighbours: fits a second-level cache
+// largest size of a run of neighbours in bytes: fits a second-level cache
 inline constexpr std::uint64_t kRunBytes = std::uint64_t{1} << 20U;
 
-// What one worker does without interruption.
+// The kinds of work that one worker does without interruption.
 enum class TaskKind : std::uint8_t {
-  // units [first, first + count): one read of [offset, offset + length), then each is decoded
+  // one read of [offset, offset + length), which contains units [first, first + count); then
+  // decodes each
   kRun,
   kPiece,  // [offset, offset + length) of the destination of the direct unit `first`
-  kApart,  // units [first, first + count), each on its own
+  kApart,  // units [first, first + count), each with a read of its own
 };
+// The work of one worker.
 struct Task {
   TaskKind kind = TaskKind::kRun;
   std::size_t first = 0;
@@ -31,10 +33,11 @@ struct Task {
   std::uint64_t nbytes = 0;  // destination bytes
 };
 
-// Whether both want something of one stored value.
+// Returns whether both units want elements of the same stored value.
 bool same_value(std::span<const BoxRead> reads, const Unit& a, const Unit& b);
 
-// Sorts the units, and cuts them into tasks in the order in which they are to be begun.
+// Sorts the units and cuts them into tasks. Returns the tasks in the order in which workers start
+// them.
 std::vector<Task> make_tasks(std::span<const BoxRead> reads, std::vector<Unit>& units);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

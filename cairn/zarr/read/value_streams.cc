@@ -1,11 +1,12 @@
-// value_streams.cc -- opens, remembers and reuses the decoders of large values.
-#include <cairn/error.h>
+// value_streams.cc -- opens, keeps and reuses the decoders of large values.
 #include <cairn/zarr/read/value_streams.h>
+
+#include <cairn/error.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 constexpr std::size_t kMostKept = 4;  // decoders: each holds a window of some megabytes
@@ -69,4 +70,4 @@ void ValueStreams::keep(const StreamedValue& value, std::unique_ptr<ZstdStream> 
   kept_.push_back({value, std::move(stream)});
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

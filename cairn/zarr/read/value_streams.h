@@ -1,6 +1,6 @@
-// value_streams.h -- compressed values too large to be decoded whole, read in parts. A reader that
-// takes a value's parts in order, as converting does, finds the decoder where the part before left
-// it: each byte is decoded once.
+// value_streams.h -- reads compressed values that are too large to decode whole in parts. A reader
+// that takes the parts in order, as conversion does, continues with the decoder where the previous
+// part ended: each byte is decoded once.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -16,9 +16,9 @@
 #include <mutex>
 #include <string>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
-// Where a stored value lies, and how large its elements are.
+// The location of a stored value, and the size of its elements in bytes.
 struct StreamedValue {
   std::string file;
   std::uint64_t offset = 0;
@@ -27,32 +27,33 @@ struct StreamedValue {
   bool operator==(const StreamedValue&) const = default;
 };
 
-// Whether values of this chain are zstd frames and nothing else.
+// Returns whether the values of this chain are plain zstd frames.
 bool can_stream(const CodecChain& chain);
-// Whether a chunk is too large to be decoded whole within the budget.
+// Returns whether a chunk is too large to decode whole within the budget.
 bool too_large(const CodecChain& chain, const ByteBudget* budget);
-// The file of a value, opened when it is needed.
+// Opens the file of a value when it is needed.
 using OpenFileFn = std::function<std::shared_ptr<const File>()>;
 
-// A decoder at the beginning of the value, which lies in `file`; nullptr if the value is no zstd
-// frame that can be streamed.
+// Returns a decoder at the beginning of the value, which lies in `file`; null if the value is not a
+// zstd frame that can be streamed.
 std::unique_ptr<ZstdStream> open_value_stream(const StreamedValue& value,
                                               std::shared_ptr<const File> file);
 
-// What to do about a frame with a checksum, which only decoding to its end checks.
+// The treatment of a frame with a checksum, which can be verified only by decoding to its end.
 enum class IfChecksum : std::uint8_t {
-  kRefuse,      // no decoder: let it be decoded whole
-  kCheckFirst,  // decode it twice
+  kRefuse,      // return no decoder; the caller decodes the value whole
+  kCheckFirst,  // decode it twice, first to verify the checksum
 };
 
 // Decoders that stand somewhere inside a value. Safe to use from many threads.
 class ValueStreams {
  public:
-  // One that stands at `begin`; made, and brought there, if there is none. nullptr if the value is
-  // no zstd frame that can be streamed. Nothing unchecked is handed out of a frame with a checksum.
+  // Returns a decoder that stands at `begin`: a kept one, or a new one that is advanced to there.
+  // Returns null if the value is not a zstd frame that can be streamed, or if `policy` refuses it.
+  // Data of a frame with a checksum is returned only after the checksum has been verified.
   std::unique_ptr<ZstdStream> take(const StreamedValue& value, const OpenFileFn& open,
                                    std::uint64_t begin, IfChecksum policy);
-  // Keeps a decoder for the next part. Those kept longest without use are dropped.
+  // Keeps a decoder for the next part. Drops the decoders that have been unused for longest.
   void keep(const StreamedValue& value, std::unique_ptr<ZstdStream> stream);
 
  private:
@@ -66,4 +67,4 @@ class ValueStreams {
   std::deque<Kept> kept_;
 };
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

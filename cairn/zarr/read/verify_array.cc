@@ -1,4 +1,4 @@
-// verify_array.cc -- reads and decodes every chunk of an array, and goes on after damage.
+// verify_array.cc -- reads and decodes every chunk of an array, and continues after damage.
 #include <cairn/array/box.h>
 #include <cairn/error.h>
 #include <cairn/zarr/codec/objects.h>
@@ -15,22 +15,22 @@
 #include <mutex>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-// raw chunks are looked at in pieces of this
+// raw chunks are read in pieces of this size
 constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
 
-// decoded bytes of a chunk of strings, at least
+// limit for the decoded bytes of a chunk of strings; a larger budget raises it
 constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;
 
-// stored bytes of such a chunk
+// limit for the stored bytes of such a chunk
 constexpr std::uint64_t kMostEncodedObjects = std::uint64_t{1} << 27U;
 
-// chunks between two looks at how much damage there is
+// chunks between two checks of the number of findings
 constexpr std::int64_t kBatch = std::int64_t{1} << 14U;
-// Of arrays with more chunks the stored ones are listed, and the others are not asked for one by
-// one: a hostile shape must not keep us busy for years.
+// For arrays with more chunks, the store lists the stored chunks. Asking for each chunk separately
+// could take years for a hostile shape.
 constexpr std::int64_t kManyChunks = std::int64_t{1} << 16U;
 
 // One stored value, in a file or in memory.
@@ -38,7 +38,7 @@ struct StoredValue {
   FileId file = kNoFile;
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  ByteView memory;  // without a file
+  ByteView memory;  // if there is no file
 
   [[nodiscard]] StoredValue part(std::uint64_t at, std::uint64_t n) const {
     return {.file = file,
@@ -48,10 +48,10 @@ struct StoredValue {
   }
 };
 
-// A chunk, shard or inner chunk on its way through the check.
+// A chunk, shard or inner chunk that is being checked.
 struct Piece {
   StoredValue value;
-  Box inside;          // what of it lies inside the array, in its own coordinates
+  Box inside;          // the part inside the array, in the piece's own coordinates
   std::int64_t chunk;  // number in the array's grid
   std::string name;    // "chunk 0.3", "chunk 0.3, shard entry 2"
 };
@@ -66,7 +66,7 @@ class Verifier {
 
  private:
   void run_stored(const Shape& grid, const ChunkRun& run, Executor& executor);
-  // The numbers of those chunks of a run that are stored.
+  // Returns the numbers of those chunks of a run that are stored.
   [[nodiscard]] std::vector<std::int64_t> stored_chunks(const Shape& grid,
                                                         const ChunkRun& run) const;
   void check_chunk(std::int64_t number, const std::vector<std::int64_t>& position);
@@ -95,7 +95,7 @@ class Verifier {
   std::atomic<std::uint64_t> chunks_ = 0;
   std::atomic<std::uint64_t> bytes_ = 0;
   std::mutex mutex_;                                     // guards found_
-  std::vector<std::pair<std::int64_t, Finding>> found_;  // with the number of the chunk
+  std::vector<std::pair<std::int64_t, Finding>> found_;  // with the chunk's number
 };
 
 void Verifier::run(const ChunkRun& run) {
@@ -144,7 +144,7 @@ void Verifier::run_stored(const Shape& grid, const ChunkRun& run, Executor& exec
                       });
   const std::int64_t missing = run.end - run.begin - count;
   if (missing_ == MissingChunk::kFill || missing == 0) return;
-  std::int64_t number = run.begin;  // of the first that is missing
+  std::int64_t number = run.begin;  // of the first missing chunk
   for (const std::int64_t stored : numbers) number += stored == number ? 1 : 0;
   const auto position = grid_position(grid, number);
   found(
@@ -193,7 +193,8 @@ void Verifier::check_chunk(std::int64_t number, const std::vector<std::int64_t>&
     piece.value = {
         .file = kNoFile, .offset = 0, .length = value->bytes.size(), .memory = value->bytes};
     check_value(metadata_.codecs, std::move(piece));
-  } catch (const Error& error) {  // of the store itself; everything below reports its own
+    // an error of the store itself; check_value reports its own errors
+  } catch (const Error& error) {
     found(severity_of(error.code()),
           {.value = {},
            .inside = {},
@@ -249,7 +250,7 @@ void Verifier::check_shard(const ShardCodec& shard, const Piece& piece) {
   }
 }
 
-// Raw chunks may be large and need no decoding: they pass in pieces.
+// Checks a raw chunk in pieces: it may be large and needs no decoding.
 void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
   if (piece.value.length != chain.nbytes)
     throw Error(Code::kDataLoss, "chunk has " + std::to_string(piece.value.length) +
@@ -262,7 +263,8 @@ void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
                 read(piece.value.part(at, std::min(kPiece, chain.nbytes - at)), scratch));
 }
 
-// A value too large to be decoded whole passes in pieces. False: another case.
+// Decodes a value that is too large to decode whole in pieces. Returns false if the value is not of
+// this kind.
 bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece) {
   const StoredValue& value = piece.value;
   if (value.file == kNoFile || !can_stream(chain) || !too_large(chain, context_.budget))
@@ -297,8 +299,8 @@ void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
   if (!covered) unprotected_ = true;
 }
 
-// Nobody says how large objects are: memory grows with what really decodes, one such chunk at a
-// time.
+// The size of objects is not stored, so memory grows with the bytes that really decode. One such
+// chunk is decoded at a time.
 void Verifier::check_objects(const CodecChain& chain, const Piece& piece) {
   if (piece.value.length > kMostEncodedObjects)
     throw Error(Code::kUnimplemented,
@@ -354,4 +356,4 @@ CheckedArray verify_array(const ZarrArray& array, const std::string& label, Miss
   return verifier.take(label);
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,5 +1,7 @@
-// encode.cc -- a chain, forwards: gather, shard, steps; and the choice between compressed and raw
-// zstd frames.
+// encode.cc -- runs a chain forwards: gather, shard, steps. It also chooses between compressed and
+// raw zstd frames.
+#include <cairn/zarr/write/encode.h>
+
 #include <cairn/array/box.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
@@ -9,19 +11,18 @@
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 #include <cairn/zarr/read/decode.h>
-#include <cairn/zarr/write/encode.h>
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 using Sources = std::vector<ChunkSource>;
 
-constexpr int kFastLevel = 1;  // of zstd, where the level is not given
+constexpr int kFastLevel = 1;  // zstd's level if none is given
 
 template <class T>
 std::vector<T> permuted(const std::vector<T>& values, std::span<const std::size_t> order) {
@@ -30,7 +31,7 @@ std::vector<T> permuted(const std::vector<T>& values, std::span<const std::size_
   return out;
 }
 
-// In the order of dimensions after the chain's transpose.
+// Returns the sources in the order of dimensions after the chain's transpose.
 Sources transposed(const CodecChain& chain, Sources sources) {
   if (chain.order.empty()) return sources;
   for (ChunkSource& source : sources) {
@@ -42,7 +43,7 @@ Sources transposed(const CodecChain& chain, Sources sources) {
   return sources;
 }
 
-// What the sources have for this part of the chunk, in the part's coordinates.
+// Returns the sources' elements for this part of the chunk, in the part's coordinates.
 Sources within(const Sources& sources, const Box& part) {
   Sources inner;
   for (const ChunkSource& source : sources) {
@@ -92,8 +93,8 @@ void check_source_bools(const ArrayMetadata& metadata, ByteView elements) {
                                             ", neither 0 nor 1");
 }
 
-// The chain of the only inner chunk, if there is but one at every level, else of the innermost
-// shard that has several.
+// Follows shards that consist of one inner chunk. Returns the chain of the innermost chunk, or of
+// the first shard with several inner chunks.
 const CodecChain& innermost(const CodecChain& chain) {
   const CodecChain* at = &chain;
   while (at->shard && at->shard->chunk_shape == at->shape) at = &at->shard->codecs;
@@ -125,7 +126,7 @@ std::uint64_t ChunkEncoder::encoded_bytes(const CodecChain& chain) const {
   return total;
 }
 
-// The stored elements, if they are there already, one after the other.
+// Returns the elements to be stored, if one source already holds them contiguously.
 std::optional<ByteView> ChunkEncoder::borrow(const CodecChain& chain,
                                              const Sources& sources) const {
   if (chain.shard || chain.swap_bytes || sources.size() != 1) return std::nullopt;
@@ -135,7 +136,7 @@ std::optional<ByteView> ChunkEncoder::borrow(const CodecChain& chain,
   return ByteView(from.data, static_cast<std::size_t>(chain.nbytes));
 }
 
-// Whether the stored elements of the only chunk are there already, one after the other.
+// Like borrow, for the innermost chunk of nested shards that each hold one chunk.
 std::optional<ByteView> ChunkEncoder::borrowed() const {
   const CodecChain* chain = &metadata_.codecs;
   if (sources_.size() != 1) return std::nullopt;
@@ -175,9 +176,9 @@ bool ChunkEncoder::encode_chunk(const CodecChain& chain, Sources sources) {
   return chain.shard ? encode_shard(chain, sources) : encode_elements(chain, sources);
 }
 
-// Inner chunks in C order without gaps, as TensorStore writes them. One that no source touches lies
-// outside the array. Each has its own part of the scratch memory, so that several threads may
-// encode them.
+// Encodes inner chunks in C order without gaps, as TensorStore does. An inner chunk that no source
+// touches lies outside the array. Each inner chunk has its own part of the scratch memory, so
+// several threads can encode them.
 bool ChunkEncoder::encode_shard(const CodecChain& chain, const Sources& sources) {
   const ShardCodec& shard = *chain.shard;
   const auto count = static_cast<std::size_t>(element_count(shard.grid));
@@ -209,12 +210,12 @@ bool ChunkEncoder::encode_shard(const CodecChain& chain, const Sources& sources)
   return join_shard(shard, inner);
 }
 
-// Empty pieces are inner chunks that are not stored.
+// Joins the inner chunks and the index. An inner chunk without pieces is not stored.
 bool ChunkEncoder::join_shard(const ShardCodec& shard, std::vector<Pieces>& inner) {
   std::vector<ShardEntry> index(inner.size());
   const std::uint64_t begin = pieces_.size();
   const std::size_t first = pieces_.views().size();
-  // its bytes follow when they are known
+  // replaced below, when the index is known
   if (shard.index_at_start) pieces_.own(Bytes(shard_index_size(shard)));
   bool any = false;
   for (std::size_t number = 0; number < index.size(); ++number) {
@@ -249,7 +250,7 @@ bool ChunkEncoder::only_fill(const CodecChain& chain, ByteView elements) const {
     return false;
   const Bytes fill = stored_fill(chain, metadata_);
   const std::size_t rest = elements.size() - fill.size();
-  // The first element is the fill value, and each other one is as the one before it.
+  // The first element is the fill value, and every other element equals the one before it.
   return std::memcmp(elements.data(), fill.data(), fill.size()) == 0 &&
          std::memcmp(elements.data(), elements.data() + fill.size(), rest) == 0;
 }
@@ -283,7 +284,7 @@ void ChunkEncoder::gather_swapped(const ArrayView& from, const MutableArrayView&
   copy_elements_swapped(as_const(between), to);
 }
 
-// Makes of the pieces from number `first` on what the step makes of them.
+// Replaces the pieces from number `first` on by the output of the step.
 void ChunkEncoder::apply(const ByteStep& step, std::size_t first) {
   if (const auto* compress_step = std::get_if<CompressStep>(&step))
     return compress(*compress_step, first);
@@ -325,4 +326,4 @@ void ChunkEncoder::compress(const CompressStep& step, std::size_t first) {
   encoded_ = encoded_.subspan(n);
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

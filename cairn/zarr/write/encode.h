@@ -1,5 +1,5 @@
-// encode.h -- from the elements of one chunk to its stored value: cast, pad, transpose, swap,
-// shard, compress.
+// encode.h -- encodes the elements of one chunk as its stored value: casts, pads, transposes,
+// swaps, shards, compresses.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -11,86 +11,96 @@
 #include <optional>
 #include <vector>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 
-// What a writer may choose that no reader has to know.
+// The choices of a writer that readers need not know.
 struct EncodeOptions {
   enum class Effort : std::uint8_t {
-    kAuto,          // level 1 where a sample says that it pays, else raw blocks
+    kAuto,          // level 1 if a sample compresses well enough, else raw blocks
     kAsInMetadata,  // the level in the metadata
   };
   enum class Checksum : std::uint8_t {
     kAlways,        // in every zstd frame
-    kAsInMetadata,  // where the metadata asks for it
+    kAsInMetadata,  // only if the metadata asks for it
   };
   enum class FillChunks : std::uint8_t {
-    kStore,  // as Orbax does, which refuses missing chunks
-    // chunks that hold nothing but the fill value (bitwise) are not stored, as in TensorStore by
-    // default
+    kStore,  // as Orbax does, whose reader refuses missing chunks
+    // do not store chunks that contain only the fill value (compared bitwise), as TensorStore does
+    // by default
     kSkip,
   };
   Effort zstd_effort = Effort::kAuto;
   Checksum zstd_checksum = Checksum::kAlways;
   FillChunks fill_chunks = FillChunks::kStore;
-  std::size_t threads = 1;       // that may work at one chunk, where a codec can use them
-  Executor* executor = nullptr;  // for the inner chunks of a shard; not given: one after the other
+  std::size_t threads = 1;  // threads for one chunk, if a codec can use them
+  // for the inner chunks of a shard; null: encodes them one after the other
+  Executor* executor = nullptr;
 };
-// What an array made with this compression is written with.
+// Returns the options for writing an array that was made with this compression.
 EncodeOptions encode_options(const Compression& compression);
 
-// Elements that a chunk gets, in the chunk's coordinates. Of any interpreted type: they are cast to
-// the array's.
+// Elements of a chunk, in the chunk's coordinates. They may have any interpreted type; the encoder
+// casts them to the array's type.
 struct ChunkSource {
   Box box;
-  ArrayView from;  // of the box's shape
+  ArrayView from;  // has the box's shape
 };
 
-// Encodes one chunk. Its scratch memory belongs to a task; what it makes may point into it and into
-// the sources.
+// Encodes one chunk. The task provides the scratch memory. The result may point into that memory
+// and into the sources.
 class ChunkEncoder {
  public:
   ChunkEncoder(const ArrayMetadata& metadata, const EncodeOptions& options)
       : metadata_(metadata), options_(options) {}
 
-  // Takes the sources of the next chunk, later ones over earlier ones, and looks at some of their
-  // bytes. Returns how much memory encoding will take at most; what no source covers becomes the
-  // fill value.
+  // Takes the sources of the next chunk; later sources overwrite earlier ones. Reads a sample of
+  // their bytes. Returns the most memory that encoding will take. Elements that no source covers
+  // become the fill value.
   std::uint64_t begin(std::vector<ChunkSource> sources);
-  // The value in pieces, which are valid until the next begin and as long as the sources; empty if
-  // the chunk need not be stored, because every element is the fill value.
+  // Returns the value in pieces, which stay valid until the next begin() and as long as the
+  // sources. Returns empty pieces if the chunk need not be stored because every element is the fill
+  // value.
   const Pieces& encode(Scratch& elements, Scratch& encoded);
 
  private:
   using Sources = std::vector<ChunkSource>;
 
+  // Encode a chunk, a shard or the elements of one chunk into pieces_. Return false if nothing need
+  // be stored.
   bool encode_chunk(const CodecChain& chain, Sources sources);
   bool encode_shard(const CodecChain& chain, const Sources& sources);
+  // Appends a shard's inner chunks and its index to pieces_.
   bool join_shard(const ShardCodec& shard, std::vector<Pieces>& inner);
   bool encode_elements(const CodecChain& chain, const Sources& sources);
+  // Copies the sources into scratch memory, in the chunk's order; the rest is the fill value.
   ByteView gather(const CodecChain& chain, const Sources& sources);
   void gather_swapped(const ArrayView& from, const MutableArrayView& to) const;
+  // Apply a step to the pieces from number `first` on.
   void apply(const ByteStep& step, std::size_t first);
   void compress(const CompressStep& step, std::size_t first);
+  // Return the elements to be stored if one source already holds them contiguously.
   [[nodiscard]] std::optional<ByteView> borrow(const CodecChain& chain,
                                                const Sources& sources) const;
   [[nodiscard]] std::optional<ByteView> borrowed() const;
+  // Returns whether all elements equal the fill value, bit by bit.
   [[nodiscard]] bool only_fill(const CodecChain& chain, ByteView elements) const;
+  // Returns the scratch memory in bytes that encoding a chunk of this chain takes.
   [[nodiscard]] std::uint64_t encoded_bytes(const CodecChain& chain) const;
 
   const ArrayMetadata& metadata_;
   const EncodeOptions& options_;
   Sources sources_;
-  // what a sample of the only elements has said about compressing them
+  // whether a sample of the only elements was worth compressing
   std::optional<bool> worthwhile_;
   std::uint64_t gathered_bytes_ = 0;
   std::uint64_t encoded_bytes_ = 0;
-  MutableByteView gathered_;  // what is left of the scratch memory
+  MutableByteView gathered_;  // the unused part of the scratch memory
   MutableByteView encoded_;
   Pieces pieces_;
 };
 
-// Whether zstd at level 1 would make `elements` smaller by a tenth or more, judged by some blocks
-// of them.
+// Returns whether zstd at level 1 would shrink `elements` by at least a tenth, estimated from some
+// blocks of them.
 bool worth_compressing(ByteView elements);
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

@@ -1,9 +1,10 @@
-// worth_compressing.cc -- whether a chunk is worth zstd's time: a guess from some blocks of it.
+// worth_compressing.cc -- estimates from some blocks of a chunk whether compressing it with zstd
+// pays.
 //
-// A tenth must go: decoding costs time, too, and what merely shrinks a little (float32 weights do
-// by 7 %) is better read at the speed of memory. Large chunks are tried out; for small ones trying
-// takes longer than everything else, so that there the frequencies of bytes and the words that come
-// back are counted.
+// Compression must save at least a tenth. Decoding takes time, too, and data that shrinks only a
+// little (float32 weights shrink by 7 %) is better read at memory speed. For large chunks the code
+// compresses a sample. For small chunks a trial would take longer than all other work, so the code
+// counts byte frequencies and repeated words instead.
 #include <cairn/codec/compress.h>
 #include <cairn/zarr/write/encode.h>
 
@@ -13,16 +14,16 @@
 #include <cstring>
 #include <limits>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
-constexpr std::size_t kTryOut = std::size_t{128} << 10U;  // chunks from here on
+constexpr std::size_t kTryOut = std::size_t{128} << 10U;  // larger chunks get a trial
 constexpr std::size_t kLeastSample = std::size_t{1} << 10U;
 constexpr std::size_t kMostSample = std::size_t{128} << 10U;
 constexpr std::size_t kMostCounted = std::size_t{8} << 10U;
 
-// Blocks from all over the chunk, since weights and zeros may share one. Whole cache lines, so that
-// elements of any size stay together as they are in the chunk.
+// Takes blocks from the whole chunk, because one chunk may hold weights and zeros. Blocks start at
+// cache lines, so that elements of any size keep their position relative to the line.
 ByteView take_sample(ByteView elements, std::size_t wanted, Bytes& memory) {
   if (wanted >= elements.size()) return elements;
   constexpr std::size_t kBlocks = 8;
@@ -41,8 +42,8 @@ bool tried_out(ByteView sample) {
          sample.size() - sample.size() / 10;
 }
 
-// n * log2(n), from a table for the counts of small samples: a logarithm for each byte value would
-// be half of the time.
+// Returns n * log2(n), from a table for the counts of small samples. Computing a logarithm for each
+// byte value would take half of the time.
 float n_log2_n(std::uint32_t n) {
   constexpr std::size_t kTabled = 512;
   static const auto kTable = [] {
@@ -54,10 +55,10 @@ float n_log2_n(std::uint32_t n) {
   return n < kTabled ? kTable[n] : static_cast<float>(n) * std::log2(static_cast<float>(n));
 }
 
-// Bits that each byte would take if nothing but the frequencies of bytes were known.
+// Returns the bits per byte that the frequencies of bytes alone require (the entropy).
 double bits_per_byte(ByteView sample) {
   static_assert(kMostCounted / 4 <= std::numeric_limits<std::uint16_t>::max());
-  // four, so that one increment does not wait for the one before
+  // four tables, so that an increment does not wait for the previous one
   std::array<std::array<std::uint16_t, 256>, 4> counts{};
   const std::size_t quarters = sample.size() / 4 * 4;
   for (std::size_t i = 0; i < quarters; i += 4)
@@ -72,7 +73,8 @@ double bits_per_byte(ByteView sample) {
   return std::log2(total) - sum / total;
 }
 
-// The share of words of eight bytes that have been there before: what finding matches would save.
+// Returns the share of eight-byte words that occurred before, which estimates the gain from
+// matches.
 double repeated_words(ByteView sample) {
   constexpr std::size_t kSlots = 512;
   std::array<std::uint64_t, kSlots> last{};
@@ -89,8 +91,8 @@ double repeated_words(ByteView sample) {
 }
 
 bool counted(ByteView sample) {
-  // A tenth below eight bits; frequencies seen in few bytes look more uneven than they are, by 255
-  // / (2 ln 2) bits in all.
+  // The limit is a tenth below eight bits. Frequencies in a small sample look more uneven than they
+  // are, by 255 / (2 ln 2) bits in total; `bias` corrects that.
   const double bias = 184 / static_cast<double>(sample.size());
   return bits_per_byte(sample) + bias < 7.2 || repeated_words(sample) > 0.15;
 }
@@ -98,7 +100,7 @@ bool counted(ByteView sample) {
 }  // namespace
 
 bool worth_compressing(ByteView elements) {
-  constexpr std::size_t kTiny = 64;  // a frame's own overhead is a tenth of it
+  constexpr std::size_t kTiny = 64;  // a frame's overhead is a tenth of this
   if (elements.size() < kTiny) return false;
   Bytes memory;
   const std::size_t most = elements.size() < kTryOut ? kMostCounted : kMostSample;
@@ -107,4 +109,4 @@ bool worth_compressing(ByteView elements) {
   return elements.size() < kTryOut ? counted(sample) : tried_out(sample);
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

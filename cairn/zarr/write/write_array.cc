@@ -1,14 +1,16 @@
-// write_array.cc -- which chunks the boxes touch, what each of them gets, and the work in parallel.
+// write_array.cc -- finds the chunks that the boxes touch and their sources, and writes them in
+// parallel.
+#include <cairn/zarr/write/write_array.h>
+
 #include <cairn/array/box.h>
 #include <cairn/error.h>
 #include <cairn/zarr/codec/workspaces.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
-#include <cairn/zarr/write/write_array.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::zarr {
+namespace cairn::inline v0::zarr {
 namespace {
 
 void check_part(const ArrayMetadata& metadata, const ArrayPart& part) {
@@ -37,7 +39,7 @@ void check_part(const ArrayMetadata& metadata, const ArrayPart& part) {
 
 std::int64_t volume(const Box& box) { return element_count(box.shape); }
 
-// Two boxes that share elements would make the result depend on which comes last.
+// Throws invalid_argument if two boxes share elements: the result would depend on their order.
 void check_apart(const std::vector<ChunkSource>& sources) {
   for (std::size_t i = 1; i < sources.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
@@ -45,15 +47,15 @@ void check_apart(const std::vector<ChunkSource>& sources) {
         throw Error(Code::kInvalidArgument, "two of the boxes to be written overlap");
 }
 
-// The commonest case, and the one that must be quick for checkpoints of many small tensors: all of
-// an array that is one chunk.
+// The most common case, which must be fast for checkpoints with many small tensors: a whole array
+// that is one chunk.
 bool is_one_chunk(const ArrayWrite& write) {
   const ArrayMetadata& metadata = write.array.metadata();
   return write.parts.size() == 1 && metadata.chunk_shape == metadata.shape &&
          write.parts[0].box.shape == metadata.shape;
 }
 
-// A chunk that gets something.
+// A chunk to be written.
 struct Unit {
   std::size_t write = 0;
   std::int64_t chunk = 0;  // number in the array's grid
@@ -125,7 +127,7 @@ void Writer::plan(std::size_t number) {
                units_.end());
 }
 
-// The part of the array that a chunk covers.
+// Returns the part of the array that a chunk covers.
 Box chunk_box(const ArrayMetadata& metadata, const std::vector<std::int64_t>& position) {
   Box box{.origin = position, .shape = metadata.chunk_shape};
   for (std::size_t d = 0; d < box.rank(); ++d) {
@@ -147,7 +149,8 @@ std::vector<ChunkSource> Writer::sources_of(const ArrayWrite& write, const Box& 
   return sources;
 }
 
-// What the chunk holds so far, to be overlaid; memory for it, not yet read.
+// Allocates memory for the chunk's current elements, which the parts overlay. It is not filled
+// here.
 Array old_elements(const ArrayMetadata& metadata, const Box& chunk) {
   return Array::allocate(metadata.dtype, metadata.element_size, chunk.shape);
 }
@@ -176,14 +179,14 @@ void Writer::write_chunk(const Unit& unit) {
     reading = old.bytes().size() + 2 * metadata.codecs.nbytes;
   }
   EncodeOptions encode = write.encode;
-  // else the others would have nothing to do
+  // else the other threads would have nothing to do
   encode.threads = std::max<std::size_t>(executor_.threads() / units_.size(), 1);
   encode.executor = &executor_;
   ChunkEncoder encoder(metadata, encode);
   const std::uint64_t needed = encoder.begin(std::move(sources)) + reading;
   const auto held =
       context_.budget && needed > 0 ? context_.budget->acquire(needed) : ByteBudget::Lease();
-  // Without the budget: this thread holds its share already.
+  // Reads without the budget: this thread already holds its share.
   if (reading > 0) write.array.read(chunk, old.mutable_view(), MissingChunk::kFill);
 
   const Workspaces::Loan space(workspaces_);
@@ -201,15 +204,8 @@ void Writer::write_chunk(const Unit& unit) {
 
 }  // namespace
 
-void StoreSink::write(std::string_view key, std::span<const ByteView> pieces) {
-  if (pieces.size() == 1) return store_->write(key, pieces[0]);
-  const auto value = store_->append(key);
-  value->append(pieces);
-  value->commit();
-}
-
 void write_boxes(std::span<const ArrayWrite> writes, ValueSink& sink, const WriteContext& context) {
   Writer(writes, sink, context).run();
 }
 
-}  // namespace cairn::zarr
+}  // namespace cairn::inline v0::zarr

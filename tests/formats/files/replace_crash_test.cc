@@ -4,6 +4,7 @@
 #include <cairn/array/box.h>
 #include <cairn/cairn.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
 #include <cairn/safetensors.h>

@@ -3,6 +3,7 @@
 #include <cairn/base/checksum.h>
 #include <cairn/formats/raw/part_checksums.h>
 #include <cairn/formats/raw/piece_writer.h>
+#include <cairn/io/atomic_file.h>
 #include <gmock/gmock.h>
 
 #include <cstring>

@@ -3,6 +3,7 @@
 #include <cairn/array/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/tensorflow.h>
 #include <gmock/gmock.h>
 

@@ -2,6 +2,7 @@
 // others, TensorFlow's.
 #include <cairn/formats/tensorflow/index/sstable.h>
 #include <cairn/formats/tensorflow/index/sstable_writer.h>
+#include <cairn/io/atomic_file.h>
 #include <gmock/gmock.h>
 #include <leveldb/env.h>
 #include <leveldb/options.h>

@@ -6,16 +6,18 @@
 //      {"ask": "max_size", "max": N, "like_tensorflow": BOOL, "tensors": [TENSOR, ...]}    ->
 //      {"shards": SHARDS, "warnings": [TEXT, ...]}
 //      {"ask": "by_task", "tensors": [TENSOR, ...]}                                        ->
-//      {"shards": SHARDS}, of all tasks
+//                                                                    {"shards": SHARDS}, of all
+//                                                                    tasks
 //      {"ask": "validate", "tensors": [TENSOR, ...], "originals": N, "shards": SHARDS,
 //      "description": TEXT}   -> {}
 //             where the first N tensors are what the shards should be of
 //      {"ask": "spec", "text": TEXT}                                                       ->
-//      {"shape", "origin", "extents", "text"}
+//                                                                    {"shape", "origin", "extents",
+//                                                                    "text"}
 //      {"ask": "hash", "description": TEXT, "kwargs": [[NAME, VALUE], ...]}                ->
 //      {"hash": N}
 //      {"ask": "task", "device": TEXT}                                                     ->
-//      {"task": N or null}
+//                                                                    {"task": N or null}
 // or {"error": MESSAGE}.
 #include <cairn/base/json.h>
 #include <cairn/error.h>

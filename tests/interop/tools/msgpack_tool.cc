@@ -1,11 +1,11 @@
 // msgpack_tool.cc -- writes trees as msgpack, so that the tests can compare the bytes with flax's
 // and Orbax's. Reads one JSON job a line, answers one JSON object a line.
 //   job:     {"dialect": "flax" | "flax-state" | "orbax", "sorted": true, "chunk": 64, "file":
-//   PATH,
+//            PATH,
 //             "hex": MSGPACK (restored and written again)  or  "tree": NODE}
 //   answer:  {"hex": ...}  or  {"code": "invalid_argument", "error": ...}
 //   NODE:    ["none"] ["ellipsis"] ["bool", true] ["int", "-5"] ["float", HEX] ["complex", HEX,
-//   HEX] ["text", "..."] ["raw text", HEX]
+//            HEX] ["text", "..."] ["raw text", HEX]
 //            ["bytes", HEX] ["array", dtype, [shape], HEX] ["scalar", dtype, HEX] ["list",
 //            [NODE...]] ["tuple", [NODE...]]
 //            ["dict", [[key, NODE]...]] ["named", [[field, NODE]...]] ["custom"]       floats: 8

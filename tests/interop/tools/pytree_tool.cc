@@ -5,8 +5,9 @@
 // In:  [{"op": "save" | "async_save" | "finalize" | "restore" | "metadata", "dir": folder,
 // "options": {"use_ocdbt": true, ...},
 //        "item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata":
-//        text, "restore_args": tree, "partial": false, "owners": [[device, ...] of process 0, ...],
-//        "primary": 0, "array": {"use_replica_parallel": true, ...}}]
+//        text, "restore_args": tree,
+//        "partial": false, "owners": [[device, ...] of process 0, ...], "primary": 0, "array":
+//        {"use_replica_parallel": true, ...}}]
 // Out: for each job {"tree": ...}, {"done": true} or {"error": text, "code": "invalid_argument"}
 #include <cairn/base/json.h>
 #include <cairn/checkpointer.h>

@@ -5,9 +5,9 @@
 //          N, "replicated": BOOL, "text": TEXT}
 //             of the sharding that these devices make usable; "text" is how that one is stored
 //      {"ask": "store", "sharding": TEXT}                    -> {"text": TEXT}, read and written
-//      again
+//                                                            again
 //      {"ask": "keys", "sharding": TEXT, "key_rank": N}      -> {"text": TEXT}, the sharding of the
-//      key data
+//                                                            key data
 //      {"ask": "plan", "sharding": TEXT, "shape": [...], "dtype": NAME, "local": [DEVICE, ...],
 //      "replica_id": N or null,
 //       "parallel": BOOL, "min_bytes": N, "max_replicas": N or null}

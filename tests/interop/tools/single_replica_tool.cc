@@ -4,8 +4,9 @@
 // In:  [{"dirs": [folder of process 0, ...], "owners": [[device, ...] of process 0, ...] or [null]
 // for one that is alone and does not say,
 //        "options": {"replica_axis_index": 0, "primary_replica_id": 0,
-//        "broadcast_memory_limit_bytes": n, "broadcast_memory_scaling_factor": x}, "restore_args":
-//        [tree of process 0, ...], "item": target}]
+//        "broadcast_memory_limit_bytes": n,
+//        "broadcast_memory_scaling_factor": x}, "restore_args": [tree of process 0, ...], "item":
+//        target}]
 // Out: for each job {"tree": ...}, arrays put together of all processes' shards, the other leaves
 // process 0's; or {"error": text, "code":
 //      "invalid_argument"}, of the first process that failed

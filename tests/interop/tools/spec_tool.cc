@@ -11,6 +11,7 @@
 #include <cairn/array/box.h>
 #include <cairn/array_spec.h>
 #include <cairn/base/json.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 #include <cairn/tensorstore_spec.h>
 

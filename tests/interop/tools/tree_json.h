@@ -1,17 +1,17 @@
 // tree_json.h -- trees as JSON and back, for tools that tests against the real packages drive.
 // Every node is an object with one member that says what it is:
 //
-//   {"none": true}  {"empty": "Tuple"}  {"placeholder": true}  {"bool": true}  {"int": 1} {"float":
-//   "<hex of 8 bytes>"}
+//   {"none": true}  {"empty": "Tuple"}  {"placeholder": true}  {"bool": true}  {"int": 1}
+//                                                              {"float": "<hex of 8 bytes>"}
 //   {"complex": "<hex of 16 bytes>"}  {"str": "s"}  {"bytes": "<hex>"}  {"numpy": {"dtype":
-//   "float32", "hex": "..."}}
+//                                                   "float32", "hex": "..."}}
 //   {"array": {"dtype": "int8", "shape": [2], "hex": "0102"}}
 //   {"sharded": {"dtype", "shape", "hex", "sharding": "<as in _sharding>", "key": "threefry2x32"}}
 //   {"abstract": {"dtype", "shape", "sharding": "..." | null}}
 //   {"dict": [["key", node], ...]}  {"list": [node, ...]}  {"tuple": [node, ...]}
 //   {"named": {"module": "m", "name": "State", "fields": [["mu", node], ...]}}
 //   {"save_args": {...}}  {"restore_args": {...}}  {"array_restore_args": {...}}
-//   {"single_replica_restore_args": {...}}
+//                                                  {"single_replica_restore_args": {...}}
 #pragma once
 
 #include <cairn/base/json.h>

@@ -4,8 +4,9 @@
 // In:  [{"dir": folder, "name": "a", "metadata": text | "new": {...}, "compression": "auto",
 // "level": 3, "fill": "skip",
 //        "threads": 2, "budget": bytes, "parts": [{"origin": [..], "shape": [..], "dtype":
-//        "float32", "file": path, "offset": 0, "strides": [..]}]} | {"choose": {"shape": [..],
-//        "write_shape": [..], "size": 4, "bytes": n, "axes": [..]}}]
+//        "float32", "file": path,
+//        "offset": 0, "strides": [..]}]} | {"choose": {"shape": [..], "write_shape": [..], "size":
+//        4, "bytes": n, "axes": [..]}}]
 // Out: for each job the metadata text, the chosen shape, or {"error": text}
 #include <cairn/array/box.h>
 #include <cairn/base/json.h>

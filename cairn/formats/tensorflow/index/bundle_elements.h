@@ -1,4 +1,5 @@
-// bundle_elements.h -- the elements of tensors as a TensorFlow checkpoint stores them.
+// bundle_elements.h -- elements of tensors in the form in which a TensorFlow checkpoint stores
+// them.
 #pragma once
 
 #include <cairn/types.h>
@@ -7,10 +8,10 @@
 #include <span>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// Calls f(offset) for every element of a box of that shape, in C order; offset: the sum of index
-// times stride.
+// Calls f(offset) for every element of a box of this shape, in C order. The offset is the sum of
+// index times stride over the dimensions.
 template <class F>
 void for_each_element(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
                       F f) {
@@ -23,9 +24,10 @@ void for_each_element(std::span<const std::int64_t> shape, std::span<const std::
   }
 }
 
-// Elements of less than a byte are in its low bits. The others say nothing: they are zero in
-// memory, and as TensorFlow writes them.
+// An element of less than 8 bits lies in the low bits of its byte. The other bits carry no
+// information: they are zero in memory and in TensorFlow's files.
 inline bool has_spare_bits(DType dtype) { return dtype != DType::kOpaque && dtype_bits(dtype) < 8; }
+// Sets the unused bits of every element to zero. Does nothing for other types.
 inline void clear_spare_bits(const MutableArrayView& view) {
   if (!has_spare_bits(view.dtype)) return;
   const auto mask = static_cast<std::byte>((1 << dtype_bits(view.dtype)) - 1);
@@ -37,4 +39,4 @@ inline void clear_spare_bits(const MutableArrayView& view) {
     element &= mask;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,15 +1,15 @@
-// bundle_entry_bytes.cc -- strings in memory, or an entry as a stream that is checked up to its
-// end.
+// bundle_entry_bytes.cc -- reads strings into memory, and checks an entry to its end as a stream.
+#include <cairn/formats/tensorflow/index/bundle_entry_bytes.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/formats/tensorflow/index/bundle_entry_bytes.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
@@ -27,7 +27,7 @@ void EntryStream::read(const std::vector<File>& files, std::uint64_t offset,
                        MutableByteView out) const {
   const File& file = files[where_.file];
   const std::lock_guard lock(mutex_);
-  if (offset != at_ || offset == 0) {  // from the front
+  if (offset != at_ || offset == 0) {  // not where the last read ended: start again from the front
     at_ = 0;
     begin(file);
   }
@@ -73,7 +73,7 @@ std::vector<std::string> StringEntry::strings(const std::vector<File>& files) co
   std::uint64_t at = parts.start;
   Bytes block;
   std::uint64_t used = 0;
-  // Short strings out of blocks, long ones straight to where they go.
+  // Short strings are copied from blocks; long ones are read directly into their place.
   for (const std::uint64_t length : parts.lengths) {
     std::string& text = strings.emplace_back(length, '\0');
     const MutableByteView out(reinterpret_cast<std::byte*>(text.data()), text.size());
@@ -147,4 +147,4 @@ void VariantEntry::end() const {
   check(running_);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

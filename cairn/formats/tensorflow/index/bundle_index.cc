@@ -1,12 +1,15 @@
-// bundle_index.cc -- the messages of a TensorFlow index, the keys of slices, and what must be true
-// of all of it.
+// bundle_index.cc -- the messages of a TensorFlow index, the keys of slices, and the checks of a
+// whole index.
 //
-//   BundleHeaderProto   1 num_shards   2 endianness   3 VersionDef {1 producer, 2 min_consumer, 3
-//   bad_consumers} BundleEntryProto    1 dtype   2 TensorShapeProto {2 Dim {1 size, 2 name}, 3
-//   unknown_rank}   3 shard_id   4 offset   5 size
-//                       6 crc32c   7 TensorSliceProto {1 Extent {1 start, 2 length}}
-#include <cairn/array/box.h>
+//   BundleHeaderProto   1 num_shards   2 endianness
+//                       3 VersionDef {1 producer, 2 min_consumer, 3 bad_consumers}
+//   BundleEntryProto    1 dtype   2 TensorShapeProto {2 Dim {1 size, 2 name}, 3 unknown_rank}
+//                       3 shard_id   4 offset   5 size   6 crc32c
+//                       7 TensorSliceProto {1 Extent {1 start, 2 length}}
 #include <cairn/formats/tensorflow/index/bundle_index.h>
+
+#include <cairn/array/box.h>
+#include <cairn/base/errors.h>
 #include <cairn/formats/tensorflow/index/proto_wire.h>
 
 #include <algorithm>
@@ -14,18 +17,17 @@
 #include <limits>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::int64_t kVersion = 1;  // of checkpoints, that this reader is
+// the version of the checkpoint format that this reader implements
+constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kMaxShards = 1'000'000;
-
-[[noreturn]] void damaged(const std::string& what) { throw Error(Code::kDataLoss, what); }
 
 std::int32_t small(std::int64_t value, const char* what) {
   if (value < std::numeric_limits<std::int32_t>::min() ||
       value > std::numeric_limits<std::int32_t>::max())
-    damaged(std::string(what) + " is " + std::to_string(value));
+    data_loss(std::string(what) + " is " + std::to_string(value));
   return static_cast<std::int32_t>(value);
 }
 
@@ -55,7 +57,7 @@ TensorSlice parse_slice(ByteView bytes) {
   return slice;
 }
 
-// ---- ordered code: bytes that compare as what they stand for ----
+// ---- ordered code: bytes whose order is the order of the values ----
 void put_number(std::string& out, std::uint64_t value) {
   std::string digits;
   for (; value != 0; value >>= 8U) digits.insert(digits.begin(), static_cast<char>(value));
@@ -73,7 +75,7 @@ void put_text(std::string& out, std::string_view text) {
 }
 
 void put_signed(std::string& out, std::int64_t value) {
-  // As few bytes as hold it with one bit for each of them in front.
+  // As few bytes as hold the value plus one prefix bit for each byte.
   constexpr unsigned kMost = 10;
   unsigned size = 1;
   while (
@@ -88,11 +90,11 @@ void put_signed(std::string& out, std::int64_t value) {
   for (unsigned i = 0; i < size; ++i) out += static_cast<char>(bytes[i]);
 }
 
-// ---- what must be true ----
+// ---- checks ----
 void check_version(const BundleHeader& header) {
   if (header.shards < 1 || header.shards > kMaxShards)
-    damaged("the header says that there are " + std::to_string(header.shards) + " data files");
-  if (header.producer < 0) damaged("the header is of version " + std::to_string(header.producer));
+    data_loss("the header says that there are " + std::to_string(header.shards) + " data files");
+  if (header.producer < 0) data_loss("the header is of version " + std::to_string(header.producer));
   const auto& bad = header.bad_consumers;
   if (header.min_consumer > kVersion || std::find(bad.begin(), bad.end(), kVersion) != bad.end())
     throw Error(Code::kUnimplemented,
@@ -103,50 +105,51 @@ void check_version(const BundleHeader& header) {
 
 std::int64_t checked_count(const Shape& shape) {
   if (shape.size() > kMaxBundleRank)
-    damaged("it has " + std::to_string(shape.size()) + " dimensions");
+    data_loss("it has " + std::to_string(shape.size()) + " dimensions");
   for (const std::int64_t extent : shape)
-    if (extent < 0) damaged("its shape is " + shape_text(shape));
+    if (extent < 0) data_loss("its shape is " + shape_text(shape));
   try {
     return element_count(shape);
   } catch (const Error&) {
-    damaged("its shape " + shape_text(shape) + " has more elements than can be counted");
+    data_loss("its shape " + shape_text(shape) + " has more elements than can be counted");
   }
 }
 
 const BundleType& checked_type(const BundleEntry& entry) {
   const BundleType* type = bundle_type(entry.dtype);
   if (type == nullptr)
-    damaged("it is of type " + std::to_string(entry.dtype) + ", which is none that can be stored");
+    data_loss("it is of type " + std::to_string(entry.dtype) +
+              ", which is none that can be stored");
   return *type;
 }
 
-// Where the bytes of an entry are, that has no slices.
+// Checks where the bytes of an entry without slices are.
 void check_bytes(const BundleEntry& entry, const BundleHeader& header) {
   if (entry.shard < 0 || entry.shard >= header.shards)
-    damaged("it lies in data file " + std::to_string(entry.shard) + " of " +
-            std::to_string(header.shards));
+    data_loss("it lies in data file " + std::to_string(entry.shard) + " of " +
+              std::to_string(header.shards));
   if (entry.offset < 0 || entry.size < 0 ||
       entry.offset > std::numeric_limits<std::int64_t>::max() - entry.size)
-    damaged("it lies at byte " + std::to_string(entry.offset) + ", " + std::to_string(entry.size) +
-            " bytes long");
+    data_loss("it lies at byte " + std::to_string(entry.offset) + ", " +
+              std::to_string(entry.size) + " bytes long");
   const BundleType& type = checked_type(entry);
   const std::int64_t count = checked_count(entry.shape);
   std::int64_t expect = 0;
   if (type.size != 0 &&
       (__builtin_mul_overflow(count, static_cast<std::int64_t>(type.size), &expect) ||
        expect != entry.size))
-    damaged("it has " + std::to_string(entry.size) + " bytes, which are not those of " +
-            shape_text(entry.shape) + " elements of " + std::string(type.name));
-  // A length of one byte at least for each, and the checksum of them.
+    data_loss("it has " + std::to_string(entry.size) + " bytes, which are not those of " +
+              shape_text(entry.shape) + " elements of " + std::string(type.name));
+  // Each string has a length of at least one byte; a checksum of the lengths follows.
   if (entry.dtype == kBundleString &&
       (entry.size < 4 || entry.size - 4 < count || (count == 0 && entry.size != 4)))
-    damaged("it has " + std::to_string(entry.size) + " bytes, too few for " +
-            std::to_string(count) + " strings");
+    data_loss("it has " + std::to_string(entry.size) + " bytes, too few for " +
+              std::to_string(count) + " strings");
 }
 
 Box box_of(const TensorSlice& slice, const Shape& shape) {
   const auto refuse = [&](const char* why) {
-    damaged("its slice " + slice_text(slice) + " " + why + " " + shape_text(shape));
+    data_loss("its slice " + slice_text(slice) + " " + why + " " + shape_text(shape));
   };
   if (slice.size() != shape.size()) refuse("is not of the rank of");
   Box box = Box::whole(shape);
@@ -164,7 +167,8 @@ Box box_of(const TensorSlice& slice, const Shape& shape) {
   return box;
 }
 
-// The axis along which most of the boxes begin elsewhere; all are of this rank, which is not 0.
+// The axis along which the boxes have the most distinct origins. All boxes have this rank, which is
+// not 0.
 std::size_t longest_cut(const std::vector<const Box*>& boxes, std::size_t rank) {
   std::size_t axis = 0, most = 0;
   std::vector<std::int64_t> begins(boxes.size());
@@ -179,14 +183,14 @@ std::size_t longest_cut(const std::vector<const Box*>& boxes, std::size_t rank) 
   return axis;
 }
 
-// Throws if two of them share an element. They are looked at in the order in which they begin along
-// the axis that tells most of them apart, each beside those only that it begins within.
+// Throws if two parts share an element. Sweeps over the boxes along the axis that separates most of
+// them and compares each with those that it begins within.
 void check_disjoint(const std::vector<BundlePart>& parts) {
   std::vector<const Box*> boxes;
   boxes.reserve(parts.size());
   for (const BundlePart& part : parts) boxes.push_back(&part.box);
   const auto overlap = [](const Box& a, const Box& b) {
-    damaged("its slices " + box_text(a) + " and " + box_text(b) + " overlap");
+    data_loss("its slices " + box_text(a) + " and " + box_text(b) + " overlap");
   };
   const std::size_t rank = boxes.front()->rank();
   if (rank == 0 && boxes.size() > 1) overlap(*boxes[0], *boxes[1]);
@@ -194,7 +198,7 @@ void check_disjoint(const std::vector<BundlePart>& parts) {
   const std::size_t axis = longest_cut(boxes, rank);
   std::sort(boxes.begin(), boxes.end(),
             [&](const Box* a, const Box* b) { return a->origin[axis] < b->origin[axis]; });
-  std::vector<const Box*> open;  // that may reach the next one
+  std::vector<const Box*> open;  // boxes that may reach the next one
   for (const Box* box : boxes) {
     std::erase_if(open, [&](const Box* before) {
       return before->origin[axis] + before->shape[axis] <= box->origin[axis];
@@ -205,7 +209,7 @@ void check_disjoint(const std::vector<BundlePart>& parts) {
   }
 }
 
-// By key.
+// Sorted by key.
 using Entries = std::vector<std::pair<std::string, BundleEntry>>;
 
 const BundleEntry* find_entry(const Entries& entries, std::string_view key) {
@@ -215,21 +219,21 @@ const BundleEntry* find_entry(const Entries& entries, std::string_view key) {
   return it == entries.end() || it->first != key ? nullptr : &it->second;
 }
 
-// The parts of a tensor in slices; what holds them is noted in `used`.
+// Finds the parts of a tensor in slices and records their entries in `used`.
 std::vector<BundlePart> parts_of(const std::string& name, const BundleEntry& whole,
                                  const Entries& entries, std::vector<const BundleEntry*>& used) {
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(checked_count(whole.shape),
                              static_cast<std::int64_t>(checked_type(whole).size), &bytes))
-    damaged("its shape " + shape_text(whole.shape) + " has more bytes than can be counted");
+    data_loss("its shape " + shape_text(whole.shape) + " has more bytes than can be counted");
   std::vector<BundlePart> parts;
   for (const TensorSlice& slice : whole.slices) {
     const Box box = box_of(slice, whole.shape);
     const BundleEntry* found = find_entry(entries, slice_key(name, slice));
-    if (found == nullptr) damaged("there is no entry for its slice " + slice_text(slice));
+    if (found == nullptr) data_loss("there is no entry for its slice " + slice_text(slice));
     const BundleEntry& entry = *found;
     if (!entry.slices.empty() || entry.dtype != whole.dtype || entry.shape != box.shape)
-      damaged("the entry of its slice " + slice_text(slice) + " is that of another tensor");
+      data_loss("the entry of its slice " + slice_text(slice) + " is that of another tensor");
     used.push_back(&entry);
     parts.push_back({box, entry});
   }
@@ -255,7 +259,7 @@ BundleHeader parse_bundle_header(ByteView bytes) {
     if (in.number() == 1) header.shards = small(in.integer(), "the number of data files");
     if (in.number() == 2) {
       if (in.integer() != 0 && in.integer() != 1)
-        damaged("the byte order is " + std::to_string(in.integer()));
+        data_loss("the byte order is " + std::to_string(in.integer()));
       header.big_endian = in.integer() == 1;
     }
     if (in.number() != 3) continue;
@@ -356,7 +360,7 @@ std::string slice_key(std::string_view name, const TensorSlice& slice) {
 
 const BundleType* bundle_type(std::int32_t number) {
   static constexpr std::array<BundleType, 34> kTypes = {{
-      {},  // 0 is no type
+      {},  // 0 is not a type
       {"float", DType::kFloat32, 4, 4},
       {"double", DType::kFloat64, 8, 8},
       {"int32", DType::kInt32, 4, 4},
@@ -407,15 +411,15 @@ BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
       has_header = true;
       return;
     }
-    if (!has_header) damaged("there is no header: the first key is '" + std::string(key) + "'");
+    if (!has_header) data_loss("there is no header: the first key is '" + std::string(key) + "'");
     with_context([&] { return "tensor '" + std::string(key) + "'"; },
                  [&] { entries.emplace_back(key, parse_bundle_entry(value)); });
   });
-  if (!has_header) damaged("there is no header");
+  if (!has_header) data_loss("there is no header");
   check_version(index.header);
 
-  // Slices have entries of their own, which come first: what is in slices is put together before it
-  // is known what is a tensor.
+  // Slices have entries of their own, which sort first. So the sliced tensors are assembled before
+  // it is known which entries are tensors.
   std::vector<const BundleEntry*> used;
   std::vector<std::vector<BundlePart>> sliced;
   for (const auto& [key, entry] : entries) {
@@ -429,7 +433,7 @@ BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
   }
   std::sort(used.begin(), used.end());
   if (std::adjacent_find(used.begin(), used.end()) != used.end())
-    damaged("a slice is one of two tensors");
+    data_loss("a slice is one of two tensors");
   index.tensors.reserve(entries.size() - used.size());
   auto parts = sliced.begin();
   for (auto& [key, entry] : entries) {
@@ -441,4 +445,4 @@ BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
   return index;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

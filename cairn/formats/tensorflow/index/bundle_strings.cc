@@ -1,7 +1,8 @@
 // bundle_strings.cc -- the head of a tensor of strings, both directions.
+#include <cairn/formats/tensorflow/index/bundle_strings.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/formats/tensorflow/index/bundle_strings.h>
 
 #include <fmt/format.h>
 
@@ -10,14 +11,14 @@
 #include <cstring>
 #include <limits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kBlock = std::uint64_t{256} << 10U;
 constexpr std::size_t kMaxVarint = 10;
 constexpr std::size_t kChecksum = 4;
 
-// The checksum of lengths goes over integers of a fixed size, whatever they take in the file.
+// The checksum of the lengths covers integers of a fixed size, not the varints in the file.
 std::uint32_t extend_by_length(std::uint32_t crc, std::uint64_t length, bool big_endian) {
   std::array<std::byte, 8> bytes{};
   if (length <= std::numeric_limits<std::uint32_t>::max()) {
@@ -31,12 +32,12 @@ std::uint32_t extend_by_length(std::uint32_t crc, std::uint64_t length, bool big
   return crc32c_extend(crc, bytes);
 }
 
-// An entry from its beginning, a block at a time.
+// Reads an entry from its beginning, a block at a time.
 class EntryStart {
  public:
   EntryStart(std::uint64_t size, const SstableReadFn& read) : size_(size), read_(read) {}
 
-  // The next bytes: at least `least` of them, or all there are.
+  // Returns the next bytes: at least `least` of them, or all that remain.
   ByteView peek(std::size_t least) {
     if (block_.size() - used_ < least && at_ < size_) {
       block_.erase(block_.begin(), block_.begin() + static_cast<std::ptrdiff_t>(used_));
@@ -59,8 +60,8 @@ class EntryStart {
   const SstableReadFn& read_;
   Bytes block_;
   std::size_t used_ = 0;      // of block_
-  std::uint64_t at_ = 0;      // that is read next
-  std::uint64_t offset_ = 0;  // that is used next
+  std::uint64_t at_ = 0;      // offset of the next byte to read
+  std::uint64_t offset_ = 0;  // offset of the next byte to use
 };
 
 }  // namespace
@@ -72,7 +73,7 @@ BundleStrings read_bundle_strings(std::uint64_t count, std::uint64_t size, bool 
     throw Error(Code::kDataLoss, fmt::format("{} strings cannot lie in {} bytes", count, size));
   strings.lengths.reserve(count);
   EntryStart in(size, read);
-  std::uint64_t left = size;  // behind the lengths that were read
+  std::uint64_t left = size;  // bytes after the lengths read so far
   for (std::uint64_t i = 0; i < count; ++i) {
     ByteReader varint(in.peek(kMaxVarint));
     const auto length = cairn::with_context(
@@ -118,4 +119,4 @@ BundleStringsHead encode_bundle_strings(std::span<const std::uint64_t> lengths) 
   return head;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,12 +1,16 @@
-// checkpoint_state.cc -- as much of protobuf's text format as this one message, and any fields that
-// may join it, can be written in.
+// checkpoint_state.cc -- parses the part of protobuf's text format that this message, and fields
+// added to it later, can use.
 //
-//   message  {field [',' | ';']}        field   name ':' value | name [':'] '{' message '}' | name
-//   [':'] '<' message '>' value    scalar | '[' value, ... ']'            scalar  string {string} |
-//   number | word         comments from '#' to the line's end
+//   message  {field [',' | ';']}
+//   field    name ':' value | name [':'] '{' message '}' | name [':'] '<' message '>'
+//   value    scalar | '[' value, ... ']'
+//   scalar   string {string} | number | word
+//   comments run from '#' to the end of the line
+#include <cairn/formats/tensorflow/index/checkpoint_state.h>
+
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
-#include <cairn/formats/tensorflow/index/checkpoint_state.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 
 #include <algorithm>
@@ -15,11 +19,11 @@
 #include <functional>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kMaxSize = std::uint64_t{64} << 20U;
-constexpr int kMaxDepth = 100;  // of messages and lists that are passed over
+constexpr int kMaxDepth = 100;  // of messages and lists that are skipped
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_word(char c) {
@@ -100,7 +104,7 @@ class StateParser {
     if (!accept(',')) accept(';');
   }
 
-  // One value, or a list of them.
+  // Parses one value, or a list of values.
   void values(bool colon, const std::function<void()>& one) {
     if (!colon) fail("':' expected");
     if (!accept('[')) return one();
@@ -140,7 +144,7 @@ class StateParser {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error == std::errc::invalid_argument || end != digits.data() + digits.size())
       fail("'" + std::string(digits.substr(0, 40)) + "' is no number");
-    // Beyond what a double holds: as near as it comes.
+    // Beyond the range of a double: the nearest value, which is 0 or infinity.
     if (error == std::errc::result_out_of_range) {
       const bool tiny = digits.find("e-") != std::string_view::npos ||
                         digits.find("E-") != std::string_view::npos;
@@ -156,7 +160,7 @@ class StateParser {
     return value;
   }
 
-  // Literals that follow each other are one text.
+  // Consecutive literals form one string.
   std::string text() {
     std::string out;
     if (peek() != '"' && peek() != '\'') fail("a text in quotes expected");
@@ -198,8 +202,8 @@ class StateParser {
     }
   }
 
-  // The number that the next digits, at most this many, are; nullopt, having moved nowhere, if
-  // there are fewer than the least.
+  // Parses the next digits, `most` of them at most. Returns nullopt, without moving, if there are
+  // fewer than `least`.
   std::optional<std::uint32_t> digits(int base, std::size_t least, std::size_t most) {
     std::uint32_t value = 0;
     const char* first = text_.data() + at_;
@@ -308,4 +312,4 @@ CheckpointState with_latest(CheckpointState state, const std::string& path, doub
   return state;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

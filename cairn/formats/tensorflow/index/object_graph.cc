@@ -1,17 +1,19 @@
 // object_graph.cc -- the object graph's message, both directions.
 //
 //   TrackableObjectGraph   1 nodes
-//   TrackableObject        1 children {1 node_id, 2 local_name}   2 attributes {1 name, 2
-//   full_name, 3 checkpoint_key}
-//                          3 slot_variables {1 original_variable_node_id, 2 slot_name, 3
-//                          slot_variable_node_id} 4 registered_saver {1 name, 2 object_name}   5
-//                          has_checkpoint_values {1 value}
+//   TrackableObject        1 children {1 node_id, 2 local_name}
+//                          2 attributes {1 name, 2 full_name, 3 checkpoint_key}
+//                          3 slot_variables {1 original_variable_node_id, 2 slot_name,
+//                                            3 slot_variable_node_id}
+//                          4 registered_saver {1 name, 2 object_name}
+//                          5 has_checkpoint_values {1 value}
 #include <cairn/formats/tensorflow/index/object_graph.h>
+
 #include <cairn/formats/tensorflow/index/proto_wire.h>
 
 #include <limits>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::uint32_t node_number(std::int64_t value) {
@@ -166,4 +168,4 @@ std::string unescape_trackable(std::string_view name) {
   return text;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

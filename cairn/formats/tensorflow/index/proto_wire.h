@@ -1,6 +1,6 @@
-// proto_wire.h -- protobuf's wire format for the few small messages that a TensorFlow index has:
-// fields one after another, each a varint of (number << 3 | type) and a value. No schema, no
-// allocation; unknown fields are passed over by who reads.
+// proto_wire.h -- protobuf's wire format, for the few small messages in a TensorFlow index. A
+// message is a sequence of fields, each a varint of (number << 3 | type) and a value. The reader
+// has no schema, allocates nothing, and leaves it to the caller to skip unknown fields.
 #pragma once
 
 #include <cairn/base/byte_io.h>
@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// One message, field by field:
+// Reads one message, field by field:
 //
 //   for (ProtoReader in(bytes); in.next();)
 //     if (in.number() == 2) shape = parse_shape(in.message());
@@ -19,8 +19,8 @@ class ProtoReader {
  public:
   explicit ProtoReader(ByteView message) : in_(message) {}
 
-  // Moves on to the next field; false at the end. Throws data_loss, naming the byte, for what is no
-  // field.
+  // Moves to the next field; returns false at the end. Throws data_loss, naming the byte, for a
+  // malformed field.
   bool next() {
     if (in_.at_end()) return false;
     const std::size_t start = in_.offset();
@@ -48,7 +48,7 @@ class ProtoReader {
   }
 
   [[nodiscard]] std::uint32_t number() const { return number_; }
-  // The value of the current field. Throws data_loss if it is of another type.
+  // The value of the current field. Throws data_loss if the field has another type.
   [[nodiscard]] std::int64_t integer() const {
     return static_cast<std::int64_t>(expect(kVarint, integer_));
   }
@@ -57,7 +57,7 @@ class ProtoReader {
   }
   [[nodiscard]] ByteView message() const { return expect(kBytes, bytes_); }
   [[nodiscard]] std::string_view text() const { return as_text(message()); }
-  // A repeated integer may come one by one or packed: calls f for each that the field has.
+  // Calls f for each integer of a repeated field, which may hold one integer or a packed run.
   template <class F>
   void integers(F f) const {
     if (type_ == kVarint) return f(static_cast<std::int64_t>(integer_));
@@ -84,13 +84,13 @@ class ProtoReader {
   ByteView bytes_;
 };
 
-// Writes what proto3 does: fields without their default value.
+// Writes fields as proto3 does: a field with its default value is omitted.
 class ProtoWriter {
  public:
   ProtoWriter& integer(std::uint32_t number, std::int64_t value) {
     return value != 0 ? present(number, value) : *this;
   }
-  // A member of a oneof: written even if it is 0.
+  // Writes a member of a oneof, even if it is 0.
   ProtoWriter& present(std::uint32_t number, std::int64_t value) {
     out_.varint(number << 3U).varint(static_cast<std::uint64_t>(value));
     return *this;
@@ -99,7 +99,7 @@ class ProtoWriter {
     if (value != 0) out_.varint(number << 3U | 5U).u32(value);
     return *this;
   }
-  // Always written, be it empty: a message that is there.
+  // Writes a message that is present, even if it is empty.
   ProtoWriter& message(std::uint32_t number, ByteView value) {
     out_.varint(number << 3U | 2U).varint(value.size()).bytes(value);
     return *this;
@@ -114,4 +114,4 @@ class ProtoWriter {
   ByteWriter out_;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

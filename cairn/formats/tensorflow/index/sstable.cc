@@ -1,8 +1,10 @@
-// sstable.cc -- blocks found by their handles, checked, and taken apart.
+// sstable.cc -- finds blocks by their handles, checks them and decodes their entries.
+#include <cairn/formats/tensorflow/index/sstable.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
+#include <cairn/base/errors.h>
 #include <cairn/codec/decompress.h>
-#include <cairn/formats/tensorflow/index/sstable.h>
 #include <cairn/io/file.h>
 
 #include <algorithm>
@@ -10,21 +12,18 @@
 #include <string>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kFooter = 48;
 constexpr std::uint64_t kTrailer = 5;  // of a block: its type and checksum
-// TensorFlow's blocks end at a quarter of a megabyte; only an entry that is larger makes a larger
-// one.
+// TensorFlow ends a block at a quarter of a megabyte; only a larger entry makes a larger block.
 constexpr std::uint64_t kMaxBlock = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kMagic = 0xdb4775248b80fb57U;
 constexpr std::uint8_t kRaw = 0;
 constexpr std::uint8_t kSnappy = 1;
 
-[[noreturn]] void damaged(const std::string& what) { throw Error(Code::kDataLoss, what); }
-
-// Where a block lies; its trailer is behind it.
+// The location of a block; the trailer follows it.
 struct Handle {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
@@ -36,25 +35,25 @@ std::size_t varint_size(std::uint64_t value) {
   return size;
 }
 
-// Throws unless the block lies before `end`. The footer has no checksum: of all spellings of a
-// number only the shortest is right, so that no bit of it can change unnoticed.
+// Reads a handle. Throws unless the block lies before `end`. The footer has no checksum, so only
+// the shortest form of a number is accepted: then no bit of it can change unnoticed.
 Handle take_handle(ByteReader& in, std::uint64_t end) {
   const std::size_t start = in.offset();
   const Handle handle{in.varint(), in.varint()};
   if (in.offset() - start != varint_size(handle.offset) + varint_size(handle.size))
-    damaged("a handle has more bytes than it needs");
+    data_loss("a handle has more bytes than it needs");
   if (handle.size > end || handle.offset > end - handle.size ||
       end - handle.size - handle.offset < kTrailer)
-    damaged("a block of " + std::to_string(handle.size) + " bytes at byte " +
-            std::to_string(handle.offset) +
-            " does not lie in the table, whose blocks end at byte " + std::to_string(end));
+    data_loss("a block of " + std::to_string(handle.size) + " bytes at byte " +
+              std::to_string(handle.offset) +
+              " does not lie in the table, whose blocks end at byte " + std::to_string(end));
   return handle;
 }
 
 Bytes read_block(const Handle& handle, const SstableReadFn& read) {
   if (handle.size > kMaxBlock)
-    damaged("it is said to have " + std::to_string(handle.size) + " bytes, at most " +
-            std::to_string(kMaxBlock) + " are expected");
+    data_loss("it is said to have " + std::to_string(handle.size) + " bytes, at most " +
+              std::to_string(kMaxBlock) + " are expected");
   Bytes block(handle.size + kTrailer);
   read(handle.offset, block);
   ByteReader trailer(ByteView(block).subspan(handle.size));
@@ -62,30 +61,30 @@ Bytes read_block(const Handle& handle, const SstableReadFn& read) {
   const std::uint32_t stored = trailer.u32();
   const std::uint32_t computed = crc32c_masked(crc32c(ByteView(block).first(handle.size + 1)));
   if (stored != computed)
-    damaged("its checksum is " + std::to_string(computed) + ", " + std::to_string(stored) +
-            " is stored");
+    data_loss("its checksum is " + std::to_string(computed) + ", " + std::to_string(stored) +
+              " is stored");
   block.resize(handle.size);
   if (type == kSnappy) return decompress_snappy(block, kMaxBlock);
   if (type != kRaw)
-    damaged("it is of type " + std::to_string(type) + "; expected 0 (raw) or 1 (snappy)");
+    data_loss("it is of type " + std::to_string(type) + "; expected 0 (raw) or 1 (snappy)");
   return block;
 }
 
-// The entries without what is behind them. That tells readers where a key begins in full; whoever
-// reads from front to back does not need it, but what it says must be so.
+// The entries without the table of restarts after them. Restarts tell where a key is stored in
+// full. A sequential reader does not need them, but checks that they are right.
 ByteView entries_of(ByteView contents, std::vector<std::uint32_t>& restarts) {
-  if (contents.size() < 8) damaged("it is too short for its table of restarts");
+  if (contents.size() < 8) data_loss("it is too short for its table of restarts");
   const std::uint32_t count = ByteReader(contents.last(4)).u32();
   if (count == 0 || count > (contents.size() - 4) / 4)
-    damaged("it has " + std::to_string(count) + " restarts in " + std::to_string(contents.size()) +
-            " bytes");
+    data_loss("it has " + std::to_string(count) + " restarts in " +
+              std::to_string(contents.size()) + " bytes");
   const std::size_t end = contents.size() - 4 - std::size_t{4} * count;
   ByteReader in(contents.subspan(end, std::size_t{4} * count));
   restarts.clear();
   for (std::uint32_t i = 0; i < count; ++i) restarts.push_back(in.u32());
   if (restarts[0] != 0 || std::adjacent_find(restarts.begin(), restarts.end(),
                                              std::greater_equal<>()) != restarts.end())
-    damaged("its restarts do not begin with the first entry and increase");
+    data_loss("its restarts do not begin with the first entry and increase");
   return contents.first(end);
 }
 
@@ -94,11 +93,11 @@ class BlockEntries {
  public:
   explicit BlockEntries(ByteView contents) : in_(entries_of(contents, restarts_)) {}
 
-  // Moves on to the next entry; false at the end.
+  // Moves to the next entry; returns false at the end.
   bool next() {
     if (in_.at_end()) {
       if (restart_ < restarts_.size() && !(restarts_.size() == 1 && restarts_[0] == in_.offset()))
-        damaged("a restart is no entry");
+        data_loss("a restart is no entry");
       return false;
     }
     const std::size_t start = in_.offset();
@@ -107,7 +106,7 @@ class BlockEntries {
     const auto size = in_.varint(std::numeric_limits<std::uint32_t>::max());
     if (restart_ < restarts_.size() && restarts_[restart_] <= start) {
       if (restarts_[restart_] != start || shared != 0)
-        damaged("the entry at byte " + std::to_string(start) + " is not where a restart says");
+        data_loss("the entry at byte " + std::to_string(start) + " is not where a restart says");
       ++restart_;
     }
     if (shared > key_.size())
@@ -124,23 +123,23 @@ class BlockEntries {
 
  private:
   std::vector<std::uint32_t> restarts_;
-  std::size_t restart_ = 0;  // the next one to come
+  std::size_t restart_ = 0;  // the next expected restart
   ByteReader in_;
   std::string key_;
   ByteView value_;
 };
 
-// Keys as they come: unsigned bytes, each greater than the one before.
+// Checks the order of keys: as unsigned bytes, each greater than the one before.
 class KeyOrder {
  public:
   void check(std::string_view key) {
-    if (any_ && key <= last_) damaged("its keys do not increase");
+    if (any_ && key <= last_) data_loss("its keys do not increase");
     last_ = key;
     any_ = true;
   }
-  // No key up to this one comes any more; throws if one beyond it has come.
+  // The index promises no keys above this separator so far. Throws if there was one.
   void pass(std::string_view separator) {
-    if (last_ > separator) damaged("a block has a key beyond what the index says");
+    if (last_ > separator) data_loss("a block has a key beyond what the index says");
     last_ = separator;
   }
 
@@ -158,13 +157,13 @@ std::string block_text(const char* what, const Handle& handle) {
 void read_sstable(std::uint64_t size, const SstableReadFn& read,
                   const std::function<void(std::string_view key, ByteView value)>& entry) {
   if (size < kFooter)
-    damaged(std::to_string(size) + " bytes are no table: its footer alone has " +
-            std::to_string(kFooter));
+    data_loss(std::to_string(size) + " bytes are no table: its footer alone has " +
+              std::to_string(kFooter));
   const std::uint64_t end = size - kFooter;
   Bytes footer(kFooter);
   read(end, footer);
   if (ByteReader(ByteView(footer).last(8)).u64() != kMagic)
-    damaged("is no table: it does not end with a table's magic number");
+    data_loss("is no table: it does not end with a table's magic number");
   ByteReader handles(ByteView(footer).first(kFooter - 8));
   Handle meta, index;
   with_context(
@@ -174,9 +173,9 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read,
         index = take_handle(handles, end);
         const ByteView rest = handles.take(handles.remaining());
         if (std::any_of(rest.begin(), rest.end(), [](std::byte b) { return b != std::byte{0}; }))
-          damaged("bytes behind its handles are not zero");
+          data_loss("bytes behind its handles are not zero");
       });
-  // Filters may be named there; they are not needed.
+  // The metaindex may name filters; the reader does not need them.
   with_context([&] { return block_text("the metaindex block", meta); },
                [&] {
                  const Bytes contents = read_block(meta, read);
@@ -204,7 +203,7 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read,
                  [&] {
                    const Bytes data = read_block(handle, read);
                    BlockEntries entries{ByteView(data)};
-                   if (!entries.next()) damaged("has no entries");
+                   if (!entries.next()) data_loss("has no entries");
                    do {
                      keys.check(entries.key());
                      entry(entries.key(), entries.value());
@@ -222,4 +221,4 @@ bool is_sstable(const std::string& path) {
   return ByteReader(magic).u64() == kMagic;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

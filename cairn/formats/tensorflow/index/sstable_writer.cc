@@ -1,15 +1,16 @@
-// sstable_writer.cc -- entries into blocks, blocks into the file.
-#include <cairn/base/checksum.h>
+// sstable_writer.cc -- puts entries into blocks and blocks into the file.
 #include <cairn/formats/tensorflow/index/sstable_writer.h>
+
+#include <cairn/base/checksum.h>
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kFooterHandles = 40;  // bytes, zeros behind the handles included
+constexpr std::size_t kFooterHandles = 40;  // bytes, including the zeros after the handles
 constexpr std::uint64_t kMagic = 0xdb4775248b80fb57U;
 constexpr std::uint8_t kRaw = 0;
 
@@ -20,7 +21,7 @@ std::size_t shared_size(std::string_view a, std::string_view b) {
       a.begin());
 }
 
-// A short text between two keys: not less than the first, less than the second.
+// A short string between two keys: not less than the first, less than the second.
 std::string separator_of(std::string_view first, std::string_view second) {
   const std::size_t at = shared_size(first, second);
   if (at == first.size()) return std::string(first);
@@ -29,7 +30,7 @@ std::string separator_of(std::string_view first, std::string_view second) {
   return std::string(first.substr(0, at)) + static_cast<char>(byte + 1);
 }
 
-// A short text that is not less than the key.
+// A short string that is not less than the key.
 std::string successor_of(std::string_view key) {
   const auto at = std::find_if(key.begin(), key.end(), [](char c) { return c != '\xff'; });
   if (at == key.end()) return std::string(key);
@@ -110,4 +111,4 @@ void SstableWriter::finish() {
   file_.append(footer.view());
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

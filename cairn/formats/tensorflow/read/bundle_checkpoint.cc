@@ -1,9 +1,10 @@
-// bundle_checkpoint.cc -- reading tensors that lie whole or in slices, and never without a look at
-// their checksums.
+// bundle_checkpoint.cc -- reads tensors that are stored whole or in slices, and verifies their
+// checksums.
+#include <cairn/formats/tensorflow/read/bundle_checkpoint.h>
+
 #include <cairn/array/box.h>
 #include <cairn/formats/tensorflow/index/bundle_elements.h>
 #include <cairn/formats/tensorflow/index/object_graph.h>
-#include <cairn/formats/tensorflow/read/bundle_checkpoint.h>
 
 #include <fmt/format.h>
 
@@ -11,10 +12,10 @@
 #include <deque>
 #include <numeric>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// Elements of types that Cairn has no name for are integers.
+// Elements of types that Cairn has no name for are swapped as integers.
 void swap_bytes(MutableArrayView view) {
   if (view.dtype == DType::kOpaque)
     view.dtype = view.element_size == 2   ? DType::kUint16
@@ -84,7 +85,7 @@ void BundleCheckpoint::refuse_gap(std::size_t index, const Box& box, std::int64_
                           element_count(box.shape), box_text(box)));
 }
 
-// One bulk read. What is to be read of each slice refers to boxes and views that live here.
+// One bulk read. The reads refer to boxes and views that live here.
 class BundleCheckpoint::Reading {
  public:
   explicit Reading(const BundleCheckpoint& from) : c_(from) {}
@@ -164,7 +165,7 @@ class BundleCheckpoint::Reading {
   std::deque<MutableArrayView> views_;
   std::deque<RawSums> sums_;
   std::vector<Summed> summed_;  // arrays that are read whole
-  // those that are read in part and have not been checked yet
+  // arrays that are read in part and have not been verified yet
   std::vector<std::uint32_t> unsummed_;
 };
 
@@ -273,4 +274,4 @@ VerifyReport BundleCheckpoint::join_verified(std::vector<VerifyPart> parts) cons
   return join_raw({described, arrays_, files_, notes_, executor()}, std::move(parts));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,9 +1,10 @@
-// bundle_locate.cc -- looks at names, at an index's last bytes and into state files.
+// bundle_locate.cc -- inspects names, the last bytes of indexes, and state files.
+#include <cairn/formats/tensorflow/read/bundle_locate.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
 #include <cairn/formats/tensorflow/index/sstable.h>
-#include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/io/file.h>
 #include <cairn/tensorflow.h>
 
@@ -16,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
@@ -68,7 +69,7 @@ std::string listed(const std::vector<std::string>& prefixes) {
                          : "");
 }
 
-// all: the prefixes in the folder.
+// Finds the checkpoint of a step; `all` has the prefixes in the folder.
 BundlePlace step_in(const std::string& folder, const std::vector<std::string>& all,
                     std::int64_t step) {
   std::vector<std::string> found;
@@ -83,7 +84,7 @@ BundlePlace step_in(const std::string& folder, const std::vector<std::string>& a
                           listed(found)));
 }
 
-// What a state file says; nullopt where there is none, or something else of that name.
+// The content of a state file; nullopt if the file does not exist or is not a state file.
 std::optional<CheckpointState> state_at(const std::string& path) {
   if (!is_file(path)) return std::nullopt;
   Result<CheckpointState> state = read_checkpoint_state(path);
@@ -99,7 +100,7 @@ BundlePlace latest_of(const std::string& state_path, const CheckpointState& stat
   if (is_file(bundle_index_path(prefix)))
     return place_of(prefix, "the latest that its state file names");
   const auto others = prefixes_in(folder.empty() ? "." : folder);
-  constexpr std::size_t kShown = 300;  // bytes of a name that may be as long as the file
+  constexpr std::size_t kShown = 300;  // bytes shown of a name, which may be as long as the file
   throw Error(Code::kNotFound,
               fmt::format("{}: the latest checkpoint is {}{}, which has no index{}", state_path,
                           latest.substr(0, kShown), latest.size() > kShown ? "..." : "",
@@ -133,7 +134,7 @@ std::optional<BundlePlace> locate_in_folder(const std::string& folder,
   return place_of(prefixes.front(), "the only one of its folder");
 }
 
-// Of something that is one checkpoint, whatever step is asked for.
+// Checks the step of a path that names one checkpoint.
 BundlePlace checked(BundlePlace place, std::optional<std::int64_t> step) {
   if (step && place.step != step)
     throw Error(Code::kInvalidArgument,
@@ -151,8 +152,8 @@ std::optional<BundlePlace> locate_bundle(const std::string& path,
   if (is_file(path)) {
     if (path.ends_with(kIndex)) {
       const std::string prefix = path.substr(0, path.size() - kIndex.size());
-      // Without its last bytes it is an index all the same if there is data beside it: opening it
-      // says what is wrong.
+      // An index without its last bytes still counts if there is data beside it: opening it reports
+      // the damage.
       if (is_sstable(path) || is_file(bundle_data_path(prefix, 0, 1)))
         return checked(place_of(prefix, ""), step);
     }
@@ -171,7 +172,7 @@ std::optional<BundlePlace> locate_bundle(const std::string& path,
 
 bool is_tensorflow(const std::string& path) {
   const auto found = try_call([&] { return locate_bundle(path).has_value(); });
-  return !found.ok() || found.value();  // what has something wrong is there, too
+  return !found.ok() || found.value();  // a path with something wrong counts, too
 }
 
 std::vector<std::string> bundle_prefixes(const std::string& folder) {
@@ -183,4 +184,4 @@ std::vector<std::string> bundle_prefixes(const std::string& folder) {
   return prefixes;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// bundle_locate.h -- from what a user names to the prefix of a TensorFlow checkpoint.
+// bundle_locate.h -- finds the prefix of the TensorFlow checkpoint that a user's path names.
 #pragma once
 
 #include <cstdint>
@@ -6,24 +6,26 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// A checkpoint that was found.
 struct BundlePlace {
-  std::string prefix;  // of <prefix>.index and <prefix>.data-*
-  // in words, for people: "the latest of its state file"; "" for a prefix
+  std::string prefix;  // as in <prefix>.index and <prefix>.data-*
+  // how it was found, in words: "the latest of its state file"; "" for a prefix
   std::string found_by;
-  std::optional<std::int64_t> step;  // the number that the prefix ends with ("ckpt-12")
+  std::optional<std::int64_t> step;  // the number that ends the prefix ("ckpt-12")
 };
 
-// Of a prefix, an index, a data file, a state file ("checkpoint"), its folder, a SavedModel's
-// folder, or a folder that has one index. nullopt where there is nothing of the kind. Of several
-// checkpoints in a folder it is the state file's latest one, or that of `step`. Throws not_found
-// where there are such files, but not the one wanted. A file `checkpoint` that is no state file is
-// none of ours.
+// Accepts a prefix, an index, a data file, a state file ("checkpoint"), the folder of a state file,
+// the folder of a SavedModel, or a folder with one index. Of several checkpoints in a folder it
+// chooses that of `step`, or else the state file's latest one. Returns nullopt if the path is none
+// of these; a file `checkpoint` that is not a state file counts as unrelated. Throws not_found if
+// there are such files but not the requested one. Throws invalid_argument if a folder has several
+// checkpoints and no state file, or if the path names one checkpoint that is not that of `step`.
 std::optional<BundlePlace> locate_bundle(const std::string& path,
                                          std::optional<std::int64_t> step = {});
 
-// The prefixes of all checkpoints in a folder, by their steps.
+// The prefixes of all checkpoints in a folder, sorted by step.
 std::vector<std::string> bundle_prefixes(const std::string& folder);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,13 +1,14 @@
-// bundle_names.cc -- cutting keys at slashes, so that no leaf stands where others have a node.
-#include <cairn/formats/tensorflow/index/object_graph.h>
+// bundle_names.cc -- splits keys at slashes such that a leaf never has the same path as a node.
 #include <cairn/formats/tensorflow/read/bundle_names.h>
+
+#include <cairn/formats/tensorflow/index/object_graph.h>
 
 #include <algorithm>
 #include <numeric>
 #include <string_view>
 #include <unordered_set>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::string_view without_suffix(std::string_view key) {
@@ -15,8 +16,8 @@ std::string_view without_suffix(std::string_view key) {
   return key;
 }
 
-// Steps that are not escaped ("a.b", which only names of TensorFlow 1 have) may read like others
-// that are ("a..b"): whether two paths are the same, or one leads through the other.
+// Whether two paths are equal, or one is a prefix of another. Unescaped steps ("a.b", only in names
+// of TensorFlow 1) may equal escaped ones ("a..b").
 bool clash(const std::vector<KeyPath>& paths) {
   std::vector<std::size_t> order(paths.size());
   std::iota(order.begin(), order.end(), 0);
@@ -43,7 +44,7 @@ void cut(std::string_view key, KeyPath& path) {
 }  // namespace
 
 std::vector<KeyPath> bundle_paths(std::span<const std::string_view> keys) {
-  // Every place that has something below it.
+  // All names that have others below them.
   std::unordered_set<std::string_view> nodes = {""};
   std::unordered_set<std::string_view> leaves;
   for (const std::string_view key : keys) {
@@ -70,4 +71,4 @@ std::vector<KeyPath> bundle_paths(std::span<const std::string_view> keys) {
   return paths;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

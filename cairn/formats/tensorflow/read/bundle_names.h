@@ -1,4 +1,4 @@
-// bundle_names.h -- the keys of a TensorFlow checkpoint as paths of a tree.
+// bundle_names.h -- converts the keys of a TensorFlow checkpoint to paths of a tree.
 #pragma once
 
 #include <cairn/tree.h>
@@ -7,13 +7,15 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// The path of each key: its steps between slashes, not escaped, without the
-// ".ATTRIBUTES/VARIABLE_VALUE" that keys of variables end with. A key that others go on behind ("w"
-// beside "w/Adam", a variable with optimizer slots) is not a leaf then, and has these two steps at
-// its end whether it is spelled with them or not. Where two would be the same all the same ("a.b"
-// and "a..b", names of TensorFlow 1, which are not escaped), each key is one step.
+// The path of each key: its steps between slashes, unescaped, without the suffix
+// ".ATTRIBUTES/VARIABLE_VALUE" of variables.
+//
+// If other keys continue a key ("w" beside "w/Adam", a variable with optimizer slots), that key
+// would not be a leaf. Its path then ends with these two steps, whether the key has them or not.
+// Two paths could still be equal ("a.b" and "a..b", names of TensorFlow 1, which are not escaped).
+// In that case every key of the checkpoint becomes a path of one step.
 std::vector<KeyPath> bundle_paths(std::span<const std::string_view> keys);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,11 +1,11 @@
-// bundle_objects.cc -- the program's objects in a TensorFlow checkpoint, and names that lead
-// through them.
+// bundle_objects.cc -- the program's objects in a TensorFlow checkpoint, and names that follow
+// their edges.
 #include <cairn/formats/tensorflow/index/object_graph.h>
 #include <cairn/formats/tensorflow/read/bundle_checkpoint.h>
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 bool name_less(const TensorInfo& tensor, std::string_view name) { return tensor.name < name; }
@@ -17,7 +17,7 @@ std::optional<std::size_t> find_name(const std::vector<TensorInfo>& tensors,
   return static_cast<std::size_t>(it - tensors.begin());
 }
 
-// Of some objects the graph has only how the keys of their tensors begin.
+// For some objects the graph has only the start of their tensors' keys.
 std::vector<std::size_t> tensors_of(const std::vector<TensorInfo>& tensors, std::string_view key) {
   if (key.empty()) return {};
   if (const auto exact = find_name(tensors, key)) return {*exact};
@@ -28,7 +28,7 @@ std::vector<std::size_t> tensors_of(const std::vector<TensorInfo>& tensors, std:
   return found;
 }
 
-// The object that a path leads to, from the root on.
+// The object at the end of a path from the root.
 std::optional<std::size_t> walk(const std::vector<ProgramObject>& objects, std::string_view path,
                                 char separator) {
   std::size_t at = 0;
@@ -84,4 +84,4 @@ std::optional<std::size_t> BundleCheckpoint::find_other(std::string_view name) c
   return std::nullopt;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

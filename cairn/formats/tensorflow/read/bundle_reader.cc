@@ -1,5 +1,5 @@
-// bundle_reader.cc -- opens a TensorFlow checkpoint: the index is read and checked whole, of the
-// data files only that they are there and long enough.
+// bundle_reader.cc -- opens a TensorFlow checkpoint. It reads and checks the whole index. For the
+// data files it only checks that they exist and are long enough.
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/index/object_graph.h>
@@ -17,10 +17,10 @@
 #include <filesystem>
 #include <map>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// The data files that tensors lie in. One that is not there is no reason not to look at the others.
+// The data files of the tensors. A missing file does not prevent reading the others.
 class DataFiles {
  public:
   DataFiles(std::string prefix, std::int32_t count) : prefix_(std::move(prefix)), count_(count) {}
@@ -57,7 +57,7 @@ class DataFiles {
   std::vector<File> files_;
 };
 
-// Where the entry's bytes are, or why they cannot be had.
+// Locates the bytes of an entry; sets `error` if they are not available.
 RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data,
                 std::optional<Error>& error) {
   RawArray array;
@@ -87,7 +87,7 @@ RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data,
   return array;
 }
 
-// As TensorFlow has it: a length in front, then the checksum of it.
+// The bytes of a scalar string without the stored length and checksum before them.
 std::uint64_t string_bytes(std::int64_t size) {
   const auto whole = static_cast<std::uint64_t>(size);
   for (std::uint64_t digits = 1; digits <= 10 && digits + 4 <= whole; ++digits) {
@@ -113,7 +113,7 @@ void describe(const BundleTensor& tensor, TensorInfo& info) {
   info.error_code = Code::kUnimplemented;
 }
 
-// The name is left to be moved into it.
+// Does not set the name, which the caller moves in.
 BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFiles& data) {
   BundleLeaf leaf;
   describe(tensor, leaf.info);
@@ -141,7 +141,7 @@ BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, Dat
   return leaf;
 }
 
-// What verify has to say of a tensor that is not all there.
+// Adds the notes for verify about a tensor that is incomplete.
 void note_gaps(const BundleTensor& tensor, const BundleLeaf& leaf, const std::string& index_path,
                std::vector<Finding>& notes) {
   const auto note = [&](Severity severity, std::string message) {
@@ -213,4 +213,4 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   return std::make_unique<BundleCheckpoint>(options, std::move(info), std::move(contents));
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,4 +1,4 @@
-// tensorflow_tree.cc -- a tree in memory as the tensors of a TensorFlow checkpoint.
+// tensorflow_tree.cc -- converts a tree in memory to the tensors of a TensorFlow checkpoint.
 #include <cairn/tensorflow.h>
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 class Leaves {
@@ -74,7 +74,7 @@ class Leaves {
   }
 
   std::vector<TensorFlowSource> sources_;
-  std::vector<ArrayView> views_;  // of strings: nothing
+  std::vector<ArrayView> views_;  // empty for strings
   std::deque<std::array<std::byte, 16>> numbers_;
 };
 
@@ -87,4 +87,4 @@ std::vector<std::string> write_tensorflow(const std::string& prefix, const Tree&
   return write_tensorflow(prefix, std::move(leaves.sources()), fetch_from(leaves.views()), options);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// bundle_sharding.cc -- tensors and callbacks as sharding knows them, one shard a task, and what
-// saving does with a callback.
+// bundle_sharding.cc -- tensors and callbacks of sharding, the policy of one shard for each task,
+// and how a save runs a callback.
 #include <cairn/array/box.h>
 #include <cairn/base/hash.h>
 #include <cairn/error.h>
@@ -12,12 +12,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::size_t text_hash(std::string_view text) { return std::hash<std::string_view>()(text); }
 
-// Equal numbers have one hash, whether whole or not, as in Python.
+// Equal numbers have equal hashes, integers or not, as in Python.
 std::size_t number_hash(double value) {
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
   if (value == std::floor(value) && value >= -kLimit && value < kLimit)
@@ -60,7 +60,7 @@ void check_slots(std::span<const ShardableTensor> tensors) {
   }
 }
 
-// For each tensor the number of its task, in the order in which they are first met.
+// The number of each tensor's task. Tasks are numbered in the order in which they first occur.
 std::vector<std::size_t> task_numbers(std::span<const ShardableTensor> tensors,
                                       std::size_t& count) {
   std::unordered_map<std::string_view, std::size_t> of_device;
@@ -148,4 +148,4 @@ std::optional<std::int64_t> device_task(std::string_view device) {
   return DeviceName::parse(device).task;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,6 +1,7 @@
-// device_name.cc -- TensorFlow's names of devices, as its DeviceSpec reads them.
-#include <cairn/error.h>
+// device_name.cc -- parses TensorFlow's device names as its DeviceSpec does.
 #include <cairn/formats/tensorflow/sharding/device_name.h>
+
+#include <cairn/error.h>
 
 #include <fmt/format.h>
 
@@ -9,7 +10,7 @@
 #include <charconv>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 std::vector<std::string_view> split(std::string_view text, char at) {
@@ -31,7 +32,7 @@ std::int64_t number(std::string_view text) {
   return value;
 }
 
-// Of a short form ("/gpu:0"), in capitals; empty if it is none.
+// The type of a short form ("/gpu:0") in capitals; empty if it is not one.
 std::string short_type(std::string_view text) {
   std::string upper(text);
   std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) {
@@ -85,4 +86,4 @@ std::string DeviceName::task_name() const {
   return text + "/device:CPU:0";
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// device_name.h -- TensorFlow's names of devices: "/job:worker/replica:0/task:1/device:CPU:0",
-// every part of which may be absent.
+// device_name.h -- TensorFlow's device names: "/job:worker/replica:0/task:1/device:CPU:0". Every
+// part may be absent.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,20 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// The parts of a name.
 struct DeviceName {
   std::string job;
   std::optional<std::int64_t> replica, task;
   std::string type;  // "CPU"
   std::optional<std::int64_t> index;
 
-  // Throws invalid_argument, in the words of TensorFlow's DeviceSpec, for what is no such name.
+  // Parses a name. Throws invalid_argument, in the words of TensorFlow's DeviceSpec, if it is
+  // malformed.
   static DeviceName parse(std::string_view text);
-  // The same task, whatever its device: tensors are saved by task.
+  // The name of the task, without the device: tensors are saved by task.
   [[nodiscard]] std::string task_name() const;
 };
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

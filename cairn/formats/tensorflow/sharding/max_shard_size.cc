@@ -1,9 +1,9 @@
-// max_shard_size.cc -- tensors in their order into shards of a size that is not exceeded, cut where
-// they do not fit.
+// max_shard_size.cc -- fills shards of a maximum size with tensors in their order, and cuts tensors
+// that do not fit.
 //
-// What is left of a tensor is always a box: a cut takes the front of it along one axis. The axis is
-// the one along which the fewest parts would do that fit what is left of the shard, and the part is
-// as large as that many equal ones are.
+// The rest of a tensor is always a box: a cut takes its front part along one axis. It chooses the
+// axis that needs the fewest equal parts such that one of them fits the free space of the shard.
+// The part is as large as one of these equal parts.
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/index/object_graph.h>
 #include <cairn/formats/tensorflow/sharding/slice_spec.h>
@@ -17,12 +17,12 @@
 #include <limits>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMaxShards = 1'000'000;  // more are no plan, but a mistake
+constexpr std::size_t kMaxShards = 1'000'000;  // a larger number is a mistake, not a plan
 
-// Of which TensorFlow restores a tensor that lies in parts.
+// Whether TensorFlow can restore a tensor of this type that is stored in parts.
 bool is_joined_by_tensorflow(std::string_view type) {
   constexpr std::array<std::string_view, 16> kTypes = {
       "float32", "float64",   "bfloat16",   "int8",  "int16",  "int32",  "int64", "uint8",
@@ -30,7 +30,7 @@ bool is_joined_by_tensorflow(std::string_view type) {
   return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
 }
 
-// Of which TensorFlow can take a part on a processor.
+// Whether TensorFlow can slice a tensor of this type on a CPU.
 bool is_sliced_by_tensorflow(std::string_view type) {
   constexpr std::array<std::string_view, 11> kOthers = {
       "qint16", "quint16", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4",
@@ -51,14 +51,14 @@ std::uint64_t count_of(const Shape& shape) {
   return static_cast<std::uint64_t>(element_count(shape));
 }
 
-// A tensor on its way, or what is left of it.
+// A tensor to be placed, or the rest of one.
 struct Rest {
   const ShardableTensor* tensor;
-  Shape full_shape;                  // of what it is a slice of, or its own
-  std::vector<std::int64_t> origin;  // of the tensor, in that
-  Box box;                           // of what is left, in that
-  std::uint64_t item;                // bytes to reckon with for an element
-  std::uint64_t bytes;               // of what is left
+  Shape full_shape;                  // of the tensor that this is a slice of, or its own
+  std::vector<std::int64_t> origin;  // where the tensor begins in full_shape
+  Box box;                           // the rest, in the coordinates of full_shape
+  std::uint64_t item;                // bytes assumed for an element
+  std::uint64_t bytes;               // of the rest
 };
 
 struct Cut {
@@ -151,7 +151,7 @@ class Partitioner {
     rest.bytes = checked_product(1, rest.tensor->string_bytes->total);
   }
 
-  // Whether there is anything to add.
+  // Returns whether there is anything to add.
   static bool prepare_like_tensorflow(const Rest& rest) {
     const std::string& type = rest.tensor->dtype().name;
     const Shape& shape = rest.box.shape;
@@ -183,7 +183,7 @@ class Partitioner {
     add_small(rest, tensor.slice_spec);
   }
 
-  // What TensorFlow could not put together again.
+  // Adds a tensor uncut, because TensorFlow could not join its parts.
   void add_whole(const Rest& rest) {
     if (rest.bytes > max_) return add_indivisible(rest);
     add_small(rest, slice_spec_text(rest.full_shape, rest.box));
@@ -235,8 +235,9 @@ class Partitioner {
     drop(rest, cut);
   }
 
-  // Where no part along one axis fits an empty shard: one index of the longest axis is dealt with
-  // as a tensor of its own. A single element gets a shard of its own; false: that was all.
+  // Called if no part along one axis fits an empty shard. Handles one index of the longest axis as
+  // a tensor of its own. A single element gets a shard of its own; returns false if nothing
+  // remains.
   bool split_off(Rest& rest) {
     const auto longest = std::max_element(rest.box.shape.begin(), rest.box.shape.end());
     if (*longest == 1) return add_indivisible(rest), false;
@@ -296,10 +297,10 @@ class Partitioner {
     if (options_->warn) options_->warn(message);
   }
 
-  std::uint64_t max_, room_;  // room: what is left of the last of shards_
+  std::uint64_t max_, room_;  // room: free bytes in the last of shards_
   const MaxShardSizeOptions* options_;
   std::vector<Shard> shards_ = std::vector<Shard>(1);
-  std::vector<Shard> large_;  // of one tensor, or part, each, that fits no shard
+  std::vector<Shard> large_;  // each has one tensor, or one part, that exceeds the limit
   bool warned_of_strings_ = false;
 };
 
@@ -329,4 +330,4 @@ std::vector<std::pair<std::string, ShardingCallback::Value>> MaxShardSizePolicy:
   return out;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

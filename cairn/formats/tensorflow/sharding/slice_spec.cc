@@ -1,6 +1,8 @@
-// slice_spec.cc -- TensorFlow's text of a slice, as its save and restore operations read it.
-#include <cairn/error.h>
+// slice_spec.cc -- TensorFlow's slice notation, parsed as its save and restore operations do.
 #include <cairn/formats/tensorflow/sharding/slice_spec.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/error.h>
 #include <cairn/tensorflow.h>
 
 #include <fmt/format.h>
@@ -11,14 +13,10 @@
 #include <optional>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(Code::kInvalidArgument, message);
-}
-
-// As TensorFlow reads a number: white space around it, and one sign, are taken.
+// Parses a number as TensorFlow does: it allows white space around it, and one sign.
 std::optional<std::int64_t> number(std::string_view text) {
   constexpr std::string_view kSpace = " \t\n\v\f\r";
   const std::size_t first = text.find_first_not_of(kSpace);
@@ -31,7 +29,7 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
-// The next part that is not empty, taken off the front of `rest`; nullopt at the end.
+// Takes the next non-empty part from the front of `rest`; nullopt at the end.
 std::optional<std::string_view> next_part(std::string_view& rest, char at) {
   const std::size_t first = rest.find_first_not_of(at);
   if (first == std::string_view::npos) return std::nullopt;
@@ -54,9 +52,10 @@ SliceExtent parse_extent(std::string_view text, std::string_view slice) {
     pair.push_back(*value);
   }
   if (pair.size() != 2)
-    refuse(fmt::format("Expected a pair of numbers or '-' but got '{}': string = {}", text, slice));
+    invalid_argument(
+        fmt::format("Expected a pair of numbers or '-' but got '{}': string = {}", text, slice));
   if (pair[0] < 0 || pair[1] <= 0)
-    refuse(
+    invalid_argument(
         fmt::format("Expected non-negative start and positive length but got start = {}, length = "
                     "{}: string = {}",
                     pair[0], pair[1], slice));
@@ -68,15 +67,16 @@ void check_inside(const ShapeAndSlice& spec) {
     return fmt::format("shape = [{}], slice = {}", fmt::join(spec.full_shape, ","),
                        slice_text(spec.slice));
   };
-  if (spec.slice.size() != spec.full_shape.size()) refuse("Mismatching ranks: " + texts());
+  if (spec.slice.size() != spec.full_shape.size())
+    invalid_argument("Mismatching ranks: " + texts());
   for (std::size_t d = 0; d < spec.slice.size(); ++d) {
     const auto& [start, length] = spec.slice[d];
     if (length && (start > spec.full_shape[d] || *length > spec.full_shape[d] - start))
-      refuse(fmt::format("Extent in dimension {} out of bounds: {}", d, texts()));
+      invalid_argument(fmt::format("Extent in dimension {} out of bounds: {}", d, texts()));
   }
 }
 
-// Many are written for one tensor.
+// Fast, because one tensor may need many.
 void append(std::string& text, std::int64_t number, char end) {
   std::array<char, 24> digits{};
   char* last = std::to_chars(digits.data(), digits.data() + digits.size() - 1, number).ptr;
@@ -89,7 +89,8 @@ void append(std::string& text, std::int64_t number, char end) {
 ShapeAndSlice parse_slice_spec(std::string_view text) {
   const std::size_t blank = text.rfind(' ');
   if (blank == std::string_view::npos)
-    refuse(fmt::format("Need least two elements in shape_and_slice specification: {}", text));
+    invalid_argument(
+        fmt::format("Need least two elements in shape_and_slice specification: {}", text));
   ShapeAndSlice spec;
   const std::string_view slice = text.substr(blank + 1);
   std::string_view rest = slice;
@@ -101,7 +102,7 @@ ShapeAndSlice parse_slice_spec(std::string_view text) {
     more = end != std::string_view::npos;
     const auto extent = number(dimensions.substr(0, end));
     if (!extent || *extent < 0)
-      refuse(fmt::format("Non numerical dimension in shape_and_slice: {}", text));
+      invalid_argument(fmt::format("Non numerical dimension in shape_and_slice: {}", text));
     spec.full_shape.push_back(*extent);
     if (more) dimensions.remove_prefix(end + 1);
   }
@@ -136,4 +137,4 @@ Box slice_box(const ShapeAndSlice& spec) {
   return box;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,9 +1,10 @@
-// validate_shards.cc -- shards hold the tensors that they were made of, each once, or in parts that
-// are all of it.
+// validate_shards.cc -- checks that shards hold all tensors they were made from, each once, whole
+// or in parts that cover it.
 //
-// The checks are TensorFlow's, in their order and in its words. It knows no parts: where it ends
-// with a bare KeyError, a part is looked up by the tensor that it is of, must lie where its slice
-// spec says, and in the end the parts must be all of the tensor.
+// The checks are TensorFlow's, in its order and its words. TensorFlow does not support parts here:
+// it ends with a bare KeyError. Instead, this code looks up the tensor that the part belongs to.
+// The part must lie where its slice spec says, and in the end the parts must cover the whole
+// tensor.
 #include <cairn/array/box.h>
 #include <cairn/array/box_cover.h>
 #include <cairn/base/hash.h>
@@ -16,7 +17,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using Task = std::optional<std::int64_t>;
@@ -42,11 +43,11 @@ struct SlotHash {
   }
 };
 
-// A tensor that is to be found again.
+// A tensor that must occur in the shards.
 struct Original {
   const ShardableTensor* tensor;
-  bool seen = false;            // whole
-  std::vector<Box> parts = {};  // in its own coordinates
+  bool seen = false;            // seen whole
+  std::vector<Box> parts = {};  // in the tensor's own coordinates
   std::vector<std::string_view> part_specs = {};
 };
 
@@ -99,7 +100,7 @@ class Validation {
   };
   struct Found {
     Original* original;
-    // in its coordinates; nullopt: it is all of it, under its own slice spec
+    // in the original's coordinates; nullopt: the whole tensor, under its own slice spec
     std::optional<Box> part;
   };
 
@@ -143,7 +144,7 @@ class Validation {
     return found;
   }
 
-  // The tensor of the key of which this is a part.
+  // The original tensor that this part belongs to.
   Original& whole_of(const Slot& slot, const ShardTensor& tensor) {
     if (of_spec_.empty())
       for (std::size_t i = 0; i < originals_.size(); ++i)
@@ -154,7 +155,7 @@ class Validation {
     fail("a tensor was found that is no part of one with its checkpoint key:", slot);
   }
 
-  // Where the slice spec says that the part lies, in the original's coordinates.
+  // The position of the part according to its slice spec, in the original's coordinates.
   Box part_of(const Slot& slot, const Original& original) const {
     const ShardableTensor& target = *original.tensor;
     const ShapeAndSlice spec =
@@ -207,7 +208,7 @@ class Validation {
     original.part_specs.push_back(slot.slice_spec);
   }
 
-  // Keys in the order of their first tensors, each with those of its slices that are missing.
+  // Reports missing keys in the order of their first tensors, each with its missing slices.
   void check_removed() const {
     std::vector<std::string_view> keys;
     std::unordered_map<std::string_view, std::string> missing;
@@ -244,7 +245,7 @@ class Validation {
          fmt::format("  first missing element: {}\n", shape_text(fault->point)));
   }
 
-  // Most devices are that of the tensor before.
+  // Caches the last device: most tensors have the device of the one before.
   Task task_of(const std::string& device) {
     if (device != last_device_) {
       last_task_ = device_task(device);
@@ -254,14 +255,14 @@ class Validation {
   }
 
   std::string_view description_;
-  std::vector<Original> originals_;  // in the order in which they came
+  std::vector<Original> originals_;  // in their original order
   std::unordered_map<Slot, std::size_t, SlotHash> slots_;
   std::unordered_set<Slot, SlotHash> used_;
-  // by key, how many of its tensors have not been seen whole
+  // by key: how many of its tensors have not been seen whole
   std::unordered_map<std::string_view, std::size_t> unseen_;
-  // originals by what they are; made when the first part is met
+  // originals by their spec; built when the first part occurs
   std::unordered_multimap<const SaveSpec*, std::size_t> of_spec_;
-  // where a tensor is that TensorFlow takes for another
+  // where a tensor is that TensorFlow mistakes for another
   std::optional<Slot> exchanged_;
   std::string last_device_;
   Task last_task_;
@@ -276,4 +277,4 @@ void validate_shards(std::span<const Shard> shards, std::span<const ShardableTen
   validation.finish();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,14 +1,16 @@
-// bundle_merge.cc -- indexes read and joined, data files linked to their new names, and the parts
-// removed.
+// bundle_merge.cc -- reads and merges the indexes, links the data files to their new names, and
+// removes the parts.
+#include <cairn/formats/tensorflow/write/bundle_merge.h>
+
 #include <cairn/error.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/file_set.h>
 #include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/index/sstable_writer.h>
-#include <cairn/formats/tensorflow/write/bundle_merge.h>
 #include <cairn/formats/tensorflow/write/bundle_place.h>
 #include <cairn/formats/tensorflow/write/bundle_writer.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 
@@ -20,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 BundleIndex read_index(const File& file) {
@@ -28,7 +30,7 @@ BundleIndex read_index(const File& file) {
       file.size(), [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); });
 }
 
-// A key as messages have it: of what slice_key makes no more than the name.
+// A key for messages: for a slice_key, only the name.
 std::string shown(const std::string& key) {
   using namespace std::string_view_literals;
   return key.starts_with('\0') ? key.substr(1, key.find("\0\1"sv) - 1) : key;
@@ -40,7 +42,7 @@ class Merged {
     const File file = File::open(bundle_index_path(part));
     with_context([&] { return file.path(); },
                  [&] {
-                   const BundleHeader header = read_index(file).header;  // checks all of it
+                   const BundleHeader header = read_index(file).header;  // checks the whole index
                    check_header(header);
                    std::vector<std::pair<std::string, BundleEntry>> entries;
                    const auto read = [&](std::uint64_t offset, MutableByteView out) {
@@ -49,13 +51,14 @@ class Merged {
                    read_sstable(file.size(), read, [&](std::string_view key, ByteView value) {
                      if (!key.empty()) entries.emplace_back(key, parse_bundle_entry(value));
                    });
-                   std::map<std::int32_t, std::int32_t> shards;  // of this part -> of the result
+                   // from a shard of this part to a shard of the result
+                   std::map<std::int32_t, std::int32_t> shards;
                    for (auto& [key, entry] : entries)
                      add_entry(key, std::move(entry), {part, header.shards, prefix}, shards);
                  });
   }
 
-  // Where each data file is now, in the order of the result.
+  // The current paths of the data files, in the order of the result.
   [[nodiscard]] const std::vector<std::string>& data() const { return data_; }
 
   void write(AtomicFile& file, std::size_t shards) const {
@@ -106,7 +109,7 @@ class Merged {
   std::vector<std::string> data_;
 };
 
-// The data files of parts, where they really are.
+// The real paths of the parts' data files, with links resolved.
 std::vector<std::string> resolve(const std::vector<std::string>& files) {
   std::vector<std::string> resolved;
   for (const std::string& file : files) {
@@ -149,8 +152,8 @@ bool is_same_prefix(const std::string& a, const std::string& b) {
                     std::filesystem::equivalent(bundle_folder(a), bundle_folder(b), ignored));
 }
 
-// Whether the files, in their order, are already those of the checkpoint at the prefix: a merge was
-// stopped while it removed the parts.
+// Whether the checkpoint at the prefix already has these files in this order. This is so if an
+// earlier merge was stopped while it removed the parts.
 bool is_in_place(const std::vector<std::string>& files, const std::string& prefix) {
   if (files.empty() || !file_exists(bundle_index_path(prefix))) return false;
   const auto index = try_call([&] { return read_index(File::open(bundle_index_path(prefix))); });
@@ -166,7 +169,7 @@ bool is_in_place(const std::vector<std::string>& files, const std::string& prefi
   return at == files.size();
 }
 
-// The parts, and those of their folders that are to be removed, too.
+// Removes the parts and, if requested, their folders.
 void remove_parts(const std::vector<std::string>& parts, const std::string& prefix,
                   bool delete_old_dirs) {
   for (const std::string& part : parts) remove_part(part);
@@ -174,7 +177,7 @@ void remove_parts(const std::vector<std::string>& parts, const std::string& pref
   for (const std::string& part : parts) {
     std::error_code ignored;
     if (!std::filesystem::equivalent(bundle_folder(part), bundle_folder(prefix), ignored))
-      std::filesystem::remove(bundle_folder(part), ignored);  // if empty
+      std::filesystem::remove(bundle_folder(part), ignored);  // fails if it is not empty
   }
 }
 
@@ -220,4 +223,4 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   with_context(in_place, [&] { remove_parts(found, prefix, options.delete_old_dirs); });
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

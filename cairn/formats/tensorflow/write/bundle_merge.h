@@ -1,26 +1,31 @@
-// bundle_merge.h -- several TensorFlow checkpoints made one, as TensorFlow's MergeV2Checkpoints
-// does: their data files get other names, and one index stands for all.
+// bundle_merge.h -- merges several TensorFlow checkpoints into one, as TensorFlow's
+// MergeV2Checkpoints does: the data files get new names, and one index replaces all.
 #pragma once
 
 #include <span>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
+// Options of merge_bundles.
 struct BundleMergeOptions {
-  // folders of the parts, other than that of the result, that are empty then
+  // remove the folders of the parts that are then empty, except the folder of the result
   bool delete_old_dirs = false;
-  bool allow_missing_files = false;  // parts that are not there are passed over, but not all
+  bool allow_missing_files = false;  // skip missing parts; at least one must exist
 };
 
-// Makes `prefix` of the parts, in their order, and removes them. A key may be in several only if
-// each has slices of that tensor. Until the result is in place the parts, and a checkpoint at
-// `prefix` that it replaces, are as they were. One that holds the values of all these parts
-// already, as a merge that was stopped leaves it, stays, and the parts are removed. Throws
-// invalid_argument for a key that is in two, for byte orders or versions that differ, and for parts
-// that are missing; not_found for a data file that is missing; data_loss, naming the part, for
-// damage to an index, and for slices of a tensor that overlap. Values are neither read nor checked.
+// Merges the parts, in their order, into a checkpoint at `prefix`, and removes the parts. Values
+// are neither read nor checked. Several parts may have the same key only if each has slices of that
+// tensor.
+//
+// Until the result is in place, the parts stay as they were, and so does a checkpoint at `prefix`
+// that it replaces. If `prefix` already holds the values of all these parts, because an earlier
+// merge was stopped, that checkpoint stays and the parts are removed.
+//
+// Throws invalid_argument for a duplicate key, for byte orders or versions that differ, and for
+// missing parts; not_found for a missing data file; data_loss, naming the part, for a damaged
+// index, and for slices of a tensor that overlap.
 void merge_bundles(std::span<const std::string> parts, const std::string& prefix,
                    const BundleMergeOptions& options = {});
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,8 +1,10 @@
-// bundle_place.cc -- looking through a folder for the files of one prefix.
+// bundle_place.cc -- finds the data files of a prefix in its folder.
+#include <cairn/formats/tensorflow/write/bundle_place.h>
+
 #include <cairn/error.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/file_set.h>
-#include <cairn/formats/tensorflow/write/bundle_place.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 
@@ -10,11 +12,11 @@
 #include <filesystem>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// A number of data files above `count` that no checkpoint under the prefix has: with it in their
-// names, new files do not meet the old ones.
+// A number of data files above `count` that no checkpoint under the prefix has. With this number in
+// their names, new files cannot collide with old ones.
 std::size_t free_shard_count(const std::string& prefix, std::size_t count) {
   const std::vector<std::string> files = bundle_data_files(prefix);
   const auto is_taken = [&](std::size_t n) {
@@ -77,4 +79,4 @@ void place_bundle(const std::string& prefix, const FinishedBundle& bundle, IfExi
   if (if_exists == IfExists::kReplace) remove_other_data_files(prefix, set.paths);
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,7 @@
-// bundle_writer.cc -- what is stored where, the values in bounded memory, and the index from the
-// checksums that they turn out to have.
+// bundle_writer.cc -- lays out the data files, writes the values in bounded memory, and builds the
+// index from their checksums.
+#include <cairn/formats/tensorflow/write/bundle_writer.h>
+
 #include <cairn/array/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
@@ -13,7 +15,7 @@
 #include <cairn/formats/tensorflow/index/bundle_strings.h>
 #include <cairn/formats/tensorflow/index/sstable_writer.h>
 #include <cairn/formats/tensorflow/write/bundle_place.h>
-#include <cairn/formats/tensorflow/write/bundle_writer.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/output_file.h>
 
 #include <fmt/format.h>
@@ -23,20 +25,20 @@
 #include <map>
 #include <numeric>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kOpenFiles = 256;  // that are written at the same time
-// bytes of strings that are written at once
+constexpr std::size_t kOpenFiles = 256;  // files that are written at the same time
+// bytes of strings per write
 constexpr std::size_t kStringRun = std::size_t{1} << 20U;
-constexpr std::int32_t kProducer = 1;  // the version of the format that this is
+constexpr std::int32_t kProducer = 1;  // the version of the format that this writes
 
-// Bytes at a place in a data file.
+// Bytes at a position in a data file.
 struct Stored {
   std::size_t source;
   std::optional<Box> part;  // in the source's coordinates
   std::size_t file;
-  BundleEntry* entry;  // what the index says of it; the checksum is filled in when it is known
+  BundleEntry* entry;  // its entry in the index; the checksum is filled in later
 };
 using Index = std::map<std::string, BundleEntry>;
 
@@ -69,7 +71,7 @@ void check_source(const BundleSource& source) {
                             shape_text(source.shape)));
 }
 
-// The whole layout: every entry of the index but the checksums.
+// The whole layout: every entry of the index, without the checksums.
 class Layout {
  public:
   Layout(const std::vector<BundleSource>& sources, const BundlePlan& plan) : sources_(sources) {
@@ -107,8 +109,8 @@ class Layout {
     return static_cast<std::int64_t>(size);
   }
 
-  // Under the key of the tensor; but if it is a slice, under that of the slice, and the tensor's
-  // entry names the slice.
+  // Adds an entry under the tensor's key. A slice goes under its slice key instead, and the
+  // tensor's entry lists the slice.
   BundleEntry* add_entry(const BundleSource& source, const std::optional<Box>& part,
                          const BundleEntry& entry) {
     const Shape& full = source.origin ? source.full_shape : source.shape;
@@ -119,7 +121,7 @@ class Layout {
     if (box == Box::whole(full)) return add(source.key, entry);
     TensorSlice slice;
     for (std::size_t d = 0; d < box.rank(); ++d) slice.push_back({box.origin[d], box.shape[d]});
-    // TensorFlow, merging one file after the other, leaves the number of the first one that has a
+    // TensorFlow merges one file after another and leaves the number of the first file that has a
     // slice.
     const auto [whole, is_new] = index_.try_emplace(
         source.key, BundleEntry{.dtype = entry.dtype, .shape = full, .shard = entry.shard});
@@ -142,7 +144,7 @@ class Layout {
   std::vector<Stored> stored_;
 };
 
-// Appends to a file at an offset, in runs, with the checksum of all.
+// Appends to a file from an offset on, in runs, and computes the checksum of all bytes.
 class StringRuns {
  public:
   StringRuns(AtomicFile& file, std::uint64_t offset) : file_(file), offset_(offset) {}
@@ -167,7 +169,7 @@ class StringRuns {
   Bytes run_;
 };
 
-// Returns the checksum of the entry, not masked.
+// Writes the strings and returns the checksum of the entry, not masked.
 std::uint32_t write_strings(const BundleSource& source, const Stored& stored, AtomicFile& file) {
   const auto strings = strings_of(source, stored.part);
   const BundleStringsHead head = head_of(strings);
@@ -191,7 +193,7 @@ class BundleWriter {
       if (!is_string(stored)) total_ += static_cast<std::uint64_t>(stored.entry->size);
   }
 
-  // Those in the files [first, first + count), as indices.
+  // The range of stored items in the files [first, first + count).
   [[nodiscard]] std::pair<std::size_t, std::size_t> stored_in(std::size_t first,
                                                               std::size_t count) const {
     const auto before = [&](std::size_t file) {
@@ -202,8 +204,8 @@ class BundleWriter {
     return {before(first), before(first + count)};
   }
 
-  // Everything of these files that is this process's share; what it says are checksums, counted
-  // from the first that is stored in them.
+  // Writes this process's share of these files. Returns the message with its checksums; items count
+  // from the first one stored in these files.
   Bytes write(SharedFiles& files, std::size_t first, std::size_t count) {
     const auto [begin, end] = stored_in(first, count);
     std::vector<Placement> placements;
@@ -260,7 +262,7 @@ class BundleWriter {
             .cut = stored.part ? 0 : source.cut};
   }
 
-  // Pieces of what is stored, asked for as pieces of the sources.
+  // Fetches pieces of stored items as pieces of the sources.
   void fetch_stored(std::span<const TensorPiece> pieces) const {
     std::vector<TensorPiece> wanted;
     wanted.reserve(pieces.size());
@@ -313,9 +315,9 @@ std::vector<std::string> write_bundle(const std::string& prefix,
   const IfExists if_exists = options.if_exists;
 
   BundleWriter writer(sources, *layout, fetch, options);
-  std::optional<OutputLock> lock;  // the primary's
+  std::optional<OutputLock> lock;  // held by the primary only
   std::deque<SharedFiles> batches;
-  std::vector<AtomicFile*> files;  // the primary's
+  std::vector<AtomicFile*> files;  // filled by the primary only
   for (std::size_t first = 0; first < plan.size(); first += kOpenFiles) {
     const std::size_t count = std::min(kOpenFiles, plan.size() - first);
     const auto begin = paths.begin() + static_cast<std::ptrdiff_t>(first);
@@ -354,4 +356,4 @@ std::vector<std::string> write_bundle(const std::string& prefix,
   return paths;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

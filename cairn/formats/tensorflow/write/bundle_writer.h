@@ -1,8 +1,8 @@
-// bundle_writer.h -- a TensorFlow checkpoint (TensorBundle) put into place: data files as a plan
-// says, and the index that makes them one.
+// bundle_writer.h -- writes a TensorFlow checkpoint (TensorBundle): data files according to a plan,
+// then the index that completes it.
 //
-//   <prefix>.data-00000-of-00002   values, one behind the other, in the order of the plan
-//   <prefix>.index                 where they are (bundle_index.h); appears last
+//   <prefix>.data-00000-of-00002   values, one after another, in the order of the plan
+//   <prefix>.index                 their locations (bundle_index.h); appears last
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -15,41 +15,42 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline v0 {
 
-// A tensor, or the slice of one that is given.
+// A tensor, or the slice of one that the caller has.
 struct BundleSource {
   std::string key;
-  std::int32_t type = 0;                  // TensorFlow's number of it
-  Shape shape;                            // of what is given
-  std::uint64_t cut = 0;                  // as TensorSource's
-  std::vector<std::string> strings = {};  // if it is of strings: all of them
-  Shape full_shape = {};                  // of what it is a slice of;
-  // where it begins in that; none: it is whole
+  std::int32_t type = 0;                  // TensorFlow's number of the type
+  Shape shape;                            // of what the caller has
+  std::uint64_t cut = 0;                  // as in TensorSource
+  std::vector<std::string> strings = {};  // all strings of a string tensor
+  Shape full_shape = {};                  // of the tensor that this is a slice of
+  // where the slice begins in it; nullopt: this is the whole tensor
   std::optional<std::vector<std::int64_t>> origin = {};
 };
-// What is stored in one place: a source, or a part of it in its own coordinates.
+// The unit of storage: a source, or a part of it in its own coordinates.
 struct BundlePiece {
   std::size_t source = 0;
   std::optional<Box> part = {};
 };
-// By data file.
+// The pieces of each data file.
 using BundlePlan = std::vector<std::vector<BundlePiece>>;
 
+// Options of write_bundle.
 struct BundleWriteOptions {
-  IfExists if_exists = IfExists::kFail;  // a checkpoint of that prefix is refused otherwise
+  IfExists if_exists = IfExists::kFail;  // kFail refuses an existing checkpoint at the prefix
   std::uint64_t memory = std::uint64_t{1} << 30U;
   ProgressFn progress = {};
 };
 
-// Writes the bundle, of several processes each its share, and returns the files: those with values,
-// then the index. Of a checkpoint that is replaced files that the new one does not have are
-// removed, once it is in place. Throws invalid_argument for two sources that would have one key,
-// and for strings that are not as many as the shape says.
+// Writes the bundle; each process writes its share. Returns the paths: the data files, then the
+// index. After the new checkpoint is in place, it removes the files of the replaced one that the
+// new one lacks. Throws invalid_argument for two sources with the same key, and for a number of
+// strings that differs from the shape.
 std::vector<std::string> write_bundle(const std::string& prefix,
                                       const std::vector<BundleSource>& sources,
                                       const BundlePlan& plan, const FetchFn& fetch,
                                       const distributed::ProcessGroup& group,
                                       const BundleWriteOptions& options);
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

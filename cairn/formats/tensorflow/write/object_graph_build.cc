@@ -1,17 +1,19 @@
-// object_graph_build.cc -- a tree of the keys' steps, and its nodes in TensorFlow's order.
+// object_graph_build.cc -- builds a tree from the steps of the keys and numbers its nodes in
+// TensorFlow's order.
+#include <cairn/formats/tensorflow/write/object_graph_build.h>
+
 #include <cairn/base/utf8.h>
 #include <cairn/error.h>
-#include <cairn/formats/tensorflow/write/object_graph_build.h>
 
 #include <algorithm>
 #include <map>
 #include <string_view>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
-// "model/layer.S1" as "model", "layer.S1"; nothing of an empty text.
+// "model/layer.S1" gives "model", "layer.S1"; an empty string gives an empty list.
 std::vector<std::string_view> steps_of(std::string_view path) {
   std::vector<std::string_view> steps;
   while (!path.empty()) {
@@ -34,7 +36,7 @@ class Builder {
     const std::span<const std::string_view> all(steps);
     const auto at =
         static_cast<std::size_t>(std::find(steps.begin(), steps.end(), kSlotStep) - steps.begin());
-    // Of a variable, with an optimizer and a name behind the mark.
+    // The slot of a variable: an optimizer and a name follow the mark.
     const bool is_slot = at > 0 && at + 2 < steps.size();
     const std::size_t node = is_slot ? nodes_.size() : node_of(all);
     if (is_slot) {
@@ -96,7 +98,7 @@ class Builder {
     return path;
   }
 
-  ObjectGraph nodes_{1};  // as they come
+  ObjectGraph nodes_{1};  // in order of creation
   std::map<std::pair<std::size_t, std::string>, std::size_t> children_;
 };
 
@@ -108,4 +110,4 @@ ObjectGraph build_object_graph(std::span<const GraphKey> keys) {
   return std::move(builder).graph();
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

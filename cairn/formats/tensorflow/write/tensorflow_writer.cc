@@ -1,5 +1,5 @@
-// tensorflow_writer.cc -- sources to a plan: types, the object graph, which file gets what; then
-// the bundle, and the folder's latest.
+// tensorflow_writer.cc -- plans the sources (types, object graph, distribution over files), writes
+// the bundle, and updates the folder's state file.
 #include <cairn/array/box.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
@@ -11,17 +11,17 @@
 #include <algorithm>
 #include <chrono>
 
-namespace cairn {
+namespace cairn::inline v0 {
 namespace {
 
 using distributed::StepKind;
 using Like = TensorFlowWriteOptions::Like;
 
 constexpr std::string_view kSaveCounter = "save_counter";
-constexpr std::int32_t kTypes = 64;  // numbers that types have lie below
+constexpr std::int32_t kTypes = 64;  // all type numbers are below this
 constexpr std::int64_t kFirstSave = 1;
 
-// TensorFlow's number of a type, as TensorType names it.
+// TensorFlow's number of a type, looked up by TensorType's name.
 std::int32_t number_of(const TensorType& type) {
   for (std::int32_t number = 1; number < kTypes; ++number) {
     const BundleType* known = bundle_type(number);
@@ -62,8 +62,8 @@ bool has_key(const std::vector<TensorFlowSource>& sources, std::string_view key)
                      [&](const TensorFlowSource& source) { return source.key == key; });
 }
 
-// Adds the counter and the graph that the options ask for. The counter's number among the sources,
-// if it was added.
+// Adds the counter and the graph that the options request. Returns the index of the counter in the
+// sources, if it was added.
 std::optional<std::size_t> add_graph(std::vector<TensorFlowSource>& sources,
                                      const TensorFlowWriteOptions& options) {
   if (!options.object_graph || has_key(sources, kObjectGraphKey)) return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<std::size_t> add_graph(std::vector<TensorFlowSource>& sources,
   std::vector<GraphKey> keys;
   for (const TensorFlowSource& source : sources) {
     GraphKey key{source.key, source.full_name};
-    // slices of one tensor
+    // several slices of one tensor share the key
     if (keys.empty() || keys.back().key != key.key) keys.push_back(std::move(key));
   }
   const Bytes graph = encode_object_graph(build_object_graph(keys));
@@ -137,7 +137,7 @@ void check_prefix(const std::string& prefix, const TensorFlowWriteOptions& optio
     throw Error(
         Code::kFailedPrecondition,
         state.error().message() + "; it would be overwritten to name the latest checkpoint");
-  // or it throws
+  // checks that the path can be encoded; throws otherwise
   encode_checkpoint_state(with_latest({}, prefix.substr(folder_of(prefix).size()), 0));
 }
 
@@ -155,7 +155,7 @@ void note_latest(const std::string& prefix) {
       });
 }
 
-// What the sources lack that were added.
+// Adds the value of the counter, which the caller's sources lack.
 FetchFn with_counter(const FetchFn& fetch, const std::optional<std::size_t>& counter) {
   if (!counter) return fetch;
   return [&fetch, counter = *counter](std::span<const TensorPiece> pieces) {
@@ -227,4 +227,4 @@ std::vector<std::string> write_tensorflow(const std::string& prefix,
   return files;
 }
 
-}  // namespace cairn
+}  // namespace cairn::inline v0

@@ -1,5 +1,5 @@
-// read_orbax.cc -- opens a checkpoint of any format, reads one tensor whole and a slice of it:
-// read_orbax PATH [NAME].
+// open_and_read.cc -- opens a checkpoint of any format, reads one tensor whole and a slice of it:
+// open_and_read PATH [NAME].
 #include <cairn/cairn.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) try {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: read_orbax PATH [NAME]\n");
+    std::fprintf(stderr, "usage: open_and_read PATH [NAME]\n");
     return 2;
   }
   const auto checkpoint = cairn::open(argv[1]);

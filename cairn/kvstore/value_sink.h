@@ -1,0 +1,35 @@
+// value_sink.h -- the interface through which array writers store encoded values.
+#pragma once
+
+#include <cairn/bytes.h>
+#include <cairn/kvstore.h>
+
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace cairn::inline v0 {
+
+// Receives stored values. Several threads may call it at once.
+class ValueSink {
+ public:
+  virtual ~ValueSink() = default;
+  // Writes a value: the concatenation of all pieces, which are valid only during the call. An older
+  // value is replaced.
+  virtual void write(std::string_view key, std::span<const ByteView> pieces) = 0;
+  // Removes a value that is no longer needed. The value may be absent.
+  virtual void remove(std::string_view key) = 0;
+};
+
+// Writes each value directly to a store.
+class StoreSink : public ValueSink {
+ public:
+  explicit StoreSink(StorePtr store) : store_(std::move(store)) {}
+  void write(std::string_view key, std::span<const ByteView> pieces) override;
+  void remove(std::string_view key) override { store_->remove(key); }
+
+ private:
+  StorePtr store_;
+};
+
+}  // namespace cairn::inline v0

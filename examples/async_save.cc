@@ -1,0 +1,27 @@
+// async_save.cc -- saves in the background while the program goes on: async_save FOLDER.
+#include <cairn/cairn.h>
+
+#include <cstdio>
+#include <string>
+
+int main(int argc, char** argv) try {
+  if (argc != 2) return std::fputs("usage: async_save FOLDER\n", stderr), 2;
+  using cairn::Tree;
+  cairn::AsyncCheckpointer checkpointer;
+
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const Tree state(Tree::Dict{{"step", Tree(step)}});
+    // Returns once the values are copied. Waits for the save before, and throws its error.
+    checkpointer.save(std::string(argv[1]) + "/" + std::to_string(step), {.item = state},
+                      {.if_exists = cairn::IfExists::kReplace});
+    // ... the next training step runs here ...
+  }
+  checkpointer.wait_until_finished();
+
+  const Tree last = checkpointer.restore(std::string(argv[1]) + "/2");
+  std::printf("restored step %lld\n",
+              static_cast<long long>(std::get<std::int64_t>(last.find("step")->value())));
+} catch (const cairn::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 3;
+}
