@@ -1,4 +1,4 @@
-"""What is measured: contenders, the cases of reading, and what Cairn aims at; the cases of saving are in save_cases.py."""
+"""The benchmark definitions: contenders, the read cases, and the performance aims of Cairn. save_cases.py has the save cases."""
 
 import dataclasses
 import os
@@ -16,7 +16,7 @@ SCALES = {"full": 1, "quick": 16}  # divisors of the sizes
 class Contender:
     name: str
     command: list
-    files: pathlib.Path | None  # what it reads, to be in the page cache
+    files: pathlib.Path | None  # its input, which is brought into the page cache first
 
 
 @dataclasses.dataclass
@@ -25,13 +25,13 @@ class Case:
     title: str
     dataset: str
     contenders: list
-    whole_process: bool = False  # time the process from its start to its end, not what it reports
-    target: pathlib.Path | None = None  # what it writes: removed before and after, its size noted
+    whole_process: bool = False  # measure the process from start to end, instead of the time that it reports
+    target: pathlib.Path | None = None  # its output, which is removed before and after; its size is recorded
 
 
 @dataclasses.dataclass
 class Aim:
-    """Within `case` the median of `of` / `to`, or of a figure of `of` alone, should be at most (or at least) `bound`."""
+    """An aim: within `case`, the median of `of` / `to`, or of a figure of `of` alone, should be at most (or at least) `bound`."""
 
     case: str
     of: str

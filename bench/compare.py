@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures Cairn beside its peers and beside what the machine can do, and writes the figures as JSON and as Markdown.
+"""Compares Cairn with its peers and with the limits of the machine, and writes the figures as JSON and as Markdown.
 
     python bench/compare.py [--quick] [--rounds N] [--only CASE] [--data FOLDER] [--json FILE] [--markdown FILE]
 
-Every round runs each contender of a case once, in a new order, in a fresh process and with its files in the page cache; so
-what disturbs the machine disturbs all alike. What counts is the median over the rounds of the ratio within a round. The
-data sets (about 16 GB, or 1 GB with --quick) are made once, by data.py; what a save has written is removed after each run.
+Every round runs each contender of a case once, in a new order, in a new process and with its files in the page cache. A
+disturbance of the machine therefore affects all contenders alike. The result is the median, over the rounds, of the ratio
+within a round. data.py makes the data sets once (about 16 GB, or 1 GB with --quick). The output of a save is removed after
+each run.
 """
 
 import argparse
@@ -39,16 +40,16 @@ def warm(path):
 
 
 def lend_memory(nbytes):
-    """Makes the host of a virtual machine lend it the memory that the next process will touch.
+    """Makes the host of a virtual machine provide the memory that the next process will touch.
 
-    Memory that a guest has long not used goes back to the host; touching it again costs more than any restore. Without
-    this, a contender is measured by what ran before it.
+    Memory that a guest has not used for a long time returns to the host, and touching it again costs more than any restore.
+    Without this step, the result of a contender would depend on the process that ran before it.
     """
     subprocess.run([BENCH, "touch", str(int(2.1 * nbytes) + (256 << 20))], stdout=subprocess.DEVNULL, check=True)
 
 
 def remove_target(target):
-    """Also waits until nothing is left to be written, by whatever ran before."""
+    """Removes the target, then waits until the system has written all pending data of earlier runs."""
     for path in (target, target.with_name(target.name + "-first")):
         if path.is_dir():
             shutil.rmtree(path)
@@ -93,7 +94,7 @@ def run_case(case, rounds, nbytes):
     return results
 
 
-# ---- what came out ----
+# ---- results ----
 def median_of(runs, figure):
     values = [run[figure] for run in runs if run.get(figure)]
     return statistics.median(values) if values else None

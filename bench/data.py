@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the data sets of the benchmarks, each in every form that a peer reads; does nothing for those that are there.
+"""Makes the data sets of the benchmarks, each in every form that a peer reads. Skips those that already exist.
 
     python data.py FOLDER {full,quick} DATASET:FORM ...
 """
@@ -17,7 +17,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 
 def normal(count, dtype, seed=0):
-    """Numbers as trained weights have them. A tile repeats with a period far beyond what a compressor looks back."""
+    """Numbers distributed like trained weights. A tile repeats with a period far longer than the window of a compressor."""
     import numpy as np
 
     tile = (np.random.default_rng(seed).standard_normal(8 << 20, dtype=np.float32) * 0.02).astype(dtype)
@@ -41,7 +41,7 @@ def one(scale):
 
 
 def compressible(scale):
-    """512 MiB of what compresses: bfloat16 moments kept as float32, zeros, token numbers."""
+    """512 MiB of compressible data: bfloat16 moments stored as float32, zeros, and token numbers."""
     import ml_dtypes
     import numpy as np
 
@@ -52,7 +52,7 @@ def compressible(scale):
 
 
 def llama(scale):
-    """The tensors of a Llama of 1.24 billion parameters, bfloat16."""
+    """The tensors of a Llama model with 1.24 billion parameters, in bfloat16."""
     import ml_dtypes
 
     hidden, inner, kv, vocab = 2048, 8192, 512, 128256 // scale
@@ -65,7 +65,7 @@ def llama(scale):
 
 
 def many(count):
-    """Small tensors of 4 KiB."""
+    """`count` small tensors of 4 KiB each."""
     import numpy as np
 
     values = normal(count * 1024, np.float32).reshape(count, 32, 32)

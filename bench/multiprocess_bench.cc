@@ -1,12 +1,13 @@
-// multiprocess_bench.cc -- one save, or one restore, by several processes together, timed from when
-// all are ready to when the last is done; compare.py runs it between its peers.
+// multiprocess_bench.cc -- times one save or one restore by several processes together, from the
+// moment all are ready until the last is done. compare.py alternates it with its peers.
 //
 //   multiprocess_bench save PROCESSES DATA TARGET
 //   multiprocess_bench restore PROCESSES CHECKPOINT
 //
-// Every process has one device and the rows of all arrays of DATA (a checkpoint of any format) that
-// are on it; they meet through files. One process alone does the same with all rows. Prints one
-// line of JSON: {"seconds", "bytes", "peak_rss"}, bytes and memory those of all processes together.
+// Every process has one device, and that device's rows of all arrays in DATA (a checkpoint of any
+// format). The processes coordinate through files. A single process does the same with all rows.
+// The program prints one line of JSON: {"seconds", "bytes", "peak_rss"}. Bytes and memory are
+// totals over all processes.
 #include <cairn/cairn.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -27,12 +28,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the same clock in all processes.
+// All processes read the same clock.
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What a process did, told to its parent.
+// The figures that a process reports to its parent.
 struct Done {
   double start = 0;
   double end = 0;
@@ -43,7 +44,7 @@ struct Done {
 struct Process {
   std::size_t index = 0;
   std::size_t count = 1;
-  std::shared_ptr<cairn::Coordinator> job;  // null: it is alone
+  std::shared_ptr<cairn::Coordinator> job;  // null: the process runs alone
 };
 
 cairn::PyTreeCheckpointHandlerOptions options_of(const Process& process) {
@@ -62,7 +63,7 @@ void wait_for_all(const Process& process) {
   if (process.job) process.job->barrier("bench", cairn::Coordinator::kDefaultTimeout);
 }
 
-// This process's rows of every array.
+// Returns this process's rows of every array.
 cairn::Tree tree_of(const std::string& data, const Process& process, std::uint64_t& bytes) {
   const auto source = cairn::open(data);
   cairn::Tree::Dict tree;
@@ -120,7 +121,7 @@ Done run(const Process& process, const std::vector<std::string>& words) {
   throw std::invalid_argument("unknown mode " + words.at(0));
 }
 
-// A child that runs as one of the processes and writes what it did into the pipe.
+// Starts a child that runs as one of the processes and writes its figures into the pipe.
 pid_t start(std::size_t index, std::size_t count, const std::string& meeting,
             const std::vector<std::string>& words, int pipe) {
   const pid_t child = ::fork();

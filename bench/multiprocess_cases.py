@@ -1,4 +1,4 @@
-"""The cases of several processes: what two save and restore together, beside one alone and beside two of Orbax."""
+"""The multiprocess cases: two Cairn processes save and restore together, compared with one process and with two Orbax processes."""
 
 import sys
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""One save, or one restore, by several processes of Orbax together, timed as multiprocess_bench does it for Cairn.
+"""Times one save or one restore by several Orbax processes together, in the same way as multiprocess_bench does for Cairn.
 
     python multiprocess_peers.py save PROCESSES DATA.safetensors TARGET
-    python multiprocess_peers.py restore PROCESSES CHECKPOINT DATA.safetensors      (DATA tells names, shapes and dtypes)
+    python multiprocess_peers.py restore PROCESSES CHECKPOINT DATA.safetensors      (DATA gives names, shapes and dtypes)
 
-The processes meet through jax.distributed; each has one CPU device and its rows of every array. Imports, reading the data, and
-what the first save or restore sets up are not part of the time.
+The processes coordinate through jax.distributed. Each has one CPU device and its rows of every array. The time excludes imports,
+reading the data, and the setup at the first save or restore.
 """
 
 import json
@@ -29,7 +29,7 @@ def rows():
 
 
 def spread(shape, dtype, part_of):
-    """An array whose rows are on all devices; `part_of` gives those of an index."""
+    """An array whose rows are spread over all devices. `part_of` returns the rows of an index."""
     import jax
 
     return jax.make_array_from_callback(shape, rows(), part_of, dtype=dtype)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""One restore with one of the peers, timed inside a fresh process, as restore_bench does it for Cairn.
+"""Times one restore with one of the peers inside a new process, as restore_bench does for Cairn.
 
     python peers.py PEER MODE PATH [ARGS]      modes: load; slice NAME LO HI; some STEP; list
 
-Imports are not part of the time, nor what the first use of a package sets up: each peer first restores a tiny checkpoint.
-In the mode `list` nothing is timed here; there the whole process is.
+The time excludes imports and the setup at the first use of a package: each peer first restores a tiny checkpoint. The mode
+`list` measures nothing here, because compare.py measures the whole process.
 """
 
 import json
@@ -163,7 +163,7 @@ def tensorflow_load(path):
     names = sorted(types)
     tf.constant([1.0]) + 1
 
-    # All of them with one operation: what tf.train.Checkpoint.restore comes to.
+    # Restores all tensors with one operation, which is equivalent to tf.train.Checkpoint.restore.
     def run(_):
         return tf.raw_ops.RestoreV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=[types[name] for name in names])
 

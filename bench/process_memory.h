@@ -1,4 +1,4 @@
-// process_memory.h -- what the benchmarks say of their own memory, in bytes.
+// process_memory.h -- the memory use of a benchmark process, in bytes.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,19 +1,19 @@
-// restore_bench.cc -- one restore, or one floor, timed inside a fresh process; compare.py runs it
-// between its peers.
+// restore_bench.cc -- times one restore, or one floor (a lower bound on the time), inside a new
+// process. compare.py alternates it with its peers.
 //
 //   restore_bench MODE CHECKPOINT [NAME LO HI | COUNT]     (touch: BYTES in place of CHECKPOINT)
 //
-//   load          open and read everything into memory of this process
-//   slice         open and read rows [LO, HI) of one tensor; its second figure is the read alone
-//   some          open and read every COUNT-th tensor; likewise
+//   load          opens and reads everything into memory of this process
+//   slice         opens and reads rows [LO, HI) of one tensor; read_seconds is the read alone
+//   some          opens and reads every COUNT-th tensor; read_seconds is the read alone
 //   floor-pread   all cores pread the checkpoint's data files into huge pages: no reader can be
 //                 faster
 //   floor-memcpy  all cores copy as many bytes from touched memory into huge pages
-//   touch BYTES   touches fresh memory on all cores and ends, see compare.py
-//   floor-zstd    all cores run libzstd over the stored chunks, which are in memory already, into
+//   touch BYTES   touches new memory on all cores and ends; see compare.py
+//   floor-zstd    all cores run libzstd over the stored chunks, which are already in memory, into
 //                 huge pages
 //
-// Prints one line of JSON: {"seconds", "read_seconds", "bytes", "peak_rss"}.
+// The program prints one line of JSON: {"seconds", "read_seconds", "bytes", "peak_rss"}.
 #include <cairn/cairn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ struct Figures {
 
 std::size_t cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
-// f(i) for i in [0, n) on all cores.
+// Runs f(i) for i in [0, n) on all cores.
 template <class F>
 void on_all_cores(std::size_t n, F f) {
   std::atomic<std::size_t> next{0};
@@ -110,7 +110,7 @@ Figures some(const std::string& path, std::size_t step) {
 }
 
 // ---- floors ----
-// Anonymous memory that asks for huge pages; never freed, the process ends soon.
+// Anonymous memory that requests huge pages. It is never freed, because the process ends soon.
 std::byte* fresh(std::size_t size) {
   constexpr std::size_t kHuge = std::size_t{2} << 20U;
   void* at =
@@ -180,7 +180,7 @@ Figures touch(std::size_t total) {
   return {seconds_since(start), 0, total};
 }
 
-// The item's database below a direct checkpoint.
+// Decodes the chunks of the item's database in a checkpoint without an item folder.
 Figures floor_zstd(const std::string& path) {
   const auto store = cairn::open_ocdbt(cairn::open_file_store(path));
   std::vector<cairn::Bytes> chunks;
@@ -189,7 +189,7 @@ Figures floor_zstd(const std::string& path) {
   for (const auto& entry : store->list("")) {
     auto value = store->read(entry.key, {});
     const auto size = ZSTD_getFrameContentSize(value->data(), value->size());
-    // array metadata
+    // array metadata, which is not a zstd frame
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN) continue;
     chunks.push_back(std::move(*value));
     sizes.push_back(size);

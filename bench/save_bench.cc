@@ -1,20 +1,20 @@
-// save_bench.cc -- one save, or one floor, timed inside a fresh process; compare.py runs it between
-// its peers.
+// save_bench.cc -- times one save, or one floor (a lower bound on the time), inside a new process.
+// compare.py alternates it with its peers.
 //
 //   save_bench MODE DATA TARGET [OPTION ...]
 //
-//   save          DATA (a checkpoint, read before the clock starts) with cairn::save. Options:
-//                 auto, none, zstd (level 1);
-//                 zarr3; folders; unsynced; memory=BYTES
-//   save-tensorflow  the same as a TensorFlow checkpoint, TARGET/model
-//   floor-direct  writes as many bytes as DATA has with O_DIRECT from 8 threads, crc32c of all of
-//                 them, synced: what the
-//                 disk gives to a program that does nothing else
+//   save          saves DATA (a checkpoint, read before the clock starts) with cairn::save.
+//                 Options: auto, none, zstd (level 1); zarr3; folders; unsynced; memory=BYTES
+//   save-tensorflow  saves DATA as a TensorFlow checkpoint, TARGET/model
+//   floor-direct  writes as many bytes as DATA has, with O_DIRECT from 8 threads, computes the
+//                 crc32c of all of them, and syncs: the speed of the disk for a program that does
+//                 nothing else
 //   floor-memcpy  all cores copy as many bytes from touched memory to touched memory; TARGET is not
 //                 used
 //
-// DATA may be generated:BYTES, arrays of random bits of 256 MiB at most. Prints one line of JSON:
-// {"seconds", "bytes", "peak_rss", "beyond_data"}; the last is what the save itself added.
+// DATA may be generated:BYTES, which means arrays of random bits of at most 256 MiB each. The
+// program prints one line of JSON: {"seconds", "bytes", "peak_rss", "beyond_data"}. beyond_data is
+// the memory that the save itself added.
 #include <cairn/cairn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ struct Figures {
   std::uint64_t rss_before = 0;
 };
 
-// f(i) for i in [0, n) on so many threads.
+// Runs f(i) for i in [0, n) on the given number of threads.
 template <class F>
 void on_threads(std::size_t threads, std::size_t n, F f) {
   std::atomic<std::size_t> next{0};
@@ -124,7 +124,7 @@ cairn::SaveOptions options_of(const std::vector<std::string>& words) {
 
 Figures save(const std::string& data, const std::string& target,
              const cairn::SaveOptions& options) {
-  // as the peers do: what the first use sets up
+  // Like the peers, saves a tiny tree first: the setup at first use is not timed.
   cairn::save(target + "-first", cairn::Tree(std::int64_t{1}), options);
   const cairn::Tree tree = tree_of(data);
   Figures figures{.seconds = 0, .bytes = tree_bytes(tree), .rss_before = bench::rss()};
@@ -148,7 +148,7 @@ Figures save_tensorflow(const std::string& data, const std::string& target) {
 }
 
 // ---- floors ----
-// Touched huge pages; never freed, the process ends soon.
+// Touched huge pages. They are never freed, because the process ends soon.
 std::byte* filled(std::size_t size) {
   void* at =
       ::mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-"""The cases of saving: the trees of the reading ones and some more, durable and not, beside the peers and the disk itself."""
+"""The save cases: the trees of the read cases and some more, durable and not, compared with the peers and with the disk itself."""
 
 import sys
 
@@ -30,7 +30,7 @@ def save_case(name, title, data, target, more=()):
         peer("Orbax", "orbax", *given), peer("Orbax uncompressed", "orbax", *given, "raw"), peer("Orbax zarr3", "orbax", *given, "zarr3"),
         peer("torch.save + fsync", "torch", *given, "sync"), peer("torch DCP", "dcp", *given),
         peer("safetensors + fsync", "safetensors", *given, "sync"), *(make(*given) for make in more)]
-    if data.name != "many":  # driven directly it takes minutes there
+    if data.name != "many":  # direct TensorStore calls take minutes for that case
         contenders.append(peer("TensorStore", "tensorstore", *given))
     return Case(name, title, data.name, contenders, target=target)
 

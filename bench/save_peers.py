@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""One save with one of the peers, timed inside a fresh process, as save_bench does it for Cairn.
+"""Times one save with one of the peers inside a new process, as save_bench does for Cairn.
 
     python save_peers.py PEER DATA.safetensors TARGET [WORD ...]
 
 PEER: orbax (words: raw, zarr3), tensorstore (uncompressed Zarr in OCDBT), torch, dcp, safetensors, tensorflow (word: sync, which adds
-what these three leave out: fsync of the files and their folder). Imports and reading the data are not part of the time, nor what
-the first use of a package sets up: each peer first saves a tiny tree. Orbax, TensorStore and DCP sync what they write by
-themselves.
+the fsync of the files and their folder that these three omit). The time excludes imports, reading the data, and the setup at the
+first use of a package: each peer first saves a tiny tree. Orbax, TensorStore and DCP sync their output themselves.
 """
 
 import json
@@ -31,7 +30,7 @@ def orbax(path, tree, words):
 def tensorstore(path, tree, words):
     import tensorstore as ts
 
-    transaction = ts.Transaction()  # one commit; without, 10,000 arrays take minutes
+    transaction = ts.Transaction()  # a single commit; without it, 10,000 arrays take minutes
 
     def create(name, array):
         spec = {"driver": "zarr", "kvstore": {"driver": "ocdbt", "base": f"file://{path}/", "path": f"{name}/"}, "metadata": {"compressor": None}}

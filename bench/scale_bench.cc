@@ -1,17 +1,21 @@
-// scale_bench.cc -- many processes and many parameters at once: the threads of one process pose as
-// the processes of a job with one device each and save a tree of sharded arrays together; then one
+// scale_bench.cc -- many processes and many parameters at once. The threads of one process act as
+// the processes of a job with one device each, and save a tree of sharded arrays together. Then one
 // of them restores it.
 //
 //   scale_bench PROCESSES PARAMETERS ELEMENTS FOLDER     (PROCESSES: a multiple of 8)
 //
-// Four of five parameters have 1 to ELEMENTS numbers on every device, the others are the same on
-// all of them: every process writes a piece of each of the former, and one of the latter. Prints
-// one line of JSON: what each step costs all processes together in seconds of the processor
-// ("prepare": pieces; "plan": chunks, and what all agree on; "merge": the primary's part at the
-// end) and how many bytes the merge read and wrote; the number of keys; what restoring costs a
-// process that wants its own boxes ("restore_own"), and one that wants everything on 8 devices
-// ("restore_all"); peak memory of everything and of the trees alone. FOLDER is best in memory: the
-// disk is not what is looked at here.
+// Four of five parameters have 1 to ELEMENTS numbers on every device; every process writes a piece
+// of each. The others are the same on all devices; one process writes each of them. The program
+// prints one line of JSON:
+//   - the cost of each step, for all processes together, in seconds of CPU time: "prepare"
+//     (pieces), "plan" (chunks, and the plan that all processes agree on), "write", and "merge"
+//     (the work of the primary process at the end);
+//   - the bytes that the merge read and wrote;
+//   - the number of keys;
+//   - the cost of a restore for a process that wants its own boxes ("restore_own"), and for one
+//     that wants everything on 8 devices ("restore_all");
+//   - the peak memory of the save, and the memory of the trees alone.
+// A FOLDER in memory is best, because this program does not measure the disk.
 #include <cairn/cairn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -38,7 +42,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kRestoredOn = 8;  // devices; spread arrays must be divided by them
+constexpr std::int64_t kRestoredOn = 8;  // devices; they must divide the number of processes
 
 double processor_seconds() {
   timespec now{};
@@ -46,7 +50,7 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-// What the process has read and written so far, in whatever way but mapping.
+// The bytes that the process has read and written so far, except through mappings.
 struct Io {
   std::uint64_t read = 0;
   std::uint64_t written = 0;
@@ -59,7 +63,8 @@ Io io_so_far() {
   return io;
 }
 
-// When the last process had come to each meeting: by then all had done what is before it.
+// For each barrier or other collective operation, the time at which the last process entered it. By
+// then all processes have completed the work before it.
 struct Arrivals {
   struct Last {
     double at = 0;
@@ -115,15 +120,15 @@ cairn::PartitionSpec spec(std::int64_t parameter) {
 }
 std::string name(std::int64_t parameter) { return fmt::format("layer_{:05}", parameter); }
 
-// What a process's device holds of a parameter.
+// The part of a parameter that the device of a process holds.
 cairn::Box box_of(const Scale& scale, std::int64_t parameter, std::int64_t process) {
   const std::int64_t elements = width(scale, parameter);
   return is_spread(parameter) ? cairn::Box{{process, 0}, {1, elements}}
                               : cairn::Box::whole({elements});
 }
 
-// The arrays as `process` holds them: of each its own device's shard, whose values are the first of
-// `values`.
+// The arrays of `process`: each has only the shard of its own device, which holds the first
+// elements of `values`.
 cairn::Tree tree_of(const Scale& scale, std::int64_t process, const cairn::Mesh& mesh,
                     const std::vector<float>& values) {
   cairn::Tree::Dict tree;
@@ -156,7 +161,7 @@ cairn::PyTreeCheckpointHandlerOptions options_of(std::shared_ptr<cairn::Coordina
   return options;
 }
 
-// Returns the memory that the trees take.
+// Returns the memory that the trees occupy.
 std::uint64_t save(const Scale& scale, const std::string& path, Arrivals& arrivals) {
   std::vector<float> values(static_cast<std::size_t>(scale.elements));
   std::mt19937 random(1);
@@ -175,7 +180,8 @@ std::uint64_t save(const Scale& scale, const std::string& path, Arrivals& arriva
   return trees_rss;
 }
 
-// Seconds of the processor for restoring what `wanted` says of every parameter.
+// Returns the CPU time in seconds of a restore in which `wanted` gives the sharding of each
+// parameter.
 template <class Wanted>
 double restore(const Scale& scale, const std::string& path, const Wanted& wanted) {
   cairn::Tree::Dict args;

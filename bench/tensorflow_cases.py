@@ -1,4 +1,4 @@
-"""The cases of TensorFlow's checkpoints: restored, listed and saved by Cairn and by TensorFlow itself."""
+"""The TensorFlow cases: Cairn and TensorFlow itself restore, list and save TensorFlow checkpoints."""
 
 from cases import CAIRN, Aim, Case, Contender, cairn, peer
 from save_cases import BENCH, FLOOR, floor

@@ -1,4 +1,4 @@
-// bench.cc -- cairn bench: what this machine's storage can do, and what Cairn does on it.
+// bench.cc -- cairn bench: measures this machine's storage, and Cairn's speed on it.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"

@@ -1,4 +1,4 @@
-// cat.cc -- cairn cat: one leaf, to read or as bytes.
+// cat.cc -- cairn cat: prints one leaf, as text or as raw bytes.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"
@@ -27,7 +27,7 @@ std::size_t find_leaf(const Checkpoint& checkpoint, const std::optional<std::str
                    plural(checkpoint.tensors().size(), "tensor") + "; cairn ls lists them");
 }
 
-// A string is what a file says: a terminal gets it escaped, a pipe as it is.
+// A string comes from an untrusted file. A terminal gets it escaped, a pipe gets it unchanged.
 void show_string(const std::string& text) {
   if (stdout_is_terminal())
     out().show(printable(text) + "\n");

@@ -1,4 +1,4 @@
-// clean.cc -- cairn clean: what crashes have left.
+// clean.cc -- cairn clean: removes the leftovers of crashes.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"

@@ -1,5 +1,5 @@
-// commands.h -- the subcommands. Each file defines one: its options, what --help says, and how it
-// runs.
+// commands.h -- the subcommands. Each file defines one: its options, its --help text, and the code
+// that runs it.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -8,12 +8,12 @@ namespace cairn::cli {
 
 enum ExitStatus : int {
   kGood = 0,
-  kNo = 1,       // the answer is "no": damaged, different, nothing matches
+  kNo = 1,       // the answer is "no": the checkpoint is damaged, they differ, or nothing matches
   kUsage = 2,    // wrong usage
-  kFailure = 3,  // could not read or write
+  kFailure = 3,  // the command could not read or write
 };
 
-// Adds a subcommand to `app`; when it has run, `status` says how the process should end.
+// Adds a subcommand to `app`. After the subcommand has run, `status` holds the exit status.
 void setup_ls(CLI::App& app, int& status);
 void setup_info(CLI::App& app, int& status);
 void setup_tree(CLI::App& app, int& status);

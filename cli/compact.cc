@@ -1,4 +1,4 @@
-// compact.cc -- cairn compact: a database in as few files as it needs.
+// compact.cc -- cairn compact: rewrites a database into as few files as it needs.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"

@@ -1,5 +1,5 @@
-// completion.cc -- cairn completion: scripts that teach a shell the commands and options, made from
-// the parser itself so that they cannot lag behind it.
+// completion.cc -- cairn completion: scripts that teach a shell the commands and options. They are
+// generated from the parser itself, so they are always up to date.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"
@@ -39,8 +39,8 @@ std::string join_flags(const CLI::App& command) {
   return text;
 }
 
-// The second positional of `cat` is a tensor of the checkpoint before it: the command itself lists
-// them.
+// The second positional argument of `cat` names a tensor of the checkpoint before it. The script
+// calls the command itself to list them.
 std::string bash_script(const CLI::App& app) {
   std::string names;
   std::string cases;
@@ -74,7 +74,8 @@ complete -o filenames -F _cairn cairn
       names, cases);
 }
 
-// For zsh's _arguments: '[', ']' and ':' have a meaning, and a quote would end the word.
+// Escapes text for zsh's _arguments: '[', ']' and ':' have a special meaning, and a quote would end
+// the word.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {

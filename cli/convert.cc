@@ -1,4 +1,4 @@
-// convert.cc -- cairn convert: one checkpoint into another format.
+// convert.cc -- cairn convert: writes a checkpoint in another format.
 #include "commands.h"
 #include "ranks.h"
 #include "source.h"
@@ -28,7 +28,7 @@ struct ConvertArguments {
   ConvertOptions options;
 };
 
-// REGEX=TEXT, cut at the first '='.
+// Parses REGEX=TEXT, split at the first '='.
 std::pair<std::string, std::string> parse_rename(const std::string& text) {
   const std::size_t at = text.find('=');
   if (at == std::string::npos) throw UsageError("--rename '" + text + "': expected REGEX=TEXT");
@@ -91,7 +91,7 @@ std::string report_text(const ConvertReport& report, double seconds) {
   return text + "\n";
 }
 
-// What --dry-run says of the rules, and of what would be written.
+// The report of --dry-run: the effects of the rules, and the output that would be written.
 std::string plan_text(const TransformReport* transformed, const Checkpoint& checkpoint,
                       const ConvertReport& report, const ConvertOptions& options) {
   std::string text;
@@ -113,7 +113,8 @@ std::string plan_text(const TransformReport* transformed, const Checkpoint& chec
                             bytes_text(report.bytes));
 }
 
-// Whether GLOBs leave nothing of a checkpoint that has something. An object graph is not a leaf.
+// Returns true if the globs select no leaf of a checkpoint that is not empty. An object graph does
+// not count as a leaf.
 bool selects_nothing(const Checkpoint& source, const ConvertOptions& options) {
   const auto is_leaf = [&](std::size_t i) { return source.tensors()[i].kind != "object_graph"; };
   const auto chosen = select_tensors(source, options.include, options.exclude);
@@ -126,7 +127,7 @@ int run_convert(ConvertArguments& arguments) {
   Transformed source{open_source(arguments.source), {}};
   const bool transformed = !arguments.transform.empty();
   if (transformed) {
-    arguments.options.memory /= 2;  // one half for what is computed on the way
+    arguments.options.memory /= 2;  // one half for the values that the rules compute
     do_together(job(), "cairn: transform", [&] {
       source = transform_by_file(std::move(source.checkpoint), arguments.transform,
                                  arguments.options.memory);
@@ -142,7 +143,8 @@ int run_convert(ConvertArguments& arguments) {
     };
     report = convert(*source.checkpoint, arguments.target, arguments.options);
   } catch (const Error& e) {
-    // convert throws not_found for this in all processes together, but also for other reasons.
+    // In all processes together, convert throws not_found for an empty selection, but also for
+    // other reasons.
     if (e.code() != Code::kNotFound || !selects_nothing(*source.checkpoint, arguments.options))
       throw;
     print_error(e.message());

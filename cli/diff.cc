@@ -1,4 +1,4 @@
-// diff.cc -- cairn diff: what is not the same in two checkpoints.
+// diff.cc -- cairn diff: prints the differences between two checkpoints.
 #include "commands.h"
 #include "ranks.h"
 #include "source.h"
@@ -63,7 +63,7 @@ std::string key_text(const DiffSide& side) {
                                       : "PRNG key " + printable(side.random_key_impl);
 }
 
-// What differs, in the order in which it matters.
+// Lists the differences of a leaf, the most important first.
 std::string difference_text(const LeafDiff& leaf) {
   std::string text;
   const auto add = [&](const std::string& part) {
@@ -109,7 +109,8 @@ std::string leaf_text(const LeafDiff& leaf) {
   return text;
 }
 
-// What does not count is told in a line a sort: between two formats it is the same of every leaf.
+// Prints one line for each kind of difference that does not count. Between two formats such a
+// difference is often the same for every leaf.
 std::string notes_text(const DiffReport& report) {
   const Style& style = stdout_style();
   std::map<std::pair<std::string, std::string>, std::uint64_t> sorts;
@@ -188,7 +189,7 @@ int run_diff(DiffArguments& arguments, int& status) {
     options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
     report = diff(*a, *b, options);
   }
-  status = status_of(report);  // known before printing, which a closed pipe may end
+  status = status_of(report);  // set before printing, because a closed pipe may end it
   const bool excludes_all =
       !options.exclude.empty() && a->tensors().size() + b->tensors().size() > 0;
   const bool nothing_matches = (!options.include.empty() || excludes_all) && count(report) == 0;

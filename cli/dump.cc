@@ -1,4 +1,4 @@
-// dump.cc -- cairn dump: raw structures as JSON, for debugging.
+// dump.cc -- cairn dump: prints raw structures as JSON, for debugging.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"
@@ -14,7 +14,7 @@ struct DumpOptions {
   std::optional<std::uint64_t> shard_chunks;
 };
 
-// FILE:OFFSET:LENGTH, cut at the last two colons.
+// Parses FILE:OFFSET:LENGTH, split at the last two colons.
 DumpRange parse_range(const std::string& text) {
   const std::size_t second = text.rfind(':');
   const std::size_t first =

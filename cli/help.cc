@@ -1,4 +1,4 @@
-// help.cc -- the look of every --help.
+// help.cc -- the format of every --help page.
 #include "help.h"
 
 #include "terminal.h"
@@ -57,7 +57,7 @@ class HelpFormatter : public CLI::FormatterBase {
       out.append(kNameColumn - name.size(), ' ');
     else
       out.append("\n").append(kNameColumn + 2, ' ');
-    for (const char c : text) {  // further lines of a text stand under its first
+    for (const char c : text) {  // further lines of a text are aligned with its first line
       out += c;
       if (c == '\n') out.append(kNameColumn + 2, ' ');
     }

@@ -1,11 +1,12 @@
-// help.h -- the look of every --help.
+// help.h -- the format of every --help page.
 #pragma once
 
 #include <CLI/App.hpp>
 
 namespace cairn::cli {
 
-// Usage, what it does, arguments, options by group, commands, examples (the footer).
+// The sections, in order: usage, description, arguments, options by group, commands, and the footer
+// with examples.
 void style_help(CLI::App& app);
 
 }  // namespace cairn::cli

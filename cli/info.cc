@@ -1,4 +1,4 @@
-// info.cc -- cairn info: what a checkpoint is.
+// info.cc -- cairn info: prints a summary of a checkpoint.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"

@@ -31,7 +31,7 @@ void end_cleanly_on_signals() {
     sigaddset(&signals, number);
     any = true;
   }
-  // Threads inherit the mask: none but the one below ever gets these signals.
+  // Threads inherit the signal mask, so only the thread below receives these signals.
   if (!any || pthread_sigmask(SIG_BLOCK, &signals, nullptr) != 0) return;
   std::thread([signals] {
     int number = 0;

@@ -1,4 +1,4 @@
-// ls.cc -- cairn ls: the tensors of a checkpoint.
+// ls.cc -- cairn ls: lists the tensors of a checkpoint.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"

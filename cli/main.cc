@@ -36,8 +36,8 @@ int finish(CLI::App& app, const CLI::ParseError& e) {
   return kUsage;
 }
 
-// A checkpoint may have thousands of data files, and who starts programs often lets them open a
-// thousand.
+// A checkpoint may have thousands of data files, but the default limit is often about a thousand
+// open files.
 void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -45,7 +45,7 @@ void allow_many_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Writes what was printed before something went wrong, then the complaint.
+// Flushes the output that was printed before the error, then prints the error.
 int fail(std::string_view message, int status = kFailure) {
   try {
     out().flush();
@@ -56,8 +56,8 @@ int fail(std::string_view message, int status = kFailure) {
   return status;
 }
 
-// Runs f. Returns `status`, which f may set; if f throws, complains and returns what the exception
-// stands for.
+// Runs f. Returns `status`, which f may set. If f throws, prints the error and returns the status
+// for that exception.
 template <class F>
 int guarded(const int& status, F&& f) {
   try {
@@ -123,8 +123,10 @@ int run(int argc, char** argv) {
 }  // namespace cairn::cli
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // write says EPIPE instead, and we end quietly
-  std::signal(SIGXFSZ, SIG_IGN);  // write says EFBIG beyond a file size limit, and we clean up
+  // write returns EPIPE instead, and the command ends without an error
+  std::signal(SIGPIPE, SIG_IGN);
+  // write returns EFBIG beyond a file size limit, and the command cleans up
+  std::signal(SIGXFSZ, SIG_IGN);
   cairn::cli::end_cleanly_on_signals();
   cairn::cli::allow_many_files();
   int status = cairn::cli::kGood;

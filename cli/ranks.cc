@@ -1,4 +1,4 @@
-// ranks.cc -- a launcher is seen in the environment; only then the module that knows MPI is loaded.
+// ranks.cc -- detects a launcher in the environment, and only then loads the module that uses MPI.
 #include "ranks.h"
 
 #include "commands.h"
@@ -24,14 +24,15 @@
 namespace cairn::cli {
 namespace {
 
-// A launcher ends the others when a process is killed, and nobody knows how long the work of one
-// takes: they wait as long as it lives.
+// If a process is killed, the launcher ends the others. The work of one process has no known upper
+// limit, so the others wait as long as it lives.
 constexpr Coordinator::Timeout kForever = std::chrono::hours(24 * 365);
-// But who alone has failed, outside of all steps, tells the others by leaving.
+// A process that fails alone, outside all collective steps, tells the others by leaving. It waits
+// at most this long for them at the end.
 constexpr Coordinator::Timeout kFarewell = std::chrono::seconds(600);
 
 struct Variables {
-  const char* count;  // nullptr: the launcher does not say
+  const char* count;  // nullptr: the launcher does not provide it
   const char* rank;
 };
 constexpr std::array<Variables, 4> kLaunchers = {{
@@ -42,10 +43,10 @@ constexpr std::array<Variables, 4> kLaunchers = {{
     {"SLURM_STEP_NUM_TASKS", "PMIX_RANK"},           // srun --mpi=pmix
 }};
 
-// What the environment says of the job that this process is one of.
+// The environment's description of the job that this process belongs to.
 struct Launched {
   std::string seen;                  // "PMI_SIZE=4"
-  std::optional<std::size_t> count;  // none: not said
+  std::optional<std::size_t> count;  // empty: the launcher does not provide it
   std::size_t rank = 0;
 };
 
@@ -59,7 +60,7 @@ std::optional<std::size_t> number_in(const char* variable) {
   return number;
 }
 
-// None: no launcher, or one that has started a single process.
+// Empty if there is no launcher, or if it has started a single process.
 std::optional<Launched> launched() {
   const char* wanted = std::getenv("CAIRN_MPI");
   if (wanted != nullptr && std::string_view(wanted) == "off") return std::nullopt;
@@ -74,7 +75,7 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 
-// Sidecars the command: the same way in the build tree and where it is installed.
+// The path is relative to the command: it is the same in the build tree and after installation.
 std::string module_path() {
   std::error_code error;
   const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -93,8 +94,8 @@ std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
     throw Error(Code::kFailedPrecondition,
                 who + ", but it was built or installed without its module for MPI: " + path +
                     " is not there" + otherwise);
-  // Global, because MPI loads plug-ins that look for its symbols. Never closed: MPI may have left
-  // something to run at exit.
+  // RTLD_GLOBAL, because MPI loads plug-ins that need its symbols. The library is never closed,
+  // because MPI may have registered functions that run at exit.
   void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr)
     throw Error(Code::kFailedPrecondition,
@@ -121,7 +122,7 @@ MultiprocessingOptions& shared_job() {
   return options;
 }
 
-// Whether this command's work can be shared out.
+// Returns whether the processes can share the work of this command.
 bool is_shared_out(int argc, char** argv) {
   constexpr std::array<std::string_view, 4> kShared = {"convert", "diff", "reshard", "verify"};
   const char* const* command =
@@ -130,7 +131,7 @@ bool is_shared_out(int argc, char** argv) {
          std::find(kShared.begin(), kShared.end(), *command) != kShared.end();
 }
 
-// All must have been given the same, or they wait for each other in vain.
+// All processes must have the same arguments. Otherwise they would wait for each other forever.
 void check_same_command(const MultiprocessingOptions& all, int argc, char** argv) {
   const std::vector<Bytes> said = do_together(all, "cairn: command", [&] {
     std::string text(version());
@@ -143,7 +144,7 @@ void check_same_command(const MultiprocessingOptions& all, int argc, char** argv
                   fmt::format("process {} was started with other arguments than process 0", p));
 }
 
-// Meets the others when all is done and said; the first one's status is that of all.
+// Waits for the other processes at the end. All processes return the status of the first one.
 int end_together(Coordinator& processes, int status) {
   const bool failed = status == kUsage || status == kFailure;
   const auto mine = static_cast<std::byte>(status);
@@ -152,7 +153,7 @@ int end_together(Coordinator& processes, int status) {
         processes.broadcast("cairn: end", ByteView(&mine, 1), 0, failed ? kFarewell : kForever);
     return said.empty() ? kFailure : std::to_integer<int>(said[0]);
   } catch (const Error& e) {
-    // The first one cannot know what has happened here.
+    // The first process cannot know the error of this one, so this one prints it.
     if (processes.process_index() != 0)
       complain_after_all(fmt::format("process {}", processes.process_index()));
     if (processes.process_index() == 0 && status != kFailure) print_error(e.message());
@@ -192,8 +193,8 @@ int run_ranks(int argc, char** argv, const std::function<int()>& run) {
   try {
     processes = start_mpi(*launcher);
   } catch (const Error& e) {
-    // Launchers end all processes as soon as one has failed: the first is given the time to say
-    // why.
+    // A launcher ends all processes as soon as one has failed. The others wait, so that the first
+    // process has time to print the reason.
     if (launcher->rank == 0)
       print_error(e.message());
     else

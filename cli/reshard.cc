@@ -1,4 +1,4 @@
-// reshard.cc -- cairn reshard: a checkpoint in the pieces that other devices will read.
+// reshard.cc -- cairn reshard: rewrites a checkpoint in the pieces that other devices will read.
 #include "commands.h"
 #include "ranks.h"
 #include "source.h"
@@ -59,7 +59,8 @@ Mesh parse_mesh(const std::string& text) {
   return make_mesh(std::move(shape), std::move(names));
 }
 
-// "GLOB=x,None,y+z", cut at the last '='. Nothing behind it: not split at all.
+// Parses "GLOB=x,None,y+z", split at the last '='. If nothing follows the '=', the array is not
+// split.
 std::pair<std::string, PartitionSpec> parse_spec(const std::string& text) {
   const std::size_t at = text.rfind('=');
   if (at == std::string::npos || at == 0)

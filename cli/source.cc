@@ -1,4 +1,4 @@
-// source.cc -- naming and opening a checkpoint.
+// source.cc -- finds and opens the checkpoint that the user names.
 #include "source.h"
 
 #include "commands.h"
@@ -25,7 +25,8 @@ bool parse_digits(std::string_view text, std::uint64_t& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// The digits behind a point as nanoseconds; false if they are none.
+// Converts the digits after a decimal point to nanoseconds. Returns false if they are not digits,
+// or not 1 to 9 of them.
 bool parse_fraction(std::string_view digits, std::uint64_t& nanoseconds) {
   if (digits.empty() || digits.size() > 9) return false;
   if (!parse_digits(digits, nanoseconds)) return false;
@@ -33,7 +34,8 @@ bool parse_fraction(std::string_view digits, std::uint64_t& nanoseconds) {
   return true;
 }
 
-// CLI11 reads "010" as octal and "99999999999999999999" as the largest number that fits.
+// Replaces CLI11's own parser, which reads "010" as octal and "99999999999999999999" as the largest
+// number that fits.
 template <class Number>
 CLI::Option* check_number(CLI::Option* option) {
   const CLI::Validator decimal(
@@ -48,7 +50,7 @@ CLI::Option* check_number(CLI::Option* option) {
         text = std::to_string(number);
         return "";
       },
-      "");  // CLI11's own would add its name to the type that --help shows
+      "");  // the default validator would add its name to the type that --help shows
   return option->transform(decimal);
 }
 
@@ -175,7 +177,8 @@ std::uint64_t buffer_memory(const Source& source) {
 }
 
 void finish_options(Source& source) {
-  // A quarter for the readers, half for the command's buffers, the rest for the process itself.
+  // A quarter goes to the readers, half to the command's buffers, and the rest to the process
+  // itself.
   source.options.memory = std::max(parse_size(source.memory), kLeastMemory) / 4;
   if (!source.at_time.empty()) source.options.version.commit_time_ns = parse_time(source.at_time);
 }

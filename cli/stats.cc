@@ -1,4 +1,4 @@
-// stats.cc -- cairn stats: what numbers the tensors hold.
+// stats.cc -- cairn stats: prints statistics of the values in each tensor.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"
@@ -20,7 +20,7 @@ struct StatsOptions {
 
 constexpr std::size_t kWidestName = 48;
 
-// Eight heights a character: the histogram at a glance.
+// Draws the histogram with eight heights, one character for each bin.
 std::string sparkline(const std::vector<std::uint64_t>& bins) {
   constexpr std::array kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const std::uint64_t most = bins.empty() ? 0 : *std::max_element(bins.begin(), bins.end());
@@ -43,13 +43,13 @@ std::string count(std::uint64_t n, std::string_view paint) {
                                  : std::string(paint) + text + std::string(stdout_style().reset);
 }
 
-// Rows are printed as they are ready, so the columns have fixed widths. On a narrow terminal the
-// name has a line of its own and the histogram is left out.
+// Each row is printed as soon as it is ready, so the columns have fixed widths. On a narrow
+// terminal the name has its own line and the histogram is omitted.
 struct RowStyle {
   std::size_t name_width = 0;
   bool narrow = false;
 };
-constexpr std::size_t kRowWidth = 105;  // of all columns behind the name
+constexpr std::size_t kRowWidth = 105;  // all columns after the name
 
 std::string title_line(const RowStyle& row) {
   const Style& style = stdout_style();
@@ -100,7 +100,7 @@ int run_stats(StatsOptions& options) {
     TensorStats stats;
     try {
       stats = tensor_stats(*checkpoint, i, buffer_memory(options.source));
-    } catch (const Error& e) {  // the others are worth seeing all the same
+    } catch (const Error& e) {  // the other tensors are still worth printing
       bar.erase();
       out().flush();
       print_error(e.message());

@@ -19,7 +19,8 @@
 namespace cairn::cli {
 namespace {
 
-// The bytes of the colour code that the text starts with, if it is one of ours; else 0.
+// Returns the size in bytes of the colour code at the start of `text`. Returns 0 if there is none,
+// or if it is not one of ours.
 std::size_t colour_size(std::string_view text) {
   const Style& style = stdout_style();
   for (const std::string_view code :
@@ -64,7 +65,7 @@ std::size_t columns_of(int fd) {
   return 80;
 }
 
-// What a process that is not to speak has in place of a voice.
+// The state of a process that must not print: the last error is recorded instead.
 struct Muted {
   bool on = false;
   std::string complaint;
@@ -74,7 +75,7 @@ Muted& muted() {
   return state;
 }
 
-// The one way for words to standard error.
+// All text for standard error passes through here.
 void print_line(std::string_view line) { fmt::print(stderr, "{}\n", printable(line)); }
 
 }  // namespace
@@ -116,7 +117,8 @@ void Output::show_json(std::string_view json) { write(printable_json(json)); }
 
 void Output::write(std::string_view bytes) {
   if (is_muted()) return;
-  if (bytes.size() >= kBufferSize) {  // large pieces of tensors are not copied once more
+  // large pieces of tensors bypass the buffer, which saves a copy
+  if (bytes.size() >= kBufferSize) {
     flush();
     write_all(STDOUT_FILENO, bytes);
     return;
@@ -132,7 +134,7 @@ void Output::flush() {
 
 void Output::finish() {
   flush();
-  // A copy is closed: the number 1 must not become that of another file.
+  // Only a copy is closed: descriptor 1 must not be reused for another file.
   const int copy = ::dup(STDOUT_FILENO);
   if (copy >= 0 && ::close(copy) != 0 && errno != EINTR)
     throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno));

@@ -1,4 +1,4 @@
-// terminal.h -- how the command talks: buffered standard output, colour, and a progress line on
+// terminal.h -- the output of the command: buffered standard output, colour, and a progress line on
 // standard error.
 #pragma once
 
@@ -11,32 +11,33 @@
 
 namespace cairn::cli {
 
-// The reader of our standard output has gone (`cairn ls | head`): nothing is wrong, there is just
-// nothing more to do.
+// The reader of standard output has closed the pipe (`cairn ls | head`). This is not an error: the
+// command just stops.
 struct BrokenPipe {};
 
-// Standard output through one buffer. Throws BrokenPipe, or cairn::Error(kIo) if the system
-// refuses.
+// Standard output through one buffer. Throws BrokenPipe, or cairn::Error(kIo) if the system reports
+// an error.
 //
-// A checkpoint may come from anyone, and its names, types and strings end up in what Cairn says. So
-// text for people is escaped here, where all of it passes, whatever the command does.
+// A checkpoint may come from anyone, and Cairn prints its names, types and strings. All text for
+// people passes through this class, so this class escapes it for every command.
 class Output {
  public:
   Output() = default;
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // Text for people, of whole lines. Newlines and the codes of stdout_style() pass; every other
-  // character that printable() escapes is escaped. Text from a file is best made printable() before
-  // it gets here: its newlines would pass, too.
+  // Writes text for people, in whole lines. Newlines and the codes of stdout_style() pass; every
+  // other character that printable() escapes is escaped. Call printable() on text from a file
+  // first, because its newlines would pass, too.
   void show(std::string_view text);
-  // A JSON document. It says the same to programs, but nothing in it can drive a terminal.
+  // Writes a JSON document. Programs read the same values from it, but nothing in it can control a
+  // terminal.
   void show_json(std::string_view json);
-  // Bytes as they are: tensors, and strings for a pipe.
+  // Writes bytes unchanged: tensors, and strings for a pipe.
   void write(std::string_view bytes);
   void flush();
-  // Flushes for the last time. Some file systems say only when a file is closed that they could not
-  // store it.
+  // Flushes for the last time and closes a copy of the descriptor. Some file systems report only on
+  // close that they could not store a file.
   void finish();
 
  private:
@@ -45,31 +46,33 @@ class Output {
 Output& out();
 
 bool stdout_is_terminal();
-// Columns of the terminal on standard output; a large number if it is none.
+// Columns of the terminal on standard output; a large number if standard output is not a terminal.
 std::size_t terminal_width();
 
-// Escape sequences on a terminal, nothing elsewhere and where NO_COLOR is set or TERM=dumb.
+// Escape sequences on a terminal. They are empty elsewhere, and where NO_COLOR is set or TERM=dumb.
 struct Style {
   std::string_view bold, dim, red, green, yellow, cyan, reset;
 };
 const Style& stdout_style();
 const Style& stderr_style();
 
-// One line to standard error: "cairn: <message>". A message is one line, whatever it quotes from a
-// file: newlines in it are escaped, as is all that printable() escapes. A second line needs a
-// second call.
+// Prints one line to standard error: "cairn: <message>". A message is always one line, whatever it
+// quotes from a file: newlines and all other characters that printable() escapes are escaped. A
+// second line needs a second call.
 void print_error(std::string_view message);
-// The same without "cairn: ": a line that belongs to the previous one.
+// Prints a line that continues the previous message, without "cairn: ".
 void advise(std::string_view line);
 
-// From now on nothing is shown: another process speaks for this one.
+// From now on this process prints nothing, because another process prints for it.
 void silence();
 bool is_muted();
-// Makes the last complaint since then after all, with `who` in front; false if there was none.
+// Prints the last error recorded since silence(), with `who` in front. Returns false if none was
+// recorded.
 bool complain_after_all(std::string_view who);
 
-// A bar with bytes per second and time left on standard error, if that is a terminal and the work
-// lasts longer than a second. Erased when destroyed. `update` may be called from any thread.
+// A progress bar on standard error with bytes per second and time left. It appears if standard
+// error is a terminal and the work lasts longer than a second. The destructor erases it. `update`
+// may be called from any thread.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
@@ -78,7 +81,7 @@ class ProgressBar {
   ~ProgressBar() { erase(); }
 
   void update(std::uint64_t done, std::uint64_t total);
-  // Takes the line away until the next update, so that output may be printed.
+  // Removes the bar until the next update, so that the command can print output.
   void erase();
 
  private:

@@ -1,4 +1,4 @@
-// text.cc -- numbers and tables as people read them.
+// text.cc -- formats numbers and tables for people.
 #include "text.h"
 
 #include "terminal.h"
@@ -16,7 +16,7 @@ namespace cairn::cli {
 namespace {
 
 constexpr std::size_t kGap = 2;  // spaces between columns
-// a wider cell does not push the other rows' cells to the right
+// a wider cell does not push the cells of other rows to the right
 constexpr std::size_t kWidestName = 72;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// tree.cc -- cairn tree: the pytree, drawn.
+// tree.cc -- cairn tree: draws the pytree.
 #include "commands.h"
 #include "source.h"
 #include "terminal.h"

@@ -1,4 +1,4 @@
-// verify.cc -- cairn verify: is every byte right?
+// verify.cc -- cairn verify: checks every byte of a checkpoint.
 #include "commands.h"
 #include "ranks.h"
 #include "source.h"
@@ -25,7 +25,8 @@ struct VerifyOptions {
 
 constexpr std::size_t kNamesShown = 5;
 
-// Findings that say the same about several tensors: a damaged manifest takes all of them with it.
+// Identical findings about several tensors. A damaged manifest, for example, damages all its
+// tensors.
 struct Group {
   const Finding* finding;
   std::vector<std::string> tensors;
@@ -101,14 +102,14 @@ std::string verdict_words(const VerifyReport& report, bool strict) {
                      plural(places(Severity::kDamage), "place"));
 }
 
-// Of a step root it matters which step is good, and that the others were not looked at.
+// For a step root, names the verified step. Without --all-steps no other step is verified.
 std::string step_text(const VerifyReport& report, bool all_steps) {
   if (all_steps) return "step     " + printable(report.path) + "\n";
   if (!report.step) return "";
   return fmt::format("step     {}: {}\n", *report.step, printable(report.path));
 }
 
-// The exit status: what follows from the worst of the findings.
+// The exit status for a verdict, which the worst finding determines.
 int status_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::kGood:
@@ -154,7 +155,7 @@ int run_verify(VerifyOptions& options, int& status) {
   }
   Verdict worst = Verdict::kGood;
   for (const auto& report : reports) worst = std::max(worst, report.verdict(options.strict));
-  status = status_of(worst);  // known before printing, which a closed pipe may end
+  status = status_of(worst);  // set before printing, because a closed pipe may end it
   if (options.json) {
     out().show_json(options.all_steps ? verify_json(reports, options.strict)
                                       : verify_json(reports.front(), options.strict));

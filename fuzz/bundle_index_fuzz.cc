@@ -1,6 +1,6 @@
-// bundle_index_fuzz.cc -- any bytes are refused as the header or an entry of a TensorFlow index, or
-// are written again as the same; and what an index then says of its tensors lies in their bounds.
-// The first byte chooses which of the two they are.
+// bundle_index_fuzz.cc -- parses any bytes as the header or as an entry of a TensorFlow index. A
+// message that parses must round-trip, and an index with it must describe only slices inside their
+// tensors. The first byte chooses between header and entry.
 #include <cairn/array/box.h>
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check_index(cairn::testing::table_of(
           {{"", header}, {"k", cairn::Bytes(bytes.begin(), bytes.end())}}));
     }
-  } catch (const cairn::Error&) {  // refused: fine
+  } catch (const cairn::Error&) {  // a rejected input is fine
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// bundle_strings_fuzz.cc -- any bytes are refused as strings of a TensorFlow checkpoint, or add up.
-// The first byte says how many they are meant to be and in which byte order.
+// bundle_strings_fuzz.cc -- reads any bytes as the strings of a TensorFlow checkpoint. The lengths
+// of accepted strings must add up to the size. The first byte gives the count and the byte order.
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/index/bundle_strings.h>
 
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (std::accumulate(strings.lengths.begin(), strings.lengths.end(), strings.start) !=
         entry.size())
       std::abort();
-  } catch (const cairn::Error&) {  // refused: fine
+  } catch (const cairn::Error&) {  // a rejected input is fine
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// checkpoint_state_fuzz.cc -- any text is refused as the file that names the latest checkpoint, or
-// is written again as the same state.
+// checkpoint_state_fuzz.cc -- parses any text as the file that names the latest checkpoint. A state
+// that parses must round-trip.
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
 
 #include <cstddef>

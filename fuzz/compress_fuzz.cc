@@ -1,5 +1,6 @@
-// compress_fuzz.cc -- any bytes under any codec decode to at most the bound or are refused; both
-// ways to decode agree. Input: one byte that chooses the codec, then the compressed bytes.
+// compress_fuzz.cc -- decompresses any bytes with any codec. The output must not exceed the limit,
+// and all ways to decode must agree. Input: one byte that chooses the codec, then the compressed
+// bytes.
 #include <cairn/codec/decompress.h>
 #include <cairn/error.h>
 
@@ -10,7 +11,7 @@
 
 namespace {
 
-// A frame decoded in parts is the same value.
+// A frame decoded in parts must give the same value.
 void check_stream(cairn::ByteView in, const cairn::Bytes& value) {
   std::size_t at = 0;
   const auto source = [&](cairn::MutableByteView out) {
@@ -46,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (codec == cairn::Codec::kZstd) (void)cairn::zstd_has_checksum(in);
     if (codec == cairn::Codec::kZstd) (void)cairn::decompress_one_zstd_frame(in, kMaxSize);
     if (codec == cairn::Codec::kZstd) check_stream(in, value);
-  } catch (const cairn::Error&) {  // refused: fine
+  } catch (const cairn::Error&) {  // a rejected input is fine
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// job_files_fuzz.cc -- any bytes are refused as a file by which processes meet, or are one that is
-// written the same again.
+// job_files_fuzz.cc -- parses any bytes as the files through which processes coordinate. A file
+// that parses must round-trip.
 #include <cairn/distributed/coordinator/message.h>
 #include <cairn/distributed/coordinator/process_record.h>
 #include <cairn/error.h>

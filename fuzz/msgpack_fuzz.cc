@@ -1,5 +1,5 @@
-// msgpack_fuzz.cc -- any bytes are refused as msgpack, or every leaf lies inside them and holds as
-// many bytes as it says, and what was restored can be written and restores as the same.
+// msgpack_fuzz.cc -- decodes any bytes as msgpack. Every leaf must lie inside the input and hold as
+// many bytes as its shape requires. A restored tree must round-trip.
 #include <cairn/error.h>
 #include <cairn/msgpack.h>
 #include <cairn/tree/msgpack/msgpack.h>
@@ -25,7 +25,8 @@ void check_leaves(cairn::ByteView bytes) {
   }
 }
 
-// Types that Cairn does not interpret have lost their names: they are read, but not written.
+// Types that Cairn does not interpret lose their names when read, so Cairn can read but not write
+// them.
 bool holds_opaque(const cairn::Tree& tree) {
   const auto leaves = cairn::flatten(tree);
   return std::any_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
@@ -34,7 +35,7 @@ bool holds_opaque(const cairn::Tree& tree) {
   });
 }
 
-// The same bits: a second restore of the same tree writes the same bytes.
+// Compares bytes: a second restore of the same tree must write identical bytes.
 void check_round_trip(cairn::ByteView bytes) {
   const cairn::MsgpackOptions options{.dialect = cairn::MsgpackDialect::kOrbax,
                                       .order = cairn::DictOrder::kBuilt};
@@ -50,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
     check_leaves(bytes);
-  } catch (const cairn::Error&) {  // refused: fine
+  } catch (const cairn::Error&) {  // a rejected input is fine
     return 0;
   }
   check_round_trip(bytes);

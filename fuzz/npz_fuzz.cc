@@ -1,5 +1,5 @@
-// npz_fuzz.cc -- any bytes are refused as an npz archive, or each of its arrays can be read, whole
-// and in part, or is refused; what was read whole verifies.
+// npz_fuzz.cc -- opens any bytes as an npz archive and reads each array, whole and in part. Errors
+// are allowed. If every array could be read whole, verification must find no damage.
 #include <cairn/array/box.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/npz.h>
@@ -13,10 +13,10 @@
 
 namespace {
 
-// of one array: deflated bytes may be a thousand times more
+// limit for one array: deflated bytes may expand a thousandfold
 constexpr std::uint64_t kMostRead = std::uint64_t{1} << 20U;
 
-// Whether the whole array could be read.
+// Returns whether the array could be read, whole and in part.
 bool read_array(const cairn::Checkpoint& checkpoint, std::size_t index) {
   const cairn::TensorInfo& info = checkpoint.tensors()[index];
   if (!info.is_array() || info.nbytes > kMostRead) return false;
@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
     (void)cairn::decode_npy_header(bytes);
-  } catch (const cairn::Error&) {  // refused: fine
+  } catch (const cairn::Error&) {  // a rejected input is fine
   }
   const int fd = memfd_create("npz", MFD_CLOEXEC);
   if (fd < 0 || write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();

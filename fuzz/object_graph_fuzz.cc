@@ -1,5 +1,5 @@
-// object_graph_fuzz.cc -- any bytes are refused as an object graph, or are written again as the
-// same one.
+// object_graph_fuzz.cc -- parses any bytes as an object graph. A graph that parses must encode to
+// bytes that parse to the same graph.
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/index/object_graph.h>
 
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const auto& child : node.children)
         if (cairn::unescape_trackable(cairn::escape_trackable(child.name)) != child.name)
           std::abort();
-  } catch (const cairn::Error&) {  // refused: fine
+  } catch (const cairn::Error&) {  // a rejected input is fine
   }
   return 0;
 }

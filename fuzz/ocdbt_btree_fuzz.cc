@@ -1,5 +1,6 @@
-// B+tree nodes from untrusted bytes, both as they are and as a body inside a sound envelope. What
-// decodes must encode to something that decodes to the same, and every key in it must be found.
+// Decodes B+tree nodes from untrusted bytes, both as a whole and as a body inside a valid envelope.
+// A node that decodes must encode to bytes that decode to the same node, and a search must find
+// every key in it.
 #include <cairn/error.h>
 #include <cairn/ocdbt/format/btree.h>
 #include <cairn/ocdbt/format/envelope.h>
@@ -16,7 +17,7 @@ void check(cairn::Bytes encoded) {
       if (node.keys.lower_bound(node.keys[i]) != i || node.keys.upper_bound(node.keys[i]) != i + 1)
         std::abort();
     if (!(decode_btree_node(encode_btree_node(node, std::nullopt)) == node)) std::abort();
-  } catch (const cairn::Error&) {  // refused, as most inputs should be
+  } catch (const cairn::Error&) {  // most inputs should be rejected
   }
 }
 

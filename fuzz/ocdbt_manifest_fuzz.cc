@@ -1,5 +1,5 @@
-// Manifests from untrusted bytes, both as they are and as a body inside a sound envelope. What
-// decodes must encode to something that decodes to the same.
+// Decodes manifests from untrusted bytes, both as a whole and as a body inside a valid envelope. A
+// manifest that decodes must encode to bytes that decode to the same manifest.
 #include <cairn/error.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <cairn/ocdbt/format/manifest.h>
@@ -13,7 +13,7 @@ void check(cairn::Bytes encoded) {
   try {
     const Manifest manifest = decode_manifest(std::move(encoded));
     if (decode_manifest(encode_manifest(manifest)) != manifest) std::abort();
-  } catch (const cairn::Error&) {  // refused, as most inputs should be
+  } catch (const cairn::Error&) {  // most inputs should be rejected
   }
 }
 

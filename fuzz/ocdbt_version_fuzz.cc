@@ -1,5 +1,5 @@
-// Version nodes from untrusted bytes, both as they are and as a body inside a sound envelope. What
-// decodes must encode to something that decodes to the same.
+// Decodes version nodes from untrusted bytes, both as a whole and as a body inside a valid
+// envelope. A node that decodes must encode to bytes that decode to the same node.
 #include <cairn/error.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <cairn/ocdbt/format/version_tree.h>
@@ -13,7 +13,7 @@ void check(cairn::Bytes encoded) {
   try {
     const VersionNode node = decode_version_node(std::move(encoded));
     if (decode_version_node(encode_version_node(node, std::nullopt)) != node) std::abort();
-  } catch (const cairn::Error&) {  // refused, as most inputs should be
+  } catch (const cairn::Error&) {  // most inputs should be rejected
   }
 }
 

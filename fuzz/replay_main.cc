@@ -1,5 +1,5 @@
-// replay_main.cc -- runs a fuzz target over the files and folders named, with an ordinary compiler:
-// corpus and past crashers are regression tests. Fails if there was nothing to run.
+// replay_main.cc -- runs a fuzz target over the given files and folders, built with an ordinary
+// compiler: the corpus and past crashers serve as regression tests. Fails if there is no input.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// safetensors_fuzz.cc -- any bytes are refused as a safetensors file, or its header covers the data
-// exactly and is written back unchanged.
+// safetensors_fuzz.cc -- decodes any bytes as a safetensors file. A header that decodes must cover
+// the data exactly and round-trip.
 #include <cairn/error.h>
 #include <cairn/formats/safetensors/header.h>
 
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const cairn::Bytes written = cairn::encode_safetensors_header(header);
     if (cairn::decode_safetensors_header(cairn::ByteView(written).subspan(8), data_size) != header)
       std::abort();
-  } catch (const cairn::Error&) {  // refused: fine
+  } catch (const cairn::Error&) {  // a rejected input is fine
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// shard_index_fuzz.cc -- shard indexes, and reading shards: 5 bytes say what the shard is like, the
-// rest is its value.
+// shard_index_fuzz.cc -- decodes shard indexes and reads shards. The first 5 bytes choose the
+// properties of the shard, the rest is its value.
 #include <cairn/array/box.h>
 #include <cairn/error.h>
 #include <cairn/kvstore.h>
@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto decode : {decode_index, read_shard}) {
     try {
       decode(data, value);
-    } catch (const Error&) {  // refused, as most inputs must be
+    } catch (const Error&) {  // most inputs must be rejected
     }
   }
   return 0;

@@ -1,5 +1,5 @@
-// sharding_fuzz.cc -- any bytes are refused as a stored sharding, or are one that is written and
-// read back unchanged and places boxes that lie in the array.
+// sharding_fuzz.cc -- parses any bytes as a stored sharding. A sharding that parses must round-trip
+// and place boxes inside the array.
 #include <cairn/array/box.h>
 #include <cairn/sharding.h>
 
@@ -31,14 +31,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (cairn::parse_sharding(cairn::sharding_json(sharding).value()) != sharding) std::abort();
     (void)cairn::sharding_text(sharding);
     (void)cairn::usable_sharding(sharding, {});
-    // Every device is a box, so that a text of a hundred bytes can ask for a million: they are
-    // made, but not in each run.
+    // Every device has a box, so a hundred bytes of text can request a million boxes. Cairn would
+    // make them all, but that takes too long to repeat in each run.
     const auto* named = std::get_if<cairn::NamedSharding>(&sharding);
     std::int64_t devices = 1;
     if (named != nullptr)
       for (const std::int64_t n : named->mesh.shape) devices *= n;
     if (devices <= 256) place(sharding);
-  } catch (const cairn::Error&) {  // refused: fine
+  } catch (const cairn::Error&) {  // a rejected input is fine
   }
   return 0;
 }

@@ -1,6 +1,6 @@
-// slice_spec_fuzz.cc -- any text is refused as a slice spec, or is written again as the same slice,
-// whose tensor can be cut into shards of any size; and any text is refused as a device, or names a
-// task.
+// slice_spec_fuzz.cc -- parses any text as a slice spec. A spec that parses must round-trip, and
+// its tensor can be cut into shards of any size. Also parses any text as a device: it must be
+// rejected or name a task.
 #include <cairn/array/box.h>
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/sharding/slice_spec.h>
@@ -24,7 +24,7 @@ void cut(std::string_view text, const ShapeAndSlice& spec) {
       SaveSpec{.name = "x", .dtype = DType::kInt16, .shape = box.shape});
   const ShardableTensor one{
       .tensor = ShardTensor(tensor), .checkpoint_key = "x", .slice_spec = std::string(text)};
-  // make_shards checks that the parts are all of it.
+  // make_shards verifies that the parts cover the whole tensor.
   for (const std::int64_t max : {1, 2, 7, 64, 1000})
     (void)make_shards(MaxShardSizePolicy(max), {&one, 1});
 }

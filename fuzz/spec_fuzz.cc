@@ -1,8 +1,8 @@
-// spec_fuzz.cc -- any text is refused as a spec, or opens an array or a JSON value over stores in
-// memory. Nothing else is touched: specs that name files are left alone.
+// spec_fuzz.cc -- opens any text as a spec of an array or of a JSON value, over stores in memory.
+// The target accesses nothing else: it skips specs that name files.
 //
-// The first line is the spec; the rest, if there is any, is what a small store holds under the keys
-// that specs of the corpus name.
+// The first line is the spec. The rest, if any, is the value that a small store holds under the
+// keys that specs of the corpus name.
 #include <cairn/base/json.h>
 #include <cairn/tensorstore_spec.h>
 
@@ -30,7 +30,7 @@ void use_array(std::string_view spec, const SpecContext& context) {
     SpecArray array = open_array_spec(
         spec, {.open = true, .create = create, .delete_existing = false, .context = context});
     const SpecArrayInfo& info = array.info();
-    // Small ones only: what is there to find is in the metadata.
+    // Small arrays only: bugs are expected in the metadata, not in the values.
     auto bytes = static_cast<std::int64_t>(std::min<std::size_t>(info.element_size, 1 << 20));
     for (const Shape& shape : {info.shape, info.chunk_shape})
       for (const std::int64_t n : shape) bytes = n > 64 || bytes > 1 << 16 ? 1 << 20 : bytes * n;
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view stored = input.substr(std::min(spec.size() + 1, size));
   try {
     if (names_files(parse_json(spec))) return 0;
-  } catch (const Error&) {  // the spec's own reader must refuse it as well
+  } catch (const Error&) {  // the spec's own parser must reject it as well
   }
   const SpecContext context;
   if (!stored.empty())

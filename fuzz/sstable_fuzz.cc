@@ -1,5 +1,5 @@
-// sstable_fuzz.cc -- any bytes are refused as a table, or their keys increase; and so are any
-// contents of a block whose checksum fits.
+// sstable_fuzz.cc -- reads any bytes as a table, and as the contents of a block with a valid
+// checksum. The keys of an accepted table must increase.
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/index/sstable.h>
 
@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   namespace testing = cairn::testing;
   const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
   read(bytes);
-  // The first byte is the type; what is behind it is the data block, then the index.
+  // The first byte is the block type. The rest serves as the data block, then as the index block.
   if (size == 0) return 0;
   for (const bool is_index : {false, true}) {
     testing::RawTable table;

@@ -1,6 +1,6 @@
-// transform_rules_fuzz.cc -- rules for transforms, and the regular expressions and templates in
-// them, from any bytes. The first byte chooses: 'x' is an expression, a text and a template with
-// newlines between them; everything else is rules.
+// transform_rules_fuzz.cc -- parses any bytes as transform rules, or as the regular expressions and
+// templates in them. If the first byte is 'x', the rest is an expression, a text and a template,
+// separated by newlines. Otherwise the rest is a set of rules.
 #include <cairn/error.h>
 #include <cairn/tools/convert/transform_rules.h>
 #include <cairn/tree/transform/regex.h>
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else {
       for (const auto& rule : cairn::parse_transform_rules(text).rules) cairn::Regex{rule.pattern};
     }
-  } catch (const cairn::Error&) {  // what most inputs end with
+  } catch (const cairn::Error&) {  // most inputs are rejected
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// tree_metadata_fuzz.cc -- `_METADATA` and the small JSON files beside it, from any bytes. The
-// first byte chooses the parser, so that one corpus serves all.
+// tree_metadata_fuzz.cc -- parses any bytes as `_METADATA` or as the small JSON files beside it.
+// The first byte chooses the parser, so that one corpus serves all.
 #include <cairn/error.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree.h>
@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   try {
     parse(static_cast<char>(data[0]), {reinterpret_cast<const char*>(data) + 1, size - 1});
-  } catch (const cairn::Error&) {  // what most inputs end with
+  } catch (const cairn::Error&) {  // most inputs are rejected
   }
   return 0;
 }

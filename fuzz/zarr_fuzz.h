@@ -1,4 +1,4 @@
-// zarr_fuzz.h -- what the targets for both kinds of metadata do with an input.
+// zarr_fuzz.h -- the code that the fuzz targets for both versions of Zarr metadata share.
 #pragma once
 
 #include <cairn/error.h>
@@ -12,8 +12,8 @@
 
 namespace cairn::zarr {
 
-// Reads a corner of the array, whatever its shape, so that decoding meets every chain of codecs
-// that can be spelled.
+// Reads a corner of the array, whatever its shape, so that every chain of codecs that metadata can
+// express is decoded.
 inline void read_corner(const ZarrArray& array) {
   const ArrayMetadata& metadata = array.metadata();
   if (metadata.element_size > 4096) return;
@@ -27,20 +27,20 @@ inline void read_corner(const ZarrArray& array) {
   array.read(box, out.mutable_view(), MissingChunk::kFill);
 }
 
-// What can be written is read as the same again.
+// Metadata that can be written must read back as the same metadata.
 inline void check_text(const ArrayMetadata& metadata) {
   std::string text;
   try {
     text = metadata_text(metadata);
-  } catch (const Error&) {  // readable, but nothing that others would read
+    // the array is readable, but this metadata cannot be written for other readers
+  } catch (const Error&) {
     return;
   }
   if (metadata_text(metadata.zarr_format == 3 ? parse_zarr_json(text) : parse_zarray(text)) != text)
     std::abort();
 }
 
-// The metadata is the first line of the input; the rest, if there is any, is the value of the first
-// chunk.
+// The first line of the input is the metadata. The rest, if any, is the value of the first chunk.
 inline int fuzz_metadata(const char* key, const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::size_t line = std::min(input.find('\n'), size);
@@ -56,7 +56,7 @@ inline int fuzz_metadata(const char* key, const std::uint8_t* data, std::size_t 
       verify_array(array, "", MissingChunk::kFill, {});
     (void)array.try_view();
     read_corner(array);
-  } catch (const Error&) {  // refused, as most inputs must be
+  } catch (const Error&) {  // most inputs must be rejected
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// module.cc -- MPI for the command, in a library that is loaded only where a launcher has started
-// it.
+// module.cc -- MPI support for the command, in a library that is loaded only if a launcher has
+// started the command.
 #include "module.h"
 
 #include <cairn/mpi.h>

@@ -1,6 +1,6 @@
 // module.h -- the one function of the module that the command loads when an MPI launcher has
-// started it. Nothing else of the command sees MPI, and nothing is loaded where there is no
-// launcher.
+// started it. The rest of the command does not depend on MPI, and without a launcher the command
+// loads no MPI library.
 #pragma once
 
 #include <cairn/distributed.h>
@@ -10,8 +10,9 @@
 namespace cairn::cli {
 
 inline constexpr const char* kStartFunction = "cairn_start_mpi";
-// Begins MPI and fills `job` with this process's end of the launcher's job; MPI ends when it is
-// destroyed. `version` is the command's own: what does not match is refused. Throws Error.
+// Starts MPI and fills `job` with this process's coordinator for the launcher's job. MPI ends when
+// `job` is destroyed. `version` is the command's version; the function rejects a version other than
+// the module's own. Throws Error.
 using StartFunction = void(const char* version, std::unique_ptr<Coordinator>& job);
 
 }  // namespace cairn::cli

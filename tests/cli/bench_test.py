@@ -1,4 +1,4 @@
-"""`cairn bench`: figures of every way, nothing left behind, and refusals before anything is written."""
+"""`cairn bench`: it measures every way, leaves nothing behind, and reports errors before it writes anything."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_text_says_which_way_is_taken(tmp_path):
 
 
 def interrupted_bench(folder, sent):
-    """The exit status and output of a bench that gets the signal once its files are there."""
+    """The exit status and output of a bench that receives the signal once its files exist."""
     process = subprocess.Popen([CAIRN, "bench", folder, "--size", "512MiB"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while process.poll() is None and not list(folder.glob("cairn-bench-*/data*")):
         time.sleep(0.01)
@@ -57,7 +57,7 @@ def interrupted_bench(folder, sent):
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_after_a_signal(tmp_path, sent):
-    # On a busy machine this process may wake up when the bench is done; such a run shows nothing.
+    # On a busy machine this process may wake up after the bench is done. Such a run proves nothing, so the test tries again.
     for _ in range(5):
         status, output, errors = interrupted_bench(tmp_path, sent)
         assert list(tmp_path.iterdir()) == []

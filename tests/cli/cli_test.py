@@ -1,4 +1,4 @@
-"""The `cairn` binary as a user meets it: statuses, streams, JSON."""
+"""The `cairn` binary as a user sees it: exit statuses, streams, JSON."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import safetensors.numpy
 from command import CAIRN, COMMANDS, FAILURE, GOOD, NO, ROOT, USAGE, bad, good, run
 
 
-# ---- statuses and messages ----
+# ---- exit statuses and messages ----
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -114,7 +114,7 @@ def test_a_closed_pipe_ends_it_quietly(folder, args):
     assert (done.returncode, done.stderr) == (GOOD, b"")
 
 
-# ---- what they print ----
+# ---- the output of the commands ----
 
 
 def test_ls(folder, tensors):
@@ -268,10 +268,10 @@ def test_clean(tmp_path):
     for step in ("1", "4"):
         good("verify", root / step)
     assert good("clean", root) == "nothing to clean\n"
-    # The leftovers of a checkpoint that never came to be are found by its name.
+    # The command finds the leftovers of a checkpoint that was never committed by its name.
     (tmp_path / "never.orbax-checkpoint-tmp").mkdir()
     assert "removed" in good("clean", tmp_path / "never")
-    # Those of a file, too, and of no other.
+    # It also finds the leftovers of a file, and does not touch those of other files.
     for name in ("w.npz.cairn-tmp-0a1b", "w.npz.bak.cairn-tmp-0a1b", "w.npz"):
         (tmp_path / name).write_bytes(b"half")
     assert "removed" in good("clean", tmp_path / "w.npz")

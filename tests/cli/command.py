@@ -1,4 +1,4 @@
-"""Running the `cairn` binary: CAIRN_BIN names it."""
+"""Runs the `cairn` binary, which CAIRN_BIN names."""
 
 import os
 import pathlib

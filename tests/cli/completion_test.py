@@ -1,4 +1,4 @@
-"""Completion in bash, zsh and fish, by pressing the keys."""
+"""Completion in bash, zsh and fish. The zsh test presses real keys."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from command import CAIRN, COMMANDS, good
 
 
 def with_cairn(folder):
-    """An environment in which the command is found."""
+    """An environment whose PATH contains the command."""
     bin = folder / "bin"
     bin.mkdir(exist_ok=True)
     if not (bin / "cairn").exists():
@@ -19,7 +19,7 @@ def with_cairn(folder):
 
 
 def complete(folder, *words):
-    """What bash offers for the last word."""
+    """The completions that bash offers for the last word."""
     script = """
         source <(cairn completion bash)
         COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cairn; printf '%s\\n' "${COMPREPLY[@]}"
@@ -59,7 +59,7 @@ def test_fish_completion(folder):
 
 
 def test_zsh_completion(folder):
-    """Each line is completed by the first press of a key in a new shell: the script is loaded then."""
+    """The first key press in a new shell completes each line, because the shell loads the script at that moment."""
     functions = folder / "zsh"
     functions.mkdir()
     (functions / "_cairn").write_text(good("completion", "zsh"))

@@ -1,4 +1,4 @@
-"""Saves to one path at once, with random delays and kills: one wins and is whole, the others say why and leave nothing."""
+"""Concurrent saves to one path, with random delays and kills: one wins and is complete, the others report the reason and leave nothing."""
 
 import random
 import re
@@ -14,7 +14,7 @@ import safetensors.numpy
 from command import CAIRN, FAILURE, GOOD
 from saves import DIRECTORIES, KINDS, opened_path, write_source
 
-ROUNDS = 1040  # of two or three saves each
+ROUNDS = 1040  # each has two or three saves
 PARTS = 8
 REFUSED = re.compile(r"another save to this path is in progress|is there already|took its name|has just made it")
 NUMBERS = {"a": 1, "b": 2, "c": 3, "old": 4}
@@ -37,7 +37,7 @@ def holds(source, kind, folder):
 
 
 def is_temporary(name):
-    # The file that names the latest TensorFlow checkpoint is all saves' of the folder: none removes another's.
+    # All saves in a folder share the file that names the latest TensorFlow checkpoint, so no save removes the temporary file of another.
     return "-tmp" in name and not name.startswith("checkpoint.cairn-tmp-")
 
 
@@ -71,7 +71,7 @@ def test_one_of_several_saves_wins(sources, tmp_path, part):
                 assert REFUSED.search(text), where
             elif status != GOOD:
                 assert name == killed, where
-        # Two may both succeed only if one replaced what the other had finished.
+        # Two saves may both succeed only if one replaced the finished checkpoint of the other.
         assert len(winners) <= 1 or force, where
         ended_well = killed is None or results[killed][1] in (GOOD, FAILURE, 128 + signal.SIGTERM)
         candidates = dict.fromkeys([*winners, *([killed] if killed else []), *(["old"] if has_old else [])])
@@ -83,7 +83,7 @@ def test_one_of_several_saves_wins(sources, tmp_path, part):
             assert not [p.name for p in folder.iterdir() if is_temporary(p.name)], (where, list(folder.iterdir()))
         if not winners and killed is None:
             raise AssertionError(("nobody won", where))
-        # The next save is not hindered by what a killed one has left.
+        # The leftovers of a killed save do not hinder the next one.
         if killed:
             assert start(sources["c"], kind, folder, "--force").wait(60) == GOOD, where
             assert holds(sources["c"], kind, folder), where
@@ -107,7 +107,7 @@ def test_a_signal_removes_what_is_half_written(tmp_path, kind, number, status):
     process.send_signal(number)
     process.communicate(timeout=60)
     left = sorted(p.name for p in folder.iterdir())
-    if process.returncode == GOOD:  # its commit had begun
+    if process.returncode == GOOD:  # the commit had already begun
         assert left and not [name for name in left if is_temporary(name)]
     else:
         assert (process.returncode, left) == (status, [])

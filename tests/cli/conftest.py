@@ -1,4 +1,4 @@
-"""A folder of small checkpoints for the tests of the command line."""
+"""A fixture with a folder of small checkpoints, for the command-line tests."""
 
 import flax.serialization
 import numpy as np

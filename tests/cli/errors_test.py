@@ -1,4 +1,4 @@
-"""What goes wrong is said, with the right status, and nothing is lost: exceptions, full disks, permissions, empty selections, targets."""
+"""Errors are reported with the right exit status, and nothing is lost: exceptions, full disks, permissions, empty selections, targets."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from command import CAIRN, COMMANDS, FAILURE, GOOD, NO, ROOT, USAGE, bad, good, 
 GOLDEN = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
 
 
-# ---- whatever is thrown ends in a message ----
+# ---- every exception becomes a message ----
 
 
 PATH_ARGUMENTS = [["ls", ""], ["info", ""], ["tree", ""], ["cat", ""], ["cat", "CKPT", "odd", "--raw", "-o", ""], ["stats", ""], ["diff", "", "CKPT"], ["diff", "CKPT", ""],
@@ -79,7 +79,7 @@ def test_numbers_are_decimal():
 
 
 def rename(scratch, names, *rules):
-    """The new names, in the old ones' order; or the complaint."""
+    """The new names, in the order of the old ones, or the error message."""
     (scratch / "s.msgpack").write_bytes(msgpack.packb({name: i for i, name in enumerate(names)}))
     done = run("convert", scratch / "s.msgpack", scratch / "t.msgpack", "--force", *(word for rule in rules for word in ("--rename", rule)))
     if done.returncode != GOOD:
@@ -114,9 +114,9 @@ def test_rename(tmp_path):
 
 
 def test_rename_of_long_names(tmp_path):
-    """std::regex recursed on each of these until the stack was full."""
+    """std::regex recursed on each of these names until the stack overflowed."""
     long = "n" * 40_000
-    assert rename(tmp_path, [long, "a"], "(n|m)*=x") == ["xx", "xax"]  # as re.sub does: once more, nothing, at the end
+    assert rename(tmp_path, [long, "a"], "(n|m)*=x") == ["xx", "xax"]  # like re.sub, it also matches the empty string at the end
     assert rename(tmp_path, [long], "(.|x)+=$&y") == [long + "y"]
     assert rename(tmp_path, [long], "n=mm") == ["mm" * len(long)]
     (tmp_path / "t.msgpack").unlink()
@@ -137,11 +137,11 @@ def test_rename_is_pythons_sub(tmp_path, seed):
     text = draw.choice(["<$&>", "-", "", "$$"]) + ("$1" if groups else "")
     fill = {"<$&>": lambda m: f"<{m[0]}>", "-": lambda m: "-", "": lambda m: "", "$$": lambda m: "$"}[text.removesuffix("$1")]
     want = [re.sub(pattern, lambda m: fill(m) + ((m[1] or "") if groups else ""), name) for name in names]
-    kept = [i for i in range(len(names)) if want.count(want[i]) == 1]  # the others would collide
+    kept = [i for i in range(len(names)) if want.count(want[i]) == 1]  # the other names would collide
     assert rename(tmp_path, [names[i] for i in kept], f"{pattern}={text}") == [want[i] for i in kept], (pattern, text)
 
 
-# ---- what is selected ----
+# ---- selection ----
 
 
 def test_nothing_selected_writes_nothing(folder, tmp_path):
@@ -155,7 +155,7 @@ def test_nothing_selected_writes_nothing(folder, tmp_path):
             message = bad(NO, "convert", source, target, "--to", to, "--force", *choice)
             assert "nothing is selected" in message and choice[1] in message
     assert old.read_bytes() == before and list(tmp_path.iterdir()) == [old]
-    # Nor of rules' results.
+    # An empty selection from the results of transform rules also writes nothing.
     (tmp_path / "rules.json").write_text(json.dumps({"rules": [{"rename": "odd", "to": "even"}]}))
     assert "odd" in bad(NO, "convert", source, tmp_path / "new.npz", "--transform", tmp_path / "rules.json", "--include", "odd")
     assert "item" in bad(FAILURE, "convert", GOLDEN / "composite_one_item", tmp_path / "new.npz", "--item", "typo")
@@ -202,12 +202,12 @@ def test_diff_of_a_damaged_checkpoint_says_why(tmp_path):
             assert "cannot be read, the first: " in message and side in message and data.name in message
 
 
-# ---- what may be replaced ----
+# ---- targets that may be replaced ----
 
 
 @pytest.fixture
 def odd_targets(tmp_path):
-    """Things that are no regular files, by the word that names them."""
+    """Targets other than regular files. The name of each is the word that messages use for its kind."""
     folder = tmp_path / "odd"
     folder.mkdir()
     (folder / "directory").mkdir()
@@ -245,7 +245,7 @@ def test_no_file_of_the_source_is_replaced(folder, tmp_path):
     for target in ("a.safetensors", "second-name", "./a.safetensors", "../" + tmp_path.name + "/a.safetensors"):
         message = bad(FAILURE, "cat", tmp_path / "a.safetensors", "odd", "--npy", "-o", f"{tmp_path}/{target}")
         assert "is a file of the checkpoint that is read; it is not replaced" in message
-    # A set: its shards and its index.
+    # A sharded set protects its shards and its index.
     sharded = tmp_path / "set"
     sharded.mkdir()
     good("convert", folder / "a.safetensors", sharded / "m.safetensors", "--shard-bytes", "4K")
@@ -265,7 +265,7 @@ def test_no_file_of_the_source_is_replaced(folder, tmp_path):
             assert "is a file of the checkpoint" in bad(FAILURE, "cat", source, leaf, "--raw", "-o", file), (source, file)
             assert "it is not replaced" in bad(FAILURE, "convert", source, file, "--to", "npz", "--force", "--skip-unsupported")
         assert [file.read_bytes() for file in files] == contents
-    # A regular file that is none of them is replaced, and so is the whole source by what is made of it.
+    # A regular file outside the source is replaced. A conversion may also replace its whole source.
     (tmp_path / "out").write_bytes(b"old")
     good("cat", tmp_path / "tf", "odd/.ATTRIBUTES/VARIABLE_VALUE", "--raw", "-o", tmp_path / "out")
     assert (tmp_path / "out").stat().st_size == 20
@@ -275,7 +275,7 @@ def test_no_file_of_the_source_is_replaced(folder, tmp_path):
 
 # ---- permissions ----
 
-# Tests often run as root, whom no mode keeps out: the command runs without that privilege.
+# Tests often run as root, which ignores permission bits, so the command runs without that privilege.
 UNPRIVILEGED = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 
 
@@ -320,7 +320,7 @@ def test_permission_denied_is_said(folder, tmp_path):
             finally:
                 path.chmod(before)
             assert not out.exists()
-    # Folders above.
+    # The parent folder denies access.
     (tmp_path / "tf").chmod(0)
     try:
         for command in (["ls"], ["verify"], ["compact"], ["dump"]):

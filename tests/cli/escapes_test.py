@@ -1,4 +1,4 @@
-"""Text from files cannot drive a terminal: hostile characters in every field of every format, on both streams of every command."""
+"""Text from files cannot control a terminal: hostile characters in every field of every format, on both streams of every command."""
 
 import concurrent.futures
 import io
@@ -18,17 +18,17 @@ import safetensors.numpy
 from command import GOOD, ROOT, good, run
 from terminal_test import on_terminal
 
-# ESC, CR, NUL, tab, newline, DEL, a right-to-left override and isolate, a zero-width space, a line separator, an Arabic letter mark, CSI and
+# ESC, CR, NUL, tab, newline, DEL, a right-to-left override and isolate, a zero-width space, a line separator, an Arabic letter mark, and CSI and
 # NEL as single characters.
 EVIL = "E\x1b[31mC\rN\0T\tL\nD\x7fB\u202ei\u2066Z\u200bP\u2028M\u061cX\x9b1mY\x85"
-NAME = EVIL.replace("\0", "")  # where the system takes no NUL
+NAME = EVIL.replace("\0", "")  # for places where the system does not accept NUL
 SHOWN = r"E\x1b[31mC\x0dN\x00T\x09L\x0aD\x7fB\u202ei\u2066Z\u200bP\u2028M\u061cX\u009b1mY\u0085"
 SHOWN_NAME = SHOWN.replace(r"\x00", "")
 GOLDEN = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
 
 
 def unseen(text):
-    """What would drive a terminal, or deceive its reader."""
+    """The characters that would control a terminal or deceive its reader."""
     found = [c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")]
     return found + ["a newline from the file"] * ("L\nD" in text)
 
@@ -46,7 +46,7 @@ READING = [
 
 
 def commands(path, scratch, few=False):
-    """Every command that reads, on `path`; a few of them show all that the others do."""
+    """Every command that reads `path`. With `few`, only some of them, which together print everything that the others print."""
     reading = [["ls", "-l"], ["info"], ["tree", "--sharding"], ["verify"]] if few else READING
     yield from ([*command, path] for command in reading)
     yield ["convert", path, scratch / "out.npz", "--dry-run", "--skip-unsupported"]
@@ -59,7 +59,7 @@ def commands(path, scratch, few=False):
     yield ["reshard", path, scratch / "out", "--chunk-bytes", "1M", "--dry-run"]
     yield ["cat", path]
     yield ["cat", path, NAME]
-    yield ["cat", path, NAME + "x"]  # near names
+    yield ["cat", path, NAME + "x"]  # triggers suggestions of similar names
     yield ["cat", path, NAME, "--slice", NAME]
     yield ["cat", path, NAME, "--npy"]
     yield ["ls", path, NAME + "x"]
@@ -72,10 +72,10 @@ def scratch(tmp_path):
 
 
 def check_all(paths, scratch, few=False):
-    """The output of all commands on all paths, checked, as one text."""
+    """Runs all commands on all paths, checks their output, and returns it as one string."""
     work = [command for path in paths for command in commands(path, scratch, few)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        # The bytes of a tensor or string are for programs.
+        # The raw bytes of a tensor or string are for programs, so they are not checked.
         done = [check(d) for d in pool.map(lambda command: run(*command), work) if "--npy" not in d.args or d.returncode != GOOD]
     assert not [d.args for d in done if d.returncode not in range(4)]
     assert {d.returncode for d in done} - {2}, "every file was refused at the door"
@@ -99,7 +99,7 @@ def npz_bytes(name, content):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         entry = zipfile.ZipInfo("x.npy")
-        entry.filename = name  # zipfile itself cuts names at NUL
+        entry.filename = name  # set afterwards, because zipfile cuts names at NUL
         archive.writestr(entry, content)
     return out.getvalue()
 
@@ -173,7 +173,7 @@ def test_names_stay_what_they_are_for_programs(scratch):
     assert run("cat", flax_file, "s").stdout.decode() == EVIL + "\n"
 
 
-# ---- TensorFlow: keys, tensors' names in errors, the state file ----
+# ---- TensorFlow: keys, tensor names in errors, the state file ----
 
 
 def test_every_field_of_tensorflow(scratch):
@@ -194,7 +194,7 @@ def test_every_field_of_tensorflow(scratch):
 
 
 def places(value, at=()):
-    """Where JSON has strings and keys, of lists only the first entry; JSON within strings, too."""
+    """The paths of all strings and keys in JSON, including JSON inside strings. Of a list, only the first entry is visited."""
     if isinstance(value, dict):
         for key, below in value.items():
             yield (*at, ("key", key))
@@ -253,7 +253,7 @@ def test_names_of_folders_and_databases(scratch):
     check_all([scratch / "composite", scratch / NAME, scratch / "root", scratch / "database", scratch / "array"], scratch)
 
 
-# ---- what is not a checkpoint: rules, arguments ----
+# ---- text from rules and arguments ----
 
 
 def test_rules_and_arguments(scratch):
@@ -287,8 +287,8 @@ def test_on_a_terminal(scratch):
         for command in (["ls"], ["ls", "-l"], ["ls", "--json"], ["info"], ["info", "--json"], ["tree"], ["stats"], ["verify"], ["cat"], ["dump"]):
             status, text = on_terminal(*command, scratch / name)
             assert status in range(4)
-            text = text.replace("\r\n", "\n")  # the terminal's own
-            assert "E\x1b" not in text, (command, name, text)  # the file's red, which Cairn has, too
+            text = text.replace("\r\n", "\n")  # the terminal adds the CR
+            assert "E\x1b" not in text, (command, name, text)  # the file's own red, which looks like Cairn's red
             for colour in colours:
                 text = text.replace(colour, "")
             assert not unseen(text), (command, name, text)

@@ -1,4 +1,4 @@
-"""Orbax checkpoints that cannot be finished: the disk is full, a file may not grow, the process is killed."""
+"""Orbax saves that cannot finish: the disk is full, a file reaches its size limit, or the process is killed."""
 
 import subprocess
 import time
@@ -14,7 +14,7 @@ def convert(source, target, form, *options):
     return ["convert", source, target, "--to", form, "--compression", "none", *options]
 
 
-# With a folder per parameter each value has a file of its own, which may be as large as these are.
+# With a folder per parameter each value has its own files, and these stay below the size limit.
 FULL = [pytest.param(way, form, id=f"{way.__name__}-{form}") for way in WAYS for form in FORMATS if (way.__name__, form) != ("below_a_size_limit", "orbax-files")]
 
 
@@ -25,7 +25,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(big, tmp_path, way, form):  # n
     done, files, reason = way(folder, *convert(big, folder / "ckpt", form, "--dtype", "float64"))
     assert done.returncode == FAILURE and done.stdout == b""
     (line,) = done.stderr.decode().splitlines()
-    # A disk that is known to be too small is refused before the first byte is written.
+    # If the disk is known to be too small, the command fails before it writes the first byte.
     assert str(folder / "ckpt") in line and (line.endswith(f": {reason}") or "the output needs 128 MiB, the file system has " in line)
     assert files == []
 

@@ -1,4 +1,4 @@
-"""Conversions that cannot be finished: the disk is full, a file may not grow, the process is killed. CAIRN_BIN names the binary."""
+"""Conversions that cannot finish: the disk is full, a file reaches its size limit, or the process is killed. CAIRN_BIN names the binary."""
 
 import json
 import os
@@ -20,7 +20,7 @@ TARGETS = ["out.safetensors", "out.npz"]
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory):
-    """Four tensors, 64 MiB of zeros that take no room on the disk."""
+    """Four tensors: 64 MiB of zeros in a sparse file, which takes no disk space."""
     path = tmp_path_factory.mktemp("big") / "big.safetensors"
     header = json.dumps({f"t{i}": {"dtype": "F32", "shape": [TENSOR // 4], "data_offsets": [i * TENSOR, (i + 1) * TENSOR]} for i in range(4)}).encode()
     with open(path, "wb") as file:
@@ -30,12 +30,12 @@ def big(tmp_path_factory):
 
 
 def below_a_size_limit(folder, *args):
-    """No file may grow beyond 40 MB. Needs no rights, and reaches the same code as a full disk: write fails."""
+    """Runs with a limit of 40 MB on the size of a file. This needs no privileges and reaches the same code as a full disk: write fails."""
     return subprocess.run(["prlimit", "--fsize=40000000", CAIRN, *map(str, args)], capture_output=True, timeout=60), sorted(folder.iterdir()), "File too large"
 
 
 def on_a_full_disk(folder, *args):
-    """A disk of 40 MB at `folder`, seen by this one process and those it starts."""
+    """Runs with a disk of 40 MB mounted at `folder`. Only the started shell and its children see that disk."""
     command = shlex.join([CAIRN, *map(str, args)])
     there = shlex.quote(str(folder))
     script = f"cp -a {there}/. {there}.before && mount -t tmpfs -o size=40000000 cairn {there} && cp -a {there}.before/. {there}; {command}; code=$?; ls -A {there} > {there}.after; cat {there}/out* > {there}.content 2>/dev/null; exit $code"
@@ -45,7 +45,7 @@ def on_a_full_disk(folder, *args):
 
 
 def may_mount(folder):
-    """Containers often forbid it; the limit above is tested everywhere."""
+    """Whether this process may mount a disk. Containers often forbid it; the size limit above is tested everywhere."""
     try:
         return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "cairn", str(folder)], capture_output=True, timeout=60).returncode == 0
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(big, tmp_path, way, replaces, n
     done, files, reason = way(folder, "convert", big, folder / name, "--force")
     assert done.returncode == FAILURE and done.stdout == b""
     (line,) = done.stderr.decode().splitlines()
-    # A disk that is known to be too small is refused before the first byte is written.
+    # If the disk is known to be too small, the command fails before it writes the first byte.
     assert line.startswith(f"cairn: {folder / name}") and (line.endswith(f": {reason}") or "the output needs 64 MiB, the file system has " in line)
     assert files == ([folder / name] if replaces else [])
     if replaces:
@@ -75,7 +75,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(big, tmp_path, way, replaces, n
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_set_is_whole_or_not_there(big, tmp_path, way):
-    """The third file does not fit (the first two alone would); with the limit, it is each file that does not."""
+    """On the full disk the third file does not fit, although the first two do. Under the size limit no file of full size fits."""
     folder = tmp_path / "disk"
     folder.mkdir()
     done, files, reason = way(folder, "convert", big, folder / "out.safetensors", "--shard-bytes", "17MB" if way is on_a_full_disk else "60MB")
@@ -103,7 +103,7 @@ def test_a_killed_conversion_leaves_what_says_what_it_is(big, tmp_path, replaces
     assert target.exists() == replaces
     if replaces:
         assert target.read_bytes() == OLD
-    # The next save removes what is left.
+    # The next save removes the leftovers.
     subprocess.run([CAIRN, "convert", str(big), str(target), "--force"], check=True, capture_output=True, timeout=60)
     assert target.stat().st_size > 4 * TENSOR
     assert [p.name for p in tmp_path.iterdir()] == [name]

@@ -1,4 +1,4 @@
-"""Nothing that is not a checkpoint's is ever changed: foreign content in and beside targets, for every command that replaces or removes."""
+"""Cairn never changes foreign content. The tests put it into and beside targets, for every command that replaces or removes files."""
 
 import os
 import random
@@ -13,14 +13,14 @@ import pytest
 from command import CAIRN, FAILURE, GOOD, NO, ROOT, USAGE
 from saves import DIRECTORIES, KINDS, make_socket, opened_path, snapshot, write_source
 
-ARRANGEMENTS = 560  # of which each test below does its part
+ARRANGEMENTS = 560  # split among the parts of each test below
 PARTS = 8
 NAMES = ["notes.txt", "j.jpg", ".hidden", "0", "1.0", "d.bak", "_METADATA.orig", "manifest", "checkpoint.txt", "c d", "ü", "weights.bin"]
 
 
 @pytest.fixture(scope="module")
 def base():
-    """A folder that a user without rights can work in, with the command and sources."""
+    """A folder with the command and sources, in which an unprivileged user can work."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cairn-foreign-"))
     folder.chmod(0o777)
     shutil.copy(CAIRN, folder / "cairn")
@@ -37,7 +37,7 @@ def base():
 
 
 def run(base, *args):
-    """As a user whom permissions bind."""
+    """Runs the command as a user whom permissions restrict."""
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     return subprocess.run([base / "cairn", *map(str, args)], capture_output=True, timeout=60, cwd=base, **user)
 
@@ -48,7 +48,7 @@ def save(base, kind, folder, source="old", *options):
 
 
 def give_away(path):
-    """To the user who runs the command."""
+    """Makes the user who runs the command the owner of `path`."""
     if os.geteuid() == 0:
         os.chown(path, 65534, 65534, follow_symlinks=False)
 
@@ -132,7 +132,7 @@ def put(rng, path):
 
 
 def free_name(rng, folder):
-    # Among chunks a number is a chunk's name, whoever put it there.
+    # Inside an array, a number is the name of a chunk, whoever created the file.
     in_array = any((above / name).exists() for above in (folder, folder.parent) for name in (".zarray", "zarr.json"))
     return folder / rng.choice([name for name in NAMES if not os.path.lexists(folder / name) and not (in_array and name[0].isdigit())])
 
@@ -194,11 +194,11 @@ def test_foreign_content_beside_and_in_place_of_a_target_stays(base, part):
             place = folder / rng.choice(beside)
         what = put(rng, place)
         if at_target and what in ("a_file", "an_empty_file", "an_archive", "an_unreadable_file") and kind not in DIRECTORIES:
-            place.unlink()  # a file that the user names is replaced, as it is asked for
+            place.unlink()  # a regular file that the user names as the target is replaced, as requested
             what = "a_pipe"
             a_pipe(place)
             give_away(place)
-        # An empty folder where a checkpoint is to be, or what was left of one, is not lost; nor are checkpoints that are replaced.
+        # Some content may be replaced without loss: an empty folder at the target, the leftovers of a save, and a checkpoint.
         gives_way = (what == "an_empty_folder" and (at_target or "-tmp" in place.name) and kind in DIRECTORIES) or (what == "another_checkpoint" and kind in DIRECTORIES and (at_target or "-tmp" in place.name))
         gives_way = gives_way or ("-tmp" in place.name and what in ("an_empty_folder", "another_checkpoint", "a_zarr_array"))
         command = rng.choice(list(commands(kind, folder)))
@@ -260,7 +260,7 @@ def test_the_folder_that_is_checked_is_the_one_that_is_replaced(base):
     (folder / "x").mkdir()
     a_file(folder / "x" / "precious")
     before = snapshot(folder / "x")
-    # As the kernel sees it, l/.. is e.
+    # The kernel resolves l/.. to e.
     assert run(base, "convert", base / "new.safetensors", folder / "l" / ".." / "x", "--to", "orbax", "--force").returncode == GOOD
     assert snapshot(folder / "x") == before
     assert run(base, "diff", base / "new.safetensors", folder / "e" / "x").returncode == GOOD

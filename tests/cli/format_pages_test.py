@@ -26,14 +26,14 @@ import pytest
 from command import FAILURE, GOOD, ROOT, run
 
 PAGES = ["ocdbt", "orbax", "tensorbundle"]
-LONGEST = 1024  # bytes of a vector's binary file: a page is read by people
+LONGEST = 1024  # bytes of a vector's binary file; people read the pages, so vectors stay short
 
 Block = collections.namedtuple("Block", "language attributes body line")
 Vector = collections.namedtuple("Vector", "files expectations")
 
 
 def blocks_of(text):
-    """The fenced blocks of a page: language, attributes of the first line, and body."""
+    """The fenced blocks of a page, each with its language, the attributes of its first line, and its body."""
     blocks, start, body = [], None, []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("```"):
@@ -138,7 +138,7 @@ def test_flipped_bit_is_refused(files, block, tmp_path):
     write_files(files, tmp_path)
     for number, (file, offset) in enumerate(guarded_bytes(block)):
         damaged = bytearray(files[file])
-        damaged[offset] ^= 1 << number % 8  # another bit in the next byte
+        damaged[offset] ^= 1 << number % 8  # the next byte gets another bit flipped
         (tmp_path / file).write_bytes(damaged)
         done = run(*command_of(block), cwd=tmp_path)
         assert done.returncode == FAILURE, f"{file}: byte {offset}, bit {number % 8}: {done}"
@@ -156,7 +156,7 @@ def test_damaged_page_is_noticed(text, part):
 
 
 def test_golden_files_hold_the_vectors():
-    """Vectors that TensorStore wrote are byte for byte in the golden databases."""
+    """The golden databases contain the vectors that TensorStore wrote, byte for byte."""
     golden = [path.read_bytes() for path in (ROOT / "tests" / "golden" / "ocdbt").rglob("*")
               if path.is_file() and pathlib.Path(path).stat().st_size < 1 << 16]
     for (page, name), vector in VECTORS.items():

@@ -1,4 +1,4 @@
-"""Checkpoints of a few bytes that claim to be huge, and folders without end: each a function that builds one and returns its path."""
+"""Checkpoints of a few bytes that claim to be huge, and folders without end. Each function builds one and returns its path."""
 
 import json
 import os
@@ -62,7 +62,7 @@ MANIFEST, NODE, VERSION_NODE = 0x0CDB3A2A, 0x0CDB20DE, 0x0CDB1234
 
 
 def manifest(length, offset=0):
-    """One version, whose root node of `length` bytes is in d/root."""
+    """A manifest with one version. Its root node has `length` bytes at `offset` of d/root."""
     config = bytes(16) + b"\0" + varint(100) + varint(8388608) + b"\x04" + varint(0)
     files = varint(1) + varint(0) * 0 + varint(len("d/root")) + varint(0) + b"d/root"
     version = varint(1) + varint(1) + b"\0" + varint(0) + varint(offset) + varint(length) + varint(1) + varint(length) + varint(0) + struct.pack("<Q", 10**18)
@@ -172,7 +172,7 @@ def zarr3_of_exabytes(folder):
 
 
 def array_of_terabytes(folder):
-    """Less than the best packing of free disks, and far more than is stored."""
+    """An array of 1 TiB. A large disk could hold its compressed form, and it is far larger than its stored bytes."""
     return in_folders(folder, ZARRAY | {"shape": [1 << 40], "chunks": [1 << 20], "dtype": "|u1", "fill_value": 0})
 
 
@@ -197,7 +197,7 @@ def msgpack_list_of_zeros(folder):
 
 
 def msgpack_text_of_zeros(folder):
-    """A text of 128 MiB."""
+    """A string of 128 MiB."""
     return sparse(folder / "a.msgpack", 8 + (1 << 27), head=b"\x81\xa1w\xdb\x08\0\0\0")
 
 
@@ -227,7 +227,7 @@ def npy_header_that_is_sparse(folder):
 
 
 def npz_bomb(folder):
-    """Deflated: a header of a mebibyte, and a gibibyte of zeros of which nobody needs more than a piece."""
+    """A deflated .npy file whose claimed size is 1000 times its compressed size, far more than it holds."""
     folder.mkdir()
     header = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + b"{'descr': '<f4', 'fortran_order': False, 'shape': (16,), }".ljust(117) + b"\n"
     content = header + bytes(64)
@@ -336,6 +336,6 @@ INPUTS = {
 
 
 def allocated(path):
-    """Bytes that a file, or the files of a folder, take on the disk; links are not followed."""
+    """The disk space in bytes of a file, or of the files of a folder. Links are not followed."""
     files = [os.path.join(top, name) for top, _, names in os.walk(path) for name in names] if path.is_dir() else [path] if path.exists() else list(path.parent.iterdir())
     return sum(os.lstat(file).st_blocks * 512 for file in files)

@@ -1,5 +1,5 @@
-"""What hostile input may cost: no command takes more than 256 MiB and twice what the input takes on the disk, nor two seconds of
-processor time, and none ends by a signal. CAIRN_BIN names the binary."""
+"""Limits for hostile input. No command uses more memory than 256 MiB plus twice the disk space of the input, or more than two seconds of
+CPU time, and no command ends by a signal. CAIRN_BIN names the binary."""
 
 import json
 import subprocess
@@ -13,8 +13,8 @@ from hostile_inputs import INPUTS, allocated
 MEMORY = 256 << 20
 SECONDS = 2
 
-# Between this process and the command: what a process has taken before it runs another program counts as taken by that, and these
-# tests hold whole frameworks.
+# A small process between this one and the command. The memory that a process used before exec counts as memory of the new program,
+# and this process has whole frameworks loaded.
 MEASURE = """
 import json, os, subprocess, sys
 child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 def measured(arguments, folder):
-    """Exit status, bytes of memory, seconds of processor time, output."""
+    """The exit status, peak memory in bytes, CPU time in seconds, and output of a command."""
     result = folder / "measured.json"
     subprocess.run([sys.executable, "-S", "-c", MEASURE, result, CAIRN, *map(str, arguments)], check=True, timeout=60)
     return json.loads(result.read_text())

@@ -1,4 +1,4 @@
-"""The command under a real MPI launcher: what it writes and says is what one process writes and says, also when something goes wrong."""
+"""The command under a real MPI launcher. Its files and its output equal those of a single process, also after errors."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import safetensors.numpy
 
 from command import CAIRN, FAILURE, GOOD, NO, USAGE, good, run
 
-# For running as root, and for more processes than cores.
+# Allows the launcher to run as root, and with more processes than cores.
 ENVIRONMENT = os.environ | {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -22,7 +22,7 @@ ENVIRONMENT = os.environ | {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "NO_COLOR": "1",  # the launcher gives its processes a terminal
 }
-LONG = 300  # seconds, for who hangs
+LONG = 300  # seconds; limit for a run that hangs
 
 
 def mpirun(processes, *command, **environment):
@@ -40,7 +40,7 @@ def good_together(processes, *args):
 
 
 def complaints(done):
-    """What Cairn said on standard error; the launcher has a good deal more to say of a status that is not 0."""
+    """The lines of Cairn on standard error. The launcher adds many lines of its own if the exit status is not 0."""
     return [line for line in done.stderr.decode().splitlines() if line.startswith(("cairn:", "Try:"))]
 
 
@@ -55,7 +55,7 @@ def bad_together(status, processes, *args):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """Arrays of many sizes, one of them larger than the others together."""
+    """Arrays of many sizes. One is larger than all others together."""
     rng = np.random.default_rng(11)
     arrays = {"large": rng.standard_normal((3001, 1000)).astype(np.float32), "empty": np.zeros((0, 3), np.float32), "step": np.array(7, np.int64)}
     for i in range(12):
@@ -86,7 +86,7 @@ def test_checkpoints_hold_the_same(source, tmp_path, format):
     assert sorted(os.listdir(tmp_path)) == ["ckpt"]
     listed = {entry["name"]: entry for entry in json.loads(good("ls", tmp_path / "ckpt", "--json"))}
     share = sum(array.nbytes for array in safetensors.numpy.load_file(source).values()) // 3
-    assert listed["large"]["chunk_shape"] == [share // 4000, 1000]  # it was one chunk, which would be one process's
+    assert listed["large"]["chunk_shape"] == [share // 4000, 1000]  # cut so that one process does not write it alone
     for args in (["verify", tmp_path / "ckpt", "--json"], ["diff", source, tmp_path / "ckpt", "--json"], ["diff", source, tmp_path / "ckpt"]):
         assert good_together(3, *args) == good(*args)
     assert json.loads(good("diff", source, tmp_path / "ckpt", "--json"))["equal"]
@@ -97,7 +97,7 @@ def test_checkpoints_hold_the_same(source, tmp_path, format):
 
 
 def same_folders(alone, together):
-    """Every file of both, byte for byte."""
+    """Asserts that both folders contain the same files, byte for byte, and returns their names."""
     names = sorted(os.listdir(alone))
     assert sorted(os.listdir(together)) == names
     for name in names:
@@ -107,7 +107,7 @@ def same_folders(alone, together):
 
 @pytest.fixture(scope="module")
 def mixed(source, tmp_path_factory):
-    """The same leaves as files of several formats, and as TensorFlow checkpoints of one data file and of several, with tensors in slices."""
+    """The same leaves as an Orbax checkpoint and as two TensorFlow checkpoints: one with a single data file, one with several and sliced tensors."""
     folder = tmp_path_factory.mktemp("mixed")
     good("convert", source, folder / "orbax", "--to", "orbax", "--chunk-bytes", "1MiB")
     good("convert", source, folder / "tf" / "one", "--to", "tensorflow")
@@ -196,8 +196,8 @@ def test_damage_is_reported_as_by_one_process(source, tmp_path):
 
 
 def test_who_cannot_write_is_named_and_nothing_is_left(tmp_path):
-    """Process 1 may write no file beyond 40 MB, and its half of the file lies there."""
-    size = 64 << 20  # of zeros that take no room on the disk
+    """Process 1 may not write a file beyond 40 MB, and its half of the file lies beyond that."""
+    size = 64 << 20  # zeros in a sparse file, which take no disk space
     header = json.dumps({"t": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
     with open(tmp_path / "big.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
@@ -235,7 +235,7 @@ ssize_t pwritev64(int fd, const struct iovec* v, int n, off_t at) { die_if_wante
 
 @pytest.fixture(scope="module")
 def killer(tmp_path_factory):
-    """A library that kills its process the first time it writes to something unfinished."""
+    """A library that kills its process at the first write to a temporary file or folder."""
     folder = tmp_path_factory.mktemp("killer")
     (folder / "killer.c").write_text(KILLER)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "killer.so", folder / "killer.c", "-ldl"], check=True)
@@ -251,7 +251,7 @@ def test_a_process_that_is_killed_ends_all(source, tmp_path, killer, name, optio
     assert done.returncode != GOOD
     assert b"rank 2" in done.stderr and b"signal 9" in done.stderr, done
     assert not target.exists()
-    # What the first rank leaves, if the launcher kills it before it has removed it, tells what it is.
+    # The launcher may kill the first rank before it removes the leftovers. Their names identify them as temporary.
     left = os.listdir(tmp_path / "target")
     assert all("-tmp" in entry for entry in left)
     if left:
@@ -289,7 +289,7 @@ def test_without_its_module_it_refuses(source, tmp_path):
     assert done.returncode == FAILURE
     assert len(complaints(done)) == 1 and "cairn-mpi.so is not there" in complaints(done)[0]
     assert os.listdir(tmp_path) == ["bin"]
-    # One process needs none, however it was started.
+    # A single process does not need the module, however it was started.
     assert mpirun(1, alone, "ls", source).stdout == run("ls", source).stdout
     assert mpirun(2, alone, "ls", source, CAIRN_MPI="off").stdout == 2 * run("ls", source).stdout
 

@@ -1,4 +1,4 @@
-"""A checkpoint of one folder per parameter that is replaced while others read it: each of them gets the values of one save, or an
+"""A checkpoint with one folder per parameter is replaced while other processes read it. Each reader gets the values of one save, or an
 error. CAIRN_BIN names the binary."""
 
 import os
@@ -33,7 +33,7 @@ def save(source, target):
 
 
 def stopped_in_the_middle(arguments, output):
-    """A process that has begun to write its output, and is stopped."""
+    """A process that was stopped by SIGSTOP after it began to write its output."""
     for _ in range(20):
         process = subprocess.Popen([CAIRN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""`cairn reshard` as a user meets it: what it says, and what it refuses. That Orbax restores what it wrote is tests/interop/test_reshard.py."""
+"""`cairn reshard` as a user sees it: its output and its errors. tests/interop/test_reshard.py checks that Orbax restores the result."""
 
 import json
 
@@ -17,7 +17,7 @@ def test_dry_run_says_what_each_device_reads_and_writes_nothing(source, tmp_path
     lines = [line.split() for line in text.splitlines()]
     assert lines[1] == ["params.embed", "float32(64,", "32)", "(16,", "16)", "NamedSharding(x=4,y=2;", "P('x',", "'y'))"]
     assert lines[2] == ["params.layers.0.w", "float16(8,", "4)", "(8,", "1)", "NamedSharding(x=4,y=2;", "P(None,", "'x'))"]
-    assert "devices  8, each reads 1.03 KiB" in text  # 16 x 16 x 4 and twice 8 x 1 x 2 bytes
+    assert "devices  8, each reads 1.03 KiB" in text  # 16 x 16 x 4 bytes, and two times 8 x 1 x 2 bytes
     assert "would write 6 tensors" in text
     assert not (tmp_path / "new").exists()
 
@@ -29,7 +29,7 @@ def test_json(source, tmp_path):
     assert report["arrays"] == [{"name": "params.embed", "dtype": "float32", "shape": [64, 32], "box": [64, 8], "sharding": "NamedSharding(x=4; P(None, 'x'))"}]
     assert json.loads(good("ls", tmp_path / "new", "params.embed", "--json"))[0]["chunk_shape"] == [64, 8]
     assert good("diff", source, tmp_path / "new")
-    # Of an Orbax checkpoint the layout stays, if no other is asked for.
+    # An Orbax checkpoint keeps its layout unless the user requests another.
     assert json.loads(good("reshard", tmp_path / "new", tmp_path / "again", "--chunk-bytes", "1K", "--json"))["format"] == "orbax-zarr3"
     good("reshard", source, tmp_path / "files", "--chunk-bytes", "1K", "--to", "orbax-files")
     assert json.loads(good("reshard", tmp_path / "files", tmp_path / "more", "--mesh", "x=2", "--json"))["format"] == "orbax-files"
@@ -73,7 +73,7 @@ def test_an_existing_target_is_replaced_only_if_asked(source, tmp_path):
 
 
 def test_a_box_that_does_not_fit_the_memory_is_cut(tmp_path):
-    """256 MiB in two boxes (of a file with holes), with the least memory."""
+    """256 MiB in two boxes, from a sparse file, with the smallest --memory."""
     elements = 1 << 26
     header = json.dumps({"big": {"dtype": "F32", "shape": [elements], "data_offsets": [0, 4 * elements]}}).encode()
     with open(tmp_path / "big.safetensors", "wb") as file:

@@ -1,4 +1,4 @@
-"""What the tests of saving share: small sources of known values, and a snapshot of everything in a folder."""
+"""Shared helpers for the tests of saving: small sources with known values, and a snapshot of everything in a folder."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ import stat
 import numpy as np
 import safetensors.numpy
 
-# Options of `cairn convert` for each kind of output, and the name of the target.
+# For each kind of output: the name of the target, and the options of `cairn convert`.
 KINDS = {
     "orbax": ("ckpt", ["--to", "orbax"]),
     "orbax-zarr3": ("ckpt", ["--to", "orbax-zarr3"]),
@@ -24,13 +24,13 @@ DIRECTORIES = ["orbax", "orbax-zarr3", "orbax-files", "item"]
 
 
 def write_source(path, number):
-    """Four tensors; every element is `number`."""
+    """Writes four tensors in which every element is `number`."""
     safetensors.numpy.save_file({f"layer{i}.w": np.full((25, 40), number, np.float32) for i in range(4)}, path)
     return path
 
 
 def opened_path(kind, folder):
-    """What to open for a checkpoint of that kind."""
+    """The path that opens a checkpoint of that kind."""
     index = folder / "ckpt.safetensors.index.json"
     if kind in ("safetensors", "set") and index.exists():
         return index
@@ -38,7 +38,7 @@ def opened_path(kind, folder):
 
 
 def snapshot(path):
-    """Everything at and below a path that a careless save could change. Links are not followed."""
+    """Everything that a faulty save could change at and below a path. Links are not followed."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def snapshot(path):
 def make_socket(path):
     server = socket.socket(socket.AF_UNIX)
     here = os.getcwd()
-    os.chdir(path.parent)  # the kernel takes only short names
+    os.chdir(path.parent)  # the kernel accepts only short socket paths
     try:
         server.bind(path.name)
     finally:

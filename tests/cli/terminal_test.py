@@ -1,4 +1,4 @@
-"""What the `cairn` binary does on a terminal: colour, width, and names that would drive it."""
+"""The `cairn` binary on a terminal: colour, width, and names that would control the terminal."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ from command import CAIRN, FAILURE, GOOD, USAGE, good
 
 
 def on_terminal(*args, columns=100, **env):
-    """The status of `cairn args` and what it shows on a terminal so many columns wide."""
+    """The exit status of `cairn args`, and its output on a terminal with `columns` columns."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"} | env
@@ -30,7 +30,7 @@ def on_terminal(*args, columns=100, **env):
             continue
         try:
             piece = os.read(ours, 65536)
-        except OSError:  # Linux says so when the other end is closed
+        except OSError:  # on Linux, read fails when the other end is closed
             break
         if not piece:
             break

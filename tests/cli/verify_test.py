@@ -1,4 +1,4 @@
-"""Verdicts of `cairn verify`: the exit status, the step, what was not checked and why."""
+"""Verdicts of `cairn verify`: the exit status, the step, and the parts that were not checked, with the reason."""
 
 import json
 import os
@@ -19,7 +19,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def folder():
-    """One that every user may enter: pytest's own are for its user alone."""
+    """A folder that every user may enter. Only the user who runs pytest may enter pytest's own folders."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="cairn-verify-"))
     path.chmod(0o755)
     yield path
@@ -42,7 +42,7 @@ def not_checked(found):
 
 
 def as_nobody():
-    """Arguments for a run without root's rights, which no permission stops."""
+    """Arguments that run the command without root privileges, because root ignores permissions."""
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
@@ -104,7 +104,7 @@ def test_unknown_codecs_are_not_checked(golden):
     assert [finding["tensor"] for finding in not_checked(report(FAILURE, path))] == ["w"]
     assert run("verify", path).stdout.decode().startswith("not checked  w: ")
     (path / "n" / "0").unlink()
-    assert report(NO, path)["verdict"] == "damaged"  # which wins
+    assert report(NO, path)["verdict"] == "damaged"  # damage takes precedence over parts that were not checked
 
 
 def test_objects_that_no_checksum_covers_are_not_checked(folder):
@@ -112,7 +112,7 @@ def test_objects_that_no_checksum_covers_are_not_checked(folder):
     np.save(folder / "objects.npy", objects, allow_pickle=True)
     np.savez(folder / "objects.npz", objects=objects)
     assert not_checked(report(FAILURE, folder / "objects.npy"))[0]["tensor"] == "objects"
-    assert report(GOOD, folder / "objects.npz")["ok"]  # by the archive's checksum
+    assert report(GOOD, folder / "objects.npz")["ok"]  # the archive's checksum covers it
 
 
 def test_what_may_not_be_read_is_not_checked(golden):
@@ -143,7 +143,7 @@ def test_an_item_that_may_not_be_read_does_not_hide_the_others(golden, lost):
 
 
 def safetensors_set(folder, shards):
-    """A set of one tensor a file."""
+    """A safetensors set with one tensor in each file."""
     folder.mkdir()
     for i in range(shards):
         header = json.dumps({f"t{i}": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}).encode()
@@ -164,7 +164,7 @@ def test_missing_shards_are_damage_and_all_are_named(folder):
     assert [finding["severity"] for finding in found["findings"]] == ["damage", "not_checked", "damage"]
     (path / "s1.safetensors").write_bytes((path / "s0.safetensors").read_bytes())
     (path / "s3.safetensors").write_bytes((path / "s0.safetensors").read_bytes())
-    assert report(NO, path, **as_nobody())["verdict"] == "damaged"  # they hold another tensor than the index says
+    assert report(NO, path, **as_nobody())["verdict"] == "damaged"  # they hold a different tensor than the index states
 
 
 def test_too_many_open_files_are_not_damage(folder):

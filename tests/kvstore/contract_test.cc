@@ -59,7 +59,7 @@ Opened make_file(const Contents& contents) {
   return filled({open_file_store(dir->path()), dir}, contents);
 }
 
-// Sidecars keys that are not below the prefix, one of which is the prefix itself.
+// Beside keys that are not below the prefix, one of which is the prefix itself.
 Opened make_prefix(const Contents& contents) {
   auto base = make_memory_store();
   for (const char* other : {"a", "pre/", "pre", "pre0", "z"}) base->write(other, as_bytes("other"));

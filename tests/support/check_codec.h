@@ -1,4 +1,4 @@
-// check_codec.h -- the properties every encode/decode pair must have.
+// check_codec.h -- checks the properties that every encode/decode pair must have.
 #pragma once
 
 #include <cairn/error.h>
@@ -10,14 +10,14 @@
 namespace cairn::testing {
 
 enum class Guard {
-  // nothing covers the bytes: a flipped bit may decode to another value, but nothing worse may
-  // happen
+  // No checksum covers the bytes: a flipped bit may decode to another value, but it must cause
+  // nothing worse.
   kNone,
-  kChecksum,  // a checksum covers every byte: each flipped bit must be noticed
+  kChecksum,  // a checksum covers every byte: the decoder must detect each flipped bit
 };
 
-// Round trip, one spelling, every truncation refused, every flipped bit noticed or at least
-// survived.
+// Checks the round trip, that a value has one encoding, that every truncation is rejected, and that
+// every flipped bit is detected or at least handled safely.
 template <class Value, class Encode, class Decode>
 void check_codec(const Value& value, Encode encode, Decode decode, Guard guard) {
   const Bytes good = encode(value);
@@ -33,7 +33,7 @@ void check_codec(const Value& value, Encode encode, Decode decode, Guard guard) 
     } else {
       try {
         decode(bad);
-      } catch (const Error&) {  // as good as another value
+      } catch (const Error&) {  // as good as decoding to another value
       }
     }
   });

@@ -1,5 +1,5 @@
-// damage.h -- malformed inputs made by damaging a good one: every truncation, every bit, and tables
-// of named damages.
+// damage.h -- malformed inputs, made by damaging a good input: every truncation, every bit flip,
+// and tables of named damages.
 #pragma once
 
 #include <cairn/base/checksum.h>
@@ -14,7 +14,7 @@
 
 namespace cairn::testing {
 
-// A damage, and what the decoder must say about it: its code and a part of its message.
+// A damage, and the error that the decoder must report: its code and a part of its message.
 struct Damage {
   std::string name;
   std::function<void(Bytes&)> apply;
@@ -32,7 +32,7 @@ inline Bytes with_bit_flipped(ByteView good, std::size_t bit) {
 inline void for_each_truncation(ByteView good,
                                 const std::function<void(ByteView, const std::string&)>& check) {
   for (std::size_t n = 0; n < good.size(); ++n) {
-    // A copy of its own, so that a sanitizer sees any read behind the end.
+    // A separate copy, so that a sanitizer detects any read beyond the end.
     const Bytes bad(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(n));
     check(bad, "truncated to " + std::to_string(n) + " bytes");
   }
@@ -46,7 +46,7 @@ inline void for_each_bit_flip(ByteView good,
           "bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8) + " flipped");
 }
 
-// Applies each damage to a copy of `good`: decode(ByteView) must throw an Error with the expected
+// Applies each damage to a copy of `good`. decode(ByteView) must throw an Error with the expected
 // code and text.
 template <class Decode>
 void check_damages(ByteView good, std::span<const Damage> table, Decode decode) {
@@ -65,7 +65,7 @@ void check_damages(ByteView good, std::span<const Damage> table, Decode decode) 
   }
 }
 
-// Overwrites little-endian integers and runs of bytes in place.
+// Edits bytes in place: overwrites an integer (little-endian), inserts bytes, or erases them.
 template <class T>
 void put_at(Bytes& bytes, std::size_t offset, T value) {
   ASSERT_LE(offset + sizeof(T), bytes.size());
@@ -78,8 +78,8 @@ inline void erase_at(Bytes& bytes, std::size_t offset, std::size_t count) {
   const auto first = bytes.begin() + static_cast<std::ptrdiff_t>(offset);
   bytes.erase(first, first + static_cast<std::ptrdiff_t>(count));
 }
-// Makes the last four bytes the crc32c of all before them, so that damage gets past the checksum to
-// the code behind it.
+// Sets the last four bytes to the crc32c of all bytes before them, so that damage passes the
+// checksum and reaches the code behind it.
 inline void reseal_crc32c(Bytes& bytes) {
   ASSERT_GE(bytes.size(), 4U);
   put_at(bytes, bytes.size() - 4, crc32c(ByteView(bytes).first(bytes.size() - 4)));

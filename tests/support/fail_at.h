@@ -1,6 +1,6 @@
-// fail_at.h -- runs something in a child process in which one chosen system call fails, or writes
-// less than it was asked to, as full disks, quotas, broken devices, missing rights and signals make
-// them. Of any thread; x86-64 only, as kill_at.h.
+// fail_at.h -- runs code in a child process in which one chosen system call fails, or writes less
+// than requested. Full disks, quotas, broken devices, missing permissions and signals cause such
+// failures. The call may come from any thread. Like kill_at.h, this works on x86-64 only.
 #pragma once
 
 #include <cairn/error.h>
@@ -20,29 +20,29 @@
 
 namespace cairn::testing {
 
-// In place of an error: the call writes half of what it should.
+// Used in place of an error: the call writes half of the requested bytes.
 inline constexpr int kShortWrite = -1;
 
-// Whether the call is about the file of a SaveLock. Its bytes are for messages only, and one that
-// stays is taken over by the next save.
+// Whether the call operates on the file of a SaveLock. The bytes of that file are for messages
+// only, and the next save takes over a file that stays.
 inline bool is_about_a_save_lock(const std::string& call) {
   const bool harmless =
       call.starts_with("pwrite64(") || call.starts_with("unlink(") || call.starts_with("close(");
   return harmless && call.find(".cairn-tmp-0") != std::string::npos;
 }
 
-// What came of it.
+// The outcome of a run.
 struct Faulted {
-  bool injected = false;  // else the work had come to its end before
-  std::string call;       // "pwrite64(/tmp/x/d/ab12)": the one that failed
-  bool ended = false;     // with success or an Error, and not by a signal or another exception
+  bool injected = false;  // false: the work ended before the chosen call
+  std::string call;       // the call that failed, such as "pwrite64(/tmp/x/d/ab12)"
+  bool ended = false;     // true: with success or an Error; false: by a signal or another exception
   std::optional<Error> error;
-  int descriptors_left = 0;  // more open ones than before
+  int descriptors_left = 0;  // open descriptors at the end, less those at the start
 };
 
 namespace detail {
 
-// What the child says when it is done.
+// The child's report at its end.
 struct Report {
   bool ended = false, failed = false;
   Code code = Code::kIo;
@@ -83,7 +83,7 @@ inline std::string link_of(const std::string& path) {
   return std::filesystem::read_symlink(path, error).string();
 }
 
-// Whether the descriptor can be written to; that is the close that may report a lost write.
+// Whether the descriptor is open for writing. Only then may a close report a lost write.
 inline bool is_for_writing(pid_t process, std::uint64_t descriptor) {
   std::ifstream in("/proc/" + std::to_string(process) + "/fdinfo/" + std::to_string(descriptor));
   for (std::string word; in >> word;)
@@ -96,7 +96,7 @@ inline std::string text_at(pid_t thread, std::uint64_t address) {
   std::array<char, 400> text{};
   iovec to{text.data(), text.size() - 1};
   const iovec from{reinterpret_cast<void*>(address), text.size() - 1};
-  // A text near the end of a page: what is readable.
+  // A string near the end of a page: read only the readable part.
   for (; to.iov_len > 0; --to.iov_len) {
     const iovec part{from.iov_base, to.iov_len};
     if (process_vm_readv(thread, &to, 1, &part, 1, 0) > 0) break;
@@ -104,7 +104,7 @@ inline std::string text_at(pid_t thread, std::uint64_t address) {
   return text.data();
 }
 
-// The call and the file it is about.
+// Returns the call and the file that it operates on.
 inline std::string describe_call(pid_t thread, const __ptrace_syscall_info& call) {
   static const std::map<long, std::pair<const char*, int>> kNames = {
       {SYS_openat, {"openat", 1}},        {SYS_write, {"write", -1}},
@@ -129,14 +129,14 @@ inline std::string describe_call(pid_t thread, const __ptrace_syscall_info& call
   return std::string(text) + "(" + file + ")";
 }
 
-// Half of it, in whole pages where there are some: files that are written past the page cache take
-// nothing else.
+// Half of the length, rounded down to whole pages if it has any: direct I/O accepts only whole
+// pages.
 inline std::uint64_t half_of(std::uint64_t length) {
   return length > 8192 ? length / 2 / 4096 * 4096 : length / 2;
 }
 
-// Makes a call that is about to begin fail, or do less, and keeps what must be set right when it
-// ends.
+// Makes a call that is about to begin fail or write less. Keeps the state that must be restored
+// when the call ends.
 class Injection {
  public:
   Injection(pid_t thread, int error) : thread_(thread), error_(error) {}
@@ -146,7 +146,7 @@ class Injection {
     ptrace(PTRACE_GETREGS, thread_, nullptr, &at_entry_);
     user_regs_struct changed = at_entry_;
     if (error_ != kShortWrite) {
-      // A close that fails has closed all the same.
+      // A close that fails still closes the descriptor, so the call is executed.
       if (static_cast<long>(call.entry.nr) != SYS_close) changed.orig_rax = ~std::uint64_t{0};
     } else if (const auto number = static_cast<long>(call.entry.nr);
                number == SYS_write || number == SYS_pwrite64) {
@@ -160,14 +160,14 @@ class Injection {
     user_regs_struct regs{};
     ptrace(PTRACE_GETREGS, thread_, nullptr, &regs);
     if (error_ != kShortWrite) regs.rax = static_cast<std::uint64_t>(-std::int64_t{error_});
-    // The kernel keeps the arguments' registers; a program may rely on it.
+    // The kernel preserves the argument registers, and a program may rely on that.
     regs.rdx = at_entry_.rdx;
     ptrace(PTRACE_SETREGS, thread_, nullptr, &regs);
     if (part_at_ != 0) poke(part_at_, &part_, sizeof(part_));
   }
 
  private:
-  // Of writev and its like: half of the first part and nothing of the others.
+  // Shortens writev and similar calls to half of the first part; the other parts are dropped.
   void shorten_first_part(user_regs_struct& changed) {
     iovec to{&part_, sizeof(part_)};
     const iovec from{reinterpret_cast<void*>(changed.rsi), sizeof(part_)};
@@ -191,12 +191,12 @@ class Injection {
   iovec part_{};
 };
 
-// Drives the child to its end.
+// Runs the child until it ends.
 class FaultTracer {
  public:
   FaultTracer(pid_t child, int n, int error) : child_(child), left_(n), error_(error) {}
 
-  // The call that failed; "" if there was none.
+  // Returns the call that failed, or "" if there was none.
   std::string run() {
     ptrace(PTRACE_SYSCALL, child_, nullptr, nullptr);
     int status = 0;
@@ -209,7 +209,7 @@ class FaultTracer {
       if (WSTOPSIG(status) == (SIGTRAP | 0x80))
         at_call(thread);
       else if (WSTOPSIG(status) != SIGTRAP && WSTOPSIG(status) != SIGSTOP)
-        signal = WSTOPSIG(status);  // its own; a new thread begins with a SIGSTOP
+        signal = WSTOPSIG(status);  // the child's own signal; a new thread begins with a SIGSTOP
       ptrace(PTRACE_SYSCALL, thread, nullptr, signal);
     }
     return call_;
@@ -247,8 +247,8 @@ class FaultTracer {
 
 }  // namespace detail
 
-// Runs `work` in a child; the n-th (from 0) of its calls that change files fails with `error`, or
-// is a short write.
+// Runs `work` in a child. The n-th (from 0) of its calls that change files fails with `error`, or
+// writes less if `error` is kShortWrite.
 template <class Work>
 Faulted run_and_fail_at(int n, int error, Work work) {
   const detail::SharedReport report;

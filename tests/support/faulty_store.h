@@ -1,5 +1,5 @@
-// faulty_store.h -- decorators of stores: one that passes everything on, to be changed by others,
-// and one of which operations fail.
+// faulty_store.h -- store decorators: one forwards every call, so that tests derive from it to
+// change some; the other makes chosen operations fail.
 #pragma once
 
 #include <cairn/kvstore.h>
@@ -45,14 +45,14 @@ class ForwardingStore : public KvStore {
   StorePtr base_;
 };
 
-// When and how operations fail.
+// Which operations fail, and how.
 struct StoreFault {
-  int operation = 0;  // the first that fails, counted from 0
-  // all that come after it fail, too: the disk is gone, or the process is about to be
+  int operation = 0;  // the first operation that fails, counted from 0
+  // all later operations fail, too: the disk is gone, or the process is about to end
   bool lasts = false;
-  bool reads = false;  // whether reading counts, and may fail
-  // Whether the operation that fails has happened all the same, as when the answer of a file server
-  // is lost.
+  bool reads = false;  // whether reads count as operations, and may fail
+  // Whether the failing operation takes effect all the same, as when the reply of a file server is
+  // lost.
   bool happens = false;
 };
 

@@ -1,4 +1,5 @@
-// forwarding_coordinator.h -- a coordinator that passes everything on, to be changed by others.
+// forwarding_coordinator.h -- a coordinator that forwards every call; tests derive from it to
+// change some.
 #pragma once
 
 #include <cairn/distributed.h>

@@ -1,1 +1,1 @@
-// headers.cc -- the object that owns the precompiled headers of the tests.
+// headers.cc -- the object file for the precompiled headers of the tests.

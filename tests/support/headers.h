@@ -1,4 +1,4 @@
-// headers.h -- what nearly every test includes; compiled once for all of them
+// headers.h -- the headers that nearly every test includes, compiled once for all of them
 // (tests/CMakeLists.txt).
 #pragma once
 

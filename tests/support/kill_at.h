@@ -1,5 +1,5 @@
-// kill_at.h -- runs something in a child process that is killed at a chosen system call, as a crash
-// would.
+// kill_at.h -- runs code in a child process and kills it at a chosen system call, to simulate a
+// crash.
 #pragma once
 
 #include <exception>
@@ -12,10 +12,11 @@ namespace cairn::testing {
 
 enum class Ended { kKilled, kWell, kBadly };
 
-// Runs `work` in a child and kills it as one of its threads enters the n-th (from 0) such call, so
-// that the call does not happen. kWell: it came to its end before; kBadly: it threw. `beside` runs
-// here meanwhile, on a thread that starts when the child is there: a fork while others work may
-// leave the child with locks that nobody will open.
+// Runs `work` in a child and kills the child when one of its threads enters the n-th (from 0) call
+// for which touches_files() is true, so that the call does not happen. kWell: the work ended before
+// that call; kBadly: it threw. Meanwhile `beside` runs in this process, on a thread that starts
+// after the child: a fork while other threads work may leave the child with locks that nobody
+// releases.
 template <class Work>
 Ended run_and_kill_at(int n, Work work, const std::function<void()>& beside = {}) {
   const pid_t child = start_traced(

@@ -1,5 +1,4 @@
-// matchers.h -- asserting which error a call ends with; there is deliberately no matcher for "some
-// error".
+// matchers.h -- matchers for the error that a call ends with. By design, none matches "some error".
 //   EXPECT_THAT([&] { decode(bytes); }, FailsWith(Code::kDataLoss, "crc32c"));
 #pragma once
 
@@ -18,7 +17,7 @@ inline void PrintTo(Code code, std::ostream* out) { *out << code_name(code); }
 
 namespace testing {
 
-// The error that a call ends with, for tests that look at more of it than matchers do.
+// Returns the error that a call ends with, for tests that check more of it than the matchers do.
 template <class F>
 Error error_of(F&& f) {
   try {

@@ -1,5 +1,5 @@
-// processes.h -- threads that pose as the processes of a job, each with its end of it, and what
-// became of each.
+// processes.h -- runs threads in place of the processes of a job, each with its own coordinator,
+// and collects the error of each.
 #pragma once
 
 #include <cairn/distributed.h>
@@ -14,8 +14,8 @@
 
 namespace cairn::testing {
 
-// Runs each process's part in a thread of its own; a process that is through with it is gone for
-// the others. The errors they ended with, in their order.
+// Runs the part of each process in its own thread. A process that has finished its part leaves the
+// job. Returns the error of each process, in process order.
 inline std::vector<std::optional<Error>> run_as_processes(
     std::size_t count, const std::function<void(const std::shared_ptr<Coordinator>&)>& part) {
   auto coordinators = threads_as_processes(count);

@@ -1,4 +1,4 @@
-// same_bytes.h -- whether two stretches of memory, or two arrays, hold the same.
+// same_bytes.h -- compares two memory blocks, or two arrays, byte for byte.
 #pragma once
 
 #include <cairn/types.h>
@@ -7,7 +7,7 @@
 
 namespace cairn::testing {
 
-// A loop over elements, in a test that is not optimised, takes longer than what is under test.
+// In an unoptimised test, a loop over the elements would take longer than the code under test.
 inline bool same_bytes(ByteView a, ByteView b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }

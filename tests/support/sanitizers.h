@@ -1,4 +1,4 @@
-// sanitizers.h -- whether a test was compiled with a sanitizer, in the words of either compiler.
+// sanitizers.h -- whether a test was compiled with a sanitizer, under either compiler.
 #pragma once
 
 namespace cairn::testing {

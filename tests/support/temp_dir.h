@@ -1,4 +1,4 @@
-// temp_dir.h -- a fresh folder that is deleted, with everything in it, when it goes out of scope.
+// temp_dir.h -- a new folder that is deleted with its contents at the end of its scope.
 #pragma once
 
 #include <cairn/error.h>
@@ -20,7 +20,7 @@ class TempDir {
       : path_((parent / "cairn-test-XXXXXX").string()) {
     if (!mkdtemp(path_.data())) throw Error(Code::kIo, "cannot make " + path_);
   }
-  // In memory where there is such a folder: for tests that sync thousands of files.
+  // Uses a folder in memory if the system has one: for tests that sync thousands of files.
   static TempDir in_memory() {
     const std::filesystem::path memory = "/dev/shm";
     return TempDir(std::filesystem::is_directory(memory) ? memory
@@ -42,7 +42,7 @@ class TempDir {
   std::string path_;
 };
 
-// Writes a file as any program would, in place; makes the folders above it.
+// Writes a file in place, as any program would, and creates the folders above it.
 inline void put_file(const std::string& path, ByteView bytes) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
@@ -54,7 +54,7 @@ inline void put_file(const std::string& path, std::string_view text) {
   put_file(path, as_bytes(text));
 }
 
-// A copy of a golden folder or file, to be damaged.
+// Copies a golden folder or file, so that a test can damage the copy.
 inline void copy_tree(const std::string& from, const std::string& to) {
   std::filesystem::create_directories(std::filesystem::path(to).parent_path());
   std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);

@@ -1,4 +1,4 @@
-// traced.h -- runs something in a child process whose system calls are watched.
+// traced.h -- runs code in a child process and traces its system calls.
 #pragma once
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 namespace cairn::testing {
 
-// True for a system call that changes files, or when they change.
+// True for a system call that changes files or their timestamps, syncs a file, or is an fcntl.
 inline bool touches_files(const __ptrace_syscall_info& call) {
   const auto number = static_cast<long>(call.entry.nr);
   if (number == SYS_openat) return (call.entry.args[2] & (O_CREAT | O_TRUNC)) != 0;
@@ -30,9 +30,9 @@ inline bool touches_files(const __ptrace_syscall_info& call) {
   return std::ranges::find(kTouching, number) != kTouching.end();
 }
 
-// A fork copies locks as they are: one that another thread is about to release would stay locked in
-// the child for ever. So this waits until all other threads sleep, as idle workers do, who hold
-// none.
+// A fork copies locks in their current state. If another thread is about to release a lock, that
+// lock stays locked in the child for ever. So this waits until all other threads sleep: idle
+// workers sleep and hold no locks.
 inline void wait_until_other_threads_sleep() {
   const auto asleep = [](const std::filesystem::path& task) {
     if (task.filename() == std::to_string(getpid())) return true;
@@ -46,8 +46,8 @@ inline void wait_until_other_threads_sleep() {
     usleep(200);
 }
 
-// Starts `work` in a child that stops before its first step; waits until it has. The work must end
-// the process.
+// Starts `work` in a child that stops before its first step, and waits until it has stopped. The
+// work must end the process.
 template <class Work>
 pid_t start_traced(Work work, int options) {
   wait_until_other_threads_sleep();
@@ -57,7 +57,7 @@ pid_t start_traced(Work work, int options) {
     raise(SIGSTOP);
     try {
       work();
-    } catch (...) {  // never back into the test: there it would go on as a second process
+    } catch (...) {  // must not return into the test, which would then continue in a second process
     }
     _exit(2);
   }
