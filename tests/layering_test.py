@@ -52,7 +52,7 @@ OWNER = {
     "orbax.h": "orbax", "pytree_checkpoint_handler.h": "orbax", "checkpointer.h": "orbax",
     "format.h": "formats", "tensor_source.h": "formats", "safetensors.h": "formats", "npz.h": "formats", "msgpack.h": "formats",
     "tensorflow.h": "formats",
-    "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "cairn.h": "tools",
+    "open.h": "tools", "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "cairn.h": "tools",
 }
 # Third-party header prefix -> the only library files that see it.
 THIRD_PARTY = {

@@ -1,9 +1,8 @@
 // verify.cc -- verifies a checkpoint, which may be too damaged to open, or all checkpoints of a
 // root.
-#include <cairn/cairn.h>
-
 #include <cairn/base/byte_io.h>
 #include <cairn/formats/safetensors/set.h>
+#include <cairn/inspect.h>
 #include <cairn/io/file.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tools/source/multiprocess.h>

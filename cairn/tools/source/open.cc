@@ -1,11 +1,15 @@
 // open.cc -- one way in and out: detects the format at a path and opens it; saves a tree.
-#include <cairn/cairn.h>
+#include <cairn/open.h>
 
+#include <cairn/format.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax.h>
+#include <cairn/msgpack.h>
+#include <cairn/npz.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/read/orbax_reader.h>
+#include <cairn/safetensors.h>
+#include <cairn/tensorflow.h>
 #include <cairn/tools/source/open_to_verify.h>
 
 #include <filesystem>
