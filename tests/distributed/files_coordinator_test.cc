@@ -251,7 +251,7 @@ TEST(FilesCoordinator, AFolderThatIsRemovedIsNoticed) {
     } else {
       const std::string run = distributed_folder(folder);
       const auto has_come = [](const std::string& name) {
-        return name.starts_with("m-b-") && !name.ends_with(".tmp");
+        return name.starts_with("m-b-") && !is_temporary_name(name);
       };
       while (true) {
         const auto names = distributed::names_in(run);
@@ -259,6 +259,22 @@ TEST(FilesCoordinator, AFolderThatIsRemovedIsNoticed) {
         std::this_thread::yield();
       }
       // The other one may leave, and clear up behind itself, as soon as something is gone.
+      std::error_code error;
+      do std::filesystem::remove_all(folder / ".cairn-job", error);
+      while (error);
+    }
+  });
+}
+
+TEST(FilesCoordinator, AFolderThatWasRemovedBeforeIsNoticed) {
+  const TempDir folder = TempDir::in_memory();
+  run_job(folder, 2, [&](Coordinator& job) {
+    job.barrier("begin", kLong);
+    if (job.process_index() == 0) {
+      while (file_exists(folder / ".cairn-job")) std::this_thread::yield();
+      EXPECT_THAT([&] { job.barrier("b", kLong); },
+                  FailsWith(Code::kUnavailable, "has been removed by somebody"));
+    } else {
       std::error_code error;
       do std::filesystem::remove_all(folder / ".cairn-job", error);
       while (error);

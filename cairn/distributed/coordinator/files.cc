@@ -213,10 +213,15 @@ class FilesCoordinator final : public Coordinator {
                       visit.name, value.size(), max_value_));
     const Message message{me_, count_, visit.round, visit.name, {value.begin(), value.end()}};
     visit.message = visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open());
-    AtomicFile file(path(visit.message));
-    file.append(encode_message(message));
-    // A job that loses power is over, so only small messages are made durable.
-    file.commit(kind == Kind::kDelivery ? Durability::kUnsynced : Durability::kSynced);
+    try {
+      AtomicFile file(path(visit.message));
+      file.append(encode_message(message));
+      // A job that loses power is over, so only small messages are made durable.
+      file.commit(kind == Kind::kDelivery ? Durability::kUnsynced : Durability::kSynced);
+    } catch (const Error& error) {
+      if (error.code() != Code::kNotFound) throw;
+      throw Error(Code::kUnavailable, folder_->path() + ": has been removed by somebody");
+    }
   }
 
   // Makes the collective fail, because this process has failed, unless it has ended already.
