@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -268,13 +269,16 @@ TEST(FilesCoordinator, AFolderThatIsRemovedIsNoticed) {
 
 TEST(FilesCoordinator, AFolderThatWasRemovedBeforeIsNoticed) {
   const TempDir folder = TempDir::in_memory();
+  std::atomic<bool> has_left = false;
   run_job(folder, 2, [&](Coordinator& job) {
     job.barrier("begin", kLong);
     if (job.process_index() == 0) {
+      has_left = true;
       while (file_exists(folder / ".cairn-job")) std::this_thread::yield();
       EXPECT_THAT([&] { job.barrier("b", kLong); },
                   FailsWith(Code::kUnavailable, "has been removed by somebody"));
     } else {
+      while (!has_left) std::this_thread::yield();
       std::error_code error;
       do std::filesystem::remove_all(folder / ".cairn-job", error);
       while (error);
