@@ -100,7 +100,8 @@ def test_a_signal_removes_what_is_half_written(tmp_path, kind, number, status):
     folder.mkdir()
     name, form = KINDS[kind]
     form = ["100MB" if option == "4000" else option for option in form]
-    process = subprocess.Popen([CAIRN, "convert", source, folder / name, *form], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen([CAIRN, "convert", source, folder / name, *form], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))  # a background job ignores SIGINT
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline and not [p for p in folder.iterdir() if is_temporary(p.name)]:
         pass
