@@ -16,15 +16,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <limits>
 #include <random>
 #include <system_error>
 #include <utility>
 
 namespace cairn::inline v0 {
 namespace {
-
-constexpr std::uint64_t kMaxOffset = std::numeric_limits<off_t>::max();
 
 struct stat status_of(int fd, const std::string& path) {
   struct stat status {};
@@ -180,7 +177,7 @@ void File::read_scatter(std::uint64_t offset, std::span<const MutableByteView> o
 
 void File::will_need(std::uint64_t offset, std::uint64_t length) const {
   // This is only advice: reads work whatever the result is.
-  if (offset <= kMaxOffset && length <= kMaxOffset - offset)
+  if (offset <= kMaxFileOffset && length <= kMaxFileOffset - offset)
     posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
 }
 

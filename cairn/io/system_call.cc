@@ -3,9 +3,7 @@
 #include <cairn/io/system_call.h>
 
 #include <cairn/error.h>
-#include <sys/types.h>
 
-#include <limits>
 #include <system_error>
 
 namespace cairn::inline v0 {
@@ -18,8 +16,7 @@ void fail_file_call(const std::string& path, const std::string& doing, int error
 }
 
 void check_file_range(const std::string& path, std::uint64_t offset, std::uint64_t length) {
-  constexpr std::uint64_t kMax = std::numeric_limits<off_t>::max();
-  if (offset > kMax || length > kMax - offset)
+  if (offset > kMaxFileOffset || length > kMaxFileOffset - offset)
     throw Error(Code::kOutOfRange,
                 path + ": bytes at " + std::to_string(offset) + " are beyond what a file can hold");
 }

@@ -1,8 +1,11 @@
 // system_call.h -- helpers for system calls: repeat interrupted calls, turn failures into Errors.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cerrno>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace cairn::inline v0 {
@@ -20,6 +23,9 @@ auto uninterrupted(F f) {
 // Throws "PATH: cannot DOING: REASON" for a file system call that failed with `error`: not_found
 // for ENOENT, data_loss for ELOOP (a cycle of links leads to no file), otherwise io.
 [[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error);
+
+// The largest offset of a byte in a file.
+inline constexpr std::uint64_t kMaxFileOffset = std::numeric_limits<off_t>::max();
 
 // Throws out_of_range unless a file can hold this range of bytes.
 void check_file_range(const std::string& path, std::uint64_t offset, std::uint64_t length);

@@ -82,13 +82,15 @@ void fill(MutableByteView out, std::uint64_t seed) {
 // Removes the folder and everything in it, however the benchmark ends.
 struct Folder {
   explicit Folder(std::string where) : path(std::move(where)) {
-    if (file_exists(path))
+    const fs::path full = absolute_path(path);
+    make_directories(full.parent_path().string());
+    // The folder is removed later, so it must be one that nobody else has made.
+    noted.emplace(path, NotedTemporary::Order::kFirst, [&] {
+      return Directory::open(full.parent_path().string()).make(full.filename().string());
+    });
+    if (!noted->made())
       throw Error(Code::kAlreadyExists,
                   path + ": is there already; the benchmark wants a folder of its own");
-    noted.emplace(path, NotedTemporary::Order::kFirst, [&] {
-      make_directories(path);
-      return true;
-    });
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

@@ -2,6 +2,7 @@
 // and stays as it was.
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/write/bundle_merge.h>
+#include <cairn/io/save_lock.h>
 #include <gmock/gmock.h>
 
 #include <map>
@@ -207,6 +208,22 @@ TEST(BundleMerge, ValuesBehindLinksStay) {
   EXPECT_FALSE(std::filesystem::is_symlink(dir / "new/ckpt.data-00000-of-00001"));
   EXPECT_EQ(contents(dir / "new/ckpt"), (Contents{{"a", {1, 1}}}));
   EXPECT_EQ(contents(dir / "values/x"), (Contents{{"a", {1, 1}}}));
+}
+
+TEST(BundleMerge, PartsStayWhileAnotherSaveHasTheTarget) {
+  const TempDir dir;
+  const std::vector parts = {dir / "a"};
+  write_ints(parts.front(), {whole("a", 1)}, 1);
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(in_place);
+    // As a merge leaves it that was stopped before it removed its parts.
+    for (const char* file : {".index", ".data-00000-of-00001"})
+      if (in_place) std::filesystem::create_hard_link(dir / "a" + file, dir / "x" + file);
+    const SaveLock other(dir / "x.index");
+    EXPECT_THAT([&] { merge_bundles(parts, dir / "x"); },
+                FailsWith(Code::kUnavailable, "another save to this path is in progress"));
+    EXPECT_EQ(contents(dir / "a"), (Contents{{"a", {1}}}));
+  }
 }
 
 TEST(BundleMerge, APartWithoutTensorsCountsForNothing) {

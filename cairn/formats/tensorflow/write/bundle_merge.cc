@@ -198,11 +198,11 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   const auto in_place = [&] {
     return prefix + ": is in place, but not all of its parts are removed";
   };
+  make_directories(bundle_folder(prefix));
+  const OutputLock lock(bundle_index_path(prefix));
   if (is_in_place(files, prefix))
     return with_context(in_place, [&] { remove_parts(found, prefix, options.delete_old_dirs); });
 
-  make_directories(bundle_folder(prefix));
-  const OutputLock lock(bundle_index_path(prefix));
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(bundle_folder(prefix), error) /
                                      std::filesystem::path(prefix).filename();
