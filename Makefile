@@ -9,7 +9,7 @@ VENV := build/venv
 CAIRN := build/bin/cairn
 
 .PHONY: help deps cli build demo test check bench format lint install clean venv \
-        test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
+        docs test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ build: cli  ## the command, the library, and all that tests them
 demo: cli  ## open, verify and convert a checkpoint that Orbax wrote
 	@scripts/demo.sh $(CAIRN)
 
-test: lint test-layering test-unit test-asan test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
+test: lint docs test-layering test-unit test-asan test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
 	@echo "All tests passed."
 
 check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
@@ -57,6 +57,10 @@ test-consumer: build  ## install, then build and run a program that uses find_pa
 
 test-interop: build venv  ## against the real Orbax, TensorStore, flax, safetensors, zarr
 	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) tests/interop tests/cli
+
+docs: deps  ## the documentation site with the C++ API, in build/site
+	@scripts/test-env.sh build/docs-venv docs/requirements.txt
+	@scripts/docs.sh build/docs-venv
 
 bench: build  ## side by side with the real packages; writes build/bench.json and build/bench.md
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt

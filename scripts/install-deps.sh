@@ -9,6 +9,7 @@ packages=(build-essential cmake ninja-build make pkg-config git ccache
           libgtest-dev libgmock-dev libbenchmark-dev libleveldb-dev
           clang libclang-rt-14-dev clang-format clang-tidy
           python3 python3-venv
+          doxygen  # make docs
           zsh fish)  # the tests press keys in them
 
 if ! command -v apt-get >/dev/null; then

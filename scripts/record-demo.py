@@ -190,7 +190,7 @@ def draw(lines):
         elements.append(f'<circle cx="{20 + 20 * i}" cy="{TITLE_BAR // 2}" r="6" fill="{colour}"/>')
     elements.append(
         f'<g font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace"'
-        f' font-size="{FONT_SIZE}" xml:space="preserve">'
+        f' font-size="{FONT_SIZE}"><style>text {{ white-space: pre }}</style>'
     )
     for i, line in enumerate(lines):
         elements += draw_line(line, TITLE_BAR + MARGIN + FONT_SIZE + i * LINE_HEIGHT)

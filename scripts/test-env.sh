@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the virtual environment of the tests: test-env.sh FOLDER REQUIREMENTS. Does nothing if it is up to date.
+# Makes a virtual environment of Python packages: test-env.sh FOLDER REQUIREMENTS. Does nothing if it is up to date.
 set -euo pipefail
 folder=$1
 requirements=$2
@@ -13,7 +13,7 @@ for python in python3 /usr/bin/python3; do
 done
 [ -n "${python:-}" ] || { echo "No python3 with ssl and venv found; install python3-venv" >&2; exit 1; }
 
-echo "Installing the test packages of $requirements into $folder"
+echo "Installing the Python packages of $requirements into $folder"
 [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
 touch "$stamp"
