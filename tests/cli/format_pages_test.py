@@ -24,29 +24,12 @@ import shlex
 import pytest
 
 from command import FAILURE, GOOD, ROOT, run
+from pages import blocks_of
 
 PAGES = ["ocdbt", "orbax", "tensorbundle"]
 LONGEST = 1024  # bytes of a vector's binary file; people read the pages, so vectors stay short
 
-Block = collections.namedtuple("Block", "language attributes body line")
 Vector = collections.namedtuple("Vector", "files expectations")
-
-
-def blocks_of(text):
-    """The fenced blocks of a page, each with its language, the attributes of its first line, and its body."""
-    blocks, start, body = [], None, []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.startswith("```"):
-            body.append(line)
-        elif start is None:
-            start, body = (number, line[3:]), []
-        else:
-            language, *words = shlex.split(start[1]) or [""]
-            attributes = dict(word.split("=", 1) for word in words)
-            blocks.append(Block(language, attributes, "\n".join(body), start[0]))
-            start = None
-    assert start is None, f"line {start[0]}: the block has no end"
-    return blocks
 
 
 def binary(body):

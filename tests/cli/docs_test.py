@@ -1,0 +1,252 @@
+"""Every block of code in the documentation is true: README, CONTRIBUTING and docs/.
+
+The language of a block decides how it is tested; a block without a test fails.
+
+    ```console          commands after "$ " and what they print; "..." stands for any lines
+    ```sh               commands, each of which succeeds and prints something
+    ```python           compiles, and runs if no name in it is the reader's
+    ```cpp              compiles; a whole program also runs
+    ```json             parses
+    ```LANGUAGE file=PATH    is a file of the session
+    ```LANGUAGE vector=NAME  is a test vector: format_pages_test.py
+
+The console, sh and python blocks of a page are one session, in the order of the page. It begins in
+a folder that holds tests/golden as a clone does, and the reader's own files (READERS_FILES).
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from command import CAIRN, ROOT
+from pages import PAGES, blocks_of, text_of
+
+ALL = [(page, block) for page in PAGES for block in blocks_of(text_of(page)) if "vector" not in block.attributes]
+
+# Blocks that no test can check: (page, start of the block) -> why.
+UNCHECKED = {
+    ("README.md", "make demo"): "docs_links_test.py checks that the Makefile has these targets",
+    ("docs/architecture.md", "tools -> orbax"): "a drawing",
+    ("docs/architecture.md", "tools -> tree"): "a drawing",
+    ("docs/architecture.md", "w: chunk 0.0"): "a message; the names in it are the reader's",
+    ("docs/architecture.md", "/d/ckpt.orbax"): "a message; the names in it are the reader's",
+    ("docs/formats/ocdbt.md", "0         4"): "a drawing",
+    ("docs/formats/orbax.md", "<item>/_METADATA"): "a drawing",
+    ("docs/formats/orbax.md", "<item>/<name>/.zarray"): "a drawing",
+    ("docs/formats/orbax.md", "+----"): "a drawing",
+    ("docs/formats/tensorbundle.md", "mask(c)"): "a formula",
+    ("docs/formats/tensorbundle.md", "+----"): "a drawing",
+    ("docs/formats/tensorbundle.md", "num(0)"): "a grammar",
+    ("docs/formats/tensorbundle.md", "model_checkpoint_path"): "a file with the reader's names",
+    ("docs/transforms.md", "cairn convert SRC DST"): "the form of a command",
+}
+# Python blocks that compile but do not run: (page, start of the block) -> what the reader supplies.
+READERS_PYTHON = {("docs/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same"}
+# Names in a page's C++ that the reader supplies.
+READERS_CPP = {
+    "docs/distributed.md": """
+        std::size_t rank = 0;
+        cairn::FilesJob job;
+        cairn::Sharding sharding;
+        std::vector<cairn::ArrayShard> my_shards;
+        std::vector<std::int64_t> my_devices;
+        cairn::Tree args;
+        cairn::PyTreeCheckpointHandlerOptions options;
+    """,
+}
+# Files that the reader of a page has, made from golden ones.
+READERS_FILES = {
+    "docs/tensorflow.md": """
+        golden=tests/golden/tensorflow/tensorflow-2.21.0
+        mkdir out old new
+        cp $golden/checkpoint $golden/objects-1.* out
+        for part in index data-00000-of-00001; do
+          cp $golden/objects-1.$part ckpt.$part
+          cp $golden/objects-1.$part old/ckpt-7.$part
+        done
+    """,
+    "docs/transforms.md": """python -c '
+import flax.serialization, numpy as np
+layer = {"attention": {"kernel": np.ones((4, 6), np.float32)}}
+lora = {"attention": {"a": np.ones((4, 2), np.float32), "b": np.ones((2, 6), np.float32)}}
+tree = {"params": {"layers": {"0": layer, "1": layer}}, "lora": {"0": lora, "1": lora}, "opt_state": {"mu": np.ones(3, np.float32)}}
+open("model.msgpack", "wb").write(flax.serialization.msgpack_serialize(tree))'
+    """,
+}
+
+
+def found(table, page, block):
+    return next((key for key in table if key[0] == page and block.body.lstrip().startswith(key[1])), None)
+
+
+def is_program(block):
+    return "int main(" in block.body
+
+
+def is_of_session(page, block):
+    return "file" in block.attributes or (block.language in ("console", "sh", "python") and not found(UNCHECKED, page, block))
+
+
+def name_of(page, block):
+    return f"{page}:{block.line}"
+
+
+def blocks(condition):
+    return [pytest.param(page, block, id=name_of(page, block)) for page, block in ALL if condition(page, block)]
+
+
+def has_test(page, block):
+    return (found(UNCHECKED, page, block) is not None or is_of_session(page, block)
+            or block.language in ("cpp", "json") or (page, block.language) == ("README.md", "cmake"))
+
+
+def test_every_block_has_a_test():
+    without = [f"{name_of(page, block)}: {block.language}" for page, block in ALL if not has_test(page, block)]
+    assert not without, "these blocks have no test: see the top of this file"
+    used = {found(table, page, block) for page, block in ALL for table in (UNCHECKED, READERS_PYTHON)}
+    assert used >= UNCHECKED.keys() | READERS_PYTHON.keys(), "these blocks do not exist any more"
+    indented = [f"{page}: {line}" for page in PAGES
+                for line in re.findall(r"(?<=\n\n)    \S.*", re.sub(r"```.*?\n```", "", text_of(page), flags=re.DOTALL))]
+    assert not indented, "use a fence with a language"
+
+
+@pytest.mark.parametrize("page, block", blocks(lambda page, block: block.language == "json"))
+def test_json(page, block):
+    json.loads(block.body)
+
+
+@pytest.mark.parametrize("page, block", blocks(lambda page, block: block.language == "python"))
+def test_python_compiles(page, block):
+    compile(block.body, name_of(page, block), "exec")
+
+
+def source_of(page, block):
+    """A block in a namespace of its own, as declarations or in a function."""
+    body = re.sub(r"^#include.*", "", block.body, flags=re.MULTILINE)
+    lines = f'#line {block.line + 1} "{page}"\n{body}\n'
+    if not re.match(r"\s*(class|struct) ", body):
+        lines = f"void example() {{\n{READERS_CPP.get(page, '')}\n{{\n{lines}}}\n}}\n"
+    return f"namespace block_{block.line} {{\n{lines}}}\n"
+
+
+def test_cpp_compiles(tmp_path):
+    """All blocks that are not programs, in one source, because the headers take most of the time."""
+    some = [(page, block) for page, block in ALL if block.language == "cpp" and not is_program(block)]
+    includes = {line for _, block in some for line in re.findall(r"^#include.*", block.body, re.MULTILINE)}
+    source = tmp_path / "blocks.cc"
+    source.write_text("\n".join(sorted(includes | {"#include <cairn/cairn.h>"})) + "\n"
+                      + "".join(source_of(page, block) for page, block in some))
+    flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable",
+             "-Wno-missing-field-initializers", f"-I{ROOT}"]
+    done = subprocess.run([os.environ.get("CXX", "c++"), *flags, source], capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The library of the build that made the command, as find_package sees it."""
+    prefix = tmp_path_factory.mktemp("prefix")
+    build = pathlib.Path(CAIRN).resolve().parents[1]
+    subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, capture_output=True, timeout=120)
+    return prefix
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """What a reader has: the golden files at their places, and `cairn` and `python` on the PATH."""
+    folder = tmp_path / "you"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "cairn").symlink_to(pathlib.Path(CAIRN).resolve())
+    (folder / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (folder / "bin" / "python").chmod(0o755)
+    shutil.copytree(ROOT / "tests" / "golden", folder / "tests" / "golden")
+    (folder / "cairn").symlink_to(folder)
+    return folder
+
+
+def steps_of(page):
+    """(kind, command, expected lines) for each command of a page's session."""
+    for block in (block for other, block in ALL if other == page and is_of_session(page, block)):
+        if name := block.attributes.get("file"):
+            yield "file", f"mkdir -p $(dirname {name}); cat >{name} <<'END'\n{block.body}\nEND", []
+        elif block.language == "sh":
+            yield from (("sh", line, []) for line in block.body.splitlines())
+        elif block.language == "python":
+            if not found(READERS_PYTHON, page, block):
+                yield "python", f"python - <<'END'\n{block.body}\nEND", []
+        else:
+            for text in re.split(r"^\$ ", block.body, flags=re.MULTILINE)[1:]:
+                command, *expected = text.splitlines()
+                yield "console", command, expected
+
+
+def run_session(page, folder, environment):
+    """(exit status, lines) of each command. They run in one shell, which keeps folder and variables."""
+    end = "== end of a command:"
+    script = READERS_FILES.get(page, "") + "\n" + "\n".join(
+        f"{{ {command}\n}} 2>&1; echo \"{end}$?\"" for _, command, _ in steps_of(page))
+    done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, timeout=120)
+    answers = re.findall(rf"(.*?)^{end}(\d+)\n", done.stdout.decode(), re.DOTALL | re.MULTILINE)
+    assert len(answers) == len(list(steps_of(page))), done
+    return [(int(status), text.replace(str(folder), "/home/you").splitlines()) for text, status in answers]
+
+
+def pattern_of(lines):
+    """Times vary, and "..." stands for any lines."""
+    texts = (r"(?:.*\n)*?" if line == "..." else re.sub(r"\\ in\\ [\d.]+\\ m?s$", r" in [\\d.]+ m?s", re.escape(line)) + r"\n"
+             for line in lines)
+    return re.compile("".join(texts))
+
+
+SESSIONS = sorted({page for page, block in ALL if is_of_session(page, block)})
+
+
+@pytest.mark.parametrize("page", SESSIONS)
+def test_session(page, clone, request):
+    environment = os.environ | {"HOME": str(clone), "PATH": f"{clone / 'bin'}:{os.environ['PATH']}"}
+    if any(command.startswith("cmake ") for _, command, _ in steps_of(page)):
+        environment["CMAKE_PREFIX_PATH"] = str(request.getfixturevalue("installed"))
+    for (kind, command, expected), (status, lines) in zip(steps_of(page), run_session(page, clone, environment)):
+        printed = "\n".join(lines)
+        if kind == "console" and expected:
+            assert pattern_of(expected).fullmatch(printed + "\n"), f"$ {command}\n{printed}"
+        elif kind != "console":
+            assert status == 0, f"{command}\n{printed}"
+            assert printed or kind != "sh", f"{command} says nothing"
+
+
+def test_program_of_readme(clone, installed):
+    """Built with the README's lines for CMake, and run."""
+    page_blocks = blocks_of(text_of("README.md"))
+    (program,) = [block.body for block in page_blocks if block.language == "cpp"]
+    lines = "\n".join(block.body for block in page_blocks if block.language == "cmake")
+    project = clone / "app"
+    project.mkdir()
+    (project / "main.cc").write_text(program)
+    (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(app CXX)\n"
+                                            "set(CMAKE_CXX_STANDARD 20)\nadd_executable(app main.cc)\n" + lines)
+    for command in (["cmake", "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={installed}"], ["cmake", "--build", "build"]):
+        done = subprocess.run(command, cwd=project, capture_output=True, timeout=300)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
+    done = subprocess.run([project / "build" / "app"], cwd=clone, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    listed = subprocess.run([CAIRN, "ls", "tests/golden/orbax/demo", "--json"], cwd=clone, capture_output=True, timeout=60)
+    names = {entry["name"] for entry in json.loads(listed.stdout) if entry["kind"] not in ("None", "string")}
+    assert names <= {line.split()[0] for line in done.stdout.decode().splitlines()[1:]}
+
+
+@pytest.mark.parametrize("expected, printed, same", [
+    (["a", "...", "d"], "a\nb\nc\nd\n", True),
+    (["a", "...", "d"], "a\nd\n", True),
+    (["done  3 tensors in 2 ms"], "done  3 tensors in 1.25 s\n", True),
+    (["done  3 tensors in 2 ms"], "done  4 tensors in 2 ms\n", False),
+    (["a"], "a\nb\n", False),
+])
+def test_comparison(expected, printed, same):
+    assert bool(pattern_of(expected).fullmatch(printed)) == same
