@@ -6,7 +6,8 @@ venv=$1
 mkdir -p build/docs
 rm -rf build/docs/xml
 doxygen scripts/docs/Doxyfile
-NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --quiet --strict
+# Not --quiet: it would hide the warnings that --strict counts.
+NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --strict 2>build/docs/mkdocs.log || { cat build/docs/mkdocs.log >&2; exit 1; }
 
 if grep -rlE '<(script|img|iframe)[^>]* src="?(https?:)?//|<link[^>]* href="?https?://[^>]*stylesheet' build/site --include='*.html'; then
   echo "These pages need the network; every script, style and image must be part of the site." >&2

@@ -8,10 +8,13 @@ any other one without a comment is an error.
 import html
 import pathlib
 import re
+import textwrap
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 
 SECTION = re.compile(r"^// -+ (.*?) -+$")
+# Code within a comment: indented lines after a colon or an empty line.
+CODE = re.compile(r"(?:(?<=:\n)|(?<=\n\n))((?: {2,}[^\s*-].*(?:\n|$))+)")
 LONGEST = 90  # columns of a signature on one line
 
 
@@ -185,7 +188,8 @@ class Pages:
         return self.known.sub(link, html.escape(signature, quote=False))
 
     def prose(self, text):
-        parts = re.split(r"(`[^`]*`)", text)
+        text = CODE.sub(lambda match: f"\n```cpp\n{textwrap.dedent(match[1]).rstrip()}\n```\n", text)
+        parts = re.split(r"(```.*?```|`[^`]*`)", text, flags=re.DOTALL)
         for i in range(0, len(parts), 2):
             part = html.escape(parts[i], quote=False).replace("*", r"\*")
             parts[i] = self.in_prose.sub(lambda match: f"[{match[1]}]({self.home[match[1]]}.md#{match[1]})", part)
@@ -226,7 +230,7 @@ class Pages:
         yield "\n| header | content |\n|---|---|"
         for header in headers:
             title, summary = description(pathlib.Path(header).read_text(encoding="utf-8").splitlines())
-            first = summary.replace("\n", " ").split(". ")[0].rstrip(".")
+            first = " ".join(re.split(r"\.\s|:\n(?=  )", summary)[0].split()).rstrip(".")
             yield f"| [{title}]({pathlib.Path(header).stem}.md) | {self.prose(first)} |"
 
 

@@ -12,6 +12,7 @@ import sys
 ABOVE = re.compile(r"^(\s*)// ?(.*)$")
 BESIDE = re.compile(r"^(\s*[^\s/#}].*?)\s*// (?!NOLINT)(.*)$")
 NAMESPACE = re.compile(r"^namespace cairn::inline \w+ \{")  # Doxygen 1.9 does not know this form
+FORWARD = re.compile(r"^((?:class|struct) \w+;).*")  # Doxygen gives its comment to what follows
 
 
 def describes(held, following):
@@ -33,7 +34,7 @@ def convert(lines):
         if held:
             yield marked(held) if describes(held, line) else "\n".join(held)
             held = []
-        line = NAMESPACE.sub("namespace cairn {", line)
+        line = FORWARD.sub(r"\1", NAMESPACE.sub("namespace cairn {", line))
         yield BESIDE.sub(r"\1 /**< @verbatim \2 @endverbatim */", line)
 
 
