@@ -103,7 +103,7 @@ void Writer::string(std::string_view v) {
     i = run;
     if (i == v.size()) break;
     const Utf8Character c = decode_utf8(v.substr(i));
-    if (c.length == 0)
+    if (!c.valid)
       throw Error(Code::kInvalidArgument, "a text is not valid UTF-8 at its byte " +
                                               std::to_string(i) + ", so JSON cannot hold it");
     const bool as_is = style_ != JsonStyle::kPython && c.code >= 0x7f;

@@ -10,10 +10,11 @@
 
 namespace cairn::inline v0 {
 
-// The length of a character in bytes and its code point. Length 0: not valid UTF-8.
+// One character, or one byte that is not valid UTF-8.
 struct Utf8Character {
-  std::size_t length = 0;
-  std::uint32_t code = 0;
+  std::uint32_t code = 0;  // the code point, or the invalid byte
+  std::size_t length = 1;  // bytes
+  bool valid = true;
 };
 
 // Decodes the first character of `text`, which must not be empty.
@@ -22,22 +23,19 @@ inline Utf8Character decode_utf8(std::string_view text) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
   };
   const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {1, lead};
-  const std::size_t length = lead < 0xc2   ? 0
-                             : lead < 0xe0 ? 2
-                             : lead < 0xf0 ? 3
-                             : lead < 0xf5 ? 4
-                                           : 0;
-  if (length == 0 || text.size() < length) return {};
+  if (lead < 0x80) return {lead, 1, true};
+  const Utf8Character invalid{lead, 1, false};
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return invalid;
   std::uint32_t code = lead & (0x7fU >> length);
   for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return {};
+    if ((byte(i) & 0xc0U) != 0x80) return invalid;
     code = code << 6U | (byte(i) & 0x3fU);
   }
   constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code < 0xe000;
-  if (code < kSmallest[length] || code > 0x10ffff || surrogate) return {};
-  return {length, code};
+  if (code < kSmallest[length] || code > 0x10ffff || surrogate) return invalid;
+  return {code, length, true};
 }
 
 // Returns the offset of the first byte that is not valid UTF-8, or the size of the text if all of
@@ -51,9 +49,9 @@ inline std::size_t find_invalid_utf8(std::string_view text) {
       if ((eight & 0x8080808080808080U) != 0) break;
     }
     if (at == text.size()) break;
-    const std::size_t length = decode_utf8(text.substr(at)).length;
-    if (length == 0) return at;
-    at += length;
+    const Utf8Character c = decode_utf8(text.substr(at));
+    if (!c.valid) return at;
+    at += c.length;
   }
   return at;
 }

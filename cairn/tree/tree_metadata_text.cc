@@ -41,7 +41,7 @@ void append_repr(std::string& out, std::string_view text) {
   out += quote;
   while (!text.empty()) {
     const Utf8Character c = decode_utf8(text);
-    if (c.length == 0) throw Error(Code::kInvalidArgument, "a key of the tree is not valid UTF-8");
+    if (!c.valid) throw Error(Code::kInvalidArgument, "a key of the tree is not valid UTF-8");
     if (c.code == '\n')
       out += "\\n";
     else if (c.code == '\r')

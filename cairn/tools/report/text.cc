@@ -1,8 +1,8 @@
 // text.cc -- formats stored names and shardings for display.
 #include <cairn/inspect.h>
 
+#include <cairn/base/utf8.h>
 #include <cairn/sharding.h>
-#include <cairn/tools/report/utf8.h>
 
 #include <algorithm>
 #include <array>
@@ -55,12 +55,12 @@ std::string escaped(std::string_view text, const Escape& escape) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
-    const CodePoint c = code_point_at(text, i);
-    if (c.valid && !is_unseen(c.value))
-      out.append(text.substr(i, c.size));
+    const Utf8Character c = decode_utf8(text.substr(i));
+    if (c.valid && !is_unseen(c.code))
+      out.append(text.substr(i, c.length));
     else
       escape(out, c);
-    i += c.size;
+    i += c.length;
   }
   return out;
 }
@@ -68,28 +68,28 @@ std::string escaped(std::string_view text, const Escape& escape) {
 }  // namespace
 
 std::string printable(std::string_view text) {
-  return escaped(text, [](std::string& out, const CodePoint& c) {
-    if (!c.valid || c.value < 0x80)
-      append_hex(out, "\\x", c.value, 2);
-    else if (c.value < 0x10000)
-      append_hex(out, "\\u", c.value, 4);
+  return escaped(text, [](std::string& out, const Utf8Character& c) {
+    if (!c.valid || c.code < 0x80)
+      append_hex(out, "\\x", c.code, 2);
+    else if (c.code < 0x10000)
+      append_hex(out, "\\u", c.code, 4);
     else
-      append_hex(out, "\\U", c.value, 8);
+      append_hex(out, "\\U", c.code, 8);
   });
 }
 
 std::string printable_json(std::string_view json) {
-  return escaped(json, [](std::string& out, const CodePoint& c) {
-    if (c.value == '\n') {
+  return escaped(json, [](std::string& out, const Utf8Character& c) {
+    if (c.code == '\n') {
       out += '\n';
     } else if (!c.valid) {
       // JSON cannot hold such bytes, so write the escape as text
-      append_hex(out, "\\\\x", c.value, 2);
-    } else if (c.value < 0x10000) {
-      append_hex(out, "\\u", c.value, 4);
+      append_hex(out, "\\\\x", c.code, 2);
+    } else if (c.code < 0x10000) {
+      append_hex(out, "\\u", c.code, 4);
     } else {
-      append_hex(out, "\\u", 0xd800U + ((c.value - 0x10000U) >> 10U), 4);
-      append_hex(out, "\\u", 0xdc00U + ((c.value - 0x10000U) & 0x3ffU), 4);
+      append_hex(out, "\\u", 0xd800U + ((c.code - 0x10000U) >> 10U), 4);
+      append_hex(out, "\\u", 0xdc00U + ((c.code - 0x10000U) & 0x3ffU), 4);
     }
   });
 }

@@ -1,7 +1,7 @@
 // glob.cc -- shell-style patterns over parameter names.
 #include <cairn/inspect.h>
 
-#include <cairn/tools/report/utf8.h>
+#include <cairn/base/utf8.h>
 
 namespace cairn::inline v0 {
 namespace {
@@ -20,31 +20,31 @@ BracketMatch match_bracket(std::string_view pattern, std::size_t open, std::uint
   bool found = false;
   for (const std::size_t first = p; p < pattern.size();) {
     if (pattern[p] == ']' && p != first) return {p + 1, found != negated};
-    const CodePoint low = code_point_at(pattern, p);
-    p += low.size;
-    std::uint32_t high = low.value;
+    const Utf8Character low = decode_utf8(pattern.substr(p));
+    p += low.length;
+    std::uint32_t high = low.code;
     if (p + 1 < pattern.size() && pattern[p] == '-' && pattern[p + 1] != ']') {
-      const CodePoint end = code_point_at(pattern, p + 1);
-      high = end.value;
-      p += 1 + end.size;
+      const Utf8Character end = decode_utf8(pattern.substr(p + 1));
+      high = end.code;
+      p += 1 + end.length;
     }
-    found = found || (low.value <= c && c <= high);
+    found = found || (low.code <= c && c <= high);
   }
   return {};
 }
 
 // The position after the pattern's next element if it accepts the character, otherwise npos. The
 // element is not '*'.
-std::size_t step(std::string_view pattern, std::size_t p, CodePoint c) {
+std::size_t step(std::string_view pattern, std::size_t p, Utf8Character c) {
   if (p >= pattern.size()) return std::string_view::npos;
   if (pattern[p] == '?') return p + 1;
   if (pattern[p] == '[') {
-    const BracketMatch bracket = match_bracket(pattern, p, c.value);
+    const BracketMatch bracket = match_bracket(pattern, p, c.code);
     if (bracket.end != std::string_view::npos)
       return bracket.takes ? bracket.end : std::string_view::npos;
   }
-  const CodePoint want = code_point_at(pattern, p);
-  return want.value == c.value && want.valid == c.valid ? p + want.size : std::string_view::npos;
+  const Utf8Character want = decode_utf8(pattern.substr(p));
+  return want.code == c.code && want.valid == c.valid ? p + want.length : std::string_view::npos;
 }
 
 }  // namespace
@@ -63,13 +63,13 @@ bool glob_match(std::string_view pattern, std::string_view text) {
       star_text = t;
       continue;
     }
-    const CodePoint c = code_point_at(text, t);
+    const Utf8Character c = decode_utf8(text.substr(t));
     const std::size_t next = step(pattern, p, c);
     if (next != kNone) {
       p = next;
-      t += c.size;
+      t += c.length;
     } else if (star != kNone) {
-      star_text += code_point_at(text, star_text).size;
+      star_text += decode_utf8(text.substr(star_text)).length;
       t = star_text;
       p = star;
     } else {
