@@ -1,6 +1,7 @@
 // pytree_handler.cc -- PyTreeCheckpointHandler: options, background saves, finalizing, metadata.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/executor.h>
+#include <cairn/distributed/consistency.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/restore/pytree_restore.h>
@@ -41,22 +42,11 @@ std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes,
   return *bytes;
 }
 
-// Returns the least memory that any process offers. Throws unless all processes describe the same
-// save.
-std::uint64_t least_memory(const std::vector<Bytes>& said, std::size_t primary) {
+// Returns the least memory that any process offers: the second number of its message.
+std::uint64_t least_memory(const std::vector<Bytes>& messages) {
   std::uint64_t least = UINT64_MAX;
-  std::vector<std::string> meanings;
-  for (const Bytes& bytes : said) {
-    ByteReader in(bytes);
-    least = std::min(least, in.u64());
-    meanings.emplace_back(in.text(in.remaining()));
-  }
-  for (std::size_t p = 0; p < said.size(); ++p)
-    if (meanings[p] != meanings[primary])
-      throw Error(Code::kInvalidArgument, "the processes do not save the same: process " +
-                                              std::to_string(p) + " makes " + meanings[p] +
-                                              "; process " + std::to_string(primary) + " makes " +
-                                              meanings[primary]);
+  for (const Bytes& message : messages)
+    least = std::min(least, ByteReader(ByteView(message).subspan(sizeof(least))).u64());
   return least;
 }
 
@@ -123,7 +113,8 @@ struct PyTreeCheckpointHandler::State {
                                    bool background) {
     const std::lock_guard lock(mutex);
     orbax::PreparedSave prepared;
-    const auto said = group.gather("save: prepare", distributed::StepKind::kControl, [&] {
+    distributed::ConsistencyCheck consistency("makes");
+    const auto messages = group.gather("save: prepare", distributed::StepKind::kControl, [&] {
       if (closed)
         throw Error(Code::kFailedPrecondition,
                     "the checkpoint handler is closed; nothing can be saved with it any more");
@@ -140,12 +131,12 @@ struct PyTreeCheckpointHandler::State {
       const std::uint64_t memory =
           std::min(options.memory,
                    static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
-      ByteWriter out;
-      out.u64(memory).text(prepared.meaning);
-      return std::move(out).take();
+      consistency.add("the processes do not save the same", prepared.description);
+      return std::move(ByteWriter().u64(consistency.digest()).u64(memory)).take();
     });
+    consistency.check(messages, group, "save: other layouts");
     // The chunk layout depends on the memory, and must be equal in all processes.
-    const std::uint64_t memory = least_memory(said, group.primary());
+    const std::uint64_t memory = least_memory(messages);
     return [write = std::move(prepared.write), memory] { write(memory); };
   }
 

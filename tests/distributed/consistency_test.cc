@@ -1,5 +1,4 @@
-// Whether processes mean the same, and the first thing that they do not.
-#include <cairn/base/byte_io.h>
+// Whether processes have the same values, and the first one that differs.
 #include <cairn/distributed/consistency.h>
 #include <gtest/gtest.h>
 
@@ -9,21 +8,15 @@
 namespace cairn::distributed {
 namespace {
 
-using Meanings = std::vector<std::pair<std::string, std::string>>;
+using Values = std::vector<std::pair<std::string, std::string>>;
 
-// What becomes of process 2 of three, where only it means otherwise.
-std::string outcome(const Meanings& others, const Meanings& its) {
+// The error of three processes of which process 2 has other values; "" if there is none.
+std::string outcome(const Values& others, const Values& its) {
   const auto errors = testing::run_as_processes(3, [&](const std::shared_ptr<Coordinator>& job) {
     const ProcessGroup group({.coordinator = job});
-    ConsistencyCheck consent;
-    for (const auto& [name, meaning] : group.index() == 2 ? its : others)
-      consent.add(name, meaning);
-    std::vector<std::uint64_t> digests;
-    for (const Bytes& bytes : group.gather("a", StepKind::kControl, [&] {
-           return std::move(ByteWriter().u64(consent.digest())).take();
-         }))
-      digests.push_back(ByteReader(bytes).u64());
-    consent.check(digests, group, "b");
+    ConsistencyCheck check;
+    for (const auto& [name, value] : group.index() == 2 ? its : others) check.add(name, value);
+    check.check(group.gather("a", StepKind::kControl, [&] { return check.message(); }), group, "b");
   });
   for (const auto& error : errors) EXPECT_EQ(error.has_value(), errors[0].has_value());
   if (!errors[0]) return "";
@@ -35,16 +28,16 @@ std::string outcome(const Meanings& others, const Meanings& its) {
 }
 
 TEST(ConsistencyCheck, NamesTheFirstDifference) {
-  const Meanings meant = {{"a", "float32 (2)"}, {"b", "int8 (3)"}};
-  EXPECT_EQ(outcome(meant, meant), "");
+  const Values values = {{"a", "float32 (2)"}, {"b", "int8 (3)"}};
+  EXPECT_EQ(outcome(values, values), "");
   EXPECT_EQ(outcome({}, {}), "");
-  EXPECT_EQ(outcome(meant, {{"a", "float32 (2)"}, {"b", "int8 (4)"}}),
+  EXPECT_EQ(outcome(values, {{"a", "float32 (2)"}, {"b", "int8 (4)"}}),
             "b: process 2 means int8 (4), process 0 int8 (3)");
-  EXPECT_EQ(outcome(meant, {{"a", "float32 (2)"}, {"c", "int8 (3)"}}),
+  EXPECT_EQ(outcome(values, {{"a", "float32 (2)"}, {"c", "int8 (3)"}}),
             "b: process 2 has c in its place");
-  EXPECT_EQ(outcome(meant, {{"a", "float32 (2)"}}), "b: process 0 has it, process 2 has not");
-  EXPECT_EQ(outcome({}, meant), "a: process 2 has it, process 0 has not");
-  // The border between name and meaning counts.
+  EXPECT_EQ(outcome(values, {{"a", "float32 (2)"}}), "b: process 0 has it, process 2 has not");
+  EXPECT_EQ(outcome({}, values), "a: process 2 has it, process 0 has not");
+  // The border between name and value counts.
   EXPECT_EQ(outcome({{"ab", "c"}}, {{"a", "bc"}}), "ab: process 2 has a in its place");
 }
 

@@ -447,12 +447,12 @@ const Failure kFailures[] = {
        Checkpointer(options_of(job))
            .save(path, {.item = tree_of(1, {{"w", {{"x"}}}, {"b", {{"x"}}}})});
      },
-     "b: is saved by process 1 and not by process 0"},
+     "w: process 1 has b in its place"},
     {"lacks an array", 1,
      [](const Job& job, const std::string& path) {
        Checkpointer(options_of(job)).save(path, {.item = tree_of(1, {})});
      },
-     "w: is saved by process 0 and not by process 1"},
+     "w: process 0 has it, process 1 has not"},
     {"divides the array otherwise", 1,
      [](const Job& job, const std::string& path) {
        Checkpointer(options_of(job)).save(path, {.item = tree_of(1, {{"w", {{"x"}, {"y"}}}})});

@@ -73,18 +73,17 @@ std::vector<ShardedArray> SingleReplicaRestore::run() {
 // ---- arguments: what can be checked without the stored arrays ----
 
 void SingleReplicaRestore::agree_on_arguments() {
-  const auto said =
+  const auto messages =
       group_.gather("restore: arguments", StepKind::kControl, [&] { return check_arguments(); });
-  std::vector<std::uint64_t> digests;
-  std::vector<std::vector<std::int64_t>> devices(said.size());
+  arguments_.check(messages, group_, "restore: other arguments");
+  std::vector<std::vector<std::int64_t>> devices(messages.size());
   longest_message_ = UINT64_MAX;
-  for (std::size_t p = 0; p < said.size(); ++p) {
-    ByteReader in(said[p]);
-    digests.push_back(in.u64());
+  for (std::size_t p = 0; p < messages.size(); ++p) {
+    ByteReader in(messages[p]);
+    in.u64();  // the digest
     longest_message_ = std::min(longest_message_, in.u64());
     while (!in.at_end()) devices[p].push_back(static_cast<std::int64_t>(in.u64()));
   }
-  meant_.check(digests, group_, "restore: other arguments");
   replicas_->set_owners(devices);
   reads_ = replicas_->reads(group_.index());
 }
@@ -96,8 +95,8 @@ Bytes SingleReplicaRestore::check_arguments() {
     invalid_argument(
         "several processes restore: the local_devices of multiprocessing_options must say which "
         "devices are this one's");
-  meant_.add("replica_axis_index", std::to_string(options_.replica_axis_index));
-  meant_.add("primary_replica_id", std::to_string(options_.primary_replica_id));
+  arguments_.add("replica_axis_index", std::to_string(options_.replica_axis_index));
+  arguments_.add("primary_replica_id", std::to_string(options_.primary_replica_id));
   for (std::size_t i = 0; i < infos_.size(); ++i)
     with_context([&] { return infos_[i].name; },
                  [&] {
@@ -111,7 +110,7 @@ Bytes SingleReplicaRestore::check_arguments() {
                      replicas_->check_spec(sharding.spec);
                    // Without the devices, of which there may be thousands: all shardings use the
                    // one mesh.
-                   meant_.add(
+                   arguments_.add(
                        infos_[i].name,
                        sharding_json(NamedSharding{{sharding.mesh.shape, sharding.mesh.axis_names},
                                                    sharding.spec})
@@ -119,7 +118,7 @@ Bytes SingleReplicaRestore::check_arguments() {
                    shardings_.push_back(std::move(sharding));
                  });
   ByteWriter out;
-  out.u64(meant_.digest()).u64(group_.max_value_bytes());
+  out.u64(arguments_.digest()).u64(group_.max_value_bytes());
   for (const std::int64_t id : processes_.local_devices
                                    ? std::span<const std::int64_t>(*processes_.local_devices)
                                    : replicas_->devices())
@@ -139,14 +138,14 @@ void SingleReplicaRestore::take_mesh(const NamedSharding& sharding) {
   Mesh mesh{sharding.mesh.shape, sharding.mesh.axis_names};
   mesh.device_ids =
       std::vector<std::int64_t>(replicas_->devices().begin(), replicas_->devices().end());
-  meant_.add("the mesh", sharding_json(NamedSharding{std::move(mesh), {}}).value());
+  arguments_.add("the mesh", sharding_json(NamedSharding{std::move(mesh), {}}).value());
 }
 
 // ---- arrays: the stored arrays and the results ----
 
 void SingleReplicaRestore::agree_on_arrays() {
   distributed::ConsistencyCheck results;
-  const auto said = group_.gather("restore: arrays", StepKind::kIo, [&] {
+  const auto messages = group_.gather("restore: arrays", StepKind::kIo, [&] {
     describe_arrays();
     for (std::size_t i = 0; i < arrays_.size(); ++i)
       results.add(infos_[i].name, std::string(dtype_name(arrays_[i].dtype())) + " " +
@@ -155,14 +154,13 @@ void SingleReplicaRestore::agree_on_arrays() {
     out.u64(results.digest()).u64(static_cast<std::uint64_t>(own_limit()));
     return std::move(out).take();
   });
-  std::vector<std::uint64_t> digests;
+  results.check(messages, group_, "restore: other arrays");
   limit_ = INT64_MAX;
-  for (const Bytes& bytes : said) {
-    ByteReader in(bytes);
-    digests.push_back(in.u64());
+  for (const Bytes& message : messages) {
+    ByteReader in(message);
+    in.u64();  // the digest
     limit_ = std::min(limit_, static_cast<std::int64_t>(in.u64()));
   }
-  results.check(digests, group_, "restore: other arrays");
 }
 
 void SingleReplicaRestore::describe_arrays() {

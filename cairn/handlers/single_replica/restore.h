@@ -51,10 +51,10 @@ class SingleReplicaRestore {
   distributed::ProcessGroup group_;
   std::optional<Replicas> replicas_;
   std::vector<NamedSharding> shardings_;  // of the results
-  distributed::ConsistencyCheck meant_;   // what the arguments request
-  std::uint64_t longest_message_ = 0;     // the longest that all coordinators accept
-  bool reads_ = false;                    // whether this process belongs to the primary replica
-  std::vector<TensorInfo> stored_;        // only in processes that read
+  distributed::ConsistencyCheck arguments_;
+  std::uint64_t longest_message_ = 0;  // the longest that all coordinators accept
+  bool reads_ = false;                 // whether this process belongs to the primary replica
+  std::vector<TensorInfo> stored_;     // only in processes that read
   std::vector<RestoringArray> arrays_;
   std::int64_t limit_ = 0;  // bytes of a broadcast group
 };

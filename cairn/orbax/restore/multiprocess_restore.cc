@@ -2,6 +2,8 @@
 
 #include <cairn/orbax/restore/multiprocess_restore.h>
 
+#include <cairn/distributed/consistency.h>
+
 #include <algorithm>
 #include <exception>
 
@@ -35,19 +37,14 @@ void MultiprocessRestore::begin(const std::function<std::string()>& plan) {
     plan();
     return;
   }
-  const auto said = group_->gather("restore: start", StepKind::kControl, [&] {
-    const std::string together = plan();
-    return Bytes(as_bytes(together).begin(), as_bytes(together).end());
+  distributed::ConsistencyCheck consistency("restores");
+  const auto messages = group_->gather("restore: start", StepKind::kControl, [&] {
+    const std::string types = plan();
+    consistency.add("the processes do not restore the same together",
+                    types.empty() ? "nothing" : "leaves of type " + types);
+    return consistency.message();
   });
-  const auto text = [&](std::size_t p) {
-    const std::string_view types = as_text(said[p]);
-    return "process " + std::to_string(p) + " restores " +
-           (types.empty() ? "nothing" : "leaves of type " + std::string(types));
-  };
-  for (std::size_t p = 1; p < said.size(); ++p)
-    if (said[p] != said[0])
-      throw Error(Code::kInvalidArgument,
-                  "the processes do not restore the same together: " + text(p) + ", " + text(0));
+  consistency.check(messages, *group_, "restore: other types");
 }
 
 void MultiprocessRestore::each_for_itself(const std::function<void()>& work) const {

@@ -1,11 +1,11 @@
 // checkpoint_transaction.cc -- the collective steps of a save before and after the writing.
 #include <cairn/orbax/save/checkpoint_transaction.h>
 
+#include <cairn/distributed/consistency.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/save/commit.h>
 
 #include <utility>
-#include <vector>
 
 namespace cairn::inline v0::orbax {
 
@@ -15,18 +15,14 @@ CheckpointTransaction::CheckpointTransaction(const std::string& path, const Save
                                              const std::string& custom_metadata,
                                              distributed::ProcessGroup group)
     : group_(std::move(group)) {
-  const std::vector<Bytes> folders = group_.gather("save: start", StepKind::kControl, [&] {
+  distributed::ConsistencyCheck consistency("writes");
+  const auto messages = group_.gather("save: start", StepKind::kControl, [&] {
     folder_ = PendingDirectory::path_for(path);
-    const ByteView text = as_bytes(folder_);
-    return Bytes(text.begin(), text.end());
+    if (!group_.writes_separately())
+      consistency.add("the processes do not save the same checkpoint", "to " + folder_);
+    return consistency.message();
   });
-  for (std::size_t p = 0; p < folders.size() && !group_.writes_separately(); ++p)
-    if (folders[p] != folders[group_.primary()])
-      throw Error(Code::kInvalidArgument,
-                  "the processes do not save the same checkpoint: process " + std::to_string(p) +
-                      " writes to " + std::string(as_text(folders[p])) + ", process " +
-                      std::to_string(group_.primary()) + " to " +
-                      std::string(as_text(folders[group_.primary()])));
+  consistency.check(messages, group_, "save: other checkpoints");
   group_.step("save: temporary directory", StepKind::kControl, [&] {
     if (!group_.is_primary()) {
       if (options.item) folder_ = join(folder_, *options.item);

@@ -2,6 +2,8 @@
 // the same arrays and together hold all of them.
 #pragma once
 
+#include <cairn/base/byte_io.h>
+#include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/handlers/array_writer.h>
 #include <cairn/types.h>
@@ -13,21 +15,21 @@
 
 namespace cairn::inline v0::orbax {
 
-// Compares the arrays of all processes. A model has many arrays and a job many processes, so each
-// process first sends only one short hash summary. If the summaries differ, each process sends its
-// full list of arrays, and the error names the array and the process.
+// The arrays that all processes store together. A model has many arrays and a job many processes,
+// so each process first sends one short message. Only if the processes do not hold each piece once,
+// each sends its count of every array, and the error names the array.
 class SaveConsistencyCheck {
  public:
-  // Adds an array that all processes store together. Its description must be equal in all
-  // processes. The parts of all processes must be the pieces of write_shape, each exactly once.
-  // `count_pieces` is true in the one process that counts the needed pieces.
+  // Adds an array. Its description must be equal in all processes. The parts of all processes must
+  // be the pieces of write_shape, each exactly once. `count_pieces` is true in the one process that
+  // counts the needed pieces.
   void add(const std::string& name, std::string description, const Shape& shape,
            const Shape& write_shape, std::span<const handlers::ArrayPart> parts, bool count_pieces);
-  // Returns the summary of all added arrays, which the processes exchange in a collective step.
-  [[nodiscard]] Bytes summary() const;
-  // Compares the summaries of all processes. If they differ, runs another collective step to find
-  // the difference, and then throws invalid_argument with the process and the array.
-  void check(std::span<const Bytes> summaries, const distributed::ProcessGroup& group) const;
+  // Returns the message about all added arrays, which the processes exchange in a collective step.
+  [[nodiscard]] Bytes message() const;
+  // Compares the messages of all processes. If they differ, runs more collective steps to find
+  // the difference, and then throws invalid_argument with the array.
+  void check(std::span<const Bytes> messages, const distributed::ProcessGroup& group) const;
 
  private:
   // A set of pieces, independent of their order.
@@ -38,30 +40,24 @@ class SaveConsistencyCheck {
     void add(const Pieces& other);
     bool operator==(const Pieces&) const = default;
   };
-  // One array as one process describes it.
-  struct Entry {
-    std::string name;
-    std::string description;
-    std::string pieces;  // write_shape as a string
+  // The pieces that this process holds, and those that all must hold together.
+  struct Counts {
     Pieces given;
     Pieces needed;
   };
-  // The decoded form of summary().
-  struct Summary {
-    std::uint64_t meaning = 0;
-    Pieces given;
-    Pieces needed;
+  struct Entry {
+    std::string name;
+    std::string write_shape;
+    Counts counts;
   };
   // Returns the pieces of a whole array.
   static Pieces all_pieces(std::uint64_t array, const Shape& shape, const Shape& write_shape);
-  static Summary parse_summary(ByteView bytes);
-  static std::vector<Entry> parse_entries(ByteView bytes);
-  // Returns the full list of arrays, encoded for the other processes.
-  [[nodiscard]] Bytes entries() const;
-  [[noreturn]] static void explain(std::span<const Bytes> said, std::size_t primary);
-  static void compare(const std::vector<Entry>& primary, const std::vector<Entry>& other,
-                      const std::string& who, const std::string& primary_name);
+  static void put(ByteWriter& out, const Counts& counts);
+  // Reads the next counts of every process. Returns the pieces that all hold together, and those
+  // that the primary process needs.
+  static Counts take_total(std::span<ByteReader> processes, std::size_t primary);
 
+  distributed::ConsistencyCheck descriptions_{"saves it"};
   std::vector<Entry> entries_;
 };
 

@@ -110,13 +110,13 @@ class ItemWriting {
         group_(group) {}
 
   void run() {
-    SaveConsistencyCheck agreement;
-    const auto said = group_.gather("save: plan", StepKind::kControl, [&] {
+    SaveConsistencyCheck consistency;
+    const auto messages = group_.gather("save: plan", StepKind::kControl, [&] {
       plan();
-      if (!group_.is_single() && !group_.writes_separately()) note_arrays(agreement);
-      return agreement.summary();
+      if (!group_.is_single() && !group_.writes_separately()) note_arrays(consistency);
+      return consistency.message();
     });
-    agreement.check(said, group_);
+    consistency.check(messages, group_);
     // The metadata of a folder is written before any process writes values to it.
     if (in_common_files())
       group_.step("save: array metadata", StepKind::kControl, [&] { write_common_metadata(); });
@@ -197,19 +197,19 @@ class ItemWriting {
     }
   }
 
-  void note_arrays(SaveConsistencyCheck& agreement) const {
+  void note_arrays(SaveConsistencyCheck& consistency) const {
     for (const Place& place : places_) {
       const SaveLeaf& leaf = item_.leaves[place.leaf];
       if (!is_shared(leaf) && !item_.dealt) continue;
-      std::string description = "pieces of " + shape_text(piece_shape(leaf)) + " as " +
+      std::string description = "in pieces of " + shape_text(piece_shape(leaf)) + " as " +
                                 writer_of(place).metadata_text(place.array);
       if (!leaf.random_key_impl.empty()) description += ", a PRNG key of " + leaf.random_key_impl;
       if (leaf.in_replica_folder) description += ", in the replicas' database";
       if (item_.dealt)
-        agreement.add(place.name, std::move(description), {}, {}, {}, false);
+        consistency.add(place.name, std::move(description), {}, {}, {}, false);
       else if (leaf.parts)
-        agreement.add(place.name, std::move(description), leaf.shape, piece_shape(leaf),
-                      *leaf.parts, group_.is_primary());
+        consistency.add(place.name, std::move(description), leaf.shape, piece_shape(leaf),
+                        *leaf.parts, group_.is_primary());
     }
   }
 

@@ -53,8 +53,8 @@ SavingProcess saving_process(const distributed::ProcessGroup& group) {
 
 // Returns the settings that must be equal in all processes, in addition to the arrays. Processes
 // that write separately may use different folder names.
-std::string meaning_of(const std::string& directory, const SaveOptions& options,
-                       const distributed::ProcessGroup& group) {
+std::string describe(const std::string& directory, const SaveOptions& options,
+                     const distributed::ProcessGroup& group) {
   return std::string(options.use_ocdbt ? "an OCDBT database" : "a folder for each array") +
          ", Zarr v" + (options.use_zarr3 ? "3" : "2") +
          (group.writes_separately() ? "" : ", in " + directory);
@@ -117,7 +117,7 @@ class Saver {
       for (const auto& future : futures) future.get();
     };
     return {.write = write_later(std::move(item), options),
-            .meaning = meaning_of(directory_, options, *context_.group)};
+            .description = describe(directory_, options, *context_.group)};
   }
 
  private:

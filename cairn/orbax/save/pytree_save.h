@@ -30,7 +30,7 @@ struct PreparedSave {
   // Writes everything within `memory` bytes of working memory. With several processes, returns when
   // all of them have written.
   std::function<void(std::uint64_t memory)> write;
-  std::string meaning;  // a readable description of the save that must be equal in all processes
+  std::string description;  // in words; must be equal in all processes
 };
 
 // Does the work that must be complete before the caller continues. Everything that the context

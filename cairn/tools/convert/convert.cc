@@ -97,36 +97,36 @@ class Fetcher {
 
 // Adds the options to the consistency check, so that processes with different options do not write
 // one file.
-void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& asked) {
+void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& check) {
   const auto add = [&](const char* name, const auto& value) {
-    asked.add(name, option_text(value));
+    check.add(name, option_text(value));
   };
   add("include", options.include);
   add("exclude", options.exclude);
   add("rename", options.rename);
-  asked.add("dtype", options.dtype ? std::string(dtype_name(*options.dtype)) : "none");
+  check.add("dtype", options.dtype ? std::string(dtype_name(*options.dtype)) : "none");
   add("skip_unsupported", options.skip_unsupported);
   add("replace", options.if_exists == IfExists::kReplace);
   add("dry_run", options.dry_run);
   add("max_shard_bytes", options.max_shard_bytes);
-  asked.add("msgpack_dialect", options.msgpack_dialect
+  check.add("msgpack_dialect", options.msgpack_dialect
                                    ? std::to_string(static_cast<int>(*options.msgpack_dialect))
                                    : "none");
   add("plain_names", options.plain_names);
   add("name_latest", options.name_latest);
-  add_orbax_options(options, asked);
+  add_orbax_options(options, check);
 }
 
-void add_intent(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
-                const ConvertOptions& options, ToolConsistencyCheck& intent) {
-  intent.asked.add("the target", absolute_path(target));
-  intent.asked.add("format", plan.report.format);
+void add_values(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
+                const ConvertOptions& options, ToolConsistencyCheck& check) {
+  check.options.add("the target", absolute_path(target));
+  check.options.add("format", plan.report.format);
   // The memory determines which parts of files each process writes. Orbax checkpoints use the least
   // memory of all processes, so there it may differ.
   if (!is_orbax_format(plan.report.format))
-    intent.asked.add("memory", std::to_string(options.memory));
-  add_options(options, intent.asked);
-  add_opened(source, "", intent.opened);
+    check.options.add("memory", std::to_string(options.memory));
+  add_options(options, check.options);
+  add_opened(source, "", check.opened);
 }
 
 bool is_single_file(std::string_view format, const ConvertOptions& options) {
@@ -158,7 +158,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
           check_replaceable(source, target);
         if (!options.dry_run) check_capacity(source, target, plan, options.compression);
       },
-      [&](ToolConsistencyCheck& intent) { add_intent(source, target, plan, options, intent); });
+      [&](ToolConsistencyCheck& check) { add_values(source, target, plan, options, check); });
   if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {
     write_orbax(source, plan, target, options);

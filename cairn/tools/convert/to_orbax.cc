@@ -94,13 +94,13 @@ SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options)
 
 }  // namespace
 
-void add_orbax_options(const ConvertOptions& options, distributed::ConsistencyCheck& asked) {
+void add_orbax_options(const ConvertOptions& options, distributed::ConsistencyCheck& check) {
   const Compression& compression = options.compression;
-  asked.add("compression", std::to_string(static_cast<int>(compression.method)) + " at level " +
+  check.add("compression", std::to_string(static_cast<int>(compression.method)) + " at level " +
                                option_text(compression.level));
-  asked.add("chunk_bytes", option_text(options.chunk_bytes));
-  asked.add("target_file_bytes", option_text(options.target_file_bytes));
-  asked.add("item", option_text(options.item));
+  check.add("chunk_bytes", option_text(options.chunk_bytes));
+  check.add("target_file_bytes", option_text(options.target_file_bytes));
+  check.add("item", option_text(options.item));
 }
 
 void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target,

@@ -395,13 +395,13 @@ class Pairing {
   std::vector<Job> jobs_;
 };
 
-void add_options(const DiffOptions& options, distributed::ConsistencyCheck& asked) {
-  asked.add("include", option_text(options.include));
-  asked.add("exclude", option_text(options.exclude));
-  asked.add("rtol", option_text(options.rtol));
-  asked.add("atol", option_text(options.atol));
-  asked.add("ignore_dtype", option_text(options.ignore_dtype));
-  asked.add("strict", option_text(options.strict));
+void add_options(const DiffOptions& options, distributed::ConsistencyCheck& check) {
+  check.add("include", option_text(options.include));
+  check.add("exclude", option_text(options.exclude));
+  check.add("rtol", option_text(options.rtol));
+  check.add("atol", option_text(options.atol));
+  check.add("ignore_dtype", option_text(options.ignore_dtype));
+  check.add("strict", option_text(options.strict));
 }
 
 // This process's results for the values.
@@ -416,14 +416,14 @@ std::vector<ComparedLeaf> compared(const std::vector<Job>& jobs, const DiffRepor
 }
 
 // Merges the results of all processes. If several report a read error, the first one is kept.
-void join(const std::vector<Bytes>& said, const std::vector<Job>& jobs, DiffReport& report) {
+void join(const std::vector<Bytes>& messages, const std::vector<Job>& jobs, DiffReport& report) {
   for (const Job& job : jobs) {
     LeafDiff& leaf = report.leaves[job.leaf];
     leaf.values.reset();
     leaf.a.error.clear();
     leaf.b.error.clear();
   }
-  for (const Bytes& message : said)
+  for (const Bytes& message : messages)
     for (ComparedLeaf& found : decode_compared(message)) {
       LeafDiff& leaf = report.leaves.at(found.leaf);
       if (leaf.a.error.empty() && leaf.b.error.empty()) {
@@ -487,17 +487,17 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   std::vector<Job> jobs;
   check_consistency(
       group, "diff: leaves", [&] { jobs = Pairing(a, b, options, report).run(); },
-      [&](ToolConsistencyCheck& intent) {
-        add_options(options, intent.asked);
-        add_opened(a, "A: ", intent.opened);
-        add_opened(b, "B: ", intent.opened);
+      [&](ToolConsistencyCheck& check) {
+        add_options(options, check.options);
+        add_opened(a, "A: ", check.opened);
+        add_opened(b, "B: ", check.opened);
       });
   ValueComparison values(a, b, options, report);
-  const std::vector<Bytes> said = group.gather("diff: values", distributed::StepKind::kIo, [&] {
+  const std::vector<Bytes> messages = group.gather("diff: values", distributed::StepKind::kIo, [&] {
     values.run(jobs, share_of(group));
     return group.is_single() ? Bytes() : encode_compared(compared(jobs, report));
   });
-  if (!group.is_single()) join(said, jobs, report);
+  if (!group.is_single()) join(messages, jobs, report);
   for (const Job& job : jobs)
     if (report.leaves[job.leaf].a.error.empty() && report.leaves[job.leaf].b.error.empty())
       report.bytes += values.bytes_of(job);

@@ -47,7 +47,7 @@ bool is_finding(const std::string& path, const Error& error) {
 std::vector<Bytes> exchange_or_damage(const distributed::ProcessGroup& group, std::string_view step,
                                       const std::function<Bytes()>& work, const std::string& path,
                                       std::optional<Error>& damage) {
-  std::vector<Bytes> said = group.gather(step, distributed::StepKind::kIo, [&] {
+  std::vector<Bytes> messages = group.gather(step, distributed::StepKind::kIo, [&] {
     ByteWriter out;
     try {
       const Bytes done = work();
@@ -59,14 +59,14 @@ std::vector<Bytes> exchange_or_damage(const distributed::ProcessGroup& group, st
     }
     return std::move(out).take();
   });
-  for (std::size_t p = 0; p < said.size(); ++p) {
-    const bool is_damaged = said[p].at(0) != std::byte{0};
-    said[p].erase(said[p].begin());
+  for (std::size_t p = 0; p < messages.size(); ++p) {
+    const bool is_damaged = messages[p].at(0) != std::byte{0};
+    messages[p].erase(messages[p].begin());
     if (is_damaged && !damage)
       damage.emplace(Code::kDataLoss,
-                     "process " + std::to_string(p) + ": " + std::string(as_text(said[p])));
+                     "process " + std::to_string(p) + ": " + std::string(as_text(messages[p])));
   }
-  return said;
+  return messages;
 }
 
 VerifyReport named(VerifyReport report, const CheckpointInfo& info) {
@@ -98,19 +98,16 @@ VerifyReport verify(const std::string& path, const OpenOptions& options, const P
   std::unique_ptr<Checkpoint> checkpoint;
   std::optional<Error> damage;
   distributed::ConsistencyCheck opened("sees");
-  const auto digests = exchange_or_damage(
+  const auto messages = exchange_or_damage(
       group, "verify: open",
       [&] {
         checkpoint = open_to_verify(path, options);
         if (!group.is_single()) add_opened(*checkpoint, "", opened);
-        return std::move(ByteWriter().u64(opened.digest())).take();
+        return opened.message();
       },
       path, damage);
   if (!damage) {
-    std::vector<std::uint64_t> numbers;
-    numbers.reserve(digests.size());
-    for (const Bytes& digest : digests) numbers.push_back(ByteReader(digest).u64());
-    check_opened(numbers, opened, group, "verify: open");
+    check_opened(messages, opened, group, "verify: open");
     const auto checked = exchange_or_damage(
         group, "verify: check",
         [&] { return encode_verify_part(checkpoint->verify_part(share_of(group), progress)); },
@@ -120,12 +117,13 @@ VerifyReport verify(const std::string& path, const OpenOptions& options, const P
       for (const Bytes& part : checked) parts.push_back(decode_verify_part(part));
     if (!damage) return named(checkpoint->join_verified(std::move(parts)), checkpoint->info());
   }
-  const auto said = group.gather("verify: why it does not open", distributed::StepKind::kIo, [&] {
-    return group.is_primary()
-               ? encode_verify_part({.around = verify_closed(path, *damage), .arrays = {}})
-               : Bytes();
-  });
-  VerifyReport report = decode_verify_part(said[group.primary()]).around;
+  const auto reports =
+      group.gather("verify: why it does not open", distributed::StepKind::kIo, [&] {
+        return group.is_primary()
+                   ? encode_verify_part({.around = verify_closed(path, *damage), .arrays = {}})
+                   : Bytes();
+      });
+  VerifyReport report = decode_verify_part(reports[group.primary()]).around;
   report.path = path;
   return report;
 }
@@ -136,7 +134,7 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOption
   const distributed::ProcessGroup group(multiprocessing);
   // Steps may be added meanwhile, and hosts may mount the root at different paths. So all processes
   // use the names that the first process lists.
-  const auto said = group.gather("verify: list the steps", distributed::StepKind::kIo, [&] {
+  const auto steps = group.gather("verify: list the steps", distributed::StepKind::kIo, [&] {
     ByteWriter out;
     if (!group.is_primary()) return Bytes();
     for (const auto& step : list_steps(path, options)) {
@@ -146,7 +144,7 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOption
     return std::move(out).take();
   });
   std::vector<VerifyReport> reports;
-  for (ByteReader names(said[group.primary()]); names.remaining() > 0;) {
+  for (ByteReader names(steps[group.primary()]); names.remaining() > 0;) {
     const std::string step = (std::filesystem::path(path) / names.text(names.u64())).string();
     reports.push_back(verify_step(step, options, progress, multiprocessing));
   }

@@ -116,14 +116,14 @@ ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
   return report;
 }
 
-void add_options(const ReshardOptions& options, distributed::ConsistencyCheck& asked) {
-  asked.add("mesh",
+void add_options(const ReshardOptions& options, distributed::ConsistencyCheck& check) {
+  check.add("mesh",
             options.mesh ? sharding_json(NamedSharding{*options.mesh, {}}).value_or("") : "none");
   for (const auto& [glob, spec] : options.specs)
-    asked.add("spec of '" + glob + "'",
+    check.add("spec of '" + glob + "'",
               sharding_json(NamedSharding{*options.mesh, spec}).value_or(""));
-  asked.add("replace", option_text(options.if_exists == IfExists::kReplace));
-  asked.add("dry_run", option_text(options.dry_run));
+  check.add("replace", option_text(options.if_exists == IfExists::kReplace));
+  check.add("dry_run", option_text(options.dry_run));
 }
 
 }  // namespace
@@ -151,12 +151,12 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         report = place_all(source, options, plan);
         if (!options.dry_run) check_capacity(source, target, plan, options.compression);
       },
-      [&](ToolConsistencyCheck& intent) {
-        intent.asked.add("the target", absolute_path(target));
-        intent.asked.add("format", convert.format);
-        add_options(options, intent.asked);
-        add_orbax_options(convert, intent.asked);
-        add_opened(source, "", intent.opened);
+      [&](ToolConsistencyCheck& check) {
+        check.options.add("the target", absolute_path(target));
+        check.options.add("format", convert.format);
+        add_options(options, check.options);
+        add_orbax_options(convert, check.options);
+        add_opened(source, "", check.opened);
       });
   if (!options.dry_run) {
     write_orbax(source, plan, target, convert);

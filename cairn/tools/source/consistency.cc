@@ -1,4 +1,4 @@
-// consistency.cc -- compares intents as digests; if they differ, finds the difference in words.
+// consistency.cc -- describes options and open checkpoints as named values.
 
 #include <cairn/tools/source/consistency.h>
 
@@ -26,21 +26,15 @@ std::string tensor_text(const Checkpoint& checkpoint, std::size_t index) {
 
 void check_consistency(const distributed::ProcessGroup& group, std::string_view step,
                        const std::function<void()>& prepare,
-                       const std::function<void(ToolConsistencyCheck&)>& say) {
-  ToolConsistencyCheck intent;
-  const auto said = group.gather(step, distributed::StepKind::kIo, [&] {
+                       const std::function<void(ToolConsistencyCheck&)>& add_values) {
+  ToolConsistencyCheck check;
+  const auto messages = group.gather(step, distributed::StepKind::kIo, [&] {
     prepare();
-    if (!group.is_single()) say(intent);
-    return std::move(ByteWriter().u64(intent.asked.digest()).u64(intent.opened.digest())).take();
+    if (!group.is_single()) add_values(check);
+    return std::move(ByteWriter().u64(check.options.digest()).u64(check.opened.digest())).take();
   });
-  std::vector<std::uint64_t> asked, opened;
-  for (const Bytes& digests : said) {
-    ByteReader in(digests);
-    asked.push_back(in.u64());
-    opened.push_back(in.u64());
-  }
-  intent.asked.check(asked, group, std::string(step) + ": what is asked for");
-  check_opened(opened, intent.opened, group, step);
+  check.options.check(messages, group, std::string(step) + ": other options");
+  check_opened(messages, check.opened, group, step, sizeof(std::uint64_t));
 }
 
 void add_opened(const Checkpoint& checkpoint, const std::string& which,
@@ -55,11 +49,10 @@ void add_opened(const Checkpoint& checkpoint, const std::string& which,
     opened.add(which + checkpoint.tensors()[i].full_name(), tensor_text(checkpoint, i));
 }
 
-void check_opened(std::span<const std::uint64_t> digests,
-                  const distributed::ConsistencyCheck& opened,
-                  const distributed::ProcessGroup& group, std::string_view step) {
+void check_opened(std::span<const Bytes> messages, const distributed::ConsistencyCheck& opened,
+                  const distributed::ProcessGroup& group, std::string_view step, std::size_t at) {
   try {
-    opened.check(digests, group, std::string(step) + ": what is seen");
+    opened.check(messages, group, std::string(step) + ": other checkpoints", at);
   } catch (const Error& e) {
     if (e.code() != Code::kInvalidArgument) throw;
     throw Error(
