@@ -40,6 +40,7 @@ class DeflatedBytes final : public SequentialBytes {
  public:
   DeflatedBytes(const ZipMember& member, std::uint64_t array_offset)
       : member_(member), array_offset_(array_offset) {}
+  [[nodiscard]] std::uint64_t size() const override { return member_.size - array_offset_; }
   void read(const std::vector<File>& files, std::uint64_t offset,
             MutableByteView out) const override;
   void check_whole(const std::vector<File>& files) const override;

@@ -181,14 +181,15 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
   const std::vector<Placement> placements = place(members, tensors, files[0]);
   const std::vector<Bytes> checksums = files.write([&] {
     const std::vector<Placement> mine = placements_of(placements, files.share());
-    PartChecksums parts(kCrc32, members.size());
+    std::deque<PartChecksums> parts;
+    for (std::size_t i = 0; i < members.size(); ++i) parts.emplace_back(kCrc32);
     write_pieces(mine, fetch,
                  {.memory = options.memory,
                   .progress = options.progress,
                   .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) {
-                    parts.add(mine[i].tensor, offset, bytes);
+                    parts[mine[i].tensor].add(offset, bytes);
                   }});
-    return parts.message();
+    return checksums_message(parts);
   });
   files.commit([&](std::deque<AtomicFile>& written) {
     AtomicFile& file = written.front();

@@ -1,39 +1,51 @@
-// part_checksums.h -- checksums of values that several threads and processes write in parts, in any
-// order.
+// part_checksums.h -- the checksum of a value that several threads and processes read or write in
+// parts, in any order.
 #pragma once
 
 #include <cairn/formats/raw/checksum_kind.h>
 #include <cairn/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
 
-// The checksums of the parts of some items that one process has written.
+// Collects the checksums of the parts of one value. Any thread may add one.
 class PartChecksums {
  public:
-  PartChecksums(const ChecksumKind& kind, std::size_t items) : kind_(kind), parts_(items) {}
+  explicit PartChecksums(const ChecksumKind& kind) : kind_(kind) {}
 
-  // Records the bytes of an item from `offset` of it on. Any thread may call it.
-  void add(std::size_t item, std::uint64_t offset, ByteView bytes);
-  // Encodes the checksums, item by item: u64 item, u32 checksum, u64 bytes.
-  [[nodiscard]] Bytes message() const;
+  // Records the value's bytes from `offset` on.
+  void add(std::uint64_t offset, ByteView bytes);
+
+  // All parts, one after another.
+  struct Joined {
+    std::uint32_t checksum = 0;
+    std::uint64_t bytes = 0;
+    bool has_gap = false;  // they are not consecutive parts from the first byte on
+  };
+  [[nodiscard]] Joined joined() const;
 
  private:
-  ChecksumKind kind_;
-  std::mutex mutex_;
-  std::vector<std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>>> parts_;
+  struct Part {
+    std::uint64_t offset, length;
+    std::uint32_t checksum;
+  };
+  const ChecksumKind& kind_;
+  mutable std::mutex mutex_;
+  std::vector<Part> parts_;
 };
 
-// Extends the checksum of each item, which `of` returns, by the checksums in the messages. Process
+// Encodes the parts of each value that this process wrote: u64 value, u32 checksum, u64 bytes.
+Bytes checksums_message(const std::deque<PartChecksums>& values);
+
+// Extends the checksum of each value, which `of` returns, by the checksums in the messages. Process
 // i + 1 must have written the bytes that follow those of process i.
 void join_checksums(const ChecksumKind& kind, std::span<const Bytes> messages,
-                    const std::function<std::uint32_t&(std::size_t item)>& of);
+                    const std::function<std::uint32_t&(std::size_t value)>& of);
 
 }  // namespace cairn::inline v0

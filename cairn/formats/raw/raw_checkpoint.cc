@@ -2,8 +2,9 @@
 #include <cairn/formats/raw/raw_checkpoint.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/errors.h>
 #include <cairn/base/time_text.h>
-#include <cairn/formats/raw/raw_verify.h>
+#include <cairn/formats/raw/spare_bits.h>
 
 #include <fmt/format.h>
 
@@ -16,34 +17,32 @@ namespace {
 // bytes; a string is read whole and copied
 constexpr std::uint64_t kMaxString = std::uint64_t{64} << 20U;
 
+// A box of an array, and where it goes.
+struct Part {
+  Shape shape;  // of the array
+  Box box;
+  MutableArrayView out;
+};
+
 // An array stored with its first dimension changing fastest is a C-order array with all dimensions
 // reversed.
-class Transposed {
- public:
-  Transposed(const TensorInfo& info, const ReadRequest& request)
-      : shape_(info.shape), box_(request.box), out_(request.out) {
-    for (auto* values : {&shape_, &box_.shape, &out_.shape})
-      std::reverse(values->begin(), values->end());
-    for (auto* values : {&box_.origin, &out_.strides}) std::reverse(values->begin(), values->end());
-  }
-  // `read` refers to this object, which must outlive it.
-  void use_in(RawRead& read) const {
-    read.shape = shape_;
-    read.box = &box_;
-    read.out = &out_;
-  }
+Part transposed(const Shape& shape, const Box& box, const MutableArrayView& out) {
+  Part part{shape, box, out};
+  for (auto* values : {&part.shape, &part.box.shape, &part.out.shape})
+    std::reverse(values->begin(), values->end());
+  for (auto* values : {&part.box.origin, &part.out.strides})
+    std::reverse(values->begin(), values->end());
+  return part;
+}
 
- private:
-  Shape shape_;
-  Box box_;
-  MutableArrayView out_;
-};
-
-// A request that needs more work after it was read.
-struct Unfinished {
-  std::size_t request;
-  const RawSums* sums;  // of an array that has a checksum and is read whole
-};
+// Elements of types that Cairn has no name for are swapped as integers.
+void swap_bytes(MutableArrayView view) {
+  if (view.dtype == DType::kOpaque)
+    view.dtype = view.element_size == 2   ? DType::kUint16
+                 : view.element_size == 4 ? DType::kUint32
+                                          : DType::kUint8;
+  copy_elements_swapped(cairn::as_const(view), view);
+}
 
 // Uses file names without folders: hosts may mount the folder at different paths.
 std::vector<std::pair<std::string, std::string>> sizes_and_times(const std::vector<File>& files) {
@@ -67,19 +66,29 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
       structure_(std::move(contents.structure)),
       memory_(options.memory),
       maps_(files_) {
-  auto& leaves = contents.leaves;
   if (info_.revision.empty()) info_.revision = sizes_and_times(files_);
   if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
-  tensors_.reserve(leaves.size());
-  arrays_.reserve(leaves.size());
-  for (RawLeaf& leaf : leaves) {
-    tensors_.push_back(std::move(leaf.info));
-    arrays_.push_back(std::move(leaf.array));
+  tensors_.reserve(contents.leaves.size());
+  slices_.reserve(contents.leaves.size());
+  first_slice_.reserve(contents.leaves.size() + 1);
+  for (RawLeaf& leaf : contents.leaves) {
+    const auto number = static_cast<std::uint32_t>(tensors_.size());
+    first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
+    if (!leaf.slices)
+      slices_.push_back({.array = std::move(leaf.array), .box = {}, .tensor = number});
+    else
+      for (RawSlice& slice : *leaf.slices) {
+        slice.tensor = number;
+        if (slice.box && slice.box->shape == leaf.info.shape) slice.box.reset();
+        slices_.push_back(std::move(slice));
+      }
+    TensorInfo& tensor = tensors_.emplace_back(std::move(leaf.info));
     if (leaf.unreadable.empty()) continue;
-    tensors_.back().error = std::move(leaf.unreadable);
-    tensors_.back().error_code = Code::kUnimplemented;
+    tensor.error = std::move(leaf.unreadable);
+    tensor.error_code = Code::kUnimplemented;
   }
-  checksum_ok_ = std::make_unique<std::atomic<bool>[]>(arrays_.size());
+  first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
+  checksum_ok_ = std::make_unique<std::atomic<bool>[]>(slices_.size());
 }
 
 const TensorInfo& RawCheckpoint::tensor(std::size_t index) const {
@@ -88,74 +97,144 @@ const TensorInfo& RawCheckpoint::tensor(std::size_t index) const {
               fmt::format("tensor {} of {} was asked for", index, tensors_.size()));
 }
 
-void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
-  std::vector<RawRead> reads;
-  reads.reserve(requests.size());
-  std::deque<Transposed> transposed;
-  std::deque<RawSums> sums;
-  std::vector<Unfinished> unfinished;
-  std::vector<std::size_t> in_part;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const ReadRequest& request = requests[i];
-    const TensorInfo& info = tensor(request.tensor);
-    const RawArray& array = arrays_[request.tensor];
+const TensorInfo& RawCheckpoint::string_leaf(std::size_t index) const {
+  const TensorInfo& info = tensor(index);
+  if (!info.is_string())
+    invalid_argument(fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
+  return info;
+}
+
+void RawCheckpoint::throw_gap(std::size_t tensor, const Box& box, std::int64_t covered) const {
+  data_loss(fmt::format("{}: its slices have {} of the {} elements of {}", tensors_[tensor].name,
+                        covered, element_count(box.shape), box_text(box)));
+}
+
+std::string RawCheckpoint::where(const RawSlice& slice) const {
+  return tensors_[slice.tensor].name;
+}
+
+// One bulk read. The reads refer to boxes and views that live here or in the requests.
+class RawCheckpoint::Reading {
+ public:
+  Reading(const RawCheckpoint& from, std::size_t requests) : c_(from) { reads_.reserve(requests); }
+
+  void add(const ReadRequest& request) {
+    const TensorInfo& info = c_.tensor(request.tensor);
     if (!info.error.empty())
       throw Error(info.is_described() ? Code::kUnimplemented : Code::kDataLoss,
                   info.name + ": " + info.error);
     check_request(info, request);
-    RawRead& read = reads.emplace_back(RawRead{.array = &array,
-                                               .name = info.name,
-                                               .shape = info.shape,
-                                               .box = &request.box,
-                                               .out = &request.out});
-    if (array.fortran) transposed.emplace_back(info, request).use_in(read);
-    const bool whole = request.box.shape == info.shape;
-    if (!whole && !request.box.empty()) in_part.push_back(request.tensor);
-    if (whole && array.checksum && !checksum_ok_[request.tensor]) read.sums = &sums.emplace_back();
-    if (read.sums != nullptr || array.big_endian || array.stream)
-      unfinished.push_back({i, read.sums});
+    if (const RawSlice* whole = c_.whole_slice(request.tensor))
+      add_part(*whole, info.shape, request.box, request.out);
+    else
+      add_slices(request);
   }
-  std::sort(in_part.begin(), in_part.end());
-  in_part.erase(std::unique(in_part.begin(), in_part.end()), in_part.end());
-  executor().for_each(in_part.size(), [&](std::size_t i) { check_whole(in_part[i]); });
-  read_raw({.files = &files_, .executor = &executor(), .memory = memory_}, reads, progress);
-  executor().for_each(unfinished.size(), [&](std::size_t i) {
-    finish_read(requests[unfinished[i].request], unfinished[i].sums);
-  });
+
+  void run(const ProgressFn& progress) {
+    std::sort(in_part_.begin(), in_part_.end());
+    in_part_.erase(std::unique(in_part_.begin(), in_part_.end()), in_part_.end());
+    Executor& executor = c_.executor();
+    executor.for_each(in_part_.size(), [&](std::size_t i) { c_.check_whole(*in_part_[i]); });
+    read_raw({.files = &c_.files_, .executor = &executor, .memory = c_.memory_}, reads_, progress);
+    executor.for_each(unfinished_.size(), [&](std::size_t i) { finish(unfinished_[i]); });
+  }
+
+ private:
+  // A part that needs more work after it was read.
+  struct Unfinished {
+    const RawSlice* slice;
+    const MutableArrayView* out;
+    const PartChecksums* sums;  // of a slice that has a checksum and is read whole
+  };
+
+  // Adds the common part of the request and each slice.
+  void add_slices(const ReadRequest& request) {
+    std::int64_t covered = 0;
+    for (const RawSlice& slice : c_.slices_of(request.tensor)) {
+      const auto common = intersect(*slice.box, request.box);
+      if (!common || common->empty()) continue;
+      covered += element_count(common->shape);
+      Box inside = *common, in_request = *common;
+      for (std::size_t d = 0; d < inside.rank(); ++d) {
+        inside.origin[d] -= slice.box->origin[d];
+        in_request.origin[d] -= request.box.origin[d];
+      }
+      const Part& part =
+          parts_.emplace_back(Part{{}, std::move(inside), subview(request.out, in_request)});
+      add_part(slice, slice.box->shape, part.box, part.out);
+    }
+    if (covered != element_count(request.box.shape))
+      c_.throw_gap(request.tensor, request.box, covered);
+  }
+
+  void add_part(const RawSlice& slice, const Shape& shape, const Box& box,
+                const MutableArrayView& out) {
+    const RawArray& array = slice.array;
+    RawRead& read = reads_.emplace_back(RawRead{.array = &array,
+                                                .name = c_.tensors_[slice.tensor].name,
+                                                .shape = shape,
+                                                .box = &box,
+                                                .out = &out});
+    if (array.fortran) {
+      const Part& part = parts_.emplace_back(transposed(shape, box, out));
+      read.shape = part.shape;
+      read.box = &part.box;
+      read.out = &part.out;
+    }
+    const bool whole = box.shape == shape;
+    if (!whole && !box.empty()) in_part_.push_back(&slice);
+    if (whole && array.checksum && !c_.checksum_ok(slice))
+      read.sums = &sums_.emplace_back(*array.checksum->kind);
+    if (read.sums != nullptr || array.big_endian || array.spare_bits || array.stream)
+      unfinished_.push_back({&slice, &out, read.sums});
+  }
+
+  // Verifies the checksum of a slice that was read whole, then fixes its elements.
+  void finish(const Unfinished& part) const {
+    const RawArray& array = part.slice->array;
+    if (part.sums != nullptr) c_.check_read(*part.slice, *part.sums);
+    // An empty array is checked, too.
+    if (array.stream && array.stream->size() == 0)
+      with_context([&] { return c_.where(*part.slice); },
+                   [&] { array.stream->read(c_.files_, 0, {}); });
+    if (array.big_endian) swap_bytes(*part.out);
+    if (array.spare_bits) clear_spare_bits(*part.out);
+  }
+
+  const RawCheckpoint& c_;
+  std::vector<RawRead> reads_;
+  std::deque<Part> parts_;
+  std::deque<PartChecksums> sums_;
+  std::vector<Unfinished> unfinished_;
+  std::vector<const RawSlice*> in_part_;
+};
+
+void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
+  Reading reading(*this, requests.size());
+  for (const ReadRequest& request : requests) reading.add(request);
+  reading.run(progress);
 }
 
-void RawCheckpoint::check_whole(std::size_t index) const {
-  const RawArray& array = arrays_[index];
-  with_context([&] { return tensors_[index].name; },
+void RawCheckpoint::check_whole(const RawSlice& slice) const {
+  const RawArray& array = slice.array;
+  with_context([&] { return where(slice); },
                [&] {
                  if (array.stream) array.stream->check_whole(files_);
-                 if (!array.checksum || checksum_ok_[index]) return;
+                 if (!array.checksum || checksum_ok(slice)) return;
                  check_checksum(array, checksum_of(executor(), files_, array));
-                 checksum_ok_[index] = true;
+                 checksum_ok(slice) = true;
                });
 }
 
-void RawCheckpoint::finish_read(const ReadRequest& request, const RawSums* sums) const {
-  const TensorInfo& info = tensors_[request.tensor];
-  const RawArray& array = arrays_[request.tensor];
-  if (sums != nullptr)
-    with_context([&] { return info.name; },
-                 [&] {
-                   const auto crc = sums->of_all(*array.checksum->kind, info.nbytes);
-                   check_checksum(array, crc ? *crc : checksum_of(executor(), files_, array));
-                   checksum_ok_[request.tensor] = true;
-                 });
-  // An empty array is checked, too.
-  if (array.stream && info.nbytes == 0)
-    with_context([&] { return info.name; }, [&] { array.stream->read(files_, 0, {}); });
-  if (array.big_endian) copy_elements_swapped(as_const(request.out), request.out);
+void RawCheckpoint::check_read(const RawSlice& slice, const PartChecksums& sums) const {
+  const PartChecksums::Joined read = sums.joined();
+  if (read.has_gap || read.bytes != slice.array.stored_bytes()) return check_whole(slice);
+  with_context([&] { return where(slice); }, [&] { check_checksum(slice.array, read.checksum); });
+  checksum_ok(slice) = true;
 }
 
 std::string RawCheckpoint::read_string(std::size_t index) const {
-  const TensorInfo& info = tensor(index);
-  if (!info.is_string())
-    throw Error(Code::kInvalidArgument,
-                fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
+  const TensorInfo& info = string_leaf(index);
   if (info.nbytes > kMaxString)
     throw Error(Code::kUnimplemented,
                 fmt::format("{}: a string of {} bytes; strings of up to {} can be read", info.name,
@@ -163,7 +242,7 @@ std::string RawCheckpoint::read_string(std::size_t index) const {
   std::string text(info.nbytes, '\0');
   with_context([&] { return info.name; },
                [&] {
-                 read_raw_bytes(files_, arrays_[index], 0,
+                 read_raw_bytes(files_, slices_of(index).front().array, 0,
                                 {reinterpret_cast<std::byte*>(text.data()), text.size()});
                });
   return text;
@@ -171,12 +250,14 @@ std::string RawCheckpoint::read_string(std::size_t index) const {
 
 std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {
   const TensorInfo& info = tensor(index);
-  const RawArray& array = arrays_[index];
-  if (!info.is_array() || !info.error.empty()) return std::nullopt;
-  if (array.packed || array.fortran || array.big_endian || array.runs.size() != 1)
+  const RawSlice* slice = whole_slice(index);
+  if (slice == nullptr || !info.is_array() || !info.error.empty()) return std::nullopt;
+  const RawArray& array = slice->array;
+  if (array.packed || array.fortran || array.big_endian || array.spare_bits ||
+      array.runs.size() != 1)
     return std::nullopt;
   auto view = maps_.view(info, array.runs.front());
-  if (view) check_whole(index);
+  if (view) check_whole(*slice);
   return view;
 }
 
@@ -190,7 +271,7 @@ VerifyReport RawCheckpoint::join_verified(std::vector<VerifyPart> parts) const {
 
 RawContents RawCheckpoint::contents() const {
   return {.tensors = tensors_,
-          .arrays = arrays_,
+          .slices = slices_,
           .files = files_,
           .notes = notes_,
           .executor = executor()};

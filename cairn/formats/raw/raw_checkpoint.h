@@ -1,5 +1,5 @@
-// raw_checkpoint.h -- a checkpoint whose arrays lie raw in a few files, as safetensors and npz have
-// them: bulk reads, views, and verification of every byte.
+// raw_checkpoint.h -- a checkpoint whose arrays lie raw in a few files, whole or in slices: bulk
+// reads, views, and verification of every byte.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -18,12 +18,13 @@ namespace cairn::inline v0 {
 // A leaf: its description and, if it has bytes, where they lie.
 struct RawLeaf {
   TensorInfo info;
-  RawArray array;
-  std::string unreadable;  // why its elements cannot be read; "" if they can
+  RawArray array;                               // the whole tensor
+  std::optional<std::vector<RawSlice>> slices;  // if set: its parts, instead of `array`
+  std::string unreadable;                       // why its elements cannot be read; "" if they can
 };
 
-// A Checkpoint over raw arrays; see Checkpoint for the contracts.
-class RawCheckpoint final : public Checkpoint {
+// A Checkpoint over raw arrays; see Checkpoint for the contracts. TensorFlow's adds to it.
+class RawCheckpoint : public Checkpoint {
  public:
   // Everything that a reader of a format finds in its files.
   struct Contents {
@@ -35,7 +36,7 @@ class RawCheckpoint final : public Checkpoint {
   RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents);
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  // Verifies checksums. If an array is read whole, its checksum is computed on the way. If it is
+  // Verifies checksums. If a slice is read whole, its checksum is computed on the way. If it is
   // read in part, all of it is read once before.
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
   [[nodiscard]] std::string read_string(std::size_t index) const override;
@@ -48,15 +49,38 @@ class RawCheckpoint final : public Checkpoint {
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
   [[nodiscard]] VerifyReport join_verified(std::vector<VerifyPart> parts) const override;
 
- private:
+ protected:
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
+  // As tensor(), for a leaf that must be a string.
+  [[nodiscard]] const TensorInfo& string_leaf(std::size_t index) const;
+  [[nodiscard]] const std::vector<File>& files() const { return files_; }
+  // Returns what is stored of a tensor.
+  [[nodiscard]] std::span<const RawSlice> slices_of(std::size_t tensor) const {
+    return std::span(slices_).subspan(first_slice_[tensor],
+                                      first_slice_[tensor + 1] - first_slice_[tensor]);
+  }
+  // Returns the tensor's only slice if it covers the whole tensor, else null.
+  [[nodiscard]] const RawSlice* whole_slice(std::size_t tensor) const {
+    const auto slices = slices_of(tensor);
+    return slices.size() == 1 && !slices[0].box ? &slices[0] : nullptr;
+  }
+  // Throws data_loss for elements in `box` that are in no slice.
+  [[noreturn]] virtual void throw_gap(std::size_t tensor, const Box& box,
+                                      std::int64_t covered) const;
+  // Returns the context of an error in the bytes of a slice: the name of its tensor.
+  [[nodiscard]] virtual std::string where(const RawSlice& slice) const;
+
+ private:
+  class Reading;
   [[nodiscard]] RawContents contents() const;
-  // Throws data_loss if the array's checksum does not match. Does nothing if it has no checksum, or
+  [[nodiscard]] std::atomic<bool>& checksum_ok(const RawSlice& slice) const {
+    return checksum_ok_[static_cast<std::size_t>(&slice - slices_.data())];
+  }
+  // Throws data_loss if the slice's checksum does not match. Does nothing if it has no checksum, or
   // if the checksum has already been verified.
-  void check_whole(std::size_t index) const;
-  // Finishes a read once the stored bytes are in place: verifies the checksum of an array that was
-  // read whole, then fixes the byte order.
-  void finish_read(const ReadRequest& request, const RawSums* sums) const;
+  void check_whole(const RawSlice& slice) const;
+  // The same, for a slice that was read whole, with the checksums of its bytes.
+  void check_read(const RawSlice& slice, const PartChecksums& sums) const;
   [[nodiscard]] Executor& executor() const {
     return own_executor_ ? *own_executor_ : default_executor();
   }
@@ -66,8 +90,9 @@ class RawCheckpoint final : public Checkpoint {
   std::vector<File> files_;
   std::optional<Tree> structure_;
   std::vector<TensorInfo> tensors_;
-  std::vector<RawArray> arrays_;  // parallel to tensors_
-  // parallel to tensors_: whether the checksum was verified
+  std::vector<RawSlice> slices_;            // by tensor
+  std::vector<std::uint32_t> first_slice_;  // of each tensor, and the number of all slices
+  // parallel to slices_: whether the checksum was verified
   std::unique_ptr<std::atomic<bool>[]> checksum_ok_;
   std::uint64_t memory_;
   std::unique_ptr<Executor> own_executor_;

@@ -300,7 +300,7 @@ class BulkRead {
     for (const Segment& segment : group) {
       const RawRead& read = reads_[segment.read];
       const std::uint64_t begin = segment.where.offset - read.array->runs.front().offset;
-      if (read.sums != nullptr) add_sum(read, begin, {read.out->data, segment.where.length});
+      if (read.sums != nullptr) read.sums->add(begin, {read.out->data, segment.where.length});
     }
     return bytes;
   }
@@ -346,17 +346,13 @@ class BulkRead {
     return payload;
   }
 
-  static void add_sum(const RawRead& read, std::uint64_t first, ByteView bytes) {
-    read.sums->add(first, bytes.size(), read.array->checksum->kind->of(bytes));
-  }
-
   // Reads one block at a time if there is a checksum, so that the block is still in the cache.
   void read_in_place(const RawRead& read, std::uint64_t first, MutableByteView out) {
     while (!out.empty()) {
       const MutableByteView block = out.first(
           read.sums == nullptr ? out.size() : std::min<std::size_t>(out.size(), kSumBlock));
       read_raw_bytes(*context_.files, *read.array, first, block);
-      if (read.sums != nullptr) add_sum(read, first, block);
+      if (read.sums != nullptr) read.sums->add(first, block);
       first += block.size();
       out = out.subspan(block.size());
     }
@@ -413,26 +409,6 @@ class BulkRead {
 };
 
 }  // namespace
-
-void RawSums::add(std::uint64_t offset, std::uint64_t length, std::uint32_t crc) {
-  const std::lock_guard lock(mutex_);
-  parts_.push_back({offset, length, crc});
-}
-
-std::optional<std::uint32_t> RawSums::of_all(const ChecksumKind& kind, std::uint64_t size) const {
-  const std::lock_guard lock(mutex_);
-  std::vector<Part> parts = parts_;
-  std::sort(parts.begin(), parts.end(),
-            [](const Part& a, const Part& b) { return a.offset < b.offset; });
-  std::uint64_t end = 0;
-  std::uint32_t crc = 0;
-  for (const Part& part : parts) {
-    if (part.offset != end) return std::nullopt;
-    crc = end == 0 ? part.crc : kind.combine(crc, part.crc, part.length);
-    end += part.length;
-  }
-  return end == size ? std::optional(crc) : std::nullopt;
-}
 
 void read_raw_bytes(const std::vector<File>& files, const RawArray& array, std::uint64_t offset,
                     MutableByteView out) {

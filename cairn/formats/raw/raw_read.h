@@ -6,12 +6,12 @@
 #include <cairn/base/executor.h>
 #include <cairn/checkpoint.h>
 #include <cairn/formats/raw/checksum_kind.h>
+#include <cairn/formats/raw/part_checksums.h>
 #include <cairn/io/file.h>
 #include <cairn/types.h>
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -35,6 +35,8 @@ class SequentialBytes {
   SequentialBytes(const SequentialBytes&) = delete;
   SequentialBytes& operator=(const SequentialBytes&) = delete;
   virtual ~SequentialBytes() = default;
+  // The number of the array's bytes.
+  [[nodiscard]] virtual std::uint64_t size() const = 0;
   // Reads the array's bytes from `offset` on. Throws data_loss for damage. The read that reaches
   // the last byte also throws it if the checksum of the whole does not match.
   virtual void read(const std::vector<File>& files, std::uint64_t offset,
@@ -52,25 +54,6 @@ struct RawChecksum {
   std::uint32_t whole = 0;   // the expected checksum of the whole run; not masked
 };
 
-// Collects the checksums of the parts of an array while they are read. Any thread may add one.
-class RawSums {
- public:
-  // Records the checksum of the array's bytes [offset, offset + length).
-  void add(std::uint64_t offset, std::uint64_t length, std::uint32_t crc);
-  // Combines them into the checksum of all `size` bytes. Returns nullopt unless the parts cover
-  // them.
-  [[nodiscard]] std::optional<std::uint32_t> of_all(const ChecksumKind& kind,
-                                                    std::uint64_t size) const;
-
- private:
-  struct Part {
-    std::uint64_t offset, length;
-    std::uint32_t crc;
-  };
-  mutable std::mutex mutex_;
-  std::vector<Part> parts_;
-};
-
 // Where an array's bytes are: in runs, one after another; or in a stream; or here, in `own`.
 struct RawArray {
   std::vector<RawRun> runs;
@@ -82,7 +65,24 @@ struct RawArray {
   bool fortran = false;
   // the elements are stored in the other byte order; the reader must reverse their bytes
   bool big_endian = false;
+  // the elements have less than 8 bits, one in each byte; the reader must clear the other bits
+  bool spare_bits = false;
   std::optional<RawChecksum> checksum;  // of the runs; a stream checks itself
+
+  // Returns the number of bytes in the runs or in the stream.
+  [[nodiscard]] std::uint64_t stored_bytes() const {
+    if (stream) return stream->size();
+    std::uint64_t sum = 0;
+    for (const RawRun& run : runs) sum += run.length;
+    return sum;
+  }
+};
+
+// The bytes of a tensor, or of a box of it.
+struct RawSlice {
+  RawArray array;
+  std::optional<Box> box;    // in the tensor's elements; nullopt: the whole tensor
+  std::uint32_t tensor = 0;  // index of the tensor
 };
 
 // One box of one array, and where it goes.
@@ -93,7 +93,7 @@ struct RawRead {
   const Box* box = nullptr;
   const MutableArrayView* out = nullptr;  // of the array's dtype and the box's shape
   // receives the checksums of bytes read in one piece, taken while they are in the cache
-  RawSums* sums = nullptr;
+  PartChecksums* sums = nullptr;
 };
 
 // The files, executor and memory that all reads of a call share.

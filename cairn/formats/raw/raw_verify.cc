@@ -11,7 +11,6 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,11 +20,6 @@ namespace {
 
 constexpr std::uint64_t kPiece = std::uint64_t{8} << 20U;
 constexpr std::uint64_t kStreamPiece = std::uint64_t{1} << 20U;
-
-std::uint64_t bytes_in_runs(const RawArray& array) {
-  return std::accumulate(array.runs.begin(), array.runs.end(), std::uint64_t{0},
-                         [](std::uint64_t sum, const RawRun& run) { return sum + run.length; });
-}
 
 // Combines the checksums of pieces into the checksum of all `size` bytes.
 std::uint32_t combined(Executor& executor, const ChecksumKind& kind, std::uint64_t size,
@@ -39,19 +33,19 @@ std::uint32_t combined(Executor& executor, const ChecksumKind& kind, std::uint64
   return crc;
 }
 
-// A finding for a tensor that could not be checked.
-Finding finding_of(const RawContents& contents, std::size_t tensor, std::uint64_t offset, Code code,
+// A finding for a slice that could not be checked.
+Finding finding_of(const RawContents& contents, std::size_t slice, std::uint64_t offset, Code code,
                    const std::string& message) {
-  const RawArray& array = contents.arrays[tensor];
+  const RawArray& array = contents.slices[slice].array;
   return {.severity = severity_of(code),
-          .tensor = contents.tensors[tensor].name,
+          .tensor = contents.tensor(slice).name,
           .file = contents.files[array.runs.empty() ? 0 : array.runs.front().file].path(),
           .offset = offset,
           .message = message};
 }
 
 struct Piece {
-  std::size_t tensor;
+  std::size_t slice;
   RawRun run;
 };
 
@@ -79,20 +73,19 @@ class Check {
  private:
   void deal() {
     std::uint64_t total = 0;
-    for (std::size_t i = 0; i < c_.tensors.size(); ++i) total += weight_of(i);
+    for (std::size_t i = 0; i < c_.slices.size(); ++i) total += weight_of(i);
     WorkPartition line(share_, total);
-    for (std::size_t i = 0; i < c_.tensors.size(); ++i) add(i, line);
+    for (std::size_t i = 0; i < c_.slices.size(); ++i) add(i, line);
   }
   [[nodiscard]] std::uint64_t weight_of(std::size_t i) const {
-    return WorkPartition::weight(c_.arrays[i].stream ? c_.tensors[i].nbytes
-                                                     : bytes_in_runs(c_.arrays[i]));
+    return WorkPartition::weight(c_.slices[i].array.stored_bytes());
   }
 
-  // Adds the pieces of a tensor that belong to this share. Piece 0 stands for the array itself: the
+  // Adds the pieces of a slice that belong to this share. Piece 0 stands for the array itself: the
   // process that has it reports what concerns the whole array.
   void add(std::size_t i, WorkPartition& line) {
-    const TensorInfo& info = c_.tensors[i];
-    const RawArray& array = c_.arrays[i];
+    const TensorInfo& info = c_.tensor(i);
+    const RawArray& array = c_.slices[i].array;
     std::uint64_t pieces = 1;
     if (info.is_described() && !array.stream)
       for (const RawRun& run : array.runs) pieces += (run.length + kPiece - 1) / kPiece;
@@ -113,8 +106,8 @@ class Check {
   }
 
   void add_whole(std::size_t i, CheckedArray& checked) {
-    const TensorInfo& info = c_.tensors[i];
-    const RawArray& array = c_.arrays[i];
+    const TensorInfo& info = c_.tensor(i);
+    const RawArray& array = c_.slices[i].array;
     if (!info.is_described()) {
       checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
       return;
@@ -126,7 +119,7 @@ class Check {
     checked.chunks = array.runs.size() + (array.stream ? 1 : 0);
     if (!array.stream) return;
     streams_.push_back(part_.arrays.size() - 1);
-    total_ += info.nbytes;
+    total_ += array.stream->size();
   }
 
   void read_piece(std::size_t p) {
@@ -138,20 +131,21 @@ class Check {
       return true;
     });
     if (!result.ok()) failed_[p] = result.error();
-    if (const auto& checksum = c_.arrays[piece.tensor].checksum; result.ok() && checksum)
+    if (const auto& checksum = c_.slices[piece.slice].array.checksum; result.ok() && checksum)
       crcs_[p] = checksum->kind->of(view);
     report_progress(piece.run.length);
   }
 
   void read_stream(CheckedArray& checked) {
-    const std::uint64_t nbytes = c_.tensors[checked.tensor].nbytes;
+    const SequentialBytes& stream = *c_.slices[checked.tensor].array.stream;
+    const std::uint64_t nbytes = stream.size();
     Bytes scratch(std::min(kStreamPiece, nbytes));
     const auto result = try_call([&] {
       std::uint64_t at = 0;
       do {
         const auto piece =
             MutableByteView(scratch).first(std::min<std::uint64_t>(scratch.size(), nbytes - at));
-        c_.arrays[checked.tensor].stream->read(c_.files, at, piece);
+        stream.read(c_.files, at, piece);
         at += piece.size();
       } while (at < nbytes);
       return true;
@@ -176,14 +170,14 @@ class Check {
     auto checked = part_.arrays.begin();
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       const Piece& piece = pieces_[p];
-      while (checked->tensor != piece.tensor) ++checked;
+      while (checked->tensor != piece.slice) ++checked;
       if (failed_[p]) {
-        checked->findings.push_back(finding_of(c_, piece.tensor, piece.run.offset,
+        checked->findings.push_back(finding_of(c_, piece.slice, piece.run.offset,
                                                failed_[p]->code(), failed_[p]->message()));
         continue;
       }
       checked->bytes += piece.run.length;
-      const auto& checksum = c_.arrays[piece.tensor].checksum;
+      const auto& checksum = c_.slices[piece.slice].array.checksum;
       if (!checksum) continue;
       checked->crc = checksum->kind->combine(checked->crc, crcs_[p], piece.run.length);
       checked->crc_bytes += piece.run.length;
@@ -194,7 +188,7 @@ class Check {
   WorkShare share_;
   const ProgressFn& progress_;
   VerifyPart part_;
-  std::vector<Piece> pieces_;  // by tensor, then in order
+  std::vector<Piece> pieces_;  // by slice, then in order
   // parallel to pieces_: the error, if it could not be read
   std::vector<std::optional<Error>> failed_;
   std::vector<std::uint32_t> crcs_;   // parallel to pieces_, for arrays with a checksum
@@ -208,7 +202,7 @@ class Check {
 
 std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files,
                           const RawArray& array) {
-  return combined(executor, *array.checksum->kind, bytes_in_runs(array),
+  return combined(executor, *array.checksum->kind, array.stored_bytes(),
                   [&](std::uint64_t offset, std::uint64_t length) {
                     const auto bytes = std::make_unique_for_overwrite<std::byte[]>(length);
                     read_raw_bytes(files, array, offset, {bytes.get(), length});
@@ -219,7 +213,7 @@ std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files,
 void check_checksum(const RawArray& array, std::uint32_t of_array) {
   const RawChecksum& checksum = *array.checksum;
   const std::uint32_t whole =
-      checksum.kind->combine(checksum.before, of_array, bytes_in_runs(array));
+      checksum.kind->combine(checksum.before, of_array, array.stored_bytes());
   if (whole != checksum.whole)
     throw Error(Code::kDataLoss,
                 fmt::format("its bytes are damaged: their {} is {:08x}, stored is {:08x}",
@@ -232,7 +226,7 @@ VerifyPart verify_raw(const RawContents& contents, WorkShare share, const Progre
 
 VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts) {
   VerifyReport report = std::move(parts.front().around);
-  std::vector<CheckedArray> arrays(contents.tensors.size());
+  std::vector<CheckedArray> arrays(contents.slices.size());
   for (VerifyPart& part : parts)
     for (CheckedArray& from : part.arrays) {
       CheckedArray& array = arrays[from.tensor];
@@ -240,17 +234,17 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
       array.chunks += from.chunks;
       array.bytes += from.bytes;
       array.unprotected = array.unprotected || from.unprotected;
-      if (const auto& checksum = contents.arrays[from.tensor].checksum)
+      if (const auto& checksum = contents.slices[from.tensor].array.checksum)
         array.crc = checksum->kind->combine(array.crc, from.crc, from.crc_bytes);
     }
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     CheckedArray& array = arrays[i];
-    if (contents.arrays[i].checksum && array.findings.empty()) {  // all pieces were read
+    if (contents.slices[i].array.checksum && array.findings.empty()) {  // all pieces were read
       const auto result = try_call([&] {
-        check_checksum(contents.arrays[i], array.crc);
+        check_checksum(contents.slices[i].array, array.crc);
         return true;
       });
-      const auto& runs = contents.arrays[i].runs;
+      const auto& runs = contents.slices[i].array.runs;
       if (!result)
         array.findings.push_back(finding_of(contents, i, runs.empty() ? 0 : runs.front().offset,
                                             result.error().code(), result.error().message()));
@@ -258,7 +252,7 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
     std::move(array.findings.begin(), array.findings.end(), std::back_inserter(report.findings));
     report.chunks += array.chunks;
     report.bytes += array.bytes;
-    if (array.unprotected) report.unprotected.push_back(contents.tensors[i].name);
+    if (array.unprotected) report.unprotected.push_back(contents.tensor(i).name);
   }
   return report;
 }

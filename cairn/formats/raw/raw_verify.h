@@ -18,13 +18,18 @@ std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files,
 // stored one.
 void check_checksum(const RawArray& array, std::uint32_t of_array);
 
-// The arrays to verify and their files. Borrows all of them.
+// The slices to verify, their tensors and their files. Borrows all of them. In the parts and in
+// between, CheckedArray::tensor is the index of a slice.
 struct RawContents {
   const std::vector<TensorInfo>& tensors;
-  const std::vector<RawArray>& arrays;  // parallel to tensors
+  const std::vector<RawSlice>& slices;
   const std::vector<File>& files;
   const std::vector<Finding>& notes;  // found while opening
   Executor& executor;
+
+  [[nodiscard]] const TensorInfo& tensor(std::size_t slice) const {
+    return tensors[slices[slice].tensor];
+  }
 };
 // Verifies one share of the bytes. Only share 0 reports what concerns the checkpoint as a whole.
 VerifyPart verify_raw(const RawContents& contents, WorkShare share, const ProgressFn& progress);

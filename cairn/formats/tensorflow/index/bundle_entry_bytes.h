@@ -22,6 +22,7 @@ class EntryStream : public SequentialBytes {
       : where_(where), count_(count), crc_(crc) {}
   // Where the stored bytes are.
   [[nodiscard]] const RawRun& where() const { return where_; }
+  [[nodiscard]] std::uint64_t size() const final { return where_.length; }
   // Reads and checks stored bytes. A read that does not continue the one before restarts the check
   // from the front. Throws data_loss for damage.
   void read(const std::vector<File>& files, std::uint64_t offset, MutableByteView out) const final;

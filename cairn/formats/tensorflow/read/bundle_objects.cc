@@ -49,8 +49,8 @@ std::optional<std::size_t> walk(const std::vector<ProgramObject>& objects, std::
 }  // namespace
 
 std::vector<ProgramObject> BundleCheckpoint::objects() const {
-  const auto index = find_name(tensors_, kObjectGraphKey);
-  if (!index || !tensors_[*index].is_string()) return {};
+  const auto index = find_name(tensors(), kObjectGraphKey);
+  if (!index || !tensors()[*index].is_string()) return {};
   const std::string text = read_string(*index);
   const ObjectGraph graph = with_context([&] { return std::string(kObjectGraphKey); },
                                          [&] { return parse_object_graph(as_bytes(text)); });
@@ -62,16 +62,16 @@ std::vector<ProgramObject> BundleCheckpoint::objects() const {
       objects[i].slots.push_back({slot.name, slot.variable, slot.node});
     for (const auto& attribute : graph[i].attributes)
       objects[i].values.push_back(
-          {attribute.name, attribute.full_name, tensors_of(tensors_, attribute.checkpoint_key)});
+          {attribute.name, attribute.full_name, tensors_of(tensors(), attribute.checkpoint_key)});
   }
   return objects;
 }
 
 std::optional<std::size_t> BundleCheckpoint::find_other(std::string_view name) const {
-  if (const auto variable = find_name(tensors_, std::string(name).append(kVariableSuffix)))
+  if (const auto variable = find_name(tensors(), std::string(name).append(kVariableSuffix)))
     return variable;
-  for (std::size_t i = 0; i < tensors_.size(); ++i)
-    if (param_name(tensors_[i].path) == name) return i;
+  for (std::size_t i = 0; i < tensors().size(); ++i)
+    if (param_name(tensors()[i].path) == name) return i;
   const std::vector<ProgramObject> graph = objects();
   if (graph.empty()) return std::nullopt;
   for (const char separator : {'/', '.'}) {

@@ -1,6 +1,8 @@
 // bundle_reader.cc -- opens a TensorFlow checkpoint. It reads and checks the whole index. For the
 // data files it only checks that they exist and are long enough.
 #include <cairn/formats/files/bundle_files.h>
+#include <cairn/formats/raw/spare_bits.h>
+#include <cairn/formats/tensorflow/index/bundle_entry_bytes.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/index/object_graph.h>
 #include <cairn/formats/tensorflow/read/bundle_checkpoint.h>
@@ -83,6 +85,9 @@ RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data,
     return array;
   }
   array.runs.push_back(run);
+  array.big_endian = big_endian;
+  const std::optional<DType> dtype = bundle_type(entry.dtype)->dtype;
+  array.spare_bits = dtype && has_spare_bits(*dtype);
   array.checksum = RawChecksum{&kCrc32c, 0, crc};
   return array;
 }
@@ -113,19 +118,22 @@ void describe(const BundleTensor& tensor, TensorInfo& info) {
   info.error_code = Code::kUnimplemented;
 }
 
-// Does not set the name, which the caller moves in.
-BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFiles& data) {
-  BundleLeaf leaf;
+// Returns a leaf without its name, which the caller moves in. Adds the slices that cannot be read to
+// `lost`.
+RawLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFiles& data,
+                  std::vector<BundleLost>& lost) {
+  RawLeaf leaf;
   describe(tensor, leaf.info);
-  const auto add = [&](Box box, const BundleEntry& entry) {
+  const auto add = [&](const Box& box, const BundleEntry& entry) {
     leaf.info.stored_nbytes += static_cast<std::uint64_t>(entry.size);
     std::optional<Error> error;
     RawArray array = locate(entry, header.big_endian, data, error);
     if (error)
-      leaf.lost.push_back({std::move(box), error->message(), error->code()});
+      lost.push_back({box, error->message(), error->code()});
     else
-      leaf.stored.push_back({std::move(box), std::move(array)});
+      leaf.slices->push_back({.array = std::move(array), .box = box});
   };
+  leaf.slices.emplace();
   if (tensor.parts.empty()) add(Box::whole(tensor.entry.shape), tensor.entry);
   for (const BundlePart& part : tensor.parts) add(part.box, part.entry);
   if (!tensor.parts.empty()) leaf.info.chunk_shape = tensor.parts.front().box.shape;
@@ -133,17 +141,17 @@ BundleLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, Dat
     leaf.info.nbytes = leaf.info.shape.empty() && tensor.parts.empty()
                            ? string_bytes(tensor.entry.size)
                            : leaf.info.stored_nbytes;
-  if (leaf.stored.empty() && !leaf.lost.empty()) {
-    leaf.info.error = leaf.lost.front().why;
-    leaf.info.error_code = leaf.lost.front().code;
+  if (leaf.slices->empty() && !lost.empty()) {
+    leaf.info.error = lost.front().why;
+    leaf.info.error_code = lost.front().code;
     leaf.info.dtype_name = "?";
   }
   return leaf;
 }
 
 // Adds the notes for verify about a tensor that is incomplete.
-void note_gaps(const BundleTensor& tensor, const BundleLeaf& leaf, const std::string& index_path,
-               std::vector<Finding>& notes) {
+void note_gaps(const BundleTensor& tensor, const std::vector<BundleLost>& all_lost,
+               const std::string& index_path, std::vector<Finding>& notes) {
   const auto note = [&](Severity severity, std::string message) {
     notes.push_back({.severity = severity,
                      .tensor = tensor.name,
@@ -151,7 +159,7 @@ void note_gaps(const BundleTensor& tensor, const BundleLeaf& leaf, const std::st
                      .offset = 0,
                      .message = std::move(message)});
   };
-  for (const BundleLost& lost : leaf.lost)
+  for (const BundleLost& lost : all_lost)
     note(severity_of(lost.code),
          tensor.parts.empty() ? lost.why : box_text(lost.box) + ": " + lost.why);
   if (tensor.parts.empty()) return;
@@ -180,8 +188,8 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
           index_file.read_into(offset, out);
         });
       });
-  BundleCheckpoint::Contents contents;
-  contents.big_endian = index.header.big_endian;
+  RawCheckpoint::Contents contents;
+  BundleCheckpoint::LostSlices all_lost;
   DataFiles data(place->prefix, index.header.shards);
   contents.leaves.reserve(index.tensors.size());
   std::uint64_t checksums = index.tensors.size();
@@ -189,14 +197,16 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
     checksums = splitmix64(checksums ^ tensor.entry.crc32c);
     for (const BundlePart& part : tensor.parts)
       checksums = splitmix64(checksums ^ part.entry.crc32c);
-    BundleLeaf& leaf = contents.leaves.emplace_back(make_leaf(tensor, index.header, data));
-    note_gaps(tensor, leaf, index_path, contents.notes);
+    std::vector<BundleLost> lost;
+    RawLeaf& leaf = contents.leaves.emplace_back(make_leaf(tensor, index.header, data, lost));
+    note_gaps(tensor, lost, index_path, contents.notes);
     leaf.info.name = std::move(tensor.name);
+    if (!lost.empty()) all_lost.emplace(contents.leaves.size() - 1, std::move(lost));
   }
   index.tensors = {};
   std::vector<std::string_view> keys;
   keys.reserve(contents.leaves.size());
-  for (const BundleLeaf& leaf : contents.leaves) keys.push_back(leaf.info.name);
+  for (const RawLeaf& leaf : contents.leaves) keys.push_back(leaf.info.name);
   std::vector<KeyPath> paths = bundle_paths(keys);
   for (std::size_t i = 0; i < paths.size(); ++i) contents.leaves[i].info.path = std::move(paths[i]);
   contents.files = data.take();
@@ -210,7 +220,8 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   info.revision.emplace_back("the checksums", fmt::format("{:016x}", checksums));
   info.facts.emplace_back("data files", std::to_string(index.header.shards));
   info.facts.emplace_back("byte order", index.header.big_endian ? "big-endian" : "little-endian");
-  return std::make_unique<BundleCheckpoint>(options, std::move(info), std::move(contents));
+  return std::make_unique<BundleCheckpoint>(options, std::move(info), std::move(contents),
+                                            std::move(all_lost));
 }
 
 }  // namespace cairn::inline v0

@@ -10,7 +10,7 @@
 #include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/raw/part_checksums.h>
 #include <cairn/formats/raw/shared_files.h>
-#include <cairn/formats/tensorflow/index/bundle_elements.h>
+#include <cairn/formats/raw/spare_bits.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/index/bundle_strings.h>
 #include <cairn/formats/tensorflow/index/sstable_writer.h>
@@ -214,18 +214,19 @@ class BundleWriter {
         placements.push_back(placement_of(i, files[stored_[i].file - first]));
     const std::vector<Placement> mine = placements_of(placements, files.share());
     write_strings_of(files, first, count);
-    PartChecksums parts(kCrc32c, end - begin);
+    std::deque<PartChecksums> parts;
+    for (std::size_t i = begin; i < end; ++i) parts.emplace_back(kCrc32c);
     const std::size_t start = begin;
     const PieceWriterOptions options = {
         .memory = options_.memory,
         .progress = progress(total_ / files.share().count),
         .observe = [&, start](std::size_t i, std::uint64_t offset, ByteView bytes) {
-          parts.add(mine[i].tensor - start, offset, bytes);
+          parts[mine[i].tensor - start].add(offset, bytes);
         }};
     write_pieces(
         mine, [&](std::span<const TensorPiece> pieces) { fetch_stored(pieces); }, options);
     for (const Placement& placement : mine) done_before_ += placement.nbytes;
-    return parts.message();
+    return checksums_message(parts);
   }
 
  private:

@@ -1,5 +1,4 @@
-// bundle_elements.h -- elements of tensors in the form in which a TensorFlow checkpoint stores
-// them.
+// spare_bits.h -- elements of less than a byte, one in each byte, as TensorFlow stores them.
 #pragma once
 
 #include <cairn/types.h>
