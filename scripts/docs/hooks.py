@@ -58,6 +58,7 @@ def on_page_markdown(markdown, page, config, files):
         return markdown
     if here == "index.md":
         page.meta["hide"] = ["navigation"]  # it has only itself there
+        markdown = markdown.replace("| C++ API |", "| [C++ API](docs/api/index.md) |")
     source = SOURCES.get(here, f"docs/{here}")
 
     def target(match):

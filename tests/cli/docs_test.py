@@ -198,10 +198,12 @@ def run_session(page, folder, environment):
 
 
 def pattern_of(lines):
-    """Times vary, and "..." stands for any lines."""
-    texts = (r"(?:.*\n)*?" if line == "..." else re.sub(r"\\ in\\ [\d.]+\\ m?s$", r" in [\\d.]+ m?s", re.escape(line)) + r"\n"
-             for line in lines)
-    return re.compile("".join(texts))
+    """Times and rates vary, and "..." stands for any lines."""
+    def pattern(line):
+        timed = re.fullmatch(r"(.*) in [\d.]+ m?s(?: \(.*/s\))?", line)
+        return re.escape(timed[1]) + r" in [\d.]+ m?s(?: \(.*/s\))?" if timed else re.escape(line)
+
+    return re.compile("".join(r"(?:.*\n)*?" if line == "..." else pattern(line) + r"\n" for line in lines))
 
 
 SESSIONS = sorted({page for page, block in ALL if is_of_session(page, block)})
@@ -245,6 +247,7 @@ def test_program_of_readme(clone, installed):
     (["a", "...", "d"], "a\nb\nc\nd\n", True),
     (["a", "...", "d"], "a\nd\n", True),
     (["done  3 tensors in 2 ms"], "done  3 tensors in 1.25 s\n", True),
+    (["done  3 tensors in 2 ms"], "done  3 tensors in 300 ms (1.2 KiB/s)\n", True),
     (["done  3 tensors in 2 ms"], "done  4 tensors in 2 ms\n", False),
     (["a"], "a\nb\n", False),
 ])
