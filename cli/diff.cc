@@ -170,7 +170,7 @@ std::string unreadable_text(const DiffReport& report) {
          (in_a ? "A: " + first->a.error : "B: " + first->b.error);
 }
 
-int status_of(const DiffReport& report) {
+int diff_status(const DiffReport& report) {
   if (report.unreadable > 0) return kFailure;
   return report.equal() ? kGood : kNo;
 }
@@ -189,7 +189,7 @@ int run_diff(DiffArguments& arguments, int& status) {
     options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
     report = diff(*a, *b, options);
   }
-  status = status_of(report);  // set before printing, because a closed pipe may end it
+  status = diff_status(report);  // set before printing, because a closed pipe may end it
   const bool excludes_all =
       !options.exclude.empty() && a->tensors().size() + b->tensors().size() > 0;
   const bool nothing_matches = (!options.include.empty() || excludes_all) && count(report) == 0;

@@ -18,7 +18,7 @@ struct StatsOptions {
   bool json = false;
 };
 
-constexpr std::size_t kWidestName = 48;
+constexpr std::size_t kWidestStatsName = 48;
 
 // Draws the histogram with eight heights, one character for each bin.
 std::string sparkline(const std::vector<std::uint64_t>& bins) {
@@ -88,7 +88,7 @@ int run_stats(StatsOptions& options) {
     total += tensors[i].nbytes;
     const std::size_t width = display_width(printable(tensors[i].name)) +
                               (tensors[i].item ? tensors[i].item->size() + 1 : 0);
-    row.name_width = std::max(row.name_width, std::min(width, kWidestName));
+    row.name_width = std::max(row.name_width, std::min(width, kWidestStatsName));
   }
   row.narrow = terminal_width() < row.name_width + kRowWidth;
   ProgressBar bar("reading");

@@ -110,7 +110,7 @@ std::string step_text(const VerifyReport& report, bool all_steps) {
 }
 
 // The exit status for a verdict, which the worst finding determines.
-int status_of(Verdict verdict) {
+int verdict_status(Verdict verdict) {
   switch (verdict) {
     case Verdict::kGood:
       return kGood;
@@ -155,7 +155,7 @@ int run_verify(VerifyOptions& options, int& status) {
   }
   Verdict worst = Verdict::kGood;
   for (const auto& report : reports) worst = std::max(worst, report.verdict(options.strict));
-  status = status_of(worst);  // set before printing, because a closed pipe may end it
+  status = verdict_status(worst);  // set before printing, because a closed pipe may end it
   if (options.json) {
     out().show_json(options.all_steps ? verify_json(reports, options.strict)
                                       : verify_json(reports.front(), options.strict));

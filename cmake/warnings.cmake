@@ -7,6 +7,10 @@ target_compile_options(cairn_warnings INTERFACE -Wno-missing-field-initializers)
 # GCC 12 reports null dereferences and overflows inside the standard library's own inlined code.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(cairn_warnings INTERFACE -Wno-null-dereference -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
+  # In a unit of several sources it takes each of them for a header.
+  if(CAIRN_UNITY)
+    target_compile_options(cairn_warnings INTERFACE -Wno-subobject-linkage)
+  endif()
   # With sanitizers it also sees uninitialised members in std::regex and std::function; the optimised build checks for real.
   if(CAIRN_SANITIZE)
     target_compile_options(cairn_warnings INTERFACE -Wno-maybe-uninitialized)

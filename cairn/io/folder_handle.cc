@@ -16,7 +16,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
+[[noreturn]] void fail_folder_call(const std::string& path, const std::string& doing, int error) {
   throw Error(error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo,
               path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
@@ -28,7 +28,7 @@ int open_folder(int below, const std::string& name, const std::string& path) {
     throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
   const int fd = uninterrupted(
       [&] { return openat(below, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (fd < 0) fail(path, "open the folder", errno);
+  if (fd < 0) fail_folder_call(path, "open the folder", errno);
   return fd;
 }
 
@@ -112,7 +112,7 @@ std::vector<std::pair<std::string, bool>> FolderHandle::list(const std::string& 
   if (!dir) {
     const int error = errno;
     close(fd);
-    fail(path, "list the folder", error);
+    fail_folder_call(path, "list the folder", error);
   }
   while (true) {
     errno = 0;
@@ -135,10 +135,10 @@ std::vector<std::pair<std::string, bool>> FolderHandle::list(const std::string& 
 bool FolderHandle::replaced() const {
   struct stat held {};
   struct stat named {};
-  if (fstat(fd_, &held) != 0) fail(path_, "look at the folder", errno);
+  if (fstat(fd_, &held) != 0) fail_folder_call(path_, "look at the folder", errno);
   if (stat(path_.c_str(), &named) != 0) {
     if (is_absence(errno)) return true;
-    fail(path_, "look at the folder", errno);
+    fail_folder_call(path_, "look at the folder", errno);
   }
   return identity_of(held) != identity_of(named);
 }

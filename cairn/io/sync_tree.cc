@@ -33,16 +33,11 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMany = 256;
 constexpr std::size_t kWaiting = 32;  // the maximum number of concurrent syncs
 
-[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
-  throw Error(error == ENOENT ? Code::kNotFound : Code::kIo,
-              path + ": cannot " + doing + ": " + std::generic_category().message(error));
-}
-
 class Opened {
  public:
   explicit Opened(const std::string& path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (fd_ < 0) fail(path, "open it to sync it", errno);
+    if (fd_ < 0) fail_file_call(path, "open it to sync it", errno);
   }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
@@ -73,7 +68,7 @@ bool sync_file_system(const std::string& path) {
   if (fstatfs(folder.fd(), &about) != 0 || !syncfs_reports_errors()) return false;
   if (std::ranges::find(kTrusted, static_cast<std::uint32_t>(about.f_type)) == kTrusted.end())
     return false;
-  if (syncfs(folder.fd()) != 0) fail(path, "sync its file system", errno);
+  if (syncfs(folder.fd()) != 0) fail_file_call(path, "sync its file system", errno);
   return true;
 }
 
@@ -89,7 +84,7 @@ void sync_tree(const std::string& path) {
     if (at->is_regular_file()) files.push_back(at->path().string());
     if (at->is_directory()) folders.push_back(at->path().string());
   }
-  if (error) fail(path, "list it", error.value());
+  if (error) fail_file_call(path, "list it", error.value());
   folders.push_back(path);
   sync_some(path, std::move(files), folders);
 }
@@ -107,7 +102,7 @@ void sync_some(const std::string& path, std::vector<std::string> files,
     // that is opened after that.
     if (sync_file_range(Opened(file).fd(), 0, 0, kWait) != 0 &&
         (errno == EIO || errno == ENOSPC || errno == EDQUOT))
-      fail(file, "sync it", errno);
+      fail_file_call(file, "sync it", errno);
   files.insert(files.end(), folders.begin(), folders.end());
   // Each sync waits for the disk and not for a processor; the system writes concurrent syncs
   // together.

@@ -13,9 +13,7 @@ namespace cairn::inline v0 {
 namespace {
 
 // a node takes at most four levels of JSON, and the parser accepts 1000
-constexpr std::size_t kMaxDepth = 100;
-
-std::string quoted(const std::string& text) { return to_text(Json(text), JsonStyle::kPython); }
+constexpr std::size_t kMaxRichDepth = 100;
 
 class Writer {
  public:
@@ -23,8 +21,8 @@ class Writer {
   explicit Writer(const Describe& describe) : describe_(describe) {}
 
   std::string text(const Tree& node) {
-    if (path_.size() > kMaxDepth)
-      throw Error(Code::kInvalidArgument, "a tree of more than " + std::to_string(kMaxDepth) +
+    if (path_.size() > kMaxRichDepth)
+      throw Error(Code::kInvalidArgument, "a tree of more than " + std::to_string(kMaxRichDepth) +
                                               " levels cannot be recorded with its tuples");
     const auto* dict = node.dict();
     const auto* list = node.list();
@@ -36,8 +34,9 @@ class Writer {
       return R"({"category": "custom", "clazz": "tuple", "entries": [)" + items(tuple->items) +
              "]}";
     if (named != nullptr && !named->fields.empty())
-      return R"({"category": "namedtuple", "module": )" + quoted(named->module) + R"(, "clazz": )" +
-             quoted(named->name) + R"(, "entries": [)" + fields(named->fields) + "]}";
+      return R"({"category": "namedtuple", "module": )" + python_quoted(named->module) +
+             R"(, "clazz": )" + python_quoted(named->name) + R"(, "entries": [)" +
+             fields(named->fields) + "]}";
     return leaf(describe_(path_, node));
   }
 
@@ -56,13 +55,14 @@ class Writer {
   std::string members(const Tree::Dict& dict) {
     std::string out;
     for (const auto& [key, node] : dict)
-      out += (out.empty() ? "" : ", ") + quoted(key) + ": " + child({key, KeyType::kDict}, node);
+      out += (out.empty() ? "" : ", ") + python_quoted(key) + ": " +
+             child({key, KeyType::kDict}, node);
     return out;
   }
   std::string fields(const Tree::Dict& dict) {
     std::string out;
     for (const auto& [key, node] : dict)
-      out += (out.empty() ? "" : ", ") + (R"({"key": )" + quoted(key)) + R"(, "value": )" +
+      out += (out.empty() ? "" : ", ") + (R"({"key": )" + python_quoted(key)) + R"(, "value": )" +
              child({key, KeyType::kDict}, node) + "}";
     return out;
   }
@@ -75,7 +75,7 @@ class Writer {
   static std::string leaf(const LeafMetadata& leaf) {
     std::string out =
         R"({"category": "custom", "clazz": "ValueMetadataEntry", "data": {"value_type": )" +
-        quoted(leaf.value_type) + R"(, "skip_deserialize": )" +
+        python_quoted(leaf.value_type) + R"(, "skip_deserialize": )" +
         (leaf.skip_deserialize ? "true" : "false");
     if (leaf.write_shape) {
       out += R"(, "write_shape": [)";
@@ -93,7 +93,8 @@ class Writer {
 class Reader {
  public:
   Tree node(const Json& json) {
-    if (path_.size() > kMaxDepth) fail("more than " + std::to_string(kMaxDepth) + " levels");
+    if (path_.size() > kMaxRichDepth)
+      fail("more than " + std::to_string(kMaxRichDepth) + " levels");
     if (const JsonArray* array = json.as_array()) return Tree(items(*array));
     const JsonObject* object = json.as_object();
     if (object == nullptr) fail("a node that is " + std::string(json.type_text()));
@@ -193,7 +194,7 @@ std::string rich_types_text(
 
 Tree parse_rich_types(std::string_view json) {
   JsonLimits limits;
-  limits.max_depth = 4 * kMaxDepth + 8;
+  limits.max_depth = 4 * kMaxRichDepth + 8;
   return Reader().node(parse_json(json, limits));
 }
 

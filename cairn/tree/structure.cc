@@ -2,20 +2,14 @@
 // other.
 #include <cairn/structure.h>
 
+#include <cairn/tree/depth.h>
+
 #include <map>
 #include <optional>
 #include <unordered_map>
 
 namespace cairn::inline v0 {
 namespace {
-
-constexpr std::size_t kMaxDepth = 1000;  // as in flatten
-
-void check_depth(std::size_t depth) {
-  if (depth > kMaxDepth)
-    throw Error(Code::kInvalidArgument,
-                "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
-}
 
 // A node in stored form. A node with neither members nor items is a leaf. Containers without
 // children have empty members or items.
@@ -63,7 +57,7 @@ class Comparison {
   std::vector<Pair> pairs;  // in the target's order
 
   void compare(const Tree& source, const Tree& target) {
-    check_depth(path_.size());
+    check_tree_depth(path_.size());
     const Node from(source);
     const Node to(target);
     if (from.is_leaf() && to.is_leaf()) {
@@ -158,7 +152,7 @@ class Pourer {
   }
 
   Tree fill(const Tree& target) {
-    check_depth(path_.size());
+    check_tree_depth(path_.size());
     if (Node(target).is_leaf()) return leaf(target);
     if (const auto* dict = target.dict()) return Tree(fill_members(*dict));
     if (const auto* named = target.named_tuple())
@@ -205,7 +199,7 @@ class Pourer {
 };
 
 Tree as_stored(const Tree& tree, std::size_t depth) {
-  check_depth(depth);
+  check_tree_depth(depth);
   const Node node(tree);
   if (node.is_leaf()) return tree;
   if (node.members != nullptr) {

@@ -1,6 +1,8 @@
 // tree.cc -- accesses, flattens and builds trees.
 #include <cairn/tree.h>
 
+#include <cairn/tree/depth.h>
+
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -9,10 +11,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-// Trees are processed (and destroyed) recursively. Real trees stay far below this depth because of
-// Python's recursion limit.
-constexpr std::size_t kMaxDepth = 1000;
 
 // The empty node that a container without children stands for; nullopt for everything else.
 std::optional<EmptyNode> emptiness(const Tree& tree) {
@@ -35,9 +33,7 @@ class Walker {
 
   // Returns a tree of the same structure, built from the results of `leaf`.
   Tree walk(const Tree& tree) {
-    if (path_.size() > kMaxDepth)
-      throw Error(Code::kInvalidArgument,
-                  "the tree is more than " + std::to_string(kMaxDepth) + " levels deep");
+    check_tree_depth(path_.size());
     if (const auto empty = emptiness(tree)) return leaf_(path_, Tree(*empty));
     if (const auto* dict = tree.dict()) return Tree(walk_members(*dict, order_));
     if (const auto* list = tree.list()) return Tree(walk_items(*list));
@@ -97,9 +93,9 @@ std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
   std::vector<TreeEntry> kept;
   kept.reserve(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].path.size() > kMaxDepth)
+    if (entries[i].path.size() > kMaxTreeDepth)
       throw Error(Code::kDataLoss, "a key path has " + std::to_string(entries[i].path.size()) +
-                                       " levels; at most " + std::to_string(kMaxDepth) +
+                                       " levels; at most " + std::to_string(kMaxTreeDepth) +
                                        " are allowed");
     if (i + 1 < entries.size() && is_prefix(entries[i].path, entries[i + 1].path)) {
       if (entries[i].path.size() == entries[i + 1].path.size())

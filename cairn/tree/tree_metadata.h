@@ -61,6 +61,9 @@ std::string tree_metadata_text(const TreeMetadata& metadata);
 // extent, and for more than 64 dimensions.
 Shape scan_shape(JsonScanner& in);
 
+// Formats a string as Python's json.dumps does, in quotes.
+std::string python_quoted(std::string text);
+
 // Whether `value_type` is the type of a node without children.
 bool is_empty_node_type(std::string_view value_type);
 

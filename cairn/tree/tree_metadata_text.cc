@@ -69,17 +69,15 @@ std::string tuple_repr(const KeyPath& path) {
   return text + (path.size() == 1 ? ",)" : ")");
 }
 
-std::string quoted(std::string text) { return to_text(Json(std::move(text)), JsonStyle::kPython); }
-
 void append_leaf(std::string& out, const LeafMetadata& leaf) {
-  out += quoted(tuple_repr(leaf.path));
+  out += python_quoted(tuple_repr(leaf.path));
   out += ": {\"key_metadata\": [";
   for (std::size_t i = 0; i < leaf.path.size(); ++i) {
     if (i > 0) out += ", ";
-    out += "{\"key\": " + quoted(leaf.path[i].text) +
+    out += "{\"key\": " + python_quoted(leaf.path[i].text) +
            ", \"key_type\": " + std::to_string(static_cast<int>(leaf.path[i].type)) + "}";
   }
-  out += "], \"value_metadata\": {\"value_type\": " + quoted(leaf.value_type);
+  out += "], \"value_metadata\": {\"value_type\": " + python_quoted(leaf.value_type);
   out += leaf.skip_deserialize ? ", \"skip_deserialize\": true" : ", \"skip_deserialize\": false";
   if (leaf.write_shape) {
     out += ", \"write_shape\": [";
@@ -91,6 +89,10 @@ void append_leaf(std::string& out, const LeafMetadata& leaf) {
 }
 
 }  // namespace
+
+std::string python_quoted(std::string text) {
+  return to_text(Json(std::move(text)), JsonStyle::kPython);
+}
 
 std::string tree_metadata_text(const TreeMetadata& metadata) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
@@ -108,7 +110,7 @@ std::string tree_metadata_text(const TreeMetadata& metadata) {
       metadata.custom_metadata.empty() ? Json() : parse_json(metadata.custom_metadata);
   out += ", \"custom_metadata\": " + to_text(custom, JsonStyle::kPython);
   if (!metadata.rich_types.empty())
-    out += ", \"value_metadata_tree\": " + quoted(metadata.rich_types);
+    out += ", \"value_metadata_tree\": " + python_quoted(metadata.rich_types);
   return out + "}";
 }
 

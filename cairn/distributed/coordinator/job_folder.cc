@@ -16,8 +16,7 @@
 namespace cairn::inline v0::distributed {
 namespace {
 
-constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;  // bytes
-constexpr double kMilliseconds = 1000;                           // per second
+constexpr double kMilliseconds = 1000;  // per second
 
 std::string name_of(std::string_view what, std::size_t process) {
   return std::string(what) + std::to_string(process);
@@ -49,7 +48,7 @@ bool write_new(const std::string& path, ByteView bytes) {
 
 ProcessRecord read_mark(const std::string& path) {
   return with_context([&] { return path; },
-                      [&] { return parse_mark(as_text(read_file(path, kMostOfAMark))); });
+                      [&] { return parse_mark(as_text(read_file(path, kMaxRecordBytes))); });
 }
 
 JobFolder::JobFolder(std::string path, const FilesJob& job)

@@ -28,6 +28,9 @@ struct ProcessRecord {
   bool operator==(const ProcessRecord&) const = default;
 };
 
+// The maximum size of the file, in bytes.
+inline constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{1} << 16U;
+
 // Returns a record of this process, with its index and job size from `job` and a new nonce.
 ProcessRecord mark_of_this_process(const FilesJob& job);
 

@@ -17,7 +17,6 @@
 namespace cairn::inline v0::distributed {
 namespace {
 
-constexpr std::uint64_t kMostOfAMark = std::uint64_t{1} << 16U;  // bytes
 // bytes; enough for a million processes
 constexpr std::uint64_t kMostOfAnInvite = std::uint64_t{1} << 28U;
 constexpr std::size_t kMostOfAnId = 64;
@@ -77,7 +76,7 @@ std::optional<Admission> read_invite(const std::string& path) {
 }
 
 std::optional<ProcessRecord> try_read_mark(const std::string& path) {
-  const auto text = try_read(path, kMostOfAMark);
+  const auto text = try_read(path, kMaxRecordBytes);
   if (!text) return std::nullopt;
   return with_context([&] { return path; },
                       [&] { return std::optional<ProcessRecord>(parse_mark(*text)); });

@@ -5,6 +5,7 @@
 #include <cairn/base/checksum.h>
 #include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/npz/zip_directory.h>
+#include <cairn/formats/npz/zip_format.h>
 #include <cairn/formats/raw/part_checksums.h>
 #include <cairn/formats/raw/shared_files.h>
 #include <cairn/io/atomic_file.h>
@@ -24,10 +25,7 @@ namespace {
 // readers take them as signed.
 constexpr std::uint64_t kZipLimit = 0x7fffffff;
 constexpr std::size_t kZipMaxMembers = 65535;
-constexpr std::uint32_t kIn64Bits = 0xffffffff;
-constexpr std::uint16_t kZip64Tag = 1;
 constexpr std::uint16_t kVersion20 = 20, kVersion45 = 45;
-constexpr std::uint16_t kUtf8Name = 0x800;
 constexpr std::uint16_t kDate = 0x21;  // 1980-01-01, so that equal contents give equal files
 constexpr std::uint8_t kMadeOnUnix = 3;
 constexpr std::uint32_t kFileMode = 0600U << 16U;

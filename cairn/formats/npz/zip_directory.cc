@@ -3,6 +3,7 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/utf8.h>
+#include <cairn/formats/npz/zip_format.h>
 
 #include <fmt/format.h>
 
@@ -18,13 +19,11 @@ constexpr std::uint64_t kMaxComment = 65535;
 constexpr std::uint32_t kEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kEnd64Mark = 0x06064b50,
                         kCentralMark = 0x02014b50, kLocalMark = 0x04034b50;
 constexpr std::uint16_t kIn64Bits16 = 0xffff;
-constexpr std::uint32_t kIn64Bits = 0xffffffff;
-constexpr std::uint16_t kZip64Tag = 1;
-constexpr std::uint16_t kEncrypted = 1, kSizesBehind = 8, kUtf8Name = 0x800;
+constexpr std::uint16_t kEncrypted = 1, kSizesBehind = 8;
 // The largest expansion factor of a deflated stream.
 constexpr std::uint64_t kMostInflation = 1032;
 
-[[noreturn]] void damaged(const std::string& what) {
+[[noreturn]] void damaged_zip(const std::string& what) {
   throw Error(Code::kDataLoss, "zip archive: " + what);
 }
 
@@ -48,7 +47,7 @@ std::uint64_t find_end_record(std::uint64_t archive_size, const ReadAtFn& read) 
     in.take(16);
     if (in.u16() == back - kEndRecord) return archive_size - back;
   }
-  damaged("there is no end record; the file is cut short, or is no zip");
+  damaged_zip("there is no end record; the file is cut short, or is no zip");
 }
 
 // Reads the zip64 end record, if the end record's locator points to one that ends directly before
@@ -61,23 +60,23 @@ std::optional<Directory> read_end_record64(std::uint64_t end, std::uint64_t& dir
   if (in.u32() != kLocatorMark) return std::nullopt;
   const std::uint32_t disk = in.u32();
   const std::uint64_t at = in.u64();
-  if (disk != 0 || in.u32() > 1) damaged("it is one part of several");
+  if (disk != 0 || in.u32() > 1) damaged_zip("it is one part of several");
   if (end - kLocator < kEndRecord64 || at > end - kLocator - kEndRecord64)
-    damaged(
+    damaged_zip(
         fmt::format("the zip64 end record is said to be at byte {}, where it does not fit", at));
   const Bytes record = read_bytes(read, at, kEndRecord64);
   ByteReader fields(record);
   if (fields.u32() != kEnd64Mark)
-    damaged(fmt::format("there is no zip64 end record at byte {}", at));
+    damaged_zip(fmt::format("there is no zip64 end record at byte {}", at));
   const std::uint64_t length = fields.u64();
   if (length != end - kLocator - at - 12)
-    damaged(fmt::format("the zip64 end record says that it has {} bytes", length));
+    damaged_zip(fmt::format("the zip64 end record says that it has {} bytes", length));
   fields.take(4);
-  if (fields.u32() != 0 || fields.u32() != 0) damaged("it is one part of several");
+  if (fields.u32() != 0 || fields.u32() != 0) damaged_zip("it is one part of several");
   const std::uint64_t here = fields.u64();
   Directory directory;
   directory.count = fields.u64();
-  if (here != directory.count) damaged("it is one part of several");
+  if (here != directory.count) damaged_zip("it is one part of several");
   directory.size = fields.u64();
   directory.start = fields.u64();
   directory_end = at;
@@ -102,18 +101,18 @@ Directory find_directory(std::uint64_t archive_size, const ReadAtFn& read) {
     if (differs(directory.count, kIn64Bits16, large->count) ||
         differs(directory.size, kIn64Bits, large->size) ||
         differs(directory.start, kIn64Bits, large->start))
-      damaged("its two end records disagree");
+      damaged_zip("its two end records disagree");
     directory = *large;
   } else if (disk != 0 || first_disk != 0 || here != count) {
-    damaged("it is one part of several");
+    damaged_zip("it is one part of several");
   }
   if (directory.start > directory_end || directory.size != directory_end - directory.start)
-    damaged(fmt::format(
+    damaged_zip(fmt::format(
         "a directory of {} bytes at byte {} does not end where the end record is, at byte {}",
         directory.size, directory.start, directory_end));
   if (directory.count > directory.size / kCentralHeader)
-    damaged(fmt::format("{} members are said to be in a directory of {} bytes", directory.count,
-                        directory.size));
+    damaged_zip(fmt::format("{} members are said to be in a directory of {} bytes", directory.count,
+                            directory.size));
   return directory;
 }
 
@@ -148,13 +147,13 @@ ZipMember read_central_header(ByteReader& in) {
   if (member.stored == kIn64Bits) member.stored = wide.u64();
   if (member.header == kIn64Bits) member.header = wide.u64();
   in.take(comment);
-  if (disk != 0 && disk != kIn64Bits16) damaged("it is one part of several");
+  if (disk != 0 && disk != kIn64Bits16) damaged_zip("it is one part of several");
   const bool ascii = std::all_of(member.name.begin(), member.name.end(),
                                  [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   if (!ascii && (flags & kUtf8Name) == 0)
-    damaged("a member's name is in an unknown encoding: " + member.name);
+    damaged_zip("a member's name is in an unknown encoding: " + member.name);
   if (const char* flaw = flaw_of_zip_name(member.name))
-    damaged("the member's name \"" + member.name + "\" " + flaw);
+    damaged_zip("the member's name \"" + member.name + "\" " + flaw);
   return member;
 }
 
@@ -205,11 +204,11 @@ class DirectoryWindow {
 
 void check_sizes(const ZipMember& member) {
   if (member.method == ZipMember::kStored && member.stored != member.size)
-    damaged(fmt::format("{}: {} bytes are stored for a content of {}", member.name, member.stored,
-                        member.size));
+    damaged_zip(fmt::format("{}: {} bytes are stored for a content of {}", member.name,
+                            member.stored, member.size));
   if (member.method == ZipMember::kDeflated && member.size / kMostInflation > member.stored)
-    damaged(fmt::format("{}: {} deflated bytes cannot be a content of {}", member.name,
-                        member.stored, member.size));
+    damaged_zip(fmt::format("{}: {} deflated bytes cannot be a content of {}", member.name,
+                            member.stored, member.size));
 }
 
 }  // namespace
@@ -242,13 +241,13 @@ std::vector<ZipMember> read_zip_directory(std::uint64_t archive_size, const Read
   for (const ZipMember& member : members) names.emplace_back(member.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    damaged(fmt::format("two members are named \"{}\"", *twice));
+    damaged_zip(fmt::format("two members are named \"{}\"", *twice));
   return members;
 }
 
 void locate_zip_member(ZipMember& member, const ReadAtFn& read) {
   const auto refuse = [&](const std::string& what) {
-    damaged(fmt::format("{}: local header at byte {}: {}", member.name, member.header, what));
+    damaged_zip(fmt::format("{}: local header at byte {}: {}", member.name, member.header, what));
   };
   // The length of the extra fields is not known yet.
   const std::uint64_t size = kLocalHeader + member.name.size();
@@ -286,7 +285,7 @@ void check_no_overlap(const std::vector<ZipMember>& members) {
             [](const auto* a, const auto* b) { return a->header < b->header; });
   for (std::size_t i = 1; i < sorted.size(); ++i)
     if (sorted[i]->header < sorted[i - 1]->offset + sorted[i - 1]->stored)
-      damaged(
+      damaged_zip(
           fmt::format("members \"{}\" and \"{}\" overlap", sorted[i - 1]->name, sorted[i]->name));
 }
 

@@ -33,7 +33,7 @@ std::uint64_t grain(const Placement& p) { return p.packed ? 2 : p.element_size; 
 std::uint64_t alignment(const Placement& p) { return std::gcd(p.element_size, kArrayAlignment); }
 
 // Part of a placement, in a buffer.
-struct Piece {
+struct WritePiece {
   std::size_t placement;
   std::uint64_t offset;  // in the placement, as fetched
   MutableByteView bytes;
@@ -42,7 +42,7 @@ struct Piece {
 
 struct Batch {
   Buffer buffer;
-  std::vector<Piece> pieces;
+  std::vector<WritePiece> pieces;
 };
 
 // The position in the file of a piece that begins at the placement's byte `offset`, as fetched.
@@ -193,8 +193,8 @@ class PieceWriter {
   }
 
   // Cuts large pieces where a run would end in the file, so that blocks stay whole.
-  [[nodiscard]] std::vector<Piece> cut(const Batch& batch) const {
-    std::vector<Piece> parts;
+  [[nodiscard]] std::vector<WritePiece> cut(const Batch& batch) const {
+    std::vector<WritePiece> parts;
     for (const auto& piece : batch.pieces) {
       const Placement& p = placements_[piece.placement];
       for (std::uint64_t at = 0; at < piece.bytes.size();) {
@@ -208,7 +208,7 @@ class PieceWriter {
     return parts;
   }
 
-  [[nodiscard]] bool joins(const Piece& before, const Piece& next) const {
+  [[nodiscard]] bool joins(const WritePiece& before, const WritePiece& next) const {
     const Placement &p = placements_[before.placement], &q = placements_[next.placement];
     return p.file == q.file && !p.packed && !q.packed &&
            before.bytes.data() + before.bytes.size() == next.bytes.data() &&
@@ -216,9 +216,9 @@ class PieceWriter {
   }
 
   // Opens a second time only the files that the parts go to: there may be thousands of files.
-  void open_large(std::span<const Piece> parts) {
+  void open_large(std::span<const WritePiece> parts) {
     std::map<AtomicFile*, DirectWriter> open;
-    for (const Piece& part : parts) {
+    for (const WritePiece& part : parts) {
       AtomicFile* file = placements_[part.placement].file;
       const auto large = large_.find(file);
       if (large == large_.end() || open.contains(file)) continue;
@@ -231,7 +231,7 @@ class PieceWriter {
   }
 
   void write(const Batch& batch) {
-    const std::vector<Piece> parts = cut(batch);
+    const std::vector<WritePiece> parts = cut(batch);
     open_large(parts);
     // Makes jobs of about one run each: a large part alone, small parts together.
     std::vector<std::size_t> ends;
@@ -252,11 +252,11 @@ class PieceWriter {
     });
   }
 
-  void write_run(std::span<const Piece> parts) {
+  void write_run(std::span<const WritePiece> parts) {
     const Placement& p = placements_[parts.front().placement];
     ByteView all(parts.front().bytes.data(), 0);
     std::uint64_t fetched = 0;
-    for (const Piece& part : parts) {
+    for (const WritePiece& part : parts) {
       const ByteView bytes =
           placements_[part.placement].packed ? pack(part.bytes) : ByteView(part.bytes);
       if (options_.observe) options_.observe(part.placement, part.offset, bytes);

@@ -21,13 +21,13 @@ namespace {
 constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
 
 // A file with its header read and checked.
-struct Shard {
+struct OpenShard {
   File file;
   std::uint64_t data_start;
   SafetensorsHeader header;
 };
 
-Shard open_shard(const std::string& path) {
+OpenShard open_shard(const std::string& path) {
   return with_context([&] { return path; },
                       [&] {
                         File file = File::open(path);
@@ -37,8 +37,8 @@ Shard open_shard(const std::string& path) {
                         Bytes json(decode_safetensors_prefix(prefix, size));
                         file.read_into(kSafetensorsPrefix, json);
                         const std::uint64_t data_start = kSafetensorsPrefix + json.size();
-                        return Shard{std::move(file), data_start,
-                                     decode_safetensors_header(json, size - data_start)};
+                        return OpenShard{std::move(file), data_start,
+                                         decode_safetensors_header(json, size - data_start)};
                       });
 }
 
@@ -118,7 +118,7 @@ std::uint64_t stored_bytes(const std::vector<RawLeaf>& leaves) {
 }
 
 std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions& options) {
-  Shard shard = open_shard(path);
+  OpenShard shard = open_shard(path);
   CheckpointInfo info{.format = "safetensors", .layout = "safetensors file", .path = path};
   info.custom_metadata = metadata_text(shard.header.metadata);
   info.facts.emplace_back("header bytes", std::to_string(shard.data_start));
@@ -130,7 +130,7 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions
   return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }
 
-void check_listed(const Shard& shard, const std::vector<std::string>& listed) {
+void check_listed(const OpenShard& shard, const std::vector<std::string>& listed) {
   const auto& tensors = shard.header.tensors;
   for (const auto& name : listed) {
     const auto it =
@@ -177,8 +177,8 @@ Index read_index(const std::string& path) {
 }
 
 // Opens a shard of an index. If the file is missing, the set is damaged.
-Shard open_shard_of(const std::string& index_path, const std::string& name,
-                    const std::vector<std::string>& listed) {
+OpenShard open_shard_of(const std::string& index_path, const std::string& name,
+                        const std::vector<std::string>& listed) {
   const std::string path = (std::filesystem::path(index_path).parent_path() / name).string();
   return with_context([&] { return "shard of " + index_path; },
                       [&] {
@@ -196,7 +196,7 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
   std::vector<File> files;
   std::vector<RawLeaf> leaves;
   for (const auto& [name, listed] : index.files) {
-    Shard shard = open_shard_of(path, name, listed);
+    OpenShard shard = open_shard_of(path, name, listed);
     for (auto& entry : shard.header.tensors)
       leaves.push_back(
           make_leaf(std::move(entry), static_cast<std::uint32_t>(files.size()), shard.data_start));

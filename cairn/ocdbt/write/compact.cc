@@ -15,7 +15,7 @@
 namespace cairn::inline v0::ocdbt {
 namespace {
 
-constexpr int kMaxAttempts = 100;
+constexpr int kMaxCompactAttempts = 100;
 constexpr std::size_t kIdDigits = 32;
 
 using Listing = std::map<std::string, std::uint64_t>;  // key to size
@@ -245,7 +245,7 @@ class Removal {
 }  // namespace
 
 Compacted compact(const StorePtr& base, const CompactOptions& options) {
-  for (int i = 0; i < kMaxAttempts; ++i) {
+  for (int i = 0; i < kMaxCompactAttempts; ++i) {
     const DatabaseState state = read_state(*base);
     if (!state.newest())
       throw Error(Code::kNotFound,

@@ -19,7 +19,7 @@ namespace {
 
 // Every lost race means that another writer has committed. So many in a row mean that something
 // else is wrong.
-constexpr int kMaxAttempts = 10000;
+constexpr int kMaxCommitAttempts = 10000;
 
 void check_key(std::string_view key) {
   if (key.empty() || key.size() > kMaxKeyLength)
@@ -308,11 +308,11 @@ CommittedVersion Writer::commit() {
   std::vector<EditLog*> logs;
   for (auto& stream : s.streams) logs.push_back(&stream->state_->log);
   const Edits edits = finalized(logs);
-  for (int i = 0; i < kMaxAttempts; ++i)
+  for (int i = 0; i < kMaxCommitAttempts; ++i)
     if (const auto committed = s.attempt(edits)) return *committed;
   throw Error(Code::kUnavailable,
               fmt::format("{}: other writers were quicker {} times in a row; try again",
-                          s.base->describe(kManifestKey), kMaxAttempts));
+                          s.base->describe(kManifestKey), kMaxCommitAttempts));
 }
 
 }  // namespace cairn::inline v0::ocdbt

@@ -176,9 +176,9 @@ class Leaves {
   }
 
   void unstack(const TransformRule& rule, const std::string& key, const Expand& expanded) {
-    constexpr std::string_view kIndex = "{index}";
+    constexpr std::string_view kIndexMark = "{index}";
     const std::string to = expanded(rule.to[0]);
-    const std::size_t at_index = to.find(kIndex);
+    const std::size_t at_index = to.find(kIndexMark);
     if (at_index == std::string::npos)
       invalid_argument("'to' must have {index} where the number of the layer goes");
     array_of(at(key));
@@ -190,7 +190,7 @@ class Leaves {
       invalid_argument("the axis has " + std::to_string(count) + " elements; at most " +
                        std::to_string(kMost) + " arrays are made of one");
     for (std::int64_t i = 0; i < count; ++i)
-      add_made(std::string(to).replace(at_index, kIndex.size(), std::to_string(i)), leaf.source,
+      add_made(std::string(to).replace(at_index, kIndexMark.size(), std::to_string(i)), leaf.source,
                lazy_element(leaf.array, axis, i));
   }
 

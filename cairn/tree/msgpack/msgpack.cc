@@ -14,8 +14,8 @@ namespace {
 
 // Hostile bytes could give a deep path to each of millions of one-byte leaves. Paths and leaves may
 // therefore take at most a multiple of the input's size; valid data stays far below it.
-constexpr std::uint64_t kFreeBytes = std::uint64_t{256} << 20U;
-constexpr std::uint64_t kBytesPerByte = 64;
+constexpr std::uint64_t kListerFreeBytes = std::uint64_t{256} << 20U;
+constexpr std::uint64_t kListerBytesPerByte = 64;
 constexpr std::size_t kCopyRun = std::size_t{4} << 20U;  // bytes that one thread copies at a time
 
 // ---- as a list ----
@@ -60,7 +60,8 @@ MsgpackLeaf leaf_of(const Tree& tree) {
 
 class Lister {
  public:
-  explicit Lister(std::uint64_t input_bytes) : budget_(kFreeBytes + kBytesPerByte * input_bytes) {}
+  explicit Lister(std::uint64_t input_bytes)
+      : budget_(kListerFreeBytes + kListerBytesPerByte * input_bytes) {}
 
   void walk(const Tree& tree) {
     if (const auto* dict = tree.dict()) {

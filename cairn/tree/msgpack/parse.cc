@@ -3,6 +3,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/utf8.h>
+#include <cairn/tree/depth.h>
 #include <cairn/tree/msgpack/head.h>
 #include <cairn/tree/msgpack/msgpack.h>
 
@@ -17,7 +18,6 @@ namespace {
 using Type = MsgpackType;
 using Head = MsgpackHead;
 
-constexpr std::size_t kMaxDepth = 1000;  // the depth limit of trees
 // Nodes may take at most a multiple of the input's size; valid input stays below it.
 constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kBytesPerByte = 160;
@@ -229,8 +229,8 @@ class Parser {
 
   // Parses the value of `key`. On an error path_ stays as it is, for the message.
   Tree below(Key key, ByteReader& in, Place place) {
-    if (path_.size() >= kMaxDepth)
-      data_loss(fmt::format("nested deeper than {} levels", kMaxDepth));
+    if (path_.size() >= kMaxTreeDepth)
+      data_loss(fmt::format("nested deeper than {} levels", kMaxTreeDepth));
     path_.push_back(std::move(key));
     Tree child = value(in, place);
     path_.pop_back();

@@ -9,8 +9,6 @@
 namespace cairn::inline v0 {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // A reference at the start of a text that begins with '$': its size in bytes (0 if it is not one)
 // and its group.
 struct Reference {

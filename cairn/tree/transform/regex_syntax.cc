@@ -14,8 +14,6 @@
 namespace cairn::inline v0 {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_octal(char c) { return c >= '0' && c <= '7'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 std::string hex_escape(std::uint32_t value) {

@@ -23,6 +23,10 @@ struct RegexSyntax {
 // \N{...}, (?x), (?L), (?a:...), group names beyond ASCII.
 RegexSyntax parse_regex_syntax(std::string_view pattern);
 
+// Digits of patterns and templates are those of ASCII.
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_octal(char c) { return c >= '0' && c <= '7'; }
+
 // Throws invalid_argument for the pattern or template `text` (`what` tells which), with the
 // position of `byte` and the reason.
 [[noreturn]] void fail_regex(std::string_view what, std::string_view text, std::size_t byte,

@@ -11,9 +11,6 @@
 namespace cairn::inline v0 {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_octal(char c) { return c >= '0' && c <= '7'; }
-
 class Expander {
  public:
   Expander(std::string_view text, const Regex::Groups& groups,

@@ -10,7 +10,7 @@ namespace cairn::inline v0::zarr {
 namespace {
 
 // NumPy's limit; TensorStore's is 32
-constexpr std::size_t kMaxRank = 64;
+constexpr std::size_t kMaxStoredRank = 64;
 // sums below these limits need no overflow checks
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 56U;
 constexpr std::uint64_t kMaxArrayBytes = std::uint64_t{1} << 62U;
@@ -37,9 +37,10 @@ const std::string& required_text(const Json& object, std::string_view member) {
 Shape parse_extents(const Json& value, std::string_view member, std::int64_t minimum) {
   const JsonArray* items = value.as_array();
   if (!items) bad_member(member, value, "an array of integers");
-  if (items->size() > kMaxRank)
+  if (items->size() > kMaxStoredRank)
     throw Error(Code::kUnimplemented, std::string(member) + ": " + std::to_string(items->size()) +
-                                          " dimensions are more than " + std::to_string(kMaxRank));
+                                          " dimensions are more than " +
+                                          std::to_string(kMaxStoredRank));
   Shape extents;
   for (const Json& item : *items) {
     const auto extent = item.as_int64(true);

@@ -13,7 +13,7 @@
 namespace cairn::inline v0::zarr {
 namespace {
 
-constexpr std::size_t kMaxRank = 32;  // TensorStore's limit
+constexpr std::size_t kMaxNewRank = 32;  // TensorStore's limit
 
 void check_dtype(DType dtype) {
   constexpr DType kRefused[] = {DType::kUint2, DType::kUint4, DType::kFloat8E4m3, DType::kOpaque};
@@ -27,10 +27,10 @@ void check_shapes(const NewArray& array) {
   const Shape& shape = array.shape;
   const Shape& chunks = array.chunk_shape;
   const Shape& inner = array.inner_chunk_shape;
-  if (shape.size() > kMaxRank)
+  if (shape.size() > kMaxNewRank)
     throw Error(Code::kInvalidArgument, "an array of rank " + std::to_string(shape.size()) +
                                             ": TensorStore takes up to " +
-                                            std::to_string(kMaxRank));
+                                            std::to_string(kMaxNewRank));
   const bool negative =
       std::any_of(shape.begin(), shape.end(), [](std::int64_t n) { return n < 0; });
   const bool empty =

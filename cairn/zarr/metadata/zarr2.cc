@@ -92,7 +92,7 @@ void parse_chain(const Json& root, ArrayMetadata& metadata, bool big_endian) {
   parse_steps(root, metadata);
 }
 
-void check_format(const Json& root) {
+void check_zarr2_format(const Json& root) {
   if (!root.as_object())
     throw Error(Code::kDataLoss,
                 "the metadata is " + std::string(root.type_text()) + ", not an object");
@@ -105,7 +105,7 @@ void check_format(const Json& root) {
 
 ArrayMetadata parse_zarray(std::string_view json) {
   const Json root = parse_json(json);
-  check_format(root);
+  check_zarr2_format(root);
   ArrayMetadata metadata;
   metadata.zarr_format = 2;
   metadata.shape = parse_extents(required_member(root, "shape"), "shape", 0);

@@ -367,7 +367,7 @@ void check_members(const Json& root) {
                 "storage_transformers " + to_text(*transformers) + " are not supported");
 }
 
-void check_format(const Json& root) {
+void check_zarr3_format(const Json& root) {
   if (!root.as_object())
     throw Error(Code::kDataLoss,
                 "the metadata is " + std::string(root.type_text()) + ", not an object");
@@ -384,7 +384,7 @@ void check_format(const Json& root) {
 
 ArrayMetadata parse_zarr_json(std::string_view json) {
   const Json root = parse_json(json);
-  check_format(root);
+  check_zarr3_format(root);
   ArrayMetadata metadata;
   metadata.zarr_format = 3;
   metadata.shape = parse_extents(required_member(root, "shape"), "shape", 0);

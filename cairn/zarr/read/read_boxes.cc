@@ -12,7 +12,7 @@
 namespace cairn::inline v0::zarr {
 namespace {
 
-constexpr std::size_t kBatch = std::size_t{1} << 16U;  // units planned at a time
+constexpr std::size_t kUnitsAtATime = std::size_t{1} << 16U;  // units planned at a time
 // values of at least this size are decoded only as far as needed
 constexpr std::uint64_t kPartial = std::uint64_t{4} << 20U;
 // encoded values of at least this size are decoded while they are read
@@ -29,7 +29,7 @@ class Runner {
     Planner planner(reads_, files_);
     for (bool more = true; more;) {
       ReadPlan plan;
-      more = planner.plan_some(kBatch, plan);
+      more = planner.plan_some(kUnitsAtATime, plan);
       while (!plan.shards.empty()) open_shards(plan);
       units_ = std::move(plan.units);
       const std::vector<Task> tasks = make_tasks(reads_, units_);

@@ -28,7 +28,7 @@ constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;
 constexpr std::uint64_t kMostEncodedObjects = std::uint64_t{1} << 27U;
 
 // chunks between two checks of the number of findings
-constexpr std::int64_t kBatch = std::int64_t{1} << 14U;
+constexpr std::int64_t kChunksAtATime = std::int64_t{1} << 14U;
 // For arrays with more chunks, the store lists the stored chunks. Asking for each chunk separately
 // could take years for a hostile shape.
 constexpr std::int64_t kManyChunks = std::int64_t{1} << 16U;
@@ -105,11 +105,12 @@ void Verifier::run(const ChunkRun& run) {
   Executor& executor = context_.executor ? *context_.executor : default_executor();
   if (chunks > kManyChunks) return run_stored(grid, {run.begin, end}, executor);
   for (std::int64_t first = run.begin; first < end && found_.size() < kMostFindings;
-       first += kBatch)
-    executor.for_each(static_cast<std::size_t>(std::min(kBatch, end - first)), [&](std::size_t i) {
-      const std::int64_t number = first + static_cast<std::int64_t>(i);
-      check_chunk(number, grid_position(grid, number));
-    });
+       first += kChunksAtATime)
+    executor.for_each(static_cast<std::size_t>(std::min(kChunksAtATime, end - first)),
+                      [&](std::size_t i) {
+                        const std::int64_t number = first + static_cast<std::int64_t>(i);
+                        check_chunk(number, grid_position(grid, number));
+                      });
 }
 
 std::vector<std::int64_t> Verifier::stored_chunks(const Shape& grid, const ChunkRun& run) const {
@@ -136,8 +137,9 @@ void Verifier::run_stored(const Shape& grid, const ChunkRun& run, Executor& exec
                  listed.error().message());
   const std::vector<std::int64_t>& numbers = listed.value();
   const auto count = static_cast<std::int64_t>(numbers.size());
-  for (std::int64_t first = 0; first < count && found_.size() < kMostFindings; first += kBatch)
-    executor.for_each(static_cast<std::size_t>(std::min(kBatch, count - first)),
+  for (std::int64_t first = 0; first < count && found_.size() < kMostFindings;
+       first += kChunksAtATime)
+    executor.for_each(static_cast<std::size_t>(std::min(kChunksAtATime, count - first)),
                       [&](std::size_t i) {
                         const std::int64_t number = numbers[static_cast<std::size_t>(first) + i];
                         check_chunk(number, grid_position(grid, number));

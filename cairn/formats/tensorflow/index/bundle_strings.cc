@@ -14,7 +14,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::uint64_t kBlock = std::uint64_t{256} << 10U;
+constexpr std::uint64_t kStringsBlock = std::uint64_t{256} << 10U;
 constexpr std::size_t kMaxVarint = 10;
 constexpr std::size_t kChecksum = 4;
 
@@ -43,7 +43,7 @@ class EntryStart {
       block_.erase(block_.begin(), block_.begin() + static_cast<std::ptrdiff_t>(used_));
       used_ = 0;
       const std::size_t old = block_.size();
-      block_.resize(old + std::min(kBlock, size_ - at_));
+      block_.resize(old + std::min(kStringsBlock, size_ - at_));
       read_(at_, MutableByteView(block_).subspan(old));
       at_ += block_.size() - old;
     }

@@ -19,8 +19,6 @@ constexpr std::uint64_t kFooter = 48;
 constexpr std::uint64_t kTrailer = 5;  // of a block: its type and checksum
 // TensorFlow ends a block at a quarter of a megabyte; only a larger entry makes a larger block.
 constexpr std::uint64_t kMaxBlock = std::uint64_t{64} << 20U;
-constexpr std::uint64_t kMagic = 0xdb4775248b80fb57U;
-constexpr std::uint8_t kRaw = 0;
 constexpr std::uint8_t kSnappy = 1;
 
 // The location of a block; the trailer follows it.
@@ -65,7 +63,7 @@ Bytes read_block(const Handle& handle, const SstableReadFn& read) {
               " is stored");
   block.resize(handle.size);
   if (type == kSnappy) return decompress_snappy(block, kMaxBlock);
-  if (type != kRaw)
+  if (type != kRawBlock)
     data_loss("it is of type " + std::to_string(type) + "; expected 0 (raw) or 1 (snappy)");
   return block;
 }
@@ -162,7 +160,7 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read,
   const std::uint64_t end = size - kFooter;
   Bytes footer(kFooter);
   read(end, footer);
-  if (ByteReader(ByteView(footer).last(8)).u64() != kMagic)
+  if (ByteReader(ByteView(footer).last(8)).u64() != kSstableMagic)
     data_loss("is no table: it does not end with a table's magic number");
   ByteReader handles(ByteView(footer).first(kFooter - 8));
   Handle meta, index;
@@ -216,9 +214,9 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read,
 bool is_sstable(const std::string& path) {
   const auto file = File::try_open(path);
   if (!file || file->size() < kFooter) return false;
-  Bytes magic(sizeof kMagic);
+  Bytes magic(sizeof kSstableMagic);
   file->read_into(file->size() - magic.size(), magic);
-  return ByteReader(magic).u64() == kMagic;
+  return ByteReader(magic).u64() == kSstableMagic;
 }
 
 }  // namespace cairn::inline v0

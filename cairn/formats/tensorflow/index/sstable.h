@@ -24,6 +24,11 @@
 
 namespace cairn::inline v0 {
 
+// The last eight bytes of the file.
+inline constexpr std::uint64_t kSstableMagic = 0xdb4775248b80fb57U;
+// The type of a block that is not compressed.
+inline constexpr std::uint8_t kRawBlock = 0;
+
 // Fills all of its second argument with the table's bytes from an offset on. The caller has checked
 // that they lie inside the table.
 using SstableReadFn = std::function<void(std::uint64_t, MutableByteView)>;

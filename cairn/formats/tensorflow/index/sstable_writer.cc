@@ -11,8 +11,6 @@ namespace cairn::inline v0 {
 namespace {
 
 constexpr std::size_t kFooterHandles = 40;  // bytes, including the zeros after the handles
-constexpr std::uint64_t kMagic = 0xdb4775248b80fb57U;
-constexpr std::uint8_t kRaw = 0;
 
 std::size_t shared_size(std::string_view a, std::string_view b) {
   const auto longest = std::min(a.size(), b.size());
@@ -91,9 +89,9 @@ void SstableWriter::index_block(std::string_view separator) {
 
 SstableWriter::Handle SstableWriter::write_block(const Bytes& contents) {
   const Handle handle{file_.size(), contents.size()};
-  const std::byte type{kRaw};
+  const std::byte type{kRawBlock};
   ByteWriter trailer;
-  trailer.u8(kRaw).u32(crc32c_masked(crc32c_extend(crc32c(contents), {&type, 1})));
+  trailer.u8(kRawBlock).u32(crc32c_masked(crc32c_extend(crc32c(contents), {&type, 1})));
   const ByteView parts[] = {contents, trailer.view()};
   file_.append(parts);
   return handle;
@@ -107,7 +105,7 @@ void SstableWriter::finish() {
   ByteWriter footer;
   footer.varint(meta.offset).varint(meta.size).varint(index.offset).varint(index.size);
   while (footer.size() < kFooterHandles) footer.u8(0);
-  footer.u64(kMagic);
+  footer.u64(kSstableMagic);
   file_.append(footer.view());
 }
 

@@ -4,6 +4,7 @@
 #include <cairn/base/hash.h>
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/sharding/device_name.h>
+#include <cairn/formats/tensorflow/sharding/tensor_slot.h>
 #include <cairn/tensorflow.h>
 
 #include <fmt/format.h>
@@ -35,18 +36,8 @@ struct ValueHash {
   std::size_t operator()(const std::string& value) const { return text_hash(value); }
 };
 
-struct Slot {
-  std::string_view key, slice_spec;
-  bool operator==(const Slot&) const = default;
-};
-struct SlotHash {
-  std::size_t operator()(const Slot& slot) const {
-    return splitmix64(text_hash(slot.key)) ^ text_hash(slot.slice_spec);
-  }
-};
-
 void check_slots(std::span<const ShardableTensor> tensors) {
-  std::unordered_set<Slot, SlotHash> slots;
+  std::unordered_set<TensorSlot, TensorSlotHash> slots;
   slots.reserve(tensors.size());
   for (const ShardableTensor& tensor : tensors) {
     if (tensor.tensor.empty())

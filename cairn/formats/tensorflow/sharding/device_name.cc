@@ -23,7 +23,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-std::int64_t number(std::string_view text) {
+std::int64_t parse_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
@@ -49,7 +49,7 @@ void set_type(DeviceName& name, std::string_view spec, std::string type, std::st
         fmt::format("Multiple device types are not allowed while parsing the device spec: {}.",
                     spec));
   name.type = std::move(type);
-  name.index = index == "*" ? std::nullopt : std::optional(number(index));
+  name.index = index == "*" ? std::nullopt : std::optional(parse_number(index));
 }
 
 }  // namespace
@@ -62,9 +62,9 @@ DeviceName DeviceName::parse(std::string_view text) {
     if (words.size() == 2 && first == "job") {
       name.job = words[1];
     } else if (words.size() == 2 && first == "replica") {
-      name.replica = number(words[1]);
+      name.replica = parse_number(words[1]);
     } else if (words.size() == 2 && first == "task") {
-      name.task = number(words[1]);
+      name.task = parse_number(words[1]);
     } else if (words.size() <= 2 && !short_type(first).empty()) {
       set_type(name, text, short_type(first), words.size() == 2 ? words[1] : "*");
     } else if (words.size() == 3 && first == "device") {

@@ -7,9 +7,9 @@
 // tensor.
 #include <cairn/array/box.h>
 #include <cairn/array/box_cover.h>
-#include <cairn/base/hash.h>
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/sharding/slice_spec.h>
+#include <cairn/formats/tensorflow/sharding/tensor_slot.h>
 #include <cairn/tensorflow.h>
 
 #include <fmt/format.h>
@@ -32,17 +32,6 @@ std::string_view strip(std::string_view text) {
              : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-struct Slot {
-  std::string_view key, slice_spec;
-  bool operator==(const Slot&) const = default;
-};
-struct SlotHash {
-  std::size_t operator()(const Slot& slot) const {
-    return splitmix64(std::hash<std::string_view>()(slot.key)) ^
-           std::hash<std::string_view>()(slot.slice_spec);
-  }
-};
-
 // A tensor that must occur in the shards.
 struct Original {
   const ShardableTensor* tensor;
@@ -60,7 +49,7 @@ class Validation {
     unseen_.reserve(tensors.size());
     for (const ShardableTensor& tensor : tensors) {
       const auto [slot, fresh] =
-          slots_.emplace(Slot{tensor.checkpoint_key, tensor.slice_spec}, originals_.size());
+          slots_.emplace(TensorSlot{tensor.checkpoint_key, tensor.slice_spec}, originals_.size());
       if (fresh) {
         originals_.push_back({&tensor});
         ++unseen_[tensor.checkpoint_key];
@@ -75,7 +64,7 @@ class Validation {
     std::optional<First> first;
     for (const auto& [key, slices] : shard) {
       for (const auto& [spec, tensor] : slices) {
-        const Slot slot{key, strip(spec)};
+        const TensorSlot slot{key, strip(spec)};
         if (tensor.empty()) fail("there is no tensor under a key of the checkpoint shards:", slot);
         Found found = check_tensor(slot, tensor);
         check_same_task(slot, tensor, first);
@@ -94,7 +83,7 @@ class Validation {
 
  private:
   struct First {
-    Slot slot;
+    TensorSlot slot;
     const std::string* device;
     Task task;
   };
@@ -111,19 +100,19 @@ class Validation {
             "After executing the checkpoint sharding callback, {}\n  callback_description: {}\n{}",
             what, description_, lines));
   }
-  [[noreturn]] void fail(std::string_view what, const Slot& slot,
+  [[noreturn]] void fail(std::string_view what, const TensorSlot& slot,
                          const std::string& lines = "") const {
     fail(what, fmt::format("  checkpoint_key: {}\n  slice_spec: {}\n{}", slot.key, slot.slice_spec,
                            lines));
   }
   template <class Value>
-  [[noreturn]] void fail_changed(std::string_view what, const Slot& slot, const Value& before,
+  [[noreturn]] void fail_changed(std::string_view what, const TensorSlot& slot, const Value& before,
                                  const Value& after) const {
     fail(fmt::format("a tensor was found with an altered {}:", what), slot,
          fmt::format("  original tensor_{0}: {1}\n  new tensor_{0}: {2}\n", what, before, after));
   }
 
-  Found check_tensor(const Slot& slot, const ShardTensor& tensor) {
+  Found check_tensor(const TensorSlot& slot, const ShardTensor& tensor) {
     if (used_.contains(slot))
       fail("multiple tensors with the same checkpoint key and slice spec were found:", slot);
     if (!unseen_.contains(slot.key))
@@ -145,7 +134,7 @@ class Validation {
   }
 
   // The original tensor that this part belongs to.
-  Original& whole_of(const Slot& slot, const ShardTensor& tensor) {
+  Original& whole_of(const TensorSlot& slot, const ShardTensor& tensor) {
     if (of_spec_.empty())
       for (std::size_t i = 0; i < originals_.size(); ++i)
         of_spec_.emplace(&originals_[i].tensor->tensor.spec(), i);
@@ -156,7 +145,7 @@ class Validation {
   }
 
   // The position of the part according to its slice spec, in the original's coordinates.
-  Box part_of(const Slot& slot, const Original& original) const {
+  Box part_of(const TensorSlot& slot, const Original& original) const {
     const ShardableTensor& target = *original.tensor;
     const ShapeAndSlice spec =
         with_context([&] { return fmt::format("the sharding callback's slice of {}", slot.key); },
@@ -176,7 +165,8 @@ class Validation {
     return relative_to(box, outer.origin);
   }
 
-  void check_same_task(const Slot& slot, const ShardTensor& tensor, std::optional<First>& first) {
+  void check_same_task(const TensorSlot& slot, const ShardTensor& tensor,
+                       std::optional<First>& first) {
     if (!first) {
       first = First{slot, &tensor.device(), task_of(tensor.device())};
       return;
@@ -191,7 +181,7 @@ class Validation {
                      slot.slice_spec, *task));
   }
 
-  void accept(const Slot& slot, const ShardTensor& tensor, Found found) {
+  void accept(const TensorSlot& slot, const ShardTensor& tensor, Found found) {
     used_.insert(slot);
     Original& original = *found.original;
     if (!found.part) {
@@ -233,15 +223,15 @@ class Validation {
     const ShardableTensor& tensor = *original.tensor;
     if (original.seen)
       fail("a tensor was found both whole and in parts:",
-           Slot{tensor.checkpoint_key, original.part_specs[0]});
+           TensorSlot{tensor.checkpoint_key, original.part_specs[0]});
     const auto fault = cover_fault(Box::whole(tensor.shape()), original.parts);
     if (!fault) return;
     if (!fault->boxes.empty())
       fail("parts of a tensor were found that overlap:",
-           Slot{tensor.checkpoint_key, original.part_specs[fault->boxes[0]]},
+           TensorSlot{tensor.checkpoint_key, original.part_specs[fault->boxes[0]]},
            fmt::format("  other slice_spec: {}\n", original.part_specs[fault->boxes[1]]));
     fail("a part of a tensor in the object graph was not found in the checkpoint shards:",
-         Slot{tensor.checkpoint_key, tensor.slice_spec},
+         TensorSlot{tensor.checkpoint_key, tensor.slice_spec},
          fmt::format("  first missing element: {}\n", shape_text(fault->point)));
   }
 
@@ -256,14 +246,14 @@ class Validation {
 
   std::string_view description_;
   std::vector<Original> originals_;  // in their original order
-  std::unordered_map<Slot, std::size_t, SlotHash> slots_;
-  std::unordered_set<Slot, SlotHash> used_;
+  std::unordered_map<TensorSlot, std::size_t, TensorSlotHash> slots_;
+  std::unordered_set<TensorSlot, TensorSlotHash> used_;
   // by key: how many of its tensors have not been seen whole
   std::unordered_map<std::string_view, std::size_t> unseen_;
   // originals by their spec; built when the first part occurs
   std::unordered_multimap<const SaveSpec*, std::size_t> of_spec_;
   // where a tensor is that TensorFlow mistakes for another
-  std::optional<Slot> exchanged_;
+  std::optional<TensorSlot> exchanged_;
   std::string last_device_;
   Task last_task_;
 };
