@@ -6,8 +6,14 @@ jobs=$1
 git ls-files '*.cc' '*.h' | grep -v golden/ | xargs -P "$jobs" -n 32 bash -c \
   'status=0; for file; do clang-format "$file" | cmp -s - "$file" || { echo "$file: not formatted; run make format" >&2; status=1; }; done; exit $status' format
 scripts/configure.sh release
-# clang-tidy checks a source again only if it, or a header that it includes, changed since it passed.
+# A source is checked again only if it, or a file that it includes, changed since it passed.
 mkdir -p build/lint
-python3 scripts/lint_stamps.py | xargs -r -P "$jobs" -L 1 bash -c \
-  'clang-tidy --quiet -p build/release "$0" 2>"$1.log" && touch "$1" && rm "$1.log"'
+check() {
+  case $1 in
+    tidy) clang-tidy --quiet -p build/release "$2" 2>"$3.log" ;;
+    alone) clang++ -std=c++20 -fsyntax-only -I. -DCAIRN_VERSION='""' -DCAIRN_MODULES='""' "$2" ;;
+  esac && touch "$3" && rm -f "$3.log"
+}
+export -f check
+python3 scripts/lint_stamps.py | xargs -r -P "$jobs" -L 1 bash -c 'check "$@"' lint
 echo "Format and lint are clean."
