@@ -12,6 +12,7 @@
 #include "tests/ocdbt/support.h"
 #include "tests/support/kill_at.h"
 #include "tests/support/matchers.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn::ocdbt {
@@ -189,7 +190,7 @@ TEST_P(Crash, AStoreThatFailsAtAnyStepKeepsOneOfTheStates) {
 }
 
 TEST_P(Crash, AProcessKilledAtAnySystemCallKeepsOneOfTheStates) {
-  for (int n = 0;; ++n) {
+  for (int n = 0;; n += testing::kKillStep) {
     SCOPED_TRACE(n);
     const auto dir = cairn::testing::TempDir::in_memory();
     GetParam().prepare(open_file_store(dir.path(), Durability::kUnsynced));

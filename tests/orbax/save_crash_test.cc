@@ -10,6 +10,7 @@
 
 #include "tests/support/kill_at.h"
 #include "tests/support/same_bytes.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn::orbax {
@@ -83,7 +84,7 @@ TEST_P(SaveCrash, LeavesTheTargetAbsentOrWhole) {
   bool saw_old = false;
   bool saw_new = false;
   Ended ended = Ended::kKilled;
-  for (int n = 0; ended == Ended::kKilled; ++n) {
+  for (int n = 0; ended == Ended::kKilled; n += testing::kKillStep) {
     // Files that are large enough to go past the page cache can do so only where there is a disk.
     const TempDir dir = crash.elements > 300 ? TempDir() : TempDir::in_memory();
     SaveOptions options = crash.options;

@@ -1,4 +1,5 @@
-// sanitizers.h -- whether a test was compiled with a sanitizer, under either compiler.
+// sanitizers.h -- whether a test was compiled with a sanitizer, under either compiler, and what such
+// a test leaves to the plain build.
 #pragma once
 
 namespace cairn::testing {
@@ -12,5 +13,10 @@ inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
+
+// Tests that kill a process at every system call in turn advance by this many calls. The plain build
+// takes every call. Under a sanitizer, which sees nothing of a killed process, they take every
+// third.
+inline constexpr int kKillStep = kSanitized ? 3 : 1;
 
 }  // namespace cairn::testing

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "tests/support/kill_at.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
@@ -119,7 +120,7 @@ TEST_P(ReplaceCrash, LeavesTheOldOrTheNewCheckpoint) {
     write(c, dir / c.file, 3, c.new_files);
     clean_names = names_in(dir);
   }
-  for (int n = 0; ended == Ended::kKilled; ++n) {
+  for (int n = 0; ended == Ended::kKilled; n += testing::kKillStep) {
     SCOPED_TRACE("killed at call " + std::to_string(n));
     const TempDir dir = TempDir::in_memory();
     write(c, dir / c.file, 1, c.old_files);

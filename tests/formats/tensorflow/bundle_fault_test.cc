@@ -10,6 +10,7 @@
 #include "tests/formats/golden.h"
 #include "tests/support/fail_at.h"
 #include "tests/support/kill_at.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
@@ -83,7 +84,7 @@ class BundleFault : public ::testing::TestWithParam<Case> {
 
 TEST_P(BundleFault, SurvivesKills) {
   bool ended = false;
-  for (int n = 0; !ended; ++n) {
+  for (int n = 0; !ended; n += testing::kKillStep) {
     SCOPED_TRACE("killed at call " + std::to_string(n));
     const TempDir dir = TempDir::in_memory();
     run_and_kill_at(1 << 20, [&] { prepare(dir); });
