@@ -31,6 +31,17 @@ def run(*args, status=GOOD):
     return done
 
 
+def answers(tool, jobs):
+    """What a program of tests/interop/tools answers to a list of jobs; an error's text begins with its code."""
+    done = subprocess.run([str(TOOLS / tool)], input=json.dumps(jobs).encode(), capture_output=True, timeout=2 * TIMEOUT)
+    assert done.returncode == 0, done.stderr.decode()
+    found = json.loads(done.stdout)
+    for answer in found:
+        if isinstance(answer, dict) and "code" in answer:
+            answer["error"] = f"{answer['code']}: {answer['error']}"
+    return found
+
+
 def choices(step=None, item=None, uncommitted=False):
     chosen = []
     if step is not None:

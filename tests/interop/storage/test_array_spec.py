@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 
 import ml_dtypes  # noqa: F401  registers the names of NumPy's missing types
 import numpy as np
@@ -12,7 +11,6 @@ from orbax.checkpoint._src.serialization import ocdbt_process_spec
 from orbax.checkpoint._src.serialization import tensorstore_utils as orbax
 import cairn_cli
 
-TOOL = str(cairn_cli.TOOLS / "spec_tool")
 DTYPES = ["bool", "int4", "int8", "uint16", "int32", "uint64", "float8_e4m3fn", "bfloat16", "float16", "float32", "float64", "complex64"]
 DIRECTORIES = ["/ckpt", "/ckpt/", "/a//b/./c/../d", "//two/slashes", "///three", "/", "/..", "/with space/é", "/back\\slash", "/a\\..\\b", "/logs:/x", "/gs:/x", "/a?b#c",
                "gs://bucket", "gs://bucket/", "gs://bucket/a/b/", "gs://bucket//a/../b", "gs:///bucket/a", "gs://bucket/a?q#f", "gs://buc[ket/a", "gs://", "gs:/x/y",
@@ -28,9 +26,7 @@ def rng():
 
 
 def run(jobs):
-    done = subprocess.run([TOOL], input=json.dumps(jobs).encode(), capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
+    return cairn_cli.answers("spec_tool", jobs)
 
 
 def pick(rng, values, none=0.5):

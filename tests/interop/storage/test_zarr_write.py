@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import subprocess
 
 import ml_dtypes
 import numpy as np
@@ -17,13 +16,10 @@ from test_zarr import BIG, CRC, LITTLE, NUMPY_TYPES, V2_COMPRESSORS, V3_CHAINS, 
 import cairn_cli
 
 BUILT_IN = [c for c in V2_COMPRESSORS if c.get("cname") != "snappy"]  # which TensorStore lacks
-WRITER = str(cairn_cli.TOOLS / "zarr_writer")
 
 
 def run(jobs):
-    done = subprocess.run([WRITER], input=json.dumps(jobs).encode(), capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
+    return cairn_cli.answers("zarr_writer", jobs)
 
 
 def part(scratch, array, origin=None, strided=False):

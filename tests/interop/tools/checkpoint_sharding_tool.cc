@@ -26,7 +26,7 @@
 
 #include <string>
 
-#include "tests/interop/tools/answer_lines.h"
+#include "tests/interop/tools/answer_jobs.h"
 
 namespace cairn {
 namespace {

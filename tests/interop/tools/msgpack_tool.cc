@@ -19,9 +19,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iostream>
 #include <string>
 
+#include "tests/interop/tools/answer_jobs.h"
 #include "tests/support/hex.h"
 
 namespace cairn {
@@ -152,14 +152,4 @@ Json answer(const Json& job) {
 }  // namespace
 }  // namespace cairn
 
-int main() {
-  for (std::string line; std::getline(std::cin, line);) {
-    cairn::Json reply;
-    try {
-      reply = cairn::answer(cairn::parse_json(line, {.max_depth = 1000}));
-    } catch (const cairn::Error& e) {
-      reply = cairn::JsonObject{{"code", cairn::code_name(e.code())}, {"error", e.message()}};
-    }
-    std::cout << cairn::to_text(reply) << std::endl;
-  }
-}
+int main() { cairn::testing::answer_lines(cairn::answer, {.max_depth = 1000}); }

@@ -13,11 +13,10 @@
 #include <cairn/checkpointer.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 
+#include "tests/interop/tools/answer_jobs.h"
 #include "tests/interop/tools/save_jobs.h"
 #include "tests/interop/tools/tree_json.h"
 #include "tests/support/processes.h"
@@ -76,20 +75,7 @@ Json run(const Json& job) {
 }  // namespace
 
 int main() {
-  const std::string in{std::istreambuf_iterator<char>(std::cin), {}};
-  JsonLimits limits;
+  cairn::JsonLimits limits;
   limits.max_depth = 500;
-  const Json jobs = parse_json(in, limits);
-  JsonArray out;
-  for (const Json& job : *jobs.as_array()) {
-    try {
-      out.push_back(run(job));
-    } catch (const Error& e) {
-      Json error;
-      error.set("error", e.message());
-      error.set("code", code_name(e.code()));
-      out.push_back(error);
-    }
-  }
-  std::cout << to_text(Json(std::move(out))) << "\n";
+  cairn::testing::answer_list(run, limits);
 }

@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <string>
 
-#include "tests/interop/tools/answer_lines.h"
+#include "tests/interop/tools/answer_jobs.h"
 
 namespace cairn {
 namespace {

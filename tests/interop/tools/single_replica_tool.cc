@@ -15,11 +15,10 @@
 #include <cairn/checkpointer.h>
 
 #include <algorithm>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 
+#include "tests/interop/tools/answer_jobs.h"
 #include "tests/interop/tools/tree_json.h"
 #include "tests/support/processes.h"
 #include "tests/support/same_bytes.h"
@@ -113,18 +112,7 @@ Tree restore(const Json& job) {
 }  // namespace
 
 int main() {
-  const std::string in{std::istreambuf_iterator<char>(std::cin), {}};
-  const Json jobs = parse_json(in, JsonLimits{});
-  JsonArray out;
-  for (const Json& job : *jobs.as_array()) {
-    Json answer;
-    try {
-      answer.set("tree", tree_to_json(restore(job)));
-    } catch (const Error& e) {
-      answer.set("error", e.message());
-      answer.set("code", code_name(e.code()));
-    }
-    out.push_back(std::move(answer));
-  }
-  std::cout << to_text(Json(std::move(out))) << "\n";
+  cairn::testing::answer_list([](const Json& job) {
+    return JsonObject{{"tree", tree_to_json(restore(job))}};
+  });
 }

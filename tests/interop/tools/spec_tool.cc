@@ -15,9 +15,9 @@
 #include <cairn/io/file.h>
 #include <cairn/tensorstore_spec.h>
 
-#include <iostream>
-#include <iterator>
 #include <string>
+
+#include "tests/interop/tools/answer_jobs.h"
 
 namespace {
 
@@ -205,19 +205,4 @@ Json answer(const Json& job) {
 
 }  // namespace
 
-int main() {
-  const std::string input((std::istreambuf_iterator<char>(std::cin)),
-                          std::istreambuf_iterator<char>());
-  const Json jobs = parse_json(input);
-  Json results = JsonArray();
-  for (const Json& job : *jobs.as_array()) {
-    try {
-      results.push_back(answer(job));
-    } catch (const Error& error) {
-      Json failure;
-      failure.set("error", std::string(code_name(error.code())) + ": " + error.message());
-      results.push_back(std::move(failure));
-    }
-  }
-  std::cout << to_text(results) << "\n";
-}
+int main() { cairn::testing::answer_list(answer); }

@@ -15,9 +15,9 @@
 #include <cairn/cairn.h>
 #include <cairn/tree/transform/regex.h>
 
-#include <iostream>
-#include <iterator>
 #include <map>
+
+#include "tests/interop/tools/answer_jobs.h"
 
 namespace {
 
@@ -215,15 +215,9 @@ Json run(const Json& job) {
 }  // namespace
 
 int main() {
-  const std::string in(std::istreambuf_iterator<char>(std::cin), {});
-  const Json jobs = parse_json(in);
-  JsonArray results;
-  for (const Json& job : *jobs.as_array()) {
-    try {
-      results.push_back(JsonObject{{"ok", run(job)}});
-    } catch (const Error& e) {
-      results.push_back(JsonObject{{"error", e.message()}, {"code", code_name(e.code())}});
-    }
-  }
-  std::cout << to_text(results, JsonStyle::kPython) << "\n";
+  cairn::testing::answer_list(
+      [](const Json& job) {
+        return JsonObject{{"ok", run(job)}};
+      },
+      {}, JsonStyle::kPython);
 }

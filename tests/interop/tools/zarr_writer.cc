@@ -15,10 +15,10 @@
 #include <cairn/zarr/metadata/chunk_grid.h>
 #include <cairn/zarr/write/write_array.h>
 
-#include <iostream>
-#include <iterator>
 #include <map>
 #include <string>
+
+#include "tests/interop/tools/answer_jobs.h"
 
 namespace {
 
@@ -131,19 +131,8 @@ Json choose(const Json& job) {
 }  // namespace
 
 int main() {
-  const std::string input((std::istreambuf_iterator<char>(std::cin)),
-                          std::istreambuf_iterator<char>());
-  const Json jobs = parse_json(input);
-  Json results = JsonArray();
-  for (const Json& job : *jobs.as_array()) {
-    try {
-      const Json* question = job.find("choose");
-      results.push_back(question ? choose(*question) : write(job));
-    } catch (const Error& error) {
-      Json failure;
-      failure.set("error", std::string(code_name(error.code())) + ": " + error.message());
-      results.push_back(std::move(failure));
-    }
-  }
-  std::cout << to_text(results) << "\n";
+  cairn::testing::answer_list([](const Json& job) {
+    const Json* question = job.find("choose");
+    return question ? choose(*question) : write(job);
+  });
 }
