@@ -210,7 +210,7 @@ void check_disjoint(const std::vector<BundlePart>& parts) {
 }
 
 // Sorted by key.
-using Entries = std::vector<std::pair<std::string, BundleEntry>>;
+using Entries = decltype(BundleTable::entries);
 
 const BundleEntry* find_entry(const Entries& entries, std::string_view key) {
   const auto it =
@@ -400,24 +400,29 @@ const BundleType* bundle_type(std::int32_t number) {
   return type.name.empty() ? nullptr : &type;
 }
 
-BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
-  BundleIndex index;
-  Entries entries;
+BundleTable read_bundle_table(std::uint64_t size, const SstableReadFn& read) {
+  BundleTable table;
   bool has_header = false;
   read_sstable(size, read, [&](std::string_view key, ByteView value) {
     if (key.empty()) {
-      index.header =
+      table.header =
           with_context([] { return "the header"; }, [&] { return parse_bundle_header(value); });
       has_header = true;
       return;
     }
     if (!has_header) data_loss("there is no header: the first key is '" + std::string(key) + "'");
     with_context([&] { return "tensor '" + std::string(key) + "'"; },
-                 [&] { entries.emplace_back(key, parse_bundle_entry(value)); });
+                 [&] { table.entries.emplace_back(key, parse_bundle_entry(value)); });
   });
   if (!has_header) data_loss("there is no header");
-  check_version(index.header);
+  return table;
+}
 
+BundleIndex check_bundle_table(BundleTable table) {
+  check_version(table.header);
+  BundleIndex index;
+  index.header = std::move(table.header);
+  Entries& entries = table.entries;
   // Slices have entries of their own, which sort first. So the sliced tensors are assembled before
   // it is known which entries are tensors.
   std::vector<const BundleEntry*> used;

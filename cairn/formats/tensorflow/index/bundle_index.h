@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
@@ -99,10 +100,22 @@ struct BundleIndex {
   std::vector<BundleTensor> tensors;  // sorted by key
 };
 
-// Reads and checks the whole index: versions, types, shapes, sizes against types and shapes, and
-// shards. Each slice must lie in its tensor, have one entry and not overlap others. The caller
-// checks that the data files are long enough. Throws data_loss, naming the key, and unimplemented
-// if the file's version of TensorFlow is too new for this reader.
-BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read);
+// The messages of an index, as stored.
+struct BundleTable {
+  BundleHeader header;
+  std::vector<std::pair<std::string, BundleEntry>> entries;  // sorted by key
+};
+
+// Reads an index and decodes its messages. Throws data_loss, naming the key.
+BundleTable read_bundle_table(std::uint64_t size, const SstableReadFn& read);
+// Checks the whole index: versions, types, shapes, sizes against types and shapes, and shards. Each
+// slice must lie in its tensor, have one entry and not overlap others. The caller checks that the
+// data files are long enough. Throws data_loss, naming the key, and unimplemented if the file's
+// version of TensorFlow is too new for this reader.
+BundleIndex check_bundle_table(BundleTable table);
+// Reads and checks the whole index.
+inline BundleIndex read_bundle_index(std::uint64_t size, const SstableReadFn& read) {
+  return check_bundle_table(read_bundle_table(size, read));
+}
 
 }  // namespace cairn::inline v0

@@ -2,6 +2,7 @@
 // removes the parts.
 #include <cairn/formats/tensorflow/write/bundle_merge.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/file_set.h>
@@ -25,8 +26,8 @@
 namespace cairn::inline v0 {
 namespace {
 
-BundleIndex read_index(const File& file) {
-  return read_bundle_index(
+BundleTable read_table(const File& file) {
+  return read_bundle_table(
       file.size(), [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); });
 }
 
@@ -42,35 +43,42 @@ class Merged {
     const File file = File::open(bundle_index_path(part));
     with_context([&] { return file.path(); },
                  [&] {
-                   const BundleHeader header = read_index(file).header;  // checks the whole index
-                   check_header(header);
-                   std::vector<std::pair<std::string, BundleEntry>> entries;
-                   const auto read = [&](std::uint64_t offset, MutableByteView out) {
-                     file.read_into(offset, out);
-                   };
-                   read_sstable(file.size(), read, [&](std::string_view key, ByteView value) {
-                     if (!key.empty()) entries.emplace_back(key, parse_bundle_entry(value));
-                   });
+                   BundleTable table = read_table(file);
+                   check_bundle_table(table);
+                   check_header(table.header);
                    // from a shard of this part to a shard of the result
                    std::map<std::int32_t, std::int32_t> shards;
-                   for (auto& [key, entry] : entries)
-                     add_entry(key, std::move(entry), {part, header.shards, prefix}, shards);
+                   for (auto& [key, entry] : table.entries)
+                     add_entry(key, std::move(entry), {part, table.header.shards, prefix}, shards);
                  });
   }
 
   // The current paths of the data files, in the order of the result.
   [[nodiscard]] const std::vector<std::string>& data() const { return data_; }
 
+  // Throws data_loss for slices of different parts that do not fit together.
+  void check() const {
+    with_context(
+        [] { return "the parts together"; },
+        [&] {
+          check_bundle_table({header_of(data_.size()), {entries_.begin(), entries_.end()}});
+        });
+  }
+
   void write(AtomicFile& file, std::size_t shards) const {
     SstableWriter table(file);
-    BundleHeader header = *header_;
-    header.shards = static_cast<std::int32_t>(shards);
-    table.add("", encode_bundle_header(header));
+    table.add("", encode_bundle_header(header_of(shards)));
     for (const auto& [key, entry] : entries_) table.add(key, encode_bundle_entry(entry));
     table.finish();
   }
 
  private:
+  [[nodiscard]] BundleHeader header_of(std::size_t shards) const {
+    BundleHeader header = *header_;
+    header.shards = static_cast<std::int32_t>(shards);
+    return header;
+  }
+
   struct From {
     const std::string& part;
     std::int32_t shards;
@@ -149,14 +157,15 @@ std::vector<std::string> existing(std::span<const std::string> parts, bool allow
 bool is_same_prefix(const std::string& a, const std::string& b) {
   std::error_code ignored;
   return a == b || (std::filesystem::path(a).filename() == std::filesystem::path(b).filename() &&
-                    std::filesystem::equivalent(bundle_folder(a), bundle_folder(b), ignored));
+                    std::filesystem::equivalent(parent_of(a), parent_of(b), ignored));
 }
 
 // Whether the checkpoint at the prefix already has these files in this order. This is so if an
 // earlier merge was stopped while it removed the parts.
 bool is_in_place(const std::vector<std::string>& files, const std::string& prefix) {
   if (files.empty() || !file_exists(bundle_index_path(prefix))) return false;
-  const auto index = try_call([&] { return read_index(File::open(bundle_index_path(prefix))); });
+  const auto index = try_call(
+      [&] { return check_bundle_table(read_table(File::open(bundle_index_path(prefix)))); });
   if (!index.ok()) return false;
   const auto shards = static_cast<std::uint64_t>(index.value().header.shards);
   std::size_t at = 0;
@@ -176,8 +185,8 @@ void remove_parts(const std::vector<std::string>& parts, const std::string& pref
   if (!delete_old_dirs) return;
   for (const std::string& part : parts) {
     std::error_code ignored;
-    if (!std::filesystem::equivalent(bundle_folder(part), bundle_folder(prefix), ignored))
-      std::filesystem::remove(bundle_folder(part), ignored);  // fails if it is not empty
+    if (!std::filesystem::equivalent(parent_of(part), parent_of(prefix), ignored))
+      std::filesystem::remove(parent_of(part), ignored);  // fails if it is not empty
   }
 }
 
@@ -198,13 +207,13 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   const auto in_place = [&] {
     return prefix + ": is in place, but not all of its parts are removed";
   };
-  make_directories(bundle_folder(prefix));
+  make_directories(parent_of(prefix));
   const OutputLock lock(bundle_index_path(prefix));
   if (is_in_place(files, prefix))
     return with_context(in_place, [&] { remove_parts(found, prefix, options.delete_old_dirs); });
 
   std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(bundle_folder(prefix), error) /
+  const std::filesystem::path real = std::filesystem::canonical(parent_of(prefix), error) /
                                      std::filesystem::path(prefix).filename();
   if (error) throw Error(Code::kIo, prefix + ": cannot find out where it is: " + error.message());
   for (std::size_t i = 0; i < files.size(); ++i)
@@ -212,10 +221,9 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
       throw Error(Code::kInvalidArgument, merged.data()[i] + ": is a link to a file of " + prefix +
                                               ", which is to be replaced");
 
+  merged.check();
   const auto write_index = [&](AtomicFile& index, std::size_t shards) {
     merged.write(index, shards);
-    with_context([] { return "the parts together"; },
-                 [&] { read_index(File::open(index.temporary_path())); });
   };
   const auto place = [&](std::size_t i, const std::string& path) { name_also(files[i], path); };
   place_bundle(prefix, {.files = files.size(), .place = place, .write_index = write_index},
