@@ -4,7 +4,6 @@
 #include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <cairn/io/system_call.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,26 +134,17 @@ Directory Directory::child(const std::string& name) const {
 }
 
 std::vector<DirectoryEntry> Directory::list() const {
-  const int fd = open_directory(*fd_, ".", 0);  // a separate descriptor has its own read position
-  if (fd < 0) fail(path_, "list the directory", errno);
-  const std::unique_ptr<DIR, int (*)(DIR*)> names(fdopendir(fd), closedir);
-  if (!names) {
-    const int error = errno;
-    close(fd);
-    fail(path_, "list the directory", error);
-  }
+  // The reader has a descriptor of its own, with its own read position.
+  auto reader = DirectoryReader::try_open(*fd_, ".", path_);
+  if (!reader) fail(path_, "list the folder", ENOENT);
   std::vector<DirectoryEntry> entries;
-  errno = 0;
-  while (const dirent* entry = readdir(names.get())) {
+  while (const dirent* entry = reader->next()) {
     const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
     const auto told = kind_of_type(entry->d_type);
     const EntryKind found = told ? *told : kind(name);
     // otherwise it has been removed in the meantime
     if (found != EntryKind::kAbsent) entries.push_back({name, found});
-    errno = 0;
   }
-  if (errno != 0) fail(path_, "list the directory", errno);
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return entries;
@@ -211,6 +201,38 @@ void Directory::sync() const {
   // A file system without directory sync offers nothing stronger, so these errors are ignored.
   if (result != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
     fail(path_, "sync it", errno);
+}
+
+std::optional<DirectoryReader> DirectoryReader::try_open(int below, const std::string& name,
+                                                         std::string path) {
+  const int fd = open_directory(below, name.c_str(), 0);
+  if (fd < 0 && is_absence(errno)) return std::nullopt;
+  if (fd < 0) fail(path, "list the folder", errno);
+  DIR* const dir = fdopendir(fd);
+  if (dir == nullptr) {
+    const int error = errno;
+    close(fd);
+    fail(path, "list the folder", error);
+  }
+  return DirectoryReader(dir, std::move(path));
+}
+
+const dirent* DirectoryReader::next() {
+  while (true) {
+    errno = 0;
+    const dirent* entry = readdir(dir_.get());
+    if (entry == nullptr && errno != 0) fail(path_, "list the folder", errno);
+    if (entry == nullptr) return nullptr;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") return entry;
+  }
+}
+
+std::set<std::string, std::less<>> names_in(const std::string& directory) {
+  std::set<std::string, std::less<>> names;
+  auto reader = DirectoryReader::try_open(AT_FDCWD, directory, directory);
+  while (const dirent* entry = reader ? reader->next() : nullptr) names.emplace(entry->d_name);
+  return names;
 }
 
 void remove_tree(const std::string& path) {

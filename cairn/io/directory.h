@@ -2,10 +2,16 @@
 // path and the system's reason, as for files.
 #pragma once
 
+#include <dirent.h>
+
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
@@ -67,6 +73,30 @@ class Directory {
   std::shared_ptr<const int> fd_;
   std::string path_;
 };
+
+// The entries of a directory that is being listed, without "." and "..".
+class DirectoryReader {
+ public:
+  // Opens the directory `name` below the descriptor `below`; `path` is for messages. Returns nullopt
+  // if no directory is there. Throws Error(kIo) if it cannot be listed.
+  static std::optional<DirectoryReader> try_open(int below, const std::string& name,
+                                                 std::string path);
+  [[nodiscard]] int descriptor() const { return dirfd(dir_.get()); }
+  // Returns the next entry, or null at the end.
+  const dirent* next();
+
+ private:
+  struct Close {
+    void operator()(DIR* dir) const { closedir(dir); }
+  };
+  DirectoryReader(DIR* dir, std::string path) : dir_(dir), path_(std::move(path)) {}
+
+  std::unique_ptr<DIR, Close> dir_;
+  std::string path_;
+};
+
+// Returns the names in a directory; none if it does not exist.
+std::set<std::string, std::less<>> names_in(const std::string& directory);
 
 // Removes the folder (or file) and everything below it. Removes links and does not follow them.
 // Succeeds if nothing exists at the path.

@@ -1,6 +1,7 @@
 // file.cc -- implements file access with system calls.
 #include <cairn/io/file.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/io/system_call.h>
 #include <fcntl.h>
@@ -53,12 +54,6 @@ int open_for_reading(int folder, const std::string& name) {
 // permission for a parent folder does not mean that.
 bool names_nothing(int error) {
   return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP;
-}
-
-std::string parent_of(const std::string& path) {
-  const auto slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 }  // namespace

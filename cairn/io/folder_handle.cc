@@ -2,8 +2,8 @@
 #include <cairn/io/folder_handle.h>
 
 #include <cairn/error.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/system_call.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,8 +21,6 @@ namespace {
               path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
-bool is_absence(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG; }
-
 int open_folder(int below, const std::string& name, const std::string& path) {
   if (path.find('\0') != std::string::npos)
     throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
@@ -35,10 +33,6 @@ int open_folder(int below, const std::string& name, const std::string& path) {
 FileIdentity identity_of(const struct stat& status) {
   return {.device = status.st_dev, .inode = status.st_ino};
 }
-
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
 
 }  // namespace
 
@@ -101,35 +95,17 @@ std::optional<FileIdentity> FolderHandle::identity(const std::string& path) cons
 
 std::vector<std::pair<std::string, bool>> FolderHandle::list(const std::string& path) const {
   std::vector<std::pair<std::string, bool>> names;
-  const int fd = uninterrupted(
-      [&] { return openat(fd_, relative(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (fd < 0) {
-    if (is_absence(errno)) return names;
-    throw Error(Code::kIo,
-                path + ": cannot list the folder: " + std::generic_category().message(errno));
-  }
-  const std::unique_ptr<DIR, CloseDir> dir(fdopendir(fd));
-  if (!dir) {
-    const int error = errno;
-    close(fd);
-    fail_folder_call(path, "list the folder", error);
-  }
-  while (true) {
-    errno = 0;
-    const dirent* entry = readdir(dir.get());
-    if (entry == nullptr && errno != 0)
-      throw Error(Code::kIo,
-                  path + ": cannot list the folder: " + std::generic_category().message(errno));
-    if (entry == nullptr) return names;
-    const std::string_view name = entry->d_name;
-    if (name == "." || name == "..") continue;
+  auto reader = DirectoryReader::try_open(fd_, relative(path), path);
+  while (const dirent* entry = reader ? reader->next() : nullptr) {
     bool is_folder = entry->d_type == DT_DIR;
     if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
       struct stat status {};
-      is_folder = fstatat(fd, entry->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
+      is_folder =
+          fstatat(reader->descriptor(), entry->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
     }
-    names.emplace_back(name, is_folder);
+    names.emplace_back(entry->d_name, is_folder);
   }
+  return names;
 }
 
 bool FolderHandle::replaced() const {

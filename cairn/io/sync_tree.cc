@@ -10,6 +10,7 @@
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/system_call.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/utsname.h>

@@ -20,6 +20,11 @@ auto uninterrupted(F f) {
   }
 }
 
+// Returns whether a call failed with `error` because the path does not exist.
+inline bool is_absence(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
+}
+
 // Throws "PATH: cannot DOING: REASON" for a file system call that failed with `error`: not_found
 // for ENOENT, data_loss for ELOOP (a cycle of links leads to no file), otherwise io.
 [[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error);

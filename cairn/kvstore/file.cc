@@ -1,6 +1,8 @@
 // file.cc -- the KvStore of a folder of the local file system.
+#include <cairn/base/text.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/direct_file.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/folder_handle.h>
 #include <cairn/io/system_call.h>
@@ -8,7 +10,6 @@
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/file_lock.h>
 #include <cairn/kvstore/range.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,18 +29,12 @@ namespace {
               path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
-// Returns true if `error` means that the path does not exist, so the key is absent.
-bool is_absence(int error) { return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG; }
-
 // Returns why `path` cannot be a sequence of names below a folder; nullptr if it can.
 const char* flaw_of(std::string_view path) {
   if (path.find('\0') != std::string_view::npos) return "holds a NUL byte";
-  for (std::size_t start = 0; start <= path.size();) {
-    const std::size_t end = std::min(path.find('/', start), path.size());
-    const std::string_view name = path.substr(start, end - start);
+  for (const std::string_view name : split(path, '/')) {
     if (name.empty()) return "has an empty component";
     if (name == "." || name == "..") return "has a component \".\" or \"..\"";
-    start = end + 1;
   }
   return nullptr;
 }
@@ -138,40 +133,19 @@ class Lister {
   static constexpr std::size_t kMostLinked = 100'000;
   static constexpr std::size_t kMostNested = 4096;  // the limit of folders behind two or more links
 
-  struct CloseDir {
-    void operator()(DIR* dir) const { closedir(dir); }
-  };
-
   // `links` is the number of symbolic links on the path to this folder.
   void walk(const std::string& folder, std::size_t links) {
     const std::string path = folder.empty() ? root_.path : root_.path + "/" + folder;
-    const int fd = uninterrupted([&] {
-      return openat(root_.folder(), root_.name(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    });
-    if (fd < 0) {
-      if (is_absence(errno)) return;
-      fail(path, "list the folder", errno);
-    }
-    const std::unique_ptr<DIR, CloseDir> dir(fdopendir(fd));
-    if (!dir) {
-      const int error = errno;
-      close(fd);
-      fail(path, "list the folder", error);
-    }
+    auto reader = DirectoryReader::try_open(root_.folder(), root_.name(path), path);
+    if (!reader) return;
     struct stat status {};
-    if (fstat(fd, &status) != 0) fail(path, "look at the folder", errno);
+    if (fstat(reader->descriptor(), &status) != 0) fail(path, "look at the folder", errno);
     // A symbolic link may lead back to a folder on the current path, whose contents are already
     // listed.
     const FileIdentity self{.device = status.st_dev, .inode = status.st_ino};
     if (links > 0 && leads_back(self, links)) return;
     above_.push_back(self);
-    while (true) {
-      errno = 0;
-      const dirent* entry = readdir(dir.get());
-      if (!entry && errno != 0) fail(path, "list the folder", errno);
-      if (!entry) break;
-      visit(fd, folder, *entry, links);
-    }
+    while (const dirent* entry = reader->next()) visit(reader->descriptor(), folder, *entry, links);
     above_.pop_back();
   }
 
@@ -207,7 +181,7 @@ class Lister {
   void visit(int dir, const std::string& folder, const dirent& entry, std::size_t links) {
     const std::string_view text(entry.d_name);
     // A file that is being written is not a value yet.
-    if (text == "." || text == ".." || is_temporary_name(text)) return;
+    if (is_temporary_name(text)) return;
     std::string key = folder.empty() ? std::string(text) : folder + "/" + entry.d_name;
     if (!key.starts_with(prefix_)) return;
     struct stat status {};

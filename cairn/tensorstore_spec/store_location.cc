@@ -1,6 +1,7 @@
 // store_location.cc -- the drivers file and memory, and store URLs.
 #include <cairn/tensorstore_spec/store_location.h>
 
+#include <cairn/base/text.h>
 #include <cairn/kvstore/url.h>
 #include <cairn/tensorstore_spec/members.h>
 
@@ -31,14 +32,7 @@ namespace {
 // Applies TensorStore's rules for file paths: no component is empty, "." or "..".
 std::string checked_path(std::string path, const std::string& pointer) {
   std::replace(path.begin(), path.end(), '\\', '/');
-  bool good = path.find('\0') == std::string::npos;
-  for (std::size_t start = path.starts_with('/') ? 1 : 0; good && start < path.size();) {
-    const std::size_t end = std::min(path.find('/', start), path.size());
-    const std::string_view part = std::string_view(path).substr(start, end - start);
-    good = !part.empty() && part != "." && part != "..";
-    start = end + 1;
-  }
-  if (!good)
+  if (path.find('\0') != std::string::npos || !has_only_names(path))
     refuse(pointer, "\"" + path + "\" is no path of a file: it has an empty part, \".\" or \"..\"");
   return path;
 }

@@ -2,6 +2,7 @@
 #include <cairn/distributed.h>
 #include <cairn/distributed/coordinator/job_folder.h>
 #include <cairn/distributed/coordinator/message.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
 
@@ -47,7 +48,7 @@ void run_job(const TempDir& folder, std::size_t count,
 
 // Where the processes of the only run meet.
 std::string distributed_folder(const TempDir& folder) {
-  for (const std::string& name : distributed::names_in(folder / ".cairn-job"))
+  for (const std::string& name : names_in(folder / ".cairn-job"))
     if (name.starts_with("run-")) return folder / ".cairn-job/" + name;
   return "";
 }
@@ -81,8 +82,7 @@ TEST(FilesCoordinator, NamesWhoDoesNotJoin) {
     EXPECT_THAT([&] { job->barrier("b", kLong); },
                 FailsWith(Code::kUnavailable, "ended without coming"));
   });
-  while (!distributed::names_in(folder / ".cairn-job").contains("join-2"))
-    std::this_thread::yield();
+  while (!names_in(folder / ".cairn-job").contains("join-2")) std::this_thread::yield();
   FilesJob first = job_in(folder, 0, 4);
   first.join_timeout = std::chrono::seconds(3);
   EXPECT_THAT([&] { files_coordinator(first); },
@@ -106,21 +106,21 @@ TEST(FilesCoordinator, WhoCanBeWaitedForHasLeftItsMark) {
     EXPECT_THAT([&] { files_coordinator(job); },
                 FailsWith(Code::kUnavailable, "process 1 did not come"));
   });
-  while (!distributed::names_in(meet).contains("invite")) std::this_thread::yield();
+  while (!names_in(meet).contains("invite")) std::this_thread::yield();
   std::string run;
-  for (const std::string& name : distributed::names_in(meet))
+  for (const std::string& name : names_in(meet))
     if (name.starts_with("run-")) run = meet + "/" + name;
-  EXPECT_TRUE(distributed::names_in(run).contains("here-0"));
+  EXPECT_TRUE(names_in(run).contains("here-0"));
   first.join();
 
   std::thread second([&] { EXPECT_NO_THROW(files_coordinator(job_in(folder, 1, 2))); });
-  while (!distributed::names_in(meet).contains("join-1")) std::this_thread::yield();
+  while (!names_in(meet).contains("join-1")) std::this_thread::yield();
   const std::string nonce = distributed::read_mark(meet + "/join-1").nonce;
   std::filesystem::create_directories(meet + "/run-r");
   put_file(meet + "/new", R"({"run": "r", "welcome": [")" + nonce + R"("]})");
   std::filesystem::rename(meet + "/new", meet + "/invite");
-  while (distributed::names_in(meet).contains("join-1")) std::this_thread::yield();
-  EXPECT_TRUE(distributed::names_in(meet + "/run-r").contains("here-1"));
+  while (names_in(meet).contains("join-1")) std::this_thread::yield();
+  EXPECT_TRUE(names_in(meet + "/run-r").contains("here-1"));
   second.join();
 }
 
@@ -213,7 +213,7 @@ TEST(FilesCoordinator, AFailedMeetingLeavesNoValues) {
             FailsWith(Code::kUnavailable, "process 2 broke off"));
     }
     job.barrier("end", kLong);
-    for (const std::string& name : distributed::names_in(distributed_folder(folder)))
+    for (const std::string& name : names_in(distributed_folder(folder)))
       EXPECT_FALSE(name.starts_with("m-d-")) << name;
     job.barrier("all have looked", kLong);
   });
@@ -255,7 +255,7 @@ TEST(FilesCoordinator, AFolderThatIsRemovedIsNoticed) {
         return name.starts_with("m-b-") && !is_temporary_name(name);
       };
       while (true) {
-        const auto names = distributed::names_in(run);
+        const auto names = names_in(run);
         if (std::any_of(names.begin(), names.end(), has_come)) break;
         std::this_thread::yield();
       }
@@ -306,7 +306,7 @@ TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
     run_job(folder, 2, [](Coordinator& job) {
       EXPECT_EQ(job.all_gather("end", as_bytes("x"), kLong).size(), 2U);
     });
-  EXPECT_EQ(distributed::names_in(meet), (distributed::Names{"note", "run-far", "run-odd"}));
+  EXPECT_EQ(names_in(meet), (distributed::Names{"note", "run-far", "run-odd"}));
 }
 
 TEST(FilesCoordinator, ARunIdIsUsedOnce) {
@@ -356,8 +356,7 @@ TEST(FilesCoordinator, APlaceIsTakenOnce) {
     EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); },
                 FailsWith(Code::kAlreadyExists, "another process is process 1"));
   });
-  while (distributed::names_in(folder / ".cairn-job").count("join-1") == 0)
-    std::this_thread::yield();
+  while (names_in(folder / ".cairn-job").count("join-1") == 0) std::this_thread::yield();
   std::thread two([&] { files_coordinator(job_in(folder, 1, 2))->barrier("b", kLong); });
   one.join();
   files_coordinator(job_in(folder, 0, 2))->barrier("b", kLong);
@@ -370,8 +369,7 @@ TEST(FilesCoordinator, ASecondJobInTheFolderIsNoticed) {
     EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2)); },
                 FailsWith(Code::kFailedPrecondition, "another process 0 has begun a run"));
   });
-  while (distributed::names_in(folder / ".cairn-job").count("invite") == 0)
-    std::this_thread::yield();
+  while (names_in(folder / ".cairn-job").count("invite") == 0) std::this_thread::yield();
   FilesJob second = job_in(folder, 0, 2);
   second.join_timeout = std::chrono::seconds(1);
   EXPECT_THAT([&] { files_coordinator(second); },
@@ -390,7 +388,7 @@ void expect_refused(const std::string& name, std::string_view text, Code code,
     EXPECT_THAT([&] { job->all_gather("g", as_bytes("x"), kLong); }, FailsWith(code, message));
   });
   const auto mine = [&] {
-    for (const std::string& found : distributed::names_in(run))
+    for (const std::string& found : names_in(run))
       if (found.starts_with("m-") && found.ends_with("-0-0-0-0")) return found;
     return std::string();
   };
@@ -438,7 +436,7 @@ TEST(FilesCoordinator, WhoCannotReadADeliveryBreaksOffTheNext) {
         FailsWith(Code::kDataLoss, "begins otherwise"));
   });
   const auto file = [&](std::string_view beginning) {
-    for (const std::string& found : distributed::names_in(run))
+    for (const std::string& found : names_in(run))
       if (found.starts_with(beginning) && !is_temporary_name(found)) return found;
     return std::string();
   };

@@ -11,6 +11,7 @@
 #include <cairn/distributed/coordinator/wait.h>
 #include <cairn/error.h>
 #include <cairn/io/atomic_file.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
 #include <fmt/format.h>
@@ -254,7 +255,7 @@ class FilesCoordinator final : public Coordinator {
     distributed::Backoff backoff;
     auto next_look = distributed::Clock::now() + kBetweenLooks;
     while (true) {
-      const Names names = distributed::names_in(folder_->path());
+      const Names names = names_in(folder_->path());
       if (names.contains(visit.decision())) {
         std::string broken = decided(visit);
         // an error that this process can find itself is more precise
@@ -304,12 +305,12 @@ class FilesCoordinator final : public Coordinator {
   template <class IsGone>
   std::vector<std::size_t> gone_of(const Visit& visit, const std::vector<std::size_t>& missing,
                                    IsGone is_gone) const {
-    Names names = distributed::names_in(folder_->path());
+    Names names = names_in(folder_->path());
     std::vector<std::size_t> gone;
     for (const std::size_t p : missing)
       if (is_gone(p, names)) gone.push_back(p);
     if (gone.empty()) return gone;
-    names = distributed::names_in(folder_->path());
+    names = names_in(folder_->path());
     std::erase_if(gone, [&](std::size_t p) { return arrival_of(visit, p, names).has_value(); });
     return gone;
   }
@@ -329,7 +330,7 @@ class FilesCoordinator final : public Coordinator {
   // Returns the arrivals of all processes at a complete collective. Throws data_loss if one is
   // missing.
   [[nodiscard]] std::vector<Arrival> arrivals_at(const Visit& visit) const {
-    const Names names = distributed::names_in(folder_->path());
+    const Names names = names_in(folder_->path());
     std::vector<Arrival> arrivals;
     for (std::size_t p = 0; p < count_; ++p) {
       auto arrival = arrival_of(visit, p, names);

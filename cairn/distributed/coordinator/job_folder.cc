@@ -24,18 +24,6 @@ std::string name_of(std::string_view what, std::size_t process) {
 
 }  // namespace
 
-Names names_in(const std::string& folder) {
-  namespace fs = std::filesystem;
-  Names names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error))
-    names.insert(entry->path().filename().string());
-  if (error && error != std::errc::no_such_file_or_directory)
-    throw Error(Code::kIo, folder + ": cannot list the folder: " + error.message());
-  return names;
-}
-
 bool write_new(const std::string& path, ByteView bytes) {
   AtomicFile file(path);
   file.append(bytes);

@@ -36,8 +36,6 @@ namespace cairn::inline v0::distributed {
 // The names of files in a folder, sorted.
 using Names = std::set<std::string, std::less<>>;
 
-// Returns the names in a folder; an empty set if the folder does not exist.
-Names names_in(const std::string& folder);
 // Reads and decodes a mark. Throws data_loss, naming the file, for a damaged mark.
 ProcessRecord read_mark(const std::string& path);
 // Creates a file with this content unless it exists; if several processes try, one succeeds.

@@ -38,11 +38,4 @@ std::optional<std::string> prefix_of_data(std::string_view path) {
   return std::string(path.substr(0, at));
 }
 
-std::string bundle_folder(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos
-             ? "."
-             : std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
-}
-
 }  // namespace cairn::inline v0

@@ -17,7 +17,5 @@ std::string bundle_data_path(std::string_view prefix, std::uint64_t shard, std::
 // The prefix in the name of a data file: "x.data-00001-of-00002" gives "x". Returns nullopt for any
 // other name.
 std::optional<std::string> prefix_of_data(std::string_view path);
-// The folder of a prefix or of one of its files: "." if the path has no slash.
-std::string bundle_folder(std::string_view path);
 
 }  // namespace cairn::inline v0

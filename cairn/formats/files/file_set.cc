@@ -1,6 +1,7 @@
 // file_set.cc -- renames in such an order that a crash never leaves an inconsistent set.
 #include <cairn/formats/files/file_set.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/io/atomic_file.h>
@@ -26,7 +27,7 @@ void commit_all(const FileSet& set, const std::vector<std::string>& names, Atomi
   std::size_t placed = 0;
   try {
     for (; placed < names.size(); ++placed) set.place(placed, names[placed]);
-    sync_path(bundle_folder(set.index));  // the index must never be durable before its data files
+    sync_path(parent_of(set.index));  // the index must never be durable before its data files
     index.commit_output(if_exists, Durability::kUnsynced);
   } catch (const Error&) {
     for (std::size_t i = 0; i < placed; ++i)
@@ -38,7 +39,7 @@ void commit_all(const FileSet& set, const std::vector<std::string>& names, Atomi
 
 void move_to_final_names(const FileSet& set) {
   for (std::size_t i = 0; i < set.paths.size(); ++i) name_also(set.interim[i], set.paths[i]);
-  sync_path(bundle_folder(set.index));
+  sync_path(parent_of(set.index));
   AtomicFile index(set.index);
   write_and_finish(set, index, false);
   index.commit_output(IfExists::kReplace);

@@ -2,6 +2,7 @@
 // files.
 #include <cairn/formats/files/output_lock.h>
 
+#include <cairn/base/text.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/io/directory.h>
@@ -12,8 +13,8 @@ namespace cairn::inline v0 {
 
 OutputLock::OutputLock(const std::string& file) : lock_(save_lock_path(file)) {
   const std::string lock = save_lock_path(file);
-  const std::string name = lock.substr(lock.rfind('/') + 1);
-  const Directory folder = Directory::open(bundle_folder(lock));
+  const std::string name(name_of(lock));
+  const Directory folder = Directory::open(parent_of(lock));
   for (const DirectoryEntry& entry : folder.list()) {
     if (entry.kind != EntryKind::kFile || !is_temporary_name(entry.name) ||
         folder.path_of(entry.name) == SaveLock::file_for(folder.path_of(name)))

@@ -4,6 +4,7 @@
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/hash.h>
+#include <cairn/base/text.h>
 #include <cairn/formats/npz/deflated_bytes.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/npz/zip_directory.h>
@@ -197,7 +198,7 @@ std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions&
   File file = File::open(path);
   const std::uint64_t size = file.size();
   std::vector<RawLeaf> leaves;
-  leaves.push_back(new_leaf(without_suffix(path.substr(path.rfind('/') + 1))));
+  leaves.push_back(new_leaf(without_suffix(name_of(path))));
   with_context(
       [&] { return path; },
       [&] {

@@ -3,6 +3,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/errors.h>
+#include <cairn/base/text.h>
 #include <cairn/base/time_text.h>
 #include <cairn/formats/raw/spare_bits.h>
 
@@ -50,9 +51,8 @@ std::vector<std::pair<std::string, std::string>> sizes_and_times(const std::vect
   out.reserve(files.size());
   for (const File& file : files) {
     const std::int64_t changed = file.modified_ns();
-    out.emplace_back(file.path().substr(file.path().rfind('/') + 1),
-                     fmt::format("{} bytes, changed last at {} ({} ns)", file.size(),
-                                 time_text(changed), changed));
+    out.emplace_back(name_of(file.path()), fmt::format("{} bytes, changed last at {} ({} ns)",
+                                                       file.size(), time_text(changed), changed));
   }
   return out;
 }

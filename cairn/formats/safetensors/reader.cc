@@ -2,6 +2,7 @@
 //   {"metadata": {"total_size": bytes, ...},
 //    "weight_map": {tensor name: file beside the index, ...}}
 #include <cairn/base/json.h>
+#include <cairn/base/text.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/safetensors/set.h>
@@ -76,15 +77,8 @@ struct Index {
 
 // Accepts only files in the index's folder or below it.
 void check_file_name(std::string_view name) {
-  bool good = !name.empty() && name.find('\0') == std::string_view::npos &&
-              name.find('\\') == std::string_view::npos;
-  for (std::size_t at = 0; good && at <= name.size();) {
-    const std::size_t end = std::min(name.find('/', at), name.size());
-    const auto part = name.substr(at, end - at);
-    good = !part.empty() && part != "." && part != "..";
-    at = end + 1;
-  }
-  if (!good)
+  if (name.find('\0') != std::string_view::npos || name.find('\\') != std::string_view::npos ||
+      !is_below_folder(name))
     throw Error(
         Code::kDataLoss,
         fmt::format("weight_map names the file \"{}\", which is not in the index's folder", name));

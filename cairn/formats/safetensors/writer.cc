@@ -2,6 +2,7 @@
 // shards with the index that Hugging Face's libraries write: <stem>-00001-of-00003.safetensors,
 // ..., <stem>.safetensors.index.json.
 #include <cairn/base/json.h>
+#include <cairn/base/text.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats/files/file_set.h>
 #include <cairn/formats/files/output_lock.h>
@@ -187,7 +188,7 @@ std::string index_text(std::span<const FilePlan> shards, std::span<const TensorS
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     for (const auto& tensor : shards[i]) {
-      weight_map[sources[tensor.source].name] = paths[i].substr(paths[i].rfind('/') + 1);
+      weight_map[sources[tensor.source].name] = name_of(paths[i]);
       total += tensor.stored;
     }
   }

@@ -1,6 +1,7 @@
 // spec_path.cc -- splits and joins paths as Python's standard library does.
 #include <cairn/handlers/specs/spec_path.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 
 #include <algorithm>
@@ -10,16 +11,6 @@ namespace cairn::inline v0::handlers {
 namespace {
 
 constexpr std::string_view kGcsScheme = "gs://";
-
-std::vector<std::string_view> parts_of(std::string_view path) {
-  std::vector<std::string_view> parts;
-  while (!path.empty()) {
-    const std::size_t end = std::min(path.find('/'), path.size());
-    parts.push_back(path.substr(0, end));
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return parts;
-}
 
 // POSIX treats exactly two leading slashes specially.
 std::string_view root_of(std::string_view path) {
@@ -39,7 +30,7 @@ std::string merge_into(std::string_view root, const std::vector<std::string_view
 std::string normpath(std::string_view path) {
   const std::string_view root = root_of(path);
   std::vector<std::string_view> kept;
-  for (const std::string_view part : parts_of(path)) {
+  for (const std::string_view part : split(path, '/')) {
     if (part.empty() || part == ".") continue;
     const bool up = part == ".." && (!kept.empty() || !root.empty());
     if (!up || (!kept.empty() && kept.back() == "..")) {
@@ -70,7 +61,7 @@ std::string joined_path(std::string_view directory, std::string_view name) {
 }
 
 std::string posix_path(std::string_view path) {
-  std::vector<std::string_view> parts = parts_of(path);
+  std::vector<std::string_view> parts = split(path, '/');
   std::erase_if(parts, [](std::string_view part) { return part.empty() || part == "."; });
   return merge_into(root_of(path), parts);
 }
@@ -78,12 +69,8 @@ std::string posix_path(std::string_view path) {
 std::string file_driver_path(const std::string& path) {
   std::string slashes = path;
   std::replace(slashes.begin(), slashes.end(), '\\', '/');
-  if (slashes.find('\0') != std::string::npos) return path;
-  std::string_view below_root = slashes;
-  if (below_root.starts_with('/')) below_root.remove_prefix(1);
-  for (const std::string_view part : parts_of(below_root))
-    if (part.empty() || part == "." || part == "..") return path;
-  return slashes;
+  const bool valid = slashes.find('\0') == std::string::npos && has_only_names(slashes);
+  return valid ? slashes : path;
 }
 
 bool is_gcs_path(std::string_view path) { return path.starts_with(kGcsScheme); }

@@ -1,6 +1,7 @@
 // metadata_text.cc -- writes the small JSON files of an Orbax checkpoint. The formatting matches
 // the writer of each file in Orbax: Python (", " and ": ", ASCII) or TensorStore's JSON driver
 // (compact, sorted members, UTF-8).
+#include <cairn/base/text.h>
 #include <cairn/orbax/layout/metadata.h>
 
 #include <algorithm>
@@ -74,12 +75,11 @@ std::string unescaped_token(std::string_view token, const std::string& name) {
 
 void add_string(Node& root, const std::string& name, const std::string& text) {
   Node* at = &root;
-  for (std::size_t start = 0; start <= name.size();) {
-    const std::size_t end = std::min(name.find('/', start), name.size());
-    at = &at->members[unescaped_token(std::string_view(name).substr(start, end - start), name)];
-    start = end + 1;
+  const std::vector<std::string_view> tokens = split(name, '/');
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    at = &at->members[unescaped_token(tokens[i], name)];
     const bool inside_another =
-        at->text.has_value() || (start > name.size() && !at->members.empty());
+        at->text.has_value() || (i + 1 == tokens.size() && !at->members.empty());
     if (inside_another)
       throw Error(Code::kInvalidArgument,
                   "the string '" + name +

@@ -2,6 +2,7 @@
 #include <cairn/orbax/read/custom_metadata.h>
 
 #include <cairn/base/json.h>
+#include <cairn/base/text.h>
 
 #include <algorithm>
 #include <utility>
@@ -83,12 +84,11 @@ class Search {
 
   // Returns true if the key starts with the name of another leaf: names may contain '/'.
   [[nodiscard]] bool is_another_leafs(const std::string& key, std::size_t prefix) const {
-    for (auto slash = key.find('/', prefix); slash != std::string::npos;
-         slash = key.find('/', slash + 1))
-      if (names_.contains(std::string_view(key).substr(0, slash)) ||
-          names_.contains(std::string_view(key).substr(0, slash + 1)))
-        return true;
-    return false;
+    const auto is_name = [&](std::string_view parent) {
+      return names_.contains(parent) ||
+             names_.contains(std::string_view(key).substr(0, parent.size() + 1));
+    };
+    return any_parent(key, is_name, prefix);
   }
 
   std::optional<Found> look_for(const std::string& prefix) {

@@ -2,6 +2,7 @@
 #include <cairn/orbax/read/verify.h>
 
 #include <cairn/base/json.h>
+#include <cairn/base/text.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -233,11 +234,9 @@ void ItemCheck::check_process_database(const std::string& folder) {
 // prefix of the key is tried.
 bool ItemCheck::is_named(std::string_view key) const {
   if (names_.contains("")) return true;
-  for (auto slash = key.find('/'); slash != std::string_view::npos;
-       slash = key.find('/', slash + 1))
-    if (names_.contains(key.substr(0, slash)) || names_.contains(key.substr(0, slash + 1)))
-      return true;
-  return false;
+  return any_parent(key, [&](std::string_view parent) {
+    return names_.contains(parent) || names_.contains(key.substr(0, parent.size() + 1));
+  });
 }
 
 void ItemCheck::check_unnamed_arrays() {
@@ -400,10 +399,12 @@ bool is_data_file_name(std::string_view name) {
 
 // Returns true if a file in the item's folder is metadata or part of a database.
 bool ItemCheck::belongs(std::string_view key) const {
-  for (auto slash = key.find('/'); slash != std::string_view::npos;
-       slash = key.find('/', slash + 1))
-    if (const auto leaf = names_.find(key.substr(0, slash)); leaf && is_custom(*leaf)) return true;
-  return is_known_file(key) || key.starts_with(std::string(kArrayMetadataFolder) + "/") ||
+  const auto is_custom_leaf = [&](std::string_view parent) {
+    const auto leaf = names_.find(parent);
+    return leaf && is_custom(*leaf);
+  };
+  return any_parent(key, is_custom_leaf) || is_known_file(key) ||
+         key.starts_with(std::string(kArrayMetadataFolder) + "/") ||
          key.starts_with("descriptor/") || files_.contains(std::string(key));
 }
 

@@ -1,6 +1,7 @@
 // commit.cc -- creates temporary directories and gives them their final names.
 #include <cairn/orbax/save/commit.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
@@ -30,8 +31,7 @@ PendingDirectory::Names PendingDirectory::split(const std::string& target) {
   if (full.find(kTemporaryMark) != std::string::npos)
     throw Error(Code::kInvalidArgument, full + ": a name with '" + std::string(kTemporaryMark) +
                                             "' is that of an unfinished checkpoint");
-  const std::size_t slash = full.rfind('/');
-  return {full.substr(0, std::max<std::size_t>(slash, 1)), full.substr(slash + 1)};
+  return {parent_of(full), std::string(name_of(full))};
 }
 
 std::string PendingDirectory::path_for(const std::string& target) {

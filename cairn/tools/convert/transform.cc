@@ -1,5 +1,6 @@
 // transform.cc -- the checkpoint that rules make from another one. It is lazy: it reads from the
 // source only what is read from it.
+#include <cairn/base/text.h>
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
 
@@ -17,20 +18,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-std::vector<std::string> parts_of(const std::string& key) {
-  std::vector<std::string> parts;
-  for (std::size_t start = 0; start <= key.size();) {
-    const std::size_t end = std::min(key.find('/', start), key.size());
-    parts.push_back(key.substr(start, end - start));
-    start = end + 1;
-  }
-  return parts;
-}
-
-bool is_index(const std::string& text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
+bool is_index(std::string_view text) { return consists_of(text, kDecimalDigits); }
 
 // Converts new keys to paths. A node is a list if it was one before and all its children still have
 // numbers as keys; otherwise it is a dict.
@@ -46,10 +34,10 @@ class Paths {
     }
     for (const TransformedLeaf& leaf : leaves) {
       std::string above;
-      for (const std::string& part : parts_of(leaf.key)) {
+      for (const std::string_view part : split(leaf.key, '/')) {
         if (!is_index(part)) lists_.erase(above);
         nodes_.insert(above);
-        above += part + "/";
+        above.append(part).append("/");
       }
     }
   }
@@ -60,9 +48,10 @@ class Paths {
                   "'" + printable(key) + "' would be a leaf and a container of leaves at once");
     KeyPath path;
     std::string above;
-    for (std::string& part : parts_of(key)) {
-      path.push_back({part, lists_.count(above) != 0 ? KeyType::kSequence : KeyType::kDict});
-      above += part + "/";
+    for (const std::string_view part : split(key, '/')) {
+      path.push_back(
+          {std::string(part), lists_.count(above) != 0 ? KeyType::kSequence : KeyType::kDict});
+      above.append(part).append("/");
     }
     return path;
   }

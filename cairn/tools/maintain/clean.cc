@@ -1,4 +1,5 @@
 // clean.cc -- removes what crashes have left beside and inside a folder of checkpoints.
+#include <cairn/base/text.h>
 #include <cairn/inspect.h>
 #include <cairn/io/temporary_name.h>
 #include <cairn/maintain.h>
@@ -166,9 +167,7 @@ class Cleaner {
 std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
   constexpr int kDepth = 2;  // the steps of a root, and their items
   const std::string full = absolute_path(path);
-  const std::size_t slash = full.rfind('/');
-  const std::string parent = full.substr(0, std::max<std::size_t>(slash, 1)),
-                    name = full.substr(slash + 1);
+  const std::string parent = parent_of(full), name(name_of(full));
   std::vector<Leftover> found;
   if (!name.empty() && directory_exists(parent)) find_beside(Directory::open(parent), name, found);
   if (directory_exists(full) && !is_leftover(name))

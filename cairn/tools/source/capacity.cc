@@ -2,6 +2,7 @@
 
 #include <cairn/tools/source/capacity.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 #include <sys/statvfs.h>
@@ -52,8 +53,7 @@ bool space_of(std::string path, struct statvfs& space) {
   path = absolute_path(path);
   while (statvfs(path.c_str(), &space) != 0) {
     if (path.size() <= 1) return false;
-    const std::size_t slash = path.rfind('/');
-    path.resize(slash == 0 ? 1 : slash);
+    path = parent_of(path);
   }
   return space.f_blocks > 0;
 }

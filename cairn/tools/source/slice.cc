@@ -1,4 +1,5 @@
 // slice.cc -- "0:8, :, -1": converts NumPy's basic slicing to a box.
+#include <cairn/base/text.h>
 #include <cairn/inspect.h>
 
 #include <algorithm>
@@ -13,14 +14,10 @@ std::string_view trimmed(std::string_view s) {
   return s;
 }
 
-std::vector<std::string_view> split(std::string_view s, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t at = s.find(separator);
-    parts.push_back(trimmed(s.substr(0, at)));
-    if (at == std::string_view::npos) return parts;
-    s.remove_prefix(at + 1);
-  }
+std::vector<std::string_view> split_and_trim(std::string_view s, char separator) {
+  std::vector<std::string_view> parts = split(s, separator);
+  std::transform(parts.begin(), parts.end(), parts.begin(), trimmed);
+  return parts;
 }
 
 [[noreturn]] void fail(Code code, std::string_view part, std::size_t dimension,
@@ -47,7 +44,7 @@ std::int64_t bound(std::int64_t value, std::int64_t extent) {
 
 void add_part(SliceSpec& spec, std::string_view part, std::int64_t extent) {
   const std::size_t d = spec.box.rank();
-  const auto ends = split(part, ':');
+  const auto ends = split_and_trim(part, ':');
   if (ends.size() > 2) fail(Code::kInvalidArgument, part, d, "steps are not supported");
   if (ends.size() == 1) {
     const std::int64_t i = parse_integer(part, part, d);
@@ -69,7 +66,7 @@ void add_part(SliceSpec& spec, std::string_view part, std::int64_t extent) {
 
 SliceSpec parse_slice(std::string_view text, std::span<const std::int64_t> shape) {
   SliceSpec spec;
-  auto parts = split(text, ',');
+  auto parts = split_and_trim(text, ',');
   if (parts.size() == 1 && parts[0].empty()) parts.clear();
   const auto dots = static_cast<std::size_t>(std::count(parts.begin(), parts.end(), "..."));
   if (dots > 1)

@@ -2,9 +2,11 @@
 
 #include <cairn/tools/source/source_files.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/safetensors/header.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/output_file.h>
 
@@ -64,13 +66,11 @@ std::vector<std::string> safetensors_files(const std::string& path) {
 }
 
 std::vector<std::string> tensorflow_files(const std::string& prefix) {
-  const fs::path folder = bundle_folder(prefix);
+  const fs::path folder = parent_of(prefix);
   std::vector<std::string> files{bundle_index_path(prefix), (folder / "checkpoint").string()};
   const std::string name = fs::path(prefix).filename().string();
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (prefix_of_data(it->path().filename().string()) == name)
-      files.push_back(it->path().string());
+  for (const std::string& other : names_in(folder.string()))
+    if (prefix_of_data(other) == name) files.push_back((folder / other).string());
   return files;
 }
 

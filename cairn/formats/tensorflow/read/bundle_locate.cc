@@ -2,9 +2,11 @@
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 
 #include <cairn/base/byte_io.h>
+#include <cairn/base/text.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
 #include <cairn/formats/tensorflow/index/sstable.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/tensorflow.h>
 
@@ -49,13 +51,11 @@ BundlePlace place_of(std::string prefix, std::string found_by) {
 // The prefixes of the indexes in a folder, sorted.
 std::vector<std::string> prefixes_in(const std::string& folder) {
   std::vector<std::string> prefixes;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string path = it->path().string();
+  for (const std::string& name : names_in(folder)) {
+    const std::string path = (fs::path(folder) / name).string();
     if (path.ends_with(kIndex) && is_file(path) && is_sstable(path))
       prefixes.push_back(path.substr(0, path.size() - kIndex.size()));
   }
-  std::sort(prefixes.begin(), prefixes.end());
   return prefixes;
 }
 
@@ -161,7 +161,7 @@ std::optional<BundlePlace> locate_bundle(const std::string& path,
       return checked(place_of(*prefix, ""), step);
     if (fs::path(path).filename() == kCheckpointStateFile)
       if (const auto state = state_at(path))
-        return step ? step_in(bundle_folder(path), prefixes_in(bundle_folder(path)), *step)
+        return step ? step_in(parent_of(path), prefixes_in(parent_of(path)), *step)
                     : latest_of(path, *state);
     return std::nullopt;
   }

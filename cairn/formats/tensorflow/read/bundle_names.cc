@@ -1,6 +1,7 @@
 // bundle_names.cc -- splits keys at slashes such that a leaf never has the same path as a node.
 #include <cairn/formats/tensorflow/read/bundle_names.h>
 
+#include <cairn/base/text.h>
 #include <cairn/formats/tensorflow/index/object_graph.h>
 
 #include <algorithm>
@@ -34,11 +35,8 @@ bool clash(const std::vector<KeyPath>& paths) {
 }
 
 void cut(std::string_view key, KeyPath& path) {
-  for (std::size_t start = 0; start <= key.size();) {
-    const std::size_t end = std::min(key.find('/', start), key.size());
-    path.push_back({unescape_trackable(key.substr(start, end - start)), KeyType::kDict});
-    start = end + 1;
-  }
+  for (const std::string_view step : split(key, '/'))
+    path.push_back({unescape_trackable(step), KeyType::kDict});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // bundle_objects.cc -- the program's objects in a TensorFlow checkpoint, and names that follow
 // their edges.
+#include <cairn/base/text.h>
 #include <cairn/formats/tensorflow/index/object_graph.h>
 #include <cairn/formats/tensorflow/read/bundle_checkpoint.h>
 
@@ -32,16 +33,13 @@ std::vector<std::size_t> tensors_of(const std::vector<TensorInfo>& tensors, std:
 std::optional<std::size_t> walk(const std::vector<ProgramObject>& objects, std::string_view path,
                                 char separator) {
   std::size_t at = 0;
-  for (std::size_t start = 0; start <= path.size();) {
-    const std::size_t end = std::min(path.find(separator, start), path.size());
-    const std::string name = separator == '/' ? unescape_trackable(path.substr(start, end - start))
-                                              : std::string(path.substr(start, end - start));
+  for (const std::string_view step : split(path, separator)) {
+    const std::string name = separator == '/' ? unescape_trackable(step) : std::string(step);
     const auto& children = objects[at].children;
     const auto child = std::find_if(children.begin(), children.end(),
                                     [&](const ProgramObject::Child& c) { return c.name == name; });
     if (child == children.end()) return std::nullopt;
     at = child->object;
-    start = end + 1;
   }
   return at;
 }

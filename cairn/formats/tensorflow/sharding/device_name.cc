@@ -1,6 +1,7 @@
 // device_name.cc -- parses TensorFlow's device names as its DeviceSpec does.
 #include <cairn/formats/tensorflow/sharding/device_name.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 
 #include <fmt/format.h>
@@ -12,16 +13,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (std::size_t end = 0; end != std::string_view::npos;) {
-    end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end != std::string_view::npos) text.remove_prefix(end + 1);
-  }
-  return parts;
-}
 
 std::int64_t parse_number(std::string_view text) {
   std::int64_t value = 0;

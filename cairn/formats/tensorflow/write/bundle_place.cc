@@ -1,6 +1,7 @@
 // bundle_place.cc -- finds the data files of a prefix in its folder.
 #include <cairn/formats/tensorflow/write/bundle_place.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/file_set.h>
@@ -49,15 +50,8 @@ void remove_other_data_files(const std::string& prefix, const std::vector<std::s
 std::vector<std::string> bundle_data_files(const std::string& prefix) {
   const std::string folder = prefix.substr(0, prefix.rfind('/') + 1);
   std::vector<std::string> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(bundle_folder(prefix), error), end;
-       !error && at != end; at.increment(error)) {
-    std::string path = folder + at->path().filename().string();
-    if (prefix_of_data(path) == prefix) found.push_back(std::move(path));
-  }
-  if (error)
-    throw Error(Code::kIo, bundle_folder(prefix) + ": cannot list the folder: " + error.message());
-  std::sort(found.begin(), found.end());
+  for (const std::string& name : names_in(parent_of(prefix)))
+    if (prefix_of_data(folder + name) == prefix) found.push_back(folder + name);
   return found;
 }
 

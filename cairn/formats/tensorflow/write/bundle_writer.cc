@@ -5,6 +5,7 @@
 #include <cairn/array/box.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/text.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/file_set.h>
 #include <cairn/formats/files/output_lock.h>
@@ -295,11 +296,6 @@ void write_index(AtomicFile& file, const Index& index, std::size_t shards) {
   table.finish();
 }
 
-void make_folder_of(const std::string& prefix) {
-  if (const std::size_t slash = prefix.rfind('/'); slash != std::string::npos && slash > 0)
-    make_directories(prefix.substr(0, slash));
-}
-
 }  // namespace
 
 std::vector<std::string> write_bundle(const std::string& prefix,
@@ -325,7 +321,7 @@ std::vector<std::string> write_bundle(const std::string& prefix,
     SharedFiles& batch = batches.emplace_back(
         group, std::vector<std::string>(begin, begin + static_cast<std::ptrdiff_t>(count)), [&] {
           if (first > 0) return;
-          make_folder_of(prefix);
+          make_directories(parent_of(prefix));
           lock.emplace(bundle_index_path(prefix));
           check_output(bundle_index_path(prefix), if_exists);
           for (const std::string& path : paths) check_output(path, if_exists);

@@ -2,6 +2,7 @@
 // TensorFlow's order.
 #include <cairn/formats/tensorflow/write/object_graph_build.h>
 
+#include <cairn/base/text.h>
 #include <cairn/base/utf8.h>
 #include <cairn/error.h>
 
@@ -15,12 +16,8 @@ namespace {
 
 // "model/layer.S1" gives "model", "layer.S1"; an empty string gives an empty list.
 std::vector<std::string_view> steps_of(std::string_view path) {
-  std::vector<std::string_view> steps;
-  while (!path.empty()) {
-    const std::size_t end = std::min(path.find('/'), path.size());
-    steps.push_back(path.substr(0, end));
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
+  std::vector<std::string_view> steps = split(path, '/');
+  if (steps.back().empty()) steps.pop_back();
   return steps;
 }
 
