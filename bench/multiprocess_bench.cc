@@ -76,7 +76,7 @@ cairn::Tree tree_of(const std::string& data, const Process& process, std::uint64
     bytes += part->bytes().size();
     array.shards.push_back(
         {held.device_id, held.box, held.replica, cairn::HostMemory{part->view(), part}});
-    tree.emplace_back(info.name, cairn::Tree(cairn::CustomLeaf::of(std::move(array))));
+    tree.emplace_back(info.name, cairn::Tree(std::move(array)));
   }
   return cairn::Tree(std::move(tree));
 }
@@ -99,7 +99,7 @@ Done restore(const Process& process, const std::string& path) {
   for (const cairn::TensorInfo& info : stored->tensors()) {
     cairn::ArrayRestoreArgs wanted;
     wanted.sharding = rows(process);
-    args.emplace_back(info.name, cairn::Tree(cairn::CustomLeaf::of(std::move(wanted))));
+    args.emplace_back(info.name, cairn::Tree(std::move(wanted)));
   }
   const cairn::PyTreeRestoreArgs restore_args{.item = {},
                                               .restore_args = cairn::Tree(std::move(args))};

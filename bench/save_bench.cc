@@ -115,7 +115,7 @@ cairn::SaveOptions options_of(const std::vector<std::string>& words) {
     else if (word == "unsynced")
       options.durability = cairn::Durability::kUnsynced;
     else if (word.starts_with("memory="))
-      options.memory = std::stoull(word.substr(7));
+      options.resources.memory = std::stoull(word.substr(7));
     else if (word != "auto")
       throw std::invalid_argument("unknown option " + word);
   }

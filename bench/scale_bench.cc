@@ -146,7 +146,7 @@ cairn::Tree tree_of(const Scale& scale, std::int64_t process, const cairn::Mesh&
                                 .strides = cairn::c_strides(box.shape, sizeof(float))};
     array.shards.push_back(
         {process, box, is_spread(i) ? 0 : process, cairn::HostMemory{view, nullptr}});
-    tree.emplace_back(name(i), cairn::Tree(cairn::CustomLeaf::of(std::move(array))));
+    tree.emplace_back(name(i), cairn::Tree(std::move(array)));
   }
   return cairn::Tree(std::move(tree));
 }
@@ -157,7 +157,7 @@ cairn::PyTreeCheckpointHandlerOptions options_of(std::shared_ptr<cairn::Coordina
   options.use_compression = false;
   options.multiprocessing_options = {
       .coordinator = std::move(process), .timeout = kLong, .write_timeout = kLong};
-  options.threads = 1;
+  options.resources.threads = 1;
   return options;
 }
 
@@ -173,7 +173,7 @@ std::uint64_t save(const Scale& scale, const std::string& path, Arrivals& arriva
     trees.push_back(tree_of(scale, p, mesh, values));
   const std::uint64_t trees_rss = bench::rss() - before;
   std::vector<std::jthread> processes;
-  for (auto& process : cairn::threads_as_processes(trees.size()))
+  for (auto& process : cairn::thread_coordinators(trees.size()))
     processes.emplace_back([&, timed = std::make_shared<Timed>(std::move(process), arrivals)] {
       cairn::Checkpointer(options_of(timed)).save(path, {.item = trees[timed->process_index()]});
     });
@@ -188,7 +188,7 @@ double restore(const Scale& scale, const std::string& path, const Wanted& wanted
   for (std::int64_t i = 0; i < scale.parameters; ++i) {
     cairn::ArrayRestoreArgs one;
     one.sharding = wanted(i);
-    args.emplace_back(name(i), cairn::Tree(cairn::CustomLeaf::of(std::move(one))));
+    args.emplace_back(name(i), cairn::Tree(std::move(one)));
   }
   const double start = processor_seconds();
   const cairn::Tree back = cairn::Checkpointer(options_of(nullptr))

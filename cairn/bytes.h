@@ -1,4 +1,4 @@
-// bytes.h -- owned and borrowed byte sequences, and the options that every write to storage has.
+// bytes.h -- owned and borrowed byte sequences, and the options that many calls have.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +43,11 @@ enum class IfExists : std::uint8_t {
   kReplace,
 };
 
-// One process's share of work that `count` processes do together.
-struct WorkShare {
-  std::size_t index = 0, count = 1;  // index < count
+// What a call may use.
+struct Resources {
+  std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
+  // Working memory in bytes, beyond the memory that the caller provides or receives.
+  std::uint64_t memory = std::uint64_t{1} << 30U;
 };
 
 // Alignment in bytes of arrays in a shared buffer, and of every Buffer. With it no element and no

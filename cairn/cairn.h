@@ -11,12 +11,10 @@
 #include <cairn/distributed.h>
 #include <cairn/dlpack.h>
 #include <cairn/error.h>
-#include <cairn/format.h>
 #include <cairn/handlers.h>
 #include <cairn/inspect.h>
 #include <cairn/kvstore.h>
 #include <cairn/leaf_args.h>
-#include <cairn/limits.h>
 #include <cairn/maintain.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
@@ -25,7 +23,6 @@
 #include <cairn/pytree_checkpoint_handler.h>
 #include <cairn/safetensors.h>
 #include <cairn/sharding.h>
-#include <cairn/structure.h>
 #include <cairn/tensor_source.h>
 #include <cairn/tensorflow.h>
 #include <cairn/transforms.h>

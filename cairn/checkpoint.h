@@ -2,6 +2,7 @@
 // reads metadata only; reading fetches values.
 #pragma once
 
+#include <cairn/bytes.h>
 #include <cairn/error.h>
 #include <cairn/kvstore.h>
 #include <cairn/tree.h>
@@ -11,7 +12,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,9 +35,18 @@ struct OpenOptions {
   std::string metadata_key;
   // Open a temporary or unfinished directory, which is failed_precondition otherwise.
   bool allow_uncommitted = false;
-  std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
-  // Limit on working memory in bytes, beyond the buffers that the caller provides or receives.
-  std::uint64_t memory = std::uint64_t{1} << 30U;
+  Resources resources = {};  // of all reads of the opened checkpoint
+};
+
+// What a leaf is.
+enum class LeafKind : std::uint8_t {
+  kArray,        // an array or a number
+  kString,       // a string, or an array of strings
+  kEmpty,        // an empty node: None, or a container without children
+  kPlaceholder,  // structure without data
+  // A leaf whose element type and shape are unknown, because its metadata is missing or damaged, or
+  // because a type handler that Cairn lacks wrote it.
+  kUnknown,
 };
 
 // Description of one leaf of a checkpoint (array, scalar or string) or of one empty node.
@@ -45,11 +54,12 @@ struct TensorInfo {
   std::string name;                 // parameter name: the path's keys joined with '.'
   KeyPath path;                     // path from the root of the item's tree
   std::optional<std::string> item;  // set if the checkpoint has several pytree items
-  // typestr: "jax.Array", "np.ndarray", "scalar", "string", "placeholder", "None", ...
-  std::string kind;
+  LeafKind kind = LeafKind::kArray;
+  // Orbax's name of the type: "jax.Array", "np.ndarray", "scalar", "string", "placeholder", "None",
+  // ...
+  std::string typestr;
   DType dtype = DType::kOpaque;  // element type in memory; kOpaque if Cairn does not interpret it
-  // "float32"; for kOpaque the stored name ("|S8"); "string" for strings; "" for empty nodes and
-  // placeholders.
+  // "float32"; for kOpaque the stored name ("|S8"); "string" for strings; else "".
   std::string dtype_name;
   std::size_t element_size = 0;  // bytes per element in memory
   Shape shape;                   // extents; empty for rank 0
@@ -60,23 +70,23 @@ struct TensorInfo {
   // Shape of the stored chunks; for sharded arrays of the inner chunks; empty if there are none.
   Shape chunk_shape;
   std::string sharding;  // sharding as JSON text, as stored; "" if none is recorded
-  // Why the leaf cannot be read; "" if it can. Reasons: missing or damaged metadata (dtype_name is
-  // then "?"), or elements without a fixed size.
+  // Why the leaf cannot be read; "" if it can. Reasons: it is of kUnknown, or its elements have no
+  // fixed size.
   std::string error;
   // Code of `error`. kUnimplemented and kIo do not mean that the array is damaged.
   Code error_code = Code::kDataLoss;
 
   // "item/name" if the checkpoint has several pytree items, else the name.
   [[nodiscard]] std::string full_name() const { return item ? *item + "/" + name : name; }
-  // Whether the leaf has array data: false for strings, placeholders and empty nodes.
-  [[nodiscard]] bool is_array() const { return dtype_name != "string" && !dtype_name.empty(); }
+  // Whether the leaf has array data, also if nothing more is known of it.
+  [[nodiscard]] bool is_array() const {
+    return kind == LeafKind::kArray || kind == LeafKind::kUnknown;
+  }
   // Whether the leaf is a string or an array of strings (of this shape). read_strings() reads both.
-  [[nodiscard]] bool is_string() const { return dtype_name == "string"; }
+  [[nodiscard]] bool is_string() const { return kind == LeafKind::kString; }
   // Whether dtype and shape are known. Also true for an undamaged array whose element type Cairn
   // cannot read.
-  [[nodiscard]] bool is_described() const {
-    return error.empty() || (is_array() && dtype_name != "?");
-  }
+  [[nodiscard]] bool is_described() const { return error.empty() || kind == LeafKind::kArray; }
 };
 
 // Description of an opened checkpoint. `facts` and `layout` are for people, the other members for
@@ -123,7 +133,7 @@ struct ProgramObject {
   std::vector<Slot> slots;
 };
 
-// Progress callback: (bytes done, bytes in total). Called from worker threads.
+// Progress callback: (bytes done, bytes in total). Called from worker threads. Null: none.
 using ProgressFn = std::function<void(std::uint64_t, std::uint64_t)>;
 
 // One box of one tensor in a bulk read.
@@ -135,10 +145,14 @@ struct ReadRequest {
 };
 
 // An opened checkpoint of any format. All methods are safe to call from many threads. The object
-// may keep files open and mapped until it is destroyed.
+// may keep files open and mapped until it is destroyed. An implementation has to define info(),
+// tensors() and the bulk read(), and read_string() if it has strings.
 class Checkpoint {
  public:
-  virtual ~Checkpoint() = default;
+  Checkpoint();
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+  virtual ~Checkpoint();
 
   // Description of the checkpoint; valid as long as the checkpoint.
   [[nodiscard]] virtual const CheckpointInfo& info() const = 0;
@@ -150,14 +164,16 @@ class Checkpoint {
   // first damaged tensor throws data_loss, naming the tensor.
   virtual void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const = 0;
   // The value of a string leaf. Throws invalid_argument if tensors()[index] is not a string.
-  [[nodiscard]] virtual std::string read_string(std::size_t index) const = 0;
+  [[nodiscard]] virtual std::string read_string(std::size_t index) const;
   // The values of an array of strings in C order; for a string leaf, its single value.
   [[nodiscard]] virtual std::vector<std::string> read_strings(std::size_t index) const {
     return {read_string(index)};
   }
   // A view of the stored bytes in the mapped file, without a copy. Possible where the array is one
   // uncompressed chunk in a local file; nullopt otherwise.
-  [[nodiscard]] virtual std::optional<Array> try_view(std::size_t index) const = 0;
+  [[nodiscard]] virtual std::optional<Array> try_view(std::size_t /*index*/) const {
+    return std::nullopt;
+  }
   // Implementation name ("threefry2x32") if this array holds the data of a typed PRNG key, else "".
   [[nodiscard]] virtual std::string random_key_impl(std::size_t /*index*/) const { return ""; }
   // The pytree with the index into tensors() (a std::int64_t) in place of each leaf and empty node.
@@ -167,15 +183,9 @@ class Checkpoint {
   // does not store them. The graph may share children and may contain cycles.
   [[nodiscard]] virtual std::vector<ProgramObject> objects() const { return {}; }
   // Reads all stored bytes and checks everything that can be checked. Damage becomes a finding in
-  // the report, and the check continues.
-  [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const;
-  // Checks one process's share of the bytes. `share` divides the work into parts of about the same
-  // number of bytes.
-  [[nodiscard]] virtual VerifyPart verify_part(WorkShare share,
-                                               const ProgressFn& progress) const = 0;
-  // Merges the parts of all processes, given in the order of their shares. The report equals the
-  // report of a single process.
-  [[nodiscard]] virtual VerifyReport join_verified(std::vector<VerifyPart> parts) const;
+  // the report, and the check continues. The default reads every array, in pieces, and every
+  // string.
+  [[nodiscard]] virtual VerifyReport verify(const ProgressFn& progress) const;
 
   // ---- conveniences on top ----
   // Index of a tensor by name, by "item/name" where there are several items, or by another name
@@ -207,10 +217,8 @@ class Checkpoint {
   }
 
  private:
-  struct NameIndex;
-  [[nodiscard]] const NameIndex& name_index() const;
-  mutable std::once_flag name_index_made_;
-  mutable std::shared_ptr<const NameIndex> name_index_;
+  struct Names;
+  std::unique_ptr<Names> names_;  // tensors by name; made by the first call of index()
 };
 
 }  // namespace cairn::inline v0

@@ -23,7 +23,7 @@ namespace cairn::inline v0 {
 
 // ---- transforming ----
 
-// What transform() made.
+// What transform_checkpoint() made.
 struct TransformReport {
   // (key, what it is made of) for each leaf that the rules make; unchanged leaves are omitted.
   std::vector<std::pair<std::string, std::string>> made;
@@ -39,13 +39,13 @@ struct Transformed {
 // leaves, and add low-rank products. The result is lazy: reading a box of it reads the source boxes
 // that it depends on, with about `memory` bytes of intermediate results at most. The result shares
 // `source`. Throws invalid_argument that names the rule by its JSON pointer.
-Transformed transform(std::shared_ptr<const Checkpoint> source, std::string_view rules,
-                      std::uint64_t memory = std::uint64_t{1} << 30U);
+Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::string_view rules,
+                                 std::uint64_t memory = std::uint64_t{1} << 30U);
 
-// As transform(), with the rules from a file.
-Transformed transform_by_file(std::shared_ptr<const Checkpoint> source,
-                              const std::string& rules_path,
-                              std::uint64_t memory = std::uint64_t{1} << 30U);
+// As transform_checkpoint(), with the rules from a file.
+Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> source,
+                                         const std::string& rules_path,
+                                         std::uint64_t memory = std::uint64_t{1} << 30U);
 
 // ---- converting ----
 
@@ -54,46 +54,62 @@ Transformed transform_by_file(std::shared_ptr<const Checkpoint> source,
 // folder per parameter).
 std::span<const std::string_view> convert_formats();
 
+// Options of a msgpack target.
+struct MsgpackTarget {
+  // None: kFlaxState, which flax restores into any state.
+  std::optional<MsgpackDialect> dialect = {};
+  bool operator==(const MsgpackTarget&) const = default;
+};
+// Options of a TensorFlow target.
+struct TensorFlowTarget {
+  // False: leaves get keys and objects that tf.train.Checkpoint(**tree) restores; a TensorFlow
+  // source keeps its own. True: the keys are the names, without objects, as
+  // tf.compat.v1.train.Saver restores them.
+  bool plain_names = false;
+  // True: as tf.train.Checkpoint.save(): the folder's file `checkpoint` names this checkpoint as
+  // the latest, and the checkpoint has a save_counter. False: as tf.train.Checkpoint.write(), with
+  // neither.
+  bool name_latest = true;
+  bool operator==(const TensorFlowTarget&) const = default;
+};
+// Options of an Orbax target, as in SaveOptions.
+struct OrbaxTarget {
+  Compression compression = {};
+  std::optional<std::int64_t> chunk_bytes = {};
+  std::optional<std::int64_t> target_file_bytes = {};  // none: the default of SaveOptions
+  std::optional<std::string> item = {};
+  bool operator==(const OrbaxTarget&) const = default;
+};
+
 // Options of convert(). An option that the target format does not have is invalid_argument.
 struct ConvertOptions {
   // One of convert_formats(). "": chosen by the target's extension.
-  std::string format;
-  std::vector<std::string> include, exclude;  // globs over names; empty include: all
+  std::string format = {};
+  std::vector<std::string> include = {}, exclude = {};  // globs over names; empty include: all
   // (regular expression, replacement) pairs, applied to each name in order. The syntax is that of
   // Python's re. Every match is replaced; $1 is the first group, $& the whole match, $$ a dollar
   // sign.
-  std::vector<std::pair<std::string, std::string>> rename;
+  std::vector<std::pair<std::string, std::string>> rename = {};
   // Floating-point type to which every floating-point array is cast; scalars are not cast. None: no
   // cast.
-  std::optional<DType> dtype;
+  std::optional<DType> dtype = {};
   // Skip leaves that the target format cannot hold, and list them in the report.
   bool skip_unsupported = false;
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
   bool dry_run = false;                  // decide and report, but write nothing
   // Size limit in bytes of safetensors files and of TensorFlow data files. None: no limit.
-  std::optional<std::uint64_t> max_shard_bytes;
-  // Dialect of msgpack files. None: kFlaxState, which flax restores into any state.
-  std::optional<MsgpackDialect> msgpack_dialect;
-  // TensorFlow checkpoints only. False: leaves get keys and objects that
-  // tf.train.Checkpoint(**tree) restores; a TensorFlow source keeps its own. True: the keys are the
-  // names, without objects, as tf.compat.v1.train.Saver restores them.
-  bool plain_names = false;
-  // TensorFlow checkpoints only. True: as tf.train.Checkpoint.save(): the folder's file
-  // `checkpoint` names this checkpoint as the latest, and the checkpoint has a save_counter. False:
-  // as tf.train.Checkpoint.write(), with neither.
-  bool name_latest = true;
-  // The next four apply to Orbax checkpoints only; they mean the same as in SaveOptions.
-  Compression compression;
-  std::optional<std::int64_t> chunk_bytes;
-  std::optional<std::int64_t> target_file_bytes;
-  std::optional<std::string> item;
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory in bytes
-  ProgressFn progress;                             // called from worker threads; null: none
+  std::optional<std::uint64_t> max_shard_bytes = {};
+  // Options of one format each. Those of other formats than the target's keep their defaults.
+  MsgpackTarget msgpack = {};
+  TensorFlowTarget tensorflow = {};
+  OrbaxTarget orbax = {};
+  Resources resources = {};
+  ProgressFn progress = {};
   // Several processes convert together. All call convert() with the same options, and all see the
   // same source and the same target folder. Each reads and writes its share of the bytes. Files are
   // identical to those of a single process. An Orbax checkpoint has the same content, but chunks
   // larger than both a process's share and 4 MiB are split.
-  MultiprocessingOptions multiprocessing;
+  MultiprocessingOptions multiprocessing = {};
 };
 // What convert() wrote.
 struct ConvertReport {
@@ -121,26 +137,21 @@ std::string convert_json(const ConvertReport& report);
 // Options of reshard().
 struct ReshardOptions {
   // The devices that will read the checkpoint. None: arrays keep their shardings, and only the
-  // chunks change (chunk_bytes is then required).
-  std::optional<Mesh> mesh;
+  // chunks change (orbax.chunk_bytes is then required).
+  std::optional<Mesh> mesh = {};
   // (glob over names, partition of the matching arrays over the mesh) pairs; the first match
   // counts. Device arrays (jax.Array) without a match are replicated; host arrays without a match
   // stay unchanged.
-  std::vector<std::pair<std::string, PartitionSpec>> specs;
-  // Maximum chunk size in bytes; the chunk shape divides the box that a device reads.
-  std::optional<std::int64_t> chunk_bytes;
+  std::vector<std::pair<std::string, PartitionSpec>> specs = {};
   // One of the Orbax formats of convert_formats(). "": the format in which an Orbax source is
   // stored, else "orbax".
-  std::string format;
-  // The next three mean the same as in SaveOptions.
-  Compression compression;
-  std::optional<std::int64_t> target_file_bytes;
-  std::optional<std::string> item;
-  IfExists if_exists = IfExists::kFail;            // what to do if the target exists
-  bool dry_run = false;                            // decide and report, but write nothing
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // peak working memory in bytes
-  ProgressFn progress;                             // called from worker threads; null: none
-  MultiprocessingOptions multiprocessing;          // as in ConvertOptions
+  std::string format = {};
+  OrbaxTarget orbax = {};                // the chunk shape divides the box that a device reads
+  IfExists if_exists = IfExists::kFail;  // what to do if the target exists
+  bool dry_run = false;                  // decide and report, but write nothing
+  Resources resources = {};
+  ProgressFn progress = {};
+  MultiprocessingOptions multiprocessing = {};  // as in ConvertOptions
 };
 // What reshard() wrote.
 struct ReshardReport {

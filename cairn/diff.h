@@ -24,9 +24,9 @@ struct DiffOptions {
   // Compare arrays of different types as numbers: as integers if 64 bits hold both types, else in
   // float64.
   bool ignore_dtype = false;
-  bool strict = false;  // another kind ("np.ndarray" for "jax.Array") counts as a difference
-  std::uint64_t memory = std::uint64_t{1} << 28U;  // bytes of both checkpoints held at once
-  ProgressFn progress = {};                        // called from worker threads; null: none
+  bool strict = false;  // another typestr ("np.ndarray" for "jax.Array") counts as a difference
+  Resources resources = {};  // memory: bytes of both checkpoints held at once
+  ProgressFn progress = {};
   // Several processes that see the same checkpoints compare them together. Each compares its share
   // of the bytes, and all return the report of a single process.
   MultiprocessingOptions multiprocessing = {};
@@ -53,11 +53,12 @@ struct ValueDiff {
 enum class LeafState : std::uint8_t { kSame, kDifferent, kOnlyInA, kOnlyInB, kUnreadable };
 // One checkpoint's view of a leaf.
 struct DiffSide {
-  std::string kind, dtype_name;  // as in TensorInfo
-  Shape shape;                   // as in TensorInfo
-  std::string random_key_impl;   // for a typed PRNG key
-  std::string text;              // value of a string that differs
-  std::string error;             // why the leaf cannot be read; "" if it can
+  LeafKind kind = LeafKind::kArray;  // as in TensorInfo
+  std::string typestr, dtype_name;   // as in TensorInfo
+  Shape shape;                       // as in TensorInfo
+  std::string random_key_impl;       // for a typed PRNG key
+  std::string text;                  // value of a string that differs
+  std::string error;                 // why the leaf cannot be read; "" if it can
 };
 // Comparison of one leaf.
 struct LeafDiff {

@@ -78,12 +78,12 @@ class Coordinator {
 };
 
 // The coordinator of a job with one process.
-std::unique_ptr<Coordinator> single_process();
+std::unique_ptr<Coordinator> single_process_coordinator();
 
 // Coordinators for `count` threads of this process that act as processes; each thread takes the
 // coordinator of its index. Destroying a coordinator ends its process: waiting processes fail at
 // once. Throws invalid_argument for a count of 0.
-std::vector<std::unique_ptr<Coordinator>> threads_as_processes(std::size_t count);
+std::vector<std::unique_ptr<Coordinator>> thread_coordinators(std::size_t count);
 
 // A process of a job whose processes share only a folder, on one host or several.
 struct FilesJob {

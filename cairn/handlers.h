@@ -6,7 +6,6 @@
 #include <cairn/checkpoint.h>
 #include <cairn/distributed.h>
 #include <cairn/leaf_args.h>
-#include <cairn/limits.h>
 #include <cairn/sharding.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
@@ -138,6 +137,8 @@ class ItemReader {
 };
 
 // ---- handlers ----
+
+class ByteLimiter;  // internal to the library
 
 // Whether the leaf with this path is copied before a background save returns.
 using IsPrioritizedKeyFn = std::function<bool(const KeyPath&)>;

@@ -62,7 +62,7 @@ Summary summarize(const Checkpoint& checkpoint);
 // change the order of others (bidirectional marks, line separators, zero-width characters) become
 // \uNNNN or \UNNNNNNNN. The result is one line of printable text; escaping it again changes
 // nothing.
-std::string printable(std::string_view text);
+std::string printable_text(std::string_view text);
 // The same for a JSON document, which keeps its meaning: such characters inside strings become
 // \uNNNN. Newlines stay.
 std::string printable_json(std::string_view json);
@@ -90,11 +90,11 @@ std::string sharding_text(std::string_view json);
 
 // A readable preview of an array in NumPy's style. Arrays of more than `max_items` elements are
 // summarised.
-std::string preview(const ArrayView& array, std::size_t max_items = 1000);
+std::string preview_array(const ArrayView& array, std::size_t max_items = 1000);
 // The same for a slice of a stored tensor. For a summarised slice, only the elements shown are
 // read.
-std::string preview(const Checkpoint& checkpoint, std::size_t index, const SliceSpec& slice,
-                    std::size_t max_items = 1000);
+std::string preview_tensor(const Checkpoint& checkpoint, std::size_t index, const SliceSpec& slice,
+                           std::size_t max_items = 1000);
 
 // ---- showing to programs: JSON texts, documented in docs/cli.md, ending in a newline ----
 
@@ -122,8 +122,8 @@ enum class LeafEncoding : std::uint8_t { kRaw, kNpy };
 // Options of export_leaf.
 struct ExportOptions {
   LeafEncoding encoding = LeafEncoding::kRaw;      // raw bytes or .npy
-  std::optional<std::string> slice;                // as parse_slice takes it; none: the whole leaf
-  std::uint64_t memory = std::uint64_t{1} << 28U;  // bytes per piece
+  std::optional<std::string> slice = {};           // as parse_slice takes it; none: the whole leaf
+  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes per piece
 };
 // Passes one leaf, or a slice of it, to `sink`. A string is exported as its UTF-8 bytes. Throws
 // invalid_argument for a leaf without data, for an array of strings, and for a string that is to be
@@ -150,30 +150,34 @@ struct TensorStats {
   // Counts of the finite values in 16 equal bins from min to max.
   std::vector<std::uint64_t> histogram;
 };
-// Reads one array in pieces, within `memory` bytes, and computes its statistics in float64. Complex
-// numbers count by absolute value. Throws invalid_argument for a leaf that is not an array of
+// Reads one array in pieces and computes its statistics in float64. Complex numbers count by
+// absolute value. Throws invalid_argument for a leaf that is not an array of
 // interpreted elements, data_loss for a leaf whose metadata is damaged.
-TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index, std::uint64_t memory);
+TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index,
+                         const Resources& resources = {});
 // The statistics as JSON text (docs/cli.md).
 std::string stats_json(std::span<const TensorStats> stats);
 
 // ---- verifying ----
 
+// Options of verify() and verify_steps().
+struct VerifyOptions {
+  OpenOptions open = {};  // how the checkpoint is opened; its resources are those of the check
+  ProgressFn progress = {};
+  // Several processes each read their share of the bytes, and all return the report of a single
+  // process.
+  MultiprocessingOptions multiprocessing = {};
+};
 // Opens and verifies a checkpoint. Damage that prevents the opening of the checkpoint, or of one of
 // its items, is a finding in the report. All other errors of cairn::open are thrown. For a step
-// root, one step is verified, and the report names it. Several processes each read their share of
-// the bytes, and all return the report of a single process.
-VerifyReport verify(const std::string& path, const OpenOptions& options = {},
-                    const ProgressFn& progress = {},
-                    const MultiprocessingOptions& multiprocessing = {});
+// root, one step is verified, and the report names it.
+VerifyReport verify(const std::string& path, const VerifyOptions& options = {});
 
 // Verifies every step of an Orbax step root or a TensorFlow folder, ordered by step number. A step
 // that is unfinished, or cannot be opened for a reason other than damage, is reported as not
-// checked. Throws invalid_argument if options.step is set or `path` is not such a folder, and
+// checked. Throws invalid_argument if options.open.step is set or `path` is not such a folder, and
 // not_found if nothing is there.
-std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOptions& options = {},
-                                       const ProgressFn& progress = {},
-                                       const MultiprocessingOptions& multiprocessing = {});
+std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOptions& options = {});
 
 // ---- raw structures ----
 
@@ -188,7 +192,7 @@ struct DumpRange {
 // msgpack document, a TensorFlow index, or a JSON file; for a directory, its manifest.ocdbt. The
 // fields follow the format pages and may change. Throws out_of_range for a range outside the file,
 // invalid_argument for bytes of none of these kinds.
-std::string dump(const DumpRange& range);
+std::string dump_file(const DumpRange& range);
 // Decodes the index of a Zarr v3 shard with `chunks` inner chunks, which lies at the end of the
 // bytes. Throws data_loss if the bytes are too few.
 std::string dump_shard_index(const DumpRange& range, std::uint64_t chunks);

@@ -1,6 +1,6 @@
-// leaf_args.h -- options for saving or restoring a single leaf, under Orbax's names. They are put
-// into trees as custom leaves: Tree(CustomLeaf::of(SaveArgs{.dtype = DType::kBfloat16})). None
-// stands for the defaults.
+// leaf_args.h -- options for saving or restoring a single leaf, under Orbax's names. They are
+// leaves of a tree of arguments: Tree(SaveArgs{.dtype = DType::kBfloat16}). None stands for the
+// defaults.
 #pragma once
 
 #include <cairn/sharding.h>

@@ -15,9 +15,9 @@ namespace cairn::inline v0 {
 
 // ---- cleaning ----
 
-// Whether clean() only reports, or also removes and restores.
+// Whether clean_leftovers() only reports, or also removes and restores.
 enum class CleanMode : std::uint8_t { kShow, kRemove };
-// What clean() did with a path, or would do with kShow.
+// What clean_leftovers() did with a path, or would do with kShow.
 enum class CleanOutcome : std::uint8_t {
   kRemoved,  // the leftover was removed
   // The leftover was complete and its target was missing: it now has the target's name. With kShow:
@@ -39,16 +39,23 @@ struct CleanedPath {
 // their items) and beside it: temporary directories of Orbax and Cairn, and temporary files of
 // Cairn. Restores the name of everything that is committed, verifies and lacks only its name: a
 // checkpoint that was set aside while it was being replaced, a temporary directory, or the index of
-// a set of files. Symbolic links are not followed. clean() detects Cairn's saves in progress, but
-// not Orbax's. Throws not_found if neither the directory nor a leftover of it exists.
-std::vector<CleanedPath> clean(const std::string& path, CleanMode mode = CleanMode::kRemove);
+// a set of files. Symbolic links are not followed. Cairn's saves in progress are detected, Orbax's
+// are not. Throws not_found if neither the directory nor a leftover of it exists.
+std::vector<CleanedPath> clean_leftovers(const std::string& path,
+                                         CleanMode mode = CleanMode::kRemove);
 // The result as JSON text (docs/cli.md).
 std::string clean_json(const std::vector<CleanedPath>& cleaned);
 
 // ---- compacting ----
 
-// Data files that no version refers to: leftovers of crashes, or files of a writer that is active.
-enum class OrphanFiles : std::uint8_t { kKeep, kRemove };
+// Options of compact_databases().
+struct CompactOptions {
+  std::optional<std::int64_t> step = {};  // as in OpenOptions
+  std::optional<std::string> item = {};   // item to compact; none: all items
+  // Also remove data files that no version refers to: leftovers of crashes, or files of a writer
+  // that is active.
+  bool remove_orphans = false;
+};
 // Result for one OCDBT database.
 struct CompactedDatabase {
   std::string path;        // the database's folder
@@ -56,18 +63,18 @@ struct CompactedDatabase {
   // data files and their bytes
   std::uint64_t files_before = 0, bytes_before = 0, files_after = 0, bytes_after = 0;
 };
-// Rewrites the OCDBT databases of a checkpoint (of options.item, or of all items) into few files
-// that hold only the newest version. Each database is replaced completely or stays unchanged. Older
-// versions are lost, also for readers that have them open. Throws not_found for an unknown item,
-// failed_precondition if there is no OCDBT database, else as cairn::open.
-std::vector<CompactedDatabase> compact(const std::string& path, const OpenOptions& options = {},
-                                       OrphanFiles orphans = OrphanFiles::kKeep);
+// Rewrites the OCDBT databases of a checkpoint into few files that hold only the newest version.
+// Each database is replaced completely or stays unchanged. Older versions are lost, also for
+// readers that have them open. Throws not_found for an unknown item, failed_precondition if there
+// is no OCDBT database, else as cairn::open.
+std::vector<CompactedDatabase> compact_databases(const std::string& path,
+                                                 const CompactOptions& options = {});
 // The result as JSON text (docs/cli.md).
 std::string compact_json(const std::vector<CompactedDatabase>& databases);
 
 // ---- measuring ----
 
-// Options of bench().
+// Options of bench_folder().
 struct BenchOptions {
   // Bytes of the tree and of the files. The benchmark needs twice as much memory.
   std::uint64_t size = std::uint64_t{1} << 30U;
@@ -79,7 +86,7 @@ struct BenchFigure {
   std::uint64_t bytes = 0;  // bytes moved
   double seconds = 0;       // duration
 };
-// Result of bench().
+// Result of bench_folder().
 struct BenchReport {
   std::string folder;            // folder that contains the measured folder
   std::string file_system;       // its type: "ext4"
@@ -90,11 +97,11 @@ struct BenchReport {
   std::string why_buffered;
   std::vector<BenchFigure> machine, cairn;  // speed of the machine and of Cairn on it
 };
-// Measures the speed of memory and storage, and of Cairn on them. `folder` must not exist: bench()
-// makes it and removes it, also after an error. Throws already_exists if it exists,
-// invalid_argument for a size below 32 MiB, and, before anything is written, io if there is
-// not enough space and unavailable if there is not enough memory.
-BenchReport bench(const std::string& folder, const BenchOptions& options = {});
+// Measures the speed of memory and storage, and of Cairn on them. `folder` must not exist: the
+// function makes it and removes it, also after an error. Throws already_exists if it exists,
+// invalid_argument for a size below 32 MiB, and, before anything is written, io if there is not
+// enough space and unavailable if there is not enough memory.
+BenchReport bench_folder(const std::string& folder, const BenchOptions& options = {});
 // The report as JSON text (docs/cli.md).
 std::string bench_json(const BenchReport& report);
 

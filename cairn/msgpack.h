@@ -54,7 +54,7 @@ Bytes msgpack_serialize(const Tree& tree, const MsgpackOptions& options = {});
 Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner = nullptr);
 
 // A leaf of a tree to be written whose values are fetched when they are needed
-// (CustomLeaf::of(SourceLeaf{...})).
+// (Tree(SourceLeaf{...})).
 struct SourceLeaf {
   // What the source becomes.
   enum class As : std::uint8_t { kArray, kBytes };
@@ -63,13 +63,13 @@ struct SourceLeaf {
 };
 // Options of write_msgpack.
 struct MsgpackWriteOptions {
-  MsgpackOptions encoding;  // how the tree is encoded
+  MsgpackOptions encoding = {};  // how the tree is encoded
   // What to do if the target exists.
   IfExists if_exists = IfExists::kFail;
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of buffers in flight for fetched arrays
-  ProgressFn progress;                             // called from worker threads; null: none
+  Resources resources = {};
+  ProgressFn progress = {};
   // As in SafetensorsWriteOptions. One process writes the values that are in memory.
-  MultiprocessingOptions multiprocessing;
+  MultiprocessingOptions multiprocessing = {};
 };
 // Writes the bytes of msgpack_serialize to a file, which appears complete or not at all. Arrays are
 // written from their own memory. Throws as msgpack_serialize; already_exists as if_exists says; io.

@@ -23,10 +23,10 @@ std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions&
 std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions& options = {});
 // Options of write_npz.
 struct NpzWriteOptions {
-  IfExists if_exists = IfExists::kFail;            // what to do if the target exists
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of buffers in flight
-  ProgressFn progress;                             // called from worker threads; null: none
-  MultiprocessingOptions multiprocessing;          // as in SafetensorsWriteOptions
+  IfExists if_exists = IfExists::kFail;  // what to do if the target exists
+  Resources resources = {};
+  ProgressFn progress = {};
+  MultiprocessingOptions multiprocessing = {};  // as in SafetensorsWriteOptions
 };
 // The descr of a NumPy header: "<f4". Types that NumPy lacks are written as raw elements, "|V2" or
 // "|V1" (docs/npz.md).

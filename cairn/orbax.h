@@ -48,9 +48,8 @@ struct SaveOptions {
   // kUnsynced: other processes see the checkpoint complete or not at all, but it may be lost or
   // damaged by a power failure. For checkpoints that need not survive one.
   Durability durability = Durability::kSynced;
-  std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // working memory in bytes, beyond the tree
-  ProgressFn progress;                             // called from worker threads; null: none
+  Resources resources = {};
+  ProgressFn progress = {};  // null: none
 };
 
 // Saves a tree as an Orbax checkpoint at a local path. The data is written to

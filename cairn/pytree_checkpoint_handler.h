@@ -28,16 +28,22 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
-// Requests the limit that a MemoryRegulator sets from save to save.
+// Requests a limit that Cairn adapts from save to save, so that the peak use of memory is 80 %.
 struct AutoLimit {};
 // Limit on the bytes copied from devices at once: a number of gigabytes (10^9 bytes), or AutoLimit.
 using DeviceHostLimit = std::variant<std::int64_t, AutoLimit>;
+
+// Memory of the host of a device, in GiB.
+struct MemoryReading {
+  double total = 0;  // memory of the host
+  double peak = 0;   // peak use
+};
 
 // Options of AutoLimit.
 struct MemoryLimitOptions {
   // upper bound in gigabytes; required by AutoLimit
   std::optional<double> max_transfer_concurrent_gb;
-  // Called before each save; its reading controls the regulator. Null: no readings, and the limit
+  // Called before each save; its reading controls the limit. Null: no readings, and the limit
   // stays unchanged.
   std::function<MemoryReading()> read_memory;
   std::function<double()> expected_surge_gib;  // GiB; null: 0
@@ -91,9 +97,7 @@ struct PyTreeCheckpointHandlerOptions {
   // are saved. An error in one process fails all of them: the others throw its text ("process 2:
   // ..."); if a process has died, they throw unavailable within the timeout.
   MultiprocessingOptions multiprocessing_options;
-  std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
-  // Working memory in bytes, beyond the tree; never more than the limits above.
-  std::uint64_t memory = std::uint64_t{1} << 30U;
+  Resources resources = {};  // the memory is never more than the limits above
 };
 
 // What to save.

@@ -28,22 +28,22 @@ std::optional<std::string_view> safetensors_dtype(DType dtype);
 
 // Options of write_safetensors.
 struct SafetensorsWriteOptions {
-  std::vector<std::pair<std::string, std::string>> metadata;  // entries of __metadata__
+  std::vector<std::pair<std::string, std::string>> metadata = {};  // entries of __metadata__
   // Size limit of one file in bytes. Larger sets are written as <stem>-00001-of-0000N.safetensors
   // and an index. None: no limit.
-  std::optional<std::uint64_t> max_shard_bytes;
+  std::optional<std::uint64_t> max_shard_bytes = {};
   // In place of max_shard_bytes (to set both is invalid_argument): each shard that the callback
   // returns becomes one such file. The checkpoint keys are the tensor names. The callback must not
   // split tensors.
-  std::shared_ptr<const ShardingCallback> sharding_callback;
+  std::shared_ptr<const ShardingCallback> sharding_callback = nullptr;
   // What to do if the target exists.
   IfExists if_exists = IfExists::kFail;
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of buffers in flight
-  ProgressFn progress;                             // called from worker threads; null: none
+  Resources resources = {};
+  ProgressFn progress = {};
   // Several processes write one set. All must see the same folder and call with the same arguments.
   // Each process fetches and writes its share of the bytes; the files are those that a single
   // process would write. An error in one process fails all of them, and no file appears.
-  MultiprocessingOptions multiprocessing;
+  MultiprocessingOptions multiprocessing = {};
 };
 // Writes tensors in the order of the reference implementation (alignment descending, then name), to
 // temporary files that are then renamed. Returns the paths of the files. Throws invalid_argument,

@@ -167,8 +167,8 @@ struct ArrayShard {
   std::variant<std::monostate, HostMemory, ShardCopy> source = {};
 };
 
-// An array whose parts lie on devices, some of them held by this process. As a leaf of a Tree it is
-// CustomLeaf::of(ShardedArray); tree.custom<ShardedArray>() returns it. A typed PRNG key is stored
+// An array whose parts lie on devices, some of them held by this process. It is a custom leaf of a
+// Tree; tree.custom<ShardedArray>() returns it. A typed PRNG key is stored
 // as its key data: uint32, with the dimensions of the key at the end (also in `sharding` and in
 // boxes), and the name of its implementation.
 struct ShardedArray {
@@ -191,7 +191,7 @@ struct ShardedArray {
 // failed_precondition, naming the missing part, if this process's shards do not cover the box.
 void copy_box(const ShardedArray& array, const Box& box, const MutableArrayView& out);
 // Copies the whole array to host memory. Throws as copy_box.
-Array gather(const ShardedArray& array);
+Array gather_shards(const ShardedArray& array);
 
 // ---- the text in Orbax's `_sharding` ----
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -121,14 +122,13 @@ class OrderedMap {
 
   // The value of `key`; inserted at the end if the key is absent.
   Value& operator[](std::string_view key) {
-    if (const std::size_t at = index_of(key); at < entries_.size()) return entries_[at].second;
-    entries_.emplace_back(std::string(key), Value());
-    note(entries_.size() - 1);
-    return entries_.back().second;
+    const auto [place, is_new] = places_.try_emplace(std::string(key), entries_.size());
+    if (is_new) entries_.emplace_back(std::string(key), Value());
+    return entries_[place->second].second;
   }
   [[nodiscard]] const Value* find(std::string_view key) const {  // nullptr if the key is absent
-    const std::size_t at = index_of(key);
-    return at < entries_.size() ? &entries_[at].second : nullptr;
+    const auto place = places_.find(key);
+    return place == places_.end() ? nullptr : &entries_[place->second].second;
   }
   [[nodiscard]] auto begin() const { return entries_.begin(); }
   [[nodiscard]] auto end() const { return entries_.end(); }
@@ -137,36 +137,8 @@ class OrderedMap {
   bool operator==(const OrderedMap& other) const { return entries_ == other.entries_; }
 
  private:
-  static constexpr std::size_t kFew = 8;  // up to this many entries are searched linearly
-
-  [[nodiscard]] std::size_t index_of(std::string_view key) const {
-    if (slots_.empty()) {
-      std::size_t at = 0;
-      while (at < entries_.size() && entries_[at].first != key) ++at;
-      return at;
-    }
-    const std::size_t mask = slots_.size() - 1;
-    for (std::size_t slot = std::hash<std::string_view>()(key) & mask; slots_[slot] != 0;
-         slot = (slot + 1) & mask)
-      if (entries_[slots_[slot] - 1].first == key) return slots_[slot] - 1;
-    return entries_.size();
-  }
-  void note(std::size_t at) {
-    if (entries_.size() <= kFew) return;
-    if (2 * entries_.size() <= slots_.size()) return place(at);
-    slots_.assign(slots_.empty() ? 4 * kFew : 2 * slots_.size(), 0);
-    for (std::size_t i = 0; i < entries_.size(); ++i) place(i);
-  }
-  void place(std::size_t at) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = std::hash<std::string_view>()(entries_[at].first) & mask;
-    while (slots_[slot] != 0) slot = (slot + 1) & mask;
-    slots_[slot] = at + 1;
-  }
-
   std::vector<value_type> entries_;
-  // Open-addressing hash table: 1 + index of the entry; 0: free. Empty while there are few entries.
-  std::vector<std::size_t> slots_;
+  std::map<std::string, std::size_t, std::less<>> places_;  // key -> index of its entry
 };
 
 // Contents of one data file: checkpoint key -> slice_spec -> tensor. The file stores slices of one
@@ -325,9 +297,9 @@ struct TensorFlowWriteOptions {
   std::shared_ptr<const ShardingCallback> sharding_callback = nullptr;
   // What to do if a checkpoint with this prefix exists.
   IfExists if_exists = IfExists::kFail;
-  std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of buffers in flight
-  ProgressFn progress = {};                        // called from worker threads; null: none
-  MultiprocessingOptions multiprocessing = {};     // as in SafetensorsWriteOptions
+  Resources resources = {};
+  ProgressFn progress = {};
+  MultiprocessingOptions multiprocessing = {};  // as in SafetensorsWriteOptions
 };
 // Writes `<prefix>.index` and `<prefix>.data-00000-of-00001` (or more data files). They appear
 // together or not at all; a missing folder is created. Values are stored in the order of the

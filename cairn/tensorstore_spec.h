@@ -46,8 +46,7 @@ struct OpenSpecOptions {
   // use the metadata of the spec without reading the stored metadata
   std::optional<bool> assume_metadata = {};
   std::optional<SpecContext> context = {};  // none: a new context, whose stores in memory are empty
-  // working memory in bytes, beyond the caller's buffers
-  std::uint64_t memory = std::uint64_t{1} << 30U;
+  Resources resources = {};                 // of reads and writes of the array
 };
 
 // Description of an opened array.

@@ -45,7 +45,7 @@ struct Transform {
 // (regular expression, transform) pairs in the order of application. Orbax's order is that in which
 // JAX flattens dicts: sorted, level by level.
 using Transforms = std::vector<std::pair<std::string, Transform>>;
-// The transforms of a nested dict with leaves CustomLeaf::of(Transform): keys joined with '/', in
+// The transforms of a nested dict with leaves Tree(Transform{...}): keys joined with '/', in
 // JAX's order. A duplicate key keeps the place of the first and the value of the last. Throws
 // invalid_argument for any other leaf.
 Transforms flatten_transforms(const Tree& tree);

@@ -1,5 +1,5 @@
-// tree.h -- the pytree and its key paths. A pytree consists of nested dicts and sequences whose
-// leaves are arrays, scalars and strings.
+// tree.h -- the pytree, its key paths and its structure. A pytree consists of nested dicts and
+// sequences whose leaves are arrays, scalars and strings.
 #pragma once
 
 #include <cairn/error.h>
@@ -7,6 +7,7 @@
 
 #include <array>
 #include <complex>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <typeindex>
 #include <utility>
 #include <variant>
@@ -52,6 +54,8 @@ struct Placeholder {
   bool operator==(const Placeholder&) const = default;
 };
 
+class Tree;
+
 // A NumPy scalar such as np.float32(1.5): a number with a dtype that is not an array.
 struct NumpyScalar {
   DType dtype = DType::kFloat64;      // any type but kOpaque
@@ -59,8 +63,8 @@ struct NumpyScalar {
   bool operator==(const NumpyScalar&) const = default;
 };
 
-// A leaf of any other C++ type: a ShardedArray, or a user's type for which a handler is registered
-// (handlers.h). Copies share the value.
+// A leaf of any other C++ type: a ShardedArray, SaveArgs, or a user's type for which a handler is
+// registered (handlers.h). Copies share the value.
 class CustomLeaf {
  public:
   // Makes a leaf that owns `value`.
@@ -81,6 +85,40 @@ class CustomLeaf {
   std::shared_ptr<const void> value_;
   std::type_index type_;
 };
+
+// Whether a Tree can be made of a value: see Tree's constructor.
+namespace tree_values {
+template <class T, class Variant>
+inline constexpr bool kIsOneOf = false;
+template <class T, class... Types>
+inline constexpr bool kIsOneOf<T, std::variant<Types...>> = (std::is_same_v<T, Types> || ...);
+
+template <class T>
+concept Container = requires {
+  typename T::value_type;
+};
+template <class T>
+concept Pointer = requires {
+  typename T::element_type;
+};
+template <class T>
+concept TupleLike = requires {
+  std::tuple_size<T>::value;
+};
+template <class T>
+concept Variant = requires {
+  std::variant_size<T>::value;
+};
+// A class whose values become custom leaves. A standard container, optional, smart pointer, tuple
+// or variant is rather a mistake.
+template <class T>
+concept CustomClass =
+    std::is_class_v<T> && !Container<T> && !Pointer<T> && !TupleLike<T> && !Variant<T>;
+template <class T, class Value>
+concept Source = !std::same_as<T, Tree> && !std::same_as<T, Value> &&
+                 (kIsOneOf<T, Value> || std::is_arithmetic_v<T> ||
+                  std::is_convertible_v<const T&, std::string_view> || CustomClass<T>);
+}  // namespace tree_values
 
 // A leaf, an empty node, or a container of trees. Dicts keep their insertion order.
 class Tree {
@@ -105,6 +143,12 @@ class Tree {
 
   Tree() = default;                                // None
   Tree(Value value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  // A tree of any type of Value, a number of any C++ type, text, or a custom leaf of a class:
+  // Tree::Dict{{"w", array}, {"step", 3}, {"name", "adam"}, {"v", SaveArgs{}}}.
+  // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  template <class T, class = std::enable_if_t<tree_values::Source<std::remove_cvref_t<T>, Value>>>
+  Tree(T&& value) : value_(to_value(std::forward<T>(value))) {}
+  // NOLINTEND(google-explicit-constructor,bugprone-forwarding-reference-overload)
 
   [[nodiscard]] const Value& value() const { return value_; }
   [[nodiscard]] Value& value() { return value_; }
@@ -125,6 +169,22 @@ class Tree {
   [[nodiscard]] const Tree* find(std::string_view key) const;
 
  private:
+  template <class T>
+  static Value to_value(T&& value) {
+    using Plain = std::remove_cvref_t<T>;
+    if constexpr (tree_values::kIsOneOf<Plain, Value>)
+      return Value(std::in_place_type<Plain>, std::forward<T>(value));
+    else if constexpr (std::is_integral_v<Plain>)
+      return static_cast<std::conditional_t<std::is_signed_v<Plain>, std::int64_t, std::uint64_t>>(
+          value);
+    else if constexpr (std::is_floating_point_v<Plain>)
+      return static_cast<double>(value);
+    else if constexpr (std::is_convertible_v<const Plain&, std::string_view>)
+      return std::string(std::string_view(value));
+    else
+      return CustomLeaf::of(Plain(std::forward<T>(value)));
+  }
+
   Value value_ = EmptyNode::kNone;
 };
 
@@ -154,6 +214,50 @@ Tree map_leaves(const Tree& tree, const std::function<Tree(const KeyPath&, const
 // Throws data_loss if one level mixes both key types or a path has more than 1000 keys,
 // invalid_argument for a duplicate path and for an empty list of entries.
 Tree unflatten(std::vector<TreeEntry> entries);
+
+// ---- comparing structures, and filling a target ----
+
+// The tree in stored form, as checkpoints record structure: tuples become lists, named tuples
+// become dicts. Leaves and empty nodes stay unchanged.
+Tree as_stored(const Tree& tree);
+
+// How closely a source must match its target.
+enum class MatchMode : std::uint8_t {
+  kExact,  // source and target have the same structure
+  // Keys that the target lacks are dropped; if the target has None in place of a dict, all of the
+  // dict's keys are. Keys that the source lacks keep the target's value.
+  kPartial,
+};
+
+// One difference between two trees, and what each of them has there: "a leaf", "a dict of 3", "an
+// empty List", "nothing".
+struct StructureDifference {
+  KeyPath path;                // in stored form
+  std::string source, target;  // what each tree has there
+};
+
+// Every difference that prevents `source` (the stored tree) from being restored into `target`. Both
+// are compared in stored form and by structure only: any leaf matches any leaf, and an empty node
+// matches a leaf. A Placeholder of the target may be absent from the source. With kPartial, lists
+// must still have the same length, and an empty node of the target counts as a leaf, so it does not
+// match a container. Throws invalid_argument for a tree more than 1000 levels deep.
+std::vector<StructureDifference> structure_differences(const Tree& source, const Tree& target,
+                                                       MatchMode fit = MatchMode::kExact);
+
+// Paths of the target's leaves to read from the source, in the order of flatten(target): all that
+// the source has, without empty nodes and, with kExact, without placeholders. The paths are valid
+// in both trees. Throws invalid_argument that lists every difference; with kExact the message
+// mentions partial_restore.
+std::vector<KeyPath> plan_restore(const Tree& source, const Tree& target,
+                                  MatchMode fit = MatchMode::kExact);
+
+// The target with the values of `restored` in place of the leaves with the same paths. All other
+// leaves, the empty nodes and the container types are the target's. Throws invalid_argument for an
+// entry that is not a leaf of the target.
+Tree fill_target(const Tree& target, std::vector<TreeEntry> restored);
+
+// plan_restore and fill_target in one step, for a source in memory.
+Tree restore_into(const Tree& target, const Tree& source, MatchMode fit = MatchMode::kExact);
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

@@ -26,7 +26,7 @@ std::string rate_text(const BenchFigure& figure) {
 
 void show(const BenchReport& report) {
   out().show(fmt::format("{} on {}, {} free; {}; {} of float32 in 8 arrays\n",
-                         printable(report.folder), report.file_system,
+                         printable_text(report.folder), report.file_system,
                          bytes_text(report.free_bytes), plural(report.threads, "thread"),
                          bytes_text(report.size)));
   Table table({{"", Align::kLeft, {}}, {"", Align::kRight, {}}, {"", Align::kRight, {}}});
@@ -54,7 +54,7 @@ void run_bench(const BenchArguments& arguments) {
       fs::absolute(base / fmt::format("cairn-bench-{}", getpid())).lexically_normal().string();
   ProgressBar bar("bench");
   options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-  const BenchReport report = bench(folder, options);
+  const BenchReport report = bench_folder(folder, options);
   bar.erase();
   arguments.json ? out().show_json(bench_json(report)) : show(report);
 }

@@ -30,7 +30,7 @@ std::size_t find_leaf(const Checkpoint& checkpoint, const std::optional<std::str
 // A string comes from an untrusted file. A terminal gets it escaped, a pipe gets it unchanged.
 void show_string(const std::string& text) {
   if (stdout_is_terminal())
-    out().show(printable(text) + "\n");
+    out().show(printable_text(text) + "\n");
   else
     out().write(text + "\n");
 }
@@ -40,12 +40,14 @@ void show_leaf(const Checkpoint& checkpoint, std::size_t index,
   const TensorInfo& t = checkpoint.tensors()[index];
   if (t.is_string() && t.shape.empty()) return show_string(checkpoint.read_string(index));
   if (t.is_string()) return out().show(strings_text(checkpoint.read_strings(index)) + "\n");
-  if (!t.is_array()) return out().show(printable(t.kind) + "\n");
+  if (!t.is_array()) return out().show(printable_text(t.typestr) + "\n");
   const Style& style = stdout_style();
-  const std::string text = preview(checkpoint, index, slice ? *slice : parse_slice("", t.shape));
+  const std::string text =
+      preview_tensor(checkpoint, index, slice ? *slice : parse_slice("", t.shape));
   if (stdout_is_terminal())
-    out().show(fmt::format("{}{}  {} {}{}\n", style.dim, printable(t.name), printable(t.dtype_name),
-                           shape_text(slice ? slice->shape : t.shape), style.reset));
+    out().show(fmt::format("{}{}  {} {}{}\n", style.dim, printable_text(t.name),
+                           printable_text(t.dtype_name), shape_text(slice ? slice->shape : t.shape),
+                           style.reset));
   out().show(text + "\n");
 }
 

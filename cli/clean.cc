@@ -40,8 +40,8 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
   for (const auto& c : cleaned) {
     const bool goes = c.outcome == CleanOutcome::kRemoved;
     out().show(fmt::format("{:<9} {} ({}){}\n", outcome_text(c.outcome, options.dry_run),
-                           printable(c.path), bytes_text(c.bytes),
-                           c.why.empty() ? "" : ": " + printable(c.why)));
+                           printable_text(c.path), bytes_text(c.bytes),
+                           c.why.empty() ? "" : ": " + printable_text(c.why)));
     if (goes) bytes += c.bytes;
     if (goes || c.outcome == CleanOutcome::kRestored) ++gone;
   }
@@ -75,7 +75,7 @@ void setup_clean(CLI::App& app, int& status) {
       "  cairn clean checkpoints --dry-run");
   command->callback([options, &status] {
     const auto cleaned =
-        clean(options->path, options->dry_run ? CleanMode::kShow : CleanMode::kRemove);
+        clean_leftovers(options->path, options->dry_run ? CleanMode::kShow : CleanMode::kRemove);
     show(cleaned, *options);
     const auto refused = [](const CleanedPath& c) { return c.outcome == CleanOutcome::kRefused; };
     status = std::any_of(cleaned.begin(), cleaned.end(), refused) ? kFailure : kGood;

@@ -9,18 +9,16 @@
 namespace cairn::cli {
 namespace {
 
-struct CompactOptions {
+struct CompactArguments {
   std::string path;
-  OpenOptions open;
-  bool orphans = false;
+  CompactOptions options;
   bool json = false;
 };
 
-void run_compact(const CompactOptions& options) {
+void run_compact(const CompactArguments& options) {
   std::vector<CompactedDatabase> done;
   try {
-    done = compact(options.path, options.open,
-                   options.orphans ? OrphanFiles::kRemove : OrphanFiles::kKeep);
+    done = compact_databases(options.path, options.options);
   } catch (const Error& e) {
     throw Failure(e.message());
   }
@@ -29,7 +27,7 @@ void run_compact(const CompactOptions& options) {
     return;
   }
   for (const auto& d : done)
-    out().show(fmt::format("{}: {} in {} ({}), before {} ({})\n", printable(d.path),
+    out().show(fmt::format("{}: {} in {} ({}), before {} ({})\n", printable_text(d.path),
                            plural(d.keys, "key"), plural(d.files_after, "file"),
                            bytes_text(d.bytes_after), plural(d.files_before, "file"),
                            bytes_text(d.bytes_before)));
@@ -38,17 +36,17 @@ void run_compact(const CompactOptions& options) {
 }  // namespace
 
 void setup_compact(CLI::App& app, int& status) {
-  const auto options = std::make_shared<CompactOptions>();
+  const auto options = std::make_shared<CompactArguments>();
   CLI::App* command =
       app.add_subcommand("compact", "Rewrite a checkpoint's database into few files");
   check_path(command->add_option("CKPT", options->path,
                                  "An Orbax checkpoint, a step root, or an OCDBT database"))
       ->required();
-  check_int64(command->add_option("--step", options->open.step,
+  check_int64(command->add_option("--step", options->options.step,
                                   "Which step of a step root; else the latest"));
-  command->add_option("--item", options->open.item,
+  command->add_option("--item", options->options.item,
                       "Which item of a composite checkpoint; else all of them");
-  command->add_flag("--orphans", options->orphans,
+  command->add_flag("--orphans", options->options.remove_orphans,
                     "Remove data files, too, that no version refers to; only if nobody is writing");
   command->add_flag("--json", options->json, "A list for programs (docs/cli.md)");
   command->footer(

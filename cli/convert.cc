@@ -51,13 +51,15 @@ void finish_arguments(ConvertArguments& arguments) {
                        "'; expected a name such as bfloat16 or float32");
   }
   if (!arguments.shard_bytes.empty()) options.max_shard_bytes = parse_size(arguments.shard_bytes);
-  if (!arguments.dialect.empty()) options.msgpack_dialect = parse_dialect(arguments.dialect);
-  options.compression = parse_compression(arguments.compression);
+  if (!arguments.dialect.empty()) options.msgpack.dialect = parse_dialect(arguments.dialect);
+  options.orbax.compression = parse_compression(arguments.compression);
   if (!arguments.chunk_bytes.empty())
-    options.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
+    options.orbax.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
   if (!arguments.target_file_bytes.empty())
-    options.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
-  options.memory = buffer_memory(arguments.source);
+    options.orbax.target_file_bytes =
+        static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
+  options.resources = {.threads = arguments.source.options.resources.threads,
+                       .memory = buffer_memory(arguments.source)};
 }
 
 std::string list_text(std::string_view label,
@@ -66,8 +68,8 @@ std::string list_text(std::string_view label,
   constexpr std::size_t kShown = 10;
   std::string text;
   for (std::size_t i = 0; i < entries.size() && i < kShown; ++i)
-    text += fmt::format("{} {} {} {}\n", label, printable(entries[i].first), arrow,
-                        printable(entries[i].second));
+    text += fmt::format("{} {} {} {}\n", label, printable_text(entries[i].first), arrow,
+                        printable_text(entries[i].second));
   if (entries.size() > kShown)
     text += fmt::format("{} {} more (--json lists all)\n", label, entries.size() - kShown);
   return text;
@@ -80,7 +82,7 @@ std::string report_text(const ConvertReport& report, double seconds) {
     text +=
         fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
   if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
-  for (const auto& file : report.files) text += "wrote    " + printable(file) + "\n";
+  for (const auto& file : report.files) text += "wrote    " + printable_text(file) + "\n";
   text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"),
                       bytes_text(report.bytes), duration_text(seconds));
   constexpr double kWorthARate = 0.1;  // seconds
@@ -97,16 +99,16 @@ std::string plan_text(const TransformReport* transformed, const Checkpoint& chec
   std::string text;
   if (transformed != nullptr) {
     for (const auto& [key, from] : transformed->made)
-      text += "make     " + printable(key) + " = " + printable(from) + "\n";
-    for (const auto& name : transformed->unused) text += "not read " + printable(name) + "\n";
+      text += "make     " + printable_text(key) + " = " + printable_text(from) + "\n";
+    for (const auto& name : transformed->unused) text += "not read " + printable_text(name) + "\n";
     text += "read     " + bytes_text(transformed->read_bytes) + "\n";
   }
   for (const std::size_t i : select_tensors(checkpoint, options.include, options.exclude)) {
     const TensorInfo& tensor = checkpoint.tensors()[i];
-    text +=
-        "leaf     " + printable(tensor.name) + " " +
-        printable(tensor.is_array() ? tensor.dtype_name + shape_text(tensor.shape) : tensor.kind) +
-        "\n";
+    text += "leaf     " + printable_text(tensor.name) + " " +
+            printable_text(tensor.is_array() ? tensor.dtype_name + shape_text(tensor.shape)
+                                             : tensor.typestr) +
+            "\n";
   }
   text += list_text("renamed ", report.renamed, "->") + list_text("left out", report.skipped, "--");
   return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"),
@@ -116,7 +118,7 @@ std::string plan_text(const TransformReport* transformed, const Checkpoint& chec
 // Returns true if the globs select no leaf of a checkpoint that is not empty. An object graph does
 // not count as a leaf.
 bool selects_nothing(const Checkpoint& source, const ConvertOptions& options) {
-  const auto is_leaf = [&](std::size_t i) { return source.tensors()[i].kind != "object_graph"; };
+  const auto is_leaf = [&](std::size_t i) { return source.tensors()[i].typestr != "object_graph"; };
   const auto chosen = select_tensors(source, options.include, options.exclude);
   return !source.tensors().empty() && std::none_of(chosen.begin(), chosen.end(), is_leaf);
 }
@@ -127,10 +129,10 @@ int run_convert(ConvertArguments& arguments) {
   Transformed source{open_source(arguments.source), {}};
   const bool transformed = !arguments.transform.empty();
   if (transformed) {
-    arguments.options.memory /= 2;  // one half for the values that the rules compute
+    arguments.options.resources.memory /= 2;  // one half for the values that the rules compute
     do_together(job(), "cairn: transform", [&] {
-      source = transform_by_file(std::move(source.checkpoint), arguments.transform,
-                                 arguments.options.memory);
+      source = transform_checkpoint_by_file(std::move(source.checkpoint), arguments.transform,
+                                            arguments.options.resources.memory);
       return Bytes();
     });
   }
@@ -213,11 +215,11 @@ void setup_convert(CLI::App& app, int& status) {
                    "dicts \"0\", \"1\", ...; the default), or\n"
                    "orbax (they stay lists and tuples)")
       ->type_name("DIALECT");
-  command->add_flag("--names", options.plain_names,
+  command->add_flag("--names", options.tensorflow.plain_names,
                     "Keep names as they are, without objects, as\ntf.compat.v1.train.Saver "
                     "restores them (TensorFlow)");
   command->add_flag_callback(
-      "--no-latest", [&options] { options.name_latest = false; },
+      "--no-latest", [&options] { options.tensorflow.name_latest = false; },
       "Neither a save_counter nor the folder's file 'checkpoint':\nas "
       "Checkpoint.write() instead of save() (TensorFlow)");
   command
@@ -236,7 +238,7 @@ void setup_convert(CLI::App& app, int& status) {
       ->type_name("SIZE");
   command
       ->add_option(
-          "--as-item", options.item,
+          "--as-item", options.orbax.item,
           "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
       ->type_name("NAME");
   command->add_flag("--skip-unsupported", options.skip_unsupported,

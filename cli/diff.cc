@@ -26,14 +26,15 @@ struct DiffArguments {
 constexpr std::size_t kTextShown = 60;  // bytes of a string
 
 std::string type_text(const DiffSide& side) {
-  if (side.dtype_name.empty()) return printable(side.kind);
-  if (side.dtype_name == "?" || side.dtype_name == "string")
-    return side.dtype_name == "?" ? "unreadable" : "string";
-  return printable(side.dtype_name) + " " + shape_text(side.shape);
+  if (side.kind == LeafKind::kUnknown) return "unreadable";
+  if (side.kind == LeafKind::kString) return "string";
+  if (side.kind != LeafKind::kArray) return printable_text(side.typestr);
+  return printable_text(side.dtype_name) + " " + shape_text(side.shape);
 }
 
 std::string quoted(const std::string& text) {
-  return "\"" + printable(text.size() > kTextShown ? text.substr(0, kTextShown) + "..." : text) +
+  return "\"" +
+         printable_text(text.size() > kTextShown ? text.substr(0, kTextShown) + "..." : text) +
          "\"";
 }
 
@@ -60,7 +61,7 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
 
 std::string key_text(const DiffSide& side) {
   return side.random_key_impl.empty() ? "no PRNG key"
-                                      : "PRNG key " + printable(side.random_key_impl);
+                                      : "PRNG key " + printable_text(side.random_key_impl);
 }
 
 // Lists the differences of a leaf, the most important first.
@@ -69,9 +70,10 @@ std::string difference_text(const LeafDiff& leaf) {
   const auto add = [&](const std::string& part) {
     text.append(text.empty() ? "" : "; ").append(part);
   };
-  if (has(leaf.differs, "kind")) add(printable(leaf.a.kind) + " -> " + printable(leaf.b.kind));
+  if (has(leaf.differs, "kind"))
+    add(printable_text(leaf.a.typestr) + " -> " + printable_text(leaf.b.typestr));
   if (has(leaf.differs, "dtype"))
-    add(printable(leaf.a.dtype_name) + " -> " + printable(leaf.b.dtype_name));
+    add(printable_text(leaf.a.dtype_name) + " -> " + printable_text(leaf.b.dtype_name));
   if (has(leaf.differs, "shape")) add(shape_text(leaf.a.shape) + " -> " + shape_text(leaf.b.shape));
   if (has(leaf.differs, "random_key")) add(key_text(leaf.a) + " -> " + key_text(leaf.b));
   if (has(leaf.differs, "values"))
@@ -88,7 +90,7 @@ std::string row(std::string_view paint, std::string_view label, const std::strin
 
 std::string leaf_text(const LeafDiff& leaf) {
   const Style& style = stdout_style();
-  const std::string name = printable(full_name(leaf));
+  const std::string name = printable_text(full_name(leaf));
   switch (leaf.state) {
     case LeafState::kSame:
       return "";
@@ -105,7 +107,7 @@ std::string leaf_text(const LeafDiff& leaf) {
   for (const auto& [side, label] : {std::pair(&leaf.a, "A"), std::pair(&leaf.b, "B")})
     if (!side->error.empty())
       text += row(style.red, "unreadable", name,
-                  fmt::format("in {}: {}", label, printable(side->error)));
+                  fmt::format("in {}: {}", label, printable_text(side->error)));
   return text;
 }
 
@@ -116,7 +118,7 @@ std::string notes_text(const DiffReport& report) {
   std::map<std::pair<std::string, std::string>, std::uint64_t> sorts;
   for (const LeafDiff& leaf : report.leaves)
     for (const std::string& noted : leaf.noted) {
-      const auto what = noted == "kind"         ? std::pair(leaf.a.kind, leaf.b.kind)
+      const auto what = noted == "kind"         ? std::pair(leaf.a.typestr, leaf.b.typestr)
                         : noted == "dtype"      ? std::pair(leaf.a.dtype_name, leaf.b.dtype_name)
                         : noted == "random_key" ? std::pair(key_text(leaf.a), key_text(leaf.b))
                                                 : std::pair(std::string("values"), std::string());
@@ -124,8 +126,9 @@ std::string notes_text(const DiffReport& report) {
     }
   std::string text;
   for (const auto& [what, leaves] : sorts) {
-    const std::string words = what.second.empty() ? "other values within the tolerance"
-                                                  : printable(what.first + " -> " + what.second);
+    const std::string words = what.second.empty()
+                                  ? "other values within the tolerance"
+                                  : printable_text(what.first + " -> " + what.second);
     text += fmt::format("{}note        {}: {}{}\n", style.dim, plural(leaves, "leaf"), words,
                         style.reset);
   }
@@ -181,7 +184,8 @@ int run_diff(DiffArguments& arguments, int& status) {
   Source source_b = source_of_b(arguments);
   const auto a = open_source(arguments.a);
   const auto b = open_source(source_b);
-  options.memory = buffer_memory(arguments.a);
+  options.resources = {.threads = arguments.a.options.resources.threads,
+                       .memory = buffer_memory(arguments.a)};
   options.multiprocessing = job();
   DiffReport report;
   {

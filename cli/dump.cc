@@ -39,7 +39,7 @@ int run_dump(const DumpOptions& options) {
       options.node.empty() ? DumpRange{options.file, 0, {}} : parse_range(options.node);
   try {
     out().show_json(options.shard_chunks ? dump_shard_index(range, *options.shard_chunks)
-                                         : dump(range));
+                                         : dump_file(range));
   } catch (const Error& e) {
     throw Failure(e.message());
   }

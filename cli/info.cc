@@ -52,8 +52,8 @@ std::string info_text(const Checkpoint& checkpoint) {
   const Style& style = stdout_style();
   std::string text;
   for (const auto& [label, value] : rows)
-    text += fmt::format("{}{}{}{}  {}\n", style.dim, printable(label), style.reset,
-                        std::string(width - display_width(label), ' '), printable(value));
+    text += fmt::format("{}{}{}{}  {}\n", style.dim, printable_text(label), style.reset,
+                        std::string(width - display_width(label), ' '), printable_text(value));
   return text;
 }
 

@@ -17,11 +17,11 @@ struct LsOptions {
   bool json = false;
 };
 
-std::string shown_name(const TensorInfo& t) { return printable(t.full_name()); }
+std::string shown_name(const TensorInfo& t) { return printable_text(t.full_name()); }
 
 std::string type_text(const TensorInfo& t) {
   if (!t.is_described()) return "unreadable";
-  return t.dtype_name.empty() ? t.kind : printable(t.dtype_name);
+  return t.dtype_name.empty() ? t.typestr : printable_text(t.dtype_name);
 }
 
 std::string shape_of(const TensorInfo& t) {
@@ -54,7 +54,7 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
     const TensorInfo& t = checkpoint.tensors()[i];
     const bool chunked = t.is_array() && !t.chunk_shape.empty();
     table.add({shown_name(t), type_text(t), shape_of(t), bytes_text(t.nbytes),
-               bytes_text(t.stored_nbytes), printable(t.kind),
+               bytes_text(t.stored_nbytes), printable_text(t.typestr),
                chunked ? shape_text(t.chunk_shape) : "", sharding_text(t.sharding)});
     nbytes += t.nbytes;
     stored += t.stored_nbytes;

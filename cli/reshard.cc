@@ -80,12 +80,14 @@ void finish_arguments(ReshardArguments& arguments) {
   ReshardOptions& options = arguments.options;
   if (!arguments.mesh.empty()) options.mesh = parse_mesh(arguments.mesh);
   for (const auto& text : arguments.specs) options.specs.push_back(parse_spec(text));
-  options.compression = parse_compression(arguments.compression);
+  options.orbax.compression = parse_compression(arguments.compression);
   if (!arguments.chunk_bytes.empty())
-    options.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
+    options.orbax.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
   if (!arguments.target_file_bytes.empty())
-    options.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
-  options.memory = buffer_memory(arguments.source);
+    options.orbax.target_file_bytes =
+        static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
+  options.resources = {.threads = arguments.source.options.resources.threads,
+                       .memory = buffer_memory(arguments.source)};
 }
 
 std::string plan_text(const ReshardReport& report) {
@@ -94,8 +96,8 @@ std::string plan_text(const ReshardReport& report) {
                {"a device's box", Align::kLeft, {}},
                {"sharding", Align::kLeft, {}}});
   for (const auto& leaf : report.arrays)
-    table.add({printable(leaf.name), leaf.dtype + shape_text(leaf.shape), shape_text(leaf.box),
-               printable(leaf.sharding)});
+    table.add({printable_text(leaf.name), leaf.dtype + shape_text(leaf.shape), shape_text(leaf.box),
+               printable_text(leaf.sharding)});
   table.drop_empty();
   return table.text(true);
 }
@@ -127,7 +129,7 @@ int run_reshard(ReshardArguments& arguments) {
   } else {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    for (const auto& file : report.written.files) text += "wrote    " + printable(file) + "\n";
+    for (const auto& file : report.written.files) text += "wrote    " + printable_text(file) + "\n";
     text += fmt::format("done     {}, {} in {}\n", plural(report.written.tensors, "tensor"),
                         bytes_text(report.written.bytes), duration_text(seconds));
   }
@@ -182,7 +184,7 @@ void setup_reshard(CLI::App& app, int& status) {
       ->type_name("SIZE");
   command
       ->add_option(
-          "--as-item", options.item,
+          "--as-item", options.orbax.item,
           "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
       ->type_name("NAME");
   command->add_flag_callback(

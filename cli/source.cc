@@ -163,7 +163,7 @@ void add_source(CLI::App& command, Source& source, const char* positional) {
                   "Name of array metadata other than .zarray and zarr.json")
       ->type_name("NAME")
       ->group(kReading);
-  check_uint64(command.add_option("--threads", source.options.threads,
+  check_uint64(command.add_option("--threads", source.options.resources.threads,
                                   "Worker threads (default: one a core)"))
       ->type_name("N")
       ->group(kReading);
@@ -179,7 +179,7 @@ std::uint64_t buffer_memory(const Source& source) {
 void finish_options(Source& source) {
   // A quarter goes to the readers, half to the command's buffers, and the rest to the process
   // itself.
-  source.options.memory = std::max(parse_size(source.memory), kLeastMemory) / 4;
+  source.options.resources.memory = std::max(parse_size(source.memory), kLeastMemory) / 4;
   if (!source.at_time.empty()) source.options.version.commit_time_ns = parse_time(source.at_time);
 }
 

@@ -62,7 +62,7 @@ std::string title_line(const RowStyle& row) {
 
 std::string row_text(const TensorStats& s, const RowStyle& row) {
   const Style& style = stdout_style();
-  std::string name = printable(full_name(s));
+  std::string name = printable_text(full_name(s));
   const std::string numbers = fmt::format(
       "{:>10} {:>10} {:>10} {:>10} {} {} {}", number(s.min), number(s.max), number(s.mean),
       number(s.stddev), count(s.zeros, {}), count(s.nans, style.red), count(s.infs, style.red));
@@ -86,7 +86,7 @@ int run_stats(StatsOptions& options) {
   RowStyle row{4, false};
   for (const std::size_t i : indices) {
     total += tensors[i].nbytes;
-    const std::size_t width = display_width(printable(tensors[i].name)) +
+    const std::size_t width = display_width(printable_text(tensors[i].name)) +
                               (tensors[i].item ? tensors[i].item->size() + 1 : 0);
     row.name_width = std::max(row.name_width, std::min(width, kWidestStatsName));
   }
@@ -99,7 +99,9 @@ int run_stats(StatsOptions& options) {
   for (const std::size_t i : indices) {
     TensorStats stats;
     try {
-      stats = tensor_stats(*checkpoint, i, buffer_memory(options.source));
+      stats = tensor_stats(*checkpoint, i,
+                           {.threads = options.source.options.resources.threads,
+                            .memory = buffer_memory(options.source)});
     } catch (const Error& e) {  // the other tensors are still worth printing
       bar.erase();
       out().flush();

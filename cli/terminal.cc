@@ -76,7 +76,7 @@ Muted& muted() {
 }
 
 // All text for standard error passes through here.
-void print_line(std::string_view line) { fmt::print(stderr, "{}\n", printable(line)); }
+void print_line(std::string_view line) { fmt::print(stderr, "{}\n", printable_text(line)); }
 
 }  // namespace
 
@@ -99,7 +99,7 @@ void Output::show(std::string_view text) {
   safe.reserve(text.size());
   while (!text.empty()) {
     const std::size_t end = std::min(text.find_first_of("\n\x1b"), text.size());
-    safe += printable(text.substr(0, end));
+    safe += printable_text(text.substr(0, end));
     text.remove_prefix(end);
     if (text.empty()) break;
     const std::size_t ours = text.front() == '\n' ? 1 : colour_size(text);
@@ -107,7 +107,7 @@ void Output::show(std::string_view text) {
     if (ours > 0)
       safe += next;
     else
-      safe += printable(next);
+      safe += printable_text(next);
     text.remove_prefix(next.size());
   }
   write(safe);

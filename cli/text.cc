@@ -57,7 +57,7 @@ std::size_t display_width(std::string_view text) {
 }
 
 void Table::add(std::vector<std::string> cells) {
-  for (auto& cell : cells) cell = printable(cell);
+  for (auto& cell : cells) cell = printable_text(cell);
   rows_.push_back(std::move(cells));
 }
 

@@ -15,7 +15,7 @@
 namespace cairn::cli {
 namespace {
 
-struct VerifyOptions {
+struct VerifyArguments {
   Source source;
   bool json = false;
   bool list_unprotected = false;
@@ -47,7 +47,7 @@ std::vector<Group> grouped(const VerifyReport& report, Severity severity) {
 std::string list_text(const std::vector<std::string>& names, std::string_view more) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i)
-    text.append(i > 0 ? ", " : "").append(printable(names[i]));
+    text.append(i > 0 ? ", " : "").append(printable_text(names[i]));
   if (names.size() > kNamesShown)
     text += fmt::format(" and {} more{}", names.size() - kNamesShown, more);
   return text;
@@ -62,9 +62,9 @@ std::string group_text(const Group& group) {
                                                                       : "note   ";
   std::string text = fmt::format("{}{}{}  ", damage ? style.red : style.yellow, word, style.reset);
   if (!group.tensors.empty()) text += list_text(group.tensors, "") + ": ";
-  text += printable(f.message) + "\n";
+  text += printable_text(f.message) + "\n";
   if (!f.file.empty())
-    text += fmt::format("         {}{} at byte {}{}\n", style.dim, printable(f.file), f.offset,
+    text += fmt::format("         {}{} at byte {}{}\n", style.dim, printable_text(f.file), f.offset,
                         style.reset);
   return text;
 }
@@ -77,7 +77,7 @@ std::string unprotected_text(const VerifyReport& report, bool all) {
                   plural(names.size(), "array"));
   if (all) {
     text += '\n';
-    for (const auto& name : names) text += "         " + printable(name) + "\n";
+    for (const auto& name : names) text += "         " + printable_text(name) + "\n";
     return text;
   }
   return text + "\n         " + list_text(names, " (--unprotected lists them)") + "\n";
@@ -104,9 +104,9 @@ std::string verdict_words(const VerifyReport& report, bool strict) {
 
 // For a step root, names the verified step. Without --all-steps no other step is verified.
 std::string step_text(const VerifyReport& report, bool all_steps) {
-  if (all_steps) return "step     " + printable(report.path) + "\n";
+  if (all_steps) return "step     " + printable_text(report.path) + "\n";
   if (!report.step) return "";
-  return fmt::format("step     {}: {}\n", *report.step, printable(report.path));
+  return fmt::format("step     {}: {}\n", *report.step, printable_text(report.path));
 }
 
 // The exit status for a verdict, which the worst finding determines.
@@ -122,7 +122,7 @@ int verdict_status(Verdict verdict) {
   return kNo;
 }
 
-void write_report(const VerifyReport& report, const VerifyOptions& options) {
+void write_report(const VerifyReport& report, const VerifyArguments& options) {
   out().show(step_text(report, options.all_steps));
   for (const Severity severity : {Severity::kDamage, Severity::kNotChecked, Severity::kNote})
     for (const auto& group : grouped(report, severity)) out().show(group_text(group));
@@ -135,7 +135,7 @@ std::string summary_text(const VerifyReport& report, bool strict, double seconds
                      bytes_text(report.bytes), duration_text(seconds));
 }
 
-int run_verify(VerifyOptions& options, int& status) {
+int run_verify(VerifyArguments& options, int& status) {
   const auto start = std::chrono::steady_clock::now();
   finish_options(options.source);
   const auto seconds = [&] {
@@ -145,10 +145,12 @@ int run_verify(VerifyOptions& options, int& status) {
   try {
     ProgressBar bar("verifying");
     const auto progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    const VerifyOptions how{
+        .open = options.source.options, .progress = progress, .multiprocessing = job()};
     if (options.all_steps)
-      reports = verify_steps(options.source.path, options.source.options, progress, job());
+      reports = verify_steps(options.source.path, how);
     else
-      reports.push_back(verify(options.source.path, options.source.options, progress, job()));
+      reports.push_back(verify(options.source.path, how));
   } catch (const Error& e) {
     if (options.all_steps && e.code() == Code::kInvalidArgument) throw UsageError(e.message());
     throw Failure(e.message());
@@ -171,7 +173,7 @@ int run_verify(VerifyOptions& options, int& status) {
 }  // namespace
 
 void setup_verify(CLI::App& app, int& status) {
-  const auto options = std::make_shared<VerifyOptions>();
+  const auto options = std::make_shared<VerifyArguments>();
   CLI::App* command =
       app.add_subcommand("verify", "Read every byte and check all that can be checked");
   add_source(*command, options->source);

@@ -10,7 +10,7 @@ int main(int argc, char** argv) try {
   cairn::AsyncCheckpointer checkpointer;
 
   for (std::int64_t step = 0; step < 3; ++step) {
-    const Tree state(Tree::Dict{{"step", Tree(step)}});
+    const Tree state = Tree::Dict{{"step", step}};
     // Returns once the values are copied. Waits for the save before, and throws its error.
     checkpointer.save(std::string(argv[1]) + "/" + std::to_string(step), {.item = state},
                       {.if_exists = cairn::IfExists::kReplace});

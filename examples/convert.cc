@@ -8,11 +8,13 @@ int main(int argc, char** argv) try {
   if (argc != 3) return std::fputs("usage: convert SOURCE TARGET.safetensors\n", stderr), 2;
   const auto source = cairn::open(argv[1]);
 
-  cairn::ConvertOptions options{.format = "safetensors"};
-  options.dtype = cairn::DType::kBfloat16;  // floating arrays only
-  options.skip_unsupported = true;          // strings and empty nodes
-  options.if_exists = cairn::IfExists::kReplace;
-  options.memory = std::uint64_t{256} << 20U;  // whatever the size of the checkpoint
+  const cairn::ConvertOptions options{
+      .format = "safetensors",
+      .dtype = cairn::DType::kBfloat16,  // floating arrays only
+      .skip_unsupported = true,          // strings and empty nodes
+      .if_exists = cairn::IfExists::kReplace,
+      .resources = {.memory = 256 << 20},  // whatever the size of the checkpoint
+  };
 
   const cairn::ConvertReport report = cairn::convert(*source, argv[2], options);
   std::printf(

@@ -70,7 +70,7 @@ class QuantizedHandler : public TypeHandler {
           {names[0], Box::whole(found[0].shape), leaf.values.mutable_view()},
           {names[1], Box::whole(found[1].shape), leaf.scales.mutable_view()}};
       info.reader->read(reads);
-      out.emplace_back(CustomLeaf::of(std::move(leaf)));
+      out.emplace_back(std::move(leaf));
     }
     return out;
   }
@@ -104,8 +104,7 @@ int main(int argc, char** argv) {
     PyTreeCheckpointHandler handler(options);
 
     const Quantized leaf = example();
-    handler.save(argv[1], {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(leaf))},
-                                                   {"step", Tree(std::int64_t{7})}})});
+    handler.save(argv[1], {.item = Tree::Dict{{"w", leaf}, {"step", 7}}});
     handler.finalize(argv[1]);
     const Tree back = handler.restore(argv[1]);
     const auto* restored = back.find("w")->custom<Quantized>();

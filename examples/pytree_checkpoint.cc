@@ -22,10 +22,8 @@ Tree state_on(const Mesh& mesh, std::int64_t step) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   std::memcpy(weights.mutable_view().data, values.data(), sizeof(float) * values.size());
   const NamedSharding rows{mesh, {{"data"}}};
-  return Tree(Tree::Dict{
-      {"params",
-       Tree(Tree::Dict{{"kernel", Tree(CustomLeaf::of(ShardedArray::from_array(weights, rows)))}})},
-      {"step", Tree(step)}});
+  return Tree::Dict{{"params", Tree::Dict{{"kernel", ShardedArray::from_array(weights, rows)}}},
+                    {"step", step}};
 }
 
 bool check(bool fine, const std::string& what) {
@@ -57,8 +55,8 @@ bool run(const std::string& path) {
   wanted.dtype = DType::kBfloat16;
   wanted.global_shape = Shape{8, 6};
   wanted.strict = false;  // else another shape is an error
-  const Tree args(Tree::Dict{{"params", Tree(Tree::Dict{{"kernel", Tree(CustomLeaf::of(wanted))}})},
-                             {"step", Tree()}});
+  const Tree args =
+      Tree::Dict{{"params", Tree::Dict{{"kernel", wanted}}}, {"step", EmptyNode::kNone}};
   const Tree moved = checkpointer.restore(path, {.restore_args = args});
   kernel = moved.find("params")->find("kernel")->custom<ShardedArray>();
   fine &= check(kernel != nullptr && kernel->shards.size() == 4 && kernel->shape == Shape{8, 6} &&
@@ -66,7 +64,7 @@ bool run(const std::string& path) {
                 "on four devices, as bfloat16, filled up with zeros");
 
   // Part of it, into a target: what the target lacks is not read.
-  const Tree target(Tree::Dict{{"step", Tree(std::int64_t{0})}});
+  const Tree target = Tree::Dict{{"step", 0}};
   const Tree part = checkpointer.restore(path, {.item = target, .partial_restore = true});
   fine &= check(
       part.find("params") == nullptr && std::get<std::int64_t>(part.find("step")->value()) == 7,

@@ -11,7 +11,7 @@ int main(int argc, char** argv) try {
   cairn::Array kernel = cairn::Array::allocate(cairn::DType::kFloat32, {2, 3});
   auto* values = reinterpret_cast<float*>(kernel.mutable_view().data);
   std::fill(values, values + 6, 0.5F);
-  const Tree state(Tree::Dict{{"kernel", Tree(kernel)}, {"step", Tree(std::int64_t{7})}});
+  const Tree state = Tree::Dict{{"kernel", kernel}, {"step", 7}};
 
   cairn::save(argv[1], state, {.if_exists = cairn::IfExists::kReplace});
 

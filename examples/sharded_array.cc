@@ -12,14 +12,13 @@ int main(int argc, char** argv) try {
   std::memset(weights.mutable_view().data, 0, weights.bytes().size());
 
   const NamedSharding rows{make_mesh({2}, {"data"}), {{"data"}}};
-  const Tree state(
-      Tree::Dict{{"kernel", Tree(CustomLeaf::of(ShardedArray::from_array(weights, rows)))}});
+  const Tree state = Tree::Dict{{"kernel", ShardedArray::from_array(weights, rows)}};
   Checkpointer checkpointer;
   checkpointer.save(argv[1], {.item = state}, {.if_exists = IfExists::kReplace});
 
   ArrayRestoreArgs wanted;
   wanted.sharding = NamedSharding{make_mesh({2, 2}, {"x", "y"}), {{"x"}, {"y"}}};
-  const Tree args(Tree::Dict{{"kernel", Tree(CustomLeaf::of(wanted))}});
+  const Tree args = Tree::Dict{{"kernel", wanted}};
   const Tree moved = checkpointer.restore(argv[1], {.restore_args = args});
   for (const ArrayShard& shard : moved.find("kernel")->custom<ShardedArray>()->shards)
     std::printf("device %lld holds %s\n", static_cast<long long>(shard.device_id),

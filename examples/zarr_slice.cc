@@ -22,7 +22,7 @@ int main(int argc, char** argv) try {
 
   cairn::Array row = cairn::Array::allocate(cairn::DType::kInt32, {1, 8});
   array.read({.origin = {42, 0}, .shape = {1, 8}}, row.mutable_view());  // one chunk is read
-  std::printf("%s", cairn::preview(row.view()).c_str());
+  std::printf("%s", cairn::preview_array(row.view()).c_str());
 } catch (const cairn::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 3;

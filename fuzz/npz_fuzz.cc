@@ -45,7 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int fd = memfd_create("npz", MFD_CLOEXEC);
   if (fd < 0 || write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
   try {
-    const auto checkpoint = cairn::open_npz("/proc/self/fd/" + std::to_string(fd), {.threads = 1});
+    const auto checkpoint =
+        cairn::open_npz("/proc/self/fd/" + std::to_string(fd), {.resources = {.threads = 1}});
     bool all = true;
     for (std::size_t i = 0; i < checkpoint->tensors().size(); ++i)
       all = read_array(*checkpoint, i) && all;

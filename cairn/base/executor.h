@@ -41,6 +41,18 @@ class Executor {
 // The default executor of the process, created on first use.
 Executor& default_executor();
 
+// The workers of a call whose options ask for `threads`: an executor of its own, or for 0 the
+// default one.
+class Workers {
+ public:
+  explicit Workers(std::size_t threads)
+      : own_(threads == 0 ? nullptr : std::make_unique<Executor>(threads)) {}
+  [[nodiscard]] Executor& executor() const { return own_ ? *own_ : default_executor(); }
+
+ private:
+  std::unique_ptr<Executor> own_;
+};
+
 // Bounds the bytes in flight. A request that is larger than the whole budget is granted when no
 // other lease is held.
 class ByteBudget {

@@ -2,13 +2,16 @@
 // run of about the same number of bytes.
 #pragma once
 
-#include <cairn/bytes.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 namespace cairn::inline v0 {
+
+// One process's share of work that `count` processes do together.
+struct WorkShare {
+  std::size_t index = 0, count = 1;  // index < count
+};
 
 // The minimum size of a part in bytes. Smaller parts are not worth dividing further.
 inline constexpr std::uint64_t kLeastPart = std::uint64_t{4} << 20U;

@@ -1,9 +1,10 @@
 // detect.cc -- detects the format of a file. The first bytes decide. Where those bytes themselves
 // may be damaged, the extension decides, so that opening the file can report the damage.
+#include <cairn/formats/detect.h>
+
 #include <cairn/base/byte_io.h>
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
-#include <cairn/format.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/io/file.h>

@@ -4,6 +4,7 @@
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
 #include <cairn/handlers/array_restore.h>
+#include <cairn/handlers/byte_limiter.h>
 
 #include <algorithm>
 #include <utility>
@@ -41,7 +42,7 @@ void set_source(StoreArray& store, const ShardedArray& array, TransferPriority p
                 bool background) {
   store.priority = static_cast<int>(priority);
   if (background && priority == TransferPriority::kSynchronous) {
-    const auto copy = std::make_shared<const Array>(gather(array));
+    const auto copy = std::make_shared<const Array>(gather_shards(array));
     store.data = copy->bytes().data();
     store.owner = copy;
     return;

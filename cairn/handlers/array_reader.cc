@@ -155,6 +155,7 @@ std::vector<Task> tasks_of(std::span<const ArrayCheck> checks, WorkShare share) 
 bool is_missing(const TensorInfo& tensor) { return tensor.error == kMissing; }
 
 void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
+  tensor.kind = LeafKind::kArray;
   tensor.dtype = metadata.dtype;
   tensor.element_size = metadata.element_size;
   tensor.dtype_name = metadata.dtype_name;
@@ -177,13 +178,14 @@ StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys,
   StoredArrays arrays(tensors.size());
   zarr::MetadataCache cache;
   const auto open_one = [&](std::size_t i) {
-    if (tensors[i].dtype_name != kUnknownDtype) return;
+    if (tensors[i].kind != LeafKind::kUnknown) return;
     try {
       arrays[i] = open_array(store, tensors[i].name, keys, cache);
       describe_array(arrays[i]->metadata(), tensors[i]);
     } catch (const Error& e) {
       arrays[i].reset();
-      tensors[i].dtype_name = kUnknownDtype;
+      tensors[i].kind = LeafKind::kUnknown;
+      tensors[i].dtype_name.clear();
       tensors[i].error = e.code() == Code::kNotFound ? std::string(kMissing) : e.message();
       tensors[i].error_code = e.code();
     }

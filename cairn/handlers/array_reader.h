@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cairn/base/executor.h>
+#include <cairn/base/verify_part.h>
+#include <cairn/base/work_partition.h>
 #include <cairn/checkpoint.h>
 #include <cairn/kvstore.h>
 #include <cairn/tree/name_table.h>
-#include <cairn/verify_report.h>
 #include <cairn/zarr/read/array.h>
 #include <cairn/zarr/read/value_streams.h>
 
@@ -19,10 +20,6 @@
 
 namespace cairn::inline v0::handlers {
 
-// The dtype_name of a leaf whose array has not been looked up yet. A leaf keeps it if the lookup
-// fails.
-inline constexpr std::string_view kUnknownDtype = "?";
-
 // The arrays of some tensors, by position. nullopt: the tensor has no array, or it cannot be
 // opened.
 using StoredArrays = std::vector<std::optional<zarr::ZarrArray>>;
@@ -33,9 +30,9 @@ struct ArrayKeys {
   std::string metadata_key = {};  // the name of Zarr v2 metadata; "": .zarray or zarr.json
 };
 
-// Opens the array of every tensor whose dtype_name is "?" and fills in its metadata. A tensor whose
-// array is missing or damaged gets an `error` and keeps "?"; the others are not affected. Works in
-// parallel if there are many, because each may be a file of its own. A null executor means the
+// Opens the array of every tensor of LeafKind::kUnknown and fills in its metadata. A tensor whose
+// array is missing or damaged gets an `error` and stays unknown; the others are not affected. Works
+// in parallel if there are many, because each may be a file of its own. A null executor means the
 // default one of the process.
 StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys,
                          std::span<TensorInfo> tensors, Executor* executor = nullptr);

@@ -2,6 +2,7 @@
 #include <cairn/handlers/array_restore.h>
 
 #include <cairn/array/box.h>
+#include <cairn/handlers/byte_limiter.h>
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 
 #include <cairn/error.h>
 #include <cairn/sharding.h>
-#include <cairn/structure.h>
+#include <cairn/tree.h>
 
 #include <string>
 

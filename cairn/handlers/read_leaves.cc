@@ -2,6 +2,7 @@
 #include <cairn/handlers/read_leaves.h>
 
 #include <cairn/array/box.h>
+#include <cairn/handlers/byte_limiter.h>
 
 #include <algorithm>
 #include <utility>

@@ -2,10 +2,12 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/executor.h>
 #include <cairn/distributed/consistency.h>
+#include <cairn/handlers/byte_limiter.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/restore/pytree_restore.h>
 #include <cairn/orbax/save/finalize.h>
+#include <cairn/orbax/save/memory_regulator.h>
 #include <cairn/orbax/save/pytree_save.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
@@ -64,13 +66,14 @@ struct PyTreeCheckpointHandler::State {
         limit_bytes(options.save_concurrent_gb, options.save_concurrent_bytes, "save_concurrent");
     restore_limit = limit_bytes(options.restore_concurrent_gb, options.restore_concurrent_bytes,
                                 "restore_concurrent");
-    if (options.memory == 0)
+    if (options.resources.memory == 0)
       throw Error(Code::kInvalidArgument, "no working memory: 'memory' is 0 bytes");
     if (options.aggregate_filename.empty() ||
         options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument,
                   "'" + options.aggregate_filename + "' cannot be the name of the aggregate file");
-    if (options.threads != 0) executor = std::make_unique<Executor>(options.threads);
+    if (options.resources.threads != 0)
+      executor = std::make_unique<Executor>(options.resources.threads);
     set_device_limit();
   }
 
@@ -129,7 +132,7 @@ struct PyTreeCheckpointHandler::State {
       context.background = background;
       prepared = orbax::prepare_save(absolute(directory), args, context);
       const std::uint64_t memory =
-          std::min(options.memory,
+          std::min(options.resources.memory,
                    static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
       consistency.add("the processes do not save the same", prepared.description);
       return std::move(ByteWriter().u64(consistency.digest()).u64(memory)).take();
@@ -146,7 +149,7 @@ struct PyTreeCheckpointHandler::State {
     context.registry = &registry();
     context.executor = executor.get();
     context.limiter = std::make_shared<ByteLimiter>(restore_limit);
-    context.memory = std::min(options.memory, static_cast<std::uint64_t>(restore_limit));
+    context.memory = std::min(options.resources.memory, static_cast<std::uint64_t>(restore_limit));
     return context;
   }
 

@@ -40,6 +40,7 @@ struct SpecArray::State {
   SpecArrayInfo info;
   std::vector<DType> types;  // element types, from the caller's to the stored one
   std::uint64_t memory = 0;
+  std::optional<Workers> workers;
   mutable std::mutex writing;
 
   void open();
@@ -135,7 +136,7 @@ void SpecArray::State::read_stored(const Box& box, const MutableArrayView& out) 
   ByteBudget budget(memory);
   const auto missing =
       spec.array.fill_missing_data_reads ? zarr::MissingChunk::kFill : zarr::MissingChunk::kError;
-  array().read(box, out, missing, {.budget = &budget});
+  array().read(box, out, missing, {.executor = &workers->executor(), .budget = &budget});
 }
 
 const SpecArrayInfo& SpecArray::info() const { return state_->info; }
@@ -181,13 +182,16 @@ void SpecArray::write(const Box& box, const ArrayView& from) {
   const zarr::ArrayWrite write{.array = state.array(),
                                .parts = {{.box = box, .from = source}},
                                .encode = encode_options(state.spec.array)};
-  state.keys->change(
-      [&](ValueSink& sink) { zarr::write_boxes(std::span(&write, 1), sink, {.budget = &budget}); });
+  state.keys->change([&](ValueSink& sink) {
+    zarr::write_boxes(std::span(&write, 1), sink,
+                      {.executor = &state.workers->executor(), .budget = &budget});
+  });
 }
 
 SpecArray open_array_spec(std::string_view json, const OpenSpecOptions& options) {
   auto state = std::make_shared<SpecArray::State>();
-  state->memory = options.memory;
+  state->memory = options.resources.memory;
+  state->workers.emplace(options.resources.threads);
   state->spec = tensorstore_spec::parse_array_spec(tensorstore_spec::parse_spec(json), options,
                                                    options.context.value_or(SpecContext()));
   state->open();

@@ -1,12 +1,14 @@
 // checkpoint.cc -- what every open checkpoint can do, whatever its format: find a tensor by name,
 // read, view, load.
-#include <cairn/array/arena.h>
 #include <cairn/checkpoint.h>
+
+#include <cairn/array/arena.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
+#include <functional>
+#include <mutex>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxSuggestions = 3;
 constexpr std::size_t kMaxComparedLength = 200;  // longer names are not compared
+constexpr std::uint64_t kMaxCheckedPiece = std::uint64_t{64} << 20U;  // bytes read at once
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -80,6 +83,32 @@ void check_readable(const std::string& name, const TensorInfo& tensor) {
                 name + ": " + tensor.error);
 }
 
+// Calls f for parts of the box that have about `most` elements at most.
+void for_each_piece(const Box& box, std::int64_t most, const std::function<void(const Box&)>& f) {
+  if (element_count(box.shape) <= std::max<std::int64_t>(most, 1)) return f(box);
+  const auto longest = static_cast<std::size_t>(
+      std::max_element(box.shape.begin(), box.shape.end()) - box.shape.begin());
+  Box first = box, second = box;
+  first.shape[longest] /= 2;
+  second.shape[longest] -= first.shape[longest];
+  second.origin[longest] += first.shape[longest];
+  for_each_piece(first, most, f);
+  for_each_piece(second, most, f);
+}
+
+// Reads a leaf and drops its values. Throws the error of the read.
+void check_leaf(const Checkpoint& checkpoint, std::size_t index) {
+  const TensorInfo& tensor = checkpoint.tensors()[index];
+  check_readable(tensor.full_name(), tensor);
+  if (tensor.is_string()) return (void)checkpoint.read_strings(index);
+  const auto most =
+      static_cast<std::int64_t>(kMaxCheckedPiece / std::max<std::size_t>(tensor.element_size, 1));
+  for_each_piece(Box::whole(tensor.shape), most, [&](const Box& box) {
+    Array piece = Array::allocate(tensor.dtype, tensor.element_size, box.shape);
+    checkpoint.read(std::vector<ReadRequest>{{index, box, piece.mutable_view()}}, {});
+  });
+}
+
 // A non-empty array of strings becomes a list of strings, or nested lists.
 Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string>::iterator& next) {
   if (shape.empty()) return Tree(std::move(*next++));
@@ -91,56 +120,50 @@ Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string
 
 }  // namespace
 
-VerifyReport Checkpoint::verify(const ProgressFn& progress) const {
-  std::vector<VerifyPart> parts;
-  parts.push_back(verify_part({}, progress));
-  return join_verified(std::move(parts));
-}
+struct Checkpoint::Names {
+  std::once_flag made;
+  std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
+};
 
-VerifyReport Checkpoint::join_verified(std::vector<VerifyPart> parts) const {
-  VerifyReport report = std::move(parts.front().around);
-  std::vector<CheckedArray> arrays;  // each once
-  for (VerifyPart& part : parts)
-    for (CheckedArray& array : part.arrays) {
-      if (arrays.empty() || arrays.back().tensor != array.tensor) {
-        arrays.push_back(std::move(array));
-        continue;
-      }
-      std::move(array.findings.begin(), array.findings.end(),
-                std::back_inserter(arrays.back().findings));
-      arrays.back().chunks += array.chunks;
-      arrays.back().bytes += array.bytes;
-      arrays.back().unprotected = arrays.back().unprotected || array.unprotected;
+Checkpoint::Checkpoint() : names_(std::make_unique<Names>()) {}
+Checkpoint::~Checkpoint() = default;
+
+VerifyReport Checkpoint::verify(const ProgressFn& progress) const {
+  VerifyReport report;
+  report.path = info().path;
+  report.step = info().step;
+  const auto& all = tensors();
+  const std::uint64_t total = std::accumulate(
+      all.begin(), all.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const TensorInfo& tensor) { return sum + tensor.nbytes; });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].is_array() && !all[i].is_string()) continue;
+    ++report.tensors;
+    try {
+      check_leaf(*this, i);
+      report.bytes += all[i].nbytes;
+      if (progress) progress(report.bytes, total);
+    } catch (const Error& e) {
+      report.findings.push_back({severity_of(e.code()), all[i].full_name(), "", 0, e.message()});
     }
-  for (CheckedArray& array : arrays) {
-    const std::size_t listed = std::min(array.findings.size(), kMostFindings);
-    std::move(array.findings.begin(), array.findings.begin() + static_cast<std::ptrdiff_t>(listed),
-              std::back_inserter(report.findings));
-    report.chunks += array.chunks;
-    report.bytes += array.bytes;
-    if (array.unprotected) report.unprotected.push_back(tensors()[array.tensor].full_name());
+    if (all[i].is_array()) report.unprotected.push_back(all[i].full_name());
   }
   return report;
 }
 
-struct Checkpoint::NameIndex {
-  std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
-};
-
-const Checkpoint::NameIndex& Checkpoint::name_index() const {
-  std::call_once(name_index_made_, [&] {
-    auto made = std::make_shared<NameIndex>();
-    const auto& all = tensors();
-    made->by_name.reserve(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) made->by_name[all[i].name].push_back(i);
-    name_index_ = std::move(made);
-  });
-  return *name_index_;
+std::string Checkpoint::read_string(std::size_t index) const {
+  const TensorInfo& tensor = tensors()[index];
+  throw Error(Code::kInvalidArgument,
+              "'" + tensor.full_name() + "' is not a string (kind: " + tensor.typestr + ")");
 }
 
 std::size_t Checkpoint::index(std::string_view name) const {
   const auto& all = tensors();
-  const auto& by_name = name_index().by_name;
+  std::call_once(names_->made, [&] {
+    names_->by_name.reserve(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) names_->by_name[all[i].name].push_back(i);
+  });
+  const auto& by_name = names_->by_name;
   if (const auto it = by_name.find(name); it != by_name.end()) {
     const auto& found = it->second;
     const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
@@ -176,7 +199,8 @@ Array Checkpoint::read(std::string_view name) const {
   const TensorInfo& tensor = tensors()[i];
   check_readable(tensor.name, tensor);
   if (!tensor.is_array())
-    throw Error(Code::kInvalidArgument, "'" + tensor.name + "' is no array but a " + tensor.kind);
+    throw Error(Code::kInvalidArgument,
+                "'" + tensor.name + "' is no array but a " + tensor.typestr);
   Array array = Array::allocate(tensor.dtype, tensor.element_size, tensor.shape);
   const std::vector<ReadRequest> request{{i, Box::whole(tensor.shape), array.mutable_view()}};
   read(request, {});
@@ -188,7 +212,8 @@ Array Checkpoint::view(std::string_view name) const {
   const TensorInfo& tensor = tensors()[i];
   check_readable(tensor.name, tensor);
   if (!tensor.is_array())
-    throw Error(Code::kInvalidArgument, "'" + tensor.name + "' is no array but a " + tensor.kind);
+    throw Error(Code::kInvalidArgument,
+                "'" + tensor.name + "' is no array but a " + tensor.typestr);
   if (auto mapped = try_view(i)) return *std::move(mapped);
   throw Error(Code::kFailedPrecondition,
               "'" + tensor.name +
@@ -219,10 +244,11 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
     if (number == nullptr) return Tree(Tree::Dict{});  // a checkpoint without leaves
     const auto i = static_cast<std::size_t>(*number);
     // Orbax saves complex numbers only as NumPy values: a Python number could not be saved again.
-    const bool stays = all[i].kind == "scalar" && dtype_kind(all[i].dtype) == DTypeKind::kComplex;
+    const bool stays =
+        all[i].typestr == "scalar" && dtype_kind(all[i].dtype) == DTypeKind::kComplex;
     if (all[i].is_array())
       return stays ? Tree(std::move(arrays[i])) : array_leaf(all[i], std::move(arrays[i]));
-    if (!all[i].is_string()) return empty_leaf(all[i].kind);
+    if (!all[i].is_string()) return empty_leaf(all[i].typestr);
     if (all[i].shape.empty()) return Tree(read_string(i));
     if (element_count(all[i].shape) == 0) return Tree(EmptyNode::kList);
     std::vector<std::string> strings = read_strings(i);

@@ -18,7 +18,7 @@ Tree numpy_scalar(const Array& array) {
 
 bool is_scalar_leaf(const TensorInfo& tensor) {
   const bool scalar =
-      tensor.kind == "scalar" || tensor.kind == "complex" || tensor.kind == "np.generic";
+      tensor.typestr == "scalar" || tensor.typestr == "complex" || tensor.typestr == "np.generic";
   return scalar && tensor.shape.empty() && tensor.dtype != DType::kOpaque;
 }
 
@@ -29,8 +29,8 @@ Tree empty_leaf(std::string_view kind) {
 
 Tree array_leaf(const TensorInfo& tensor, Array array) {
   if (is_scalar_leaf(tensor))
-    return tensor.kind == "np.generic" ? numpy_scalar(array) : python_number(array);
-  if (tensor.kind == "bytes") return Tree(Bytes(array.bytes().begin(), array.bytes().end()));
+    return tensor.typestr == "np.generic" ? numpy_scalar(array) : python_number(array);
+  if (tensor.typestr == "bytes") return Tree(Bytes(array.bytes().begin(), array.bytes().end()));
   return Tree(std::move(array));
 }
 

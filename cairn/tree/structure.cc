@@ -1,6 +1,6 @@
 // structure.cc -- compares the structures of two trees, and fills one tree with the leaves of the
 // other.
-#include <cairn/structure.h>
+#include <cairn/tree.h>
 
 #include <cairn/tree/depth.h>
 

@@ -134,6 +134,11 @@ TEST(Executor, AnErrorOfANestedCallReachesTheOuterOne) {
       FailsWith(Code::kIo, "inner"));
 }
 
+TEST(Workers, ZeroThreadsShareTheDefaultExecutor) {
+  EXPECT_EQ(&Workers(0).executor(), &default_executor());
+  EXPECT_EQ(Workers(3).executor().threads(), 3U);
+}
+
 TEST(ByteBudget, NeverGivesOutMoreThanItsLimit) {
   ByteBudget budget(100);
   Executor executor(8);

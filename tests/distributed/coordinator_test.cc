@@ -31,7 +31,7 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 std::vector<Kind> kinds() {
   const auto threads = [](std::size_t count, const std::string& /*folder*/) {
     const auto all =
-        std::make_shared<std::vector<std::unique_ptr<Coordinator>>>(threads_as_processes(count));
+        std::make_shared<std::vector<std::unique_ptr<Coordinator>>>(thread_coordinators(count));
     return [all](std::size_t p) { return std::move((*all)[p]); };
   };
   const auto files = [](const std::string& run_id) {
@@ -74,7 +74,7 @@ TEST_P(EveryCoordinator, KeepsTheContract) {
 }
 
 TEST(SingleProcess, HasNothingToWaitFor) {
-  const auto job = single_process();
+  const auto job = single_process_coordinator();
   EXPECT_EQ(job->process_index(), 0U);
   EXPECT_EQ(job->process_count(), 1U);
   job->barrier("b", Coordinator::Timeout(0));
@@ -86,7 +86,7 @@ TEST(SingleProcess, HasNothingToWaitFor) {
 }
 
 TEST(ThreadsAsProcesses, ATimeOutNamesWhoIsMissing) {
-  auto job = threads_as_processes(4);
+  auto job = thread_coordinators(4);
   EXPECT_THAT([&] { job[1]->barrier("load", kShort); },
               FailsWith(Code::kUnavailable, "'load': processes 0, 2, 3 did not come"));
   std::thread other([&] {
@@ -100,7 +100,7 @@ TEST(ThreadsAsProcesses, ATimeOutNamesWhoIsMissing) {
 }
 
 TEST(ThreadsAsProcesses, WhoComesTooLateFailsToo) {
-  auto job = threads_as_processes(2);
+  auto job = thread_coordinators(2);
   EXPECT_THAT([&] { job[0]->barrier("b", kShort); },
               FailsWith(Code::kUnavailable, "process 1 did not come before process 0 gave up"));
   EXPECT_THAT([&] { job[1]->barrier("b", kLong); },
@@ -111,7 +111,7 @@ TEST(ThreadsAsProcesses, WhoComesTooLateFailsToo) {
 }
 
 TEST(ThreadsAsProcesses, AProcessThatEndsIsNotWaitedFor) {
-  auto job = threads_as_processes(3);
+  auto job = thread_coordinators(3);
   std::thread waiting([&] {
     EXPECT_THAT([&] { job[0]->barrier("b", kLong); },
                 FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
@@ -125,7 +125,7 @@ TEST(ThreadsAsProcesses, AProcessThatEndsIsNotWaitedFor) {
 }
 
 TEST(ThreadsAsProcesses, OneThatHasBeenThereMayEnd) {
-  auto job = threads_as_processes(2);
+  auto job = thread_coordinators(2);
   std::thread first([&] {
     job[0]->barrier("b", kLong);
     job[0].reset();
@@ -135,14 +135,14 @@ TEST(ThreadsAsProcesses, OneThatHasBeenThereMayEnd) {
 }
 
 TEST(ThreadsAsProcesses, NoTimeOutIsTooLong) {
-  auto job = threads_as_processes(2);
+  auto job = thread_coordinators(2);
   std::thread other([&] { job[1]->barrier("b", Coordinator::Timeout::max()); });
   job[0]->barrier("b", Coordinator::Timeout::max());
   other.join();
 }
 
 TEST(ThreadsAsProcesses, AJobHasProcesses) {
-  EXPECT_THAT([] { threads_as_processes(0); }, FailsWith(Code::kInvalidArgument, "at least one"));
+  EXPECT_THAT([] { thread_coordinators(0); }, FailsWith(Code::kInvalidArgument, "at least one"));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(Dlpack, IsASourceOfShards) {
   ShardedArray array;
   array.shape = {2, 3};
   array.shards.push_back({0, Box::whole({2, 3}), 0, take_dlpack(&managed)});
-  const Array whole = gather(array);
+  const Array whole = gather_shards(array);
   EXPECT_EQ(std::memcmp(whole.bytes().data(), values.data.data() + 2, 24), 0);
 }
 

@@ -53,22 +53,24 @@ TEST(ShardedArray, KeepsTheHostArrayAlive) {
   std::optional<Array> host = counting({4});
   const ShardedArray sharded = ShardedArray::from_array(*host, on_2x2({{"x"}}));
   host.reset();
-  EXPECT_EQ(values_of(gather(sharded)), (std::vector<std::int32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(values_of(gather_shards(sharded)), (std::vector<std::int32_t>{0, 1, 2, 3}));
 }
 
 TEST(ShardedArray, GathersFromParts) {
   const Array host = counting({4, 6});
   for (const PartitionSpec& spec :
        {PartitionSpec{{"x"}, {"y"}}, PartitionSpec{{}, {"y"}}, PartitionSpec{{"y", "x"}}})
-    EXPECT_EQ(values_of(gather(ShardedArray::from_array(host, on_2x2(spec)))), values_of(host));
+    EXPECT_EQ(values_of(gather_shards(ShardedArray::from_array(host, on_2x2(spec)))),
+              values_of(host));
 }
 
 TEST(ShardedArray, GathersWithoutACopyWhereOneShardIsAllOfIt) {
   const Array host = counting({4, 6});
-  EXPECT_EQ(gather(ShardedArray::from_array(host, on_2x2({}))).bytes().data(), host.bytes().data());
+  EXPECT_EQ(gather_shards(ShardedArray::from_array(host, on_2x2({}))).bytes().data(),
+            host.bytes().data());
   ShardedArray borrowed = ShardedArray::from_array(host, on_2x2({}));
   for (ArrayShard& shard : borrowed.shards) std::get<HostMemory>(shard.source).owner.reset();
-  EXPECT_NE(gather(borrowed).bytes().data(), host.bytes().data())
+  EXPECT_NE(gather_shards(borrowed).bytes().data(), host.bytes().data())
       << "nobody keeps the borrowed memory alive";
 }
 
@@ -80,9 +82,9 @@ TEST(ShardedArray, CopiesABoxAcrossShards) {
 }
 
 TEST(ShardedArray, OfRankZeroAndOfNothing) {
-  EXPECT_EQ(values_of(gather(ShardedArray::from_array(counting({}), on_2x2({})))),
+  EXPECT_EQ(values_of(gather_shards(ShardedArray::from_array(counting({}), on_2x2({})))),
             (std::vector<std::int32_t>{0}));
-  EXPECT_EQ(gather(ShardedArray::from_array(counting({0, 4}), on_2x2({{"x"}}))).shape(),
+  EXPECT_EQ(gather_shards(ShardedArray::from_array(counting({0, 4}), on_2x2({{"x"}}))).shape(),
             (Shape{0, 4}));
 }
 
@@ -92,8 +94,9 @@ TEST(ShardedArray, NamesWhatAProcessDoesNotHold) {
       ShardedArray::from_array(counting({4, 6}), on_2x2({{"x"}, {"y"}}), mine);
   EXPECT_EQ(sharded.shards.size(), 2U);
   EXPECT_EQ(copied(sharded, {{0, 0}, {1, 6}}), (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}));
-  EXPECT_THAT([&] { gather(sharded); }, FailsWith(Code::kFailedPrecondition,
-                                                  "[2:4, 0:6] of the array (4, 6) is in no shard"));
+  EXPECT_THAT(
+      [&] { gather_shards(sharded); },
+      FailsWith(Code::kFailedPrecondition, "[2:4, 0:6] of the array (4, 6) is in no shard"));
   EXPECT_THAT(
       [&] {
         copied(sharded, {{1, 0}, {2, 2}});
@@ -104,7 +107,8 @@ TEST(ShardedArray, NamesWhatAProcessDoesNotHold) {
 TEST(ShardedArray, AnyReplicaWillDo) {
   const std::int64_t mine[] = {3, 1};
   const ShardedArray sharded = ShardedArray::from_array(counting({4}), on_2x2({{"y"}}), mine);
-  EXPECT_THAT([&] { gather(sharded); }, FailsWith(Code::kFailedPrecondition, "[0:2] of the array"));
+  EXPECT_THAT([&] { gather_shards(sharded); },
+              FailsWith(Code::kFailedPrecondition, "[0:2] of the array"));
   EXPECT_EQ(copied(sharded, {{2}, {2}}), (std::vector<std::int32_t>{2, 3}));
 }
 
@@ -120,7 +124,7 @@ TEST(ShardedArray, OverlappingPartsAreCopiedOnce) {
       copy_elements(subview(memory.view, part), out);
     });
   }
-  EXPECT_EQ(values_of(gather(sharded)), values_of(host));
+  EXPECT_EQ(values_of(gather_shards(sharded)), values_of(host));
   EXPECT_EQ(elements, 6);
 }
 
@@ -143,7 +147,7 @@ TEST(ShardedArray, AFailingDeviceIsNamed) {
   sharded.shards[2].source = ShardCopy([](const Box&, const MutableArrayView&) {
     throw Error(Code::kUnavailable, "the bus is gone");
   });
-  EXPECT_THAT([&] { gather(sharded); },
+  EXPECT_THAT([&] { gather_shards(sharded); },
               FailsWith(Code::kUnavailable, "the shard on device 2: the bus is gone"));
 }
 
@@ -164,12 +168,12 @@ TEST(ShardedArray, RefusesWhatDoesNotFit) {
   EXPECT_THAT([&] { copied(sharded, {{2}, {3}}); }, FailsWith(Code::kOutOfRange, "[2:5]"));
   sharded.shards[0].source = HostMemory{.view = wrong_shape.view(), .owner = nullptr};
   EXPECT_THAT(
-      [&] { gather(sharded); },
+      [&] { gather_shards(sharded); },
       FailsWith(Code::kInvalidArgument, "device 0: its memory has shape (3,), its box [0:2]"));
   sharded.shards[0].source =
       HostMemory{.view = subview(wrong_type.view(), {{0}, {2}}), .owner = nullptr};
   EXPECT_THAT(
-      [&] { gather(sharded); },
+      [&] { gather_shards(sharded); },
       FailsWith(Code::kInvalidArgument, "device 0: its memory holds float32, the array int32"));
   EXPECT_THAT([] { ShardedArray::from_array(Array::allocate(DType::kOpaque, 8, {4}), on_2x2({})); },
               FailsWith(Code::kInvalidArgument));
@@ -180,7 +184,8 @@ TEST(ShardedArray, RefusesWhatDoesNotFit) {
 TEST(ShardedArray, ADescriptionHasNothingToCopy) {
   ShardedArray sharded = ShardedArray::from_array(counting({4}), on_2x2({}));
   for (ArrayShard& shard : sharded.shards) shard.source = std::monostate();
-  EXPECT_THAT([&] { gather(sharded); }, FailsWith(Code::kFailedPrecondition, "[0:4] of the array"));
+  EXPECT_THAT([&] { gather_shards(sharded); },
+              FailsWith(Code::kFailedPrecondition, "[0:4] of the array"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // detect_test.cc -- files are told apart by what is in them; their names matter only where damage
 // may have eaten that.
-#include <cairn/format.h>
+#include <cairn/formats/detect.h>
 #include "tests/formats/golden.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"

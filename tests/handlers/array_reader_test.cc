@@ -22,8 +22,8 @@ const std::string kZarrJson =
 TensorInfo wanted(const std::string& name) {
   TensorInfo tensor;
   tensor.name = name;
-  tensor.kind = "np.ndarray";
-  tensor.dtype_name = kUnknownDtype;
+  tensor.typestr = "np.ndarray";
+  tensor.kind = LeafKind::kUnknown;
   return tensor;
 }
 
@@ -59,7 +59,7 @@ TEST(ArrayReader, OpensWhatIsThereAndSaysWhyNot) {
   std::vector<TensorInfo> tensors = {wanted("two"), wanted("three"), wanted("bad"), wanted("none"),
                                      wanted("")};
   tensors.push_back(wanted("string"));
-  tensors.back().dtype_name = "string";
+  tensors.back().kind = LeafKind::kString;
   const StoredArrays arrays = open_arrays(store, {2}, tensors);
   EXPECT_TRUE(arrays[0] && arrays[1] && arrays[4]);
   EXPECT_FALSE(arrays[2] || arrays[3] || arrays[5]);
@@ -68,7 +68,7 @@ TEST(ArrayReader, OpensWhatIsThereAndSaysWhyNot) {
   EXPECT_EQ(tensors[0].chunk_shape, (Shape{2}));
   EXPECT_EQ(tensors[0].nbytes, 4U);
   EXPECT_EQ(tensors[1].dtype_name, "uint8");
-  EXPECT_EQ(tensors[2].dtype_name, "?");
+  EXPECT_EQ(tensors[2].kind, LeafKind::kUnknown);
   EXPECT_THAT(tensors[2].error, HasSubstr("bad/.zarray"));
   EXPECT_EQ(tensors[3].error, "no array is stored under this name");
   EXPECT_EQ(tensors[5].error, "");
@@ -92,7 +92,7 @@ TEST(ArrayReader, ShapesThatOverflowAreDamage) {
   const StorePtr store = store_of({{"a/.zarray", huge}});
   std::vector<TensorInfo> tensors = {wanted("a")};
   open_arrays(store, {2}, tensors);
-  EXPECT_EQ(tensors[0].dtype_name, "?");
+  EXPECT_EQ(tensors[0].kind, LeafKind::kUnknown);
   EXPECT_NE(tensors[0].error, "");
 }
 

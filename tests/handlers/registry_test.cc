@@ -57,7 +57,7 @@ TEST(Registry, TheStandardHandlersAreFoundByTypeAndByTypestr) {
                  {Tree(NumpyScalar{}), "scalar"},
                  {Tree(Bytes{}), "scalar"},
                  {Tree(Array::allocate(DType::kInt8, {2})), "np.ndarray"},
-                 {Tree(CustomLeaf::of(ShardedArray{})), "jax.Array"},
+                 {Tree(ShardedArray{}), "jax.Array"},
                  {Tree(std::string("s")), "string"},
                  {Tree(Placeholder{}), "placeholder"}};
   for (const auto& [leaf, typestr] : kLeaves) {
@@ -73,9 +73,7 @@ TEST(Registry, WhatNobodyHandlesIsRefusedByName) {
               }),
               HasSubstr("no type handler is registered for the type complex"));
   EXPECT_THAT(
-      error_of([&] {
-        static_cast<void>(registry.get(leaf_type(Tree(CustomLeaf::of(ShapeDtypeStruct{})))));
-      }),
+      error_of([&] { static_cast<void>(registry.get(leaf_type(Tree(ShapeDtypeStruct{})))); }),
       HasSubstr("ShapeDtypeStruct"));
   EXPECT_THAT(error_of([&] { static_cast<void>(registry.get("quantized")); }),
               HasSubstr("'quantized'"));

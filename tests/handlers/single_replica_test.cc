@@ -224,7 +224,7 @@ TEST(SingleReplica, AloneItHoldsAllDevicesOrThoseItSays) {
                        stored_two(), MultiprocessingOptions{.local_devices = std::move(devices)}),
                    {{"b", args}}, {})[0];
   };
-  EXPECT_TRUE(same_array(gather(alone(std::nullopt, kMesh)), stored_two().at("b")));
+  EXPECT_TRUE(same_array(gather_shards(alone(std::nullopt, kMesh)), stored_two().at("b")));
   Mesh without_ids = kMesh;
   without_ids.device_ids = {};
   EXPECT_EQ(alone(std::nullopt, without_ids).shards.size(), 4U);

@@ -39,7 +39,7 @@ using Contents = std::map<std::string, std::string>;
 
 std::unique_ptr<cairn::Checkpoint> open_one_thread(const fs::path& path) {
   cairn::OpenOptions options;
-  options.threads = 1;
+  options.resources.threads = 1;
   return cairn::open(path.string(), options);
 }
 
@@ -50,8 +50,8 @@ Contents read_all(const fs::path& path) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto& t = tensors[i];
     auto& text = contents[t.name];
-    text = t.kind + " " + t.dtype_name + cairn::shape_text(t.shape) + " ";
-    if (t.dtype_name == "string") text += checkpoint->read_string(i);
+    text = t.typestr + " " + t.dtype_name + cairn::shape_text(t.shape) + " ";
+    if (t.is_string()) text += checkpoint->read_string(i);
     if (t.is_array()) text += cairn::as_text(checkpoint->read(t.name).bytes());
   }
   return contents;

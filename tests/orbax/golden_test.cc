@@ -43,7 +43,7 @@ class Golden : public ::testing::TestWithParam<std::string> {
  protected:
   static OpenOptions options_of(const Json& view) {
     OpenOptions options;
-    options.threads = 1;
+    options.resources.threads = 1;
     if (const Json* step = view.find("step")) options.step = step->as_int64();
     if (const Json* item = view.find("item")) options.item = *item->as_string();
     options.allow_uncommitted = view.find("refused") != nullptr;
@@ -64,9 +64,10 @@ class Golden : public ::testing::TestWithParam<std::string> {
     if (const Json* dimensions = leaf.find("shape"))
       for (const auto& extent : *dimensions->as_array()) shape.push_back(*extent.as_int64());
     // Old checkpoints do not record kinds and paths, so they are not expected.
-    const std::string kind = leaf.find("kind") == nullptr ? tensor.kind : text_member(leaf, "kind");
+    const std::string kind =
+        leaf.find("kind") == nullptr ? tensor.typestr : text_member(leaf, "kind");
     EXPECT_EQ(
-        describe(tensor.name, tensor.kind, tensor.dtype_name, shape_text(tensor.shape)),
+        describe(tensor.name, tensor.typestr, tensor.dtype_name, shape_text(tensor.shape)),
         describe(text_member(leaf, "name"), kind, text_member(leaf, "dtype"), shape_text(shape)));
     EXPECT_EQ(tensor.error, "");
     EXPECT_EQ(tensor.item, std::nullopt);
@@ -78,7 +79,7 @@ class Golden : public ::testing::TestWithParam<std::string> {
       EXPECT_EQ(path_text(tensor.path), path_text(expected));
     }
     if (tensor.is_array()) expect_bytes(checkpoint, tensor, text_member(leaf, "sha256"));
-    if (tensor.kind == "string") {
+    if (tensor.typestr == "string") {
       EXPECT_EQ(checkpoint.read_string(index), text_member(leaf, "value"));
     }
   }

@@ -60,13 +60,11 @@ void save_as(std::size_t process, const TempDir& dir, const Crash& crash) {
   options.multiprocessing_options = {
       .coordinator = files_coordinator(job), .timeout = kHang, .write_timeout = kHang};
   options.use_ocdbt = crash.use_ocdbt;
-  options.threads = 1;
+  options.resources.threads = 1;
   const auto device = static_cast<std::int64_t>(process);
   const NamedSharding sharding{make_mesh({static_cast<std::int64_t>(crash.count)}, {"x"}), {{"x"}}};
-  Tree::Dict tree{
-      {"n", Tree(std::int64_t{7})},
-      {"w",
-       Tree(CustomLeaf::of(ShardedArray::from_array(values(), sharding, std::span(&device, 1))))}};
+  Tree::Dict tree{{"n", Tree(std::int64_t{7})},
+                  {"w", Tree(ShardedArray::from_array(values(), sharding, std::span(&device, 1)))}};
   Checkpointer(options).save(dir / "ckpt", {.item = Tree(std::move(tree))},
                              {.if_exists = crash.replaces ? IfExists::kReplace : IfExists::kFail});
 }
@@ -88,7 +86,8 @@ std::int64_t number_at(const std::string& path) {
   EXPECT_FALSE(open(path)->verify({}).damaged());
   const Tree tree = Checkpointer().restore(path);
   const auto number = std::get<std::int64_t>(tree.find("n")->value());
-  EXPECT_TRUE(number != 7 || same_array(gather(*tree.find("w")->custom<ShardedArray>()), values()));
+  EXPECT_TRUE(number != 7 ||
+              same_array(gather_shards(*tree.find("w")->custom<ShardedArray>()), values()));
   return number;
 }
 

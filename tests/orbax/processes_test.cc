@@ -48,7 +48,7 @@ PyTreeCheckpointHandlerOptions options_of(const Job& job,
   PyTreeCheckpointHandlerOptions options;
   options.multiprocessing_options = {
       .coordinator = job, .timeout = timeout, .write_timeout = timeout};
-  options.threads = 1;
+  options.resources.threads = 1;
   return options;
 }
 
@@ -208,15 +208,14 @@ TEST_P(RandomSave, EveryByteIsThere) {
     options.use_zarr3 = zarr3;
     options.type_handler_registry = with_array_options(array);
     // What one process can spare decides for all.
-    if (small_memory) options.memory = 200 + job->process_index();
+    if (small_memory) options.resources.memory = 200 + job->process_index();
     Tree::Dict tree, args;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       const auto devices = cluster.devices_of(job->process_index());
       const std::string name = "w" + std::to_string(i);
       tree.emplace_back(name, CustomLeaf::of(held_by(leaves[i].array, leaves[i].sharding, devices,
                                                      leaves[i].on_device)));
-      args.emplace_back(
-          name, small_chunks ? Tree(CustomLeaf::of(SaveArgs{.chunk_byte_size = 32})) : Tree());
+      args.emplace_back(name, small_chunks ? Tree(SaveArgs{.chunk_byte_size = 32}) : Tree());
     }
     // Only the primary's counts.
     const bool mine = job->process_index() == primary;
@@ -244,7 +243,7 @@ TEST_P(RandomSave, EveryByteIsThere) {
     const auto* restored = back.find("w" + std::to_string(i))->custom<ShardedArray>();
     ASSERT_NE(restored, nullptr);
     EXPECT_EQ(std::get<NamedSharding>(restored->sharding), leaves[i].sharding);
-    EXPECT_TRUE(same_array(gather(*restored), leaves[i].array))
+    EXPECT_TRUE(same_array(gather_shards(*restored), leaves[i].array))
         << "w" << i << " " << sharding_text(leaves[i].sharding);
   }
   EXPECT_TRUE(same_array(*back.find("host")->array(), host));
@@ -339,12 +338,12 @@ TEST(Processes, WhoHoldsNothingWritesNoDatabaseButSaysWhatItKnows) {
     const NamedSharding sharding{make_mesh({2}, {"x"}), {{"x"}}};
     ShardedArray held = ShardedArray::from_array(array, sharding, std::span(&mine, 1));
     Checkpointer(options_of(job))
-        .save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(std::move(held)))}})});
+        .save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(std::move(held))}})});
   }));
   EXPECT_FALSE(file_exists(dir / "a/ocdbt.process_2"));
   EXPECT_TRUE(file_exists(dir / "a/array_metadatas/process_2"));
   EXPECT_TRUE(same_array(
-      gather(*Checkpointer().restore(dir / "a").find("w")->custom<ShardedArray>()), array));
+      gather_shards(*Checkpointer().restore(dir / "a").find("w")->custom<ShardedArray>()), array));
 }
 
 // Every process for itself, on a disk of its own.
@@ -367,7 +366,7 @@ TEST(Processes, WithoutAPrimaryEachSavesWhatItHolds) {
     EXPECT_THAT(keys_of(dir / (p + "/ocdbt.process_" + p)),
                 ElementsAre("n/.zarray", "n/0", "w/.zarray", "w/0.0", "w/0.1"));
     EXPECT_TRUE(same_array(
-        gather(*Checkpointer().restore(dir / p).find("w")->custom<ShardedArray>()), array));
+        gather_shards(*Checkpointer().restore(dir / p).find("w")->custom<ShardedArray>()), array));
   }
 }
 
@@ -405,8 +404,7 @@ Tree with_source(const Job& job, const ShardCopy& source) {
   Tree tree = tree_of(job->process_index(), {{"w", {{"x"}}}});
   ShardedArray array = *tree.find("w")->custom<ShardedArray>();
   for (ArrayShard& shard : array.shards) shard.source = source;
-  return Tree(
-      Tree::Dict{{"w", Tree(CustomLeaf::of(std::move(array)))}, {"n", Tree(std::int64_t{5})}});
+  return Tree(Tree::Dict{{"w", Tree(std::move(array))}, {"n", Tree(std::int64_t{5})}});
 }
 
 class FailingAtTheEnd : public StringHandler {
@@ -469,7 +467,7 @@ const Failure kFailures[] = {
        ShardedArray array = *tree.find("w")->custom<ShardedArray>();
        array.shards.pop_back();
        Checkpointer(options_of(job))
-           .save(path, {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(std::move(array)))}})});
+           .save(path, {.item = Tree(Tree::Dict{{"w", Tree(std::move(array))}})});
      },
      "w: the processes hold 3 pieces of it, but it consists of 4"},
     {"cannot copy from its device", 1,
@@ -570,7 +568,7 @@ TEST(Processes, OneThatHangsIsNamedWhenTheTimeIsOver) {
       array.shards.clear();
       try {
         Checkpointer(options_of(job, timeout))
-            .save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(array))}})});
+            .save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(array)}})});
       } catch (const Error&) {
         ++given_up;
         throw;
@@ -626,7 +624,7 @@ TEST(Processes, HostLocalArraysAreRefused) {
     EXPECT_THAT(
         [&] {
           Checkpointer(options_of(job))
-              .save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(local))}})});
+              .save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(local)}})});
         },
         FailsWith(Code::kInvalidArgument, "w: all of its devices are this process's"));
   }));
@@ -639,7 +637,7 @@ TEST(Processes, ThoseWhoRecordedDifferentThingsAreNamed) {
     Tree tree = tree_of(std::min<std::size_t>(job->process_index(), 1), {{"w", {{"x"}}}});
     ShardedArray array = *tree.find("w")->custom<ShardedArray>();
     if (job->process_index() == 2) array.shards.clear();
-    handler.save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(array))}})});
+    handler.save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(array)}})});
     job->barrier("saved", std::chrono::seconds(60));
     if (job->process_index() != 0) return handler.finalize(dir / "a");  // the primary's
     const std::string file = dir / "a/array_metadatas/process_2";

@@ -32,7 +32,7 @@ Tree leaf(const char* key, Tree value) { return Tree(Tree::Dict{{key, std::move(
 Tree number() { return Tree(std::int64_t{7}); }
 template <class T>
 Tree custom(T value) {
-  return Tree(CustomLeaf::of(std::move(value)));
+  return Tree(std::move(value));
 }
 
 Sharding over_two(const PartitionSpec& spec = {{"x"}}) {
@@ -265,7 +265,7 @@ TEST(PyTreeErrors, OfHandlersOptions) {
       {"a folder for the aggregate file", kInvalid, {"'a/b'", "aggregate file"}, make([](auto& o) {
          o.aggregate_filename = "a/b";
        })},
-      {"no memory", kInvalid, {"'memory' is 0"}, make([](auto& o) { o.memory = 0; })},
+      {"no memory", kInvalid, {"'memory' is 0"}, make([](auto& o) { o.resources.memory = 0; })},
       {"auto without a maximum", kInvalid, {"max_transfer_concurrent_gb"}, make([](auto& o) {
          o.save_device_host_concurrent_gb = AutoLimit{};
        })},

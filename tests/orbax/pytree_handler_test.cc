@@ -119,8 +119,8 @@ Quantized quantized() {
 TEST(PyTreeHandler, LeavesOfAUsersTypeAreStoredAndRestored) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler(with_quantized());
-  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"w", Tree(CustomLeaf::of(quantized()))},
-                                                    {"b", Tree(floats({2}))}})});
+  handler.save(dir.path(),
+               {.item = Tree(Tree::Dict{{"w", Tree(quantized())}, {"b", Tree(floats({2}))}})});
   handler.finalize(dir.path());
   EXPECT_TRUE(file_exists(dir.path() + "/quantized.txt"));
   const Tree back = handler.restore(dir.path());
@@ -214,7 +214,7 @@ Tree on_device(const std::string& name, std::vector<std::string>& copied, std::m
     std::memset(out.data, 0, 4 * static_cast<std::size_t>(element_count(out.shape)));
   });
   array.shards.push_back(std::move(shard));
-  return Tree(CustomLeaf::of(std::move(array)));
+  return Tree(std::move(array));
 }
 
 TEST(PyTreeHandler, PrioritizedKeysAreCopiedBeforeTheSaveReturns) {
@@ -306,8 +306,7 @@ TEST(PyTreeHandler, ProcessesThatDisagreeAreNamed) {
   const Array array = floats({8});
   handler.save(
       dir.path(),
-      {.item = Tree(Tree::Dict{
-           {"a", Tree(CustomLeaf::of(ShardedArray::from_array(array, over(4, {{"x"}}))))}})});
+      {.item = Tree(Tree::Dict{{"a", Tree(ShardedArray::from_array(array, over(4, {{"x"}})))}})});
   const std::string folder = dir.path() + "/array_metadatas/";
   std::string text(as_text(read_file(folder + "process_0")));
   handler.finalize(dir.path());
@@ -380,9 +379,8 @@ TEST(PyTreeHandler, APlaceholderHasNoValueOfAnyType) {
   handler.save(dir.path(),
                {.item = Tree(Tree::Dict{{"a", Tree(floats({2}))}, {"b", Tree(Placeholder{})}})});
   const auto with = [](std::optional<RestoreType> type) {
-    return Tree(Tree::Dict{
-        {"a", Tree()},
-        {"b", Tree(CustomLeaf::of(RestoreArgs{.restore_type = std::move(type), .dtype = {}}))}});
+    return Tree(Tree::Dict{{"a", Tree()},
+                           {"b", Tree(RestoreArgs{.restore_type = std::move(type), .dtype = {}})}});
   };
   const Tree target(Tree::Dict{{"a", Tree(floats({2}))}, {"b", Tree(std::int64_t{5})}});
   const auto restored = [&](const PyTreeRestoreArgs& args) {
@@ -416,13 +414,12 @@ TEST(PyTreeHandler, APlaceholderHasNoValueOfAnyType) {
 // devices: 8 bytes each, out of chunks of 16.
 const Array kEight = floats({8});
 Tree in_two() {
-  return Tree(
-      Tree::Dict{{"a", Tree(CustomLeaf::of(ShardedArray::from_array(kEight, over(2, {{"x"}}))))}});
+  return Tree(Tree::Dict{{"a", Tree(ShardedArray::from_array(kEight, over(2, {{"x"}})))}});
 }
 PyTreeRestoreArgs over_four() {
   ArrayRestoreArgs args;
   args.sharding = over(4, {{"x"}});
-  return {.restore_args = Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(args))}})};
+  return {.restore_args = Tree(Tree::Dict{{"a", Tree(args)}})};
 }
 
 TEST(PyTreeHandler, PiecesMustBeSmallerThanTheLimits) {
@@ -450,7 +447,7 @@ TEST(PyTreeHandler, PiecesMustBeSmallerThanTheLimits) {
   const auto* restored = back.find("a")->custom<ShardedArray>();
   ASSERT_NE(restored, nullptr);
   EXPECT_EQ(restored->shards.size(), 4U);
-  EXPECT_TRUE(same_array(gather(*restored), kEight));
+  EXPECT_TRUE(same_array(gather_shards(*restored), kEight));
 }
 
 TEST(PyTreeHandler, EntriesOfASpecBehindTheLastDimensionMustSplitNothing) {
@@ -461,8 +458,7 @@ TEST(PyTreeHandler, EntriesOfASpecBehindTheLastDimensionMustSplitNothing) {
     ArrayRestoreArgs args;
     args.mesh = make_mesh({2, 1}, {"x", "one"});
     args.mesh_axes = std::move(spec);
-    return handler.restore(dir.path(),
-                           {.restore_args = Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(args))}})});
+    return handler.restore(dir.path(), {.restore_args = Tree(Tree::Dict{{"a", Tree(args)}})});
   };
   EXPECT_EQ(restored({{"x"}, {}, {"one"}}).find("a")->custom<ShardedArray>()->shards.size(), 2U);
   for (const PartitionSpec& spec :
@@ -487,13 +483,11 @@ TEST(PyTreeHandler, TheMemoryOfARestoreKeepsItsLimit) {
   PyTreeCheckpointHandlerOptions options;
   PyTreeCheckpointHandler(options).save(
       // 192 MiB in chunks of 4 MiB, one a row
-      dir.path(),
-      {.item = Tree(Tree::Dict{{"a", Tree(floats({48, 1024, 1024}))}}),
-       .save_args = Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(SaveArgs{.shard_axes = {0}}))}})});
+      dir.path(), {.item = Tree(Tree::Dict{{"a", Tree(floats({48, 1024, 1024}))}}),
+                   .save_args = Tree(Tree::Dict{{"a", Tree(SaveArgs{.shard_axes = {0}})}})});
   // Converted, so that what is read is no result: 48 MiB of int8 is.
   const PyTreeRestoreArgs args{
-      .restore_args =
-          Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(RestoreArgs{.dtype = DType::kInt8}))}})};
+      .restore_args = Tree(Tree::Dict{{"a", Tree(RestoreArgs{.dtype = DType::kInt8})}})};
   const auto grown_by = [&](std::optional<std::int64_t> limit) {
     options.restore_concurrent_bytes = limit;
     const PyTreeCheckpointHandler handler(options);
@@ -599,11 +593,9 @@ TEST(PyTreeHandler, ValuesInTheAggregateFileAreRestoredUnderItsName) {
   EXPECT_TRUE(same_array(*back.find("c")->array(), floats({3})));
   // Casts, and a target of which more is stored.
   const Tree target(Tree::Dict{{"a", Tree(std::int64_t{0})}, {"b", Tree(std::int64_t{0})}});
-  const Tree args(Tree::Dict{
-      {"a",
-       Tree(CustomLeaf::of(RestoreArgs{.restore_type = std::nullopt, .dtype = DType::kFloat32}))},
-      {"b",
-       Tree(CustomLeaf::of(RestoreArgs{.restore_type = std::nullopt, .dtype = DType::kFloat64}))}});
+  const Tree args(
+      Tree::Dict{{"a", Tree(RestoreArgs{.restore_type = std::nullopt, .dtype = DType::kFloat32})},
+                 {"b", Tree(RestoreArgs{.restore_type = std::nullopt, .dtype = DType::kFloat64})}});
   const Tree cast = handler.restore(dir.path(), {.item = target, .restore_args = args});
   EXPECT_TRUE(same_array(*cast.find("a")->array(), floats({2}, 1)));
   EXPECT_EQ(std::get<double>(cast.find("b")->value()), 7.0);
@@ -629,8 +621,8 @@ TEST(PyTreeHandler, TransformsReadWhatTheyNeedAndMakeTheTarget) {
   const auto number = [](std::int64_t n) { return Tree(n); };
   const Tree target(
       Tree::Dict{{"x", number(0)}, {"zq", number(0)}, {"a", number(9)}, {"k", number(4)}});
-  const Tree args = map_leaves(
-      target, [](const KeyPath&, const Tree&) { return Tree(CustomLeaf::of(RestoreArgs{})); });
+  const Tree args =
+      map_leaves(target, [](const KeyPath&, const Tree&) { return Tree(RestoreArgs{}); });
   PyTreeRestoreArgs restore{.item = target, .restore_args = args};
   restore.transforms = {{"x", {.transform = {.original_key = "b/c"}}},
                         {"(.*)q", {.transform = {.original_key = "a"}}}};

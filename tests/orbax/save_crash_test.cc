@@ -36,7 +36,7 @@ SaveOptions layout(bool ocdbt, bool zarr3, std::optional<std::string> item = {})
   options.use_ocdbt = ocdbt;
   options.use_zarr3 = zarr3;
   options.item = std::move(item);
-  options.threads = 1;
+  options.resources.threads = 1;
   return options;
 }
 
@@ -102,7 +102,7 @@ TEST_P(SaveCrash, LeavesTheTargetAbsentOrWhole) {
           << n << " left " << name;
     // Either way on: cleaning, or the next save.
     if (n % 2 == 0) {
-      clean(dir.path());
+      clean_leftovers(dir.path());
       // What lacked nothing but its name has got it.
       const std::int64_t cleaned = number_at(dir / "ckpt", crash.elements);
       EXPECT_TRUE(cleaned == found || (found == 0 && cleaned == 2)) << n;

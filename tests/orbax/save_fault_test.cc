@@ -73,7 +73,7 @@ struct Way {
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 Way orbax(const char* name, bool replaces, SaveOptions options) {
-  options.threads = 1;
+  options.resources.threads = 1;
   options.if_exists = IfExists::kReplace;
   return {name, replaces,
           [options](const std::string& folder, int number) {
@@ -201,7 +201,7 @@ TEST_P(SaveFault, IsToldAndLeavesTheTargetAbsentOrWhole) {
     expect_clear(result, dir.path());
     const int found = way().read(dir.path());
     expect_whole(result, found, dir.path());
-    clean(dir.path());
+    clean_leftovers(dir.path());
     EXPECT_EQ(way().read(dir.path()), found);
     EXPECT_LE(list_directory(dir.path()).folders.size(), 1U);
     way().write(dir.path(), 3);
@@ -235,7 +235,7 @@ std::string name_of_error(int error) {
 // Raw values, of a size that is written past the page cache where the file system has that.
 Way large(const char* name, SaveOptions options) {
   Way way = orbax(name, false, options);
-  options.threads = 1;
+  options.resources.threads = 1;
   options.if_exists = IfExists::kReplace;
   options.compression = Compression::kNone;
   way.write = [options](const std::string& folder, int number) {
@@ -270,13 +270,13 @@ class CompactFault : public ::testing::TestWithParam<int> {};
 
 TEST_P(CompactFault, KeepsTheCheckpointWhole) {
   SaveOptions many_files;
-  many_files.threads = 1;
+  many_files.resources.threads = 1;
   many_files.target_file_bytes = 1000;
   for (int n = 0;; n += step_of(GetParam())) {
     const TempDir dir = TempDir::in_memory();
     const std::string path = dir / "ckpt";
     save(path, tree_of(1), many_files);
-    const Faulted result = run_and_fail_at(n, GetParam(), [&] { compact(path); });
+    const Faulted result = run_and_fail_at(n, GetParam(), [&] { compact_databases(path); });
     SCOPED_TRACE(std::to_string(n) + ": " + result.call);
     ASSERT_TRUE(result.ended);
     EXPECT_EQ(result.descriptors_left, 0);
@@ -293,8 +293,8 @@ TEST_P(CompactFault, KeepsTheCheckpointWhole) {
     } else {
       EXPECT_TRUE(GetParam() == kShortWrite || GetParam() == EINTR || is_harmless(result.call));
     }
-    clean(path);
-    compact(path, {}, OrphanFiles::kRemove);
+    clean_leftovers(path);
+    compact_databases(path, {.remove_orphans = true});
     EXPECT_EQ(number_at(path), 1);
     EXPECT_EQ(list_directory(path + "/d").files.size(), 1U);
     if (HasFailure()) return;

@@ -125,7 +125,7 @@ TEST_P(Save, CutsIntoChunksAndFiles) {
   SaveOptions options = GetParam().options;
   options.chunk_bytes = 96;
   options.target_file_bytes = 512;
-  options.threads = 3;
+  options.resources.threads = 3;
   const Tree tree(Tree::Dict{{"w", array_of(DType::kFloat32, {16, 24}, 1)},
                              {"x", array_of(DType::kUint8, {1000}, 5)}});
   save(dir / "ckpt", tree, options);
@@ -270,7 +270,7 @@ TEST(PendingDirectory, IsLeftAloneByCleanWhateverItsName) {
        {"ckpt", "x.safetensors", "x-00001-of-00002.safetensors", "x.data-00000-of-00001"}) {
     const PendingDirectory pending(dir / name, IfExists::kFail);
     for (const CleanMode mode : {CleanMode::kShow, CleanMode::kRemove})
-      for (const CleanedPath& cleaned : clean(dir.path(), mode))
+      for (const CleanedPath& cleaned : clean_leftovers(dir.path(), mode))
         EXPECT_TRUE(cleaned.outcome == CleanOutcome::kInUse || !fs::is_directory(cleaned.path))
             << cleaned.path;
     EXPECT_TRUE(fs::exists(pending.path())) << name;

@@ -87,7 +87,7 @@ class Replicated {
                   {.accepts = nullptr, .override_existing = true});
     PyTreeCheckpointHandlerOptions options;
     options.type_handler_registry = registry;
-    options.threads = 1;
+    options.resources.threads = 1;
     options.multiprocessing_options.coordinator = job;
     options.multiprocessing_options.local_devices = devices_of(job->process_index());
     options.multiprocessing_options.timeout = options.multiprocessing_options.write_timeout =

@@ -76,8 +76,9 @@ TEST_P(SingleReplicaForms, OnlyThePrimaryReplicaHasDataToRead) {
     // What has no data cannot be read; and the data that the others got is that of the checkpoint.
     EXPECT_THAT([&] { static_cast<void>(Checkpointer().restore(bare)); },
                 ::testing::Throws<Error>());
-    EXPECT_TRUE(same_array(gather(*Checkpointer().restore(full).find("w")->custom<ShardedArray>()),
-                           model.array("w")));
+    EXPECT_TRUE(
+        same_array(gather_shards(*Checkpointer().restore(full).find("w")->custom<ShardedArray>()),
+                   model.array("w")));
   }
 }
 

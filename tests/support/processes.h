@@ -18,7 +18,7 @@ namespace cairn::testing {
 // job. Returns the error of each process, in process order.
 inline std::vector<std::optional<Error>> run_as_processes(
     std::size_t count, const std::function<void(const std::shared_ptr<Coordinator>&)>& part) {
-  auto coordinators = threads_as_processes(count);
+  auto coordinators = thread_coordinators(count);
   std::vector<std::optional<Error>> errors(count);
   std::vector<std::thread> threads;
   for (std::size_t p = 0; p < count; ++p) {

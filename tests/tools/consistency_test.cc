@@ -63,7 +63,7 @@ TEST(Agree, ProcessesThatOpenOtherStepsAreTold) {
   expect_refused(code,
                  "the step: process 2 sees 2, process 0 1; all processes must see the same files",
                  [&](bool is_odd, const MultiprocessingOptions& job) {
-                   verify(dir / "steps", step_of(is_odd), {}, job);
+                   verify(dir / "steps", {.open = step_of(is_odd), .multiprocessing = job});
                  });
   expect_refused(code, "the step: process 2 sees 2",
                  [&](bool is_odd, const MultiprocessingOptions& job) {
@@ -78,7 +78,7 @@ TEST(Agree, ProcessesThatOpenOtherStepsAreTold) {
   expect_refused(code, "the step: process 2 sees 2",
                  [&](bool is_odd, const MultiprocessingOptions& job) {
                    reshard(*open(dir / "steps", step_of(is_odd)), dir / "new",
-                           {.chunk_bytes = 4, .multiprocessing = job});
+                           {.orbax = {.chunk_bytes = 4}, .multiprocessing = job});
                  });
   EXPECT_FALSE(file_exists(dir / "x.safetensors"));
   EXPECT_FALSE(file_exists(dir / "new"));
@@ -104,17 +104,17 @@ TEST(Agree, ProcessesThatConvertOtherwiseAreTold) {
         {"replace", [](C& o) { o.if_exists = IfExists::kReplace; }},
         {"dry_run", [](C& o) { o.dry_run = true; }},
         {"max_shard_bytes", [](C& o) { o.max_shard_bytes = 8; }},
-        {"memory", [](C& o) { o.memory = 1'000'000; }}}},
-      {"msgpack", {{"msgpack_dialect", [](C& o) { o.msgpack_dialect = MsgpackDialect::kOrbax; }}}},
+        {"memory", [](C& o) { o.resources.memory = 1'000'000; }}}},
+      {"msgpack", {{"msgpack_dialect", [](C& o) { o.msgpack.dialect = MsgpackDialect::kOrbax; }}}},
       {"tensorflow",
-       {{"plain_names", [](C& o) { o.plain_names = true; }},
-        {"name_latest", [](C& o) { o.name_latest = false; }}}},
+       {{"plain_names", [](C& o) { o.tensorflow.plain_names = true; }},
+        {"name_latest", [](C& o) { o.tensorflow.name_latest = false; }}}},
       {"orbax",
        {{"format", [](C& o) { o.format = "orbax-zarr3"; }},
-        {"compression", [](C& o) { o.compression = Compression::kNone; }},
-        {"chunk_bytes", [](C& o) { o.chunk_bytes = 4; }},
-        {"target_file_bytes", [](C& o) { o.target_file_bytes = 1000; }},
-        {"item", [](C& o) { o.item = "default"; }}}}};
+        {"compression", [](C& o) { o.orbax.compression = Compression::kNone; }},
+        {"chunk_bytes", [](C& o) { o.orbax.chunk_bytes = 4; }},
+        {"target_file_bytes", [](C& o) { o.orbax.target_file_bytes = 1000; }},
+        {"item", [](C& o) { o.orbax.item = "default"; }}}}};
   for (const auto& of_format : all)
     for (const auto& change : of_format.second)
       expect_refused(Code::kInvalidArgument, change.first + ": process 2 means ",
@@ -146,11 +146,11 @@ TEST(Agree, ProcessesThatReshardOtherwiseAreTold) {
        [](R& o) {
          o.specs = {{"w", {}}};
        }},
-      {"chunk_bytes", [](R& o) { o.chunk_bytes = 4; }},
+      {"chunk_bytes", [](R& o) { o.orbax.chunk_bytes = 4; }},
       {"format", [](R& o) { o.format = "orbax-files"; }},
-      {"compression", [](R& o) { o.compression = Compression::zstd(3); }},
-      {"target_file_bytes", [](R& o) { o.target_file_bytes = 1000; }},
-      {"item", [](R& o) { o.item = "default"; }},
+      {"compression", [](R& o) { o.orbax.compression = Compression::zstd(3); }},
+      {"target_file_bytes", [](R& o) { o.orbax.target_file_bytes = 1000; }},
+      {"item", [](R& o) { o.orbax.item = "default"; }},
       {"replace", [](R& o) { o.if_exists = IfExists::kReplace; }},
       {"dry_run", [](R& o) { o.dry_run = true; }}};
   for (const auto& change : changes)
@@ -166,7 +166,7 @@ TEST(Agree, ProcessesThatReshardOtherwiseAreTold) {
   expect_refused(Code::kInvalidArgument, "the target: process 2 means ",
                  [&](bool is_odd, const MultiprocessingOptions& job) {
                    reshard(*open(dir / "source"), dir / (is_odd ? "a" : "b"),
-                           {.chunk_bytes = 4, .multiprocessing = job});
+                           {.orbax = {.chunk_bytes = 4}, .multiprocessing = job});
                  });
   EXPECT_EQ(names_in(dir), std::vector<std::string>{"source"});
 }
@@ -195,7 +195,7 @@ TEST(Agree, ProcessesThatTransformOtherwiseAreTold) {
   TempDir dir = TempDir::in_memory();
   save_orbax(dir / "source", two_arrays());
   const auto with = [&](const std::string& rules, const MultiprocessingOptions& job) {
-    convert(*transform(open(dir / "source"), rules).checkpoint, dir / "x.npz",
+    convert(*transform_checkpoint(open(dir / "source"), rules).checkpoint, dir / "x.npz",
             {.multiprocessing = job});
   };
   // The same leaves come out of both, which are each the other's.
@@ -238,7 +238,7 @@ TEST(Agree, ProcessesThatOpenOtherFilesOfTheSameLeavesAreTold) {
                                      has_checksums ? time + std::chrono::seconds(1) : time);
     const auto use = [&](const std::string& other, bool is_odd, const MultiprocessingOptions& job) {
       const std::string path = file_in(is_odd ? other : "old");
-      verify(path, {}, {}, job);
+      verify(path, {.multiprocessing = job});
       convert(*open(path), dir / "x.npz",
               {.if_exists = IfExists::kReplace, .multiprocessing = job});
       return diff(*open(path), *open(path), {.multiprocessing = job});

@@ -5,8 +5,11 @@
 #include <cairn/safetensors.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <numeric>
+#include <string_view>
+#include <thread>
 
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
@@ -59,7 +62,7 @@ TEST_F(Convert, CopiesEveryByteWhateverTheMemory) {
   for (const std::uint64_t memory :
        {std::uint64_t{100}, std::uint64_t{1000}, std::uint64_t{5000}, std::uint64_t{1} << 30U}) {
     ConvertOptions options;
-    options.memory = memory;
+    options.resources.memory = memory;
     options.if_exists = IfExists::kReplace;
     const ConvertReport report = convert(checkpoint_, target(), options);
     EXPECT_EQ(report.format, "safetensors");
@@ -77,10 +80,48 @@ TEST_F(Convert, CopiesEveryByteWhateverTheMemory) {
   }
 }
 
+TEST_F(Convert, OneThreadDoesAllTheWork) {
+  for (const char* format : {"safetensors", "npz", "msgpack", "tensorflow", "orbax"}) {
+    std::atomic<int> calls{0}, others{0};
+    const auto here = std::this_thread::get_id();
+    const auto count = [&](std::uint64_t, std::uint64_t) {
+      ++calls;
+      if (std::this_thread::get_id() != here) ++others;
+    };
+    convert(checkpoint_, target(format),
+            {.format = format, .resources = {.threads = 1}, .progress = count});
+    EXPECT_GT(calls, 0) << format;
+    if (std::string_view(format) != "orbax") {  // a display thread calls it there
+      EXPECT_EQ(others, 0) << format;
+    }
+  }
+}
+
+TEST_F(Convert, OptionsOfOtherFormatsAreRefused) {
+  const auto refused = [&](const ConvertOptions& options) {
+    EXPECT_THAT([&] { convert(checkpoint_, target("x"), options); },
+                FailsWith(Code::kInvalidArgument, options.format));
+  };
+  for (const char* format : {"npz", "orbax", "msgpack"})
+    refused({.format = format, .max_shard_bytes = 1000});
+  for (const char* format : {"npz", "orbax", "tensorflow", "safetensors"})
+    refused({.format = format, .msgpack = {.dialect = MsgpackDialect::kOrbax}});
+  for (const char* format : {"npz", "orbax", "msgpack", "safetensors"}) {
+    refused({.format = format, .tensorflow = {.plain_names = true}});
+    refused({.format = format, .tensorflow = {.name_latest = false}});
+  }
+  for (const char* format : {"npz", "tensorflow", "msgpack", "safetensors"}) {
+    refused({.format = format, .orbax = {.chunk_bytes = 1000}});
+    refused({.format = format, .orbax = {.compression = Compression::kNone}});
+    refused({.format = format, .orbax = {.target_file_bytes = 1000}});
+    refused({.format = format, .orbax = {.item = "default"}});
+  }
+}
+
 TEST_F(Convert, CastsFloatingArraysButNoScalars) {
   ConvertOptions options;
   options.dtype = DType::kBfloat16;
-  options.memory = 1000;  // casts happen in pieces
+  options.resources.memory = 1000;  // casts happen in pieces
   EXPECT_EQ(convert(checkpoint_, target(), options).cast, 2U);
   const auto opened = open_safetensors(target());
   EXPECT_EQ(opened->info("params.0.w").dtype, DType::kBfloat16);

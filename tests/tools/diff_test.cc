@@ -253,12 +253,13 @@ TEST(Diff, DoesNotDependOnTheMemoryGiven) {
   const Array a = make_array(DType::kFloat32, {1, 100'003}, values);
   const Array b = make_array(DType::kFloat32, {1, 100'003}, changed);
   for (const std::uint64_t memory : {std::uint64_t{5000}, std::uint64_t{1} << 30U}) {
-    const ValueDiff v = values_of(a, b, {.memory = memory});
+    const ValueDiff v = values_of(a, b, {.resources = {.memory = memory}});
     EXPECT_EQ(v.different, 31U);
     EXPECT_EQ(v.first, 70'000U);
     EXPECT_EQ(v.max_abs_error, 2.0);
   }
-  EXPECT_EQ(values_of(floats({1, 2, 3}), floats({1, 2, 4}), {.memory = 1}).first, 2U);
+  EXPECT_EQ(values_of(floats({1, 2, 3}), floats({1, 2, 4}), {.resources = {.memory = 1}}).first,
+            2U);
   EXPECT_TRUE(diff_of(floats({}), floats({})).equal());
 }
 
@@ -286,7 +287,7 @@ TEST(Diff, GoesOnAfterDamage) {
     b.add(name, floats({1, name[0] == 'z' ? 3.0F : 2.0F}));
   }
   for (const std::uint64_t memory : {std::uint64_t{8}, std::uint64_t{1} << 20U}) {
-    const DiffReport report = diff(a, b, {.memory = memory});
+    const DiffReport report = diff(a, b, {.resources = {.memory = memory}});
     EXPECT_EQ(report.same, 1U);
     EXPECT_EQ(report.different, 1U);
     EXPECT_EQ(report.unreadable, 1U);

@@ -49,7 +49,7 @@ class MemoryCheckpoint : public Checkpoint {
     TensorInfo t;
     t.name = name;
     t.path = dotted_path(name);
-    t.kind = kind;
+    t.typestr = kind;
     t.dtype = array.dtype();
     t.dtype_name = std::string(dtype_name(array.dtype()));
     t.element_size = array.element_size();
@@ -61,6 +61,7 @@ class MemoryCheckpoint : public Checkpoint {
   }
   TensorInfo& add_string(const std::string& name, std::string value) {
     TensorInfo& t = add_node(name, "string");
+    t.kind = LeafKind::kString;
     t.dtype_name = "string";
     t.nbytes = value.size();
     strings_[tensors_.size() - 1] = std::move(value);
@@ -70,7 +71,8 @@ class MemoryCheckpoint : public Checkpoint {
     TensorInfo t;
     t.name = name;
     t.path = dotted_path(name);
-    t.kind = kind;
+    t.kind = LeafKind::kEmpty;
+    t.typestr = kind;
     return tensors_.emplace_back(std::move(t));
   }
 
@@ -91,8 +93,6 @@ class MemoryCheckpoint : public Checkpoint {
   [[nodiscard]] std::string read_string(std::size_t index) const override {
     return strings_.at(index);
   }
-  [[nodiscard]] std::optional<Array> try_view(std::size_t) const override { return std::nullopt; }
-  [[nodiscard]] VerifyPart verify_part(WorkShare, const ProgressFn&) const override { return {}; }
 
   mutable std::atomic<std::uint64_t> reads{0};
   mutable std::atomic<std::uint64_t> elements_read{0};

@@ -86,7 +86,7 @@ class MultiprocessTensorFlow : public ::testing::TestWithParam<Case> {
   [[nodiscard]] ConvertOptions random_options() {
     ConvertOptions options{.format = "tensorflow"};
     if (random_() % 2 == 0) options.max_shard_bytes = 100'000 + random_() % 1'000'000;
-    if (random_() % 2 == 0) options.memory = 200'000;
+    if (random_() % 2 == 0) options.resources.memory = 200'000;
     return options;
   }
   static void together(const Part& part) { GetParam().run(GetParam().processes, part); }
@@ -135,7 +135,7 @@ TEST_P(MultiprocessTensorFlow, IsReadAsByOneProcess) {
     convert(*opened, dir_ / "together/ckpt", mine);
     convert(*opened, dir_ / "together/x.msgpack", {.multiprocessing = job});
     convert(*opened, dir_ / "orbax", {.format = "orbax", .multiprocessing = job});
-    EXPECT_THAT(verify(source, {}, {}, job).findings, ::testing::IsEmpty());
+    EXPECT_THAT(verify(source, {.multiprocessing = job}).findings, ::testing::IsEmpty());
     EXPECT_TRUE(diff(*opened, *open(dir_ / "together/ckpt"), {.multiprocessing = job}).equal());
   });
   EXPECT_EQ(files_in(dir_ / "together"), files_in(dir_ / "alone"));

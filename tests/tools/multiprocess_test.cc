@@ -113,7 +113,7 @@ TEST_P(Multiprocess, FilesAreThoseOfOneProcess) {
     SCOPED_TRACE(name);
     ConvertOptions options;
     if (name == "s.safetensors") options.max_shard_bytes = 1'000'000;
-    if (random_.below(2) == 0) options.memory = 200'000;
+    if (random_.below(2) == 0) options.resources.memory = 200'000;
     const ConvertReport alone = convert(*open(source), path(name), options);
     std::vector<Bytes> wanted;
     for (const std::string& file : alone.files) wanted.push_back(read_file(file));
@@ -140,9 +140,9 @@ TEST_P(Multiprocess, CheckpointsHoldTheSame) {
     SCOPED_TRACE(format);
     ConvertOptions options;
     options.format = format;
-    if (random_.below(2) == 0) options.memory = 1'000'000;
-    if (random_.below(3) == 0) options.item = "default";
-    if (random_.below(2) == 0) options.chunk_bytes = 50'000;
+    if (random_.below(2) == 0) options.resources.memory = 1'000'000;
+    if (random_.below(3) == 0) options.orbax.item = "default";
+    if (random_.below(2) == 0) options.orbax.chunk_bytes = 50'000;
     const auto errors = together([&](const MultiprocessingOptions& job) {
       ConvertOptions mine = options;
       mine.multiprocessing = job;
@@ -207,7 +207,7 @@ TEST_P(Multiprocess, VerifyFindsWhatOneProcessFinds) {
   const auto check = [&](const std::string& name) {
     const std::string alone = verify_json(verify(path(name)));
     const auto errors = together([&](const MultiprocessingOptions& job) {
-      EXPECT_EQ(verify_json(verify(path(name), {}, {}, job)), alone) << name;
+      EXPECT_EQ(verify_json(verify(path(name), {.multiprocessing = job})), alone) << name;
     });
     expect_all_well(errors);
     return alone;
@@ -231,8 +231,9 @@ TEST_P(Multiprocess, VerifyFindsWhatOneProcessFinds) {
       damaged += alone.value() ? 1 : 0;
       check(name);
     } else {  // it is not what it was any more, for nobody
-      for (const auto& error :
-           together([&](const MultiprocessingOptions& job) { verify(path(name), {}, {}, job); })) {
+      for (const auto& error : together([&](const MultiprocessingOptions& job) {
+             verify(path(name), {.multiprocessing = job});
+           })) {
         ASSERT_TRUE(error);
         EXPECT_EQ(error->message(), alone.error().message());
       }
@@ -269,7 +270,7 @@ TEST_P(Multiprocess, DiffFindsWhatOneProcessFinds) {
     return alone;
   };
   check({});
-  check({.rtol = 0.5, .atol = 3, .memory = 300'000});
+  check({.rtol = 0.5, .atol = 3, .resources = {.memory = 300'000}});
   // One chunk of the largest array cannot be read.
   for (const auto& entry : std::filesystem::recursive_directory_iterator(path("b"))) {
     if (!entry.is_regular_file() || entry.file_size() < 1'000'000) continue;
@@ -341,7 +342,8 @@ TEST(MultiprocessTools, ProcessesThatVerifyDoNotPartOverTheirErrors) {
   testing::put_file(dir / "damaged.safetensors", std::string("\x05\0\0\0\0\0\0\0{\"a\":", 13));
   const auto errors = run_as_processes(3, [&](const auto& coordinator) {
     const bool sees_damage = coordinator->process_index() != 1;
-    verify(dir / (sees_damage ? "damaged.safetensors" : "missing"), {}, {}, job_of(coordinator));
+    verify(dir / (sees_damage ? "damaged.safetensors" : "missing"),
+           {.multiprocessing = job_of(coordinator)});
   });
   for (const auto& error : errors) {
     ASSERT_TRUE(error);
@@ -352,8 +354,8 @@ TEST(MultiprocessTools, ProcessesThatVerifyDoNotPartOverTheirErrors) {
   for (const std::size_t who : {0, 2}) {
     const auto none = run_as_processes(3, [&](const auto& coordinator) {
       const bool sees_damage = coordinator->process_index() == who;
-      const auto report = verify(dir / (sees_damage ? "damaged.safetensors" : "whole"), {}, {},
-                                 job_of(coordinator));
+      const auto report = verify(dir / (sees_damage ? "damaged.safetensors" : "whole"),
+                                 {.multiprocessing = job_of(coordinator)});
       ASSERT_EQ(report.findings.size(), 1U);
       EXPECT_TRUE(report.damaged());
       EXPECT_EQ(report.findings[0].message.starts_with("process 2: "), who == 2)
@@ -387,7 +389,8 @@ TEST(MultiprocessTools, ProcessesReportVerdictsAsOneProcessDoes) {
     EXPECT_EQ(alone.verdict(), verdict) << name;
     EXPECT_GE(alone.findings.size(), findings) << name;
     expect_all_well(run_as_processes(3, [&](const auto& coordinator) {
-      EXPECT_EQ(verify_json(verify(dir / name, {}, {}, job_of(coordinator))), verify_json(alone))
+      EXPECT_EQ(verify_json(verify(dir / name, {.multiprocessing = job_of(coordinator)})),
+                verify_json(alone))
           << name;
     }));
   };
@@ -400,7 +403,7 @@ TEST(MultiprocessTools, ProcessesReportVerdictsAsOneProcessDoes) {
   EXPECT_EQ(steps[1].verdict(), Verdict::kDamaged);
   EXPECT_EQ(steps[2].verdict(), Verdict::kGood);
   expect_all_well(run_as_processes(3, [&](const auto& coordinator) {
-    const auto together = verify_steps(dir / "manager", {}, {}, job_of(coordinator));
+    const auto together = verify_steps(dir / "manager", {.multiprocessing = job_of(coordinator)});
     ASSERT_EQ(together.size(), steps.size());
     EXPECT_EQ(together[0].verdict(), steps[0].verdict());
     for (const std::size_t i : {1, 2}) EXPECT_EQ(verify_json(together[i]), verify_json(steps[i]));

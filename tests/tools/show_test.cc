@@ -19,19 +19,19 @@ using testing::make_array;
 using testing::MemoryCheckpoint;
 
 TEST(Printable, KeepsTextAndEscapesWhatDrivesTerminals) {
-  EXPECT_EQ(printable("params.é.日本"), "params.é.日本");
-  EXPECT_EQ(printable("a\x1b[31mb\n"), "a\\x1b[31mb\\x0a");
-  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(printable("\xc2\x9b"), "\\u009b");  // CSI as one character
+  EXPECT_EQ(printable_text("params.é.日本"), "params.é.日本");
+  EXPECT_EQ(printable_text("a\x1b[31mb\n"), "a\\x1b[31mb\\x0a");
+  EXPECT_EQ(printable_text("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable_text("\xc2\x9b"), "\\u009b");  // CSI as one character
   // right-to-left override, end of an isolate
-  EXPECT_EQ(printable("a\u202e\u2069"), "a\\u202e\\u2069");
-  EXPECT_EQ(printable("\u200b\u2028\u061c\ufeff\u00ad\ufe0f"),
+  EXPECT_EQ(printable_text("a\u202e\u2069"), "a\\u202e\\u2069");
+  EXPECT_EQ(printable_text("\u200b\u2028\u061c\ufeff\u00ad\ufe0f"),
             "\\u200b\\u2028\\u061c\\ufeff\\u00ad\\ufe0f");
   // a tag; a face, which can be seen
-  EXPECT_EQ(printable("\U000e0041\U0001f600"), "\\U000e0041\U0001f600");
-  EXPECT_EQ(printable(std::string_view("a\0b\x7f\t", 5)), "a\\x00b\\x7f\\x09");
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // surrogate
-  EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable_text("\U000e0041\U0001f600"), "\\U000e0041\U0001f600");
+  EXPECT_EQ(printable_text(std::string_view("a\0b\x7f\t", 5)), "a\\x00b\\x7f\\x09");
+  EXPECT_EQ(printable_text("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // surrogate
+  EXPECT_EQ(printable_text(""), "");
 }
 
 TEST(Printable, IsIdempotent) {
@@ -39,8 +39,8 @@ TEST(Printable, IsIdempotent) {
   for (std::uint32_t code = 0; code < 0x110000; code += code < 0x3000 ? 1 : 97)
     if (code < 0xd800 || code >= 0xe000) append_utf8(all, code);
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
-  const std::string once = printable(all);
-  EXPECT_EQ(printable(once), once);
+  const std::string once = printable_text(all);
+  EXPECT_EQ(printable_text(once), once);
 }
 
 TEST(Printable, KeepsTheMeaningOfJson) {
@@ -62,7 +62,7 @@ TEST(Summarize, CountsWhatThereIs) {
   c.add_node("e", "Dict");
   c.add_node("p", "placeholder");
   TensorInfo& lost = c.add_node("x", "jax.Array");
-  lost.dtype_name = "?";
+  lost.kind = LeafKind::kUnknown;
   lost.error = "gone";
   c.add_string("t", "").error = "gone";
   const Summary sum = summarize(c);
@@ -185,7 +185,7 @@ TEST(DrawTree, KeepsItemsApartAndSurvivesOddPaths) {
 }
 
 std::string show(const Array& array, std::size_t max_items = 1000) {
-  return preview(array.view(), max_items);
+  return preview_array(array.view(), max_items);
 }
 
 TEST(Preview, PrintsEveryKindOfElementAsNumpyDoes) {
@@ -243,10 +243,12 @@ TEST(Preview, ReadsOnlyTheCornersOfAStoredTensor) {
   std::iota(values.begin(), values.end(), 0);
   const Array array = make_array(DType::kInt32, {300, 400}, values);
   checkpoint.add("a", array);
-  EXPECT_EQ(preview(checkpoint, 0, parse_slice("", array.shape())), preview(array.view()));
+  EXPECT_EQ(preview_tensor(checkpoint, 0, parse_slice("", array.shape())),
+            preview_array(array.view()));
   EXPECT_EQ(checkpoint.elements_read, 36U);
-  EXPECT_EQ(preview(checkpoint, 0, parse_slice("299,-2:", array.shape())), "[119998 119999]");
-  EXPECT_EQ(preview(checkpoint, 0, parse_slice("1,2", array.shape())), "402");
+  EXPECT_EQ(preview_tensor(checkpoint, 0, parse_slice("299,-2:", array.shape())),
+            "[119998 119999]");
+  EXPECT_EQ(preview_tensor(checkpoint, 0, parse_slice("1,2", array.shape())), "402");
 }
 
 TEST(Preview, ManyDimensionsStaySmall) {

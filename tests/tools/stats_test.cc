@@ -21,7 +21,7 @@ constexpr std::uint64_t kPlenty = 1U << 30U;
 TensorStats stats_of(const Array& array, std::uint64_t memory = kPlenty) {
   MemoryCheckpoint checkpoint;
   checkpoint.add("a", array);
-  return tensor_stats(checkpoint, 0, memory);
+  return tensor_stats(checkpoint, 0, {.memory = memory});
 }
 
 TEST(Stats, CountsSpecialValuesAndUsesTheFiniteOnes) {
@@ -102,7 +102,7 @@ TEST(Stats, EveryKindOfElement) {
 TEST(Stats, StringsAreRefused) {
   MemoryCheckpoint checkpoint;
   checkpoint.add_string("s", "x");
-  EXPECT_THAT([&] { tensor_stats(checkpoint, 0, kPlenty); },
+  EXPECT_THAT([&] { tensor_stats(checkpoint, 0, {.memory = kPlenty}); },
               FailsWith(Code::kInvalidArgument, "s: no statistics of string"));
 }
 

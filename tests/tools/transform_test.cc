@@ -79,7 +79,7 @@ void expect_same_in_pieces(const Checkpoint& checkpoint, const std::string& name
 }
 
 TEST(TransformRules, RenamedLeavesStayWhatTheyAre) {
-  const auto made = transform(
+  const auto made = transform_checkpoint(
       source(),
       rules(
           R"j({"rename": "layers/(\\d+)/w", "to": "layers/\\1/kernel"}, {"rename": "step", "to": "count/step"},
@@ -90,29 +90,30 @@ TEST(TransformRules, RenamedLeavesStayWhatTheyAre) {
   EXPECT_EQ(floats(*made.checkpoint, "layers.2.kernel"), counting(24, 200));
   const TensorInfo& kernel = made.checkpoint->info("layers.2.kernel");
   EXPECT_EQ(kernel.path[1].type, KeyType::kSequence);  // still a list
-  EXPECT_EQ(kernel.kind, "jax.Array");
+  EXPECT_EQ(kernel.typestr, "jax.Array");
   EXPECT_EQ(kernel.chunk_shape, (Shape{2, 6}));
-  EXPECT_EQ(made.checkpoint->info("count.step").kind, "scalar");
+  EXPECT_EQ(made.checkpoint->info("count.step").typestr, "scalar");
   EXPECT_EQ(made.checkpoint->read_string(made.checkpoint->index("x_note")), "hello");
   EXPECT_THAT(made.report.unused, ElementsAre("lora.a", "lora.b"));
   EXPECT_EQ(made.report.made.size(), 6U);
 }
 
 TEST(TransformRules, WhatNoRuleNamesCanBeDropped) {
-  const auto made = transform(source(), rules(R"j({"keep": "step"}, {"rename": "ids", "to": "i"})j",
-                                              R"j(, "unmentioned": "drop")j"));
+  const auto made = transform_checkpoint(
+      source(),
+      rules(R"j({"keep": "step"}, {"rename": "ids", "to": "i"})j", R"j(, "unmentioned": "drop")j"));
   EXPECT_THAT(names(*made.checkpoint), ElementsAre("i", "step"));
 }
 
 TEST(TransformRules, ListsThatNoLongerAreBecomeDicts) {
-  const auto made =
-      transform(source(), rules(R"j({"rename": "layers/2/(.*)", "to": "layers/last/\\1"})j"));
+  const auto made = transform_checkpoint(
+      source(), rules(R"j({"rename": "layers/2/(.*)", "to": "layers/last/\\1"})j"));
   for (const char* name : {"layers.0.w", "layers.last.w"})
     EXPECT_EQ(made.checkpoint->info(name).path[1].type, KeyType::kDict) << name;
 }
 
 TEST(TransformRules, ArraysAreTurnedCutAndJoined) {
-  const auto made = transform(
+  const auto made = transform_checkpoint(
       source(),
       rules(
           R"j({"transpose": "layers/0/w"}, {"stack": "layers/(?P<index>\\d+)/b", "to": "b", "axis": -1},
@@ -131,7 +132,7 @@ TEST(TransformRules, ArraysAreTurnedCutAndJoined) {
   EXPECT_EQ(floats(c, "first"), (std::vector<float>{100, 106, 112, 118, 200, 206, 212, 218}));
   EXPECT_EQ(c.info("second").shape, (Shape{8, 5}));
   EXPECT_EQ(floats(c, "rows.1"), counting(6, 7));
-  EXPECT_EQ(c.info("b").kind, "np.ndarray");
+  EXPECT_EQ(c.info("b").typestr, "np.ndarray");
   for (const char* name : {"layers.0.w", "b", "first", "second", "rows.0"})
     expect_same_in_pieces(c, name);
 }
@@ -141,7 +142,7 @@ TEST(TransformRules, ScalarsStackIntoAVector) {
   for (int i = 0; i < 12; ++i)
     made->add("s." + std::to_string(i), make_array<std::int64_t>(DType::kInt64, {}, {i * i}),
               "scalar");
-  const auto stacked = transform(made, rules(R"j({"stack": "s/(?P<index>.*)", "to": "s"
+  const auto stacked = transform_checkpoint(made, rules(R"j({"stack": "s/(?P<index>.*)", "to": "s"
 })j"));
   EXPECT_EQ(stacked.checkpoint->info("s").shape, (Shape{12}));
   const Array array = stacked.checkpoint->read("s");  // by number: 10 after 9
@@ -158,22 +159,22 @@ TEST(TransformRules, CastsAndLowRankSumsGoInPieces) {
       for (int k = 0; k < 2; ++k)
         want[i * 6 + j] += 0.5F * static_cast<float>((i * 2 + k) * (k * 6 + j + 1));
   for (const std::uint64_t memory : {1U, 100U, 1U << 20U}) {
-    const auto made = transform(source(), text, memory);
+    const auto made = transform_checkpoint(source(), text, memory);
     // small integers and halves: exact in bfloat16, too
     EXPECT_EQ(floats(*made.checkpoint, "layers.0.w"), want) << memory;
     EXPECT_EQ(made.checkpoint->info("ids").dtype, DType::kBfloat16);
-    EXPECT_EQ(made.checkpoint->info("layers.1.w").kind, "jax.Array");
+    EXPECT_EQ(made.checkpoint->info("layers.1.w").typestr, "jax.Array");
     for (const char* name : {"layers.0.w", "layers.1.w", "ids"})
       expect_same_in_pieces(*made.checkpoint, name);
   }
-  const auto made = transform(source(), text);
+  const auto made = transform_checkpoint(source(), text);
   EXPECT_THAT(names(*made.checkpoint), ::testing::Not(::testing::Contains("lora.a")));
   EXPECT_THAT(made.report.made[0].second, HasSubstr("layers.0.w + 0.5 * lora.a @ lora.b"));
 }
 
 TEST(TransformRules, OnlyWhatIsNeededIsRead) {
   const auto from = source();
-  const auto made = transform(
+  const auto made = transform_checkpoint(
       from, rules(R"j({"split": "layers/1/w", "to": ["top", "rest"], "sizes": [1, 3]})j"));
   EXPECT_EQ(from->elements_read, 0U);
   (void)made.checkpoint->read("top");
@@ -199,7 +200,7 @@ TEST(TransformRules, ASmallLeafOfALargeCheckpointCostsItsBytes) {
   leaves.emplace_back("small", Tree(make_array(DType::kFloat32, {64, 64}, counting(4096))));
   save(dir.path() + "/c", Tree(std::move(leaves)), {.compression = Compression::kNone});
   const std::uint64_t before = bytes_read();
-  const auto made = transform(
+  const auto made = transform_checkpoint(
       open(dir.path() + "/c"),
       rules(
           R"j({"rename": "small", "to": "s"}, {"drop": "large"}, {"cast": "s", "dtype": "bfloat16"})j"));
@@ -213,8 +214,8 @@ TEST(TransformRules, ASmallLeafOfALargeCheckpointCostsItsBytes) {
 
 TEST(TransformRules, ADryRunWritesNothing) {
   testing::TempDir dir;
-  const auto made =
-      transform(source(), rules(R"j({"keep": "layers/.*"})j", R"j(, "unmentioned": "drop")j"));
+  const auto made = transform_checkpoint(
+      source(), rules(R"j({"keep": "layers/.*"})j", R"j(, "unmentioned": "drop")j"));
   ConvertOptions options;
   options.dry_run = true;
   const ConvertReport report = convert(*made.checkpoint, dir.path() + "/x.safetensors", options);
@@ -259,11 +260,12 @@ TEST(TransformRules, RulesThatDoNotFitTheLeavesNameTheirPlace) {
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.rule);
-    EXPECT_THAT([&] { transform(source(), rules(c.rule)); },
+    EXPECT_THAT([&] { transform_checkpoint(source(), rules(c.rule)); },
                 FailsWith(Code::kInvalidArgument, c.why));
   }
-  EXPECT_THAT([] { transform(source(), rules(R"j({"keep": "ids"}, {"keep": "nothing"})j")); },
-              FailsWith(Code::kInvalidArgument, "/rules/1"));
+  EXPECT_THAT(
+      [] { transform_checkpoint(source(), rules(R"j({"keep": "ids"}, {"keep": "nothing"})j")); },
+      FailsWith(Code::kInvalidArgument, "/rules/1"));
 }
 
 TEST(TransformRules, BadJsonNamesThePointer) {

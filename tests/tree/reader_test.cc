@@ -32,7 +32,10 @@ class MemoryCheckpoint : public Checkpoint {
     TensorInfo tensor;
     tensor.name = name;
     tensor.path = {{name, KeyType::kDict}};
-    tensor.kind = kind;
+    tensor.kind = dtype_name.empty()       ? LeafKind::kEmpty
+                  : dtype_name == "string" ? LeafKind::kString
+                                           : LeafKind::kArray;
+    tensor.typestr = kind;
     tensor.dtype_name = dtype_name;
     return tensor;
   }
@@ -40,6 +43,7 @@ class MemoryCheckpoint : public Checkpoint {
   const CheckpointInfo& info() const override { return info_; }
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override {
+    ++reads;
     for (const auto& r : requests) {
       const ArrayView all =
           make_view(as_bytes(bytes_[r.tensor]), tensors_[r.tensor].dtype, tensors_[r.tensor].shape);
@@ -48,8 +52,8 @@ class MemoryCheckpoint : public Checkpoint {
     if (progress) progress(1, 1);
   }
   std::string read_string(std::size_t index) const override { return bytes_[index]; }
-  std::optional<Array> try_view(std::size_t) const override { return std::nullopt; }
-  VerifyPart verify_part(WorkShare, const ProgressFn&) const override { return {}; }
+
+  mutable int reads = 0;
 
  private:
   CheckpointInfo info_;
@@ -124,7 +128,8 @@ TEST(Reader, WhatIsNoArrayOrBrokenIsNotRead) {
   MemoryCheckpoint c;
   c.add(MemoryCheckpoint::leaf("s", "string", "string"), "text");
   c.add(MemoryCheckpoint::leaf("n", "None", ""));
-  TensorInfo broken = MemoryCheckpoint::leaf("b", "jax.Array", "?");
+  TensorInfo broken = MemoryCheckpoint::leaf("b", "jax.Array", "");
+  broken.kind = LeafKind::kUnknown;
   broken.error = "no array is stored under this name";
   c.add(broken);
   expect_error([&] { (void)c.read("s"); }, Code::kInvalidArgument, "'s' is no array but a string");
@@ -133,6 +138,28 @@ TEST(Reader, WhatIsNoArrayOrBrokenIsNotRead) {
   expect_error([&] { (void)c.view("b"); }, Code::kDataLoss, "b: no array is stored");
   expect_error([&] { (void)c.view("s"); }, Code::kInvalidArgument, "'s' is no array");
   expect_error([&] { (void)c.load(); }, Code::kDataLoss, "b: no array is stored");
+}
+
+// A checkpoint that says only what it must.
+TEST(Reader, TheDefaultVerifyReadsEveryLeaf) {
+  MemoryCheckpoint c;
+  c.add(bytes_array("w", {2, 3}), "abcdef");
+  c.add(MemoryCheckpoint::leaf("s", "string", "string"), "text");
+  c.add(MemoryCheckpoint::leaf("n", "None", ""));
+  TensorInfo lost = MemoryCheckpoint::leaf("lost", "jax.Array", "");
+  lost.kind = LeafKind::kUnknown;
+  lost.error = "no array is stored under this name";
+  c.add(lost);
+  TensorInfo large = bytes_array("large", {130, 1 << 20});  // in more than one piece
+  large.nbytes = std::uint64_t{130} << 20U;
+  c.add(large, std::string(std::size_t{130} << 20U, 'x'));
+  const VerifyReport report = c.verify({});
+  EXPECT_EQ(report.tensors, 4U);
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_EQ(report.findings[0].tensor, "lost");
+  EXPECT_THAT(report.findings[0].message, HasSubstr("no array is stored"));
+  EXPECT_EQ(report.verdict(), Verdict::kDamaged);
+  EXPECT_GT(c.reads, 3);
 }
 
 TEST(Reader, ViewSaysWhyNot) {
@@ -159,7 +186,7 @@ TEST(Reader, LoadGivesPythonsScalarsStringsAndNodes) {
   c.add_scalar<std::array<float, 2>>("complex", DType::kComplex64, {1, 2});
   c.add(bytes_array("array", {3}), "abc");
   TensorInfo bytes = bytes_array("bytes", {3});
-  bytes.kind = "bytes";
+  bytes.typestr = "bytes";
   c.add(bytes, "xxx");
   TensorInfo numpy = MemoryCheckpoint::leaf("numpy", "np.generic", "int16");
   numpy.dtype = DType::kInt16;

@@ -1,6 +1,6 @@
 // structure_test.cc -- what keeps a checkpoint from fitting a target, and pouring one into the
 // other. Every case was run with Orbax 0.12.8.
-#include <cairn/structure.h>
+#include <cairn/tree.h>
 #include <gmock/gmock.h>
 
 namespace cairn {

@@ -230,9 +230,7 @@ TEST(Transforms, OnlyWhatIsNeededIsRead) {
 }
 
 TEST(Transforms, TreesOfThemAreFlattenedInJaxsOrder) {
-  const auto leaf = [](std::string original) {
-    return Tree(CustomLeaf::of(rename(std::move(original))));
-  };
+  const auto leaf = [](std::string original) { return Tree(rename(std::move(original))); };
   const Transforms flat =
       flatten_transforms(dict({{"b", leaf("1")},
                                {"a.c", leaf("2")},

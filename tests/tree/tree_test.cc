@@ -119,6 +119,60 @@ TEST(Tree, CustomLeavesKeepTheirTypeAndShareTheirValue) {
   EXPECT_EQ(flatten(leaf).front().value.custom<Quantized>()->scale, 7);
 }
 
+template <class T>
+bool holds(const Tree& tree, const T& value) {
+  const T* held = std::get_if<T>(&tree.value());
+  return held != nullptr && *held == value;
+}
+
+TEST(Tree, ValuesOfEveryKindAreTrees) {
+  struct Quantized {
+    int scale;
+  };
+  const std::string owned = "owned";
+  const Array array = Array::allocate(DType::kUint8, {3});
+  const Tree tree = Tree::Dict{{"int", 3},
+                               {"short", static_cast<short>(-3)},
+                               {"unsigned", 3U},
+                               {"bool", true},
+                               {"float", 1.5F},
+                               {"literal", "adam"},
+                               {"owned", owned},
+                               {"view", std::string_view(owned).substr(2)},
+                               {"complex", std::complex<double>(1, 2)},
+                               {"array", array},
+                               {"own class", Quantized{7}},
+                               {"empty", EmptyNode::kTuple},
+                               {"list", Tree::List{1, "two"}},
+                               {"dict", Tree::Dict{{"k", 1}, {"l", 2}}}};
+  const auto at = [&](const char* key) -> const Tree& { return *tree.find(key); };
+  EXPECT_TRUE(holds(at("int"), std::int64_t{3}));
+  EXPECT_TRUE(holds(at("short"), std::int64_t{-3}));
+  EXPECT_TRUE(holds(at("unsigned"), std::uint64_t{3}));
+  EXPECT_TRUE(holds(at("bool"), true));
+  EXPECT_TRUE(holds(at("float"), 1.5));
+  EXPECT_TRUE(holds(at("literal"), std::string("adam")));
+  EXPECT_TRUE(holds(at("owned"), owned));
+  EXPECT_TRUE(holds(at("view"), std::string("ned")));
+  EXPECT_TRUE(holds(at("complex"), std::complex<double>(1, 2)));
+  EXPECT_EQ(at("array").array()->bytes().data(), array.bytes().data());
+  EXPECT_EQ(at("own class").custom<Quantized>()->scale, 7);
+  EXPECT_TRUE(holds(at("empty"), EmptyNode::kTuple));
+  EXPECT_TRUE(holds(*at("list").find("1"), std::string("two")));
+  EXPECT_EQ(text(at("dict")), "{k:1,l:2}");
+}
+
+// They would become custom leaves, which nobody wants.
+TEST(Tree, StandardContainersAreNotTrees) {
+  static_assert(!std::is_convertible_v<std::vector<int>, Tree>);
+  static_assert(!std::is_convertible_v<std::optional<Tree>, Tree>);
+  static_assert(!std::is_convertible_v<std::variant<int, bool>, Tree>);
+  static_assert(!std::is_convertible_v<std::pair<std::string, Tree>, Tree>);
+  static_assert(!std::is_convertible_v<std::shared_ptr<Tree>, Tree>);
+  static_assert(!std::is_convertible_v<int*, Tree>);
+  static_assert(!std::is_convertible_v<DType, Tree>);
+}
+
 TEST(Tree, FindLooksIntoDictsAndLists) {
   const Tree tree(Tree::Dict{{"l", Tree(Tree::List{i(1), i(2)})}});
   ASSERT_NE(tree.find("l"), nullptr);

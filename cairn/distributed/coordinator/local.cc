@@ -186,9 +186,11 @@ class SingleProcess final : public Coordinator {
 
 }  // namespace
 
-std::unique_ptr<Coordinator> single_process() { return std::make_unique<SingleProcess>(); }
+std::unique_ptr<Coordinator> single_process_coordinator() {
+  return std::make_unique<SingleProcess>();
+}
 
-std::vector<std::unique_ptr<Coordinator>> threads_as_processes(std::size_t count) {
+std::vector<std::unique_ptr<Coordinator>> thread_coordinators(std::size_t count) {
   if (count == 0) throw Error(Code::kInvalidArgument, "a job has at least one process");
   const auto lobby = std::make_shared<Lobby>(count);
   std::vector<std::unique_ptr<Coordinator>> processes;

@@ -123,7 +123,7 @@ void copy_box(const ShardedArray& array, const Box& box, const MutableArrayView&
                     " is in no shard that this process holds; copy it where it is");
 }
 
-Array gather(const ShardedArray& array) {
+Array gather_shards(const ShardedArray& array) {
   if (const HostMemory* memory = whole_in_memory(array))
     return {array.dtype, memory->view.element_size, array.shape, memory->owner, memory->view.data};
   Array whole = Array::allocate(array.dtype, array.shape);

@@ -10,12 +10,18 @@
 namespace cairn::inline v0 {
 namespace {
 
+LeafKind leaf_kind(const MsgpackLeaf& leaf) {
+  if (leaf.kind == MsgpackKind::kString) return LeafKind::kString;
+  return leaf.dtype_name.empty() ? LeafKind::kEmpty : LeafKind::kArray;
+}
+
 RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
   RawLeaf leaf;
   leaf.info.nbytes = leaf.info.stored_nbytes = from.nbytes();
   leaf.info.name = param_name(from.path);
   leaf.info.path = std::move(from.path);
-  leaf.info.kind = kind_name(from.kind);
+  leaf.info.kind = leaf_kind(from);
+  leaf.info.typestr = kind_name(from.kind);
   leaf.info.dtype = from.dtype;
   leaf.info.dtype_name = std::move(from.dtype_name);
   leaf.info.element_size = from.element_size;

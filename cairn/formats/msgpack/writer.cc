@@ -40,6 +40,7 @@ void write_memory(const MsgpackPlan& plan, AtomicFile& file, const ProgressFn& p
 // order.
 void write_fetched(const MsgpackPlan& plan, std::span<const TensorSource> sources,
                    const FetchFn& fetch, SharedFiles& files, const MsgpackWriteOptions& options) {
+  const Workers workers(options.resources.threads);
   std::vector<Placement> placements;
   std::uint64_t at = 0;
   for (const MsgpackRun& run : plan.runs) {
@@ -58,7 +59,10 @@ void write_fetched(const MsgpackPlan& plan, std::span<const TensorSource> source
     at += run.size;
   }
   write_pieces(placements_of(placements, files.share()), fetch,
-               {.memory = options.memory, .progress = options.progress, .observe = {}});
+               {.executor = &workers.executor(),
+                .memory = options.resources.memory,
+                .progress = options.progress,
+                .observe = {}});
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ RawLeaf new_leaf(std::string name) {
   // a name is one flat key, even if it has dots and slashes
   leaf.info.path = {{name, KeyType::kDict}};
   leaf.info.name = std::move(name);
-  leaf.info.kind = "np.ndarray";
+  leaf.info.typestr = "np.ndarray";
   return leaf;
 }
 
@@ -76,7 +76,7 @@ void describe(const NpyHeader& header, std::uint64_t size, RawLeaf& leaf) {
 // A member that cannot be described becomes a leaf with an error, so that the others can be read.
 RawLeaf broken_leaf(std::string name, const Error& e) {
   RawLeaf leaf = new_leaf(std::move(name));
-  leaf.info.dtype_name = "?";
+  leaf.info.kind = LeafKind::kUnknown;
   leaf.info.error = e.message();
   leaf.info.error_code = e.code();
   return leaf;
@@ -136,14 +136,14 @@ std::string checksums_text(const std::vector<ZipMember>& members) {
 }
 
 // The arrays of an archive, in the order of its directory. Other members become notes.
-std::vector<RawLeaf> read_members(const File& file, CheckpointInfo& info,
+std::vector<RawLeaf> read_members(const File& file, Executor& executor, CheckpointInfo& info,
                                   std::vector<Finding>& notes) {
   const ReadAtFn read = [&](std::uint64_t offset, MutableByteView out) {
     file.read_into(offset, out);
   };
   std::vector<ZipMember> members = read_zip_directory(file.size(), read);
   std::vector<std::optional<RawLeaf>> found(members.size());
-  default_executor().for_each(members.size(), [&](std::size_t i) {
+  executor.for_each(members.size(), [&](std::size_t i) {
     try {
       locate_zip_member(members[i], read);
       found[i] = read_member(members[i], read);
@@ -188,8 +188,9 @@ std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions&
   File file = File::open(path);
   CheckpointInfo info{.format = "npz", .layout = "npz archive", .path = path};
   std::vector<Finding> notes;
-  std::vector<RawLeaf> leaves =
-      with_context([&] { return path; }, [&] { return read_members(file, info, notes); });
+  const Workers workers(options.resources.threads);
+  std::vector<RawLeaf> leaves = with_context(
+      [&] { return path; }, [&] { return read_members(file, workers.executor(), info, notes); });
   return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves),
                          std::move(notes));
 }

@@ -168,6 +168,7 @@ std::vector<Placement> place(std::span<const Member> members, std::span<const Te
 void write_npz(const std::string& path, const std::vector<TensorSource>& tensors,
                const FetchFn& fetch, const NpzWriteOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
+  const Workers workers(options.resources.threads);
   std::vector<Member> members;
   group.step("write: plan", distributed::StepKind::kControl, [&] { members = lay_out(tensors); });
   const IfExists if_exists = options.if_exists;
@@ -182,7 +183,8 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
     std::deque<PartChecksums> parts;
     for (std::size_t i = 0; i < members.size(); ++i) parts.emplace_back(kCrc32);
     write_pieces(mine, fetch,
-                 {.memory = options.memory,
+                 {.executor = &workers.executor(),
+                  .memory = options.resources.memory,
                   .progress = options.progress,
                   .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) {
                     parts[mine[i].tensor].add(offset, bytes);

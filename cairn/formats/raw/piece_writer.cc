@@ -145,6 +145,7 @@ class PieceWriter {
       : placements_(placements),
         fetch_(fetch),
         options_(options),
+        executor_(options.executor != nullptr ? *options.executor : default_executor()),
         cutter_(placements, options.memory) {
     // for each file: the bytes written here, and the end of the last of them
     std::map<AtomicFile*, std::pair<std::uint64_t, std::uint64_t>> sizes;
@@ -163,7 +164,7 @@ class PieceWriter {
     Batch *filled = &batches[0], *next = &batches[1];
     fill(*filled);
     while (!filled->pieces.empty()) {
-      default_executor().for_each(2, [&](std::size_t job) {
+      executor_.for_each(2, [&](std::size_t job) {
         if (job == 0)
           fill(*next);
         else
@@ -242,7 +243,7 @@ class PieceWriter {
       ends.push_back(i + 1);
       bytes = 0;
     }
-    default_executor().for_each(ends.size(), [&](std::size_t job) {
+    executor_.for_each(ends.size(), [&](std::size_t job) {
       for (std::size_t i = job == 0 ? 0 : ends[job - 1]; i < ends[job];) {
         std::size_t next = i + 1;
         while (next < ends[job] && joins(parts[next - 1], parts[next])) ++next;
@@ -282,6 +283,7 @@ class PieceWriter {
   std::span<const Placement> placements_;
   const FetchFn& fetch_;
   const PieceWriterOptions& options_;
+  Executor& executor_;
   Cutter cutter_;
   std::map<AtomicFile*, std::uint64_t> large_;  // large files, and where they end
   std::map<AtomicFile*, DirectWriter> direct_;  // for the files being written now

@@ -2,6 +2,7 @@
 // it writes the other.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/checkpoint.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
@@ -27,6 +28,7 @@ struct Placement {
 
 // Options of write_pieces.
 struct PieceWriterOptions {
+  Executor* executor = nullptr;                    // null: the default one of the process
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bound for both buffers together
   ProgressFn progress;
   // Called for every run of bytes before it is written, from many threads: (index into placements,

@@ -64,10 +64,10 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
       notes_(std::move(contents.notes)),
       files_(std::move(contents.files)),
       structure_(std::move(contents.structure)),
-      memory_(options.memory),
+      memory_(options.resources.memory),
+      workers_(options.resources.threads),
       maps_(files_) {
   if (info_.revision.empty()) info_.revision = sizes_and_times(files_);
-  if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
   tensors_.reserve(contents.leaves.size());
   slices_.reserve(contents.leaves.size());
   first_slice_.reserve(contents.leaves.size() + 1);
@@ -100,7 +100,7 @@ const TensorInfo& RawCheckpoint::tensor(std::size_t index) const {
 const TensorInfo& RawCheckpoint::string_leaf(std::size_t index) const {
   const TensorInfo& info = tensor(index);
   if (!info.is_string())
-    invalid_argument(fmt::format("{}: a leaf of kind {} is not a string", info.name, info.kind));
+    invalid_argument(fmt::format("{}: a leaf of kind {} is not a string", info.name, info.typestr));
   return info;
 }
 

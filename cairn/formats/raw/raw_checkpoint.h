@@ -6,6 +6,7 @@
 #include <cairn/formats/raw/raw_read.h>
 #include <cairn/formats/raw/raw_verify.h>
 #include <cairn/formats/raw/raw_view.h>
+#include <cairn/tree/verifiable_checkpoint.h>
 
 #include <atomic>
 #include <memory>
@@ -24,7 +25,7 @@ struct RawLeaf {
 };
 
 // A Checkpoint over raw arrays; see Checkpoint for the contracts. TensorFlow's adds to it.
-class RawCheckpoint : public Checkpoint {
+class RawCheckpoint : public VerifiableCheckpoint {
  public:
   // Everything that a reader of a format finds in its files.
   struct Contents {
@@ -43,7 +44,7 @@ class RawCheckpoint : public Checkpoint {
   // Reads the viewed array once, if it has a checksum.
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] Tree structure() const override {
-    return structure_ ? *structure_ : Checkpoint::structure();
+    return structure_ ? *structure_ : VerifiableCheckpoint::structure();
   }
   // Reads every byte. Lists arrays without a checksum as unprotected.
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
@@ -81,9 +82,7 @@ class RawCheckpoint : public Checkpoint {
   void check_whole(const RawSlice& slice) const;
   // The same, for a slice that was read whole, with the checksums of its bytes.
   void check_read(const RawSlice& slice, const PartChecksums& sums) const;
-  [[nodiscard]] Executor& executor() const {
-    return own_executor_ ? *own_executor_ : default_executor();
-  }
+  [[nodiscard]] Executor& executor() const { return workers_.executor(); }
 
   CheckpointInfo info_;
   std::vector<Finding> notes_;
@@ -95,7 +94,7 @@ class RawCheckpoint : public Checkpoint {
   // parallel to slices_: whether the checksum was verified
   std::unique_ptr<std::atomic<bool>[]> checksum_ok_;
   std::uint64_t memory_;
-  std::unique_ptr<Executor> own_executor_;
+  Workers workers_;
   RawMaps maps_;  // mappings of files_
 };
 

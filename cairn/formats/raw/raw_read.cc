@@ -443,7 +443,7 @@ void check_request(const TensorInfo& info, const ReadRequest& request) {
       [&] {
         if (!info.is_array())
           throw Error(Code::kInvalidArgument,
-                      fmt::format("a leaf of kind {} has no array to read", info.kind));
+                      fmt::format("a leaf of kind {} has no array to read", info.typestr));
         check_inside(request.box, info.shape);
         if (request.out.dtype != info.dtype || request.out.element_size != info.element_size)
           throw Error(Code::kInvalidArgument,

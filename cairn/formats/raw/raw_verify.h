@@ -1,6 +1,8 @@
 // raw_verify.h -- checksums of arrays that lie raw in files, and verification of all their bytes.
 #pragma once
 
+#include <cairn/base/verify_part.h>
+#include <cairn/base/work_partition.h>
 #include <cairn/checkpoint.h>
 #include <cairn/formats/raw/raw_read.h>
 

@@ -2,6 +2,7 @@
 // names them; each process writes its share.
 #pragma once
 
+#include <cairn/base/work_partition.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/formats/raw/piece_writer.h>
 #include <cairn/io/atomic_file.h>

@@ -48,7 +48,7 @@ RawLeaf make_leaf(SafetensorsEntry entry, std::uint32_t file, std::uint64_t data
   RawLeaf leaf;
   leaf.info.path = {{entry.name, KeyType::kDict}};  // a name is one flat key, even if it has dots
   leaf.info.name = std::move(entry.name);
-  leaf.info.kind = "np.ndarray";
+  leaf.info.typestr = "np.ndarray";
   leaf.info.dtype = type.dtype.value_or(DType::kOpaque);
   leaf.info.dtype_name = type.dtype ? dtype_name(*type.dtype) : type.name;
   leaf.info.element_size = type.dtype ? dtype_size(*type.dtype) : 0;

@@ -301,6 +301,7 @@ std::vector<std::string> write_safetensors(const std::string& path,
                                            std::vector<TensorSource> tensors, const FetchFn& fetch,
                                            const SafetensorsWriteOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
+  const Workers workers(options.resources.threads);
   std::vector<FilePlan> shards;
   group.step("write: plan", distributed::StepKind::kControl, [&] {
     check_metadata(options);
@@ -316,7 +317,10 @@ std::vector<std::string> write_safetensors(const std::string& path,
       if (files.is_primary()) files[i].write_at(0, header);
     }
     write_pieces(placements_of(placements, files.share()), fetch,
-                 {.memory = options.memory, .progress = options.progress, .observe = {}});
+                 {.executor = &workers.executor(),
+                  .memory = options.resources.memory,
+                  .progress = options.progress,
+                  .observe = {}});
     return Bytes();
   });
   files.commit([&](std::deque<AtomicFile>& written) { output.commit(written, shards, tensors); });

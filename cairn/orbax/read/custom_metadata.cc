@@ -61,7 +61,7 @@ class Search {
       note_key(found->rest, tensor.name);
     } catch (const Error& e) {
       item_.stored[i].reset();
-      tensor.dtype_name = handlers::kUnknownDtype;
+      tensor.kind = LeafKind::kUnknown;
       tensor.error = e.message();
       tensor.error_code = e.code();
     }

@@ -211,10 +211,10 @@ void add_database(const PytreeItem& item, const std::string& prefix, Facts& fact
 std::string count_words(const PytreeItem& item) {
   std::size_t arrays = 0, strings = 0, placeholders = 0, empty = 0, broken = 0;
   for (const auto& tensor : item.tensors) {
-    ++(tensor.is_array()              ? arrays
-       : tensor.kind == "string"      ? strings
-       : tensor.kind == "placeholder" ? placeholders
-                                      : empty);
+    ++(tensor.is_array()                 ? arrays
+       : tensor.typestr == "string"      ? strings
+       : tensor.typestr == "placeholder" ? placeholders
+                                         : empty);
     broken += tensor.error.empty() ? 0 : 1;
   }
   std::string text = fmt::format("{} arrays", arrays);

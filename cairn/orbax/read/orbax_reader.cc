@@ -81,8 +81,8 @@ OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items,
     : layout_(std::move(layout)),
       items_(std::move(items)),
       lost_(std::move(lost)),
-      memory_(options.memory) {
-  if (options.threads != 0) own_executor_ = std::make_unique<Executor>(options.threads);
+      workers_(options.resources.threads),
+      memory_(options.resources.memory) {
   info_ = describe_checkpoint(layout_, items_);
   for (auto& item : items_) {
     if (items_.size() + lost_.size() > 1)
@@ -104,7 +104,7 @@ const TensorInfo& OrbaxCheckpoint::tensor(std::size_t index) const {
 std::string OrbaxCheckpoint::label(std::size_t index) const { return tensors_[index].full_name(); }
 
 handlers::WorkLimits OrbaxCheckpoint::limits() const {
-  return {own_executor_.get(), memory_, &streams_};
+  return {&workers_.executor(), memory_, &streams_};
 }
 
 void OrbaxCheckpoint::read_inside(const ReadRequest& request) const {
@@ -138,7 +138,7 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests,
     if (!t.error.empty()) throw Error(Code::kDataLoss, label(request.tensor) + ": " + t.error);
     if (!t.is_array())
       throw Error(Code::kInvalidArgument,
-                  "'" + label(request.tensor) + "' is no array but a " + t.kind);
+                  "'" + label(request.tensor) + "' is no array but a " + t.typestr);
     with_context([&] { return label(request.tensor); }, [&] { check_destination(t, request); });
     if (values_[request.tensor].inside)
       read_inside(request);
@@ -153,10 +153,10 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests,
 
 std::string OrbaxCheckpoint::read_string(std::size_t index) const {
   const TensorInfo& t = tensor(index);
-  if (!t.error.empty() && t.kind == "string")
+  if (!t.error.empty() && t.typestr == "string")
     throw Error(Code::kDataLoss, label(index) + ": " + t.error);
   if (!values_[index].text)
-    throw Error(Code::kInvalidArgument, "'" + label(index) + "' is no string but a " + t.kind);
+    throw Error(Code::kInvalidArgument, "'" + label(index) + "' is no string but a " + t.typestr);
   return *values_[index].text;
 }
 

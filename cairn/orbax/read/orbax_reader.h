@@ -6,6 +6,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/read/pytree_item.h>
 #include <cairn/orbax/read/verify.h>
+#include <cairn/tree/verifiable_checkpoint.h>
 
 #include <memory>
 #include <string>
@@ -14,7 +15,7 @@
 namespace cairn::inline v0::orbax {
 
 // The Checkpoint of one detected layout. See checkpoint.h for the public functions.
-class OrbaxCheckpoint : public Checkpoint {
+class OrbaxCheckpoint : public VerifiableCheckpoint {
  public:
   // `lost` lists the items that could not be opened; verify reports them.
   OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options,
@@ -53,7 +54,7 @@ class OrbaxCheckpoint : public Checkpoint {
   std::vector<std::size_t> leaf_counts_;  // parallel to items_
   std::vector<zarr::MissingChunk> missing_;
   CheckpointInfo info_;
-  std::unique_ptr<Executor> own_executor_;  // null: the default executor of the process
+  Workers workers_;
   std::uint64_t memory_;
   mutable handlers::ValueStreams streams_;
 };

@@ -73,7 +73,7 @@ void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& opti
   // A tree of strings and empty nodes has no database. A tree whose leaves all have custom handlers
   // needs none either.
   const bool needed = std::any_of(out.tensors.begin(), out.tensors.end(), [](const auto& tensor) {
-    return tensor.dtype_name == handlers::kUnknownDtype && !is_custom_kind(tensor.kind);
+    return tensor.kind == LeafKind::kUnknown && !is_custom_kind(tensor.typestr);
   });
   const bool expected = needed || out.structure == Structure::kNames ||
                         (out.has_arrays && !out.process_folders.empty());
@@ -91,11 +91,12 @@ void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& opti
 
 // ---- leaves ----
 
-TensorInfo make_tensor(KeyPath path, std::string kind) {
+TensorInfo make_tensor(KeyPath path, std::string typestr, LeafKind kind) {
   TensorInfo tensor;
+  tensor.kind = kind;
   tensor.name = param_name(path);
   tensor.path = std::move(path);
-  tensor.kind = std::move(kind);
+  tensor.typestr = std::move(typestr);
   return tensor;
 }
 
@@ -104,17 +105,22 @@ void add_leaf(PytreeItem& out, TensorInfo tensor, LeafValue value = {}) {
   out.values.push_back(std::move(value));
 }
 
+// What `_METADATA` says of a leaf. Arrays are unknown until they are opened.
+LeafKind kind_of(const LeafMetadata& leaf) {
+  if (leaf.value_type == "string") return LeafKind::kString;
+  if (leaf.value_type == "placeholder") return LeafKind::kPlaceholder;
+  const bool empty = leaf.skip_deserialize || is_empty_node_type(leaf.value_type);
+  return empty ? LeafKind::kEmpty : LeafKind::kUnknown;
+}
+
 void add_recorded_leaves(PytreeItem& out, std::vector<LeafMetadata> leaves) {
   out.tensors.reserve(leaves.size());
   out.values.reserve(leaves.size());
   for (auto& leaf : leaves) {
     out.has_write_shape.push_back(leaf.write_shape.has_value());
-    TensorInfo tensor = make_tensor(std::move(leaf.path), std::move(leaf.value_type));
-    if (tensor.kind == "string")
-      tensor.dtype_name = "string";
-    else if (!leaf.skip_deserialize && tensor.kind != "placeholder" &&
-             !is_empty_node_type(tensor.kind))
-      tensor.dtype_name = handlers::kUnknownDtype;
+    const LeafKind kind = kind_of(leaf);
+    TensorInfo tensor = make_tensor(std::move(leaf.path), std::move(leaf.value_type), kind);
+    if (tensor.is_string()) tensor.dtype_name = "string";
     add_leaf(out, std::move(tensor));
   }
 }
@@ -128,13 +134,15 @@ std::string text_of(const MsgpackLeaf& leaf) {
 // Adds a leaf whose value is in the aggregate file.
 void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
                      const std::shared_ptr<const void>& file) {
-  TensorInfo tensor = make_tensor(leaf.path, std::string(kind_name(leaf.kind)));
+  TensorInfo tensor = make_tensor(leaf.path, std::string(kind_name(leaf.kind)), LeafKind::kEmpty);
   LeafValue value;
   tensor.nbytes = leaf.nbytes();
   if (leaf.kind == MsgpackKind::kString) {
+    tensor.kind = LeafKind::kString;
     tensor.dtype_name = "string";
     value.text = std::make_shared<const std::string>(text_of(leaf));
   } else if (!leaf.dtype_name.empty()) {
+    tensor.kind = LeafKind::kArray;
     tensor.dtype = leaf.dtype;
     tensor.dtype_name = leaf.dtype_name;
     tensor.element_size = leaf.element_size;
@@ -174,9 +182,7 @@ void add_aggregate_leaves(PytreeItem& out, const File& file) {
     if (is_stored_elsewhere(leaf)) {
       if (known != recorded.end()) continue;
       // The saved type is not recorded; arrays can always be read as host arrays.
-      TensorInfo tensor = make_tensor(leaf.path, "np.ndarray");
-      tensor.dtype_name = handlers::kUnknownDtype;
-      add_leaf(out, std::move(tensor));
+      add_leaf(out, make_tensor(leaf.path, "np.ndarray", LeafKind::kUnknown));
       continue;
     }
     add_inside_leaf(out, leaf, image);
@@ -235,10 +241,10 @@ void add_named_leaves(PytreeItem& out, const std::string& metadata_key) {
   const char separator = separator_of(out, names);
   const bool flat = any_inside_another(names, separator);
   for (const auto& name : names) {
-    TensorInfo tensor = make_tensor(
-        flat ? KeyPath{{name, KeyType::kDict}} : split_name(name, separator), "np.ndarray");
+    TensorInfo tensor =
+        make_tensor(flat ? KeyPath{{name, KeyType::kDict}} : split_name(name, separator),
+                    "np.ndarray", LeafKind::kUnknown);
     tensor.name = name;
-    tensor.dtype_name = handlers::kUnknownDtype;
     add_leaf(out, std::move(tensor));
   }
 }
@@ -278,7 +284,7 @@ void attach_random_keys(PytreeItem& out) {
 
 void attach_strings(PytreeItem& out) {
   const auto is_missing = [&](std::size_t i) {
-    return out.tensors[i].kind == "string" && !out.values[i].text;
+    return out.tensors[i].typestr == "string" && !out.values[i].text;
   };
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < out.tensors.size(); ++i)
@@ -325,17 +331,16 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& o
                                ? BrokenFile{"", "the arrays' database is missing", Code::kDataLoss}
                                : out.broken.back();
     for (auto& tensor : out.tensors) {
-      if (tensor.dtype_name != handlers::kUnknownDtype) continue;
+      if (tensor.kind != LeafKind::kUnknown) continue;
       tensor.error = why.file.empty() ? why.why : why.file + ": " + why.why;
       tensor.error_code = why.code;
     }
     return;
   }
   if (!out.has_arrays) return;
-  std::optional<Executor> own;
-  if (options.threads != 0) own.emplace(options.threads);
+  const Workers workers(options.resources.threads);
   out.stored =
-      handlers::open_arrays(out.arrays, {out.zarr_format}, out.tensors, own ? &*own : nullptr);
+      handlers::open_arrays(out.arrays, {out.zarr_format}, out.tensors, &workers.executor());
   open_custom_arrays(out, names, options.metadata_key);
   handlers::fill_stored_sizes(out.keys, names, out.tensors);
 }
@@ -345,21 +350,21 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& o
 void excuse_custom_leaves(PytreeItem& out) {
   for (std::size_t i = 0; i < out.tensors.size(); ++i) {
     TensorInfo& tensor = out.tensors[i];
-    if (out.structure != Structure::kTreeMetadata || !is_custom_kind(tensor.kind) || out.stored[i])
+    if (out.structure != Structure::kTreeMetadata || !is_custom_kind(tensor.typestr) ||
+        out.stored[i])
       continue;
-    if (tensor.dtype_name != handlers::kUnknownDtype || tensor.error.empty()) continue;
+    if (tensor.kind != LeafKind::kUnknown || tensor.error.empty()) continue;
     if (out.arrays != nullptr && !handlers::is_missing(tensor)) continue;
     tensor.error =
-        "its type '" + tensor.kind + "' belongs to a type handler that Cairn does not have";
+        "its type '" + tensor.typestr + "' belongs to a type handler that Cairn does not have";
     tensor.error_code = Code::kUnimplemented;
   }
 }
 
 bool wants_arrays(const PytreeItem& out) {
   return out.structure == Structure::kNames ||
-         std::any_of(out.tensors.begin(), out.tensors.end(), [](const auto& tensor) {
-           return tensor.dtype_name == handlers::kUnknownDtype;
-         });
+         std::any_of(out.tensors.begin(), out.tensors.end(),
+                     [](const auto& tensor) { return tensor.kind == LeafKind::kUnknown; });
 }
 
 // Opens the files beside the arrays and the store of the arrays.

@@ -103,7 +103,7 @@ bool is_custom_kind(std::string_view kind);
 // the options request.
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
 
-// As open_pytree_item, but without opening the arrays: the tensors have the dtype_name "?", and
+// As open_pytree_item, but without opening the arrays: the arrays are of LeafKind::kUnknown, and
 // `stored` and `keys` are empty. Use it if only a few arrays are needed. If no file describes the
 // tree, the item has no tensors. `aggregate_file` is the name of the msgpack file of older
 // checkpoints.

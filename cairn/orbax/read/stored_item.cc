@@ -49,7 +49,7 @@ std::vector<TensorInfo> StoredItem::arrays_under(std::span<const std::string_vie
   std::vector<TensorInfo> wanted(names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     wanted[i].name = names[i];
-    wanted[i].dtype_name = handlers::kUnknownDtype;
+    wanted[i].kind = LeafKind::kUnknown;
   }
   handlers::StoredArrays stored = in_folder(item_.item.folder.get(), [&] {
     return handlers::open_arrays(item_.arrays, {item_.zarr_format, metadata_key}, wanted,

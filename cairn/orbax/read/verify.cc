@@ -146,7 +146,7 @@ void ItemCheck::check_structure() {
 
 // Returns true if a type handler that Cairn does not have stores the leaf.
 bool ItemCheck::is_custom(std::size_t i) const {
-  return item_.structure == Structure::kTreeMetadata && is_custom_kind(leaves_.tensors[i].kind);
+  return item_.structure == Structure::kTreeMetadata && is_custom_kind(leaves_.tensors[i].typestr);
 }
 
 void ItemCheck::check_leaves() {
@@ -154,7 +154,7 @@ void ItemCheck::check_leaves() {
     const TensorInfo& tensor = leaves_.tensors[i];
     // Stored arrays are counted when their chunks are verified.
     const bool stored_array = leaves_.stored[i].has_value();
-    if (!stored_array && !tensor.dtype_name.empty()) ++report_.tensors;
+    if (!stored_array && (tensor.is_array() || tensor.is_string())) ++report_.tensors;
     if (!tensor.error.empty() && !stored_array && !is_lost(i))
       add(severity_of(tensor.error_code), label(i), "", tensor.error);
     if (stored_array) check_format(i);
@@ -178,7 +178,7 @@ void ItemCheck::check_format(std::size_t i) {
 // finding and not one per array.
 bool ItemCheck::is_lost(std::size_t i) const {
   return item_.arrays == nullptr && item_.has_arrays &&
-         leaves_.tensors[i].dtype_name == handlers::kUnknownDtype && !is_custom(i);
+         leaves_.tensors[i].kind == LeafKind::kUnknown && !is_custom(i);
 }
 
 void ItemCheck::check_databases() {
@@ -286,7 +286,7 @@ void ItemCheck::check_strings() {
   if (!strings) return damage("", file, strings.error().message());
   for (const auto& [name, value] : strings.value()) {
     const auto leaf = names_.find(name);
-    if (!leaf || leaves_.tensors[*leaf].kind != "string")
+    if (!leaf || leaves_.tensors[*leaf].typestr != "string")
       note(name, file, "a text is stored that no string leaf has the name of");
   }
 }
@@ -333,7 +333,7 @@ void ItemCheck::check_device_arrays() {
   std::vector<std::size_t> saved;
   bool is_described = false;
   for (std::size_t i = 0; i < item_.has_write_shape.size(); ++i) {
-    if (leaves_.tensors[i].kind != "jax.Array" || leaves_.values[i].inside) continue;
+    if (leaves_.tensors[i].typestr != "jax.Array" || leaves_.values[i].inside) continue;
     saved.push_back(i);
     is_described = is_described || item_.has_write_shape[i];
   }

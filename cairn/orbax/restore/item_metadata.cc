@@ -38,10 +38,10 @@ PyTreeMetadata item_metadata(const std::string& directory, const RestoreContext&
   std::map<std::string, std::pair<std::vector<ParamInfo>, std::vector<std::size_t>>> batches;
   for (std::size_t i = 0; i < item.tensors.size(); ++i) {
     const TensorInfo& leaf = item.tensors[i];
-    if (is_empty_node_type(leaf.kind) || leaf.kind == "placeholder") continue;
+    if (is_empty_node_type(leaf.typestr) || leaf.typestr == "placeholder") continue;
     ParamInfo info = stored_param_info(stored, leaf, context);
     if (const auto it = shapes.find(leaf.name); it != shapes.end()) info.write_shape = it->second;
-    auto& [infos, positions] = batches[leaf.kind];
+    auto& [infos, positions] = batches[leaf.typestr];
     infos.push_back(std::move(info));
     positions.push_back(i);
   }

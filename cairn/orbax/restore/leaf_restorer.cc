@@ -58,7 +58,7 @@ Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestore
   // A NumPy number that is converted becomes a Python number, which cannot be on devices.
   if (dtype && is_scalar_leaf(leaf)) return python_number(array);
   const ArrayRestoreArgs* placed_by = array_restore_args(args);
-  if (placed_by != nullptr && (leaf.kind == "np.ndarray" || leaf.kind == "np.generic"))
+  if (placed_by != nullptr && (leaf.typestr == "np.ndarray" || leaf.typestr == "np.generic"))
     return placed(std::move(array), *placed_by);
   return array_leaf(leaf, std::move(array));
 }
@@ -120,7 +120,7 @@ void LeafRestorer::add(const WantedLeaf& leaf, std::size_t number, TreeEntry& ou
   const TensorInfo& stored = item_->item().tensors[leaf.position];
   const auto wanted = handlers::restore_type_of(leaf.args);
   const std::string kind =
-      stored.kind.empty() ? std::string(default_restore_type(leaf.args)) : stored.kind;
+      stored.typestr.empty() ? std::string(default_restore_type(leaf.args)) : stored.typestr;
   const std::string* typestr = wanted && wanted->typestr() != nullptr ? wanted->typestr()
                                : wanted                               ? nullptr
                                                                       : &kind;

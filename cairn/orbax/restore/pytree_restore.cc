@@ -9,7 +9,7 @@
 #include <cairn/orbax/restore/leaf_restorer.h>
 #include <cairn/orbax/restore/multiprocess_restore.h>
 #include <cairn/orbax/restore/pytree_transform.h>
-#include <cairn/structure.h>
+#include <cairn/tree.h>
 #include <cairn/tree/rich_types.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace cairn::inline v0::orbax {
 namespace {
 
 Tree stored_leaf(const TensorInfo& leaf, std::size_t position, bool rich_types) {
-  if (const auto empty = empty_node_of(leaf.kind, rich_types)) return Tree(*empty);
-  if (leaf.kind == "placeholder") return Tree(Placeholder{});
+  if (const auto empty = empty_node_of(leaf.typestr, rich_types)) return Tree(*empty);
+  if (leaf.typestr == "placeholder") return Tree(Placeholder{});
   return Tree(CustomLeaf::of(position));
 }
 
@@ -128,7 +128,7 @@ void add_unknown_leaf(PytreeItem& item, KeyPath path) {
   TensorInfo& leaf = item.tensors.emplace_back();
   leaf.name = param_name(path);
   leaf.path = std::move(path);
-  leaf.dtype_name = handlers::kUnknownDtype;
+  leaf.kind = LeafKind::kUnknown;
   item.values.emplace_back();
 }
 
@@ -194,7 +194,7 @@ void describe(PytreeItem& item, const PyTreeRestoreArgs& args,
   } else if (item.structure == Structure::kAggregate) {
     // Placeholders do not record the type of a leaf.
     for (std::size_t i = 0; i < item.tensors.size(); ++i)
-      if (item.tensors[i].dtype_name == handlers::kUnknownDtype) item.tensors[i].kind.clear();
+      if (item.tensors[i].kind == LeafKind::kUnknown) item.tensors[i].typestr.clear();
   }
 }
 
@@ -202,8 +202,7 @@ PytreeItem open_item(const std::string& directory, const RestoreContext& context
   if (!directory_exists(directory))
     throw Error(Code::kNotFound, directory + ": there is no such folder to restore from");
   OpenOptions open;
-  open.threads = context.options->threads;
-  open.memory = context.memory;
+  open.resources = {.threads = context.options->resources.threads, .memory = context.memory};
   return open_pytree_structure({"", directory, ItemKind::kPytree, "", nullptr},
                                context.options->aggregate_filename, open);
 }
@@ -253,7 +252,7 @@ ParamInfo stored_param_info(const std::shared_ptr<const StoredItem>& item, const
   info.parent_dir = of.item.path;
   info.is_ocdbt_checkpoint = of.storage != ArrayStorage::kFolders;
   info.use_zarr3 = of.zarr_format == 3 || (of.zarr_format == 0 && context.options->use_zarr3);
-  info.value_typestr = leaf.kind;
+  info.value_typestr = leaf.typestr;
   info.raise_array_data_missing_error = of.missing == zarr::MissingChunk::kError;
   info.byte_limiter = context.limiter;
   info.is_prioritized_key_fn = context.options->is_prioritized_key_fn;

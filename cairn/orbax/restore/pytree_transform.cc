@@ -17,8 +17,8 @@ AnyRestoreArgs input_args(const RestoreTransform& transform, std::size_t input) 
 }
 
 Tree leaf_type_tree(const TensorInfo& leaf, bool rich_types) {
-  if (const auto empty = empty_node_of(leaf.kind, rich_types)) return Tree(*empty);
-  return Tree(CustomLeaf::of(LeafType{leaf.kind}));
+  if (const auto empty = empty_node_of(leaf.typestr, rich_types)) return Tree(*empty);
+  return Tree(CustomLeaf::of(LeafType{leaf.typestr}));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& 
   out.compression = options.compression;
   out.chunk_bytes = options.chunk_bytes;
   if (options.use_ocdbt) out.file_bytes = options.target_file_bytes;
-  out.memory = options.memory;
+  out.memory = options.resources.memory;
   out.executor = &executor;
   out.progress = options.progress;
   out.share = share;

@@ -186,7 +186,7 @@ class Saver {
             directory = directory_, collected = collected_, group = context_.group,
             executor = context_.executor](std::uint64_t memory) mutable {
       try {
-        options.memory = memory;
+        options.resources.memory = memory;
         make_directories(directory);
         write_pytree_item(directory, *item, options,
                           executor != nullptr ? *executor : default_executor(), *group);

@@ -102,9 +102,8 @@ void save_item(const std::string& path, const SaveItem& item, const SaveOptions&
   const distributed::ProcessGroup group(job);
   CheckpointTransaction transaction(path, options, "", group);
   try {
-    std::unique_ptr<Executor> own;
-    if (options.threads != 0) own = std::make_unique<Executor>(options.threads);
-    write_pytree_item(transaction.folder(), item, options, own ? *own : default_executor(), group);
+    const Workers workers(options.resources.threads);
+    write_pytree_item(transaction.folder(), item, options, workers.executor(), group);
     transaction.commit([&] {
       if (group.is_single()) return;
       check_array_metadatas(transaction.folder(), {}, group.count());

@@ -34,7 +34,8 @@ struct Cast {
 
 class Fetcher {
  public:
-  Fetcher(const Checkpoint& source, const ConvertPlan& plan) : source_(source), plan_(plan) {}
+  Fetcher(const Checkpoint& source, const ConvertPlan& plan, Executor& executor)
+      : source_(source), plan_(plan), executor_(executor) {}
 
   void fetch(std::span<const TensorPiece> pieces) {
     RunReader reader(source_);
@@ -56,7 +57,7 @@ class Fetcher {
       reader.add(index, piece.part != nullptr ? *piece.part : Box::whole(tensor.shape), begin, out);
     }
     reader.read();
-    default_executor().for_each(casts.size(), [&](std::size_t i) {
+    executor_.for_each(casts.size(), [&](std::size_t i) {
       const Cast& c = casts[i];
       const auto n = static_cast<std::int64_t>(c.to.size() / dtype_size(c.to_type));
       cast_elements(make_view(c.from, c.from_type, {n}), make_view(c.to, c.to_type, {n}));
@@ -92,6 +93,7 @@ class Fetcher {
 
   const Checkpoint& source_;
   const ConvertPlan& plan_;
+  Executor& executor_;
   Buffer scratch_;
 };
 
@@ -109,12 +111,12 @@ void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& c
   add("replace", options.if_exists == IfExists::kReplace);
   add("dry_run", options.dry_run);
   add("max_shard_bytes", options.max_shard_bytes);
-  check.add("msgpack_dialect", options.msgpack_dialect
-                                   ? std::to_string(static_cast<int>(*options.msgpack_dialect))
+  check.add("msgpack_dialect", options.msgpack.dialect
+                                   ? std::to_string(static_cast<int>(*options.msgpack.dialect))
                                    : "none");
-  add("plain_names", options.plain_names);
-  add("name_latest", options.name_latest);
-  add_orbax_options(options, check);
+  add("plain_names", options.tensorflow.plain_names);
+  add("name_latest", options.tensorflow.name_latest);
+  add_orbax_options(options.orbax, check);
 }
 
 void add_values(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
@@ -124,7 +126,7 @@ void add_values(const Checkpoint& source, const std::string& target, const Conve
   // The memory determines which parts of files each process writes. Orbax checkpoints use the least
   // memory of all processes, so there it may differ.
   if (!is_orbax_format(plan.report.format))
-    check.options.add("memory", std::to_string(options.memory));
+    check.options.add("memory", std::to_string(options.resources.memory));
   add_options(options, check.options);
   add_opened(source, "", check.opened);
 }
@@ -156,7 +158,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
         plan = plan_conversion(source, target, options);
         if (options.if_exists == IfExists::kReplace && is_single_file(plan.report.format, options))
           check_replaceable(source, target);
-        if (!options.dry_run) check_capacity(source, target, plan, options.compression);
+        if (!options.dry_run) check_capacity(source, target, plan, options.orbax.compression);
       },
       [&](ToolConsistencyCheck& check) { add_values(source, target, plan, options, check); });
   if (options.dry_run) return std::move(plan.report);
@@ -165,13 +167,14 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
     plan.report.files = {target};
     return std::move(plan.report);
   }
-  Fetcher fetcher(source, plan);
+  const Workers workers(options.resources.threads);
+  Fetcher fetcher(source, plan, workers.executor());
   const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
   if (plan.report.format == "npz") {
     NpzWriteOptions write;
     write.if_exists = options.if_exists;
     write.multiprocessing = options.multiprocessing;
-    write.memory = plan.memory;
+    write.resources = {.threads = options.resources.threads, .memory = plan.memory};
     write.progress = options.progress;
     write_npz(target, plan.targets, fetch, write);
     plan.report.files = {target};
@@ -185,7 +188,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
     write.if_exists = options.if_exists;
     write.multiprocessing = options.multiprocessing;
     write.max_shard_bytes = options.max_shard_bytes;
-    write.memory = plan.memory;
+    write.resources = {.threads = options.resources.threads, .memory = plan.memory};
     write.progress = options.progress;
     plan.report.files = write_safetensors(target, plan.targets, fetch, write);
   }

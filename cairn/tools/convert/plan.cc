@@ -49,16 +49,14 @@ void check_options(const ConvertOptions& options, const std::string& format) {
                     std::string(dtype_name(*options.dtype)));
   if (options.max_shard_bytes && format != "safetensors" && format != "tensorflow")
     throw Error(Code::kInvalidArgument, format + " files cannot be split into shards");
-  if ((options.plain_names || !options.name_latest) && format != "tensorflow")
+  if (options.tensorflow != TensorFlowTarget() && format != "tensorflow")
     throw Error(
         Code::kInvalidArgument,
         "plain names, and whether the latest checkpoint is named, are for TensorFlow, not for " +
             format);
-  if (options.msgpack_dialect && format != "msgpack")
+  if (options.msgpack != MsgpackTarget() && format != "msgpack")
     throw Error(Code::kInvalidArgument, "a dialect is for msgpack files, not for " + format);
-  const bool orbax = options.compression != Compression() || options.chunk_bytes ||
-                     options.target_file_bytes || options.item;
-  if (orbax && !is_orbax_format(format))
+  if (options.orbax != OrbaxTarget() && !is_orbax_format(format))
     throw Error(
         Code::kInvalidArgument,
         "compression, chunks, data files and items are for Orbax checkpoints, not for " + format);
@@ -102,7 +100,7 @@ std::string list_text(const std::vector<std::pair<std::string, std::string>>& le
   std::string out;
   for (std::size_t i = 0; i < leaves.size() && i < kMaxNamed; ++i)
     out.append(i > 0 ? ", " : "")
-        .append(printable(leaves[i].first))
+        .append(printable_text(leaves[i].first))
         .append(" (")
         .append(leaves[i].second)
         .append(")");
@@ -125,8 +123,9 @@ std::string globs_text(const std::vector<std::string>& globs) {
 // checkpoint. A checkpoint without leaves converts.
 void check_selected(const Checkpoint& source, const ConvertOptions& options, std::size_t selected) {
   const auto& tensors = source.tensors();
-  const bool has_leaves = std::any_of(tensors.begin(), tensors.end(),
-                                      [](const TensorInfo& t) { return t.kind != "object_graph"; });
+  const bool has_leaves = std::any_of(tensors.begin(), tensors.end(), [](const TensorInfo& t) {
+    return t.typestr != "object_graph";
+  });
   if (selected > 0 || !has_leaves || (options.include.empty() && options.exclude.empty())) return;
   std::string why = options.include.empty()
                         ? "every leaf is excluded by " + globs_text(options.exclude)
@@ -157,11 +156,11 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
   if (t.is_string() && !t.shape.empty()) return "an array of strings";
   if (is_orbax_format(format))
     return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
-  if (t.kind == "placeholder") return "a placeholder without data";
+  if (t.typestr == "placeholder") return "a placeholder without data";
   if (format == "msgpack")
     return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.is_string()) return "a string";
-  if (!t.is_array()) return "an empty node (" + t.kind + ")";
+  if (!t.is_array()) return "an empty node (" + t.typestr + ")";
   if (format == "tensorflow" && dtype != DType::kOpaque)
     return tensorflow_dtype(dtype) ? "" : "elements of type " + std::string(dtype_name(dtype));
   if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
@@ -171,7 +170,7 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
 }
 
 bool is_scalar(const TensorInfo& t) {
-  return t.kind == "scalar" || t.kind == "complex" || t.kind == "np.generic";
+  return t.typestr == "scalar" || t.typestr == "complex" || t.typestr == "np.generic";
 }
 
 bool holds_trees(std::string_view format) { return is_orbax_format(format) || format == "msgpack"; }
@@ -231,7 +230,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     const TensorInfo& t = source.tensors()[index];
     if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
     // it is not a leaf, but describes which objects the leaves belong to
-    if (t.kind == "object_graph") continue;
+    if (t.typestr == "object_graph") continue;
     const DType dtype = target_dtype(t, options);
     if (std::string why = obstacle(t, dtype, plan.report.format);
         !why.empty() && !(of_one_kind && t.error.empty())) {
@@ -243,10 +242,10 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     std::string name = renamer.apply(stored);
     const auto [other, added] = taken.try_emplace(name, t.full_name());
     if (!added)
-      throw Error(Code::kInvalidArgument, "two leaves would both be named '" + printable(name) +
-                                              "': " + printable(other->second) + " and " +
-                                              printable(t.full_name()) +
-                                              "; choose with --item or --exclude, or --rename one");
+      throw Error(Code::kInvalidArgument,
+                  "two leaves would both be named '" + printable_text(name) + "': " +
+                      printable_text(other->second) + " and " + printable_text(t.full_name()) +
+                      "; choose with --item or --exclude, or --rename one");
     if (name != t.name) plan.report.renamed.emplace_back(t.name, name);
     if (is_scalar(t) && !holds_trees(plan.report.format)) plan.report.scalars.push_back(name);
     if (dtype != t.dtype) ++plan.report.cast;
@@ -269,7 +268,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   plan.report.skipped = std::move(unsupported);
   check_kept(source, left_out, plan);
   plan.report.tensors = plan.targets.size();
-  if (!is_orbax_format(plan.report.format)) plan_memory(source, options.memory, plan);
+  if (!is_orbax_format(plan.report.format)) plan_memory(source, options.resources.memory, plan);
   return plan;
 }
 

@@ -34,9 +34,9 @@ Tree other_leaf(const PlannedSource& from, std::size_t number) {
   const std::size_t index = from.plan.indices[number];
   const TensorInfo& tensor = from.source.tensors()[index];
   if (tensor.is_string()) return Tree(from.source.read_string(index));
-  if (!tensor.is_array()) return empty_leaf(tensor.kind);
+  if (!tensor.is_array()) return empty_leaf(tensor.typestr);
   return Tree(CustomLeaf::of(SourceLeaf{
-      number, tensor.kind == "bytes" ? SourceLeaf::As::kBytes : SourceLeaf::As::kArray}));
+      number, tensor.typestr == "bytes" ? SourceLeaf::As::kBytes : SourceLeaf::As::kArray}));
 }
 
 // Rebuilds the source's containers without the leaves that are not converted, and without
@@ -106,9 +106,9 @@ Tree make_tree(const PlannedSource& from) {
 void write_as_msgpack(const PlannedSource& from, const std::string& target, const FetchFn& fetch,
                       const ConvertOptions& options) {
   MsgpackWriteOptions write;
-  write.encoding.dialect = options.msgpack_dialect.value_or(MsgpackDialect::kFlaxState);
+  write.encoding.dialect = options.msgpack.dialect.value_or(MsgpackDialect::kFlaxState);
   write.if_exists = options.if_exists;
-  write.memory = from.plan.memory;
+  write.resources = {.threads = options.resources.threads, .memory = from.plan.memory};
   write.progress = options.progress;
   write.multiprocessing = options.multiprocessing;
   Tree tree;

@@ -28,7 +28,7 @@ orbax::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std
   const TensorInfo& tensor = source.tensors()[index];
   orbax::SaveLeaf leaf;
   leaf.path = plan.paths[number];
-  leaf.kind = tensor.kind;
+  leaf.kind = tensor.typestr;
   if (tensor.is_string()) {
     leaf.kind = "string";
     leaf.text = source.read_string(index);
@@ -36,7 +36,8 @@ orbax::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std
   if (!tensor.is_array()) return leaf;
   // Orbax stores every other kind of array as a scalar or a host array.
   if (!leaf.is_array())
-    leaf.kind = tensor.kind == "np.generic" || tensor.kind == "complex" ? "scalar" : "np.ndarray";
+    leaf.kind =
+        tensor.typestr == "np.generic" || tensor.typestr == "complex" ? "scalar" : "np.ndarray";
   leaf.dtype = plan.targets[number].dtype;
   leaf.source_dtype = tensor.dtype;
   leaf.shape = tensor.shape;
@@ -64,7 +65,7 @@ void cut_for(const distributed::ProcessGroup& group, std::uint64_t share_bytes,
   if (group.is_single() || bytes() <= most) return;
   if (leaf.kind == "jax.Array") {
     const auto target =
-        std::min(options.chunk_bytes.value_or(INT64_MAX), static_cast<std::int64_t>(most));
+        std::min(options.orbax.chunk_bytes.value_or(INT64_MAX), static_cast<std::int64_t>(most));
     piece = zarr::choose_chunk_shape(leaf.shape, piece, dtype_size(leaf.dtype),
                                      {.bytes = target, .shard_axes = {}});
     if (bytes() * kCrumbs > most) leaf.chunk_bytes = target;
@@ -82,19 +83,19 @@ SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options)
   SaveOptions save;
   save.use_ocdbt = plan.report.format != "orbax-files";
   save.use_zarr3 = plan.report.format == "orbax-zarr3";
-  save.item = options.item;
-  save.compression = options.compression;
-  save.chunk_bytes = options.chunk_bytes;
-  if (options.target_file_bytes) save.target_file_bytes = *options.target_file_bytes;
+  save.item = options.orbax.item;
+  save.compression = options.orbax.compression;
+  save.chunk_bytes = options.orbax.chunk_bytes;
+  if (options.orbax.target_file_bytes) save.target_file_bytes = *options.orbax.target_file_bytes;
   save.if_exists = options.if_exists;
-  save.memory = options.memory;
+  save.resources = options.resources;
   save.progress = options.progress;
   return save;
 }
 
 }  // namespace
 
-void add_orbax_options(const ConvertOptions& options, distributed::ConsistencyCheck& check) {
+void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck& check) {
   const Compression& compression = options.compression;
   check.add("compression", std::to_string(static_cast<int>(compression.method)) + " at level " +
                                option_text(compression.level));

@@ -14,6 +14,6 @@ void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::s
                  const ConvertOptions& options);
 
 // Adds the options that only Orbax checkpoints have to the consistency check.
-void add_orbax_options(const ConvertOptions& options, distributed::ConsistencyCheck& check);
+void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck& check);
 
 }  // namespace cairn::inline v0

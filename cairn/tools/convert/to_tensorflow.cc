@@ -20,7 +20,7 @@ constexpr std::string_view kIndex = ".index";
 std::optional<std::size_t> graph_of(const PlannedSource& from) {
   const auto& tensors = from.source.tensors();
   const auto at = std::find_if(tensors.begin(), tensors.end(), [](const TensorInfo& tensor) {
-    return tensor.kind == "object_graph";
+    return tensor.typestr == "object_graph";
   });
   if (at == tensors.end() || !has_keys(from.source) || !from.plan.report.renamed.empty())
     return std::nullopt;
@@ -81,8 +81,8 @@ std::vector<std::string> write_as_tensorflow(const PlannedSource& from, const st
   distributed::ProcessGroup(options.multiprocessing)
       .step("convert: leaves", distributed::StepKind::kControl, [&] {
         for (std::size_t i = 0; i < from.plan.indices.size(); ++i)
-          sources.push_back(source_of(from, i, options.plain_names));
-        if (const auto graph = graph_of(from); graph && !options.plain_names) {
+          sources.push_back(source_of(from, i, options.tensorflow.plain_names));
+        if (const auto graph = graph_of(from); graph && !options.tensorflow.plain_names) {
           TensorFlowSource& source = sources.emplace_back();
           source.key = from.source.tensors()[*graph].name;
           source.dtype = TensorType("string", 0);
@@ -95,11 +95,11 @@ std::vector<std::string> write_as_tensorflow(const PlannedSource& from, const st
               std::make_shared<MaxShardSizePolicy>(static_cast<std::int64_t>(most));
         }
       });
-  write.like = options.name_latest ? TensorFlowWriteOptions::Like::kSave
-                                   : TensorFlowWriteOptions::Like::kWrite;
-  write.object_graph = !options.plain_names;
+  write.like = options.tensorflow.name_latest ? TensorFlowWriteOptions::Like::kSave
+                                              : TensorFlowWriteOptions::Like::kWrite;
+  write.object_graph = !options.tensorflow.plain_names;
   write.if_exists = options.if_exists;
-  write.memory = from.plan.memory;
+  write.resources = {.threads = options.resources.threads, .memory = from.plan.memory};
   write.progress = options.progress;
   write.multiprocessing = options.multiprocessing;
   return write_tensorflow(tensorflow_prefix(target), std::move(sources), fetch, write);

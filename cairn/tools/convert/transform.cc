@@ -44,8 +44,9 @@ class Paths {
 
   [[nodiscard]] KeyPath path(const std::string& key) const {
     if (nodes_.count(key + "/") != 0)
-      throw Error(Code::kInvalidArgument,
-                  "'" + printable(key) + "' would be a leaf and a container of leaves at once");
+      throw Error(
+          Code::kInvalidArgument,
+          "'" + printable_text(key) + "' would be a leaf and a container of leaves at once");
     KeyPath path;
     std::string above;
     for (const std::string_view part : split(key, '/')) {
@@ -108,11 +109,8 @@ class TransformedCheckpoint final : public Checkpoint {
   [[nodiscard]] std::string random_key_impl(std::size_t index) const override {
     return leaves_[index].computed ? "" : source_->random_key_impl(leaves_[index].source);
   }
-  [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override {
-    return source_->verify_part(share, progress);
-  }
-  [[nodiscard]] VerifyReport join_verified(std::vector<VerifyPart> parts) const override {
-    return source_->join_verified(std::move(parts));
+  [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override {
+    return source_->verify(progress);
   }
 
  private:
@@ -133,7 +131,7 @@ class TransformedCheckpoint final : public Checkpoint {
     // A sharding is valid for one shape only. A device array cannot be restored without one.
     if (!same_shape) {
       tensor.sharding = "";
-      tensor.kind = "np.ndarray";
+      tensor.typestr = "np.ndarray";
     }
     return tensor;
   }
@@ -173,8 +171,8 @@ std::string hash_text(std::string_view rules) {
 
 }  // namespace
 
-Transformed transform(std::shared_ptr<const Checkpoint> source, std::string_view rules,
-                      std::uint64_t memory) {
+Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::string_view rules,
+                                 std::uint64_t memory) {
   std::vector<TransformedLeaf> leaves = transform_leaves(*source, parse_transform_rules(rules));
   TransformReport report = report_of(*source, leaves);
   return {std::make_unique<TransformedCheckpoint>(std::move(source), std::move(leaves),
@@ -182,12 +180,13 @@ Transformed transform(std::shared_ptr<const Checkpoint> source, std::string_view
           std::move(report)};
 }
 
-Transformed transform_by_file(std::shared_ptr<const Checkpoint> source,
-                              const std::string& rules_path, std::uint64_t memory) {
+Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> source,
+                                         const std::string& rules_path, std::uint64_t memory) {
   constexpr std::uint64_t kMaxRules = std::uint64_t{16} << 20U;
   const Bytes rules = read_file(rules_path, kMaxRules);
-  return with_context([&] { return rules_path; },
-                      [&] { return transform(std::move(source), as_text(rules), memory); });
+  return with_context(
+      [&] { return rules_path; },
+      [&] { return transform_checkpoint(std::move(source), as_text(rules), memory); });
 }
 
 }  // namespace cairn::inline v0

@@ -54,7 +54,7 @@ class Leaves {
       const auto expanded = [&, &g = groups](const std::string& text) {
         return regex.expand(text, g);
       };
-      with_context([&, &k = key] { return "'" + printable(k) + "'"; },
+      with_context([&, &k = key] { return "'" + printable_text(k) + "'"; },
                    [&, &k = key] { apply_one(rule, k, expanded); });
     }
     if (rule.kind == RuleKind::kStack) finish_stacks(rule);
@@ -72,13 +72,13 @@ class Leaves {
 
   void add(TransformedLeaf leaf) {
     if (!places_.emplace(leaf.key, leaves_.size()).second)
-      invalid_argument("two leaves would have the key '" + printable(leaf.key) + "'");
+      invalid_argument("two leaves would have the key '" + printable_text(leaf.key) + "'");
     leaves_.emplace_back(std::move(leaf));
   }
   TransformedLeaf& at(const std::string& key) {
     const auto found = places_.find(key);
     if (found == places_.end())
-      invalid_argument("there is no leaf '" + printable(key) + "' (any more)");
+      invalid_argument("there is no leaf '" + printable_text(key) + "' (any more)");
     return *leaves_[found->second];
   }
   TransformedLeaf take(const std::string& key) {
@@ -93,10 +93,10 @@ class Leaves {
     if (!leaf.array && !tensor.error.empty())
       throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
     if (!leaf.array)
-      invalid_argument("'" + printable(leaf.key) + "' is no array but a " + tensor.kind);
+      invalid_argument("'" + printable_text(leaf.key) + "' is no array but a " + tensor.typestr);
     if (leaf.array->dtype() == DType::kOpaque)
-      invalid_argument("'" + printable(leaf.key) + "' has elements of type " + tensor.dtype_name +
-                       ", which can only be moved as they are");
+      invalid_argument("'" + printable_text(leaf.key) + "' has elements of type " +
+                       tensor.dtype_name + ", which can only be moved as they are");
     return leaf.array;
   }
   void add_made(const std::string& key, std::size_t source, LazyPtr array) {
@@ -165,7 +165,7 @@ class Leaves {
   void finish_stacks(const TransformRule& rule) {
     for (auto& [to, layers] : std::exchange(stacks_, {})) {
       if (layers.rbegin()->first != layers.size() - 1)
-        invalid_argument("'" + printable(to) + "' would be made of " +
+        invalid_argument("'" + printable_text(to) + "' would be made of " +
                          std::to_string(layers.size()) + " arrays with indices up to " +
                          std::to_string(layers.rbegin()->first) + ": some are missing");
       std::vector<LazyPtr> arrays;

@@ -29,15 +29,15 @@ constexpr std::size_t kBlock = 16384;
 // of both sides; larger batches are not faster and touch more memory
 constexpr std::uint64_t kBatchBytes = std::uint64_t{128} << 20U;
 
-enum class LeafType { kArray, kString, kEmpty };
-LeafType type_of(const TensorInfo& t) {
-  if (t.is_array()) return LeafType::kArray;
-  return t.dtype_name.empty() ? LeafType::kEmpty : LeafType::kString;
+// The kind, as far as it matters here: every leaf has array data, has strings, or has neither.
+LeafKind sort_of(const TensorInfo& t) {
+  if (t.is_array()) return LeafKind::kArray;
+  return t.is_string() ? LeafKind::kString : LeafKind::kEmpty;
 }
 
 DiffSide side_of(const Checkpoint& checkpoint, std::size_t i) {
   const TensorInfo& t = checkpoint.tensors()[i];
-  return {t.kind, t.dtype_name, t.shape, checkpoint.random_key_impl(i), "", t.error};
+  return {t.kind, t.typestr, t.dtype_name, t.shape, checkpoint.random_key_impl(i), "", t.error};
 }
 
 // Two arrays to compare, and the leaf of the report for the result.
@@ -58,7 +58,7 @@ class ValueComparison {
  public:
   ValueComparison(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options,
                   DiffReport& report)
-      : a_(a), b_(b), options_(options), report_(report) {}
+      : a_(a), b_(b), options_(options), workers_(options.resources.threads), report_(report) {}
 
   // Compares this share of all values.
   void run(const std::vector<Job>& jobs, WorkShare share) {
@@ -117,7 +117,8 @@ class ValueComparison {
     const std::uint64_t element = job.rule.size_a + job.rule.size_b;
     const Box whole = Box::whole(a.shape);
     std::int64_t piece = 1;
-    for (const std::uint64_t bytes : {std::min(options_.memory, kBatchBytes), options_.memory}) {
+    for (const std::uint64_t bytes :
+         {std::min(options_.resources.memory, kBatchBytes), options_.resources.memory}) {
       const auto most = static_cast<std::int64_t>(std::max<std::uint64_t>(bytes / element, 1));
       const std::int64_t cut = std::max(cut_elements(a, whole, most), cut_elements(b, whole, most));
       piece = std::max<std::int64_t>(most - most % cut, 1);
@@ -134,7 +135,7 @@ class ValueComparison {
     for (std::int64_t begin = range.begin; begin < range.end; begin += most) {
       const std::int64_t n = std::min(most, range.end - begin);
       if (!batch_.empty() &&
-          batch_bytes_ + bytes_of(job, n) > std::min(options_.memory, kBatchBytes))
+          batch_bytes_ + bytes_of(job, n) > std::min(options_.resources.memory, kBatchBytes))
         finish_batch();
       if (failed(job)) {
         done_ += bytes_of(job, range.end - begin);
@@ -224,7 +225,7 @@ class ValueComparison {
         blocks.emplace_back(&piece, at);
     }
     std::mutex mutex;
-    default_executor().for_each(blocks.size(), [&](std::size_t i) {
+    workers_.executor().for_each(blocks.size(), [&](std::size_t i) {
       const Piece& piece = *blocks[i].first;
       const std::size_t at = blocks[i].second;
       const ValueRule& rule = piece.job->rule;
@@ -243,6 +244,7 @@ class ValueComparison {
   const Checkpoint& a_;
   const Checkpoint& b_;
   const DiffOptions& options_;
+  Workers workers_;
   DiffReport& report_;
   std::vector<Piece> batch_;
   std::uint64_t batch_bytes_ = 0, done_ = 0, total_ = 0;
@@ -255,7 +257,7 @@ std::optional<std::string> common_name(const Checkpoint& checkpoint, const Check
                                        std::size_t i) {
   const TensorInfo& t = checkpoint.tensors()[i];
   if (!has_keys(checkpoint) || has_keys(other)) return t.full_name();
-  if (t.kind == "object_graph") return std::nullopt;
+  if (t.typestr == "object_graph") return std::nullopt;
   return tree_name(checkpoint, t);
 }
 
@@ -353,14 +355,14 @@ class Pairing {
                   ib,
                   report_.leaves.size() - 1,
                   {a.dtype, b.dtype, a.element_size, b.element_size, options_.rtol, options_.atol}};
-    const bool same_sort = type_of(a) == type_of(b);
-    if (a.kind != b.kind || !same_sort) {
-      const bool counts = !same_sort || options_.strict || type_of(a) == LeafType::kEmpty;
+    const bool same_sort = sort_of(a) == sort_of(b);
+    if (a.typestr != b.typestr || !same_sort) {
+      const bool counts = !same_sort || options_.strict || sort_of(a) == LeafKind::kEmpty;
       (counts ? leaf.differs : leaf.noted).emplace_back("kind");
     }
     if (!same_sort || !a.is_described() || !b.is_described()) return;
-    if (type_of(a) == LeafType::kString) compare_strings(a_, b_, job, leaf);
-    if (type_of(a) != LeafType::kArray) return;
+    if (sort_of(a) == LeafKind::kString) compare_strings(a_, b_, job, leaf);
+    if (sort_of(a) != LeafKind::kArray) return;
     const bool comparable = compare_arrays(a, b, options_, leaf);
     compare_random_keys(leaf);
     if (comparable) {

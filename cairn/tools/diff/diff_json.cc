@@ -23,9 +23,9 @@ std::string_view state_text(LeafState state) {
 }
 
 Json side_json(const DiffSide& side, bool with_text) {
-  const bool described = !side.dtype_name.empty() && side.dtype_name != "?";
-  const bool array = described && side.dtype_name != "string";
-  JsonObject out{{"kind", side.kind},
+  const bool array = side.kind == LeafKind::kArray;
+  const bool described = array || side.kind == LeafKind::kString;
+  JsonObject out{{"kind", side.typestr},
                  {"dtype", described ? Json(side.dtype_name) : Json()},
                  {"shape", array ? shape_json(side.shape) : Json()}};
   if (!side.random_key_impl.empty()) out.emplace_back("random_key_impl", side.random_key_impl);

@@ -270,7 +270,7 @@ JsonArray figures_json(const std::vector<BenchFigure>& figures) {
 
 }  // namespace
 
-BenchReport bench(const std::string& folder, const BenchOptions& options) {
+BenchReport bench_folder(const std::string& folder, const BenchOptions& options) {
   if (options.size < kLeastSize)
     throw Error(Code::kInvalidArgument, "the size is at least " + mib(kLeastSize));
   return Bench(folder, options).run();

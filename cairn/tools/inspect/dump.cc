@@ -1,5 +1,5 @@
 // dump.cc -- prints raw structures as JSON; recognises them by their first bytes.
-#include <cairn/format.h>
+#include <cairn/formats/detect.h>
 #include <cairn/inspect.h>
 #include <cairn/msgpack.h>
 
@@ -90,7 +90,7 @@ std::string dump_npy(const Section& section) {
   std::string text(as_text(header));
   text.erase(text.find_last_not_of(" \n") + 1);
   return pretty(
-      JsonObject{{"version", JsonArray{int{major}, int{minor}}}, {"header", printable(text)}});
+      JsonObject{{"version", JsonArray{int{major}, int{minor}}}, {"header", printable_text(text)}});
 }
 
 std::string type_text(const BundleEntry& entry) {
@@ -159,7 +159,7 @@ std::string dump_section(const Section& section, const DumpRange& range) {
 
 }  // namespace
 
-std::string dump(const DumpRange& range) {
+std::string dump_file(const DumpRange& range) {
   return with_context([&] { return range.file; },
                       [&] { return dump_section(open_section(range), range); });
 }

@@ -29,7 +29,7 @@ void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOp
   }
   if (!tensor.is_array())
     throw Error(Code::kInvalidArgument,
-                tensor.name + ": holds no data, it is a node of kind " + tensor.kind);
+                tensor.name + ": holds no data, it is a node of kind " + tensor.typestr);
   if (!options.slice) check_dense(tensor);
   const SliceSpec slice = options.slice ? parse_slice(*options.slice, tensor.shape)
                                         : SliceSpec{Box::whole(tensor.shape), tensor.shape};

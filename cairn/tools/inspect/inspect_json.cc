@@ -48,7 +48,7 @@ Json tensor_json(const TensorInfo& t) {
   out.emplace_back("dtype", dtype_json(t));
   out.emplace_back("shape",
                    array || (t.is_string() && !t.shape.empty()) ? shape_json(t.shape) : Json());
-  out.emplace_back("kind", t.kind);
+  out.emplace_back("kind", t.typestr);
   out.emplace_back("nbytes", t.nbytes);
   out.emplace_back("stored_nbytes", t.stored_nbytes);
   const bool chunked = array && t.chunk_shape.size() == t.shape.size();
@@ -63,7 +63,7 @@ Json tensor_json(const TensorInfo& t) {
 Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json text_json(std::string_view text) {
-  return valid_utf8(text) ? Json(std::string(text)) : Json(printable(text));
+  return valid_utf8(text) ? Json(std::string(text)) : Json(printable_text(text));
 }
 
 Json strings_json(const std::vector<std::string>& texts) {
@@ -91,7 +91,7 @@ Summary summarize(const Checkpoint& checkpoint) {
   std::map<std::string, std::uint64_t> dtypes;
   for (const auto& t : checkpoint.tensors()) {
     ++sum.leaves;
-    ++(t.is_array() ? sum.arrays : t.dtype_name.empty() ? sum.empty : sum.strings);
+    ++(t.is_array() ? sum.arrays : t.is_string() ? sum.strings : sum.empty);
     if (!t.error.empty()) {
       ++sum.unreadable;
     } else if (t.is_array()) {

@@ -139,7 +139,7 @@ std::string print(const Excerpt& excerpt, const ArrayView& shown) {
 
 }  // namespace
 
-std::string preview(const ArrayView& array, std::size_t max_items) {
+std::string preview_array(const ArrayView& array, std::size_t max_items) {
   const Excerpt excerpt = make_excerpt(array.shape, max_items);
   Array shown = Array::allocate(array.dtype, array.element_size, excerpt.shape);
   if (element_count(excerpt.shape) != 0)
@@ -149,8 +149,8 @@ std::string preview(const ArrayView& array, std::size_t max_items) {
   return print(excerpt, shown.view());
 }
 
-std::string preview(const Checkpoint& checkpoint, std::size_t index, const SliceSpec& slice,
-                    std::size_t max_items) {
+std::string preview_tensor(const Checkpoint& checkpoint, std::size_t index, const SliceSpec& slice,
+                           std::size_t max_items) {
   const TensorInfo& tensor = checkpoint.tensors()[index];
   // Integer-indexed dimensions have one element. They are read and then dropped, which moves no
   // elements.

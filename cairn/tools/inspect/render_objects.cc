@@ -94,7 +94,7 @@ class ObjectDrawing {
     Place& place = places_[object];
     const std::size_t node = nodes_.size();
     nodes_[at].children.push_back(node);
-    nodes_.push_back({.label = printable(name)});
+    nodes_.push_back({.label = printable_text(name)});
     if (object == 0 || place.drawn || place.parent != parent) {
       nodes_[node].text = "→ " + path_of(object);
       return;
@@ -122,9 +122,9 @@ class ObjectDrawing {
           at = nodes_.size();
           nodes_[node].children.push_back(at);
           nodes_.push_back(
-              {.label = printable(value.tensors.size() == 1
-                                      ? value.name
-                                      : tensor.name.substr(tensor.name.rfind('/') + 1))});
+              {.label = printable_text(value.tensors.size() == 1
+                                           ? value.name
+                                           : tensor.name.substr(tensor.name.rfind('/') + 1))});
         }
         nodes_[at].leaf = &tensor;
         nodes_[at].text = leaf_text(tensor);
@@ -137,9 +137,9 @@ class ObjectDrawing {
 
   void add_orphans() {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      if (shown_[i] || tensors_[i].kind == "object_graph") continue;
+      if (shown_[i] || tensors_[i].typestr == "object_graph") continue;
       nodes_[0].children.push_back(nodes_.size());
-      nodes_.push_back({.label = printable(tensors_[i].name),
+      nodes_.push_back({.label = printable_text(tensors_[i].name),
                         .text = leaf_text(tensors_[i]) + "  of no object",
                         .children = {},
                         .leaf = &tensors_[i]});

@@ -60,7 +60,7 @@ std::vector<std::string> sharding_lines(std::string_view json,
   std::vector<std::string> lines{sharding_text(json)};
   const auto boxes = try_call([&] { return device_boxes(parse_sharding(json), shape); });
   if (!boxes) {
-    lines.push_back(printable("places nothing: " + boxes.error().message()));
+    lines.push_back(printable_text("places nothing: " + boxes.error().message()));
     return lines;
   }
   for (std::string& line : part_lines(boxes.value())) lines.push_back(std::move(line));

@@ -39,8 +39,8 @@ class Arena {
     const auto [entry, added] =
         index_.try_emplace({parent, key.type, key.text, apart}, nodes_.size());
     if (added) {
-      nodes_.push_back(
-          {.label = key.type == KeyType::kSequence ? "[" + key.text + "]" : printable(key.text)});
+      nodes_.push_back({.label = key.type == KeyType::kSequence ? "[" + key.text + "]"
+                                                                : printable_text(key.text)});
       nodes_[parent].children.push_back(entry->second);
     }
     return entry->second;
@@ -88,19 +88,19 @@ std::string leaf_text(const TensorInfo& t) {
   if (!t.is_described()) return "unreadable";
   if (t.is_array())
     return t.dtype_name + " " + shape_text(t.shape) +
-           (t.kind == "scalar"       ? " scalar"
-            : t.kind == "np.generic" ? " NumPy scalar"
-                                     : "");
+           (t.typestr == "scalar"       ? " scalar"
+            : t.typestr == "np.generic" ? " NumPy scalar"
+                                        : "");
   if (t.is_string() && !t.shape.empty()) return "strings " + shape_text(t.shape);
-  return t.dtype_name.empty() ? t.kind : t.dtype_name;
+  return t.dtype_name.empty() ? t.typestr : t.dtype_name;
 }
 
 std::string render_tree(const Checkpoint& checkpoint, Paint paint, TreeNotes notes) {
   const Palette palette =
       paint == Paint::kAnsi ? Palette{"\x1b[2m", "\x1b[36m", "\x1b[0m"} : Palette{};
   const std::vector<DrawnNode> nodes = nodes_of(checkpoint);
-  std::string out = printable(checkpoint.info().path) + "\n";
-  if (!nodes[0].text.empty()) out += printable(nodes[0].text) + "\n";
+  std::string out = printable_text(checkpoint.info().path) + "\n";
+  if (!nodes[0].text.empty()) out += printable_text(nodes[0].text) + "\n";
   if (nodes[0].leaf != nullptr && notes == TreeNotes::kShardings)
     out += notes_text(*nodes[0].leaf, "", palette);
 
@@ -132,7 +132,7 @@ std::string render_tree(const Checkpoint& checkpoint, Paint paint, TreeNotes not
         .append(palette.end)
         .append(node.label);
     if (!node.text.empty())
-      out.append("  ").append(palette.leaf).append(printable(node.text)).append(palette.end);
+      out.append("  ").append(palette.leaf).append(printable_text(node.text)).append(palette.end);
     out += '\n';
     prefix_sizes.push_back(prefix.size());
     prefix += last ? "    " : "│   ";

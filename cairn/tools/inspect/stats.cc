@@ -87,9 +87,9 @@ std::span<const double> as_doubles(ByteView bytes, DType dtype, std::vector<doub
 
 // Splits a piece into blocks for the workers; calls f(values, block) with each block as float64.
 template <class F>
-void for_each_block(ByteView piece, DType dtype, F f) {
+void for_each_block(Executor& executor, ByteView piece, DType dtype, F f) {
   const std::size_t bytes = kBlock * dtype_size(dtype);
-  default_executor().for_each((piece.size() + bytes - 1) / bytes, [&](std::size_t block) {
+  executor.for_each((piece.size() + bytes - 1) / bytes, [&](std::size_t block) {
     static thread_local std::vector<double> scratch;
     f(as_doubles(piece.subspan(block * bytes, std::min(bytes, piece.size() - block * bytes)), dtype,
                  scratch),
@@ -98,20 +98,20 @@ void for_each_block(ByteView piece, DType dtype, F f) {
 }
 
 // Merges blocks in their order, so that the result does not depend on the number of threads.
-void add_moments(ByteView piece, DType dtype, Moments& total) {
+void add_moments(Executor& executor, ByteView piece, DType dtype, Moments& total) {
   std::vector<Moments> parts(piece.size() / (kBlock * dtype_size(dtype)) + 1);
-  for_each_block(piece, dtype, [&](std::span<const double> values, std::size_t block) {
+  for_each_block(executor, piece, dtype, [&](std::span<const double> values, std::size_t block) {
     parts[block] = moments_of(values);
   });
   for (const auto& part : parts) total.merge(part);
 }
 
-void add_histogram(ByteView piece, DType dtype, const Moments& moments,
+void add_histogram(Executor& executor, ByteView piece, DType dtype, const Moments& moments,
                    std::vector<std::uint64_t>& bins) {
   // Half the range, because max - min may overflow float64.
   const double half_range = moments.max / 2 - moments.min / 2;
   std::mutex mutex;
-  for_each_block(piece, dtype, [&](std::span<const double> values, std::size_t) {
+  for_each_block(executor, piece, dtype, [&](std::span<const double> values, std::size_t) {
     std::array<std::uint64_t, kBins> counts{};
     for (const double v : values) {
       if (!std::isfinite(v)) continue;
@@ -126,14 +126,17 @@ void add_histogram(ByteView piece, DType dtype, const Moments& moments,
 
 }  // namespace
 
-TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index, std::uint64_t memory) {
+TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index,
+                         const Resources& resources) {
   const TensorInfo& tensor = checkpoint.tensors()[index];
   if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
   if (!tensor.is_array() || tensor.dtype == DType::kOpaque)
     throw Error(Code::kInvalidArgument,
                 tensor.name + ": no statistics of " +
-                    (tensor.dtype_name.empty() ? tensor.kind : tensor.dtype_name));
+                    (tensor.dtype_name.empty() ? tensor.typestr : tensor.dtype_name));
   check_dense(tensor);
+  const Workers workers(resources.threads);
+  Executor& executor = workers.executor();
   const Box whole = Box::whole(tensor.shape);
   Moments moments;
   TensorStats stats;
@@ -144,16 +147,16 @@ TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index, std::u
   // A tensor that fits is read once and kept for the second pass.
   Buffer kept;
   ByteView all;
-  if (tensor.nbytes <= memory) {
+  if (tensor.nbytes <= resources.memory) {
     kept = Buffer(static_cast<std::size_t>(tensor.nbytes));
     const MutableByteView bytes(kept.data(), kept.size());
     const ReadRequest request{index, whole, make_view(bytes, tensor.dtype, tensor.shape)};
     checkpoint.read(std::span(&request, 1), {});
     all = bytes;
-    add_moments(all, tensor.dtype, moments);
+    add_moments(executor, all, tensor.dtype, moments);
   } else {
-    stream_box(checkpoint, index, whole, memory,
-               [&](ByteView piece) { add_moments(piece, tensor.dtype, moments); });
+    stream_box(checkpoint, index, whole, resources.memory,
+               [&](ByteView piece) { add_moments(executor, piece, tensor.dtype, moments); });
   }
   stats.count = moments.count;
   stats.zeros = moments.zeros;
@@ -166,12 +169,12 @@ TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index, std::u
   stats.stddev = std::sqrt(moments.m2 / static_cast<double>(moments.finite()));
   stats.histogram.assign(kBins, 0);
   const auto second_pass = [&](ByteView piece) {
-    add_histogram(piece, tensor.dtype, moments, stats.histogram);
+    add_histogram(executor, piece, tensor.dtype, moments, stats.histogram);
   };
   if (kept.size() > 0)
     second_pass(all);
   else
-    stream_box(checkpoint, index, whole, memory, second_pass);
+    stream_box(checkpoint, index, whole, resources.memory, second_pass);
   return stats;
 }
 

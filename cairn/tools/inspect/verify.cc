@@ -7,6 +7,7 @@
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tools/source/multiprocess.h>
 #include <cairn/tools/source/open_to_verify.h>
+#include <cairn/tree/verifiable_checkpoint.h>
 
 #include <filesystem>
 #include <functional>
@@ -69,6 +70,11 @@ std::vector<Bytes> exchange_or_damage(const distributed::ProcessGroup& group, st
   return messages;
 }
 
+// Every reader of the library verifies in parts.
+const VerifiableCheckpoint& in_parts(const Checkpoint& checkpoint) {
+  return dynamic_cast<const VerifiableCheckpoint&>(checkpoint);
+}
+
 VerifyReport named(VerifyReport report, const CheckpointInfo& info) {
   report.path = info.path;
   report.step = info.step;
@@ -76,11 +82,9 @@ VerifyReport named(VerifyReport report, const CheckpointInfo& info) {
 }
 
 // Verifies one of several steps: a step that cannot be opened must not prevent checking the others.
-VerifyReport verify_step(const std::string& path, const OpenOptions& options,
-                         const ProgressFn& progress,
-                         const MultiprocessingOptions& multiprocessing) {
+VerifyReport verify_step(const std::string& path, const VerifyOptions& options) {
   try {
-    return verify(path, options, progress, multiprocessing);
+    return verify(path, options);
   } catch (const Error& e) {
     if (e.code() == Code::kUnavailable) throw;  // the other processes are gone
     VerifyReport report;
@@ -92,16 +96,15 @@ VerifyReport verify_step(const std::string& path, const OpenOptions& options,
 
 }  // namespace
 
-VerifyReport verify(const std::string& path, const OpenOptions& options, const ProgressFn& progress,
-                    const MultiprocessingOptions& multiprocessing) {
-  const distributed::ProcessGroup group(multiprocessing);
+VerifyReport verify(const std::string& path, const VerifyOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
   std::unique_ptr<Checkpoint> checkpoint;
   std::optional<Error> damage;
   distributed::ConsistencyCheck opened("sees");
   const auto messages = exchange_or_damage(
       group, "verify: open",
       [&] {
-        checkpoint = open_to_verify(path, options);
+        checkpoint = open_to_verify(path, options.open);
         if (!group.is_single()) add_opened(*checkpoint, "", opened);
         return opened.message();
       },
@@ -110,12 +113,16 @@ VerifyReport verify(const std::string& path, const OpenOptions& options, const P
     check_opened(messages, opened, group, "verify: open");
     const auto checked = exchange_or_damage(
         group, "verify: check",
-        [&] { return encode_verify_part(checkpoint->verify_part(share_of(group), progress)); },
+        [&] {
+          return encode_verify_part(
+              in_parts(*checkpoint).verify_part(share_of(group), options.progress));
+        },
         path, damage);
     std::vector<VerifyPart> parts;
     if (!damage)
       for (const Bytes& part : checked) parts.push_back(decode_verify_part(part));
-    if (!damage) return named(checkpoint->join_verified(std::move(parts)), checkpoint->info());
+    if (!damage)
+      return named(in_parts(*checkpoint).join_verified(std::move(parts)), checkpoint->info());
   }
   const auto reports =
       group.gather("verify: why it does not open", distributed::StepKind::kIo, [&] {
@@ -128,16 +135,14 @@ VerifyReport verify(const std::string& path, const OpenOptions& options, const P
   return report;
 }
 
-std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOptions& options,
-                                       const ProgressFn& progress,
-                                       const MultiprocessingOptions& multiprocessing) {
-  const distributed::ProcessGroup group(multiprocessing);
+std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
   // Steps may be added meanwhile, and hosts may mount the root at different paths. So all processes
   // use the names that the first process lists.
   const auto steps = group.gather("verify: list the steps", distributed::StepKind::kIo, [&] {
     ByteWriter out;
     if (!group.is_primary()) return Bytes();
-    for (const auto& step : list_steps(path, options)) {
+    for (const auto& step : list_steps(path, options.open)) {
       const std::string name = std::filesystem::path(step).filename().string();
       out.u64(name.size()).text(name);
     }
@@ -146,7 +151,7 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const OpenOption
   std::vector<VerifyReport> reports;
   for (ByteReader names(steps[group.primary()]); names.remaining() > 0;) {
     const std::string step = (std::filesystem::path(path) / names.text(names.u64())).string();
-    reports.push_back(verify_step(step, options, progress, multiprocessing));
+    reports.push_back(verify_step(step, options));
   }
   return reports;
 }

@@ -87,9 +87,7 @@ bool is_whole(const std::string& path) {
     return orbax::read_checkpoint_metadata(orbax::join(path, orbax::kCheckpointMetadataFile));
   });
   if (!metadata || !metadata.value().commit_time_ns) return false;
-  OpenOptions options;
-  options.allow_uncommitted = true;
-  const auto report = try_call([&] { return verify(path, options); });
+  const auto report = try_call([&] { return verify(path, {.open = {.allow_uncommitted = true}}); });
   return report && !report.value().damaged();
 }
 
@@ -164,7 +162,7 @@ class Cleaner {
 
 }  // namespace
 
-std::vector<CleanedPath> clean(const std::string& path, CleanMode mode) {
+std::vector<CleanedPath> clean_leftovers(const std::string& path, CleanMode mode) {
   constexpr int kDepth = 2;  // the steps of a root, and their items
   const std::string full = absolute_path(path);
   const std::string parent = parent_of(full), name(name_of(full));

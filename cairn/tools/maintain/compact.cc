@@ -12,8 +12,9 @@ namespace cairn::inline v0 {
 namespace {
 
 // The folders of the databases of one item, or of all items.
-std::vector<std::string> database_folders(const std::string& path, const OpenOptions& options) {
-  const orbax::Layout layout = orbax::find_layout(path, options);
+std::vector<std::string> database_folders(const std::string& path, const CompactOptions& options) {
+  const orbax::Layout layout =
+      orbax::find_layout(path, {.step = options.step, .item = options.item});
   std::vector<std::string> folders;
   bool found_item = !options.item;
   for (const auto& item : layout.items) {
@@ -32,13 +33,12 @@ std::vector<std::string> database_folders(const std::string& path, const OpenOpt
 
 }  // namespace
 
-std::vector<CompactedDatabase> compact(const std::string& path, const OpenOptions& options,
-                                       OrphanFiles orphans) {
+std::vector<CompactedDatabase> compact_databases(const std::string& path,
+                                                 const CompactOptions& options) {
   std::vector<CompactedDatabase> done;
   for (const auto& folder : database_folders(path, options)) {
-    const ocdbt::CompactOptions how{.orphans = orphans == OrphanFiles::kRemove
-                                                   ? ocdbt::Orphans::kRemove
-                                                   : ocdbt::Orphans::kKeep};
+    const ocdbt::CompactOptions how{.orphans = options.remove_orphans ? ocdbt::Orphans::kRemove
+                                                                      : ocdbt::Orphans::kKeep};
     const ocdbt::Compacted result = ocdbt::compact(open_file_store(folder), how);
     done.push_back({.path = folder,
                     .keys = result.version.num_keys,

@@ -16,7 +16,7 @@ namespace {
 void check_options(const ReshardOptions& options) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
   if (!options.mesh && !options.specs.empty()) refuse("to split arrays over devices takes a mesh");
-  if (!options.mesh && !options.chunk_bytes)
+  if (!options.mesh && !options.orbax.chunk_bytes)
     refuse("nothing to do: give a mesh, a size of chunks, or both");
   if (!options.format.empty() && !is_orbax_format(options.format))
     refuse("'" + options.format + "' has no chunks: only Orbax checkpoints can be resharded");
@@ -54,7 +54,7 @@ class Chooser {
       used_[i] = true;
       return NamedSharding{*options_.mesh, options_.specs[i].second};
     }
-    if (tensor.kind == "jax.Array") return NamedSharding{*options_.mesh, {}};
+    if (tensor.typestr == "jax.Array") return NamedSharding{*options_.mesh, {}};
     return std::nullopt;
   }
 
@@ -82,8 +82,8 @@ class Chooser {
 };
 
 bool is_placeable(const TensorInfo& tensor) {
-  return tensor.is_array() && tensor.kind != "scalar" && tensor.kind != "complex" &&
-         tensor.kind != "np.generic";
+  return tensor.is_array() && tensor.typestr != "scalar" && tensor.typestr != "complex" &&
+         tensor.typestr != "np.generic";
 }
 
 // Fills in the plan's relayouts.
@@ -132,12 +132,9 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
                       const ReshardOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
   ConvertOptions convert;
-  convert.compression = options.compression;
-  convert.chunk_bytes = options.chunk_bytes;
-  convert.target_file_bytes = options.target_file_bytes;
-  convert.item = options.item;
+  convert.orbax = options.orbax;
   convert.if_exists = options.if_exists;
-  convert.memory = options.memory;
+  convert.resources = options.resources;
   convert.progress = options.progress;
   convert.multiprocessing = options.multiprocessing;
   ConvertPlan plan;
@@ -149,13 +146,13 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         convert.format = format_of(source, options);
         plan = plan_conversion(source, target, convert);
         report = place_all(source, options, plan);
-        if (!options.dry_run) check_capacity(source, target, plan, options.compression);
+        if (!options.dry_run) check_capacity(source, target, plan, options.orbax.compression);
       },
       [&](ToolConsistencyCheck& check) {
         check.options.add("the target", absolute_path(target));
         check.options.add("format", convert.format);
         add_options(options, check.options);
-        add_orbax_options(convert, check.options);
+        add_orbax_options(options.orbax, check.options);
         add_opened(source, "", check.opened);
       });
   if (!options.dry_run) {

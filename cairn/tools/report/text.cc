@@ -67,7 +67,7 @@ std::string escaped(std::string_view text, const Escape& escape) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
+std::string printable_text(std::string_view text) {
   return escaped(text, [](std::string& out, const Utf8Character& c) {
     if (!c.valid || c.code < 0x80)
       append_hex(out, "\\x", c.code, 2);
@@ -97,7 +97,7 @@ std::string printable_json(std::string_view json) {
 std::string strings_text(std::span<const std::string> strings, std::size_t most) {
   std::string out = "[";
   for (std::size_t i = 0; i < strings.size() && i < most; ++i) {
-    std::string quoted = printable(strings[i]);
+    std::string quoted = printable_text(strings[i]);
     for (std::size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 2)
       quoted.insert(at, 1, '\\');
     out.append(i > 0 ? ",\n '" : "'").append(quoted).append("'");
@@ -110,7 +110,7 @@ std::string strings_text(std::span<const std::string> strings, std::size_t most)
 std::string sharding_text(std::string_view json) {
   if (json.empty()) return "";
   const auto parsed = try_call([&] { return parse_sharding(json); });
-  return printable(parsed ? sharding_text(parsed.value()) : json);
+  return printable_text(parsed ? sharding_text(parsed.value()) : json);
 }
 
 }  // namespace cairn::inline v0

@@ -11,7 +11,7 @@ namespace {
 
 std::string tensor_text(const Checkpoint& checkpoint, std::size_t index) {
   const TensorInfo& tensor = checkpoint.tensors()[index];
-  std::string text = fmt::format("{} {}{} at {}, {} bytes, {} stored", tensor.kind,
+  std::string text = fmt::format("{} {}{} at {}, {} bytes, {} stored", tensor.typestr,
                                  tensor.dtype_name, shape_text(tensor.shape),
                                  path_text(tensor.path), tensor.nbytes, tensor.stored_nbytes);
   if (!tensor.chunk_shape.empty()) text += ", in chunks of " + shape_text(tensor.chunk_shape);

@@ -1,6 +1,8 @@
 // multiprocess.h -- the messages that the processes of a tool exchange.
 #pragma once
 
+#include <cairn/base/verify_part.h>
+#include <cairn/base/work_partition.h>
 #include <cairn/checkpoint.h>
 #include <cairn/diff.h>
 #include <cairn/distributed/process_group.h>

@@ -1,7 +1,7 @@
 // open.cc -- one way in and out: detects the format at a path and opens it; saves a tree.
 #include <cairn/open.h>
 
-#include <cairn/format.h>
+#include <cairn/formats/detect.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>

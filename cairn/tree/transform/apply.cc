@@ -1,6 +1,6 @@
 // apply.cc -- reads transforms from a tree, and applies them to the values that were read.
-#include <cairn/structure.h>
 #include <cairn/transforms.h>
+#include <cairn/tree.h>
 #include <cairn/tree/transform/transform_keys.h>
 
 #include <algorithm>

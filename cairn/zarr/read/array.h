@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cairn/base/executor.h>
+#include <cairn/base/verify_part.h>
 #include <cairn/kvstore.h>
 #include <cairn/types.h>
-#include <cairn/verify_report.h>
 #include <cairn/zarr/metadata/array_metadata.h>
 
 #include <cstdint>

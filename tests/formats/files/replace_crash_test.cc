@@ -131,11 +131,11 @@ TEST_P(ReplaceCrash, LeavesTheOldOrTheNewCheckpoint) {
     (found == 2 ? saw_new : saw_old) = true;
     // Either way on: cleaning, or the next save.
     if (n % 2 == 0) {
-      clean(dir / c.file);
+      clean_leftovers(dir / c.file);
       // A set that lacked nothing but its index has got it.
       const std::int64_t cleaned = number_in(c, dir);
       EXPECT_TRUE(cleaned == found || cleaned == 2) << cleaned << " after cleaning";
-      clean(dir.path());
+      clean_leftovers(dir.path());
       EXPECT_EQ(number_in(c, dir), cleaned);
       for (const std::string& name : names_in(dir)) EXPECT_FALSE(is_temporary_name(name)) << name;
     }

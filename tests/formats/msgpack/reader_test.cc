@@ -24,9 +24,9 @@ void expect_leaf(const Checkpoint& checkpoint, std::size_t index, const Json& ex
                  const std::string& file) {
   const TensorInfo& info = checkpoint.tensors()[index];
   const std::string what = file + ": " + path_text(info.path);
-  EXPECT_EQ(info.kind, text_of(expected, "kind")) << what;
+  EXPECT_EQ(info.typestr, text_of(expected, "kind")) << what;
   EXPECT_EQ(info.name, param_name(info.path)) << what;
-  if (info.kind == "string") {
+  if (info.typestr == "string") {
     EXPECT_EQ(checkpoint.read_string(index), text_of(expected, "value")) << what;
   } else if (info.is_array()) {
     const Bytes value = testing::from_hex(text_of(expected, "value"));

@@ -257,7 +257,7 @@ TEST(MsgpackWrite, NamesWhatItRefuses) {
       {"root", Tree(Placeholder{}), "the root: a placeholder (Ellipsis)"},
       {"custom leaf", Tree(Tree::Dict{{"c", Tree(CustomLeaf::of(1))}}),
        "['c']: a leaf of a C++ type of its own"},
-      {"source that is not there", Tree(CustomLeaf::of(SourceLeaf{.index = 2})),
+      {"source that is not there", Tree(SourceLeaf{.index = 2}),
        "source 2 is asked for, but there are 0"},
       {"text", text("\xff"), "a text is not UTF-8"},
       {"surrogate", text("\xed\xa0\x80"), "a text is not UTF-8"},
@@ -323,7 +323,7 @@ TEST(MsgpackWrite, FetchesEachByteOnceInTheOrderOfTheFile) {
                                           {"w", DType::kInt32, {5, 10}, 40},
                                           {"unused", DType::kOpaque, {1}}};
   const auto leaf = [](std::size_t i, SourceLeaf::As as = SourceLeaf::As::kArray) {
-    return Tree(CustomLeaf::of(SourceLeaf{i, as}));
+    return Tree(SourceLeaf{i, as});
   };
   const Tree tree(Tree::Dict{
       {"w", leaf(1)}, {"b", leaf(0)}, {"raw", leaf(0, SourceLeaf::As::kBytes)}, {"n", integer(3)}});
@@ -333,7 +333,7 @@ TEST(MsgpackWrite, FetchesEachByteOnceInTheOrderOfTheFile) {
                               {"n", integer(3)}});
   MsgpackWriteOptions options;
   options.encoding.chunk_bytes = 30;
-  options.memory = 64;
+  options.resources.memory = 64;
   std::map<std::pair<std::size_t, std::uint64_t>, int> fetched;
   const FetchFn fetch = [&](std::span<const TensorPiece> pieces) {
     for (const TensorPiece& piece : pieces) {

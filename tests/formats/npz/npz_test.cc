@@ -115,7 +115,7 @@ TEST(Npz, WritesMembersThatAStrictReaderAccepts) {
   Bytes first;
   for (const std::uint64_t memory : {std::uint64_t{1} << 30U, std::uint64_t{400'000}}) {
     write_npz(dir / "x.npz", source.tensors, source.fetch(),
-              {.if_exists = IfExists::kReplace, .memory = memory});
+              {.if_exists = IfExists::kReplace, .resources = {.memory = memory}});
     const Bytes file = read_file(dir / "x.npz");
     const std::vector<ZipMember> members = read_zip(file);
     ASSERT_EQ(members.size(), source.tensors.size());

@@ -4,7 +4,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/checkpoint.h>
-#include <cairn/format.h>
+#include <cairn/formats/detect.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/npz/zip_directory.h>
 #include <cairn/npz.h>

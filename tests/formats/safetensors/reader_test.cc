@@ -121,7 +121,7 @@ TEST(SafetensorsReader, ReadsAnyBoxIntoAnyStrides) {
   TempDir dir;
   write_safetensors(dir / "x", source.tensors, source.fetch(), {});
   // pieces as small as they get
-  const auto checkpoint = open_safetensors(dir / "x", {.threads = 2, .memory = 1});
+  const auto checkpoint = open_safetensors(dir / "x", {.resources = {.threads = 2, .memory = 1}});
   std::mt19937 rng(5);
   const auto pick = [&](std::int64_t n) {
     return std::uniform_int_distribution<std::int64_t>(0, n)(rng);

@@ -33,7 +33,7 @@ TEST(SafetensorsWriter, WritesTheBytesOfTheReference) {
         write_safetensors(dir / "all.safetensors", source.tensors, source.fetch(),
                           {.metadata = {{"format", testing::text_of(metadata, "format")}},
                            .if_exists = IfExists::kReplace,
-                           .memory = memory});
+                           .resources = {.memory = memory}});
     EXPECT_EQ(files, std::vector<std::string>{dir / "all.safetensors"});
     EXPECT_EQ(read_file(dir / "all.safetensors"),
               read_file(golden(kSafetensorsGolden + "all.safetensors")))
@@ -256,7 +256,7 @@ TEST(SafetensorsWriter, LeavesNothingBehindWhenASourceFails) {
   EXPECT_THAT(
       [&] {
         write_safetensors(dir / "x.safetensors", source.tensors, failing,
-                          {.if_exists = IfExists::kReplace, .memory = 100'000});
+                          {.if_exists = IfExists::kReplace, .resources = {.memory = 100'000}});
       },
       FailsWith(Code::kDataLoss, "chunk 7"));
   EXPECT_EQ(calls, 3);
@@ -285,7 +285,7 @@ TEST(SafetensorsWriter, FetchesInOrderOnceAndAtCuts) {
     source.fetch()(pieces);
   };
   TempDir dir;
-  write_safetensors(dir / "x", source.tensors, checking, {.memory = 100'000});
+  write_safetensors(dir / "x", source.tensors, checking, {.resources = {.memory = 100'000}});
   EXPECT_EQ(next, (std::vector<std::uint64_t>{200'000, 7, 33'300}));
   const auto back = open_safetensors(dir / "x");
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(read_whole(*back, i), source.values[i]);

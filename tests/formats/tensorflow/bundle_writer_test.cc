@@ -102,7 +102,7 @@ TEST(BundleWriter, WritesTheBytesOfTensorFlow) {
   EXPECT_GT(bundle.sources.size(), 20U);
   for (const std::uint64_t memory : {std::uint64_t{1} << 30U, std::uint64_t{1}}) {
     const TempDir dir;
-    EXPECT_THAT(bundle.write(dir / "x", {.memory = memory}),
+    EXPECT_THAT(bundle.write(dir / "x", {.resources = {.memory = memory}}),
                 ElementsAre(dir / "x.data-00000-of-00001", dir / "x.index"));
     EXPECT_EQ(read_file(dir / "x.data-00000-of-00001"),
               read_file(folder + "types.data-00000-of-00001"));
@@ -143,14 +143,15 @@ TEST(BundleWriter, IsTheSameHoweverMuchMemoryAndHoweverManyProcesses) {
   const auto want = contents(bundle.write(dir / "one"));
   EXPECT_EQ(want[2].back() & std::byte{0xf0}, std::byte{0})
       << "the high bits of 4-bit elements are zero";
-  EXPECT_EQ(contents(bundle.write(dir / "small", {.memory = 5000})), want);
+  EXPECT_EQ(contents(bundle.write(dir / "small", {.resources = {.memory = 5000}})), want);
   for (const std::size_t count : {2U, 3U}) {
     std::vector<std::vector<std::string>> files(count);
     const std::string prefix = dir / ("by" + std::to_string(count));
     const auto errors =
         testing::run_as_processes(count, [&](const std::shared_ptr<Coordinator>& coordinator) {
           const distributed::ProcessGroup group({.coordinator = coordinator});
-          files[coordinator->process_index()] = bundle.write(prefix, {.memory = 50'000}, group);
+          files[coordinator->process_index()] =
+              bundle.write(prefix, {.resources = {.memory = 50'000}}, group);
         });
     for (const auto& error : errors) EXPECT_FALSE(error) << error->message();
     EXPECT_EQ(contents(files[0]), want);
@@ -170,7 +171,7 @@ TEST(BundleWriter, WritesPartsOfSources) {
   whole.plan = {{{0, Box{{0, 0, 0}, {3, 1, 5}}}, {1, Box{{0, 1}, {2, 2}}}},
                 {{0, Box{{1, 1, 2}, {2, 3, 2}}}, {1, Box{{0, 0}, {2, 1}}}}};
   const TempDir dir;
-  const auto files = whole.write(dir / "x", {.memory = 7});
+  const auto files = whole.write(dir / "x", {.resources = {.memory = 7}});
   const BundleIndex index = index_of(files.back());
   ASSERT_EQ(index.tensors.size(), 2U);
   for (const BundleTensor& tensor : index.tensors) {
@@ -269,7 +270,8 @@ TEST(BundleWriter, LeavesNothingBehindWhenASourceFails) {
   };
   EXPECT_THAT(
       [&] {
-        write_bundle(dir / "x", bundle.sources, bundle.plan, failing, kAlone, {.memory = 20'000});
+        write_bundle(dir / "x", bundle.sources, bundle.plan, failing, kAlone,
+                     {.resources = {.memory = 20'000}});
       },
       FailsWith(Code::kDataLoss, "chunk 7"));
   EXPECT_EQ(file_names(dir.path()), "");

@@ -85,7 +85,7 @@ void write(const Json& job) {
   if (const Json* size = job.find("max_shard_size"))
     options.sharding_callback = std::make_shared<cairn::MaxShardSizePolicy>(*size->as_int64());
   if (const Json* memory = job.find("memory"))
-    options.memory = static_cast<std::uint64_t>(*memory->as_int64());
+    options.resources.memory = static_cast<std::uint64_t>(*memory->as_int64());
   for (const auto& file : write_tensorflow(text(job, "prefix"), std::move(tensors.sources),
                                            cairn::fetch_from(views), options))
     std::cout << file << "\n";

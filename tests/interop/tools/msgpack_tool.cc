@@ -123,7 +123,7 @@ Bytes write_fetched(const std::string& path, const Tree& tree, const MsgpackWrit
     sources.push_back({"", bytes != nullptr ? DType::kUint8 : leaf.array()->dtype(),
                        bytes != nullptr ? flat : leaf.array()->shape()});
     const auto as = bytes != nullptr ? SourceLeaf::As::kBytes : SourceLeaf::As::kArray;
-    return Tree(CustomLeaf::of(SourceLeaf{sources.size() - 1, as}));
+    return Tree(SourceLeaf{sources.size() - 1, as});
   });
   const FetchFn fetch = [&](std::span<const TensorPiece> pieces) {
     for (const TensorPiece& piece : pieces)
@@ -139,7 +139,7 @@ Json answer(const Json& job) {
   const Tree tree = hex != nullptr ? msgpack_restore(from_hex(*hex)) : build(*job.find("tree"));
   MsgpackWriteOptions options{.encoding = options_of(job)};
   options.if_exists = IfExists::kReplace;
-  options.memory = 1000;
+  options.resources.memory = 1000;
   const Bytes bytes = msgpack_serialize(tree, options.encoding);
   const std::string& path = *job.find("file")->as_string();
   write_msgpack(path, tree, options);

@@ -27,7 +27,7 @@ Tree own_boxes(const Tree& restore_args, const std::unordered_set<std::int64_t>&
       if (devices.contains(held.device_id))
         parts.parts.push_back({held.device_id, std::move(held.box)});
     own.sharding = std::move(parts);
-    return Tree(CustomLeaf::of(std::move(own)));
+    return Tree(std::move(own));
   });
 }
 

@@ -71,7 +71,7 @@ Tree held_by(const Tree& tree, const std::unordered_set<std::int64_t>& devices) 
     ShardedArray held = *whole;
     std::erase_if(held.shards,
                   [&](const ArrayShard& shard) { return !devices.contains(shard.device_id); });
-    return Tree(CustomLeaf::of(std::move(held)));
+    return Tree(std::move(held));
   });
 }
 

@@ -51,7 +51,7 @@ std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json) {
 
 // Throws unless every shard is that part of the array.
 void check_shards(const ShardedArray& array) {
-  const Array whole = gather(array);
+  const Array whole = gather_shards(array);
   for (const ArrayShard& shard : array.shards) {
     Array want = Array::allocate(array.dtype, shard.box.shape),
           have = Array::allocate(array.dtype, shard.box.shape);
@@ -75,7 +75,7 @@ Tree together(const std::vector<Tree>& trees) {
       all.shards.insert(all.shards.end(), shards.begin(), shards.end());
     }
     check_shards(all);
-    return Tree(CustomLeaf::of(std::move(all)));
+    return Tree(std::move(all));
   });
 }
 
@@ -86,7 +86,7 @@ Tree restore(const Json& job) {
       run_as_processes(owners.size(), [&](const std::shared_ptr<Coordinator>& mine) {
         const std::size_t me = mine->process_index();
         PyTreeCheckpointHandlerOptions options;
-        options.threads = 1;
+        options.resources.threads = 1;
         options.type_handler_registry = registry_of(*job.find("options"));
         options.multiprocessing_options = {.coordinator = mine,
                                            .timeout = std::chrono::seconds(60)};

@@ -160,10 +160,11 @@ Transforms transforms_of(const Json& job, InputTypes& types) {
 // The leaf as stored, or with another dtype.
 Tree read_leaf(const Checkpoint& checkpoint, std::size_t i, std::optional<DType> dtype) {
   const TensorInfo& tensor = checkpoint.tensors()[i];
-  if (tensor.kind == "string") return Tree(checkpoint.read_string(i));
-  if (!tensor.is_array()) return Tree(empty_node_from_name(tensor.kind).value_or(EmptyNode::kNone));
+  if (tensor.typestr == "string") return Tree(checkpoint.read_string(i));
+  if (!tensor.is_array())
+    return Tree(empty_node_from_name(tensor.typestr).value_or(EmptyNode::kNone));
   const Array array = checkpoint.read(tensor.name);
-  if (tensor.kind == "scalar") return Tree(element(dtype ? cast(array, *dtype) : array, 0));
+  if (tensor.typestr == "scalar") return Tree(element(dtype ? cast(array, *dtype) : array, 0));
   return Tree(dtype ? cast(array, *dtype) : array);
 }
 

@@ -112,7 +112,7 @@ Tree restore_args(const Json& json) {
   RestoreArgs args;
   args.restore_type = restore_type(json, std::nullopt);
   if (const Json* of = given(json, "dtype")) args.dtype = dtype_of(*of);
-  return Tree(CustomLeaf::of(args));
+  return Tree(args);
 }
 
 void set_array_args(const Json& json, ArrayRestoreArgs& args) {
@@ -132,7 +132,7 @@ void set_array_args(const Json& json, ArrayRestoreArgs& args) {
 Tree array_restore_args(const Json& json) {
   ArrayRestoreArgs args;
   set_array_args(json, args);
-  return Tree(CustomLeaf::of(args));
+  return Tree(args);
 }
 
 Tree single_replica_restore_args(const Json& json) {
@@ -140,21 +140,21 @@ Tree single_replica_restore_args(const Json& json) {
   set_array_args(json, args);
   if (const Json* of = given(json, "single_replica_sharding"))
     args.single_replica_sharding = std::get<NamedSharding>(parse_sharding(*of->as_string()));
-  return Tree(CustomLeaf::of(args));
+  return Tree(args);
 }
 
 Tree sharded(const Json& json) {
   ShardedArray array =
       ShardedArray::from_array(array_of(json), parse_sharding(text(json, "sharding")));
   if (const Json* key = given(json, "key")) array.random_key_impl = *key->as_string();
-  return Tree(CustomLeaf::of(std::move(array)));
+  return Tree(std::move(array));
 }
 
 Tree abstract(const Json& json) {
   ShapeDtypeStruct out{shape_of(member(json, "shape")), dtype_of(member(json, "dtype")),
                        std::nullopt};
   if (const Json* of = given(json, "sharding")) out.sharding = parse_sharding(*of->as_string());
-  return Tree(CustomLeaf::of(std::move(out)));
+  return Tree(std::move(out));
 }
 
 Tree::Dict members(const Json& json) {
@@ -201,7 +201,7 @@ Json items_json(const Tree::List& list) {
 
 Json custom_json(const Tree& tree) {
   if (const auto* array = tree.custom<ShardedArray>()) {
-    Json out = array_json(gather(*array));
+    Json out = array_json(gather_shards(*array));
     out.set("sharding", sharding_json(array->sharding).value_or(""));
     out.set("key", array->random_key_impl);
     out.set("shards", std::int64_t(array->shards.size()));
@@ -297,7 +297,7 @@ Tree tree_from_json(const Json& json) {
   if (kind == "named")
     return Tree(Tree::NamedTuple{text(value, "module"), text(value, "name"),
                                  members(member(value, "fields"))});
-  if (kind == "save_args") return Tree(CustomLeaf::of(save_args(value)));
+  if (kind == "save_args") return Tree(save_args(value));
   if (kind == "restore_args") return restore_args(value);
   if (kind == "array_restore_args") return array_restore_args(value);
   if (kind == "single_replica_restore_args") return single_replica_restore_args(value);

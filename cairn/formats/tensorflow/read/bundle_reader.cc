@@ -105,9 +105,11 @@ std::uint64_t string_bytes(std::int64_t size) {
 
 void describe(const BundleTensor& tensor, TensorInfo& info) {
   const BundleType& type = *bundle_type(tensor.entry.dtype);
-  info.kind = tensor.name == kObjectGraphKey        ? "object_graph"
-              : tensor.entry.dtype == kBundleString ? "string"
-                                                    : "np.ndarray";
+  const bool is_string = tensor.entry.dtype == kBundleString;
+  info.kind = is_string ? LeafKind::kString : LeafKind::kArray;
+  info.typestr = tensor.name == kObjectGraphKey ? "object_graph"
+                 : is_string                    ? "string"
+                                                : "np.ndarray";
   info.dtype = type.dtype.value_or(DType::kOpaque);
   info.dtype_name = type.dtype ? dtype_name(*type.dtype) : type.name;
   info.element_size = type.size;
@@ -144,7 +146,8 @@ RawLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFi
   if (leaf.slices->empty() && !lost.empty()) {
     leaf.info.error = lost.front().why;
     leaf.info.error_code = lost.front().code;
-    leaf.info.dtype_name = "?";
+    leaf.info.kind = LeafKind::kUnknown;
+    leaf.info.dtype_name.clear();
   }
   return leaf;
 }

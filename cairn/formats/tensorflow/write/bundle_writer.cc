@@ -189,7 +189,11 @@ class BundleWriter {
  public:
   BundleWriter(const std::vector<BundleSource>& sources, const Layout& layout, const FetchFn& fetch,
                const BundleWriteOptions& options)
-      : sources_(sources), stored_(layout.stored()), fetch_(fetch), options_(options) {
+      : sources_(sources),
+        stored_(layout.stored()),
+        fetch_(fetch),
+        options_(options),
+        workers_(options.resources.threads) {
     for (const Stored& stored : stored_)
       if (!is_string(stored)) total_ += static_cast<std::uint64_t>(stored.entry->size);
   }
@@ -205,6 +209,8 @@ class BundleWriter {
     return {before(first), before(first + count)};
   }
 
+  [[nodiscard]] Executor& workers() const { return workers_.executor(); }
+
   // Writes this process's share of these files. Returns the message with its checksums; items count
   // from the first one stored in these files.
   Bytes write(SharedFiles& files, std::size_t first, std::size_t count) {
@@ -219,7 +225,8 @@ class BundleWriter {
     for (std::size_t i = begin; i < end; ++i) parts.emplace_back(kCrc32c);
     const std::size_t start = begin;
     const PieceWriterOptions options = {
-        .memory = options_.memory,
+        .executor = &workers_.executor(),
+        .memory = options_.resources.memory,
         .progress = progress(total_ / files.share().count),
         .observe = [&, start](std::size_t i, std::uint64_t offset, ByteView bytes) {
           parts[mine[i].tensor - start].add(offset, bytes);
@@ -285,6 +292,7 @@ class BundleWriter {
   const std::vector<Stored>& stored_;
   const FetchFn& fetch_;
   const BundleWriteOptions& options_;
+  Workers workers_;
   std::uint64_t total_ = 0, done_before_ = 0;
 };
 
@@ -333,7 +341,7 @@ std::vector<std::string> write_bundle(const std::string& prefix,
       join_checksums(kCrc32c, messages, [&](std::size_t i) -> std::uint32_t& {
         return layout->stored().at(start + i).entry->crc32c;
       });
-      default_executor().for_each(count, [&](std::size_t i) { batch[i].finish(); });
+      writer.workers().for_each(count, [&](std::size_t i) { batch[i].finish(); });
       for (std::size_t i = 0; i < count; ++i) files.push_back(&batch[i]);
     });
   }

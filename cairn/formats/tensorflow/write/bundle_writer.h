@@ -39,7 +39,7 @@ using BundlePlan = std::vector<std::vector<BundlePiece>>;
 // Options of write_bundle.
 struct BundleWriteOptions {
   IfExists if_exists = IfExists::kFail;  // kFail refuses an existing checkpoint at the prefix
-  std::uint64_t memory = std::uint64_t{1} << 30U;
+  Resources resources = {};
   ProgressFn progress = {};
 };
 

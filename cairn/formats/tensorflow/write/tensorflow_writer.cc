@@ -217,7 +217,7 @@ std::vector<std::string> write_tensorflow(const std::string& prefix,
     }
   });
   const BundleWriteOptions write{
-      .if_exists = options.if_exists, .memory = options.memory, .progress = options.progress};
+      .if_exists = options.if_exists, .resources = options.resources, .progress = options.progress};
   std::vector<std::string> files =
       write_bundle(prefix, stored, plan, with_counter(fetch, counter), group, write);
   if (options.like == Like::kSave)

@@ -1,14 +1,11 @@
-// format.h -- detects the format of a file.
+// detect.h -- detects the format of a file.
 #pragma once
-
-#include <cairn/types.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
 // A format that cairn::open recognises.
@@ -20,4 +17,3 @@ std::string_view format_name(Format format);
 std::optional<Format> detect_file(const std::string& path);
 
 }  // namespace cairn::inline v0
-#pragma GCC visibility pop

@@ -1,14 +1,12 @@
-// limits.h -- limits on the number of bytes in flight.
+// byte_limiter.h -- limits the number of bytes in flight, by the rule of Orbax.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 
-#pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
 // Grants reservations of bytes up to a limit, by the rule of Orbax's byte limiter: a request must
@@ -49,32 +47,4 @@ class ByteLimiter {
   std::condition_variable freed_;
 };
 
-// Memory of the host of a device, in GiB.
-struct MemoryReading {
-  double total = 0;  // memory of the host
-  double peak = 0;   // peak use
-};
-
-// Adapts the device-to-host limit from save to save (AutoLimit). The controller aims for a peak of
-// 80 % of the memory. Not safe for concurrent use.
-class MemoryRegulator {
- public:
-  // `max_gib`: upper bound of the limit in GiB. Throws invalid_argument if the minimum of 10 GiB is
-  // not less than 0.8 * max_gib.
-  explicit MemoryRegulator(double max_gib);
-
-  [[nodiscard]] double min_gib() const { return kMinGib; }
-  // The limit in GiB after `current_gib`. `surge_gib` is the memory that the next save is expected
-  // to need for other purposes. Readings that are negative or not finite keep the limit.
-  double next_limit(double current_gib, const MemoryReading& reading, double surge_gib = 0);
-
- private:
-  static constexpr double kMinGib = 10;
-  double max_gib_;
-  double integral_ = 0;
-  double previous_error_ = 0;
-  double previous_surge_ = 0;
-};
-
 }  // namespace cairn::inline v0
-#pragma GCC visibility pop
