@@ -44,7 +44,6 @@ class Checkpointer {
   void close() { handler_.close(); }
 
  private:
-  MultiprocessingOptions multiprocessing_;
   PyTreeCheckpointHandler handler_;
 };
 

@@ -158,6 +158,8 @@ struct PyTreeMetadata {
   bool use_zarr3 = false;       // Zarr v3; false: Zarr v2
 };
 
+struct CheckpointerSaveOptions;
+
 // Saves and restores the files of one item.
 class PyTreeCheckpointHandler {
  public:
@@ -196,6 +198,12 @@ class PyTreeCheckpointHandler {
  private:
   friend class Checkpointer;
   friend class AsyncCheckpointer;
+  // Makes the directory of a checkpoint and does the part of a save that must end before the caller
+  // continues. Returns the rest, which ends with the commit; call it once, in any thread.
+  [[nodiscard]] std::function<void()> start_checkpoint(const std::string& path,
+                                                       const PyTreeSaveArgs& args,
+                                                       const CheckpointerSaveOptions& options,
+                                                       bool background);
   // Restores unless `look` throws; where processes restore together, all of them learn of its
   // error.
   [[nodiscard]] Tree restore_when(const std::function<void()>& look, const std::string& directory,

@@ -5,6 +5,7 @@
 #include <cairn/handlers/array_parts.h>
 #include <cairn/handlers/array_restore.h>
 #include <cairn/handlers/byte_limiter.h>
+#include <cairn/handlers/read_leaves.h>
 
 #include <algorithm>
 #include <utility>
@@ -36,12 +37,24 @@ TransferPriority priority_of(const ArrayHandler::Options& options, const ParamIn
   return TransferPriority::kAsynchronousDeprioritized;
 }
 
+// Describes an array that is stored in pieces of `write_shape`, without its elements.
+StoreArray describe(const ShardedArray& array, const ParamInfo& info, const SaveArgs& args,
+                    Shape write_shape) {
+  StoreArray store = handlers::store_array(info, args, array.dtype, array.shape);
+  // In an array without elements a piece may have extents of 0, but a chunk may not.
+  for (std::int64_t& extent : write_shape) extent = std::max<std::int64_t>(1, extent);
+  store.write_shape = std::move(write_shape);
+  store.device_array = true;
+  store.random_key_impl = array.random_key_impl;
+  if (info.byte_limiter)
+    info.byte_limiter->check(static_cast<std::int64_t>(bytes_of(store.write_shape, array.dtype)));
+  return store;
+}
+
 // Sets the source of the elements: a copy made now, their place in memory, or the devices, from
 // which they are fetched when needed.
-void set_source(StoreArray& store, const ShardedArray& array, TransferPriority priority,
-                bool background) {
-  store.priority = static_cast<int>(priority);
-  if (background && priority == TransferPriority::kSynchronous) {
+void set_source(StoreArray& store, const ShardedArray& array, bool copy_now) {
+  if (copy_now) {
     const auto copy = std::make_shared<const Array>(gather_shards(array));
     store.data = copy->bytes().data();
     store.owner = copy;
@@ -132,41 +145,23 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
                  [&] {
                    const auto* array = values[i].custom<ShardedArray>();
                    if (array == nullptr) throw Error(Code::kInvalidArgument, "is no sharded array");
-                   if (element_count(array->shape) == 0)
-                     throw Error(Code::kInvalidArgument,
-                                 "has shape " + shape_text(array->shape) +
-                                     ": arrays of size zero cannot be saved");
-                   StoreArray store;
-                   store.name = infos[i].name;
-                   store.source_dtype = array->dtype;
-                   store.dtype = args[i].dtype.value_or(array->dtype);
-                   store.shape = array->shape;
                    WritePlan plan = plan_pieces(*array, pieces);
-                   store.write_shape = std::move(plan.write_shape);
-                   store.chunk_byte_size = args[i].chunk_byte_size;
-                   store.shard_axes = args[i].shard_axes;
-                   store.write_chunk_shape = args[i].write_chunk_shape;
-                   store.read_chunk_shape = args[i].read_chunk_shape;
+                   StoreArray store = describe(*array, infos[i], args[i], plan.write_shape);
                    store.metadata_key = options_.metadata_key;
-                   store.device_array = true;
-                   store.random_key_impl = array->random_key_impl;
                    if (options_.enable_write_sharding_file && process.is_primary)
                      store.sharding = sharding_json(array->sharding).value_or("");
-                   if (infos[i].byte_limiter)
-                     infos[i].byte_limiter->check(
-                         static_cast<std::int64_t>(bytes_of(store.write_shape, array->dtype)));
                    const TransferPriority priority = priority_of(options_, infos[i]);
+                   store.priority = static_cast<int>(priority);
+                   const bool copy_now =
+                       writer.is_background() && priority == TransferPriority::kSynchronous;
                    if (process.count == 1) {
-                     set_source(store, *array, priority, writer.is_background());
+                     set_source(store, *array, copy_now);
                    } else {
                      handlers::check_not_host_local(*array, process.count);
-                     store.priority = static_cast<int>(priority);
                      store.in_replica_folder = options_.enable_replica_parallel_separate_folder &&
                                                options_.use_replica_parallel &&
                                                handlers::looks_replicated(array->sharding);
-                     handlers::set_parts(
-                         store, *array, plan.pieces,
-                         writer.is_background() && priority == TransferPriority::kSynchronous);
+                     handlers::set_parts(store, *array, plan.pieces, copy_now);
                    }
                    writer.add_array(std::move(store));
                  });

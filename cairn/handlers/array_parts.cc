@@ -54,7 +54,7 @@ void set_parts(StoreArray& store, const ShardedArray& array,
   kept->copied.dtype = array.dtype;
   store.parts.emplace();
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (!pieces[i]) continue;
+    if (!pieces[i] || pieces[i]->empty()) continue;
     const ArrayShard& shard = array.shards[i];
     StorePart part{.box = *pieces[i], .from = {}};
     if (copy_now) {

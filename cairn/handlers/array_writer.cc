@@ -54,15 +54,15 @@ void check_divides(const char* what, const Shape& chunk, const char* whole_is, c
 
 }  // namespace
 
-ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options)
+ArrayWriter::ArrayWriter(std::vector<const StoreArray*> arrays, ArrayWriteOptions options)
     : arrays_(std::move(arrays)), options_(std::move(options)) {
   opened_.reserve(arrays_.size());
   described_.reserve(arrays_.size());
   std::uint64_t total = 0;
-  for (const ArrayToWrite& array : arrays_) total += weight_of(array);
+  for (const StoreArray* array : arrays_) total += weight_of(*array);
   WorkPartition line(options_.share, total);
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    const ArrayToWrite& array = arrays_[i];
+    const StoreArray& array = *arrays_[i];
     with_context([&] { return array.name; },
                  [&] {
                    Kind kind = kind_of(array);
@@ -77,18 +77,20 @@ ArrayWriter::ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions opt
                  });
   }
   std::stable_sort(areas_.begin(), areas_.end(), [&](const Area& a, const Area& b) {
-    return arrays_[a.array].priority < arrays_[b.array].priority;
+    return arrays_[a.array]->priority < arrays_[b.array]->priority;
   });
 }
 
-ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
-  std::optional<std::int64_t> target = array.chunk_bytes ? array.chunk_bytes : options_.chunk_bytes;
+ArrayWriter::Kind ArrayWriter::kind_of(const StoreArray& array) const {
+  std::optional<std::int64_t> target =
+      array.chunk_byte_size ? array.chunk_byte_size : options_.chunk_bytes;
+  const Shape& piece = piece_shape(array);
   if (options_.file_bytes)
-    target = zarr::effective_chunk_bytes(target, *options_.file_bytes,
-                                         bytes_of(array.piece, array.dtype));
+    target =
+        zarr::effective_chunk_bytes(target, *options_.file_bytes, bytes_of(piece, array.dtype));
   // If processes share an array, its chunks must not depend on which of them has it in memory.
-  const bool limited = array.parts != nullptr
-                           ? bytes_of(array.piece, array.source_dtype) > options_.memory / kShares
+  const bool limited = array.parts
+                           ? bytes_of(piece, array.source_dtype) > options_.memory / kShares
                            : array.data == nullptr && bytes_of(array.shape, array.source_dtype) >
                                                           options_.memory / kShares;
   if (limited) {
@@ -96,13 +98,12 @@ ArrayWriter::Kind ArrayWriter::kind_of(const ArrayToWrite& array) const {
         options_.memory / kShares / kChunksOfBatch, dtype_size(array.dtype)));
     target = std::min(target.value_or(limit), limit);
   }
-  return {array.dtype,           array.shape,
-          array.piece,           target,
-          array.shard_axes,      array.write_chunk_shape,
-          array.read_chunk_shape};
+  return {
+      array.dtype,           array.shape, piece, target, array.shard_axes, array.write_chunk_shape,
+      array.read_chunk_shape};
 }
 
-std::uint64_t ArrayWriter::weight_of(const ArrayToWrite& array) const {
+std::uint64_t ArrayWriter::weight_of(const StoreArray& array) const {
   return WorkPartition::weight(bytes_of(array.shape, array.dtype));
 }
 
@@ -152,16 +153,16 @@ void ArrayWriter::set_chunks(const Kind& kind, zarr::NewArray& made) const {
 }
 
 std::string ArrayWriter::metadata_key(std::size_t array) const {
-  const std::string& name = arrays_[array].name;
-  const std::string& key = arrays_[array].metadata_key;
+  const std::string& name = arrays_[array]->name;
+  const std::string& key = arrays_[array]->metadata_key;
   return key.empty() ? zarr::ZarrArray::metadata_key(name, options_.zarr_format)
                      : zarr::ZarrArray::key_prefix(name) + key;
 }
 
 void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
-  const ArrayToWrite& array = arrays_[number];
-  if (array.parts != nullptr) {
-    for (const ArrayPart& part : *array.parts) {
+  const StoreArray& array = *arrays_[number];
+  if (array.parts) {
+    for (const StorePart& part : *array.parts) {
       progress_.total += bytes_of(part.box.shape, array.dtype);
       areas_.push_back({number, part.box, part.from.data != nullptr ? &part.from : nullptr});
     }
@@ -175,7 +176,7 @@ void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
 
 // Adds this process's chunks, in as few boxes as possible.
 void ArrayWriter::add_dealt(std::size_t number, WorkPartition& line) {
-  const ArrayToWrite& array = arrays_[number];
+  const StoreArray& array = *arrays_[number];
   const Shape& chunk = chunk_shape(number);
   const Shape grid = zarr::grid_shape(array.shape, chunk);
   const auto run = line.next(weight_of(array), static_cast<std::uint64_t>(element_count(grid)));
@@ -231,9 +232,8 @@ class ArrayWriter::Portions {
     }
     if (area_ == writer_.areas_.size()) return;
     const Area& area = writer_.areas_[area_];
-    const ArrayToWrite& array = writer_.arrays_[area.array];
-    const bool in_memory =
-        area.from != nullptr || (array.parts == nullptr && array.data != nullptr);
+    const StoreArray& array = *writer_.arrays_[area.array];
+    const bool in_memory = area.from != nullptr || (!array.parts && array.data != nullptr);
     if (in_memory || area.box.empty()) {
       current_ = {area.array, area.box, 0, area.from};
       ++area_;
@@ -251,7 +251,7 @@ class ArrayWriter::Portions {
   // are few enough to be planned together.
   void begin(const Area& area) {
     constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20U;
-    const DType dtype = writer_.arrays_[area.array].source_dtype;
+    const DType dtype = writer_.arrays_[area.array]->source_dtype;
     const Shape& chunk = writer_.chunk_shape(area.array);
     std::uint64_t limit = writer_.options_.memory / kShares;
     if (const std::uint64_t chunk_bytes = bytes_of(chunk, dtype); chunk_bytes < limit / kMostChunks)
@@ -280,7 +280,7 @@ void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
       std::vector<Portion> batch{portions.take()};
       std::uint64_t fetched = batch.front().fetched;
       const auto goes_along = [&](const Portion& portion) {
-        return arrays_[portion.array].priority == arrays_[batch.front().array].priority &&
+        return arrays_[portion.array]->priority == arrays_[batch.front().array]->priority &&
                fetched + portion.fetched <= options_.memory / kShares;
       };
       while (portions.current() != nullptr && goes_along(*portions.current())) {
@@ -296,7 +296,7 @@ void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
 // The portion's own elements, or else contiguous elements at `data`.
 ArrayView ArrayWriter::source_of(const Portion& portion, const std::byte* data) const {
   if (portion.from != nullptr) return *portion.from;
-  const DType dtype = arrays_[portion.array].source_dtype;
+  const DType dtype = arrays_[portion.array]->source_dtype;
   const std::size_t element_size = dtype_size(dtype);
   return {.data = data,
           .dtype = dtype,
@@ -315,7 +315,7 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink,
   std::vector<zarr::ArrayWrite> writes;
   writes.reserve(batch.size());
   for (const Portion& portion : batch) {
-    const ArrayToWrite& array = arrays_[portion.array];
+    const StoreArray& array = *arrays_[portion.array];
     const std::byte* data = portion.from != nullptr ? portion.from->data : array.data;
     if (data == nullptr) {
       const MutableByteView room(at, static_cast<std::size_t>(portion.fetched));
@@ -330,10 +330,20 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink,
                       array.name,
                       zarr::encode_options(options_.compression)});
   }
-  if (!requests.empty()) fetch(requests);
+  fill(std::move(requests), fetch);
   ByteBudget budget(options_.memory / kShares);
   zarr::write_boxes(writes, sink,
                     {.executor = options_.executor, .budget = &budget, .progress = &progress_});
+}
+
+// Copies the elements of arrays that can be copied; `fetch` supplies those of the others together.
+void ArrayWriter::fill(std::vector<ReadRequest> requests, const FetchBoxesFn& fetch) const {
+  const auto is_copied = [&](const ReadRequest& request) {
+    return static_cast<bool>(arrays_[request.tensor]->copy);
+  };
+  const auto rest = std::stable_partition(requests.begin(), requests.end(), is_copied);
+  for (auto at = requests.begin(); at != rest; ++at) arrays_[at->tensor]->copy(at->box, at->out);
+  if (rest != requests.end()) fetch({rest, requests.end()});
 }
 
 }  // namespace cairn::inline v0::handlers

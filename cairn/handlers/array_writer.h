@@ -6,6 +6,7 @@
 #include <cairn/base/work_partition.h>
 #include <cairn/checkpoint.h>
 #include <cairn/compression.h>
+#include <cairn/handlers.h>
 #include <cairn/zarr/write/write_array.h>
 
 #include <cstdint>
@@ -20,29 +21,10 @@
 
 namespace cairn::inline v0::handlers {
 
-using ArrayPart = zarr::ArrayPart;  // a box, and a view of its elements
-
-// One array, and how to store it.
-struct ArrayToWrite {
-  std::string name;                    // the parameter name
-  DType dtype = DType::kUint8;         // the stored type
-  DType source_dtype = DType::kUint8;  // the type of the given elements
-  Shape shape;
-  // what is stored as one chunk, unless a limit requires smaller chunks
-  Shape piece;
-  // its elements in C order, owned by the caller; null: they are fetched
-  const std::byte* data = nullptr;
-  std::optional<std::int64_t> chunk_bytes = {};  // nullopt: as in the options
-  std::vector<std::int64_t> shard_axes = {};     // the axes to split first
-  std::optional<Shape> write_chunk_shape = {};   // as in SaveArgs
-  std::optional<Shape> read_chunk_shape = {};
-  std::string metadata_key = {};  // the name of its metadata below its own name; "": the usual one
-  // all arrays of a lower number are written before one of a higher number is fetched
-  int priority = 0;
-  // The parts to write here if other processes write the rest; owned by the caller. Parts with null
-  // data are fetched. Null: the whole array.
-  const std::vector<ArrayPart>* parts = nullptr;
-};
+// Returns the shape of the pieces in which an array is stored.
+inline const Shape& piece_shape(const StoreArray& array) {
+  return array.write_shape.empty() ? array.shape : array.write_shape;
+}
 
 // Options for all arrays of a writer.
 struct ArrayWriteOptions {
@@ -59,15 +41,16 @@ struct ArrayWriteOptions {
   WorkShare share = {};
 };
 
-// Fills boxes of arrays whose data is null; `tensor` is the position of the array. The callee may
-// modify the requests.
+// Fills boxes of arrays that have no elements of their own (neither `data` nor `copy` nor parts);
+// `tensor` is the position of the array. The callee may modify the requests.
 using FetchBoxesFn = std::function<void(std::span<ReadRequest>)>;
 
 // Plans the arrays on construction and writes them on request.
 class ArrayWriter {
  public:
-  // Plans the arrays. Throws, naming the array, what make_metadata and choose_chunk_shape throw.
-  ArrayWriter(std::vector<ArrayToWrite> arrays, ArrayWriteOptions options);
+  // Plans the arrays, which must outlive the writer. Throws, naming the array, what make_metadata
+  // and choose_chunk_shape throw.
+  ArrayWriter(std::vector<const StoreArray*> arrays, ArrayWriteOptions options);
 
   // The shape of the stored chunks, and of the smallest pieces that can be read alone.
   [[nodiscard]] const Shape& chunk_shape(std::size_t array) const {
@@ -121,17 +104,18 @@ class ArrayWriter {
     std::shared_ptr<const zarr::ArrayMetadata> metadata;
     std::string text;  // as stored
   };
-  [[nodiscard]] Kind kind_of(const ArrayToWrite& array) const;
+  [[nodiscard]] Kind kind_of(const StoreArray& array) const;
   [[nodiscard]] Described describe(const Kind& kind) const;
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;
   [[nodiscard]] std::string metadata_key(std::size_t array) const;
-  [[nodiscard]] std::uint64_t weight_of(const ArrayToWrite& array) const;
+  [[nodiscard]] std::uint64_t weight_of(const StoreArray& array) const;
   void add_areas(std::size_t number, WorkPartition& line);
   void add_dealt(std::size_t number, WorkPartition& line);
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
   void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);
+  void fill(std::vector<ReadRequest> requests, const FetchBoxesFn& fetch) const;
 
-  std::vector<ArrayToWrite> arrays_;
+  std::vector<const StoreArray*> arrays_;
   ArrayWriteOptions options_;
   std::map<Kind, Described> kinds_;
   std::vector<zarr::ZarrArray> opened_;      // parallel to arrays_

@@ -14,20 +14,6 @@ namespace {
 
 using handlers::LeafRead;
 
-// Fills in what all host arrays have in common.
-StoreArray host_array(const ParamInfo& info, const SaveArgs& args, DType dtype, Shape shape) {
-  StoreArray out;
-  out.name = info.name;
-  out.source_dtype = dtype;
-  out.dtype = args.dtype.value_or(dtype);
-  out.shape = std::move(shape);
-  out.chunk_byte_size = args.chunk_byte_size;
-  out.shard_axes = args.shard_axes;
-  out.write_chunk_shape = args.write_chunk_shape;
-  out.read_chunk_shape = args.read_chunk_shape;
-  return out;
-}
-
 // A private copy, for a save that continues while the caller may change the original.
 std::shared_ptr<const Bytes> copy_of(ByteView bytes) {
   return std::make_shared<const Bytes>(bytes.begin(), bytes.end());
@@ -80,17 +66,11 @@ Number number_of(const ParamInfo& info, const Tree& leaf) {
   if (const auto* of = std::get_if<std::int64_t>(&value)) return number_of(DType::kInt64, *of);
   if (const auto* of = std::get_if<std::uint64_t>(&value)) return number_of(DType::kUint64, *of);
   if (const auto* of = std::get_if<double>(&value)) return number_of(DType::kFloat64, *of);
-  if (const auto* of = std::get_if<NumpyScalar>(&value)) {
-    if (of->dtype == DType::kBool)
-      throw Error(Code::kInvalidArgument,
-                  info.name +
-                      ": is a NumPy scalar of type bool, for which there is no type handler; give "
-                      "a bool, or an array of rank 0");
-    return {of->dtype, of->value};
-  }
+  if (const auto* of = std::get_if<NumpyScalar>(&value)) return {of->dtype, of->value};
   throw Error(Code::kInvalidArgument, info.name +
-                                          ": is no number that can be stored as an array of rank 0 "
-                                          "(bytes and complex numbers without a dtype cannot)");
+                                          ": is not a number that can be stored as an array of "
+                                          "rank 0 (bytes and complex numbers without a dtype "
+                                          "cannot)");
 }
 
 template <class T>
@@ -138,8 +118,7 @@ TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values,
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Array* array = values[i].array();
     if (array == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is no array");
-    handlers::check_not_empty(infos[i], array->shape());
-    StoreArray store = host_array(infos[i], args[i], array->dtype(), array->shape());
+    StoreArray store = handlers::store_array(infos[i], args[i], array->dtype(), array->shape());
     store.metadata_key = options_.metadata_key;
     if (options_.deepcopy_host_arrays && writer.is_background() && writer.process().is_primary) {
       const auto copy = copy_of(array->bytes());
@@ -176,7 +155,7 @@ TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values,
   ItemWriter& writer = handlers::writer_of(infos);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto number = std::make_shared<const Number>(number_of(infos[i], values[i]));
-    StoreArray store = host_array(infos[i], args[i], number->dtype, {});
+    StoreArray store = handlers::store_array(infos[i], args[i], number->dtype, {});
     store.data = number->bytes.data();
     store.owner = number;
     writer.add_array(std::move(store));

@@ -46,9 +46,9 @@ const Tree* node_at(const Tree& tree, const KeyPath& path) {
 }
 
 std::vector<SaveArgs> save_args_for(const std::vector<TreeEntry>& leaves, const Tree& tree,
-                                    const std::optional<Tree>& args) {
+                                    const Tree* args) {
   std::vector<SaveArgs> out(leaves.size());
-  if (!args) return out;
+  if (args == nullptr) return out;
   check_structure(tree, *args);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const Tree* node = node_at(*args, leaves[i].path);

@@ -10,10 +10,10 @@
 namespace cairn::inline v0::orbax {
 
 // The arguments that `args` has at the place of each leaf: SaveArgs, or RestoreArgs and those of
-// arrays. None, and leaves that are not such arguments, stand for the defaults. Throws
+// arrays. Null, None, and leaves that are not such arguments, stand for the defaults. Throws
 // invalid_argument, listing the places, if the trees differ in structure.
 std::vector<SaveArgs> save_args_for(const std::vector<TreeEntry>& leaves, const Tree& tree,
-                                    const std::optional<Tree>& args);
+                                    const Tree* args);
 AnyRestoreArgs restore_args_at(const std::optional<Tree>& args, const KeyPath& path);
 
 // Throws as save_args_for does unless the arguments have the structure of the tree. If they may

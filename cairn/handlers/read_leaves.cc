@@ -165,11 +165,17 @@ Sharding for_rank(Sharding sharding, std::size_t rank) {
   return sharding;
 }
 
-void check_not_empty(const ParamInfo& info, std::span<const std::int64_t> shape) {
-  if (element_count(shape) == 0)
-    throw Error(Code::kInvalidArgument,
-                info.name + ": an array of shape " + shape_text(shape) +
-                    " has no elements; Orbax does not save arrays of size zero");
+StoreArray store_array(const ParamInfo& info, const SaveArgs& args, DType dtype, Shape shape) {
+  StoreArray out;
+  out.name = info.name;
+  out.source_dtype = dtype;
+  out.dtype = args.dtype.value_or(dtype);
+  out.shape = std::move(shape);
+  out.chunk_byte_size = args.chunk_byte_size;
+  out.shard_axes = args.shard_axes;
+  out.write_chunk_shape = args.write_chunk_shape;
+  out.read_chunk_shape = args.read_chunk_shape;
+  return out;
 }
 
 }  // namespace cairn::inline v0::handlers

@@ -49,7 +49,7 @@ std::optional<RestoreType> restore_type_of(const AnyRestoreArgs& args);
 // them on restore.
 Sharding for_rank(Sharding sharding, std::size_t rank);
 
-// Throws invalid_argument if an extent of the shape is 0.
-void check_not_empty(const ParamInfo& info, std::span<const std::int64_t> shape);
+// Describes an array to be stored, without its elements.
+StoreArray store_array(const ParamInfo& info, const SaveArgs& args, DType dtype, Shape shape);
 
 }  // namespace cairn::inline v0::handlers

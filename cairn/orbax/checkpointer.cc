@@ -3,7 +3,6 @@
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/save/checkpoint_transaction.h>
 
 #include <chrono>
 #include <future>
@@ -12,12 +11,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-SaveOptions directory_options(const CheckpointerSaveOptions& options) {
-  SaveOptions out;
-  out.if_exists = options.if_exists;
-  return out;
-}
 
 void check_finished(const std::string& path) {
   if (file_exists(path) && !directory_exists(path))
@@ -33,16 +26,11 @@ void check_finished(const std::string& path) {
 }  // namespace
 
 Checkpointer::Checkpointer() : Checkpointer(PyTreeCheckpointHandlerOptions{}) {}
-Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options)
-    : multiprocessing_(options.multiprocessing_options), handler_(std::move(options)) {}
+Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options) : handler_(std::move(options)) {}
 
 void Checkpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                         const CheckpointerSaveOptions& options) {
-  orbax::CheckpointTransaction transaction(path, directory_options(options),
-                                           options.custom_metadata,
-                                           distributed::ProcessGroup(multiprocessing_));
-  handler_.save(transaction.folder(), args);
-  transaction.commit([&] { handler_.finalize(transaction.folder()); });
+  handler_.start_checkpoint(path, args, options, false)();
 }
 
 Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) const {
@@ -55,10 +43,8 @@ PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
 }
 
 struct AsyncCheckpointer::State {
-  explicit State(PyTreeCheckpointHandlerOptions options)
-      : multiprocessing(options.multiprocessing_options), handler(std::move(options)) {}
+  explicit State(PyTreeCheckpointHandlerOptions options) : handler(std::move(options)) {}
 
-  MultiprocessingOptions multiprocessing;
   PyTreeCheckpointHandler handler;
   std::mutex mutex;
   // valid while a save is in progress, or has ended and its result is not yet collected
@@ -75,16 +61,9 @@ AsyncCheckpointer::~AsyncCheckpointer() {
 void AsyncCheckpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                              const CheckpointerSaveOptions& options) {
   wait_until_finished();
-  const auto transaction = std::make_shared<orbax::CheckpointTransaction>(
-      path, directory_options(options), options.custom_metadata,
-      distributed::ProcessGroup(state_->multiprocessing));
-  auto written = state_->handler.async_save(transaction->folder(), args);
+  auto rest = state_->handler.start_checkpoint(path, args, options, true);
   const std::lock_guard lock(state_->mutex);
-  state_->save = std::async(
-      std::launch::async, [handler = &state_->handler, transaction, written = std::move(written)] {
-        for (const auto& future : written) future.get();
-        transaction->commit([&] { handler->finalize(transaction->folder()); });
-      });
+  state_->save = std::async(std::launch::async, std::move(rest));
 }
 
 void AsyncCheckpointer::wait_until_finished() {

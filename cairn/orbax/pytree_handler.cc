@@ -1,11 +1,14 @@
 // pytree_handler.cc -- PyTreeCheckpointHandler: options, background saves, finalizing, metadata.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/json.h>
+#include <cairn/checkpointer.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/handlers/byte_limiter.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/restore/pytree_restore.h>
+#include <cairn/orbax/save/checkpoint_transaction.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/memory_regulator.h>
 #include <cairn/orbax/save/pytree_save.h>
@@ -21,6 +24,7 @@ namespace {
 
 constexpr std::int64_t kGigabyte = 1'000'000'000;
 constexpr std::int64_t kDefaultGigabytes = 96;
+constexpr std::int64_t kDefaultFileBytes = std::int64_t{2} << 30U;
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
 [[noreturn]] void refuse_limit(const std::string& what, std::int64_t number) {
@@ -50,6 +54,41 @@ std::uint64_t least_memory(const std::vector<Bytes>& messages) {
   for (const Bytes& message : messages)
     least = std::min(least, ByteReader(ByteView(message).subspan(sizeof(least))).u64());
   return least;
+}
+
+// Whether the tree is a container without children, or None.
+bool is_empty(const Tree& tree) {
+  if (const auto* dict = tree.dict()) return dict->empty();
+  if (const auto* list = tree.list()) return list->empty();
+  if (const auto* tuple = tree.tuple()) return tuple->items.empty();
+  if (const auto* named = tree.named_tuple()) return named->fields.empty();
+  return std::holds_alternative<EmptyNode>(tree.value());
+}
+
+// Throws unless the arguments can be saved, whatever the leaves are.
+void check(const PyTreeSaveArgs& args) {
+  if (is_empty(args.item))
+    throw Error(Code::kInvalidArgument, "found an empty item: there is nothing to save");
+  const std::int64_t file_bytes = args.ocdbt_target_data_file_size.value_or(kDefaultFileBytes);
+  if (file_bytes < 0)
+    throw Error(Code::kInvalidArgument, "ocdbt_target_data_file_size is " +
+                                            std::to_string(file_bytes) +
+                                            " bytes; it must not be negative (0: no limit)");
+  if (args.custom_metadata.empty()) return;
+  const auto parsed = try_call([&] { return parse_json(args.custom_metadata); });
+  if (!parsed)
+    throw Error(Code::kInvalidArgument, "the custom metadata: " + parsed.error().message());
+}
+
+SaveOptions save_options(const PyTreeCheckpointHandlerOptions& options,
+                         const PyTreeSaveArgs& args) {
+  SaveOptions out;
+  out.use_ocdbt = options.use_ocdbt;
+  out.use_zarr3 = options.use_zarr3;
+  out.compression = options.use_compression ? options.compression : Compression(Compression::kNone);
+  out.target_file_bytes = args.ocdbt_target_data_file_size.value_or(kDefaultFileBytes);
+  out.custom_metadata = args.custom_metadata;
+  return out;
 }
 
 std::string absolute(const std::string& directory) {
@@ -122,15 +161,9 @@ struct PyTreeCheckpointHandler::State {
         throw Error(Code::kFailedPrecondition,
                     "the checkpoint handler is closed; nothing can be saved with it any more");
       const std::optional<std::int64_t> device = next_device_limit();
-      orbax::SaveContext context;
-      context.options = &options;
-      context.registry = &registry();
-      context.group = &group;
-      context.executor = executor.get();
-      context.limiter = std::make_shared<ByteLimiter>(save_limit);
-      context.device_host_limiter = std::make_shared<ByteLimiter>(device);
-      context.background = background;
-      prepared = orbax::prepare_save(absolute(directory), args, context);
+      check(args);
+      prepared = orbax::prepare_save(absolute(directory), args.item,
+                                     save_context(args, device, background));
       const std::uint64_t memory =
           std::min(options.resources.memory,
                    static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
@@ -141,6 +174,34 @@ struct PyTreeCheckpointHandler::State {
     // The chunk layout depends on the memory, and must be equal in all processes.
     const std::uint64_t memory = least_memory(messages);
     return [write = std::move(prepared.write), memory] { write(memory); };
+  }
+
+  [[nodiscard]] orbax::SaveContext save_context(const PyTreeSaveArgs& args,
+                                                std::optional<std::int64_t> device,
+                                                bool background) const {
+    return {.options = save_options(options, args),
+            .save_args = args.save_args ? &*args.save_args : nullptr,
+            .support_rich_types = options.pytree_metadata_options.support_rich_types,
+            .validates_merge = options.enable_post_merge_validation,
+            .is_prioritized_key_fn = options.is_prioritized_key_fn,
+            .registry = &registry(),
+            .group = &group,
+            .executor = executor.get(),
+            .limiter = std::make_shared<ByteLimiter>(save_limit),
+            .device_host_limiter = std::make_shared<ByteLimiter>(device),
+            .background = background};
+  }
+
+  // Completes the item after all processes have written. Does not make it durable.
+  void finalize(const std::string& directory) const {
+    // Processes that write separately have their own folders on their own disks, and each knows
+    // only its own data.
+    orbax::finalize_item(directory,
+                         {.validator = options.array_metadata_validator,
+                          .processes = group.is_single() ? 0 : group.count(),
+                          .compares = !group.writes_separately(),
+                          .validates = !options.use_zarr3 && options.enable_post_merge_validation,
+                          .registry = &registry()});
   }
 
   [[nodiscard]] orbax::RestoreContext restore_context() const {
@@ -199,20 +260,27 @@ std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
 }
 
 void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
-  const distributed::ProcessGroup& group = state_->group;
-  if (!group.is_primary()) return;
+  if (!state_->group.is_primary()) return;
   const std::string path = absolute(directory);
   if (!directory_exists(path))
     throw Error(Code::kNotFound, path + ": there is no such folder to finalize");
-  // Processes that write separately have their own folders on their own disks, and each knows only
-  // its own data.
-  if (!group.writes_separately())
-    orbax::check_array_metadatas(path, state_->options.array_metadata_validator,
-                                 group.is_single() ? 0 : group.count());
-  orbax::merge_process_databases(
-      path, !state_->options.use_zarr3 && state_->options.enable_post_merge_validation);
-  for (const TypeHandlerPtr& handler : state_->registry().handlers()) handler->finalize(path);
+  state_->finalize(path);
   sync_tree(path);
+}
+
+std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
+    const std::string& path, const PyTreeSaveArgs& args, const CheckpointerSaveOptions& options,
+    bool background) {
+  SaveOptions directory;
+  directory.if_exists = options.if_exists;
+  return orbax::start_save(
+      {.path = path,
+       .options = directory,
+       .custom_metadata = options.custom_metadata,
+       .group = state_->group,
+       .prepare =
+           [&](const std::string& folder) { return state_->start_save(folder, args, background); },
+       .finalize = [state = state_.get()](const std::string& folder) { state->finalize(folder); }});
 }
 
 Tree PyTreeCheckpointHandler::restore(const std::string& directory,

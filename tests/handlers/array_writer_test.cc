@@ -2,6 +2,8 @@
 #include <cairn/handlers/array_writer.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <set>
 
 #include "tests/support/matchers.h"
@@ -25,11 +27,11 @@ class KeySink : public ValueSink {
   std::mutex mutex_;
 };
 
-ArrayToWrite bytes_of_shape(Shape shape, Shape piece) {
-  ArrayToWrite array;
+StoreArray bytes_of_shape(Shape shape, Shape piece) {
+  StoreArray array;
   array.name = "w";
   array.shape = std::move(shape);
-  array.piece = std::move(piece);
+  array.write_shape = std::move(piece);
   return array;
 }
 
@@ -37,7 +39,8 @@ ArrayToWrite bytes_of_shape(Shape shape, Shape piece) {
 TEST(ArrayWriter, PlansAnArrayOfAnyShape) {
   ArrayWriteOptions options;
   options.memory = 1 << 22;
-  ArrayWriter writer({bytes_of_shape({std::int64_t{1} << 60U}, {1 << 20})}, options);
+  const StoreArray array = bytes_of_shape({std::int64_t{1} << 60U}, {1 << 20});
+  ArrayWriter writer({&array}, options);
   EXPECT_TRUE(writer.has_values());
   KeySink sink;
   int batches = 0;
@@ -56,7 +59,9 @@ TEST(ArrayWriter, WritesEveryChunkOnce) {
   for (const std::uint64_t memory : {64U, 1000U, 1U << 20U}) {
     ArrayWriteOptions options;
     options.memory = memory;
-    ArrayWriter writer({bytes_of_shape({13, 17}, {4, 8}), bytes_of_shape({0, 3}, {1, 3})}, options);
+    const StoreArray array = bytes_of_shape({13, 17}, {4, 8});
+    const StoreArray empty = bytes_of_shape({0, 3}, {1, 3});
+    ArrayWriter writer({&array, &empty}, options);
     KeySink sink;
     std::int64_t elements = 0;
     writer.write_values(sink, [&](std::span<ReadRequest> requests) {
@@ -72,6 +77,31 @@ TEST(ArrayWriter, WritesEveryChunkOnce) {
                                                          ((17 + chunk[1] - 1) / chunk[1])))
         << memory;
   }
+}
+
+// One plan has arrays of every source: in memory, copied on demand, and fetched together.
+TEST(ArrayWriter, TakesElementsFromWhereTheyAre) {
+  StoreArray in_memory = bytes_of_shape({3}, {});
+  const std::array<std::byte, 3> elements{std::byte{7}, std::byte{8}, std::byte{9}};
+  in_memory.data = elements.data();
+  StoreArray copied = bytes_of_shape({4}, {});
+  copied.name = "copied";
+  int copies = 0;
+  copied.copy = [&](const Box& part, const MutableArrayView& out) {
+    ++copies;
+    std::fill_n(out.data, part.shape[0], std::byte{1});
+  };
+  StoreArray fetched = bytes_of_shape({5}, {});
+  fetched.name = "fetched";
+  ArrayWriter writer({&in_memory, &copied, &fetched}, {});
+  KeySink sink;
+  writer.write_values(sink, [&](std::span<ReadRequest> requests) {
+    ASSERT_EQ(requests.size(), 1U);
+    EXPECT_EQ(requests[0].tensor, 2U);
+    std::fill_n(requests[0].out.data, 5, std::byte{2});
+  });
+  EXPECT_EQ(copies, 1);
+  EXPECT_EQ(sink.keys, (std::set<std::string>{"copied/0", "fetched/0", "w/0"}));
 }
 
 }  // namespace

@@ -29,9 +29,14 @@ class WriteFault : public ::testing::TestWithParam<std::tuple<int, bool>> {
     options.memory = 16000;
     options.executor = &executor;
     const auto* data = reinterpret_cast<const std::byte*>(values_.data());
-    ArrayWriter writer({{"given", DType::kInt32, DType::kInt32, {50, 60}, {50, 60}, data},
-                        {"fetched", DType::kInt32, DType::kInt32, {50, 60}, {50, 60}, nullptr}},
-                       options);
+    StoreArray given;
+    given.name = "given";
+    given.dtype = given.source_dtype = DType::kInt32;
+    given.shape = {50, 60};
+    StoreArray fetched = given;
+    fetched.name = "fetched";
+    given.data = data;
+    ArrayWriter writer({&given, &fetched}, options);
     StoreSink sink(store);
     const ByteView bytes(data, 4 * values_.size());
     writer.write(sink, [&](std::span<ReadRequest> requests) {

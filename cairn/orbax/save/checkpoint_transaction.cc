@@ -5,6 +5,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/save/commit.h>
 
+#include <memory>
 #include <utility>
 
 namespace cairn::inline v0::orbax {
@@ -57,6 +58,21 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize) {
       e.add_context(folder_ + ": is in place under its final name, but not all processes know");
     throw;
   }
+}
+
+std::function<void()> start_save(CheckpointSave save) {
+  const auto transaction = std::make_shared<CheckpointTransaction>(
+      save.path, save.options, save.custom_metadata, std::move(save.group));
+  return [transaction, write = save.prepare(transaction->folder()),
+          finalize = std::move(save.finalize), gives_up = save.gives_up] {
+    try {
+      write();
+      transaction->commit([&] { finalize(transaction->folder()); });
+    } catch (...) {
+      if (gives_up) transaction->give_up();
+      throw;
+    }
+  };
 }
 
 }  // namespace cairn::inline v0::orbax

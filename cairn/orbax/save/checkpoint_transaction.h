@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cairn/distributed/process_group.h>
-#include <cairn/orbax/save/save.h>
+#include <cairn/orbax/save/pending_checkpoint.h>
 
 #include <functional>
 #include <optional>
@@ -34,5 +34,25 @@ class CheckpointTransaction {
   std::optional<PendingCheckpoint> pending_;  // set only in the primary
   std::string folder_;
 };
+
+// One save: where it goes, and the steps that differ between its callers.
+struct CheckpointSave {
+  std::string path;
+  SaveOptions options;          // of the directory: item, v1, if_exists, durability
+  std::string custom_metadata;  // of the checkpoint: a JSON object; "" for none
+  distributed::ProcessGroup group;
+  // Does what must be done before the caller continues. Returns the rest, which writes the item to
+  // `folder`.
+  std::function<std::function<void()>(const std::string& folder)> prepare;
+  // Completes the item in `folder`, in the primary, after all processes have written it.
+  std::function<void(const std::string& folder)> finalize;
+  // After an error, wait for all processes and remove the directory (give_up).
+  bool gives_up = false;
+};
+
+// The way of every save: makes the directory and calls `prepare`. Returns the rest of the save,
+// which writes the item, finalizes it and commits the checkpoint; call it once, in any thread. If
+// it is never called, the checkpoint never appears.
+[[nodiscard]] std::function<void()> start_save(CheckpointSave save);
 
 }  // namespace cairn::inline v0::orbax

@@ -1,43 +1,68 @@
-// collected_item.cc -- turns the arrays and strings of type handlers into leaves to write.
-
+// collected_item.cc -- puts the arrays and strings of type handlers into the order of the tree.
 #include <cairn/orbax/save/collected_item.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <string_view>
 #include <unordered_map>
 
 namespace cairn::inline v0::orbax {
 namespace {
 
-void set_array(SaveLeaf& leaf, StoreArray&& array) {
-  leaf.dtype = array.dtype;
-  leaf.source_dtype = array.source_dtype;
-  leaf.shape = std::move(array.shape);
-  leaf.write_shape = std::move(array.write_shape);
-  leaf.data = array.data;
-  leaf.owner = std::move(array.owner);
-  leaf.copy = std::move(array.copy);
-  leaf.priority = array.priority;
-  leaf.chunk_bytes = array.chunk_byte_size;
-  leaf.shard_axes = std::move(array.shard_axes);
-  leaf.write_chunk_shape = std::move(array.write_chunk_shape);
-  leaf.read_chunk_shape = std::move(array.read_chunk_shape);
-  leaf.metadata_key = std::move(array.metadata_key);
-  leaf.sharding = std::move(array.sharding);
-  leaf.random_key_impl = std::move(array.random_key_impl);
-  leaf.in_replica_folder = array.in_replica_folder;
-  if (!array.parts) return;
-  leaf.parts.emplace();
-  for (StorePart& part : *array.parts)
-    leaf.parts->push_back({std::move(part.box), std::move(part.from)});
-}
+// The leaves that need a value, by name.
+class LeafTable {
+ public:
+  explicit LeafTable(const std::vector<LeafMetadata>& leaves) : leaves_(leaves) {
+    by_name_.reserve(leaves.size());
+    for (std::size_t i = 0; i < leaves.size(); ++i)
+      if (is_array_kind(leaves[i].value_type) || leaves[i].value_type == "string")
+        by_name_.try_emplace(param_name(leaves[i].path), Entry{i});
+  }
 
-// Returns a leaf that is not part of the tree: a value that a handler stores under its own name.
-SaveLeaf unlisted(std::string name, std::string kind) {
-  SaveLeaf leaf;
-  leaf.path = {{std::move(name), KeyType::kDict}};
-  leaf.kind = std::move(kind);
-  leaf.listed = false;
-  return leaf;
+  // Returns the position of the leaf to which a value belongs. A value that belongs to no leaf gets
+  // the position behind the last leaf.
+  std::size_t position(const std::string& name, bool is_array) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end() ||
+        is_array_kind(leaves_[found->second.leaf].value_type) != is_array)
+      return leaves_.size();
+    found->second.has_value = true;
+    return found->second.leaf;
+  }
+
+  // Throws invalid_argument if a leaf has no value.
+  void check_values() const {
+    for (const auto& [name, entry] : by_name_)
+      if (!entry.has_value)
+        throw Error(Code::kInvalidArgument, name +
+                                                ": its type handler stored no value, but its "
+                                                "typestr '" +
+                                                leaves_[entry.leaf].value_type +
+                                                "' says there is one");
+  }
+
+ private:
+  struct Entry {
+    std::size_t leaf = 0;
+    bool has_value = false;
+  };
+  const std::vector<LeafMetadata>& leaves_;
+  std::unordered_map<std::string, Entry> by_name_;
+};
+
+// Moves the values into the order of their positions; values of one position keep their order.
+template <class Value>
+std::vector<Value> sorted(std::vector<Value> values, const std::vector<std::size_t>& positions) {
+  if (std::is_sorted(positions.begin(), positions.end())) return values;
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return positions[a] < positions[b]; });
+  std::vector<Value> out;
+  out.reserve(values.size());
+  for (const std::size_t i : order) out.push_back(std::move(values[i]));
+  return out;
 }
 
 }  // namespace
@@ -48,6 +73,9 @@ void CollectedItem::add_array(StoreArray array) {
                                             ": its type handler stores all of it in each of " +
                                             std::to_string(process_.count) +
                                             " processes; it must say which parts this one has");
+  if (array.data == nullptr && !array.copy && !array.parts && element_count(array.shape) != 0)
+    throw Error(Code::kInvalidArgument,
+                array.name + ": its type handler gave no elements; set data, copy or parts");
   const std::lock_guard lock(mutex_);
   arrays_.push_back(std::move(array));
 }
@@ -57,36 +85,21 @@ void CollectedItem::add_string(std::string name, std::string text) {
   strings_.emplace_back(std::move(name), std::move(text));
 }
 
-std::vector<SaveLeaf> CollectedItem::merge_into(std::vector<SaveLeaf> leaves) {
+void CollectedItem::move_to(SaveItem& item) {
   const std::lock_guard lock(mutex_);
-  // The positions of leaves that need a value, by name, last first.
-  std::unordered_map<std::string, std::vector<std::size_t>> waiting;
-  for (std::size_t i = leaves.size(); i-- > 0;)
-    if (leaves[i].is_array() || leaves[i].kind == "string")
-      waiting[param_name(leaves[i].path)].push_back(i);
-  // Returns the leaf for a value, or appends a new leaf.
-  const auto leaf_for = [&](const std::string& name, bool array) -> SaveLeaf& {
-    const auto it = waiting.find(name);
-    if (it != waiting.end() && !it->second.empty() &&
-        leaves[it->second.back()].is_array() == array) {
-      const std::size_t i = it->second.back();
-      it->second.pop_back();
-      return leaves[i];
-    }
-    return leaves.emplace_back(unlisted(name, array ? "np.ndarray" : "string"));
-  };
-  for (StoreArray& array : std::exchange(arrays_, {})) {
-    SaveLeaf& leaf = leaf_for(array.name, true);
-    if (!leaf.listed && array.device_array) leaf.kind = "jax.Array";
-    set_array(leaf, std::move(array));
+  std::vector<LeafMetadata>& leaves = item.tree.leaves;
+  LeafTable table(leaves);
+  std::vector<std::size_t> positions;
+  positions.reserve(arrays_.size());
+  for (StoreArray& array : arrays_) {
+    positions.push_back(table.position(array.name, true));
+    if (positions.back() < leaves.size()) link(leaves[positions.back()], array);
   }
-  for (auto& [name, text] : strings_) leaf_for(name, false).text = std::move(text);
-  for (const auto& [name, left] : waiting)
-    if (!left.empty())
-      throw Error(Code::kInvalidArgument,
-                  name + ": its type handler stored no value, but its typestr '" +
-                      leaves[left.back()].kind + "' says there is one");
-  return leaves;
+  item.arrays = sorted(std::exchange(arrays_, {}), positions);
+  positions.clear();
+  for (const auto& [name, text] : strings_) positions.push_back(table.position(name, false));
+  item.strings = sorted(std::exchange(strings_, {}), positions);
+  table.check_values();
 }
 
 void CollectedItem::set_written() {

@@ -27,11 +27,11 @@ class CollectedItem : public ItemWriter {
   [[nodiscard]] std::shared_future<void> written() const override { return written_; }
   [[nodiscard]] SavingProcess process() const override { return process_; }
 
-  // Returns the leaves of the tree together with everything that handlers have added. `leaves` have
-  // `path` and `kind` set. An addition goes to the leaf of its name if that leaf is an array,
-  // scalar or string; otherwise it becomes an additional, unlisted leaf. Throws invalid_argument
-  // for a leaf of one of those kinds without an addition.
-  std::vector<SaveLeaf> merge_into(std::vector<SaveLeaf> leaves);
+  // Moves everything that handlers have added to the item, whose tree has its leaves: in the order
+  // of the tree, then what belongs to no leaf. A value belongs to the leaf of its name if that is an
+  // array, scalar or string, as the value is. Throws invalid_argument for a leaf of one of those
+  // kinds without a value.
+  void move_to(SaveItem& item);
   // Makes the future `written` ready.
   void set_written();
   // Makes the future `written` fail unless it is already ready. Code that waits for the future

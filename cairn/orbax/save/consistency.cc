@@ -44,12 +44,12 @@ SaveConsistencyCheck::Pieces SaveConsistencyCheck::all_pieces(std::uint64_t arra
 }
 
 void SaveConsistencyCheck::add(const std::string& name, std::string description, const Shape& shape,
-                               const Shape& write_shape, std::span<const handlers::ArrayPart> parts,
+                               const Shape& write_shape, std::span<const StorePart> parts,
                                bool count_pieces) {
   descriptions_.add(name, std::move(description));
   Entry& entry = entries_.emplace_back(Entry{name, shape_text(write_shape), {}});
   const std::uint64_t array = fnv1a(as_bytes(name));
-  for (const handlers::ArrayPart& part : parts) entry.counts.given.add(array, part.box.origin);
+  for (const StorePart& part : parts) entry.counts.given.add(array, part.box.origin);
   if (count_pieces) entry.counts.needed = all_pieces(array, shape, write_shape);
 }
 

@@ -5,7 +5,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
-#include <cairn/handlers/array_writer.h>
+#include <cairn/handlers.h>
 #include <cairn/types.h>
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class SaveConsistencyCheck {
   // be the pieces of write_shape, each exactly once. `count_pieces` is true in the one process that
   // counts the needed pieces.
   void add(const std::string& name, std::string description, const Shape& shape,
-           const Shape& write_shape, std::span<const handlers::ArrayPart> parts, bool count_pieces);
+           const Shape& write_shape, std::span<const StorePart> parts, bool count_pieces);
   // Returns the message about all added arrays, which the processes exchange in a collective step.
   [[nodiscard]] Bytes message() const;
   // Compares the messages of all processes. If they differ, runs more collective steps to find

@@ -7,6 +7,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/save/database_options.h>
+#include <cairn/zarr/read/array.h>
 
 #include <algorithm>
 #include <map>
@@ -61,10 +62,19 @@ std::string names_text(const std::set<std::string>& names) {
   return text + (names.size() > kShownNames ? ", ..." : "");
 }
 
+// Removes the names of arrays without elements, which have no chunks.
+void drop_empty(std::set<std::string>& names, const KvStore& store) {
+  std::erase_if(names, [&](const std::string& name) {
+    const auto text = store.read_at_most(zarr::ZarrArray::metadata_key(name, 2), kMaxMetadataFile);
+    return text && element_count(zarr::parse_zarray(as_text(*text)).shape) == 0;
+  });
+}
+
 // Throws unless each array with `.zarray` has a chunk, and each chunk belongs to an array.
 void check_merged(const std::string& directory) {
   std::set<std::string> described, stored;
-  for (const ListEntry& entry : open_ocdbt(open_file_store(directory))->list("")) {
+  const StorePtr store = open_ocdbt(open_file_store(directory));
+  for (const ListEntry& entry : store->list("")) {
     const auto name = handlers::array_of_key(entry.key);
     if (name) (handlers::is_metadata_key(entry.key) ? described : stored).emplace(*name);
   }
@@ -73,6 +83,7 @@ void check_merged(const std::string& directory) {
                       std::inserter(without_chunks, without_chunks.end()));
   std::set_difference(stored.begin(), stored.end(), described.begin(), described.end(),
                       std::inserter(without_metadata, without_metadata.end()));
+  drop_empty(without_chunks, *store);
   if (!without_chunks.empty())
     throw Error(Code::kDataLoss,
                 directory + ": after merging, params are missing: no process wrote values of " +
@@ -124,6 +135,13 @@ void merge_process_databases(const std::string& directory, bool validate) {
                  [&] { writer.copy_database(folder + "/"); });
   writer.commit();
   if (validate) check_merged(directory);
+}
+
+void finalize_item(const std::string& directory, const FinalizeOptions& options) {
+  if (options.compares) check_array_metadatas(directory, options.validator, options.processes);
+  merge_process_databases(directory, options.validates);
+  if (options.registry == nullptr) return;
+  for (const TypeHandlerPtr& handler : options.registry->handlers()) handler->finalize(directory);
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -9,6 +9,20 @@
 
 namespace cairn::inline v0::orbax {
 
+// How finalize_item checks and completes an item.
+struct FinalizeOptions {
+  // Null: names, chunk shapes, write shapes and key implementations must agree.
+  ArrayMetadataValidator validator = {};
+  // Number of processes that must have recorded array metadata, if any has; 0: any number.
+  std::size_t processes = 0;
+  bool compares = true;                           // compare the array metadata of the processes
+  bool validates = false;                         // validate the merged database
+  const TypeHandlerRegistry* registry = nullptr;  // whose handlers finalize; null: none
+};
+// Completes an item after all processes have written: compares their array metadata, merges their
+// databases, calls the type handlers' finalize. Does not make anything durable.
+void finalize_item(const std::string& directory, const FinalizeOptions& options);
+
 // Compares the array metadata that the processes recorded in array_metadatas/process_<i>: they must
 // describe the same arrays with the same pieces and chunks. If `validator` is null, this function
 // compares them itself. Throws data_loss with the file and the array. `processes` is the number of
@@ -17,8 +31,8 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
                            std::size_t processes);
 
 // Merges the databases ocdbt.process_*, if any exist, into the item's own database, by reference,
-// in one commit. If `validate` is true, throws data_loss for an array that has metadata but no
-// chunk, and for a chunk without array metadata (Zarr v2).
+// in one commit. If `validate` is true, throws data_loss for an array that has elements and metadata
+// but no chunk, and for a chunk without array metadata (Zarr v2).
 void merge_process_databases(const std::string& directory, bool validate);
 
 }  // namespace cairn::inline v0::orbax

@@ -26,11 +26,7 @@ namespace {
 using distributed::ProcessGroup;
 using distributed::StepKind;
 
-const Shape& piece_shape(const SaveLeaf& leaf) {
-  return leaf.write_shape.empty() ? leaf.shape : leaf.write_shape;
-}
-
-bool is_shared(const SaveLeaf& leaf) { return leaf.kind == "jax.Array"; }
+using handlers::piece_shape;
 
 handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& executor,
                                           WorkShare share) {
@@ -52,26 +48,18 @@ struct Sidecars {
   std::string tree, strings, shardings;
 };
 
-Sidecars make_beside(const SaveItem& item, const SaveOptions& options) {
-  TreeMetadata tree;
-  std::vector<std::pair<std::string, std::string>> strings;
+Sidecars make_sidecars(SaveItem& item, const SaveOptions& options) {
+  item.tree.use_ocdbt = options.use_ocdbt;
+  item.tree.use_zarr3 = options.use_zarr3;
+  item.tree.store_array_data_equal_to_fill_value = true;
   std::vector<std::pair<std::string, std::string>> shardings;
-  tree.leaves.reserve(item.leaves.size());
-  for (const SaveLeaf& leaf : item.leaves) {
-    if (leaf.listed) tree.leaves.push_back(leaf_metadata(leaf));
-    if (leaf.kind == "string") strings.emplace_back(param_name(leaf.path), leaf.text);
-    if (!leaf.sharding.empty()) shardings.emplace_back(param_name(leaf.path), leaf.sharding);
-  }
-  tree.use_ocdbt = options.use_ocdbt;
-  tree.use_zarr3 = options.use_zarr3;
-  tree.store_array_data_equal_to_fill_value = true;
-  tree.custom_metadata = item.custom_metadata;
-  tree.rich_types = item.rich_types;
-  Sidecars beside;
-  beside.tree = tree_metadata_text(tree);
-  if (!strings.empty()) beside.strings = strings_text(strings);
-  if (!shardings.empty()) beside.shardings = shardings_text(shardings);
-  return beside;
+  for (const StoreArray& array : item.arrays)
+    if (!array.sharding.empty()) shardings.emplace_back(array.name, array.sharding);
+  Sidecars sidecars;
+  sidecars.tree = tree_metadata_text(item.tree);
+  if (!item.strings.empty()) sidecars.strings = strings_text(item.strings);
+  if (!shardings.empty()) sidecars.shardings = shardings_text(shardings);
+  return sidecars;
 }
 
 // Writes each value to a file of its own and records the file names. On some file systems only the
@@ -101,10 +89,10 @@ class RecordingSink : public StoreSink {
 
 class ItemWriting {
  public:
-  ItemWriting(std::string folder, const SaveItem& item, const SaveOptions& options,
-              Executor& executor, const ProcessGroup& group)
+  ItemWriting(std::string folder, SaveItem item, const SaveOptions& options, Executor& executor,
+              const ProcessGroup& group)
       : folder_(std::move(folder)),
-        item_(item),
+        item_(std::move(item)),
         options_(options),
         executor_(executor),
         group_(group) {}
@@ -127,21 +115,22 @@ class ItemWriting {
   // A database or folder, and the arrays that are written to it.
   struct Destination {
     std::string folder;
-    std::vector<handlers::ArrayToWrite> planned;
-    std::vector<std::size_t> leaves;  // parallel to planned
+    std::vector<std::size_t> arrays;  // positions in the item
     std::unique_ptr<handlers::ArrayWriter> writer;
   };
-  // The destination of a leaf's array.
+  // The destination of an array.
   struct Place {
-    std::size_t leaf = 0;
+    std::size_t array = 0;  // position in the item
     std::size_t destination = 0;
-    std::size_t array = 0;
-    std::string name;
+    std::size_t number = 0;  // position in the destination
   };
 
   [[nodiscard]] bool in_common_files() const { return !options_.use_ocdbt && !group_.is_single(); }
   [[nodiscard]] const handlers::ArrayWriter& writer_of(const Place& place) const {
     return *destinations_[place.destination].writer;
+  }
+  [[nodiscard]] const StoreArray& array_of(const Place& place) const {
+    return item_.arrays[place.array];
   }
 
   void plan() {
@@ -150,13 +139,17 @@ class ItemWriting {
     const auto when = executor_.threads() > 1 ? std::launch::async | std::launch::deferred
                                               : std::launch::deferred;
     auto described = std::async(
-        when, [&] { return group_.is_primary() ? make_beside(item_, options_) : Sidecars(); });
+        when, [&] { return group_.is_primary() ? make_sidecars(item_, options_) : Sidecars(); });
+    check_names();
     place_arrays();
     const WorkShare share = item_.dealt ? WorkShare{group_.index(), group_.count()} : WorkShare{};
-    for (Destination& to : destinations_)
+    for (Destination& to : destinations_) {
+      std::vector<const StoreArray*> arrays;
+      for (const std::size_t array : to.arrays) arrays.push_back(&item_.arrays[array]);
       to.writer = std::make_unique<handlers::ArrayWriter>(
-          std::move(to.planned), array_options(options_, executor_, share));
-    beside_ = described.get();
+          std::move(arrays), array_options(options_, executor_, share));
+    }
+    sidecars_ = described.get();
   }
 
   void place_arrays() {
@@ -167,49 +160,41 @@ class ItemWriting {
     destinations_[0].folder = own ? join(folder_, process) : folder_;
     destinations_[1].folder =
         join(folder_, std::string(kProcessPrefix) + "replica_" + std::to_string(group_.index()));
-    destinations_[0].planned.reserve(item_.leaves.size());
-    std::unordered_set<std::string> names;
-    for (std::size_t i = 0; i < item_.leaves.size(); ++i) {
-      const SaveLeaf& leaf = item_.leaves[i];
-      if (!leaf.is_array() && leaf.kind != "string") continue;
-      std::string name = param_name(leaf.path);
+    for (std::size_t i = 0; i < item_.arrays.size(); ++i) {
+      const StoreArray& array = item_.arrays[i];
+      if (!group_.is_primary() && !array.device_array && !item_.dealt) continue;
+      const std::size_t number = own && array.in_replica_folder ? 1 : 0;
+      Destination& to = destinations_[number];
+      places_.push_back({i, number, to.arrays.size()});
+      to.arrays.push_back(i);
+    }
+  }
+
+  void check_names() const {
+    std::unordered_set<std::string_view> names;
+    names.reserve(item_.arrays.size() + item_.strings.size());
+    const auto add = [&](const std::string& name) {
       if (!names.insert(name).second)
         throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" + name +
                                                 "', so one would replace the other");
-      if (!leaf.is_array() || (!group_.is_primary() && !is_shared(leaf) && !item_.dealt)) continue;
-      const std::size_t number = own && leaf.in_replica_folder ? 1 : 0;
-      Destination& to = destinations_[number];
-      places_.push_back({i, number, to.leaves.size(), name});
-      to.leaves.push_back(i);
-      to.planned.push_back({.name = std::move(name),
-                            .dtype = leaf.dtype,
-                            .source_dtype = leaf.source_dtype,
-                            .shape = leaf.shape,
-                            .piece = piece_shape(leaf),
-                            .data = leaf.data,
-                            .chunk_bytes = leaf.chunk_bytes,
-                            .shard_axes = leaf.shard_axes,
-                            .write_chunk_shape = leaf.write_chunk_shape,
-                            .read_chunk_shape = leaf.read_chunk_shape,
-                            .metadata_key = leaf.metadata_key,
-                            .priority = leaf.priority,
-                            .parts = leaf.parts ? &*leaf.parts : nullptr});
-    }
+    };
+    for (const StoreArray& array : item_.arrays) add(array.name);
+    for (const auto& [name, text] : item_.strings) add(name);
   }
 
   void note_arrays(SaveConsistencyCheck& consistency) const {
     for (const Place& place : places_) {
-      const SaveLeaf& leaf = item_.leaves[place.leaf];
-      if (!is_shared(leaf) && !item_.dealt) continue;
-      std::string description = "in pieces of " + shape_text(piece_shape(leaf)) + " as " +
-                                writer_of(place).metadata_text(place.array);
-      if (!leaf.random_key_impl.empty()) description += ", a PRNG key of " + leaf.random_key_impl;
-      if (leaf.in_replica_folder) description += ", in the replicas' database";
-      if (item_.dealt)
-        consistency.add(place.name, std::move(description), {}, {}, {}, false);
-      else if (leaf.parts)
-        consistency.add(place.name, std::move(description), leaf.shape, piece_shape(leaf),
-                        *leaf.parts, group_.is_primary());
+      const StoreArray& array = array_of(place);
+      if (!array.device_array && !item_.dealt) continue;
+      std::string description = "in pieces of " + shape_text(piece_shape(array)) + " as " +
+                                writer_of(place).metadata_text(place.number);
+      if (!array.random_key_impl.empty()) description += ", a PRNG key of " + array.random_key_impl;
+      if (array.in_replica_folder) description += ", in the replicas' database";
+      if (item_.dealt || element_count(array.shape) == 0)
+        consistency.add(array.name, std::move(description), {}, {}, {}, false);
+      else if (array.parts)
+        consistency.add(array.name, std::move(description), array.shape, piece_shape(array),
+                        *array.parts, group_.is_primary());
     }
   }
 
@@ -223,18 +208,20 @@ class ItemWriting {
   void write() {
     for (Destination& to : destinations_) write_arrays(to);
     write_array_metadatas();
-    if (!beside_.shardings.empty()) write_pending_file(folder_, kShardingFile, beside_.shardings);
-    if (!beside_.strings.empty()) write_pending_file(folder_, kStringsFile, beside_.strings);
+    if (!sidecars_.shardings.empty())
+      write_pending_file(folder_, kShardingFile, sidecars_.shardings);
+    if (!sidecars_.strings.empty()) write_pending_file(folder_, kStringsFile, sidecars_.strings);
     if (item_.values_written) item_.values_written();
-    if (group_.is_primary()) write_pending_file(folder_, kTreeMetadataFile, beside_.tree);
+    if (group_.is_primary()) write_pending_file(folder_, kTreeMetadataFile, sidecars_.tree);
   }
 
   void write_arrays(Destination& to) {
-    const bool with_metadata = group_.is_primary() && !in_common_files() && !to.leaves.empty();
+    const bool with_metadata = group_.is_primary() && !in_common_files() && !to.arrays.empty();
     // A tree of strings and empty nodes has no database.
     if (!with_metadata && !to.writer->has_values()) return;
     const handlers::FetchBoxesFn fetch = [&](std::span<ReadRequest> requests) {
-      fetch_boxes(to, requests);
+      for (ReadRequest& request : requests) request.tensor = to.arrays[request.tensor];
+      item_.fetch(requests);
     };
     const auto write_to = [&](ValueSink& sink) {
       if (with_metadata) to.writer->write_metadata(sink);
@@ -256,24 +243,14 @@ class ItemWriting {
     }
   }
 
-  void fetch_boxes(const Destination& to, std::span<ReadRequest> requests) const {
-    for (ReadRequest& request : requests) request.tensor = to.leaves[request.tensor];
-    const auto copied = [&](const ReadRequest& request) {
-      return static_cast<bool>(item_.leaves[request.tensor].copy);
-    };
-    const auto rest = std::stable_partition(requests.begin(), requests.end(), copied);
-    for (auto at = requests.begin(); at != rest; ++at)
-      item_.leaves[at->tensor].copy(at->box, at->out);
-    if (rest != requests.end()) item_.fetch({rest, requests.end()});
-  }
-
   void write_array_metadatas() const {
     std::vector<StoredArrayMetadata> described;
     for (const Place& place : places_) {
-      const SaveLeaf& leaf = item_.leaves[place.leaf];
-      if (is_shared(leaf))
-        described.push_back({place.name, piece_shape(leaf),
-                             writer_of(place).read_chunk_shape(place.array), leaf.random_key_impl});
+      const StoreArray& array = array_of(place);
+      if (array.device_array)
+        described.push_back({array.name, piece_shape(array),
+                             writer_of(place).read_chunk_shape(place.number),
+                             array.random_key_impl});
     }
     if (described.empty()) return;
     const std::string folder = join(folder_, kArrayMetadataFolder);
@@ -291,29 +268,37 @@ class ItemWriting {
   }
 
   std::string folder_;
-  const SaveItem& item_;
+  SaveItem item_;
   const SaveOptions& options_;
   Executor& executor_;
   const ProcessGroup& group_;
   std::vector<Destination> destinations_;
-  std::vector<Place> places_;  // in the order of the leaves
-  Sidecars beside_;
+  std::vector<Place> places_;  // in the order of the arrays
+  Sidecars sidecars_;
 };
 
 }  // namespace
 
-LeafMetadata leaf_metadata(const SaveLeaf& leaf) {
-  LeafMetadata entry;
-  entry.path = leaf.path;
-  entry.value_type = leaf.kind;
-  entry.skip_deserialize = is_empty_node_type(leaf.kind);
-  if (leaf.kind == "jax.Array") entry.write_shape = piece_shape(leaf);
-  return entry;
+LeafMetadata leaf_metadata(KeyPath path, std::string kind) {
+  const bool is_empty = is_empty_node_type(kind);
+  return {.path = std::move(path),
+          .value_type = std::move(kind),
+          .skip_deserialize = is_empty,
+          .write_shape = {}};
 }
 
-void write_pytree_item(const std::string& folder, const SaveItem& item, const SaveOptions& options,
+bool is_array_kind(std::string_view kind) {
+  return kind == "np.ndarray" || kind == "jax.Array" || kind == "scalar";
+}
+
+void link(LeafMetadata& leaf, StoreArray& array) {
+  array.device_array = leaf.value_type == "jax.Array";
+  if (array.device_array) leaf.write_shape = piece_shape(array);
+}
+
+void write_pytree_item(const std::string& folder, SaveItem item, const SaveOptions& options,
                        Executor& executor, const ProcessGroup& group) {
-  ItemWriting(folder, item, options, executor, group).run();
+  ItemWriting(folder, std::move(item), options, executor, group).run();
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -13,89 +13,52 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/handlers.h>
 #include <cairn/handlers/array_writer.h>
 #include <cairn/orbax.h>
 #include <cairn/tree.h>
 #include <cairn/tree/tree_metadata.h>
-#include <cairn/types.h>
 
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline v0::orbax {
 
-// One leaf or empty node to save.
-struct SaveLeaf {
-  KeyPath path;
-  // typestr: "np.ndarray", "jax.Array", "scalar", "string", "placeholder", "None", "Dict", ...
-  std::string kind;
-  std::string text;  // the value of a string
-  // For an array or scalar. If `data` is null, the writer requests the elements through `copy` or
-  // fetch.
-  DType dtype = DType::kUint8;         // the stored element type
-  DType source_dtype = DType::kUint8;  // the element type of `data`
-  Shape shape;
-  const std::byte* data = nullptr;    // C order
-  std::shared_ptr<const void> owner;  // keeps `data` alive; null: the caller owns the data
-  // Copies a part of the elements to `out`, if they are not in memory. Null: the item's `fetch`
-  // supplies them.
-  std::function<void(const Box& part, const MutableArrayView& out)> copy;
-  // The shape of the pieces in which the array is stored; every dimension is at least 1. Empty: the
-  // whole array is one piece.
-  Shape write_shape;
-  std::string sharding;         // JSON, as in _sharding; "" for none
-  std::string random_key_impl;  // the implementation of a typed PRNG key
-  // the maximum bytes of a chunk; nullopt: from the options
-  std::optional<std::int64_t> chunk_bytes;
-  std::vector<std::int64_t> shard_axes;    // the axes that are split first
-  std::optional<Shape> write_chunk_shape;  // as in SaveArgs
-  std::optional<Shape> read_chunk_shape;
-  std::string metadata_key;  // the name of the array's metadata; "": the usual name
-  // All leaves of a lower number are written before the first leaf of a higher number is fetched.
-  int priority = 0;
-  // For a jax.Array that several processes store: the parts that this process stores. `owner` keeps
-  // the data of the parts alive.
-  std::optional<std::vector<handlers::ArrayPart>> parts;
-  // If processes have separate databases: the array goes to the replica database and not to the
-  // common one.
-  bool in_replica_folder = false;
-  // True if the leaf is part of the tree. False for an array that a handler stores beside the
-  // arrays of leaves.
-  bool listed = true;
-
-  [[nodiscard]] bool is_array() const {
-    return kind == "np.ndarray" || kind == "jax.Array" || kind == "scalar";
-  }
-};
-
-// Returns the entry of `_METADATA` for the leaf.
-LeafMetadata leaf_metadata(const SaveLeaf& leaf);
-
 // The leaves and settings of one item.
 struct SaveItem {
-  std::vector<SaveLeaf> leaves;
-  // True if every process has all leaves and can fetch any of their elements. Several processes
-  // then each write a share of the chunks. In this mode no leaf has `parts` or `data`.
+  // The leaves and empty nodes, the custom metadata and the rich types. The writer sets the members
+  // that say how the arrays are stored.
+  TreeMetadata tree;
+  // All arrays and numbers, in the order in which they are stored. Those without elements of their
+  // own are requested through `fetch`.
+  std::vector<StoreArray> arrays;
+  std::vector<std::pair<std::string, std::string>> strings;  // parameter name, value
+  // True if every process has all arrays and can fetch any of their elements. Several processes
+  // then each write a share of the chunks. In this mode no array has `parts` or `data`.
   bool dealt = false;
-  std::string custom_metadata;  // JSON text; "" for none
-  // The text of the tree with its tuples (tree/rich_types.h). "" to omit it.
-  std::string rich_types;
   // Called after all values are written and before the tree's metadata is written. May be null.
   std::function<void()> values_written = {};
-  // Fills boxes of arrays whose `data` is null; `tensor` is the position of the leaf. Only one
-  // thread calls it at a time, with at most the memory that the options allow.
-  handlers::FetchBoxesFn fetch;
+  // Fills boxes of arrays; `tensor` is the position in `arrays`. Only one thread calls it at a time,
+  // with at most the memory that the options allow.
+  handlers::FetchBoxesFn fetch = {};
 };
+
+// Returns the entry of `_METADATA` for a leaf of a kind (a typestr), without its write_shape.
+LeafMetadata leaf_metadata(KeyPath path, std::string kind);
+// Whether leaves of the kind are stored as arrays.
+bool is_array_kind(std::string_view kind);
+// Records in the leaf and in its array whether the array is a device array, as the leaf's kind says,
+// and in which pieces it is stored. Call it when the shapes of the array are final.
+void link(LeafMetadata& leaf, StoreArray& array);
 
 // Writes the item to `folder`, which must exist. Returns when all processes have written. If the
 // process is single, files are not synced. Before it writes anything, it throws invalid_argument or
 // unimplemented and names the leaf, in these cases: two leaves have the same name, the format
 // cannot hold a leaf, or the processes describe an array differently.
-void write_pytree_item(const std::string& folder, const SaveItem& item, const SaveOptions& options,
+void write_pytree_item(const std::string& folder, SaveItem item, const SaveOptions& options,
                        Executor& executor, const distributed::ProcessGroup& group);
 
 }  // namespace cairn::inline v0::orbax

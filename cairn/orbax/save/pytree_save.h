@@ -1,6 +1,7 @@
 // pytree_save.h -- saves a tree to the files of one item, through type handlers.
 #pragma once
 
+#include <cairn/orbax.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
 #include <cairn/base/executor.h>
@@ -13,29 +14,32 @@
 
 namespace cairn::inline v0::orbax {
 
-// The settings that all functions of one save share.
+// The settings of one save.
 struct SaveContext {
-  const PyTreeCheckpointHandlerOptions* options = nullptr;
+  SaveOptions options;              // how the item is stored, with the tree's custom metadata
+  const Tree* save_args = nullptr;  // SaveArgs or None in place of each leaf; null: defaults
+  bool support_rich_types = false;  // as in PyTreeMetadataOptions
+  bool validates_merge = false;     // the merged database will be validated
+  IsPrioritizedKeyFn is_prioritized_key_fn = {};
   const TypeHandlerRegistry* registry = nullptr;
   const distributed::ProcessGroup* group = nullptr;
-  Executor* executor = nullptr;  // null: the default executor of the process
-  std::shared_ptr<ByteLimiter> limiter;
-  std::shared_ptr<ByteLimiter> device_host_limiter;
-  std::uint64_t memory = 0;
+  Executor* executor = nullptr;               // null: the default executor of the process
+  std::shared_ptr<ByteLimiter> limiter = {};  // null: no limit
+  std::shared_ptr<ByteLimiter> device_host_limiter = {};  // null: no limit
   bool background = false;
 };
 
 // The part of a save that runs after the caller has continued.
 struct PreparedSave {
   // Writes everything within `memory` bytes of working memory. With several processes, returns when
-  // all of them have written.
+  // all of them have written. Call it once.
   std::function<void(std::uint64_t memory)> write;
   std::string description;  // in words; must be equal in all processes
 };
 
-// Does the work that must be complete before the caller continues. Everything that the context
-// points to must live until PreparedSave::write returns.
-PreparedSave prepare_save(const std::string& directory, const PyTreeSaveArgs& args,
+// Does the work that must be complete before the caller continues: passes the leaves to their type
+// handlers. What the context points to must live until PreparedSave::write returns.
+PreparedSave prepare_save(const std::string& directory, const Tree& tree,
                           const SaveContext& context);
 
 }  // namespace cairn::inline v0::orbax

@@ -2,46 +2,15 @@
 #pragma once
 
 #include <cairn/distributed.h>
-#include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/save/commit.h>
 #include <cairn/orbax/save/item_writer.h>
 
 #include <string>
 
 namespace cairn::inline v0::orbax {
 
-// A checkpoint under construction: a pending directory and the folder of the item, which the caller
-// fills. If the object is destroyed without commit(), the checkpoint never appears and the
-// directory is removed (see share() for the exception).
-class PendingCheckpoint {
- public:
-  // `custom_metadata` is the custom metadata of the checkpoint: a JSON object, or "". Throws the
-  // errors of cairn::save_orbax.
-  PendingCheckpoint(const std::string& path, const SaveOptions& options,
-                    const std::string& custom_metadata = "");
-
-  // The folder of the item.
-  [[nodiscard]] const std::string& folder() const { return folder_; }
-  // Call it before other processes write to the folder. Records in the directory that a save has
-  // begun. From then on the destructor does not remove an uncommitted directory.
-  void share();
-  // Lets the destructor remove the directory although it is shared. All processes must have
-  // finished writing. Has no effect after commit().
-  void remove() { pending_.remove_if_not_committed(); }
-  // Writes the files that mark the checkpoint as complete, makes it durable, and gives it its final
-  // name.
-  void commit();
-
- private:
-  SaveOptions options_;
-  CheckpointMetadata metadata_;
-  PendingDirectory pending_;
-  std::string folder_;
-};
-
 // Saves one item, as cairn::save_orbax does. The custom metadata comes from the item and not from
 // the options. If several processes save together, each writes its share of the leaves.
-void save_item(const std::string& path, const SaveItem& item, const SaveOptions& options,
+void save_item(const std::string& path, SaveItem item, const SaveOptions& options,
                const MultiprocessingOptions& job = {});
 
 }  // namespace cairn::inline v0::orbax

@@ -16,59 +16,57 @@ namespace {
 
 constexpr std::uint64_t kCrumbs = 8;  // how many times smaller than wanted a chunk may become
 
-void place(const Relayout& relayout, orbax::SaveLeaf& leaf) {
-  if (!relayout.piece.empty()) leaf.write_shape = relayout.piece;
-  if (relayout.sharding.empty()) return;
-  leaf.sharding = relayout.sharding;
-  leaf.kind = "jax.Array";  // host arrays cannot have shardings
+Relayout relayout_of(const ConvertPlan& plan, std::size_t number) {
+  return plan.relayouts.empty() ? Relayout() : plan.relayouts[number];
 }
 
-orbax::SaveLeaf make_leaf(const Checkpoint& source, const ConvertPlan& plan, std::size_t number) {
-  const std::size_t index = plan.indices[number];
-  const TensorInfo& tensor = source.tensors()[index];
-  orbax::SaveLeaf leaf;
-  leaf.path = plan.paths[number];
-  leaf.kind = tensor.typestr;
-  if (tensor.is_string()) {
-    leaf.kind = "string";
-    leaf.text = source.read_string(index);
-  }
-  if (!tensor.is_array()) return leaf;
-  // Orbax stores every other kind of array as a scalar or a host array.
-  if (!leaf.is_array())
-    leaf.kind =
-        tensor.typestr == "np.generic" || tensor.typestr == "complex" ? "scalar" : "np.ndarray";
-  leaf.dtype = plan.targets[number].dtype;
-  leaf.source_dtype = tensor.dtype;
-  leaf.shape = tensor.shape;
+// Returns the kind of leaf as which Orbax stores a tensor.
+std::string kind_of(const TensorInfo& tensor, const Relayout& relayout) {
+  if (tensor.is_string()) return "string";
+  if (!tensor.is_array()) return tensor.typestr;
+  if (!relayout.sharding.empty()) return "jax.Array";  // host arrays cannot have shardings
+  if (orbax::is_array_kind(tensor.typestr)) return tensor.typestr;
+  return tensor.typestr == "np.generic" || tensor.typestr == "complex" ? "scalar" : "np.ndarray";
+}
+
+// Describes the array that a tensor becomes.
+StoreArray make_array(const Checkpoint& source, const ConvertPlan& plan, std::size_t number) {
+  const TensorInfo& tensor = source.tensors()[plan.indices[number]];
+  StoreArray array;
+  array.name = param_name(plan.paths[number]);
+  array.dtype = plan.targets[number].dtype;
+  array.source_dtype = tensor.dtype;
+  array.shape = tensor.shape;
   // Keeps the stored pieces, because each later reader may want its own piece.
-  leaf.write_shape = tensor.chunk_shape;
-  for (std::size_t d = 0; d < leaf.write_shape.size(); ++d)
-    leaf.write_shape[d] = std::clamp<std::int64_t>(leaf.write_shape[d], 1,
-                                                   std::max<std::int64_t>(1, tensor.shape[d]));
-  leaf.sharding = tensor.sharding;
-  if (!plan.relayouts.empty()) place(plan.relayouts[number], leaf);
-  leaf.random_key_impl = source.random_key_impl(index);
-  return leaf;
+  array.write_shape = tensor.chunk_shape;
+  for (std::size_t d = 0; d < array.write_shape.size(); ++d)
+    array.write_shape[d] = std::clamp<std::int64_t>(array.write_shape[d], 1,
+                                                    std::max<std::int64_t>(1, tensor.shape[d]));
+  array.sharding = tensor.sharding;
+  array.random_key_impl = source.random_key_impl(plan.indices[number]);
+  const Relayout relayout = relayout_of(plan, number);
+  if (!relayout.piece.empty()) array.write_shape = relayout.piece;
+  if (!relayout.sharding.empty()) array.sharding = relayout.sharding;
+  return array;
 }
 
 // Processes write whole chunks, so all would wait for the process with a chunk larger than a share.
 // Such a chunk is cut. A host array may be cut between any rows. A device array may be cut only
 // where the chunks divide its pieces and do not become too small.
 void cut_for(const distributed::ProcessGroup& group, std::uint64_t share_bytes,
-             const ConvertOptions& options, orbax::SaveLeaf& leaf) {
+             const ConvertOptions& options, StoreArray& array) {
   const auto most = std::max(share_bytes, kLeastPart);
-  Shape piece = leaf.write_shape.empty() ? leaf.shape : leaf.write_shape;
+  Shape piece = handlers::piece_shape(array);
   const auto bytes = [&] {
-    return static_cast<std::uint64_t>(element_count(piece)) * dtype_size(leaf.dtype);
+    return static_cast<std::uint64_t>(element_count(piece)) * dtype_size(array.dtype);
   };
   if (group.is_single() || bytes() <= most) return;
-  if (leaf.kind == "jax.Array") {
+  if (array.device_array) {
     const auto target =
         std::min(options.orbax.chunk_bytes.value_or(INT64_MAX), static_cast<std::int64_t>(most));
-    piece = zarr::choose_chunk_shape(leaf.shape, piece, dtype_size(leaf.dtype),
+    piece = zarr::choose_chunk_shape(array.shape, piece, dtype_size(array.dtype),
                                      {.bytes = target, .shard_axes = {}});
-    if (bytes() * kCrumbs > most) leaf.chunk_bytes = target;
+    if (bytes() * kCrumbs > most) array.chunk_byte_size = target;
     return;
   }
   for (std::int64_t& extent : piece) {
@@ -76,7 +74,7 @@ void cut_for(const distributed::ProcessGroup& group, std::uint64_t share_bytes,
     extent = std::clamp<std::int64_t>(
         static_cast<std::int64_t>(most / std::max<std::uint64_t>(row, 1)), 1, extent);
   }
-  leaf.write_shape = std::move(piece);
+  array.write_shape = std::move(piece);
 }
 
 SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options) {
@@ -99,7 +97,7 @@ void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck
   const Compression& compression = options.compression;
   check.add("compression", std::to_string(static_cast<int>(compression.method)) + " at level " +
                                option_text(compression.level));
-  check.add("chunk_bytes", option_text(options.chunk_bytes));
+  check.add("chunk_bytes", option_text(options.orbax.chunk_bytes));
   check.add("target_file_bytes", option_text(options.target_file_bytes));
   check.add("item", option_text(options.item));
 }
@@ -113,20 +111,30 @@ void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::s
   });
   orbax::SaveItem item;
   item.dealt = true;
-  item.leaves.reserve(order.size());
+  item.tree.leaves.reserve(order.size());
+  std::vector<std::size_t> tensors;  // parallel to the item's arrays
   const distributed::ProcessGroup group(options.multiprocessing);
   group.step("convert: leaves", distributed::StepKind::kControl, [&] {
     for (const std::size_t number : order) {
-      orbax::SaveLeaf& leaf = item.leaves.emplace_back(make_leaf(source, plan, number));
-      if (leaf.is_array()) cut_for(group, plan.report.bytes / group.count(), options, leaf);
+      const std::size_t index = plan.indices[number];
+      const TensorInfo& tensor = source.tensors()[index];
+      LeafMetadata& leaf = item.tree.leaves.emplace_back(
+          orbax::leaf_metadata(plan.paths[number], kind_of(tensor, relayout_of(plan, number))));
+      if (tensor.is_string())
+        item.strings.emplace_back(param_name(leaf.path), source.read_string(index));
+      if (!tensor.is_array()) continue;
+      StoreArray& array = item.arrays.emplace_back(make_array(source, plan, number));
+      tensors.push_back(index);
+      orbax::link(leaf, array);
+      cut_for(group, plan.report.bytes / group.count(), options, array);
     }
   });
-  item.custom_metadata = source.info().custom_metadata;
+  item.tree.custom_metadata = source.info().custom_metadata;
   item.fetch = [&](std::span<ReadRequest> requests) {
-    for (ReadRequest& request : requests) request.tensor = plan.indices[order[request.tensor]];
+    for (ReadRequest& request : requests) request.tensor = tensors[request.tensor];
     source.read(requests, {});
   };
-  orbax::save_item(target, item, save_options(plan, options), options.multiprocessing);
+  orbax::save_item(target, std::move(item), save_options(plan, options), options.multiprocessing);
 }
 
 }  // namespace cairn::inline v0

@@ -2,7 +2,10 @@
 // tree_json.h. A job with "owners" is a save by several processes (threads, here), each with the
 // shards of its own devices.
 //
-// In:  [{"op": "save" | "async_save" | "finalize" | "restore" | "metadata", "dir": folder,
+// "save_checkpoint" is a whole checkpoint by cairn::save, with "use_ocdbt" and "use_zarr3".
+//
+// In:  [{"op": "save" | "async_save" | "save_checkpoint" | "finalize" | "restore" | "metadata",
+// "dir": folder,
 // "options": {"use_ocdbt": true, ...},
 //        "item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata":
 //        text, "restore_args": tree,
@@ -11,6 +14,7 @@
 // Out: for each job {"tree": ...}, {"done": true} or {"error": text, "code": "invalid_argument"}
 #include <cairn/base/json.h>
 #include <cairn/checkpointer.h>
+#include <cairn/open.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
 #include <memory>
@@ -51,6 +55,12 @@ Json run(const Json& job) {
     else
       for (const auto& future : handler.async_save(directory, args)) future.get();
     handler.finalize(directory);
+    out.set("done", true);
+  } else if (op == "save_checkpoint") {
+    SaveOptions options;
+    set(*job.find("options"), "use_ocdbt", options.use_ocdbt);
+    set(*job.find("options"), "use_zarr3", options.use_zarr3);
+    save(directory, tree_from_json(*job.find("item")), options);
     out.set("done", true);
   } else if (op == "finalize") {
     handler.finalize(directory);

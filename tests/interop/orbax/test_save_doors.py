@@ -1,0 +1,49 @@
+"""What cairn::save and Cairn's Checkpointer both take, the real Orbax restores: sharded arrays, arrays of size zero, NumPy bools, empty named tuples."""
+
+import json
+import subprocess
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+import cairn_cli
+import leaves
+import random_trees
+import tree_json
+
+LAYOUTS = [{"use_ocdbt": ocdbt, "use_zarr3": zarr3} for ocdbt in (True, False) for zarr3 in (True, False)]
+
+
+def save(op, path, tree, options):
+    """The tree as JSON: Orbax's own types, or what only Cairn stores."""
+    jobs = [{"op": op, "dir": str(path), "options": options, "item": tree}]
+    if op == "save":
+        jobs.append({"op": "finalize", "dir": str(path), "options": options})
+    done = subprocess.run([cairn_cli.TOOLS / "pytree_tool"], input=json.dumps(jobs), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [{"done": True}] * len(jobs)
+
+
+@pytest.mark.parametrize("op", ["save", "save_checkpoint"])
+@pytest.mark.parametrize("options", LAYOUTS, ids=str)
+def test_orbax_restores(op, options, scratch):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+    spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x", "y"))
+    device = jax.device_put(np.arange(128, dtype=np.float32).reshape(16, 8), spread)
+    tree = {"device": device, "empty": np.zeros((0, 3), np.int16), "empty device": jax.device_put(np.zeros((0, 8), np.float32), spread),
+            "host": np.arange(5, dtype=np.int32), "key": jax.random.key(7), "bool": np.bool_(True), "nothing": random_trees.Nothing(), "list": [1, 2.5, "text", None]}
+    save(op, scratch / "saved", tree_json.to_json(tree), options)
+    cairn_cli.verify(scratch / "saved")
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        restored = checkpointer.restore(scratch / "saved")
+    assert restored["device"].sharding == spread
+    assert leaves.raw_bytes(restored["device"]) == leaves.raw_bytes(device)
+    assert (restored["empty"].shape, restored["empty"].dtype) == ((0, 3), np.int16)
+    assert (restored["empty device"].shape, restored["empty device"].dtype) == ((0, 8), np.float32)
+    assert restored["empty device"].sharding == spread
+    assert restored["host"].tolist() == [0, 1, 2, 3, 4]
+    assert jax.random.key_data(restored["key"]).tolist() == jax.random.key_data(tree["key"]).tolist()
+    assert restored["bool"] and restored["nothing"] is None
+    assert restored["list"] == [1, 2.5, "text", None]

@@ -1,0 +1,218 @@
+// save_doors_test.cc -- every door to the save path (save, Checkpointer, AsyncCheckpointer, convert)
+// takes the same leaves and stores the same bytes.
+#include <cairn/cairn.h>
+#include <cairn/checkpointer.h>
+#include <cairn/io/file.h>
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "tests/support/matchers.h"
+#include "tests/support/processes.h"
+#include "tests/support/same_bytes.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::same_array;
+using testing::TempDir;
+
+Array numbers(DType dtype, Shape shape) {
+  Array array = Array::allocate(dtype, std::move(shape));
+  for (std::size_t i = 0; i < array.bytes().size(); ++i)
+    array.mutable_view().data[i] = static_cast<std::byte>(i % 100);
+  return array;
+}
+
+ShardedArray sharded(const Array& array) {
+  return ShardedArray::from_array(array, NamedSharding{make_mesh({2, 2}, {"x", "y"}), {{"x"}}});
+}
+Tree sharded_leaf(const Array& array) { return Tree(CustomLeaf::of(sharded(array))); }
+
+// A number of a type of its own, stored as an array.
+struct Celsius {
+  double degrees = 0;
+};
+class CelsiusHandler : public TypeHandler {
+ public:
+  [[nodiscard]] std::string typestr() const override { return "celsius"; }
+  [[nodiscard]] std::vector<ValueMetadata> metadata(
+      std::span<const ParamInfo> infos) const override {
+    return std::vector<ValueMetadata>(infos.size());
+  }
+  Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                    std::span<const SaveArgs>) const override {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto kept = std::make_shared<const Celsius>(*values[i].custom<Celsius>());
+      StoreArray array;
+      array.name = infos[i].name;
+      array.dtype = array.source_dtype = DType::kFloat64;
+      array.data = reinterpret_cast<const std::byte*>(&kept->degrees);
+      array.owner = kept;
+      infos[i].writer->add_array(std::move(array));
+    }
+    return {infos[0].writer->written()};
+  }
+  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos,
+                                              std::span<const AnyRestoreArgs>) const override {
+    std::vector<Tree> out;
+    for (const ParamInfo& info : infos) {
+      Array stored = Array::allocate(DType::kFloat64, {});
+      const ItemReader::Read read{info.name, {}, stored.mutable_view()};
+      info.reader->read(std::span(&read, 1));
+      Celsius value;
+      std::memcpy(&value.degrees, stored.bytes().data(), sizeof value.degrees);
+      out.emplace_back(CustomLeaf::of(value));
+    }
+    return out;
+  }
+};
+
+Tree mixed_tree() {
+  return Tree(Tree::Dict{
+      {"bool", Tree(NumpyScalar{DType::kBool, {std::byte{1}}})},
+      {"device", sharded_leaf(numbers(DType::kFloat32, {8, 6}))},
+      {"empty", Tree(Array::allocate(DType::kInt16, {0, 3}))},
+      {"empty device", sharded_leaf(Array::allocate(DType::kFloat32, {0, 4}))},
+      {"host", Tree(numbers(DType::kBfloat16, {5}))},
+      {"list", Tree(Tree::List{Tree(std::int64_t{7}), Tree(2.5), Tree(Tree::Tuple{}), Tree()})},
+      {"text", Tree(std::string("t"))},
+      {"tuple", Tree(Tree::Tuple{{Tree(true), Tree(Placeholder{})}})}});
+}
+
+void check_mixed(const Tree& back) {
+  const auto* device = back.find("device")->custom<ShardedArray>();
+  ASSERT_NE(device, nullptr);
+  EXPECT_TRUE(same_array(gather_shards(*device), numbers(DType::kFloat32, {8, 6})));
+  EXPECT_EQ(std::get<NamedSharding>(device->sharding).mesh.shape, (Shape{2, 2}));
+  EXPECT_EQ(back.find("empty")->array()->shape(), (Shape{0, 3}));
+  EXPECT_EQ(back.find("empty device")->custom<ShardedArray>()->shape, (Shape{0, 4}));
+  EXPECT_TRUE(same_array(*back.find("host")->array(), numbers(DType::kBfloat16, {5})));
+  EXPECT_EQ(std::get<std::string>(back.find("text")->value()), "t");
+  EXPECT_TRUE(std::get<bool>(back.find("bool")->value()));
+  EXPECT_TRUE(std::get<bool>(back.find("tuple")->list()->at(0).value()));
+}
+
+// The files of a checkpoint that do not tell when it was saved or name the databases' files.
+std::map<std::string, std::string> files_of(const std::string& path) {
+  std::map<std::string, std::string> out;
+  for (const char* name : {"_METADATA", "_sharding", "_strings.json", "array_metadatas/process_0"})
+    out[name] = as_text(read_file(path + "/" + name));
+  const auto store = open_ocdbt(open_file_store(path));
+  for (const ListEntry& entry : store->list(""))
+    out[entry.key] = as_text(*store->read_at_most(entry.key, 1 << 20));
+  return out;
+}
+
+TEST(SaveDoors, StoreTheSameBytes) {
+  const TempDir dir;
+  save(dir / "save", mixed_tree());
+  Checkpointer().save(dir / "checkpointer", {.item = mixed_tree()});
+  AsyncCheckpointer background;
+  background.save(dir / "async", {.item = mixed_tree()});
+  background.wait_until_finished();
+  const auto saved = files_of(dir / "save");
+  EXPECT_TRUE(saved.contains("empty device/.zarray"));
+  EXPECT_FALSE(saved.contains("empty device/0.0"));
+  EXPECT_EQ(files_of(dir / "checkpointer"), saved);
+  EXPECT_EQ(files_of(dir / "async"), saved);
+  for (const char* name : {"save", "checkpointer", "async"}) {
+    check_mixed(Checkpointer().restore(dir / name));
+    EXPECT_FALSE(open(dir / name)->verify({}).damaged());
+  }
+  ConvertOptions to_orbax;
+  to_orbax.format = "orbax";
+  convert(*open(dir / "save"), dir / "converted", to_orbax);
+  check_mixed(Checkpointer().restore(dir / "converted"));
+}
+
+TEST(SaveDoors, SaveHonoursItsOptionsForEveryLeaf) {
+  const TempDir dir;
+  for (const bool ocdbt : {true, false}) {
+    SaveOptions options;
+    options.use_ocdbt = ocdbt;
+    options.use_zarr3 = true;
+    options.item = "state";
+    options.v1 = true;
+    options.chunk_bytes = 32;
+    options.compression = Compression(Compression::kNone);
+    options.durability = Durability::kUnsynced;
+    options.resources.threads = 2;
+    options.if_exists = IfExists::kReplace;
+    options.custom_metadata = R"({"a": 1})";
+    std::uint64_t done = 0;
+    options.progress = [&](std::uint64_t now, std::uint64_t /*total*/) { done = now; };
+    save(dir / "a", mixed_tree(), options);
+    check_mixed(PyTreeCheckpointHandler().restore(dir / "a/state"));
+    const auto opened = open(dir / "a");
+    EXPECT_LE(element_count(opened->info("device").chunk_shape) * 4, 32);
+    EXPECT_THAT(opened->info().custom_metadata, HasSubstr("\"a\""));
+    EXPECT_TRUE(file_exists(dir / "a/orbax.checkpoint"));
+    EXPECT_GT(done, 192U);
+  }
+}
+
+TEST(SaveDoors, SaveTakesTheDefaultRegistrysTypes) {
+  const TempDir dir;
+  auto& registry = default_type_handler_registry();
+  if (!registry.has(typeid(Celsius)))
+    registry.add(typeid(Celsius), std::make_shared<CelsiusHandler>());
+  save(dir / "a", Tree(Tree::Dict{{"t", Tree(CustomLeaf::of(Celsius{21.5}))}}));
+  EXPECT_EQ(Checkpointer().restore(dir / "a").find("t")->custom<Celsius>()->degrees, 21.5);
+}
+
+// A merged database is checked for arrays without chunks. Those without elements have none.
+TEST(SaveDoors, ProcessesSaveArraysWithoutElements) {
+  const TempDir dir = TempDir::in_memory();
+  const Sharding over_two = NamedSharding{make_mesh({2}, {"x"}), {{"x"}}};
+  const auto errors = testing::run_as_processes(2, [&](const std::shared_ptr<Coordinator>& mine) {
+    PyTreeCheckpointHandlerOptions options;
+    options.multiprocessing_options.coordinator = mine;
+    ShardedArray held =
+        ShardedArray::from_array(Array::allocate(DType::kFloat32, {0, 4}), over_two);
+    std::erase_if(held.shards, [&](const ArrayShard& shard) {
+      return shard.device_id != static_cast<std::int64_t>(mine->process_index());
+    });
+    Checkpointer(options).save(
+        dir / "a", {.item = Tree(Tree::Dict{{"device", Tree(CustomLeaf::of(held))},
+                                            {"host", Tree(Array::allocate(DType::kInt8, {2, 0}))},
+                                            {"n", Tree(std::int64_t{1})}})});
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->message();
+  const Tree back = Checkpointer().restore(dir / "a");
+  EXPECT_EQ(back.find("device")->custom<ShardedArray>()->shape, (Shape{0, 4}));
+  EXPECT_EQ(back.find("host")->array()->shape(), (Shape{2, 0}));
+}
+
+// A handler that describes an array and forgets its elements.
+class Forgetful : public CelsiusHandler {
+  Futures serialize(std::span<const Tree>, std::span<const ParamInfo> infos,
+                    std::span<const SaveArgs>) const override {
+    StoreArray array;
+    array.name = infos[0].name;
+    infos[0].writer->add_array(std::move(array));
+    return {};
+  }
+};
+
+TEST(SaveDoors, ArraysWithoutASourceAreRefused) {
+  const TempDir dir;
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  registry->add(typeid(Celsius), std::make_shared<Forgetful>());
+  PyTreeCheckpointHandlerOptions options;
+  options.type_handler_registry = registry;
+  EXPECT_THAT(
+      [&] {
+        Checkpointer(options).save(
+            dir / "a", {.item = Tree(Tree::Dict{{"t", Tree(CustomLeaf::of(Celsius{}))}})});
+      },
+      testing::FailsWith(Code::kInvalidArgument, "t: its type handler gave no elements"));
+}
+
+}  // namespace
+}  // namespace cairn
