@@ -13,8 +13,9 @@ namespace {
 
 void check_same_rank(std::size_t a, std::size_t b) {
   if (a != b)
-    throw Error(Code::kInvalidArgument, "a box of rank " + std::to_string(b) +
-                                            " meets an array or box of rank " + std::to_string(a));
+    throw Error(
+        Code::kInvalidArgument,
+        "box rank " + std::to_string(b) + " does not match array or box rank " + std::to_string(a));
 }
 
 void check_well_formed(const Box& box) {
@@ -52,7 +53,7 @@ template <class Byte>
 BasicArrayView<Byte> make(std::span<Byte> bytes, DType dtype, Shape shape) {
   const std::size_t size = dtype_size(dtype);
   if (dtype == DType::kOpaque)
-    throw Error(Code::kInvalidArgument, "an opaque view needs its element size");
+    throw Error(Code::kInvalidArgument, "an opaque view needs an element size");
   const auto count = static_cast<std::size_t>(element_count(shape));
   if (bytes.size() % size != 0 || bytes.size() / size != count)
     throw Error(Code::kInvalidArgument, std::to_string(bytes.size()) + " bytes do not hold shape " +

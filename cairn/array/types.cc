@@ -69,7 +69,7 @@ Array::Array(DType dtype, std::size_t element_size, Shape shape, std::shared_ptr
 
 Array Array::allocate(DType dtype, Shape shape) {
   if (dtype == DType::kOpaque)
-    throw Error(Code::kInvalidArgument, "an opaque array needs its element size");
+    throw Error(Code::kInvalidArgument, "an opaque array needs an element size");
   return allocate(dtype, dtype_size(dtype), std::move(shape));
 }
 

@@ -18,8 +18,7 @@ namespace cairn::inline v0 {
 namespace {
 
 constexpr std::size_t kMostDepth = 1000;  // parsing, writing and destroying a value are recursive
-constexpr std::string_view kLoneSurrogate =
-    "a lone surrogate escape (no character, UTF-8 cannot hold it)";
+constexpr std::string_view kLoneSurrogate = "a lone surrogate escape, which UTF-8 cannot represent";
 
 Error parse_error(const std::string& what, std::size_t offset) {
   return {Code::kDataLoss, "invalid JSON: " + what + " at byte " + std::to_string(offset)};
@@ -73,7 +72,8 @@ class Builder {
   }
   bool RawNumber(const char* s, Size n, bool) {
     std::optional<Json> v = number({s, n});
-    if (!v) return refuse("the number " + std::string(s, std::min<Size>(n, 40)) + " has no value");
+    if (!v)
+      return refuse("the number " + std::string(s, std::min<Size>(n, 40)) + " is out of range");
     return add(*std::move(v));
   }
   bool StartObject() { return enter(); }
@@ -139,19 +139,19 @@ class Builder {
 std::string_view reason(rapidjson::ParseErrorCode code) {
   switch (code) {
     case rapidjson::kParseErrorDocumentEmpty:
-      return "a value is expected";
+      return "expected a value";
     case rapidjson::kParseErrorDocumentRootNotSingular:
       return "text after the value";
     case rapidjson::kParseErrorValueInvalid:
       return "not a value";
     case rapidjson::kParseErrorObjectMissName:
-      return "a member name in quotes is expected";
+      return "expected a member name in quotes";
     case rapidjson::kParseErrorObjectMissColon:
-      return "':' is expected after a member name";
+      return "expected ':' after a member name";
     case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
-      return "',' or '}' is expected";
+      return "expected ',' or '}'";
     case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:
-      return "',' or ']' is expected";
+      return "expected ',' or ']'";
     case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
       return "\\u needs four hexadecimal digits";
     case rapidjson::kParseErrorStringUnicodeSurrogateInvalid:
@@ -164,7 +164,7 @@ std::string_view reason(rapidjson::ParseErrorCode code) {
       return "a number too large for a double";
     case rapidjson::kParseErrorNumberMissFraction:
     case rapidjson::kParseErrorNumberMissExponent:
-      return "a digit is expected";
+      return "expected a digit";
     default:
       return "cannot be parsed";
   }

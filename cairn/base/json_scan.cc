@@ -72,7 +72,7 @@ char JsonScanner::peek() {
 }
 
 void JsonScanner::expect(char c, const char* what) {
-  if (peek() != c) fail(std::string(what) + " expected");
+  if (peek() != c) fail("expected " + std::string(what));
   ++at_;
 }
 
@@ -107,7 +107,7 @@ bool JsonScanner::next_item() {
   }
   if (!fresh_) {
     expect(',', "',' or ']'");
-    if (peek() == ']') fail("a value expected");
+    if (peek() == ']') fail("expected a value");
   }
   fresh_ = false;
   return true;
@@ -173,13 +173,13 @@ void JsonScanner::escape(std::string& out) {
   if (c != 'u') fail("an unknown escape");
   std::uint32_t code = hex4();
   if (code >= 0xd800 && code < 0xdc00) {
-    if (!text_.substr(at_).starts_with("\\u")) fail("half a surrogate pair");
+    if (!text_.substr(at_).starts_with("\\u")) fail("incomplete surrogate pair");
     at_ += 2;
     const std::uint32_t low = hex4();
-    if (low < 0xdc00 || low > 0xdfff) fail("half a surrogate pair");
+    if (low < 0xdc00 || low > 0xdfff) fail("incomplete surrogate pair");
     code = 0x10000 + ((code - 0xd800) << 10U) + (low - 0xdc00);
   } else if (code >= 0xdc00 && code <= 0xdfff) {
-    fail("half a surrogate pair");
+    fail("incomplete surrogate pair");
   }
   append_utf8(out, code);
 }
@@ -190,19 +190,19 @@ std::uint32_t JsonScanner::hex4() {
   const char* end = text_.data() + at_ + 4;
   if (const auto parsed = std::from_chars(text_.data() + at_, end, code, 16);
       parsed.ec != std::errc() || parsed.ptr != end)
-    fail("four hexadecimal digits expected");
+    fail("expected four hexadecimal digits");
   at_ += 4;
   return code;
 }
 
 void JsonScanner::word(std::string_view expected) {
-  if (!text_.substr(at_).starts_with(expected)) fail("a value expected");
+  if (!text_.substr(at_).starts_with(expected)) fail("expected a value");
   at_ += expected.size();
 }
 
 bool JsonScanner::boolean() {
   const bool value = peek() == 't';
-  if (!value && text_[at_] != 'f') fail("true or false expected");
+  if (!value && text_[at_] != 'f') fail("expected true or false");
   word(value ? "true" : "false");
   return value;
 }
@@ -214,7 +214,7 @@ bool JsonScanner::null() {
 }
 
 std::int64_t JsonScanner::integer() {
-  if (peek() != '-' && !is_digit(text_[at_])) fail("an integer expected");
+  if (peek() != '-' && !is_digit(text_[at_])) fail("expected an integer");
   const std::size_t start = at_;
   number();
   std::int64_t value = 0;
@@ -222,14 +222,14 @@ std::int64_t JsonScanner::integer() {
   const auto parsed = std::from_chars(text_.data() + start, end, value);
   if (parsed.ec == std::errc() && parsed.ptr == end) return value;
   at_ = start;
-  fail("an integer of 64 bits expected");
+  fail("expected a 64-bit integer");
 }
 
 void JsonScanner::number() {
   const auto digits = [&] {
     const std::size_t start = at_;
     while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
-    if (at_ == start) fail("a digit expected");
+    if (at_ == start) fail("expected a digit");
     return at_ - start;
   };
   if (text_[at_] == '-') ++at_;
@@ -280,7 +280,7 @@ std::string_view JsonScanner::skip() {
 
 void JsonScanner::finish() {
   skip_space();
-  if (at_ != text_.size()) fail("nothing more expected behind the JSON value");
+  if (at_ != text_.size()) fail("unexpected text after the JSON value");
 }
 
 }  // namespace cairn::inline v0

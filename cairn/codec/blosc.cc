@@ -54,7 +54,7 @@ void decode_blosc(ByteView in, MutableByteView out) {
   if (out.empty()) return;
   const int n = blosc_decompress_ctx(in.data(), out.data(), out.size(), 1);
   if (n < 0 || static_cast<std::size_t>(n) != out.size())
-    fail(Codec::kBlosc, "is damaged, or its inner codec is not in this build");
+    fail(Codec::kBlosc, "is damaged, or this build lacks its inner codec");
 }
 
 std::size_t encode_lz4(const CompressOptions& options, ByteView in, MutableByteView out) {
@@ -101,7 +101,7 @@ std::size_t encode_blosc(const CompressOptions& options, ByteView in, MutableByt
                                    out.data(), out.size(), inner.c_str(), blosc.block_size, 1);
   if (n > 0) return static_cast<std::size_t>(n);
   throw Error(Code::kUnimplemented,
-              "blosc cannot compress with '" + inner + "': it is not in this build");
+              "blosc cannot compress with '" + inner + "': this build lacks it");
 }
 
 }  // namespace cairn::inline v0::codec

@@ -41,8 +41,8 @@ inline void check_size(Codec codec, std::uint64_t decoded, std::uint64_t expecte
 // Throws invalid_argument unless the level is in the codec's range.
 inline void check_level(Codec codec, int level, int least, int greatest) {
   if (level >= least && level <= greatest) return;
-  refuse(codec, "level " + std::to_string(level) + " is not from " + std::to_string(least) +
-                    " to " + std::to_string(greatest));
+  refuse(codec, "level " + std::to_string(level) + " is outside the range from " +
+                    std::to_string(least) + " to " + std::to_string(greatest));
 }
 
 // The destination of a decoder: memory of fixed size, or bytes that grow up to a bound.

@@ -166,7 +166,7 @@ struct ZstdFrame {
       step(out);
       if (out.pos != 0) fail_long(Codec::kZstd, decoded_size);
     }
-    if (has_more()) fail(Codec::kZstd, "something follows its only frame");
+    if (has_more()) fail(Codec::kZstd, "data follows its only frame");
   }
 };
 

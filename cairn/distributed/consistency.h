@@ -18,7 +18,7 @@ namespace cairn::inline v0::distributed {
 class ConsistencyCheck {
  public:
   // `verb` says what a process does with the values; it appears in messages.
-  explicit ConsistencyCheck(std::string verb = "means") : verb_(std::move(verb)) {}
+  explicit ConsistencyCheck(std::string verb = "has") : verb_(std::move(verb)) {}
 
   // Adds a value. An error begins with its name.
   void add(std::string name, std::string value) {

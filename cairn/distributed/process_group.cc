@@ -31,7 +31,7 @@ Bytes failure(const std::exception_ptr& error) {
   } catch (const std::exception& e) {
     return failure(Code::kUnavailable, e.what());
   } catch (...) {
-    return failure(Code::kUnavailable, "an exception that is no std::exception");
+    return failure(Code::kUnavailable, "an exception that is not a std::exception");
   }
 }
 
@@ -59,12 +59,12 @@ ProcessGroup::ProcessGroup(MultiprocessingOptions options) : options_(std::move(
   if (options_.primary_host && *options_.primary_host >= count())
     throw Error(Code::kInvalidArgument, "process " + std::to_string(*options_.primary_host) +
                                             " cannot be primary in a job of " +
-                                            std::to_string(count()));
+                                            std::to_string(count()) + " processes");
   if (options_.timeout.count() <= 0 || options_.write_timeout.count() <= 0)
     throw Error(Code::kInvalidArgument,
-                "a time-out of " +
+                "the timeout of collectives is " +
                     std::to_string(std::min(options_.timeout, options_.write_timeout).count()) +
-                    " ms for the meetings of processes; it must be positive");
+                    " ms; it must be positive");
 }
 
 std::vector<Bytes> ProcessGroup::gather(std::string_view name, StepKind kind,

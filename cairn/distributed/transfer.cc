@@ -83,7 +83,7 @@ Bytes pack(const TransferMessage& message) {
 
 void unpack(const TransferMessage& message, std::size_t from, ByteView bytes) {
   if (bytes.size() != message.size)
-    throw Error(Code::kDataLoss, fmt::format("process {} sent {} bytes where {} are due", from,
+    throw Error(Code::kDataLoss, fmt::format("process {} sent {} bytes, expected {}", from,
                                              bytes.size(), message.size));
   for (const ParcelPart& piece : message.pieces) {
     std::memcpy(piece.transfer->bytes + piece.offset, bytes.data(), piece.size);

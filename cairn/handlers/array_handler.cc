@@ -87,16 +87,15 @@ Sharding stored_sharding(const ItemReader& reader, const ParamInfo& info) {
                 "mesh_axes, or sharding");
   if (text->empty())
     throw Error(Code::kInvalidArgument,
-                "no sharding of this array is in the file of shardings; give mesh and mesh_axes, "
+                "the sharding file has no sharding of this array; give mesh and mesh_axes, "
                 "or sharding");
   Sharding sharding = parse_sharding(*text);
   const auto* unknown = std::get_if<UnknownSharding>(&sharding);
   if (unknown == nullptr) return sharding;
   if (unknown->json.find("PositionalSharding") != std::string::npos)
     throw Error(Code::kInvalidArgument,
-                "the stored sharding cannot be used; the sharding of a jax.Array should be "
-                "specified, and concrete");
-  throw Error(Code::kUnimplemented, "a sharding of a type that is not known: " + unknown->json);
+                "the stored sharding cannot be used; give a concrete sharding of the jax.Array");
+  throw Error(Code::kUnimplemented, "unknown type of sharding: " + unknown->json);
 }
 
 Sharding sharding_for(const ItemReader& reader, const ParamInfo& info,
@@ -113,9 +112,8 @@ ArrayHandler::ArrayHandler() : ArrayHandler(Options{}) {}
 ArrayHandler::ArrayHandler(Options options) : options_(std::move(options)) {
   if (!options_.replica_id && options_.use_replica_parallel)
     throw Error(Code::kInvalidArgument,
-                "replica_id of none means that each process writes its own replica, so replicas "
-                "cannot share out pieces: set "
-                "use_replica_parallel to false");
+                "without a replica_id each process writes its own replica, so replicas cannot "
+                "share pieces; set use_replica_parallel to false");
 }
 
 std::vector<ValueMetadata> ArrayHandler::metadata(std::span<const ParamInfo> infos) const {
@@ -144,7 +142,8 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
     with_context([&] { return infos[i].name; },
                  [&] {
                    const auto* array = values[i].custom<ShardedArray>();
-                   if (array == nullptr) throw Error(Code::kInvalidArgument, "is no sharded array");
+                   if (array == nullptr)
+                     throw Error(Code::kInvalidArgument, "is not a sharded array");
                    WritePlan plan = plan_pieces(*array, pieces);
                    StoreArray store = describe(*array, infos[i], args[i], plan.write_shape);
                    store.metadata_key = options_.metadata_key;

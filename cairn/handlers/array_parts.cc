@@ -25,11 +25,11 @@ ArrayView in_memory(const ShardedArray& array, const ArrayShard& shard, const Bo
 
 void check_not_host_local(const ShardedArray& array, std::size_t processes) {
   if (array.shards.size() < device_count(array.sharding)) return;
-  throw Error(
-      Code::kInvalidArgument,
-      "all of its devices are this process's (a host-local array), but " +
-          std::to_string(processes) +
-          " processes save together: spread it over devices of several, or save a host array");
+  throw Error(Code::kInvalidArgument,
+              "all of its devices belong to this process (a host-local array), but " +
+                  std::to_string(processes) +
+                  " processes save together; spread it over devices of several processes, or save "
+                  "a host array");
 }
 
 bool looks_replicated(const Sharding& sharding) {

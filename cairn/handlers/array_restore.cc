@@ -47,13 +47,14 @@ Shape shape_for(const TensorInfo& stored, const ArrayRestoreArgs& args) {
     throw Error(Code::kInvalidArgument,
                 "is stored with shape " + shape_text(stored.shape) + ", but shape " +
                     shape_text(shape) +
-                    " was asked for; strict = false cuts it off or fills it up with zeros");
+                    " was requested; strict = false truncates it or pads it with zeros");
   if (shape.size() != stored.shape.size())
-    throw Error(Code::kInvalidArgument, "ranks do not match: it is stored with shape " +
-                                            shape_text(stored.shape) + ", shape " +
-                                            shape_text(shape) + " was asked for");
+    throw Error(Code::kInvalidArgument, "ranks do not match: stored shape " +
+                                            shape_text(stored.shape) + ", requested shape " +
+                                            shape_text(shape));
   if (std::any_of(shape.begin(), shape.end(), [](std::int64_t n) { return n < 0; }))
-    throw Error(Code::kInvalidArgument, "shape " + shape_text(shape) + " was asked for");
+    throw Error(Code::kInvalidArgument,
+                "the requested shape " + shape_text(shape) + " has a negative extent");
   return shape;
 }
 

@@ -128,8 +128,8 @@ void ArrayWriter::set_chunks(const Kind& kind, zarr::NewArray& made) const {
                   "chunks inside; set use_zarr3");
     if (!kind.shard_axes.empty())
       throw Error(Code::kInvalidArgument,
-                  "shard_axes and write_chunk_shape or read_chunk_shape exclude each other: both "
-                  "say what chunks are like");
+                  "shard_axes cannot be combined with write_chunk_shape or read_chunk_shape: both "
+                  "set the chunk shape");
     made.chunk_shape = kind.write_chunk.value_or(at_least_one(kind.piece));
     made.inner_chunk_shape = kind.read_chunk.value_or(made.chunk_shape);
     check_divides("write_chunk_shape", made.chunk_shape, "the pieces that the array is written in",
@@ -144,7 +144,7 @@ void ArrayWriter::set_chunks(const Kind& kind, zarr::NewArray& made) const {
   for (const std::int64_t axis : kind.shard_axes) {
     if (axis < 0)
       throw Error(Code::kInvalidArgument,
-                  "axis " + std::to_string(axis) + " to be split first: there are axes from 0 on");
+                  "shard axis " + std::to_string(axis) + " is negative; axes count from 0");
     axes.push_back(static_cast<std::size_t>(axis));
   }
   made.chunk_shape =

@@ -11,7 +11,7 @@ ByteLimiter::ByteLimiter(std::optional<std::int64_t> limit_bytes)
     : limit_(limit_bytes), free_(limit_bytes.value_or(0)) {
   if (limit_ && *limit_ <= 0)
     throw Error(Code::kInvalidArgument,
-                "a limit of " + std::to_string(*limit_) + " bytes: it must be positive");
+                "the limit is " + std::to_string(*limit_) + " bytes; it must be positive");
 }
 
 void ByteLimiter::check(std::int64_t bytes) const {

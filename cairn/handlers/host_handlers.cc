@@ -81,7 +81,7 @@ T as_number(const Tree& number) {
           return static_cast<T>(value);
         else
           throw Error(Code::kInvalidArgument,
-                      "a number that is not real cannot be restored as the type asked for");
+                      "a number that is not real cannot be restored as the requested type");
       },
       number.value());
 }
@@ -117,7 +117,7 @@ TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values,
   ItemWriter& writer = handlers::writer_of(infos);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Array* array = values[i].array();
-    if (array == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is no array");
+    if (array == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is not an array");
     StoreArray store = handlers::store_array(infos[i], args[i], array->dtype(), array->shape());
     store.metadata_key = options_.metadata_key;
     if (options_.deepcopy_host_arrays && writer.is_background() && writer.process().is_primary) {
@@ -196,7 +196,7 @@ TypeHandler::Futures StringHandler::serialize(std::span<const Tree> values,
   ItemWriter& writer = handlers::writer_of(infos);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto* text = std::get_if<std::string>(&values[i].value());
-    if (text == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is no text");
+    if (text == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is not a string");
     writer.add_string(infos[i].name, *text);
   }
   return {written(writer)};

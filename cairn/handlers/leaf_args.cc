@@ -14,7 +14,7 @@ namespace {
 void check_structure(const Tree& tree, const Tree& args) {
   const auto differences = structure_differences(as_stored(args), as_stored(tree));
   if (differences.empty()) return;
-  std::string text = "the arguments do not have the structure of the tree they are for:";
+  std::string text = "the structure of the arguments does not match the tree:";
   for (const auto& difference : differences)
     text += "\n  " + path_text(difference.path) + ": " + difference.source + " in the arguments, " +
             difference.target + " in the tree";

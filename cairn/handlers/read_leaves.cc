@@ -65,12 +65,13 @@ template <class Pointer>
 auto& shared_of(std::span<const ParamInfo> infos, Pointer ParamInfo::*member, const char* what) {
   for (const ParamInfo& info : infos) {
     if (info.*member == nullptr || (info.*member) != (infos[0].*member))
-      throw Error(Code::kInvalidArgument, info.name + ": has no " + what +
-                                              ", or another one than the leaves it comes with");
+      throw Error(Code::kInvalidArgument,
+                  info.name + ": has no " + what +
+                      ", or a different one than the other leaves of the call");
     if (!info.is_ocdbt_checkpoint || info.is_ocdbt_checkpoint != infos[0].is_ocdbt_checkpoint)
       throw Error(Code::kInvalidArgument, info.name +
-                                              ": whether the checkpoint is an OCDBT one must be "
-                                              "known, and the same for all leaves of a call");
+                                              ": whether the checkpoint uses OCDBT must be "
+                                              "known, and all leaves of a call must agree");
   }
   return *(infos[0].*member);
 }

@@ -59,8 +59,8 @@ void check_input_arguments(std::initializer_list<std::size_t> lengths) {
     if (*it != *lengths.begin())
       throw Error(Code::kInvalidArgument, "a type handler was given " +
                                               std::to_string(*lengths.begin()) +
-                                              " of one thing and " + std::to_string(*it) +
-                                              " of another; they belong together one by one");
+                                              " entries in one list and " + std::to_string(*it) +
+                                              " in another; the lists must have the same length");
   }
 }
 

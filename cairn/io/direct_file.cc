@@ -57,9 +57,10 @@ bool set_direct(int fd, bool on) {
 
 std::string why_not_direct(int fd) {
   const Alignment alignment = alignment_of(fd);
-  if (alignment.offset == 0) return "the file system has no O_DIRECT, or does not say so";
+  if (alignment.offset == 0)
+    return "the file system does not support O_DIRECT, or does not report its block size";
   if (alignment.offset > DirectAppender::kBuffer || alignment.memory > kPage)
-    return "O_DIRECT asks for blocks that are too large here";
+    return "O_DIRECT needs blocks larger than Cairn's buffer";
   if (!set_direct(fd, true)) return "the file system refuses O_DIRECT";
   set_direct(fd, false);
   return "";

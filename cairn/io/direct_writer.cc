@@ -25,7 +25,7 @@ DirectWriter::DirectWriter(AtomicFile& file, std::uint64_t size) : file_(file) {
   // Allocate the space first: writes that extend a file wait for each other.
   if (fallocate(fd_, 0, 0, static_cast<off_t>(size)) != 0 && errno == ENOSPC) {
     close(fd_);
-    throw Error(Code::kIo, file.temporary_path() + ": cannot take " + std::to_string(size) +
+    throw Error(Code::kIo, file.temporary_path() + ": cannot reserve " + std::to_string(size) +
                                " bytes: " + std::generic_category().message(ENOSPC));
   }
   direct_ = true;

@@ -68,9 +68,9 @@ fs::path resolved(const fs::path& path) {
   std::error_code error;
   const fs::path from_root = fs::absolute(path.empty() ? fs::path(".") : path, error);
   if (error)
-    throw Error(Code::kNotFound, path.string() + ": the working directory does not exist any more");
+    throw Error(Code::kNotFound, path.string() + ": the working directory no longer exists");
   fs::path full = fs::weakly_canonical(from_root, error);
-  if (error) fail(path.string(), "find out where it is", error.value());
+  if (error) fail(path.string(), "resolve the path", error.value());
   return full;
 }
 
@@ -112,7 +112,7 @@ Directory Directory::open(const std::string& path) {
   if (fstat(fd, &by_fd) != 0 || stat(directory.path_.c_str(), &by_path) != 0 ||
       by_fd.st_dev != by_path.st_dev || by_fd.st_ino != by_path.st_ino)
     throw Error(Code::kUnavailable,
-                path + ": another directory took its name while it was opened; try again");
+                path + ": another directory took its name while Cairn opened it; try again");
   return directory;
 }
 
@@ -124,7 +124,7 @@ EntryKind Directory::kind(const std::string& name) const {
   struct stat status {};
   if (fstatat(*fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return kind_of(status);
   if (errno == ENOENT) return EntryKind::kAbsent;
-  fail(path_of(name), "look it up", errno);
+  fail(path_of(name), "stat it", errno);
 }
 
 Directory Directory::child(const std::string& name) const {
@@ -153,8 +153,8 @@ std::vector<DirectoryEntry> Directory::list() const {
 bool Directory::is_same(const Directory& other) const {
   struct stat a {};
   struct stat b {};
-  if (fstat(*fd_, &a) != 0) fail(path_, "look it up", errno);
-  if (fstat(*other.fd_, &b) != 0) fail(other.path_, "look it up", errno);
+  if (fstat(*fd_, &a) != 0) fail(path_, "stat it", errno);
+  if (fstat(*other.fd_, &b) != 0) fail(other.path_, "stat it", errno);
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 

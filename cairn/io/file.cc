@@ -26,7 +26,7 @@ namespace {
 
 struct stat status_of(int fd, const std::string& path) {
   struct stat status {};
-  if (fstat(fd, &status) != 0) fail_file_call(path, "look at it", errno);
+  if (fstat(fd, &status) != 0) fail_file_call(path, "stat it", errno);
   return status;
 }
 
@@ -41,13 +41,13 @@ int open_for_reading(int folder, const std::string& name) {
 
 [[noreturn]] void fail_too_large(const std::string& path, std::uint64_t size,
                                  std::uint64_t max_size) {
-  throw Error(Code::kDataLoss, path + ": " + std::to_string(size) + " bytes, at most " +
+  throw Error(Code::kDataLoss, path + ": has " + std::to_string(size) + " bytes, at most " +
                                    std::to_string(max_size) + " are expected");
 }
 
 [[noreturn]] void fail_short(const std::string& path, std::uint64_t end, std::uint64_t wanted_end) {
   throw Error(Code::kOutOfRange, path + ": the file ends at byte " + std::to_string(end) +
-                                     ", byte " + std::to_string(wanted_end) + " is wanted");
+                                     ", but the read ends at byte " + std::to_string(wanted_end));
 }
 
 // Returns true if an error of lstat or stat means that nothing exists at the path. A missing
@@ -220,7 +220,7 @@ Bytes read_text(const File& file, std::uint64_t max_size) {
                   file.path() + ": byte " +
                       std::to_string(at + static_cast<std::uint64_t>(
                                               static_cast<const std::byte*>(nul) - block.data())) +
-                      " is NUL, which no text has");
+                      " is NUL, which is not allowed in text");
   }
   return bytes;
 }
@@ -233,7 +233,7 @@ bool file_exists(const std::string& path) {
   struct stat status {};
   if (path.find('\0') != std::string::npos) return false;  // the kernel would look up another name
   if (lstat(path.c_str(), &status) == 0) return true;
-  if (!names_nothing(errno)) fail_file_call(path, "look at it", errno);
+  if (!names_nothing(errno)) fail_file_call(path, "stat it", errno);
   return false;
 }
 
@@ -241,7 +241,7 @@ bool directory_exists(const std::string& path) {
   struct stat status {};
   if (path.find('\0') != std::string::npos) return false;
   if (stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode);
-  if (!names_nothing(errno)) fail_file_call(path, "look at it", errno);
+  if (!names_nothing(errno)) fail_file_call(path, "stat it", errno);
   return false;
 }
 
@@ -258,7 +258,7 @@ void sync_path(const std::string& path) {
 }
 
 void sync_parent(const std::string& path) {
-  with_context([&] { return path + ": is in place, but may not survive a loss of power"; },
+  with_context([&] { return path + ": is in place, but a power failure may lose it"; },
                [&] { sync_path(parent_of(path)); });
 }
 

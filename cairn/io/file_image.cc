@@ -25,7 +25,7 @@ FileImage::FileImage(const File& file)
   void* const mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
-    throw Error(Code::kUnavailable, file.path() + ": no addresses for its " +
+    throw Error(Code::kUnavailable, file.path() + ": cannot reserve address space for its " +
                                         std::to_string(size_) +
                                         " bytes: " + std::generic_category().message(errno));
   data_ = static_cast<std::byte*>(mapped);

@@ -56,7 +56,7 @@ std::string FolderHandle::relative(const std::string& path) const {
   while (rest.size() > 1 && rest.ends_with('/')) rest.remove_suffix(1);
   if (rest == path_) return ".";
   const bool below = rest.starts_with(path_) && (path_.ends_with('/') || rest[path_.size()] == '/');
-  if (!below) throw Error(Code::kInvalidArgument, path + " does not lie in " + path_);
+  if (!below) throw Error(Code::kInvalidArgument, path + " is not inside " + path_);
   rest.remove_prefix(path_.size());
   while (rest.starts_with('/')) rest.remove_prefix(1);
   return std::string(rest);
@@ -122,7 +122,7 @@ bool FolderHandle::replaced() const {
 void FolderHandle::check_not_replaced() const {
   if (!missed_.load(std::memory_order_relaxed) || !replaced()) return;
   throw Error(Code::kUnavailable,
-              path_ + ": was replaced or removed while it was being read; open it again");
+              path_ + ": was replaced or removed while Cairn read it; open it again");
 }
 
 }  // namespace cairn::inline v0

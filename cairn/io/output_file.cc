@@ -28,8 +28,7 @@ void check_replaceable_file(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return;  // creating the file reports a better error
-    throw Error(Code::kIo,
-                path + ": cannot look at what is there: " + std::generic_category().message(errno));
+    throw Error(Code::kIo, path + ": cannot stat it: " + std::generic_category().message(errno));
   }
   if (const std::string kind = kind_of(status.st_mode); !kind.empty())
     throw Error(
@@ -39,7 +38,7 @@ void check_replaceable_file(const std::string& path) {
 
 void refuse_taken_name(const std::string& path) {
   throw Error(Code::kAlreadyExists,
-              path + ": is there already; choose another name, or ask for it to be replaced");
+              path + ": already exists; choose another name, or ask for it to be replaced");
 }
 
 void check_output(const std::string& path, IfExists if_exists) {

@@ -84,11 +84,11 @@ void remove_leftover(const std::string& path) {
   close(fd);
   if (result == EWOULDBLOCK) refuse_held(path, holder);
   if (result != 0)
-    throw Error(Code::kUnavailable,
-                target_of(path) +
-                    ": another save to this path is in progress, or was interrupted (process " +
-                    holder +
-                    "): this file system has no locks that tell; if it has ended, remove " + path);
+    throw Error(
+        Code::kUnavailable,
+        target_of(path) +
+            ": another save to this path is in progress, or was interrupted (process " + holder +
+            "): this file system does not support locks; if that save has ended, remove " + path);
 }
 
 }  // namespace

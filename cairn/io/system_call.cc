@@ -17,8 +17,8 @@ void fail_file_call(const std::string& path, const std::string& doing, int error
 
 void check_file_range(const std::string& path, std::uint64_t offset, std::uint64_t length) {
   if (offset > kMaxFileOffset || length > kMaxFileOffset - offset)
-    throw Error(Code::kOutOfRange,
-                path + ": bytes at " + std::to_string(offset) + " are beyond what a file can hold");
+    throw Error(Code::kOutOfRange, path + ": bytes at " + std::to_string(offset) +
+                                       " are beyond the largest possible file size");
 }
 
 }  // namespace cairn::inline v0

@@ -31,7 +31,8 @@ Registry& registry() {
 
 // A commit that has begun runs to its end.
 void check_running(const Registry& r) {
-  if (r.stopped && r.commits == 0) throw Error(Code::kUnavailable, "the program was told to stop");
+  if (r.stopped && r.commits == 0)
+    throw Error(Code::kUnavailable, "a signal told the program to stop");
 }
 
 }  // namespace

@@ -157,10 +157,9 @@ class Lister {
     if (std::find(outside_.begin(), outside_.end(), self) != outside_.end()) return true;
     if (++linked_ > kMostLinked || (links > 1 && ++nested_ > kMostNested))
       throw Error(Code::kFailedPrecondition,
-                  root_.path +
-                      ": more folders lie behind symbolic links than any checkpoint has (" +
+                  root_.path + ": too many folders are behind symbolic links (" +
                       std::to_string(linked_) +
-                      " were listed); remove the links, or name the folder itself");
+                      " were listed); remove the links, or give the folder itself");
     return false;
   }
 
@@ -187,7 +186,7 @@ class Lister {
     struct stat status {};
     if (fstatat(dir, entry.d_name, &status, 0) != 0) {
       if (is_absence(errno)) return;  // just deleted, or a link to nothing
-      fail(root_.path + "/" + key, "look at it", errno);
+      fail(root_.path + "/" + key, "stat it", errno);
     }
     if (S_ISDIR(status.st_mode))
       walk(key, links + (is_link(dir, entry) ? 1U : 0U));
@@ -305,7 +304,7 @@ class FileStore : public KvStore {
     const std::string path = path_of(key);
     struct stat status {};
     if (fstatat(root_.folder(), root_.name(path).c_str(), &status, 0) != 0) {
-      if (!is_absence(errno)) fail(path, "look at it", errno);
+      if (!is_absence(errno)) fail(path, "stat it", errno);
       root_.note_missing();
       return std::nullopt;
     }
@@ -355,7 +354,7 @@ class FileStore : public KvStore {
     check_not_empty(key);
     if (const char* flaw = flaw_of(key))
       throw Error(Code::kInvalidArgument,
-                  "key \"" + std::string(key) + "\" " + flaw + ", so no file can have it");
+                  "key \"" + std::string(key) + "\" " + flaw + ", so it cannot name a file");
     return root_.path + "/" + std::string(key);
   }
   // Returns the path of the key and creates its parent folders.

@@ -33,10 +33,10 @@ struct Descriptor {
 bool names(const std::string& path, int fd) {
   struct stat named {};
   struct stat open {};
-  if (fstat(fd, &open) != 0) fail(path, "look at the lock file");
+  if (fstat(fd, &open) != 0) fail(path, "stat the lock file");
   if (stat(path.c_str(), &named) != 0) {
     if (errno == ENOENT) return false;
-    fail(path, "look at the lock file");
+    fail(path, "stat the lock file");
   }
   return named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }

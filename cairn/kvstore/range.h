@@ -15,7 +15,7 @@ inline std::uint64_t length_in(const ByteRange& range, std::uint64_t size) {
   const std::uint64_t length = range.length.value_or(room);
   if (range.offset > size || length > room)
     throw Error(Code::kOutOfRange, std::to_string(length) + " bytes at " +
-                                       std::to_string(range.offset) + " are wanted of a value of " +
+                                       std::to_string(range.offset) + " are outside a value of " +
                                        std::to_string(size) + " bytes");
   return length;
 }

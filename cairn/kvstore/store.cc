@@ -48,7 +48,8 @@ KeyRange KeyRange::with_prefix(std::string_view prefix) {
 
 bool KvStore::replace_if(std::string_view key, std::optional<ByteView> /*expected*/,
                          ByteView /*value*/) {
-  throw Error(Code::kUnimplemented, describe(key) + ": this store cannot write on a condition");
+  throw Error(Code::kUnimplemented,
+              describe(key) + ": this store does not support conditional writes");
 }
 
 std::unique_ptr<Appender> KvStore::append(std::string_view key) {

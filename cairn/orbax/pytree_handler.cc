@@ -43,7 +43,7 @@ std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes,
   if (!bytes) return limit_bytes(gigabytes.value_or(kDefaultGigabytes), what + "_gb");
   if (gigabytes)
     throw Error(Code::kInvalidArgument,
-                what + "_gb and " + what + "_bytes are one limit: give either");
+                what + "_gb and " + what + "_bytes set the same limit; give only one");
   if (*bytes <= 0) refuse_limit(what + "_bytes", *bytes);
   return *bytes;
 }
@@ -106,7 +106,7 @@ struct PyTreeCheckpointHandler::State {
     restore_limit = limit_bytes(options.restore_concurrent_gb, options.restore_concurrent_bytes,
                                 "restore_concurrent");
     if (options.resources.memory == 0)
-      throw Error(Code::kInvalidArgument, "no working memory: 'memory' is 0 bytes");
+      throw Error(Code::kInvalidArgument, "'memory' is 0 bytes; it must be positive");
     if (options.aggregate_filename.empty() ||
         options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument,
@@ -158,8 +158,7 @@ struct PyTreeCheckpointHandler::State {
     distributed::ConsistencyCheck consistency("makes");
     const auto messages = group.gather("save: prepare", distributed::StepKind::kControl, [&] {
       if (closed)
-        throw Error(Code::kFailedPrecondition,
-                    "the checkpoint handler is closed; nothing can be saved with it any more");
+        throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed and cannot save");
       const std::optional<std::int64_t> device = next_device_limit();
       check(args);
       prepared = orbax::prepare_save(absolute(directory), args.item,

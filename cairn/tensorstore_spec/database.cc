@@ -15,7 +15,7 @@ namespace {
 StorePtr parse_base(const Json& spec, const std::string& pointer, const SpecContext& context) {
   const StoreLocation location = parse_store_location(spec, pointer, context);
   if (location.database)
-    refuse(pointer, "Cairn does not keep a database inside a database", Code::kUnimplemented);
+    refuse(pointer, "Cairn does not support a database inside a database", Code::kUnimplemented);
   return location.below(folder_prefix(location.path));
 }
 
@@ -79,7 +79,7 @@ void check_config(const KvStore& base, const Json& asked, const std::string& poi
   const auto check = [&](const char* member, bool same) {
     if (asked.find(member) && !same)
       refuse(pointer + "/" + member,
-             "the database at " + base.describe(ocdbt::kManifestKey) + " has another one",
+             "the database at " + base.describe(ocdbt::kManifestKey) + " has a different one",
              Code::kFailedPrecondition);
   };
   check("uuid", wanted.uuid == actual.uuid);
@@ -96,8 +96,8 @@ OcdbtVersion parse_version(Members& members) {
   const Json* value = members.take("version");
   if (!value) return version;
   if (value->as_string())
-    refuse(members.pointer("version"),
-           "Cairn takes the number of a generation here, not a commit time", Code::kUnimplemented);
+    refuse(members.pointer("version"), "Cairn accepts a generation number here, not a commit time",
+           Code::kUnimplemented);
   version.generation = static_cast<std::uint64_t>(*members.integer("version", 1));
   return version;
 }

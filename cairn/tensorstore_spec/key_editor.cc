@@ -53,7 +53,7 @@ void KeyEditor::check_writable() const {
   const OcdbtVersion& version = place_.database->version;
   if (version.generation || version.commit_time_ns)
     throw Error(Code::kInvalidArgument,
-                "the spec names a version of the database, and versions do not change: leave "
+                "the spec names a version of the database, and versions cannot change: leave "
                 "\"version\" out to write");
 }
 

@@ -95,14 +95,14 @@ void Members::reject_unsupported(std::initializer_list<std::string_view> names) 
   for (const std::string_view name : names)
     if (take(name))
       refuse(pointer(name),
-             "Cairn does not do this; leave it out, or open the array with TensorStore",
+             "Cairn does not support this; leave it out, or open the array with TensorStore",
              Code::kUnimplemented);
 }
 
 void Members::finish() const {
   for (const auto& [name, value] : *object_.as_object())
     if (std::find(taken_.begin(), taken_.end(), name) == taken_.end())
-      refuse(pointer(name), "there is no such member here");
+      refuse(pointer(name), "unknown member");
 }
 
 }  // namespace cairn::inline v0::tensorstore_spec

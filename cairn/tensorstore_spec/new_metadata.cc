@@ -120,7 +120,7 @@ DType dtype_of(const ZarrSpec& spec) {
         (spec.zarr_format == 3 ? zarr::parse_v3_data_type(*given) : zarr::parse_v2_dtype(*given))
             .dtype;
     if (spec.wanted.dtype && *spec.wanted.dtype != dtype)
-      refuse(pointer, "is not what the spec says elsewhere");
+      refuse(pointer, "contradicts another member of the spec");
     return dtype;
   } catch (const Error& error) {
     if (error.code() == Code::kInvalidArgument) throw;
@@ -188,7 +188,7 @@ void check_members(const ZarrSpec& spec) {
   if (!spec.constraints.as_object()) return;
   for (const auto& [name, value] : *spec.constraints.as_object())
     if (!knows_member(spec.zarr_format, name))
-      refuse(spec.pointer + "/metadata/" + name, "there is no such member here");
+      refuse(spec.pointer + "/metadata/" + name, "unknown member");
 }
 
 }  // namespace
@@ -198,7 +198,8 @@ zarr::ArrayMetadata new_metadata(const ZarrSpec& spec) {
   const DType dtype = dtype_of(spec);
   if (dtype == DType::kOpaque)
     refuse(spec.pointer + "/metadata",
-           "Cairn makes no arrays of elements that it does not interpret", Code::kUnimplemented);
+           "Cairn does not create arrays of elements that it does not interpret",
+           Code::kUnimplemented);
   const Shape shape = shape_of(spec);
   Json all = defaults(spec, dtype, shape);
   if (const JsonObject* given = spec.constraints.as_object())
@@ -228,7 +229,7 @@ void check_metadata(const ZarrSpec& spec, std::string_view stored_text,
     const Json* there = as_stored.find(name);
     if (!same)
       refuse(spec.pointer + "/metadata/" + name,
-             to_text(value) + " is asked for, but the array has " +
+             to_text(value) + " is requested, but the array has " +
                  (there ? to_text(*there) : std::string("none")),
              Code::kFailedPrecondition);
   }

@@ -25,10 +25,10 @@ zarr::EncodeOptions encode_options(const ZarrSpec& spec) {
 // Throws for conversions that TensorStore does not have.
 void check_cast(DType from, DType to) {
   if (from == DType::kOpaque || to == DType::kOpaque)
-    throw Error(Code::kInvalidArgument, "elements that Cairn does not interpret are not cast");
+    throw Error(Code::kInvalidArgument, "elements that Cairn does not interpret cannot be cast");
   if (dtype_kind(from) == DTypeKind::kComplex && to == DType::kBool)
     throw Error(Code::kUnimplemented,
-                "elements of " + std::string(dtype_name(from)) + " are not cast to bool");
+                "elements of " + std::string(dtype_name(from)) + " cannot be cast to bool");
 }
 
 }  // namespace
@@ -66,8 +66,8 @@ void SpecArray::State::create() {
   if (array.mode.delete_existing) keys->clear();
   if (!keys->create(array.metadata_key, as_bytes(text)))
     refuse(array.pointer,
-           "there is an array at " + keys->reader()->describe(array.metadata_key) +
-               " already; \"open\" would open it",
+           "an array already exists at " + keys->reader()->describe(array.metadata_key) +
+               "; set \"open\" to open it",
            Code::kAlreadyExists);
   metadata = std::move(made);
   info.metadata = text;
@@ -122,12 +122,13 @@ void SpecArray::State::describe() {
 void SpecArray::State::check_caller(const Box& box, DType dtype, std::size_t element_size,
                                     const Shape& shape) const {
   if (dtype != info.dtype || element_size != info.element_size)
-    throw Error(Code::kInvalidArgument, "the elements are " + std::string(dtype_name(dtype)) +
-                                            ", the array's " + info.dtype_name);
+    throw Error(Code::kInvalidArgument, "source element type " + std::string(dtype_name(dtype)) +
+                                            " does not match array element type " +
+                                            info.dtype_name);
   if (shape != box.shape || box.origin.size() != box.shape.size() ||
       box.rank() != info.shape.size())
-    throw Error(Code::kInvalidArgument, "elements of shape " + shape_text(shape) +
-                                            " for a box of shape " + shape_text(box.shape) +
+    throw Error(Code::kInvalidArgument, "source shape " + shape_text(shape) +
+                                            " does not match box shape " + shape_text(box.shape) +
                                             " of an array of shape " + shape_text(info.shape));
   check_inside(box, info.shape);
 }

@@ -16,7 +16,7 @@ std::vector<std::string> pointer_parts(const std::string& text, const std::strin
   std::vector<std::string> parts;
   constexpr std::size_t kMaxDepth = 128;  // limit of Cairn's JSON parser
   if (static_cast<std::size_t>(std::count(text.begin(), text.end(), '/')) > kMaxDepth)
-    refuse(where, "is deeper than JSON may be");
+    refuse(where, "is nested too deeply for JSON");
   if (!text.empty() && text[0] != '/') refuse(where, "\"" + text + "\" does not start with \"/\"");
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '/') {
@@ -29,7 +29,7 @@ std::vector<std::string> pointer_parts(const std::string& text, const std::strin
     }
     const char next = ++i < text.size() ? text[i] : '\0';
     if (next != '0' && next != '1')
-      refuse(where, "\"" + text + "\": after \"~\" comes \"0\" or \"1\"");
+      refuse(where, "\"" + text + "\": expected \"0\" or \"1\" after \"~\"");
     parts.back() += next == '0' ? '~' : '/';
   }
   return parts;
@@ -42,7 +42,7 @@ std::size_t item_number(const std::string& text) {
   const auto parsed = std::from_chars(text.data(), end, n);
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end ||
       (text.size() > 1 && text[0] == '0'))
-    throw Error(Code::kFailedPrecondition, "\"" + text + "\" is no position in an array");
+    throw Error(Code::kFailedPrecondition, "\"" + text + "\" is not a position in an array");
   return n;
 }
 
@@ -53,7 +53,7 @@ Error beyond(const std::string& text, const JsonArray& items, Code code) {
 
 Error not_a_container(const std::string& part, const Json& value) {
   return {Code::kFailedPrecondition,
-          "\"" + part + "\" is looked for in " + std::string(value.type_text())};
+          "\"" + part + "\" cannot be looked up in " + std::string(value.type_text())};
 }
 
 const Json& find_part(const Json& root, const std::vector<std::string>& parts) {
@@ -161,7 +161,7 @@ SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options) {
   state->key = state->location.path.substr(cut);
   if (state->key.empty())
     refuse(members.pointer("kvstore"),
-           "the path of a JSON value is the key of that value, not empty");
+           "the path of a JSON value is its key, so it must not be empty");
   return SpecJson(std::move(state));
 }
 

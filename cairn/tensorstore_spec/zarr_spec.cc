@@ -16,13 +16,13 @@ DType parse_dtype(const std::string& name, const std::string& pointer) {
   constexpr DType kRefused[] = {DType::kUint2, DType::kUint4, DType::kFloat8E4m3};
   if (dtype && std::find(std::begin(kRefused), std::end(kRefused), *dtype) == std::end(kRefused))
     return *dtype;
-  refuse(pointer, "\"" + name + "\" is no type of elements that TensorStore and Cairn know");
+  refuse(pointer, "\"" + name + "\" is not an element type that TensorStore and Cairn know");
 }
 
 // Merges a value that a spec may state several times; all statements must be equal.
 template <class T>
 void agree(std::optional<T>& into, std::optional<T> value, const std::string& pointer) {
-  if (into && value && *into != *value) refuse(pointer, "is not what the spec says elsewhere");
+  if (into && value && *into != *value) refuse(pointer, "contradicts another member of the spec");
   if (value) into = std::move(value);
 }
 
@@ -57,7 +57,7 @@ void parse_domain(Members& members, const std::string& prefix, Wanted& wanted) {
   const std::string extents = member("shape");
   if (const auto min = parse_bounds(members, lower.c_str(), implicit))
     if (std::any_of(min->begin(), min->end(), [](std::int64_t n) { return n != 0; }))
-      refuse(members.pointer(lower), "Cairn opens arrays whose first element is at 0 only",
+      refuse(members.pointer(lower), "Cairn opens only arrays whose first element is at 0",
              Code::kUnimplemented);
   implicit = false;
   auto shape = parse_bounds(members, upper.c_str(), implicit);
@@ -77,7 +77,7 @@ void parse_transform(const Json& value, const std::string& pointer, Wanted& want
     const JsonArray* list = labels->as_array();
     if (!list || std::any_of(list->begin(), list->end(),
                              [](const Json& label) { return label != Json(""); }))
-      refuse(members.pointer("input_labels"), "Cairn gives dimensions no names",
+      refuse(members.pointer("input_labels"), "Cairn does not support dimension labels",
              Code::kUnimplemented);
   }
   if (const Json* output = members.take("output")) {
@@ -90,7 +90,8 @@ void parse_transform(const Json& value, const std::string& pointer, Wanted& want
                  dimension->as_int64() == static_cast<std::int64_t>(d);
     }
     if (!identity)
-      refuse(members.pointer("output"), "Cairn opens whole arrays only: read a box of it instead",
+      refuse(members.pointer("output"),
+             "Cairn opens only whole arrays; read a box of the array instead",
              Code::kUnimplemented);
     agree(wanted.rank, std::optional(static_cast<std::int64_t>(maps->size())),
           members.pointer("output"));
@@ -137,7 +138,7 @@ OpenMode parse_mode(Members& members, const OpenSpecOptions& options) {
   mode.open = flag("open", options.open).value_or(!mode.create);
   mode.assume_metadata = flag("assume_metadata", options.assume_metadata).value_or(false);
   if (!mode.open && !mode.create)
-    refuse(members.pointer("open"), "neither \"open\" nor \"create\": there is nothing to do");
+    refuse(members.pointer("open"), "\"open\" and \"create\" are both false; set one of them");
   if (mode.delete_existing && (mode.open || !mode.create))
     refuse(members.pointer("delete_existing"), "needs \"create\": true and no \"open\"");
   if (mode.assume_metadata && !mode.open)
@@ -188,7 +189,7 @@ CastSpec parse_cast(Members& members) {
   cast.pointer = members.here();
   cast.wanted = parse_wanted(members);
   if (!cast.wanted.dtype)
-    refuse(members.pointer("dtype"), "is missing: what should elements be cast to?");
+    refuse(members.pointer("dtype"), "is missing: give the type to cast elements to");
   cast.dtype = *cast.wanted.dtype;
   members.pass_over_resources({"context", "data_copy_concurrency"});
   members.finish();
@@ -199,7 +200,7 @@ CastSpec parse_cast(Members& members) {
 
 void Wanted::check(DType actual, const Shape& actual_shape, const std::string& pointer) const {
   const auto differs = [&](const char* member, const std::string& asked, const std::string& there) {
-    refuse(pointer + "/" + member, asked + " is asked for, but the array has " + there,
+    refuse(pointer + "/" + member, asked + " is requested, but the array has " + there,
            Code::kFailedPrecondition);
   };
   if (dtype && *dtype != actual)
@@ -226,7 +227,8 @@ ArraySpec parse_array_spec(const Json& spec, const OpenSpecOptions& options,
       return out;
     }
     if (driver == "json")
-      refuse(members.pointer("driver"), "a JSON value is no array: open it with open_json_spec");
+      refuse(members.pointer("driver"),
+             "a JSON value is not an array; open it with open_json_spec");
     if (driver != "cast")
       refuse(members.pointer("driver"),
              "Cairn has no driver \"" + driver + "\"; it has zarr, zarr3 and cast",

@@ -200,7 +200,7 @@ Array Checkpoint::read(std::string_view name) const {
   check_readable(tensor.name, tensor);
   if (!tensor.is_array())
     throw Error(Code::kInvalidArgument,
-                "'" + tensor.name + "' is no array but a " + tensor.typestr);
+                "'" + tensor.name + "' is not an array (kind: " + tensor.typestr + ")");
   Array array = Array::allocate(tensor.dtype, tensor.element_size, tensor.shape);
   const std::vector<ReadRequest> request{{i, Box::whole(tensor.shape), array.mutable_view()}};
   read(request, {});
@@ -213,7 +213,7 @@ Array Checkpoint::view(std::string_view name) const {
   check_readable(tensor.name, tensor);
   if (!tensor.is_array())
     throw Error(Code::kInvalidArgument,
-                "'" + tensor.name + "' is no array but a " + tensor.typestr);
+                "'" + tensor.name + "' is not an array (kind: " + tensor.typestr + ")");
   if (auto mapped = try_view(i)) return *std::move(mapped);
   throw Error(Code::kFailedPrecondition,
               "'" + tensor.name +

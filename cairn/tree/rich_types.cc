@@ -97,7 +97,8 @@ class Reader {
       fail("more than " + std::to_string(kMaxRichDepth) + " levels");
     if (const JsonArray* array = json.as_array()) return Tree(items(*array));
     const JsonObject* object = json.as_object();
-    if (object == nullptr) fail("a node that is " + std::string(json.type_text()));
+    if (object == nullptr)
+      fail("a node is " + std::string(json.type_text()) + ", expected an object");
     const std::string* category = text_of(json, "category");
     const std::string* clazz = text_of(json, "clazz");
     // A user's dict may have a key of that name. Its value is then a node, not a string.
@@ -106,7 +107,7 @@ class Reader {
     if (*category == "custom" && *clazz == "tuple")
       return Tree(Tree::Tuple{items(array_of(json, "entries"))});
     if (*category == "custom" && *clazz == "ValueMetadataEntry") return leaf(json);
-    fail("a node of category '" + *category + "' and class '" + *clazz + "'");
+    fail("unknown node of category '" + *category + "' and class '" + *clazz + "'");
   }
 
  private:
@@ -173,10 +174,10 @@ class Reader {
   Shape shape_of(const Json& json) const {
     Shape shape;
     if (json.as_array() == nullptr)
-      fail("a 'write_shape' that is " + std::string(json.type_text()));
+      fail("'write_shape' is " + std::string(json.type_text()) + ", expected a list");
     for (const Json& extent : *json.as_array()) {
       const auto n = extent.as_int64();
-      if (!n || *n < 0) fail("a 'write_shape' with an extent that is none");
+      if (!n || *n < 0) fail("'write_shape' has an extent that is not a non-negative integer");
       shape.push_back(*n);
     }
     return shape;

@@ -129,7 +129,7 @@ class Comparison {
         .append(", target: ")
         .append(difference.target);
   if (fit == MatchMode::kExact)
-    text += "\nIf only what the target has is to be restored, ask for partial_restore.";
+    text += "\nTo restore only the leaves that the target has, set partial_restore.";
   throw Error(Code::kInvalidArgument, text);
 }
 

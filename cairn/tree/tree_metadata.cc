@@ -21,7 +21,7 @@ std::string canonical_index(const JsonScanner& in, const std::string& text) {
   const bool digits = !text.empty() && std::all_of(text.begin(), text.end(),
                                                    [](char c) { return c >= '0' && c <= '9'; });
   if (!digits || text.size() > kMaxIndexDigits)
-    in.fail("the sequence key '" + text + "' is no index");
+    in.fail("the sequence key '" + text + "' is not an index");
   return text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
 }
 
@@ -46,7 +46,7 @@ void parse_key(JsonScanner& in, Key& key) {
   }
   if (!has_text) in.fail("a key without 'key'");
   if (type != 1 && type != 2)
-    in.fail("key_type " + std::to_string(type) + " is neither 1 (sequence) nor 2 (dict)");
+    in.fail("key_type " + std::to_string(type) + ", expected 1 (sequence) or 2 (dict)");
   key.type = static_cast<KeyType>(type);
   if (key.type == KeyType::kSequence) key.text = canonical_index(in, key.text);
 }

@@ -142,19 +142,19 @@ void expect_refused(const char* text, F f, const char* message) {
 
 TEST(JsonScan, NamesWhatItExpected) {
   const auto integer = [](JsonScanner& in) { in.integer(); };
-  expect_refused("1.5", integer, "an integer of 64 bits expected at byte 0");
-  expect_refused(" 99999999999999999999", integer, "an integer of 64 bits expected at byte 1");
-  expect_refused("\"1\"", integer, "an integer expected at byte 0");
+  expect_refused("1.5", integer, "expected a 64-bit integer at byte 0");
+  expect_refused(" 99999999999999999999", integer, "expected a 64-bit integer at byte 1");
+  expect_refused("\"1\"", integer, "expected an integer at byte 0");
   expect_refused(
-      "1", [](JsonScanner& in) { in.boolean(); }, "true or false expected");
+      "1", [](JsonScanner& in) { in.boolean(); }, "expected true or false");
   expect_refused(
-      "[]", [](JsonScanner& in) { in.begin_object(); }, "an object expected at byte 0");
+      "[]", [](JsonScanner& in) { in.begin_object(); }, "expected an object at byte 0");
   expect_refused(
-      "{}", [](JsonScanner& in) { in.begin_array(); }, "an array expected");
+      "{}", [](JsonScanner& in) { in.begin_array(); }, "expected an array");
   expect_refused(
       "3", [](JsonScanner& in) { (void)in.string(); }, "a string expected");
   expect_refused(
-      "1 x", [](JsonScanner& in) { in.integer(), in.finish(); }, "nothing more expected");
+      "1 x", [](JsonScanner& in) { in.integer(), in.finish(); }, "unexpected text");
   expect_refused(
       "", [](JsonScanner& in) { in.peek(); }, "unexpected end");
 }

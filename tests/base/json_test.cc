@@ -129,20 +129,20 @@ TEST(JsonParse, RefusesWithTheByteWhereItIs) {
     std::string text;
     const char* expect;
   } kBad[] = {
-      {"", "a value is expected at byte 0"},
-      {"  ", "a value is expected at byte 2"},
-      {"\xef\xbb\xbf", "a value is expected at byte 3"},
-      {"{", "a member name in quotes is expected at byte 1"},
-      {"{\"a\"}", "':' is expected after a member name at byte 4"},
-      {"{\"a\":1", "',' or '}' is expected at byte 6"},
-      {"{\"a\":1,}", "a member name in quotes is expected at byte 7"},
-      {"[1 2]", "',' or ']' is expected at byte 3"},
+      {"", "expected a value at byte 0"},
+      {"  ", "expected a value at byte 2"},
+      {"\xef\xbb\xbf", "expected a value at byte 3"},
+      {"{", "expected a member name in quotes at byte 1"},
+      {"{\"a\"}", "expected ':' after a member name at byte 4"},
+      {"{\"a\":1", "expected ',' or '}' at byte 6"},
+      {"{\"a\":1,}", "expected a member name in quotes at byte 7"},
+      {"[1 2]", "expected ',' or ']' at byte 3"},
       {"[1,]", "not a value at byte 3"},
       {"[1]]", "text after the value at byte 3"},
       {"1 // x", "text after the value at byte 2"},
       {std::string("[1]\0", 4), "text after the value at byte 3"},
       {std::string("\xef\xbb\xbf[1]\0[", 8), "text after the value at byte 6"},
-      {std::string("[1\0]", 4), "',' or ']' is expected at byte 2"},
+      {std::string("[1\0]", 4), "expected ',' or ']' at byte 2"},
       {std::string("\"a\0b\"", 5), "a string without its closing quote"},
       {"\"abc", "a string without its closing quote"},
       {"\"\x01\"", "a control character or an unknown escape"},
@@ -153,9 +153,9 @@ TEST(JsonParse, RefusesWithTheByteWhereItIs) {
       {"\"\\udc00\"", "a lone surrogate escape"},
       {"{\"\\udfff\":1}", "a lone surrogate escape"},
       {"01", "text after the value at byte 1"},
-      {"1.", "a digit is expected at byte 2"},
+      {"1.", "expected a digit at byte 2"},
       {".5", "not a value at byte 0"},
-      {"1e", "a digit is expected at byte 2"},
+      {"1e", "expected a digit at byte 2"},
       {"1e400", "too large for a double"},
       {"-1e309", "too large for a double"},
       {"tru", "not a value"},
@@ -264,7 +264,7 @@ TEST(JsonText, RefusesTextThatIsNotUtf8) {
   for (const char* bad : {"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc3"})
     for (const auto style : {JsonStyle::kCompact, JsonStyle::kPython, JsonStyle::kPretty})
       EXPECT_THAT([&] { (void)to_text(Json(std::string("ab") + bad), style); },
-                  FailsWith(Code::kInvalidArgument, "not valid UTF-8 at its byte 2"));
+                  FailsWith(Code::kInvalidArgument, "not valid UTF-8 at byte 2"));
 }
 
 TEST(JsonText, EveryDoubleReadsBackTheSame) {

@@ -64,7 +64,7 @@ def test_too_little_space_is_refused_before_anything_is_written(tmp_path):
     done = bench(tmp_path, "--size", "100T")
     assert done.returncode == FAILURE and done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"cairn: {tmp_path}: files of 104857664 MiB are to be written, but only ") and line.endswith("choose a smaller size or another folder")
+    assert line.startswith(f"cairn: {tmp_path}: the benchmark writes 104857664 MiB, but only ") and line.endswith("choose a smaller size or another folder")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,7 @@ from saves import DIRECTORIES, KINDS, opened_path, write_source
 
 ROUNDS = 1040  # each has two or three saves
 PARTS = 8
-REFUSED = re.compile(r"another save to this path is in progress|is there already|took its name|has just made it")
+REFUSED = re.compile(r"another save to this path is in progress|already exists|took its name|has just made it")
 NUMBERS = {"a": 1, "b": 2, "c": 3, "old": 4}
 
 

@@ -244,7 +244,7 @@ def test_no_file_of_the_source_is_replaced(folder, tmp_path):
     os.link(tmp_path / "a.safetensors", tmp_path / "second-name")
     for target in ("a.safetensors", "second-name", "./a.safetensors", "../" + tmp_path.name + "/a.safetensors"):
         message = bad(FAILURE, "cat", tmp_path / "a.safetensors", "odd", "--npy", "-o", f"{tmp_path}/{target}")
-        assert "is a file of the checkpoint that is read; it is not replaced" in message
+        assert "is a file of the source checkpoint, so Cairn does not replace it" in message
     # A sharded set protects its shards and its index.
     sharded = tmp_path / "set"
     sharded.mkdir()
@@ -262,8 +262,8 @@ def test_no_file_of_the_source_is_replaced(folder, tmp_path):
         assert len(files) >= 2
         contents = [file.read_bytes() for file in files]
         for file in files:
-            assert "is a file of the checkpoint" in bad(FAILURE, "cat", source, leaf, "--raw", "-o", file), (source, file)
-            assert "it is not replaced" in bad(FAILURE, "convert", source, file, "--to", "npz", "--force", "--skip-unsupported")
+            assert "is a file of the source checkpoint" in bad(FAILURE, "cat", source, leaf, "--raw", "-o", file), (source, file)
+            assert "is a file of the source checkpoint, so Cairn does not replace it" in bad(FAILURE, "convert", source, file, "--to", "npz", "--force", "--skip-unsupported")
         assert [file.read_bytes() for file in files] == contents
     # A regular file outside the source is replaced. A conversion may also replace its whole source.
     (tmp_path / "out").write_bytes(b"old")

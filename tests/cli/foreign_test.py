@@ -228,7 +228,7 @@ def test_a_home_folder_with_an_array_somewhere_is_not_a_checkpoint(base):
     a_file(home / "Pictures" / "j.jpg")
     (home / "work").mkdir()
     a_zarr_array(home / "work" / "array")
-    assert "does not say it is one checkpoint" in refuses(base, home)
+    assert "without the files of a checkpoint" in refuses(base, home)
 
 
 def test_a_step_root_is_not_replaced(base):
@@ -286,7 +286,7 @@ def test_a_set_and_a_single_file_do_not_hide_each_other(base):
     for first, second, left in ((single, split, "index.json"), (split, single, target.name)):
         assert run(base, "convert", base / "old.safetensors", target, *first[1], "--force").returncode == GOOD
         refused = run(base, "convert", base / "new.safetensors", target, *second[1])
-        assert refused.returncode == FAILURE and b"is there already" in refused.stderr
+        assert refused.returncode == FAILURE and b"already exists" in refused.stderr
         assert run(base, "convert", base / "new.safetensors", target, *second[1], "--force").returncode == GOOD
         names = sorted(p.name for p in folder.iterdir())
         assert names == ([target.name] if second is single else [f"ckpt-0000{i}-of-00004.safetensors" for i in (1, 2, 3, 4)] + ["ckpt.safetensors.index.json"])

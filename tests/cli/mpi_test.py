@@ -271,7 +271,7 @@ def test_the_first_speaks_for_all(source, tmp_path):
     assert "unknown element type" in bad_together(USAGE, 3, "convert", source, tmp_path / "x.npz", "--dtype", "float99")
     assert together(3, "ls", source, "no such name").returncode == NO
     (tmp_path / "x.npz").write_bytes(b"old")
-    assert "is there already" in bad_together(FAILURE, 3, "convert", source, tmp_path / "x.npz")
+    assert "already exists" in bad_together(FAILURE, 3, "convert", source, tmp_path / "x.npz")
     assert os.listdir(tmp_path) == ["x.npz"]
 
 

@@ -68,7 +68,7 @@ def test_replaced_in_the_middle(tmp_path, root, remove):
     reader.send_signal(signal.SIGCONT)
     _, message = reader.communicate(timeout=60)
     if remove:
-        assert reader.returncode == FAILURE and b"was replaced or removed while it was being read" in message
+        assert reader.returncode == FAILURE and b"was replaced or removed while Cairn read it" in message
         assert not output.exists()
     else:
         assert reader.returncode == GOOD, message

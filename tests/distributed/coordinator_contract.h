@@ -108,7 +108,7 @@ inline void delivers_to_those_who_want_it(Coordinator& job) {
           [&] {
             job.exchange("deliver", {}, {gives ? wrong : nobody, gives ? nobody : wrong}, kLong);
           },
-          FailsWith(Code::kInvalidArgument, "gives nothing to"));
+          FailsWith(Code::kInvalidArgument, "cannot exchange data with process"));
     }
   EXPECT_GE(job.max_value_bytes(), 1U << 20U);
 }
@@ -140,11 +140,11 @@ inline void who_comes_too_late_fails_too(Coordinator& job) {
   if (job.process_index() == last) {
     job.barrier("others have given up", kLong);
     EXPECT_THAT([&] { job.barrier("late", kLong); },
-                FailsWith(Code::kUnavailable, "did not come before process"));
+                FailsWith(Code::kUnavailable, "did not arrive before process"));
   } else {
     EXPECT_THAT([&] { job.barrier("late", std::chrono::seconds(2)); },
                 FailsWith(Code::kUnavailable, "'late': process " + std::to_string(last) +
-                                                  " did not come before process"));
+                                                  " did not arrive before process"));
     job.barrier("others have given up", kLong);
   }
   EXPECT_EQ(job.all_gather("late", as_bytes("x"), kLong).size(), job.process_count());
@@ -153,7 +153,7 @@ inline void who_comes_too_late_fails_too(Coordinator& job) {
 // Whether the others are there already or come later, and whatever kind of meeting it is.
 inline void who_breaks_off_fails_all_at_once(Coordinator& job) {
   const std::size_t last = job.process_count() - 1, me = job.process_index();
-  const std::string said = "process " + std::to_string(last) + " broke off: out of luck";
+  const std::string said = "process " + std::to_string(last) + " aborted: out of luck";
   for (int round = 0; round < 4; ++round) {
     if (round % 2 == 0) job.barrier("begin", kLong);
     if (me == last)
@@ -172,9 +172,8 @@ inline void who_breaks_off_fails_all_at_once(Coordinator& job) {
 inline void who_breaks_off_may_have_much_to_say(Coordinator& job) {
   if (job.process_index() == 0) job.abort("b", std::string(100000, 'x'));
   if (job.process_index() != 0) {
-    EXPECT_THAT(
-        [&] { job.barrier("b", kLong); },
-        FailsWith(Code::kUnavailable, "'b': process 0 broke off: " + std::string(1000, 'x')));
+    EXPECT_THAT([&] { job.barrier("b", kLong); },
+                FailsWith(Code::kUnavailable, "'b': process 0 aborted: " + std::string(1000, 'x')));
   }
   job.barrier("b", kLong);
 }

@@ -88,23 +88,24 @@ TEST(SingleProcess, HasNothingToWaitFor) {
 TEST(ThreadsAsProcesses, ATimeOutNamesWhoIsMissing) {
   auto job = thread_coordinators(4);
   EXPECT_THAT([&] { job[1]->barrier("load", kShort); },
-              FailsWith(Code::kUnavailable, "'load': processes 0, 2, 3 did not come"));
+              FailsWith(Code::kUnavailable, "'load': processes 0, 2, 3 did not arrive"));
   std::thread other([&] {
     EXPECT_THAT([&] { job[2]->barrier("save", kLong); },
                 FailsWith(Code::kUnavailable, "'save': processes 1, 3 did"));
   });
-  EXPECT_THAT([&] { job[0]->barrier("save", std::chrono::seconds(1)); },
-              FailsWith(Code::kUnavailable,
-                        "'save': processes 1, 3 did not come before process 0 gave up after 1 s"));
+  EXPECT_THAT(
+      [&] { job[0]->barrier("save", std::chrono::seconds(1)); },
+      FailsWith(Code::kUnavailable,
+                "'save': processes 1, 3 did not arrive before process 0 timed out after 1 s"));
   other.join();
 }
 
 TEST(ThreadsAsProcesses, WhoComesTooLateFailsToo) {
   auto job = thread_coordinators(2);
   EXPECT_THAT([&] { job[0]->barrier("b", kShort); },
-              FailsWith(Code::kUnavailable, "process 1 did not come before process 0 gave up"));
+              FailsWith(Code::kUnavailable, "process 1 did not arrive before process 0 timed out"));
   EXPECT_THAT([&] { job[1]->barrier("b", kLong); },
-              FailsWith(Code::kUnavailable, "process 1 did not come before process 0 gave up"));
+              FailsWith(Code::kUnavailable, "process 1 did not arrive before process 0 timed out"));
   std::thread other([&] { job[1]->barrier("b", kLong); });
   job[0]->barrier("b", kLong);  // the name can be used again
   other.join();
@@ -114,14 +115,14 @@ TEST(ThreadsAsProcesses, AProcessThatEndsIsNotWaitedFor) {
   auto job = thread_coordinators(3);
   std::thread waiting([&] {
     EXPECT_THAT([&] { job[0]->barrier("b", kLong); },
-                FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+                FailsWith(Code::kUnavailable, "'b': process 1 ended before arriving"));
   });
   job[1].reset();
   waiting.join();
   EXPECT_THAT([&] { job[2]->barrier("b", kLong); },
-              FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+              FailsWith(Code::kUnavailable, "'b': process 1 ended before arriving"));
   EXPECT_THAT([&] { job[0]->barrier("c", kLong); },
-              FailsWith(Code::kUnavailable, "'c': process 1 ended without coming"));
+              FailsWith(Code::kUnavailable, "'c': process 1 ended before arriving"));
 }
 
 TEST(ThreadsAsProcesses, OneThatHasBeenThereMayEnd) {

@@ -70,7 +70,7 @@ TEST(FilesCoordinator, SaysWhichPlacesAndIdsThereAre) {
   for (const std::string& id :
        {std::string("a/b"), std::string(65, 'x'), std::string("a b"), std::string("a\0", 2)})
     EXPECT_THAT(starting(job_in(folder, 0, 1, id)),
-                FailsWith(Code::kInvalidArgument, "is no run id"));
+                FailsWith(Code::kInvalidArgument, "is not a run id"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
@@ -80,19 +80,19 @@ TEST(FilesCoordinator, NamesWhoDoesNotJoin) {
   std::thread second([&] {
     const auto job = files_coordinator(job_in(folder, 2, 4));
     EXPECT_THAT([&] { job->barrier("b", kLong); },
-                FailsWith(Code::kUnavailable, "ended without coming"));
+                FailsWith(Code::kUnavailable, "ended before arriving"));
   });
   while (!names_in(folder / ".cairn-job").contains("join-2")) std::this_thread::yield();
   FilesJob first = job_in(folder, 0, 4);
   first.join_timeout = std::chrono::seconds(3);
   EXPECT_THAT([&] { files_coordinator(first); },
               FailsWith(Code::kUnavailable,
-                        "processes 1, 3 did not come before process 0 gave up after 3 s"));
+                        "processes 1, 3 did not arrive before process 0 timed out after 3 s"));
   second.join();
   FilesJob other = job_in(folder, 1, 4);
   other.join_timeout = kShort;
   EXPECT_THAT([&] { files_coordinator(other); },
-              FailsWith(Code::kUnavailable, "process 0 did not come before process 1 gave up"));
+              FailsWith(Code::kUnavailable, "process 0 did not arrive before process 1 timed out"));
   EXPECT_EQ(files_below(folder.path()), 0U);
 }
 
@@ -104,7 +104,7 @@ TEST(FilesCoordinator, WhoCanBeWaitedForHasLeftItsMark) {
   job.join_timeout = std::chrono::seconds(3);
   std::thread first([&] {
     EXPECT_THAT([&] { files_coordinator(job); },
-                FailsWith(Code::kUnavailable, "process 1 did not come"));
+                FailsWith(Code::kUnavailable, "process 1 did not arrive"));
   });
   while (!names_in(meet).contains("invite")) std::this_thread::yield();
   std::string run;
@@ -128,9 +128,9 @@ TEST(FilesCoordinator, ATimeOutNamesWhoIsMissing) {
   const TempDir folder = TempDir::in_memory();
   run_job(folder, 4, [](Coordinator& job) {
     if (job.process_index() == 1) {
-      EXPECT_THAT(
-          [&] { job.barrier("save", kShort); },
-          FailsWith(Code::kUnavailable, "'save': processes 0, 2, 3 did not come before process 1"));
+      EXPECT_THAT([&] { job.barrier("save", kShort); },
+                  FailsWith(Code::kUnavailable,
+                            "'save': processes 0, 2, 3 did not arrive before process 1"));
     }
     job.barrier("end", kLong);
   });
@@ -142,7 +142,7 @@ TEST(FilesCoordinator, AProcessThatEndsIsNotWaitedFor) {
     job.barrier("begin", kLong);
     if (job.process_index() == 1) return;
     EXPECT_THAT([&] { job.barrier("b", kLong); },
-                FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+                FailsWith(Code::kUnavailable, "'b': process 1 ended before arriving"));
   });
 }
 
@@ -210,7 +210,7 @@ TEST(FilesCoordinator, AFailedMeetingLeavesNoValues) {
             [&] {
               job.exchange("d", as_bytes("x"), {none, none}, kLong);
             },
-            FailsWith(Code::kUnavailable, "process 2 broke off"));
+            FailsWith(Code::kUnavailable, "process 2 aborted"));
     }
     job.barrier("end", kLong);
     for (const std::string& name : names_in(distributed_folder(folder)))
@@ -236,7 +236,7 @@ TEST(FilesCoordinator, WhoCannotWriteFailsAllAtOnce) {
       EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
     } else {
       EXPECT_THAT([&] { job.all_gather("g", {}, kLong); },
-                  FailsWith(Code::kUnavailable, "'g': process 0 broke off: /"));
+                  FailsWith(Code::kUnavailable, "'g': process 0 aborted: /"));
     }
     EXPECT_EQ(job.all_gather("g", {}, kLong).size(), 2U);
   });
@@ -248,7 +248,7 @@ TEST(FilesCoordinator, AFolderThatIsRemovedIsNoticed) {
     job.barrier("begin", kLong);
     if (job.process_index() == 0) {
       EXPECT_THAT([&] { job.barrier("b", kLong); },
-                  FailsWith(Code::kUnavailable, "has been removed by somebody"));
+                  FailsWith(Code::kUnavailable, "another program removed it"));
     } else {
       const std::string run = distributed_folder(folder);
       const auto has_come = [](const std::string& name) {
@@ -276,7 +276,7 @@ TEST(FilesCoordinator, AFolderThatWasRemovedBeforeIsNoticed) {
       has_left = true;
       while (file_exists(folder / ".cairn-job")) std::this_thread::yield();
       EXPECT_THAT([&] { job.barrier("b", kLong); },
-                  FailsWith(Code::kUnavailable, "has been removed by somebody"));
+                  FailsWith(Code::kUnavailable, "another program removed it"));
     } else {
       while (!has_left) std::this_thread::yield();
       std::error_code error;
@@ -322,13 +322,13 @@ TEST(FilesCoordinator, ProcessesAgreeOnTheirNumber) {
   const auto first = files_coordinator(job_in(folder, 0, 2, "r"));
   std::thread other([&] {
     const auto second = files_coordinator(job_in(folder, 1, 3, "r"));
-    EXPECT_THAT(
-        [&] { second->barrier("b", kLong); },
-        FailsWith(Code::kInvalidArgument, "is of a job of 2 processes, process 1 of one of 3"));
+    EXPECT_THAT([&] { second->barrier("b", kLong); },
+                FailsWith(Code::kInvalidArgument,
+                          "belongs to a job of 2 processes, process 1 to one of 3"));
   });
   EXPECT_THAT(
       [&] { first->barrier("b", kLong); },
-      FailsWith(Code::kInvalidArgument, "is of a job of 3 processes, process 0 of one of 2"));
+      FailsWith(Code::kInvalidArgument, "belongs to a job of 3 processes, process 0 to one of 2"));
   other.join();
 }
 
@@ -367,13 +367,13 @@ TEST(FilesCoordinator, ASecondJobInTheFolderIsNoticed) {
   const TempDir folder = TempDir::in_memory();
   std::thread one([&] {
     EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2)); },
-                FailsWith(Code::kFailedPrecondition, "another process 0 has begun a run"));
+                FailsWith(Code::kFailedPrecondition, "another process 0 started a run"));
   });
   while (names_in(folder / ".cairn-job").count("invite") == 0) std::this_thread::yield();
   FilesJob second = job_in(folder, 0, 2);
   second.join_timeout = std::chrono::seconds(1);
   EXPECT_THAT([&] { files_coordinator(second); },
-              FailsWith(Code::kUnavailable, "process 1 did not come"));
+              FailsWith(Code::kUnavailable, "process 1 did not arrive"));
   one.join();
 }
 
@@ -410,14 +410,14 @@ TEST(FilesCoordinator, FilesThatNoCoordinatorWroteAreNamed) {
     return std::string(as_text(distributed::encode_message(m)));
   };
   expect_refused("message", "", Code::kDataLoss, "/m-g-");
-  expect_refused("message", "hello, world", Code::kDataLoss, "begins otherwise");
+  expect_refused("message", "hello, world", Code::kDataLoss, "the magic bytes are wrong");
   expect_refused("message", message({1, 2, 0, "g", {}}).substr(0, 50), Code::kDataLoss,
                  "crc32c mismatch");
   expect_refused("message", message({1, 2, 0, "other", {}}), Code::kDataLoss,
-                 "is process 1's message to 'other', meeting 0");
-  expect_refused("message", message({1, 2, 5, "g", {}}), Code::kDataLoss, "meeting 5");
+                 "is process 1's message to 'other', round 0");
+  expect_refused("message", message({1, 2, 5, "g", {}}), Code::kDataLoss, "round 5");
   expect_refused("message", message({0, 2, 0, "g", {}}), Code::kDataLoss, "is process 0's message");
-  expect_refused("here", "no mark", Code::kDataLoss, "/here-1");
+  expect_refused("here", "not a process record", Code::kDataLoss, "/here-1");
   expect_refused("here", std::string(1U << 20U, ' '), Code::kDataLoss, "/here-1");
 }
 
@@ -433,7 +433,7 @@ TEST(FilesCoordinator, WhoCannotReadADeliveryBreaksOffTheNext) {
         [&] {
           job->exchange("g", {}, {{}, {&other, 1}}, kLong);
         },
-        FailsWith(Code::kDataLoss, "begins otherwise"));
+        FailsWith(Code::kDataLoss, "the magic bytes are wrong"));
   });
   const auto file = [&](std::string_view beginning) {
     for (const std::string& found : names_in(run))
@@ -445,14 +445,14 @@ TEST(FilesCoordinator, WhoCannotReadADeliveryBreaksOffTheNext) {
   place.replace(place.size() - 5, 1, "1");
   put_file(run + "/here-1",
            distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
-  put_file(run + "/new", "no message");
+  put_file(run + "/new", "not a message");
   std::filesystem::rename(run + "/new", run + "/" + place);
   waiting.join();
   std::string next = file("d-g-");
   next.back() = '1';
   const auto decided = distributed::decode_message(read_file(run + "/" + next));
   EXPECT_THAT(std::string(as_text(decided.value)),
-              ::testing::HasSubstr("process 0 broke off: " + run));
+              ::testing::HasSubstr("process 0 aborted: " + run));
 }
 
 TEST(FilesCoordinator, DamagedInvitationsAndRequestsAreNamed) {
@@ -468,7 +468,7 @@ TEST(FilesCoordinator, DamagedInvitationsAndRequestsAreNamed) {
   }
   put_file(folder / ".cairn-job/join-1", "{}");
   EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2)); },
-              FailsWith(Code::kDataLoss, "/join-1: no mark of a process"));
+              FailsWith(Code::kDataLoss, "/join-1: not a process record"));
 }
 
 TEST(FilesCoordinator, ValuesHaveALimit) {
@@ -477,8 +477,9 @@ TEST(FilesCoordinator, ValuesHaveALimit) {
   job.max_message_bytes = 10;
   const auto alone = files_coordinator(job);
   EXPECT_EQ(alone->all_gather("g", as_bytes("0123456789"), kShort).size(), 1U);
-  EXPECT_THAT([&] { alone->all_gather("g", as_bytes("0123456789a"), kShort); },
-              FailsWith(Code::kInvalidArgument, "a value of 11 bytes is longer than the 10"));
+  EXPECT_THAT(
+      [&] { alone->all_gather("g", as_bytes("0123456789a"), kShort); },
+      FailsWith(Code::kInvalidArgument, "a value of 11 bytes exceeds the message limit of 10"));
 }
 
 TEST(FilesCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
@@ -493,10 +494,10 @@ TEST(FilesCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
   };
   std::thread other([&] {
     part(1, "0123456789a", Code::kInvalidArgument,
-         "'g': a value of 11 bytes is longer than the 10");
+         "'g': a value of 11 bytes exceeds the message limit of 10");
   });
   part(0, "", Code::kUnavailable,
-       "'g': process 1 broke off: 'g': a value of 11 bytes is longer than the 10");
+       "'g': process 1 aborted: 'g': a value of 11 bytes exceeds the message limit of 10");
   other.join();
 }
 

@@ -71,7 +71,7 @@ TEST(FilesProcess, OneThatIsKilledIsNamedAndTheNextRunWorks) {
     job.barrier("begin", kLong);
     if (job.process_index() == 2) raise(SIGKILL);
     EXPECT_THAT([&] { job.barrier("save", kLong); },
-                FailsWith(Code::kUnavailable, "'save': process 2 ended without coming"));
+                FailsWith(Code::kUnavailable, "'save': process 2 ended before arriving"));
   };
   std::vector<pid_t> children;
   for (std::size_t p = 0; p < kCount; ++p)

@@ -41,7 +41,7 @@ TEST(MessageFile, DamageBehindTheChecksumIsFound) {
   const std::vector<Damage> table = {
       {"empty", [](Bytes& b) { b.clear(); }, Code::kDataLoss, "unexpected end"},
       {"another file", [](Bytes& b) { b[0] = std::byte{'{'}; }, Code::kDataLoss,
-       "begins otherwise"},
+       "the magic bytes are wrong"},
       {"a name longer than the file",
        sealed([](Bytes& b) { put_at<std::uint64_t>(b, kNameLength, 1000); }), Code::kDataLoss,
        "1000 bytes wanted"},
@@ -76,11 +76,11 @@ TEST(ProcessMarkFile, WhatIsNoneIsRefused) {
     EXPECT_THAT([&] { parse_mark(std::string_view(good).substr(0, n)); },
                 FailsWith(Code::kDataLoss))
         << n;
-  EXPECT_THAT([] { parse_mark("[]"); }, FailsWith(Code::kDataLoss, "'process' is no number"));
+  EXPECT_THAT([] { parse_mark("[]"); }, FailsWith(Code::kDataLoss, "'process' is not a number"));
   EXPECT_THAT([] { parse_mark(R"({"process": -1})"); },
-              FailsWith(Code::kDataLoss, "'process' is no number"));
+              FailsWith(Code::kDataLoss, "'process' is not a number"));
   EXPECT_THAT([] { parse_mark(R"({"process": 1, "processes": 2, "silence": 0, "host": 3})"); },
-              FailsWith(Code::kDataLoss, "'host' is no text"));
+              FailsWith(Code::kDataLoss, "'host' is not a string"));
   EXPECT_THAT([] { parse_mark(std::string(100000, '[')); }, FailsWith(Code::kDataLoss));
 }
 

@@ -54,8 +54,9 @@ TEST(MpiCoordinator, ATimeOutNamesWhoIsMissing) {
   if (job->process_index() == 1) {
     EXPECT_THAT(
         [&] { job->barrier("save", testing::kShort); },
-        FailsWith(Code::kUnavailable,
-                  "'save': processes 0, 2, 3 did not come before process 1 gave up after 0.02 s"));
+        FailsWith(
+            Code::kUnavailable,
+            "'save': processes 0, 2, 3 did not arrive before process 1 timed out after 0.02 s"));
   }
   job->barrier("end", kLong);
 }
@@ -66,7 +67,7 @@ TEST(MpiCoordinator, AProcessThatEndsIsNotWaitedFor) {
   job->barrier("begin", kLong);
   if (job->process_index() == 1) return;
   EXPECT_THAT([&] { job->barrier("b", kLong); },
-              FailsWith(Code::kUnavailable, "'b': process 1 ended without coming"));
+              FailsWith(Code::kUnavailable, "'b': process 1 ended before arriving"));
 }
 
 // Who cannot come says so in place of coming.
@@ -82,12 +83,13 @@ TEST(MpiCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
         [&] {
           job->all_gather("g", {static_cast<const std::byte*>(untouched), size}, kLong);
         },
-        FailsWith(Code::kInvalidArgument, "'g': a value of 2145386497 bytes is longer than"));
+        FailsWith(Code::kInvalidArgument,
+                  "'g': a value of 2145386497 bytes exceeds the size limit of an MPI message"));
     munmap(untouched, size);
   } else {
-    EXPECT_THAT([&] { job->all_gather("g", {}, kLong); },
-                FailsWith(Code::kUnavailable,
-                          "'g': process 0 broke off: 'g': a value of 2145386497 bytes"));
+    EXPECT_THAT(
+        [&] { job->all_gather("g", {}, kLong); },
+        FailsWith(Code::kUnavailable, "'g': process 0 aborted: 'g': a value of 2145386497 bytes"));
   }
   EXPECT_EQ(job->all_gather("g", as_bytes("x"), kLong).size(), job->process_count());
 }
@@ -102,7 +104,7 @@ TEST(MpiCoordinator, WhoDoesNotBeginIsNotWaitedForEither) {
   if (rank == 0) {
     EXPECT_THAT([] { mpi_coordinator({.start_timeout = std::chrono::milliseconds(300)}); },
                 FailsWith(Code::kUnavailable,
-                          "not all processes of the communicator have begun to meet within 0.3 s"));
+                          "not all processes of the communicator arrived within 0.3 s"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
   // MPI pairs the duplications of a communicator in their order: the others come after all, to

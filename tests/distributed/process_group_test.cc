@@ -42,7 +42,7 @@ TEST(ProcessGroup, OptionsThatMakeNoSenseAreRefused) {
   EXPECT_THAT([] { ProcessGroup({.primary_host = 1}); },
               FailsWith(Code::kInvalidArgument, "process 1 cannot be primary in a job of 1"));
   EXPECT_THAT([] { ProcessGroup({.timeout = Coordinator::Timeout(0)}); },
-              FailsWith(Code::kInvalidArgument, "a time-out of 0 ms"));
+              FailsWith(Code::kInvalidArgument, "the timeout of collectives is 0 ms"));
 }
 
 TEST(ProcessGroup, AStepIsOverWhenAllAreThrough) {
@@ -102,7 +102,7 @@ TEST(ProcessGroup, WhoIsGoneIsNamedAtOnce) {
   for (const std::size_t p : {0U, 2U}) {
     ASSERT_TRUE(errors[p]);
     EXPECT_EQ(errors[p]->code(), Code::kUnavailable);
-    EXPECT_NE(errors[p]->message().find("process 1 ended without coming"), std::string::npos)
+    EXPECT_NE(errors[p]->message().find("process 1 ended before arriving"), std::string::npos)
         << errors[p]->message();
   }
 }
@@ -124,7 +124,7 @@ TEST(ProcessGroup, WhoHangsIsNamedWhenTheTimeIsOverAndLearnsItLater) {
   for (const auto& error : errors) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Code::kUnavailable);
-    EXPECT_NE(error->message().find("process 1 did not come"), std::string::npos)
+    EXPECT_NE(error->message().find("process 1 did not arrive"), std::string::npos)
         << error->message();
   }
 }

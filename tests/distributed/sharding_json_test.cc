@@ -118,7 +118,7 @@ TEST(ShardingJson, DamagedTexts) {
       swap(R"(["x", "y"], "axis_types")", R"("xy", "axis_types")",
            "'axis_names' is a string, expected a list"),
       swap(R"(["x", "y"], "axis_types")", R"(["x", "x"], "axis_types")",
-           "mesh axis 'x' is there twice"),
+           "mesh axis 'x' appears twice"),
       swap(R"(["x", "y"], "axis_types")", R"(["x", ""], "axis_types")",
            "axis 1 of mesh (2, 2) has an empty name"),
       swap(R"(["x", "y"], "axis_types")", R"(["x", null], "axis_types")",
@@ -131,7 +131,7 @@ TEST(ShardingJson, DamagedTexts) {
       swap(R"("partition_spec")", R"("partition")", "no member 'partition_spec'"),
       swap(R"([["x", "y"], null])", R"("x")", "'partition_spec' is a string, expected a list"),
       swap(R"([["x", "y"], null])", R"([["x", "y"], "x"])", "names mesh axis 'x' twice"),
-      swap(R"([["x", "y"], null])", R"([["x", "z"]])", "'z', which is no axis of the mesh"),
+      swap(R"([["x", "y"], null])", R"([["x", "z"]])", "'z', which is not an axis of the mesh"),
       swap(R"([["x", "y"], null])", R"([["x", ["y"]]])",
            "'partition_spec' holds an array, expected a string"),
       swap(R"([["x", "y"], null])", R"([1])", "'partition_spec' holds a number, expected a string"),
@@ -139,7 +139,7 @@ TEST(ShardingJson, DamagedTexts) {
       swap(R"({"id": 0})", "0", "'device_mesh' holds a number where a device"),
       swap(R"({"id": 0})", R"({"id": "0"})", "'device_mesh' holds a string, expected an integer"),
       swap(R"({"id": 0}, )", "", "axis 1 has 1 entries"),
-      swap(R"({"id": 0})", R"({"id": 3})", "device 3 is in the sharding twice"),
+      swap(R"({"id": 0})", R"({"id": 3})", "device 3 appears twice in the sharding"),
   };
   testing::check_damages(as_bytes(kGood), table,
                          [](ByteView bytes) { parse_sharding(as_text(bytes)); });
@@ -176,7 +176,7 @@ TEST(ShardingJson, AHugeMeshIsRefusedBeforeItIsBuilt) {
 
 TEST(ShardingJson, UnsoundShardingsAreNotWritten) {
   EXPECT_THAT([] { sharding_json(NamedSharding{.mesh = make_mesh({2}, {"x"}), .spec = {{"y"}}}); },
-              FailsWith(Code::kInvalidArgument, "'y', which is no axis of the mesh"));
+              FailsWith(Code::kInvalidArgument, "'y', which is not an axis of the mesh"));
 }
 
 TEST(ShardingText, IsShort) {

@@ -68,10 +68,10 @@ TEST(DeviceBoxes, RefusesWhatJaxRefuses) {
   };
   const auto bad = Code::kInvalidArgument;
   fails(on_4x2({{"x", "y"}}), {8 + 4}, bad,
-        "dimension 0 of (12,) has 12 elements, which mesh axes 'x', 'y' cannot cut into 8 equal "
+        "dimension 0 of (12,) has 12 elements, which mesh axes 'x', 'y' cannot split into 8 equal "
         "parts");
   fails(on_4x2({{}, {"y"}}), {8}, bad, "2 entries, but the array (8,) has rank 1");
-  fails(on_4x2({{"z"}}), {8}, bad, "splits dimension 0 by 'z', which is no axis of the mesh");
+  fails(on_4x2({{"z"}}), {8}, bad, "splits dimension 0 by 'z', which is not an axis of the mesh");
   fails(on_4x2({{"x"}, {"x"}}), {8, 8}, bad, "names mesh axis 'x' twice");
   fails(on_4x2({{"x", "x"}}), {8}, bad, "names mesh axis 'x' twice");
   NamedSharding manual = on_4x2({{"y"}});
@@ -87,7 +87,7 @@ TEST(DeviceBoxes, RefusesUnsoundMeshes) {
   fails({.shape = {2, 2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {}},
         "mesh (2, 2) has 1 axis names");
   fails({.shape = {2, 2}, .axis_names = {"x", "x"}, .axis_types = {}, .device_ids = {}},
-        "mesh axis 'x' is there twice");
+        "mesh axis 'x' appears twice");
   fails({.shape = {1}, .axis_names = {""}, .axis_types = {}, .device_ids = {}},
         "axis 0 of mesh (1,) has an empty name");
   fails({.shape = {2, 0}, .axis_names = {"x", "y"}, .axis_types = {}, .device_ids = {}},
@@ -104,7 +104,7 @@ TEST(DeviceBoxes, RefusesUnsoundMeshes) {
   fails({.shape = {2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {0}},
         "has 1 device ids; 2 are needed");
   fails({.shape = {2}, .axis_names = {"x"}, .axis_types = {}, .device_ids = {7, 7}},
-        "device 7 is in the sharding twice");
+        "device 7 appears twice in the sharding");
   fails({.shape = {1, 1},
          .axis_names = {"x", "y"},
          .axis_types = {AxisType::kAuto},
@@ -114,7 +114,7 @@ TEST(DeviceBoxes, RefusesUnsoundMeshes) {
          .axis_names = std::vector<std::string>(65, "x"),
          .axis_types = {},
          .device_ids = {}},
-        "a mesh of 65 axes");
+        "the mesh has 65 axes");
 }
 
 TEST(DeviceBoxes, OfOneDevice) {
@@ -148,16 +148,16 @@ TEST(DeviceBoxes, OfParts) {
       [] {
         device_boxes(ExplicitSharding{{{1, {}}, {1, {}}}}, Shape{});
       },
-      FailsWith(Code::kInvalidArgument, "device 1 is in the sharding twice"));
+      FailsWith(Code::kInvalidArgument, "device 1 appears twice in the sharding"));
   EXPECT_THAT([] { shard_shape(ExplicitSharding{}, Shape{}); },
-              FailsWith(Code::kFailedPrecondition, "over no device"));
+              FailsWith(Code::kFailedPrecondition, "without devices"));
   EXPECT_THAT([] { replica_count(ExplicitSharding{}, Shape{}); },
-              FailsWith(Code::kFailedPrecondition, "over no device"));
+              FailsWith(Code::kFailedPrecondition, "without devices"));
 }
 
 TEST(DeviceBoxes, AnUnknownShardingPlacesNothing) {
   EXPECT_THAT([] { device_boxes(UnknownSharding{"{}"}, Shape{}); },
-              FailsWith(Code::kFailedPrecondition, "does not know places nothing: {}"));
+              FailsWith(Code::kFailedPrecondition, "a sharding of unknown type:  {}"));
 }
 
 TEST(Shardings, CountsAndShapes) {

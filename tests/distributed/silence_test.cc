@@ -119,9 +119,9 @@ class FarProcess : public ::testing::Test {
 
 TEST_F(FarProcess, IsNamedWhenItHasFallenSilent) {
   const auto mine = first(std::chrono::milliseconds(240));
-  EXPECT_THAT([&] { mine->barrier("b", kLong); },
-              FailsWith(Code::kUnavailable,
-                        "'b': process 1 gave no sign of life for 0.24 s, as process 0 saw it"));
+  EXPECT_THAT(
+      [&] { mine->barrier("b", kLong); },
+      FailsWith(Code::kUnavailable, "'b': process 1 was silent for 0.24 s, as seen by process 0"));
 }
 
 TEST_F(FarProcess, IsWaitedForAsLongAsItGivesSigns) {
@@ -144,7 +144,7 @@ TEST_F(FarProcess, IsWaitedForToTheEndIfThatIsWanted) {
   const std::int64_t before = changed(run_ + "/here-0");
   EXPECT_THAT([&] { mine->barrier("b", std::chrono::milliseconds(300)); },
               FailsWith(Code::kUnavailable,
-                        "'b': process 1 did not come before process 0 gave up after 0.3 s"));
+                        "'b': process 1 did not arrive before process 0 timed out after 0.3 s"));
   EXPECT_EQ(changed(run_ + "/here-0"), before);
 }
 

@@ -128,7 +128,7 @@ TEST(Transfers, AMessageOfAnotherLengthIsRefused) {
   EXPECT_FALSE(errors[0]);
   ASSERT_TRUE(errors[1]);
   EXPECT_EQ(errors[1]->code(), Code::kDataLoss);
-  EXPECT_NE(errors[1]->message().find("process 0 sent 9 bytes where 10 are due"), std::string::npos)
+  EXPECT_NE(errors[1]->message().find("process 0 sent 9 bytes, expected 10"), std::string::npos)
       << errors[1]->message();
 }
 
@@ -168,11 +168,11 @@ TEST(Transfers, WhoFailsAndLivesOnIsNamedAtOnce) {
       group.step("transfers", StepKind::kControl, [] {});  // all have been to as many meetings
       if (error) throw Error(*error);
     });
-    const std::string why = "process 0 sent 0 bytes where 1 are due";
+    const std::string why = "process 0 sent 0 bytes, expected 1";
     ASSERT_TRUE(errors[0] && errors[1] && errors[2]);
     EXPECT_EQ(errors[1]->message(), why);
     for (const std::size_t p : {0, 2})
-      EXPECT_EQ(errors[p]->message(), "'transfers': process 1 broke off: " + why);
+      EXPECT_EQ(errors[p]->message(), "'transfers': process 1 aborted: " + why);
   }
 }
 

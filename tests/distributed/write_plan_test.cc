@@ -78,7 +78,7 @@ TEST(WritePlan, AProcessThatSavesForItselfWritesItsFirstReplica) {
       plan_pieces(array, {.replica_id = std::nullopt, .use_replica_parallel = false});
   EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {4}}, Box{{4}, {4}}}));
   EXPECT_THAT([&] { plan_pieces(array, {.replica_id = std::nullopt}); },
-              FailsWith(Code::kInvalidArgument, "each process saves for itself"));
+              FailsWith(Code::kInvalidArgument, "each process saves separately"));
 }
 
 TEST(WritePlan, WriteShapeIsKnownToThoseWhoWriteNothing) {
@@ -135,7 +135,7 @@ TEST(WritePlan, RefusesShardsThatTheShardingDoesNotMake) {
   fails([](auto& shards) { shards[1].device_id = 9; },
         "a shard is on device 9, which the sharding does not name");
   fails([](auto& shards) { shards[1].replica = 1; },
-        "the shard on device 1 is replica 1 of [4:8], the sharding says replica 0 of [4:8]");
+        "the shard on device 1 is replica 1 of [4:8], but the sharding has replica 0 of [4:8]");
   fails([](auto& shards) { shards[1].box = {{0}, {4}}; }, "is replica 0 of [0:4]");
 }
 

@@ -144,7 +144,7 @@ TEST(Registry, ArgumentsBelongTogether) {
   EXPECT_THAT(error_of([] {
                 check_input_arguments({2, 3});
               }),
-              HasSubstr("2 of one thing and 3 of another"));
+              HasSubstr("2 entries in one list and 3 in another"));
 }
 
 TEST(Registry, LeavesOfACallAreOfOneCheckpoint) {
@@ -166,9 +166,8 @@ TEST(Registry, LeavesOfACallAreOfOneCheckpoint) {
   };
   serialize();
   infos[1].is_ocdbt_checkpoint = false;
-  EXPECT_THAT(
-      error_of(serialize),
-      HasSubstr("leaf: whether the checkpoint is an OCDBT one must be known, and the same"));
+  EXPECT_THAT(error_of(serialize),
+              HasSubstr("leaf: whether the checkpoint uses OCDBT must be known, and the same"));
   infos[1].is_ocdbt_checkpoint.reset();
   EXPECT_THAT(error_of(serialize), HasSubstr("leaf: whether the checkpoint is an OCDBT one"));
 }

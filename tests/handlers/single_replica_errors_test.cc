@@ -51,7 +51,7 @@ const Wrong kWrong[] = {
      {"a: ", "no sharding", "mesh_axes"}},
     {"SingleDevice",
      [](std::size_t, Asked& of) { of.args(1).sharding = SingleDeviceSharding{"cpu:0"}; },
-     {"b: ", "no NamedSharding", "cpu:0"}},
+     {"b: ", "not a NamedSharding", "cpu:0"}},
     {"OneAxis",
      [](std::size_t, Asked& of) {
        for (int i : {0, 1}) of.args(i).sharding = NamedSharding{make_mesh({4}, {"r"}), {}};
@@ -95,17 +95,17 @@ const Wrong kWrong[] = {
      [](std::size_t p, Asked& of) {
        if (p == 0) of.devices = {0};
      },
-     {"device 1, in the primary replica, of the mesh is no process's"}},
+     {"device 1, in the primary replica, of the mesh belongs to no process"}},
     {"NobodysDevice",
      [](std::size_t p, Asked& of) {
        if (p == 1) of.devices = {3};
      },
-     {"device 2 of the mesh is no process's"}},
+     {"device 2 of the mesh belongs to no process"}},
     {"TwoProcessesDevice",
      [](std::size_t p, Asked& of) {
        if (p == 1) of.devices = {1, 2, 3};
      },
-     {"device 1 is said to be process 0's and process 1's"}},
+     {"device 1 belongs to process 0 and to process 1"}},
     {"DevicesNotSaid",
      [](std::size_t p, Asked& of) {
        if (p == 1) of.devices.reset();
@@ -148,35 +148,35 @@ const Wrong kWrong[] = {
        for (int i : {0, 1}) of.args(i).sharding = NamedSharding{kMesh, {}};
        of.options.replica_axis_index = static_cast<std::int64_t>(p);
      },
-     {"replica_axis_index: process 1 means 1, process 0 0"}},
+     {"replica_axis_index: process 1 has 1, process 0 has 0"}},
     {"OtherPrimaries",
      [](std::size_t p, Asked& of) { of.options.primary_replica_id = static_cast<std::int64_t>(p); },
-     {"primary_replica_id: process 1 means 1, process 0 0"}},
+     {"primary_replica_id: process 1 has 1, process 0 has 0"}},
     {"OtherSpecs",
      [](std::size_t p, Asked& of) {
        if (p == 1) of.args(0).sharding = NamedSharding{kMesh, {{}, {"m"}}};
      },
-     {"a: process 1 means"}},
+     {"a: process 1 has"}},
     {"OtherOrder",
      [](std::size_t p, Asked& of) {
        if (p == 1) std::swap(of.leaves[0], of.leaves[1]);
      },
-     {"a: process 1 has b in its place"}},
+     {"a: process 1 has b instead"}},
     {"OneLess",
      [](std::size_t p, Asked& of) {
        if (p == 1) of.leaves.pop_back();
      },
-     {"b: process 0 has it, process 1 has not"}},
+     {"b: process 0 has it, process 1 does not"}},
     {"OtherDtypes",
      [](std::size_t p, Asked& of) {
        if (p == 1) of.args(1).dtype = DType::kInt16;
      },
-     {"b: process 1 means int16 (4,), process 0 int8 (4,)"}},
+     {"b: process 1 has int16 (4,), process 0 has int8 (4,)"}},
     {"OtherShapes",
      [](std::size_t p, Asked& of) {
        if (p == 1) of.args(1).global_shape = Shape{8};
      },
-     {"b: process 1 means int8 (8,), process 0 int8 (4,)"}},
+     {"b: process 1 has int8 (8,), process 0 has int8 (4,)"}},
     {"SingleReplicaShardingOfSeveralReplicas",
      [](std::size_t, Asked& of) { of.args(0).single_replica_sharding = kSplit; },
      {"a: ", "single_replica_sharding", "several replicas"}},
@@ -192,12 +192,12 @@ const Wrong kWrong[] = {
        reversed.mesh.device_ids = {1, 0};
        of.args(0).single_replica_sharding = reversed;
      },
-     {"a: ", "device 1 another part"}},
+     {"a: ", "device 1 a different part"}},
     {"SingleReplicaShardingOfOtherParts",
      [](std::size_t, Asked& of) {
        of.args(0).single_replica_sharding = NamedSharding{make_mesh({1, 1}, {"r", "m"}), {{"m"}}};
      },
-     {"a: ", "splits arrays otherwise"}},
+     {"a: ", "splits arrays differently"}},
 };
 
 class WrongRestore : public ::testing::TestWithParam<Wrong> {};

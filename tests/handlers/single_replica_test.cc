@@ -313,7 +313,7 @@ TEST(SingleReplica, AReaderThatHangsIsNamedWhenTheTimeIsOver) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Code::kUnavailable);
     EXPECT_THAT(error->message(),
-                HasSubstr("'restore: read': process 1 did not come before process"));
+                HasSubstr("'restore: read': process 1 did not arrive before process"));
   }
 }
 
@@ -345,9 +345,9 @@ TEST(SingleReplica, WhoEndsWhileValuesAreBroadcastIsNamed) {
       ASSERT_TRUE(errors[who] && errors[1 - who]);
       EXPECT_EQ(errors[who]->message(), "this process ends here");
       EXPECT_EQ(errors[1 - who]->code(), Code::kUnavailable);
-      EXPECT_THAT(
-          errors[1 - who]->message(),
-          HasSubstr("'restore: values': process " + std::to_string(who) + " ended without coming"));
+      EXPECT_THAT(errors[1 - who]->message(),
+                  HasSubstr("'restore: values': process " + std::to_string(who) +
+                            " ended before arriving"));
     }
 }
 

@@ -84,7 +84,7 @@ TEST(ReadText, StopsAtTheFirstNulOfALargeFile) {
   put_file(dir / "f", "{\"a\": ");
   std::filesystem::resize_file(dir / "f", std::uint64_t{1} << 30U);
   EXPECT_THAT([&] { (void)read_text_file(dir / "f", std::uint64_t{1} << 30U); },
-              FailsWith(Code::kDataLoss, "byte 6 is NUL, which no text has"));
+              FailsWith(Code::kDataLoss, "byte 6 is NUL, which is not allowed in text"));
   EXPECT_THAT([&] { (void)read_text_file(dir / "f", 1000); },
               FailsWith(Code::kDataLoss, "at most 1000 are expected"));
   put_file(dir / "large", std::string(20 << 20U, ' '));

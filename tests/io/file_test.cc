@@ -56,12 +56,13 @@ TEST(File, AReadBeyondTheEndNamesBothBytes) {
   const TempDir dir;
   put_file(dir / "f", "0123456789");
   const File file = File::open(dir / "f");
-  EXPECT_THAT([&] { read_at(file, 8, 3); },
-              FailsWith(Code::kOutOfRange, "f: the file ends at byte 10, byte 11 is wanted"));
+  EXPECT_THAT(
+      [&] { read_at(file, 8, 3); },
+      FailsWith(Code::kOutOfRange, "f: the file ends at byte 10, but the read ends at byte 11"));
   EXPECT_THAT([&] { read_at(file, 100, 1); },
               FailsWith(Code::kOutOfRange, "ends at byte 10, byte 101"));
   EXPECT_THAT([&] { read_at(file, ~std::uint64_t{0}, 1); },
-              FailsWith(Code::kOutOfRange, "beyond what a file can hold"));
+              FailsWith(Code::kOutOfRange, "beyond the largest possible file size"));
   EXPECT_THAT([&] { read_at(file, (std::uint64_t{1} << 63U) - 1, 1); },
               FailsWith(Code::kOutOfRange));
 }

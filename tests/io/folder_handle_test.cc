@@ -47,7 +47,7 @@ TEST(FolderHandle, SaysThatItWasReplacedOnlyIfSomethingWasMissing) {
   std::filesystem::rename(dir / "a", dir / "b");
   EXPECT_NO_THROW(other->check_not_replaced());
   EXPECT_THAT([&] { folder->check_not_replaced(); },
-              FailsWith(Code::kUnavailable, "was replaced or removed while it was being read"));
+              FailsWith(Code::kUnavailable, "was replaced or removed while Cairn read it"));
   EXPECT_THAT([&] { in_folder(folder.get(), [] {}); },
               FailsWith(Code::kUnavailable, "was replaced"));
   const auto fail = []() -> int { throw Error(Code::kDataLoss, "damaged"); };
@@ -78,7 +78,7 @@ TEST(FolderHandle, KnowsWhatIsThere) {
   EXPECT_THAT([&] { (void)folder->open_file(dir / "a/folder"); },
               FailsWith(Code::kIo, "is a directory"));
   EXPECT_THAT([&] { (void)folder->exists(dir / "ab"); },
-              FailsWith(Code::kInvalidArgument, "does not lie in"));
+              FailsWith(Code::kInvalidArgument, "is not inside"));
   EXPECT_THAT([&] { (void)FolderHandle::open(dir / "b"); }, FailsWith(Code::kNotFound));
   EXPECT_TRUE(FolderHandle::open("/")->is_folder("/tmp"));
 }

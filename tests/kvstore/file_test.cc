@@ -40,7 +40,7 @@ TEST(FileStore, RefusesKeysThatAreNoRelativePaths) {
         std::string(".."), std::string("a/../b"), std::string("a/./b"), std::string("../x"),
         std::string("a\0b", 3), std::string("/")}) {
     EXPECT_THAT([&] { (void)store->read(key, {}); },
-                FailsWith(Code::kInvalidArgument, "no file can have it"))
+                FailsWith(Code::kInvalidArgument, "it cannot name a file"))
         << key;
     EXPECT_THAT([&] { store->read_into(key, 0, out); }, FailsWith(Code::kInvalidArgument)) << key;
     EXPECT_THAT([&] { (void)store->map(key); }, FailsWith(Code::kInvalidArgument)) << key;
@@ -108,7 +108,7 @@ TEST(FileStore, FollowsLinksToFoldersButNotWithoutEnd) {
       fs::create_directory_symlink("../f" + std::to_string(i + 1),
                                    dir / ("ckpt/f" + std::to_string(i) + "/" + name));
   EXPECT_THAT([&] { keys_of(open_file_store(dir / "ckpt")); },
-              FailsWith(Code::kFailedPrecondition, "more folders lie behind symbolic links"));
+              FailsWith(Code::kFailedPrecondition, "too many folders are behind symbolic links"));
 }
 
 TEST(FileStore, OfAFolderHeldOpenReadsThatOne) {
@@ -222,7 +222,7 @@ TEST(FileStore, ALinkToItselfIsAnError) {
   const StorePtr store = open_file_store(dir.path());
   EXPECT_THAT([&] { (void)store->read("self", {}); },
               FailsWith(Code::kDataLoss, "self: cannot open the file"));
-  EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kIo, "self: cannot look at it"));
+  EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kIo, "self: cannot stat it"));
 }
 
 TEST(FileStore, SeesWhatOthersReplaceOrDelete) {

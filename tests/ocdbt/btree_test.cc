@@ -135,7 +135,7 @@ TEST(BtreeNode, KeysThatShareFarTooMuchAreRefused) {
   const std::string most(16000, 'k');
   for (int i = 1000; i < 3300; ++i) node.add_inline(most + std::to_string(i), {});
   EXPECT_THAT([&] { decode(encode_btree_node(node, 1)); },
-              FailsWith(Code::kDataLoss, "which is refused"));
+              FailsWith(Code::kDataLoss, "which exceeds the allowed expansion"));
 }
 
 TEST(BtreeNode, OverlongVarintsAndShortPrefixesAreAccepted) {

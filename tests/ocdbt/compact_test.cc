@@ -122,7 +122,7 @@ TEST(Compact, RefusesADamagedDatabase) {
   base->write(file, bytes);
   const auto before = contents(*base);
   EXPECT_THAT([&] { compact(base, {}); },
-              FailsWith(Code::kDataLoss, "a damaged database is not compacted"));
+              FailsWith(Code::kDataLoss, "Cairn does not compact a damaged database"));
   EXPECT_EQ(contents(*base), before);
   EXPECT_THAT([] { compact(make_memory_store(), {}); },
               FailsWith(Code::kNotFound, "no database to compact"));

@@ -87,7 +87,8 @@ TEST(DataFiles, PathsThatShareFarTooMuchAreRefused) {
   DataFileTable files;
   for (int i = 1000; i < 3500; ++i)
     files.push_back({"", std::string(16000, 'x') + std::to_string(i)});
-  EXPECT_THAT([&] { decode(encode(files)); }, FailsWith(Code::kDataLoss, "which is refused"));
+  EXPECT_THAT([&] { decode(encode(files)); },
+              FailsWith(Code::kDataLoss, "which exceeds the allowed expansion"));
 }
 
 TEST(DataFiles, BasePathsAddUp) {

@@ -64,7 +64,7 @@ TEST_F(OcdbtStoreTest, NoManifestIsAnEmptyDatabase) {
 TEST_F(OcdbtStoreTest, AVersionHasOneName) {
   publish(leaf({"a"}));
   EXPECT_THAT([&] { open_ocdbt(base_, {.generation = 1, .commit_time_ns = 1}); },
-              FailsWith(Code::kInvalidArgument, "not by both"));
+              FailsWith(Code::kInvalidArgument, "not both"));
 }
 
 TEST_F(OcdbtStoreTest, RangesOfValues) {
@@ -232,7 +232,7 @@ TEST_F(OcdbtStoreTest, DataFileOfANodeMissingOrShort) {
                         "b+tree node in memory://d/short [7, 57): the data file ends before"));
   build_.publish({"", "d/short"}, {0, 0, std::uint64_t{1} << 62U}, 0);
   EXPECT_THAT([&] { (void)open_ocdbt(base_)->list(""); },
-              FailsWith(Code::kDataLoss, "are too many for an encoded object"));
+              FailsWith(Code::kDataLoss, "an encoded object has 4611686018427387904 bytes"));
 }
 
 // TensorStore gives the empty value here.
@@ -299,7 +299,8 @@ TEST_F(OcdbtStoreTest, AListThatWouldNotEndIsRefused) {
         build_.append("d/n", interior(height, {"", "d/n"}, {{"aa", 1, below}, {"ba", 1, below}}));
   build_.publish({"", "d/n"}, below, 59);
   const auto store = open_ocdbt(base_);
-  EXPECT_THAT([&] { (void)store->list(""); }, FailsWith(Code::kDataLoss, "which is refused"));
+  EXPECT_THAT([&] { (void)store->list(""); },
+              FailsWith(Code::kDataLoss, "which exceeds the allowed expansion"));
   EXPECT_EQ(store->size(std::string(60, 'a')), 60U - 59U);
   EXPECT_EQ(store->list(std::string(59, 'b')).size(), 2U);
 }

@@ -120,7 +120,8 @@ TEST(Writer, RefusesWhatADatabaseCannotHold) {
   EXPECT_THAT([&] { stream.remove(""); }, FailsWith(Code::kInvalidArgument));
   stream.write(std::string(65535, 'k'), as_bytes("v"));
   writer.commit();
-  EXPECT_THAT([&] { writer.commit(); }, FailsWith(Code::kFailedPrecondition, "commits once"));
+  EXPECT_THAT([&] { writer.commit(); },
+              FailsWith(Code::kFailedPrecondition, "has already committed"));
   EXPECT_EQ(contents(*open_ocdbt(base)), (Items{{std::string(65535, 'k'), "v"}}));
 
   Config bad;

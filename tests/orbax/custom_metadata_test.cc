@@ -69,7 +69,7 @@ TEST(CustomMetadata, SeveralCandidatesMustBeChosenBetween) {
   copy.put("w/a.json", text.replace(text.find("<f4"), 3, "<i4"));
   const auto checkpoint = open_orbax(copy.path());
   EXPECT_THAT(checkpoint->info("w").error,
-              HasSubstr("'a.json' or 'b.json': say which with --metadata-key"));
+              HasSubstr("'a.json' or 'b.json'; choose one with --metadata-key"));
   EXPECT_EQ(checkpoint->info("big").error, "");
   EXPECT_EQ(open_with_key(copy.path(), "b.json")->info("w").dtype, DType::kFloat32);
   EXPECT_EQ(open_with_key(copy.path(), "a.json")->info("w").dtype, DType::kInt32);
@@ -121,7 +121,7 @@ TEST(CustomMetadata, TellsTheNamesWhereNothingElseDoes) {
     copy.remove(name);
   for (const char* name : {"big", "n", "w"}) call_metadata(copy, name, "meta.json");
   EXPECT_THAT([&] { open_orbax(copy.path()); },
-              FailsWith(Code::kInvalidArgument, "is no checkpoint"));
+              FailsWith(Code::kInvalidArgument, "is not a checkpoint"));
   const auto all = open_with_key(copy.path(), "meta.json");
   ASSERT_EQ(all->tensors().size(), 3U);
   EXPECT_EQ(all->info("w").shape, (Shape{2, 3}));

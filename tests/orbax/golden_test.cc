@@ -55,7 +55,7 @@ class Golden : public ::testing::TestWithParam<std::string> {
   static bool is_usual(const Finding& finding) {
     return finding.severity == Severity::kNote &&
            (finding.message.starts_with("not committed") ||
-            finding.message.find("that nothing refers to any more") != std::string::npos);
+            finding.message.find("that nothing refers to (") != std::string::npos);
   }
 
   static void expect_leaf(const Checkpoint& checkpoint, std::size_t index, const Json& leaf) {

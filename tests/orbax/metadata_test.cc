@@ -49,7 +49,7 @@ TEST(CheckpointMetadata, AbsentMembersAndNullsAreFine) {
 TEST(CheckpointMetadata, Damaged) {
   expect_damaged([](const std::string& text) { (void)parse_checkpoint_metadata(text); },
                  {{"", "JSON"},
-                  {"[]", "an object expected"},
+                  {"[]", "expected an object"},
                   {R"({"item_handlers": 3})", "'item_handlers' is"},
                   {R"({"item_handlers": {"a": 3}})", "the handler of item 'a'"},
                   {R"({"init_timestamp_nsecs": "now"})", "'init_timestamp_nsecs' is"},
@@ -65,7 +65,7 @@ TEST(RootMetadata, NewAndLegacySpelling) {
             R"({"lang":"en"})");
   EXPECT_EQ(to_text(parse_root_metadata(R"({"lang": "en"})")), R"({"lang":"en"})");
   EXPECT_TRUE(parse_root_metadata(R"({"custom_metadata": null})").is_null());
-  EXPECT_THAT([] { parse_root_metadata("3"); }, FailsWith(Code::kDataLoss, "an object expected"));
+  EXPECT_THAT([] { parse_root_metadata("3"); }, FailsWith(Code::kDataLoss, "expected an object"));
 }
 
 TEST(ArrayMetadatas, ReadsWhatOrbaxWrites) {
@@ -80,14 +80,14 @@ TEST(ArrayMetadatas, Damaged) {
   expect_damaged(
       [](const std::string& text) { (void)parse_array_metadatas(text); },
       {{"{}", "no 'array_metadatas'"},
-       {R"({"array_metadatas": {}})", "an array expected"},
-       {R"({"array_metadatas": [3]})", "an object expected"},
+       {R"({"array_metadatas": {}})", "expected an array"},
+       {R"({"array_metadatas": [3]})", "expected an object"},
        {R"({"array_metadatas": [{"array_metadata": {}}]})", "without 'param_name'"},
        {R"({"array_metadatas": [{"array_metadata": {"param_name": "a", "write_shape": [-1]}}]})",
         "a negative extent"},
        {R"({"array_metadatas": [{"array_metadata": {"param_name": "a", "ext_metadata": {"random_key_impl": 1}}}]})",
         "a string"},
-       {R"({"array_metadatas": []} x)", "nothing more"},
+       {R"({"array_metadatas": []} x)", "unexpected text"},
        {R"({"array_metadatas": [{"array_metadata": {"param_name": "a", "write_shape": [)" +
             std::string(300, '1') + "]",
         "64 bits"}});
@@ -102,9 +102,9 @@ TEST(Shardings, NamesAreBase64) {
 
 TEST(Shardings, Damaged) {
   expect_damaged([](const std::string& text) { (void)parse_shardings(text); },
-                 {{"[]", "an object expected"},
+                 {{"[]", "expected an object"},
                   {R"({"YQ==": {}})", "a string expected"},
-                  {R"({"YQ=": "x"})", "no multiple of 4"},
+                  {R"({"YQ=": "x"})", "not a multiple of 4"},
                   {R"({"Y+==": "x"})", "not URL-safe base64"},
                   {R"({"====": "x"})", "not URL-safe base64"}});
 }
@@ -133,8 +133,8 @@ TEST(Strings, Damaged) {
   for (int i = 0; i < 100000; ++i) deep += "{\"a\":";
   expect_damaged([](const std::string& text) { (void)parse_strings(text); },
                  {{"", "unexpected end"},
-                  {"\"x\"", "an object expected"},
-                  {R"({"a":"b"}x)", "nothing more"},
+                  {"\"x\"", "expected an object"},
+                  {R"({"a":"b"}x)", "unexpected text"},
                   {R"({"a":"b)", "unexpected end"},
                   {"{\"a\":\"\xff\"}", "UTF-8"},
                   {deep, "levels deep"}});

@@ -116,8 +116,8 @@ TEST_P(MultiprocessCrash, TheOthersAreToldAndTheTargetIsAbsentOrWhole) {
       } else {
         EXPECT_EQ(ended, Ended::kKilled);
         EXPECT_EQ(of_one.error().code(), Code::kUnavailable);
-        EXPECT_THAT(of_one.error().message(),
-                    HasSubstr("process " + std::to_string(crash.killed) + " ended without coming"));
+        EXPECT_THAT(of_one.error().message(), HasSubstr("process " + std::to_string(crash.killed) +
+                                                        " ended before arriving"));
       }
     }
     if (!saved.front()) {

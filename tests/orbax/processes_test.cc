@@ -412,9 +412,9 @@ class FailingAtTheEnd : public StringHandler {
 };
 
 const Failure kFailures[] = {
-    {"never comes", 1, [](const Job&, const std::string&) {}, "process 1 ended without coming"},
+    {"never comes", 1, [](const Job&, const std::string&) {}, "process 1 ended before arriving"},
     {"the primary never comes", 0, [](const Job&, const std::string&) {},
-     "process 0 ended without coming"},
+     "process 0 ended before arriving"},
     {"has another path", 1,
      [](const Job& job, const std::string& path) { save_well(job, path + "x"); },
      "do not save the same checkpoint"},
@@ -439,7 +439,7 @@ const Failure kFailures[] = {
        options.use_zarr3 = true;
        Checkpointer(options).save(path, {.item = tree_of(1, {{"w", {{"x"}}}})});
      },
-     "the processes do not save the same: process 1 makes an OCDBT database, Zarr v3"},
+     "the processes do not save in the same way: process 1 makes an OCDBT database, Zarr v3"},
     {"has an array more", 1,
      [](const Job& job, const std::string& path) {
        Checkpointer(options_of(job))
@@ -460,7 +460,7 @@ const Failure kFailures[] = {
      [](const Job& job, const std::string& path) {
        Checkpointer(options_of(job)).save(path, {.item = tree_of(0, {{"w", {{"x"}}}})});
      },
-     "w: the processes hold 4 pieces of it, but it consists of 4 pieces of (16, 64)"},
+     "w: all processes together hold 4 pieces of it, expected 4 pieces of (16, 64)"},
     {"gives only one of its shards", 1,
      [](const Job& job, const std::string& path) {
        Tree tree = tree_of(1, {{"w", {{"x"}}}});
@@ -469,7 +469,7 @@ const Failure kFailures[] = {
        Checkpointer(options_of(job))
            .save(path, {.item = Tree(Tree::Dict{{"w", Tree(std::move(array))}})});
      },
-     "w: the processes hold 3 pieces of it, but it consists of 4"},
+     "w: all processes together hold 3 pieces of it, expected 4"},
     {"cannot copy from its device", 1,
      [](const Job& job, const std::string& path) {
        const auto source = [](const Box&, const MutableArrayView&) {
@@ -579,7 +579,7 @@ TEST(Processes, OneThatHangsIsNamedWhenTheTimeIsOver) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), Code::kUnavailable);
     EXPECT_THAT(error->message(),
-                HasSubstr("'save: write': process 1 did not come before process"));
+                HasSubstr("'save: write': process 1 did not arrive before process"));
   }
   EXPECT_FALSE(file_exists(dir / "a"));
   EXPECT_TRUE(file_exists(dir / "a.orbax-checkpoint-tmp"));
@@ -612,7 +612,7 @@ TEST(Processes, WhatIsThereAlreadyIsRefusedInAll) {
   expect_none(run_as_processes(2, [&](const Job& job) {
     save_well(job, dir / "a");
     EXPECT_THAT([&] { save_well(job, dir / "a"); },
-                FailsWith(Code::kAlreadyExists, "is there already"));
+                FailsWith(Code::kAlreadyExists, "already exists"));
   }));
 }
 

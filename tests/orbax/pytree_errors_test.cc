@@ -123,7 +123,7 @@ TEST(PyTreeErrors, OfWhatIsSaved) {
        [](Room& r) { r.save(leaf("a", Tree(Bytes(3)))); }},
       {"elements of no type",
        Code::kUnimplemented,
-       {"a: ", "neither TensorStore nor Orbax", "cast"},
+       {"a: ", "TensorStore and Orbax cannot read them", "cast"},
        [](Room& r) { r.save(leaf("a", Tree(Array::allocate(DType::kOpaque, 8, {1})))); }},
       {"a string whose name is no JSON pointer",
        kInvalid,
@@ -131,7 +131,7 @@ TEST(PyTreeErrors, OfWhatIsSaved) {
        [](Room& r) { r.save(leaf("a~b", Tree(std::string("text")))); }},
       {"two leaves of one name",
        kInvalid,
-       {"'a.b'", "replace the other"},
+       {"'a.b'", "overwrite the other"},
        [](Room& r) {
          r.save(Tree(Tree::Dict{{"a.b", number()}, {"a", leaf("b", number())}}));
        }},
@@ -306,7 +306,7 @@ TEST(PyTreeErrors, OfPlaces) {
        }},
       {"a checkpoint that is there",
        Code::kAlreadyExists,
-       {"is there already", "replaced"},
+       {"already exists", "replaced"},
        [](Room& r) {
          Checkpointer checkpointer;
          checkpointer.save(r.path, {.item = number()});
@@ -471,11 +471,11 @@ TEST(PyTreeErrors, OfStoredShardings) {
        }},
       {"not of this leaf",
        kInvalid,
-       {"a: ", "file of shardings", "mesh_axes"},
+       {"a: ", "sharding file", "mesh_axes"},
        changed("YQ==", "Yg==")},
       {"positional",
        kInvalid,
-       {"a: ", "specified, and concrete"},
+       {"a: ", "give a concrete sharding"},
        changed("NamedSharding", "PositionalSharding")},
       {"of an unknown type",
        Code::kUnimplemented,

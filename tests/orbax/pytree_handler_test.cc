@@ -322,7 +322,7 @@ TEST(PyTreeHandler, ProcessesThatDisagreeAreNamed) {
     std::string text;
     const char* what;
   } kBad[] = {
-      {replace(text, "\"a\"", "\"b\""), "b: was saved by one process and not by another"},
+      {replace(text, "\"a\"", "\"b\""), "b: was saved by one process but not by another"},
       {replace(text, "\"write_shape\": [2]", "\"write_shape\": [4]"), "in pieces of (2,) and (4,)"},
       {replace(text, "\"chunk_shape\": [2]", "\"chunk_shape\": [1]"), "in chunks of (2,) and (1,)"},
       {"{\"array_metadatas\": []}", "different numbers of arrays: 1 and 0"},
@@ -403,8 +403,7 @@ TEST(PyTreeHandler, APlaceholderHasNoValueOfAnyType) {
     EXPECT_EQ(e.code(), Code::kNotFound);
     EXPECT_THAT(
         e.what(),
-        HasSubstr(
-            "['b']: a placeholder was saved here, so there is no value to be restored as int"));
+        HasSubstr("['b']: a placeholder was saved here, so there is no value to restore as int"));
   }
   EXPECT_EQ(error_of([&] { restored({.restore_args = with("np.ndarray")}); }).code(),
             Code::kNotFound);

@@ -214,7 +214,7 @@ TEST(SaveTree, ReplacesOnlyCheckpoints) {
   EXPECT_TRUE(same(load(dir / "ckpt"), two));
   put_file(dir / "home/letter.txt", as_bytes("dear"));
   EXPECT_THAT([&] { save(dir / "home", two, replace); },
-              FailsWith(Code::kAlreadyExists, "does not say it is one checkpoint"));
+              FailsWith(Code::kAlreadyExists, "without the files of a checkpoint"));
   EXPECT_THAT([&] { save(dir / "home/letter.txt", two, replace); },
               FailsWith(Code::kAlreadyExists, "is a file"));
   EXPECT_TRUE(file_exists(dir / "home/letter.txt"));

@@ -111,7 +111,7 @@ TEST_P(SingleReplicaProcesses, HaveAllOrAreToldWhoIsGone) {
         } catch (const Error& e) {
           EXPECT_EQ(e.code(), Code::kUnavailable) << e.message();
           EXPECT_THAT(e.message(), ::testing::HasSubstr("process " + std::to_string(victim) +
-                                                        " ended without coming"));
+                                                        " ended before arriving"));
           return kNamed;
         }
       }));

@@ -153,7 +153,7 @@ const Failure kFailures[] = {
      [](Checkpointer& checkpointer, const Replicated&, const TempDir& dir) {
        return checkpointer.restore(dir / "a", {.restore_args = Tree(Tree::Dict{{"x", Tree()}})});
      },
-     Code::kInvalidArgument, "the arguments do not have the structure"},
+     Code::kInvalidArgument, "the structure of the arguments does not match"},
     {"TargetOfAnotherStructure",
      [](Checkpointer& checkpointer, const Replicated& model, const TempDir& dir) {
        return checkpointer.restore(
@@ -224,7 +224,7 @@ TEST(SingleReplicaRestore, OneThatDoesNotComeIsNamed) {
   for (const std::size_t p : {0, 1, 2}) {
     ASSERT_TRUE(errors[p]);
     EXPECT_THAT(errors[p]->message(),
-                HasSubstr("'restore: start': process 3 ended without coming"));
+                HasSubstr("'restore: start': process 3 ended before arriving"));
   }
 }
 

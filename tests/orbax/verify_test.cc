@@ -146,13 +146,12 @@ TEST(Verify, WhatBelongsToNothingIsANote) {
   copy.put("manifest.ocdbt.__lock", "");
   copy.put("README", "mine");
   EXPECT_THAT(damages(copy.path()), IsEmpty());
-  EXPECT_THAT(
-      notes(copy.path()),
-      ElementsAre(" | " + copy / "README" + " | nothing refers to this file",
-                  " | " + copy / "manifest.ocdbt.__lock" + " | a lock file was left behind",
-                  " | " + copy / "d/" + " | 1 data file that nothing refers to any more (7 bytes)",
-                  " | " + copy / "ocdbt_data/" +
-                      " | 1 data file that nothing refers to any more (4 bytes)"));
+  EXPECT_THAT(notes(copy.path()),
+              ElementsAre(" | " + copy / "README" + " | nothing refers to this file",
+                          " | " + copy / "manifest.ocdbt.__lock" + " | a lock file was left behind",
+                          " | " + copy / "d/" + " | 1 data file that nothing refers to (7 bytes)",
+                          " | " + copy / "ocdbt_data/" +
+                              " | 1 data file that nothing refers to (4 bytes)"));
 }
 
 TEST(Verify, ArraysThatNoLeafNames) {
@@ -185,16 +184,16 @@ TEST(Verify, SideFiles) {
       {"_sharding", "{", "", "unexpected end"},
       {"_sharding", R"({"dw==":"{"})", "w", "is no JSON"},
       {"_sharding", R"({"dw==":"{}"})", "w", "no 'sharding_type'"},
-      {"_strings.json", "[]", "", "an object expected"},
-      {"_CHECKPOINT_METADATA", "[]", "", "an object expected"},
+      {"_strings.json", "[]", "", "expected an object"},
+      {"_CHECKPOINT_METADATA", "[]", "", "expected an object"},
       {"array_metadatas/process_0", "{}", "", "no 'array_metadatas'"},
       {"array_metadatas/process_1", R"({"array_metadatas": []})", "", "all processes must agree"},
       {"array_metadatas/process_0",
        R"({"array_metadatas": [{"array_metadata": {"param_name": "w", "write_shape": [2, 3], "chunk_shape": [1, 3]}}]})",
-       "w", "says that chunks have shape (1, 3); the array's have (2, 3)"},
+       "w", "records chunk shape (1, 3); the array's chunks have shape (2, 3)"},
       {"array_metadatas/process_0",
        R"({"array_metadatas": [{"array_metadata": {"param_name": "w", "write_shape": [2], "chunk_shape": [2, 3]}}]})",
-       "w", "gives a write shape (2,) for an array of shape (2, 3)"},
+       "w", "records write shape (2,) for an array of shape (2, 3)"},
   };
   for (const auto& bad : kBad) {
     const GoldenCopy copy("tiny_ocdbt_zarr2");
@@ -217,7 +216,7 @@ TEST(Verify, SideFilesThatSpeakOfOthersAreNotes) {
   EXPECT_THAT(damages(copy.path()), IsEmpty());
   EXPECT_THAT(notes(copy.path()),
               ElementsAre(HasSubstr("a sharding is recorded for a name that no leaf has"),
-                          HasSubstr("a text is stored that no string leaf has the name of")));
+                          HasSubstr("a string is stored, but no string leaf has its name")));
 }
 
 TEST(Verify, JsonItemsOfAComposite) {
@@ -306,9 +305,9 @@ TEST(Verify, WhatDeviceArraysNeedIsMissed) {
 TEST(Verify, ArraysOfAnotherZarrVersionThanIsRecordedAreDamaged) {
   const GoldenCopy copy("tiny_files_zarr2");
   copy.edit("_METADATA", R"("use_zarr3": false)", R"("use_zarr3": true)");
-  EXPECT_THAT(
-      damages(copy.path()),
-      Contains(HasSubstr("says that arrays are stored as Zarr v3; this one is stored as Zarr v2")));
+  EXPECT_THAT(damages(copy.path()),
+              Contains(HasSubstr(
+                  "records that arrays are stored as Zarr v3; this one is stored as Zarr v2")));
 }
 
 // ---- what is not damaged, but could not be checked ----

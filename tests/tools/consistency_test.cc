@@ -61,7 +61,7 @@ TEST(Agree, ProcessesThatOpenOtherStepsAreTold) {
   const auto step_of = [](bool is_odd) { return OpenOptions{.step = is_odd ? 2 : 1}; };
   const Code code = Code::kFailedPrecondition;
   expect_refused(code,
-                 "the step: process 2 sees 2, process 0 1; all processes must see the same files",
+                 "the step: process 2 sees 2, process 0 sees 1; all processes must see the same files",
                  [&](bool is_odd, const MultiprocessingOptions& job) {
                    verify(dir / "steps", {.open = step_of(is_odd), .multiprocessing = job});
                  });
@@ -117,7 +117,7 @@ TEST(Agree, ProcessesThatConvertOtherwiseAreTold) {
         {"item", [](C& o) { o.orbax.item = "default"; }}}}};
   for (const auto& of_format : all)
     for (const auto& change : of_format.second)
-      expect_refused(Code::kInvalidArgument, change.first + ": process 2 means ",
+      expect_refused(Code::kInvalidArgument, change.first + ": process 2 has ",
                      [&](bool is_odd, const MultiprocessingOptions& job) {
                        C options;
                        options.format = of_format.first;
@@ -125,7 +125,7 @@ TEST(Agree, ProcessesThatConvertOtherwiseAreTold) {
                        if (is_odd) change.second(options);
                        convert(*open(dir / "source"), dir / "target", options);
                      });
-  expect_refused(Code::kInvalidArgument, "the target: process 2 means ",
+  expect_refused(Code::kInvalidArgument, "the target: process 2 has ",
                  [&](bool is_odd, const MultiprocessingOptions& job) {
                    convert(*open(dir / "source"), dir / (is_odd ? "a.npz" : "b.npz"),
                            {.multiprocessing = job});
@@ -154,7 +154,7 @@ TEST(Agree, ProcessesThatReshardOtherwiseAreTold) {
       {"replace", [](R& o) { o.if_exists = IfExists::kReplace; }},
       {"dry_run", [](R& o) { o.dry_run = true; }}};
   for (const auto& change : changes)
-    expect_refused(Code::kInvalidArgument, change.first + ": process 2 means ",
+    expect_refused(Code::kInvalidArgument, change.first + ": process 2 has ",
                    [&](bool is_odd, const MultiprocessingOptions& job) {
                      R options;
                      options.mesh = make_mesh({2}, {"x"});
@@ -163,7 +163,7 @@ TEST(Agree, ProcessesThatReshardOtherwiseAreTold) {
                      if (is_odd) change.second(options);
                      reshard(*open(dir / "source"), dir / "target", options);
                    });
-  expect_refused(Code::kInvalidArgument, "the target: process 2 means ",
+  expect_refused(Code::kInvalidArgument, "the target: process 2 has ",
                  [&](bool is_odd, const MultiprocessingOptions& job) {
                    reshard(*open(dir / "source"), dir / (is_odd ? "a" : "b"),
                            {.orbax = {.chunk_bytes = 4}, .multiprocessing = job});
@@ -182,7 +182,7 @@ TEST(Agree, ProcessesThatCompareOtherwiseAreTold) {
                                           {"ignore_dtype", [](D& o) { o.ignore_dtype = true; }},
                                           {"strict", [](D& o) { o.strict = true; }}};
   for (const auto& change : changes)
-    expect_refused(Code::kInvalidArgument, change.first + ": process 2 means ",
+    expect_refused(Code::kInvalidArgument, change.first + ": process 2 has ",
                    [&](bool is_odd, const MultiprocessingOptions& job) {
                      D options{.multiprocessing = job};
                      if (is_odd) change.second(options);

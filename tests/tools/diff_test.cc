@@ -132,7 +132,7 @@ TEST(Diff, ToleranceIsNumpys) {
   EXPECT_EQ(close.leaves[0].values->within, 1U);
   for (const double wrong : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
     EXPECT_THAT([&] { diff_of(floats({1}), floats({1}), {.rtol = wrong}); },
-                FailsWith(Code::kInvalidArgument, "a tolerance is"));
+                FailsWith(Code::kInvalidArgument, "a tolerance must be"));
 }
 
 TEST(Diff, LargeIntegersAreExact) {

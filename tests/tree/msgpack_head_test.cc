@@ -116,7 +116,7 @@ TEST(MsgpackHead, ReadsBackWhatItWrote) {
 
 TEST(MsgpackHead, RefusesLengthsThatMsgpackCannotSay) {
   const std::pair<Type, const char*> kTypes[] = {
-      {Type::kText, "a text"},
+      {Type::kText, "a string"},
       {Type::kBin, "a bytes object"},
       {Type::kArray, "a list"},
       {Type::kMap, "a dict"},

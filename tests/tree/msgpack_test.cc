@@ -159,7 +159,7 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
   } kBad[] = {
       {"nothing", "", "unexpected end"},
       {"two objects", "\xc0\xc0", "left over"},
-      {"the unused byte", "\xc1", "0xc1 begins no msgpack object"},
+      {"the unused byte", "\xc1", "0xc1 does not start a msgpack object"},
       {"a text beyond the end", "\xdb\xff\xff\xff\xffx", "unexpected end"},
       {"a bin beyond the end", "\xc6\xff\xff\xff\xffx", "unexpected end"},
       {"an extension beyond the end", "\xc9\xff\xff\xff\xff\x01x", "unexpected end"},
@@ -173,10 +173,10 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
        "nested deeper"},
       {"many leaves below a long path",
        repeated("\x91", 250) + "\xdd"s + "\0\x10\0\0"s + repeated("\xc0", 1U << 20U),
-       "far more leaves"},
+       "more leaves and names"},
       {"a text that is not UTF-8", "\xa1\xff", "not UTF-8"},
       {"a key that is not UTF-8", "\x81\xa1\xff\xc0", "a key is not UTF-8"},
-      {"a key that is nil", "\x81\xc0\xc0", "neither a text nor an integer"},
+      {"a key that is nil", "\x81\xc0\xc0", "is not a string or an integer"},
       {"a key twice",
        "\x82\xa1"
        "a\xc0\xa1"
@@ -217,17 +217,17 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
        ndarray("\x93\x91\x02" + f4 +
                "\xc4\x04"
                "abcd"),
-       "4 bytes for an array of shape (2,)"},
+       "4 bytes do not hold an array of shape (2,)"},
       {"part of a value",
        ndarray("\x93\x90" + f4 +
                "\xc4\x03"
                "abc"),
-       "3 bytes for an array of shape ()"},
+       "3 bytes do not hold an array of shape ()"},
       {"values for nobody",
        ndarray("\x93\x91\x00"s + f4 +
                "\xc4\x04"
                "abcd"),
-       "4 bytes for an array of shape (0,)"},
+       "4 bytes do not hold an array of shape (0,)"},
       {"a shape that wraps to 1",
        ndarray("\x93\x92\xcf\x80\0\0\0\0\0\0\x01\x02"s + f4 +
                "\xc4\x04"
@@ -239,7 +239,7 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
        ndarray("\x93\x91\x02\xa1"
                "x\xc4\x03"
                "abc"),
-       "3 bytes for 2 elements of type x"},
+       "3 bytes do not hold 2 elements of type x"},
       {"NumPy scalar with a shape",
        ndarray("\x93\x91\x01" + f4 +
                    "\xc4\x04"
@@ -267,7 +267,7 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
        "\x82\xb9__msgpack_chunked_array__\xc3\xa6"
        "chunks\x81\xa1"
        "0\x01",
-       "chunk 0 is no flat ndarray"},
+       "chunk 0 is not a flat ndarray"},
   };
   for (const auto& bad : kBad)
     EXPECT_THAT([&] { decode_msgpack(as_bytes(bad.bytes)); }, FailsWith(bad.code, bad.expect))

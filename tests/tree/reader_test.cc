@@ -132,8 +132,10 @@ TEST(Reader, WhatIsNoArrayOrBrokenIsNotRead) {
   broken.kind = LeafKind::kUnknown;
   broken.error = "no array is stored under this name";
   c.add(broken);
-  expect_error([&] { (void)c.read("s"); }, Code::kInvalidArgument, "'s' is no array but a string");
-  expect_error([&] { (void)c.read("n"); }, Code::kInvalidArgument, "'n' is no array but a None");
+  expect_error([&] { (void)c.read("s"); }, Code::kInvalidArgument,
+               "'s' is not an array (kind: string)");
+  expect_error([&] { (void)c.read("n"); }, Code::kInvalidArgument,
+               "'n' is not an array (kind: None)");
   expect_error([&] { (void)c.read("b"); }, Code::kDataLoss, "b: no array is stored");
   expect_error([&] { (void)c.view("b"); }, Code::kDataLoss, "b: no array is stored");
   expect_error([&] { (void)c.view("s"); }, Code::kInvalidArgument, "'s' is no array");

@@ -73,7 +73,7 @@ TEST(Steps, DeltaWrapsAround) {
             (Bytes{std::byte{0}, std::byte{255}, std::byte{1}, std::byte{1}}));
   Bytes out(3);
   EXPECT_THAT([&] { decode_steps(std::vector<ByteStep>{delta(DType::kInt16)}, numbers(3), out); },
-              FailsWith(Code::kDataLoss, "no whole number of int16 elements"));
+              FailsWith(Code::kDataLoss, "not a whole number of int16 elements"));
 }
 
 TEST(Steps, SaysWhetherAChecksumCoversTheValue) {

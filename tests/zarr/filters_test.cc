@@ -80,7 +80,7 @@ TEST(Checksums, DamageIsSeenAndNamed) {
     EXPECT_THAT([&] { decode(step, flipped, body.size()); },
                 FailsWith(Code::kDataLoss, std::string(kind.name) + " mismatch"));
     EXPECT_THAT([&] { decode(step, ByteView(good).first(3), 0); },
-                FailsWith(Code::kDataLoss, "no room"));
+                FailsWith(Code::kDataLoss, "too few for the checksum"));
   }
 }
 

@@ -85,8 +85,8 @@ TEST(ShardIndex, Damage) {
        "entry 3 with offset 81 and length 4 is invalid for a shard of 84 bytes"},
       {"overflow", set_entry(0, all - 1, 4), Code::kDataLoss, "shard index entry 0"},
       {"no room for the index", [](Bytes& b) { b.resize(67); }, Code::kDataLoss,
-       "67 bytes has no room for an index of 4 entries"},
-      {"empty", [](Bytes& b) { b.clear(); }, Code::kDataLoss, "no room"},
+       "67 bytes is too small for an index of 4 entries"},
+      {"empty", [](Bytes& b) { b.clear(); }, Code::kDataLoss, "too small for an index"},
   };
   cairn::testing::check_damages(example(), kDamages,
                                 [](ByteView value) { return decode(two_by_two(), value); });
@@ -104,7 +104,8 @@ TEST(ShardIndex, EveryTruncationAndFlippedBitIsSeen) {
 TEST(ShardIndex, ManyEntriesInASmallValueAllocateNothing) {
   ShardCodec codec = two_by_two();
   codec.grid = {std::int64_t{1} << 31U, std::int64_t{1} << 31U};
-  EXPECT_THAT([&] { shard_index_range(codec, 1000); }, FailsWith(Code::kDataLoss, "no room"));
+  EXPECT_THAT([&] { shard_index_range(codec, 1000); },
+              FailsWith(Code::kDataLoss, "too small for an index"));
 }
 
 // The data of a shard, found by its index, may be damaged in one inner chunk without harm to the

@@ -85,7 +85,7 @@ TEST(Verify, OfVeryManyChunksThoseThatAreStoredAreChecked) {
 TEST(Verify, NoChunkIsReadThatIsLargerThanAnyEncoderMakesIt) {
   const BuiltArray array({.shape = {4, 4}, .chunks = {4, 4}, .packing = Packing::kZstd});
   std::filesystem::resize_file(array.path("0.0"), std::uint64_t{8} << 30U);
-  const auto refused = "chunk has 8589934592 bytes, at most ";
+  const auto refused = "chunk has 8589934592 bytes, expected at most ";
   const VerifyReport report = verify(array.open());
   ASSERT_EQ(report.findings.size(), 1U);
   EXPECT_THAT(report.findings[0].message, ::testing::HasSubstr(refused));

@@ -206,7 +206,7 @@ TEST(WriteBoxes, RefuseWhatDoesNotFit) {
   EXPECT_THAT(write({{Box::whole({2, 2}), view({4, 4})}}),
               FailsWith(Code::kInvalidArgument, "(2, 2)"));
   EXPECT_THAT(write({{Box::whole({4, 4}), view({4, 4})}, {Box::whole({4, 4}), view({4, 4})}}),
-              FailsWith(Code::kInvalidArgument, "w: chunk 0.0: two of the boxes"));
+              FailsWith(Code::kInvalidArgument, "w: chunk 0.0: two boxes to write overlap"));
   ArrayView opaque = view({4, 4});
   opaque.dtype = DType::kOpaque;
   EXPECT_THAT(write({{Box::whole({4, 4}), opaque}}),

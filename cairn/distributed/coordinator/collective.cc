@@ -27,7 +27,7 @@ void check_root(std::size_t root, std::size_t count) {
   if (root >= count)
     throw Error(Code::kInvalidArgument, "process " + std::to_string(root) +
                                             " cannot broadcast in a job of " +
-                                            std::to_string(count));
+                                            std::to_string(count) + " processes");
 }
 
 void check_delivery(const Coordinator::Delivery& between, std::size_t me, std::size_t count) {
@@ -36,8 +36,7 @@ void check_delivery(const Coordinator::Delivery& between, std::size_t me, std::s
       if (p >= count || p == me)
         throw Error(
             Code::kInvalidArgument,
-            fmt::format("process {} of {} gives nothing to, and gets nothing from, process {}", me,
-                        count, p));
+            fmt::format("process {} of {} cannot exchange data with process {}", me, count, p));
 }
 
 Clock::time_point deadline_after(Coordinator::Timeout timeout) {
@@ -55,23 +54,23 @@ std::string processes_text(std::span<const std::size_t> processes) {
 
 std::string gave_up_text(std::span<const std::size_t> missing, std::size_t me,
                          Coordinator::Timeout timeout) {
-  return fmt::format("{} did not come before process {} gave up after {:g} s",
+  return fmt::format("{} did not arrive before process {} timed out after {:g} s",
                      processes_text(missing), me, static_cast<double>(timeout.count()) / 1000);
 }
 
 std::string ended_text(std::span<const std::size_t> gone) {
-  return processes_text(gone) + " ended without coming";
+  return processes_text(gone) + " ended before arriving";
 }
 
 std::string silent_text(std::span<const std::size_t> silent, std::size_t me,
                         Coordinator::Timeout timeout) {
-  return fmt::format("{} gave no sign of life for {:g} s, as process {} saw it",
-                     processes_text(silent), static_cast<double>(timeout.count()) / 1000, me);
+  return fmt::format("{} was silent for {:g} s, as seen by process {}", processes_text(silent),
+                     static_cast<double>(timeout.count()) / 1000, me);
 }
 
 std::string broke_off_text(std::size_t process, std::string_view why) {
   constexpr std::size_t kMost = 4096;  // bytes; small messages need no flow control
-  return fmt::format("process {} broke off: {}", process, why.substr(0, kMost));
+  return fmt::format("process {} aborted: {}", process, why.substr(0, kMost));
 }
 
 std::string current_exception_text() {
@@ -80,7 +79,7 @@ std::string current_exception_text() {
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 

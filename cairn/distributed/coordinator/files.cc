@@ -171,7 +171,7 @@ class FilesCoordinator final : public Coordinator {
   void meet(std::string_view name, ByteView value, Timeout timeout, Look look,
             Kind kind = Kind::kMeeting) {
     if (name.size() > kMostAroundAValue / 2)
-      throw Error(Code::kInvalidArgument, "the name of a meeting is too long");
+      throw Error(Code::kInvalidArgument, "the name of a collective is too long");
     const auto deadline = distributed::deadline_after(timeout);
     Visit visit = begin(name, timeout);
     Others others = Others::kGetThrough;
@@ -208,10 +208,9 @@ class FilesCoordinator final : public Coordinator {
 
   void come(Visit& visit, ByteView value, Kind kind) {
     if (value.size() > max_value_)
-      throw Error(
-          Code::kInvalidArgument,
-          fmt::format("'{}': a value of {} bytes is longer than the {} that a message may have",
-                      visit.name, value.size(), max_value_));
+      throw Error(Code::kInvalidArgument,
+                  fmt::format("'{}': a value of {} bytes exceeds the message limit of {} bytes",
+                              visit.name, value.size(), max_value_));
     const Message message{me_, count_, visit.round, visit.name, {value.begin(), value.end()}};
     visit.message = visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open());
     try {
@@ -221,7 +220,7 @@ class FilesCoordinator final : public Coordinator {
       file.commit(kind == Kind::kDelivery ? Durability::kUnsynced : Durability::kSynced);
     } catch (const Error& error) {
       if (error.code() != Code::kNotFound) throw;
-      throw Error(Code::kUnavailable, folder_->path() + ": has been removed by somebody");
+      throw Error(Code::kUnavailable, folder_->path() + ": another program removed it");
     }
   }
 
@@ -263,7 +262,7 @@ class FilesCoordinator final : public Coordinator {
         return broken;
       }
       if (!names.contains(visit.message))
-        throw Error(Code::kUnavailable, path(visit.message) + ": has been removed by somebody");
+        throw Error(Code::kUnavailable, path(visit.message) + ": another program removed it");
       const auto missing = missing_from(visit, names);
       if (missing.empty()) {
         folder_->check_marks();
@@ -335,7 +334,8 @@ class FilesCoordinator final : public Coordinator {
     for (std::size_t p = 0; p < count_; ++p) {
       auto arrival = arrival_of(visit, p, names);
       if (!arrival)
-        throw Error(Code::kDataLoss, path(visit.message_prefix(p) + "*") + ": has been removed");
+        throw Error(Code::kDataLoss,
+                    path(visit.message_prefix(p) + "*") + ": another program removed it");
       arrivals.push_back(*std::move(arrival));
     }
     return arrivals;
@@ -354,7 +354,7 @@ class FilesCoordinator final : public Coordinator {
                           if (message.name != visit.name || message.round != visit.round ||
                               (from && message.process != *from))
                             throw Error(Code::kDataLoss,
-                                        fmt::format("is process {}'s message to '{}', meeting {}",
+                                        fmt::format("is process {}'s message to '{}', round {}",
                                                     message.process, message.name, message.round));
                           return std::move(message.value);
                         });
@@ -363,7 +363,7 @@ class FilesCoordinator final : public Coordinator {
     const File opened = File::open(file);
     const std::uint64_t size = opened.size();
     if (size > max_value_ && size - max_value_ > kMostAroundAValue)
-      throw Error(Code::kDataLoss, fmt::format("{} bytes are more than a message may have", size));
+      throw Error(Code::kDataLoss, fmt::format("{} bytes exceed the message limit", size));
     Bytes bytes(size);
     opened.read_into(0, bytes);
     return bytes;

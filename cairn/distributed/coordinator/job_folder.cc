@@ -47,8 +47,9 @@ JobFolder::JobFolder(std::string path, const FilesJob& job)
   const ProcessRecord mark = mark_of_this_process(job);
   const std::string here = path_ + "/" + name_of("here-", me_);
   if (!write_new(here, as_bytes(mark_text(mark))))
-    throw Error(Code::kAlreadyExists, here + ": there has been a " + describe(read_mark(here)) +
-                                          " in this run; a run id is used once");
+    throw Error(Code::kAlreadyExists,
+                here + ": " + describe(read_mark(here)) +
+                    " was in this run already; use a new run id for each run");
   if (count_ == 1 || silence_.count() == 0) return;
   try {
     heartbeat_.emplace(here, std::max(silence_ / kBeatsOfSilence, Coordinator::Timeout(1)));
@@ -85,10 +86,10 @@ std::optional<ProcessRecord> JobFolder::mark_of(std::size_t process) const {
   if (!file_exists(path)) return std::nullopt;
   ProcessRecord mark = read_mark(path);
   if (mark.processes != count_)
-    throw Error(Code::kInvalidArgument, path + ": " + describe(mark) + " is of a job of " +
+    throw Error(Code::kInvalidArgument, path + ": " + describe(mark) + " belongs to a job of " +
                                             std::to_string(mark.processes) +
                                             " processes, process " + std::to_string(me_) +
-                                            " of one of " + std::to_string(count_));
+                                            " to one of " + std::to_string(count_));
   if (mark.silence != static_cast<std::uint64_t>(silence_.count()))
     throw Error(Code::kInvalidArgument,
                 fmt::format("{}: {} has a silence_timeout of {:g} s, process {} of {:g} s", path,

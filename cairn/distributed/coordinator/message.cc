@@ -23,7 +23,7 @@ Bytes encode_message(const Message& message) {
 Message decode_message(ByteView encoded) {
   ByteReader in(encoded);
   if (in.text(kMagic.size()) != kMagic)
-    ByteReader::fail("no message of a job: it begins otherwise", 0);
+    ByteReader::fail("not a message of a job: the magic bytes are wrong", 0);
   // The checksum comes first, so the fields below are known to be those that were written.
   if (in.remaining() < kChecksum) ByteReader::fail("unexpected end of data", encoded.size());
   const ByteView covered = encoded.first(encoded.size() - kChecksum);

@@ -68,10 +68,9 @@ MPI_Comm duplicate(MPI_Comm all, Coordinator::Timeout timeout) {
     if (done != 0) break;
     if (Clock::now() >= deadline) {
       (void)own.release();  // MPI writes there if the other processes come after all
-      throw Error(
-          Code::kUnavailable,
-          fmt::format("not all processes of the communicator have begun to meet within {:g} s",
-                      static_cast<double>(timeout.count()) / 1000));
+      throw Error(Code::kUnavailable,
+                  fmt::format("not all processes of the communicator arrived within {:g} s",
+                              static_cast<double>(timeout.count()) / 1000));
     }
     backoff.wait(deadline);
   }
@@ -84,9 +83,9 @@ class Post {
  public:
   explicit Post(MPI_Comm comm) : comm_(comm) {
     int value = 0;
-    check(MPI_Comm_rank(comm, &value), "tell the rank");
+    check(MPI_Comm_rank(comm, &value), "get the rank");
     me_ = static_cast<std::size_t>(value);
-    check(MPI_Comm_size(comm, &value), "tell the number of processes");
+    check(MPI_Comm_size(comm, &value), "get the number of processes");
     under_way_->arriving.resize(static_cast<std::size_t>(value));
   }
   Post(const Post&) = delete;
@@ -176,10 +175,11 @@ class Post {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    check(MPI_Improbe(MPI_ANY_SOURCE, kTag, comm_, &found, &message, &status), "look for messages");
+    check(MPI_Improbe(MPI_ANY_SOURCE, kTag, comm_, &found, &message, &status),
+          "probe for messages");
     if (found == 0) return false;
     int size = 0;
-    check(MPI_Get_count(&status, MPI_BYTE, &size), "tell a message's size");
+    check(MPI_Get_count(&status, MPI_BYTE, &size), "get the size of a message");
     Arriving& arriving =
         under_way_->arriving[static_cast<std::size_t>(status.MPI_SOURCE)].emplace_back();
     arriving.bytes.resize(static_cast<std::size_t>(size));
@@ -295,13 +295,14 @@ class MpiCoordinator final : public Coordinator {
   Key come(std::string_view name, ByteView value, const std::span<const std::size_t>* to) {
     const std::lock_guard lock(mutex_);
     if (name.size() > kMostName)
-      throw Error(Code::kInvalidArgument, "the name of a meeting is too long");
+      throw Error(Code::kInvalidArgument, "the name of a collective is too long");
     Key key = next(name);
     try {
       if (value.size() > max_value_bytes())
-        throw Error(Code::kInvalidArgument,
-                    fmt::format("'{}': a value of {} bytes is longer than an MPI message may be",
-                                name, value.size()));
+        throw Error(
+            Code::kInvalidArgument,
+            fmt::format("'{}': a value of {} bytes exceeds the size limit of an MPI message", name,
+                        value.size()));
       Meeting& meeting = meetings_[key];
       meeting.values[process_index()].assign(value.begin(), value.end());
       Message coming = message(kCome, key, meeting.values[process_index()]);
@@ -332,7 +333,7 @@ class MpiCoordinator final : public Coordinator {
   void take_in() {
     for (Message& message : post_.receive()) {
       if (message.name.empty() || message.process >= process_count())
-        throw Error(Code::kDataLoss, "a message that no coordinator sends");
+        throw Error(Code::kDataLoss, "malformed message: no coordinator sends it");
       const char what = message.name[0];
       if (what == kGone) {
         gone_[message.process] = true;
@@ -410,7 +411,7 @@ class MpiCoordinator final : public Coordinator {
 
 MpiSession::MpiSession() {
   int begun = 0;
-  check(MPI_Initialized(&begun), "tell whether it has begun");
+  check(MPI_Initialized(&begun), "tell whether it is initialized");
   if (begun != 0) return;
   int level = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "begin");
@@ -425,16 +426,17 @@ MpiSession::~MpiSession() {
 std::unique_ptr<Coordinator> mpi_coordinator(const MpiOptions& options) {
   int begun = 0;
   int over = 0;
-  check(MPI_Initialized(&begun), "tell whether it has begun");
-  check(MPI_Finalized(&over), "tell whether it is over");
+  check(MPI_Initialized(&begun), "tell whether it is initialized");
+  check(MPI_Finalized(&over), "tell whether it is finalized");
   if (begun == 0 || over != 0)
     throw Error(Code::kFailedPrecondition,
-                over != 0 ? "MPI is over" : "MPI has not begun: see MpiSession");
+                over != 0 ? "MPI is already finalized" : "MPI is not initialized: use MpiSession");
   int level = MPI_THREAD_SINGLE;
-  check(MPI_Query_thread(&level), "tell its support for threads");
+  check(MPI_Query_thread(&level), "get its level of thread support");
   if (level < MPI_THREAD_SERIALIZED)
     throw Error(Code::kFailedPrecondition,
-                "MPI was begun without support for threads: MPI_THREAD_SERIALIZED is the least");
+                "MPI was initialized without enough thread support; at least MPI_THREAD_SERIALIZED "
+                "is needed");
   const MPI_Comm all = options.communicator ? MPI_Comm_f2c(*options.communicator) : MPI_COMM_WORLD;
   return std::make_unique<MpiCoordinator>(duplicate(all, options.start_timeout), options.session);
 }

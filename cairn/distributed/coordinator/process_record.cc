@@ -59,7 +59,7 @@ std::uint64_t number(const Json& json, std::string_view member) {
   const auto found = value == nullptr ? std::nullopt : value->as_uint64();
   if (!found)
     throw Error(Code::kDataLoss,
-                "no mark of a process: '" + std::string(member) + "' is no number");
+                "not a process record: '" + std::string(member) + "' is not a number");
   return *found;
 }
 
@@ -67,7 +67,8 @@ std::string text(const Json& json, std::string_view member) {
   const Json* value = json.find(member);
   const std::string* found = value == nullptr ? nullptr : value->as_string();
   if (found == nullptr)
-    throw Error(Code::kDataLoss, "no mark of a process: '" + std::string(member) + "' is no text");
+    throw Error(Code::kDataLoss,
+                "not a process record: '" + std::string(member) + "' is not a string");
   return *found;
 }
 

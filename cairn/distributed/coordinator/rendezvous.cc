@@ -46,8 +46,8 @@ std::optional<std::string> try_read(const std::string& path, std::uint64_t most)
   const auto file = File::try_open(path);
   if (!file) return std::nullopt;
   if (file->size() > most)
-    throw Error(Code::kDataLoss,
-                path + ": " + std::to_string(file->size()) + " bytes are too many");
+    throw Error(Code::kDataLoss, path + ": " + std::to_string(file->size()) +
+                                     " bytes exceed the limit of " + std::to_string(most));
   std::string text(file->size(), '\0');
   file->read_into(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -64,11 +64,11 @@ std::optional<Admission> read_invite(const std::string& path) {
                         if (run == nullptr || run->as_string() == nullptr ||
                             !is_run_id(*run->as_string()) || admitted == nullptr ||
                             admitted->as_array() == nullptr)
-                          throw Error(Code::kDataLoss, "is no invitation to a run");
+                          throw Error(Code::kDataLoss, "is not an admission to a run");
                         Admission admission{*run->as_string(), {}};
                         for (const Json& nonce : *admitted->as_array()) {
                           if (nonce.as_string() == nullptr)
-                            throw Error(Code::kDataLoss, "welcomes what is no text");
+                            throw Error(Code::kDataLoss, "admits a process that is not a string");
                           admission.admitted.push_back(*nonce.as_string());
                         }
                         return std::optional<Admission>(std::move(admission));
@@ -202,7 +202,7 @@ class Host {
     }
     const auto current = read_invite(folder_ + "/invite");
     if (!current || current->run != invite_.run)
-      throw Error(Code::kFailedPrecondition, folder_ + ": another process 0 has begun a run here");
+      throw Error(Code::kFailedPrecondition, folder_ + ": another process 0 started a run here");
     if (admitted != invite_.admitted) {
       invite_.admitted = std::move(admitted);
       replace_file(folder_ + "/invite", invite_text(invite_));
@@ -221,8 +221,8 @@ std::unique_ptr<JobFolder> enter(const std::string& run, const FilesJob& job) {
     return std::make_unique<JobFolder>(run, job);
   } catch (const Error& e) {
     if (e.code() != Code::kNotFound) throw;
-    throw Error(Code::kUnavailable, run + ": process 0 gave up before process " +
-                                        std::to_string(job.process_index) + " came");
+    throw Error(Code::kUnavailable, run + ": process 0 timed out before process " +
+                                        std::to_string(job.process_index) + " arrived");
   }
 }
 
@@ -246,8 +246,7 @@ std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
     }
     const auto waiting = try_read_mark(join);
     if (waiting && waiting->nonce != mark.nonce)
-      throw Error(Code::kAlreadyExists,
-                  join + ": another process is " + describe(*waiting) + ", too");
+      throw Error(Code::kAlreadyExists, join + ": another process is also " + describe(*waiting));
     // Process 0 may have removed the request, taking it for the file of an earlier run that this
     // request had just replaced.
     if (!waiting) request();
@@ -266,12 +265,14 @@ std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
 std::unique_ptr<JobFolder> JobFolder::join(const FilesJob& job) {
   if (job.process_count == 0) throw Error(Code::kInvalidArgument, "a job has at least one process");
   if (job.process_index >= job.process_count)
-    throw Error(Code::kInvalidArgument, "there is no process " + std::to_string(job.process_index) +
-                                            " in a job of " + std::to_string(job.process_count));
+    throw Error(Code::kInvalidArgument, "process index " + std::to_string(job.process_index) +
+                                            " is out of range for a job of " +
+                                            std::to_string(job.process_count) +
+                                            (job.process_count == 1 ? " process" : " processes"));
   if (!job.run_id.empty() && !is_run_id(job.run_id))
     throw Error(
         Code::kInvalidArgument,
-        "'" + job.run_id + "' is no run id: 1 to 64 letters, digits, '.', '_', '-' are expected");
+        "'" + job.run_id + "' is not a run id: expected 1 to 64 letters, digits, '.', '_', '-'");
   const std::string folder = job.directory + "/.cairn-job";
   if (!job.run_id.empty()) {
     const std::string run = run_folder(folder, job.run_id);

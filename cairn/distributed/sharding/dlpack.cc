@@ -80,14 +80,15 @@ bool is_readable(std::int32_t device_type) {
 ArrayView dlpack_view(const DlpackTensor& tensor) {
   if (!is_readable(tensor.device_type))
     refuse("lies on a device of type " + std::to_string(tensor.device_type) +
-           ", whose memory the processor cannot read; give a ShardCopy that copies from there");
+           ", whose memory the CPU cannot read; give a ShardCopy that copies from the device");
   const auto dtype = dtype_of(tensor.type_code, tensor.type_bits);
   if (!dtype || tensor.lanes != 1)
     refuse("has elements of type code " + std::to_string(tensor.type_code) + " with " +
            std::to_string(tensor.type_bits) + " bits and " + std::to_string(tensor.lanes) +
-           " lanes, which no dtype here has");
+           " lanes, which match no dtype of Cairn");
   if (tensor.type_bits < 8 && !tensor.padded)
-    refuse("has packed " + std::string(dtype_name(*dtype)) + " elements; give them a byte each");
+    refuse("has packed " + std::string(dtype_name(*dtype)) +
+           " elements; store one element in each byte");
   if (tensor.rank < 0 || (tensor.rank > 0 && tensor.shape == nullptr))
     refuse("of rank " + std::to_string(tensor.rank) + " has no shape");
 
@@ -100,12 +101,13 @@ ArrayView dlpack_view(const DlpackTensor& tensor) {
     if (extent < 0) refuse("has shape " + shape_text(view.shape));
   if (element_count(view.shape) >
       std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(view.element_size))
-    refuse("of shape " + shape_text(view.shape) + " has more bytes than there are addresses");
+    refuse("of shape " + shape_text(view.shape) + " exceeds the address space");
   view.strides = c_strides(view.shape, view.element_size);
   for (std::size_t d = 0; d < rank && tensor.strides != nullptr; ++d)
     if (__builtin_mul_overflow(tensor.strides[d], static_cast<std::int64_t>(view.element_size),
                                &view.strides[d]))
-      refuse("has a stride of " + std::to_string(tensor.strides[d]) + " elements");
+      refuse("has stride " + std::to_string(tensor.strides[d]) +
+             " elements, which overflows its byte stride");
   if (tensor.data == nullptr && element_count(view.shape) > 0)
     refuse("has no memory for its elements");
   view.data = tensor.data == nullptr

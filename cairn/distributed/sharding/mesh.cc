@@ -22,14 +22,14 @@ void check_axis_names(const Mesh& mesh) {
                      std::to_string(mesh.axis_names.size()) +
                      " axis names; one is needed for each axis");
   if (mesh.shape.size() > kMaxAxes)
-    invalid_argument("a mesh of " + std::to_string(mesh.shape.size()) + " axes; at most " +
-                     std::to_string(kMaxAxes) + " are possible");
+    invalid_argument("the mesh has " + std::to_string(mesh.shape.size()) + " axes, at most " +
+                     std::to_string(kMaxAxes) + " are allowed");
   for (auto name = mesh.axis_names.begin(); name != mesh.axis_names.end(); ++name) {
     if (name->empty())
       invalid_argument("axis " + std::to_string(name - mesh.axis_names.begin()) + " of mesh " +
                        shape_text(mesh.shape) + " has an empty name");
     if (std::find(mesh.axis_names.begin(), name, *name) != name)
-      invalid_argument("mesh axis '" + *name + "' is there twice");
+      invalid_argument("mesh axis '" + *name + "' appears twice");
   }
 }
 
@@ -60,7 +60,7 @@ void check_unique_ids(std::span<const std::int64_t> ids) {
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end())
-    invalid_argument("device " + std::to_string(*twice) + " is in the sharding twice");
+    invalid_argument("device " + std::to_string(*twice) + " appears twice in the sharding");
 }
 
 std::int64_t check_mesh(const Mesh& mesh) {

@@ -31,7 +31,7 @@ std::vector<AxisUse> check_spec(const NamedSharding& sharding) {
           static_cast<std::size_t>(std::find(axes.begin(), axes.end(), *name) - axes.begin());
       if (axis == axes.size())
         invalid_argument("the partition spec splits dimension " + std::to_string(d) + " by '" +
-                         *name + "', which is no axis of the mesh");
+                         *name + "', which is not an axis of the mesh");
       if (uses[axis].weight != 0)
         invalid_argument("the partition spec names mesh axis '" + *name +
                          "' twice; an axis splits at most one dimension");
@@ -46,7 +46,8 @@ void check_placeable(const Mesh& mesh) {
   for (std::size_t a = 0; a < mesh.axis_types.size(); ++a)
     if (mesh.axis_types[a] == AxisType::kManual && mesh.shape[a] > 1)
       throw Error(Code::kUnimplemented,
-                  axis_text(mesh, a) + " is Manual: such a sharding does not say who holds what");
+                  axis_text(mesh, a) +
+                      " is Manual: such a sharding does not define which device holds which part");
 }
 
 // Returns the shape of every device's box.
@@ -67,7 +68,7 @@ Shape divided(const NamedSharding& sharding, const std::vector<AxisUse>& uses,
         axes += (axes.empty() ? "'" : ", '") + name + "'";
       invalid_argument("dimension " + std::to_string(d) + " of " + shape_text(shape) + " has " +
                        std::to_string(shape[d]) + " elements, which mesh axes " + axes +
-                       " cannot cut into " + std::to_string(boxes[d]) + " equal parts");
+                       " cannot split into " + std::to_string(boxes[d]) + " equal parts");
     }
     part[d] /= boxes[d];
   }

@@ -33,12 +33,12 @@ void copy_part(const ArrayShard& shard, const Box& part, const MutableArrayView&
   const Box local = relative_to(part, shard.box.origin);
   if (const auto* memory = std::get_if<HostMemory>(&shard.source)) {
     if (memory->view.shape != shard.box.shape)
-      throw Error(Code::kInvalidArgument, "its memory has shape " + shape_text(memory->view.shape) +
-                                              ", its box " + box_text(shard.box));
+      throw Error(Code::kInvalidArgument, "memory shape " + shape_text(memory->view.shape) +
+                                              " does not match box " + box_text(shard.box));
     if (memory->view.dtype != out.dtype)
-      throw Error(Code::kInvalidArgument, "its memory holds " +
-                                              std::string(dtype_name(memory->view.dtype)) +
-                                              ", the array " + std::string(dtype_name(out.dtype)));
+      throw Error(Code::kInvalidArgument,
+                  "its memory holds " + std::string(dtype_name(memory->view.dtype)) +
+                      ", but the array is " + std::string(dtype_name(out.dtype)));
     return copy_elements(subview(memory->view, local), out);
   }
   std::get<ShardCopy>(shard.source)(local, out);
@@ -97,7 +97,7 @@ void copy_box(const ShardedArray& array, const Box& box, const MutableArrayView&
   if (out.shape != box.shape || out.dtype != array.dtype)
     throw Error(Code::kInvalidArgument, "box " + box_text(box) + " of " +
                                             std::string(dtype_name(array.dtype)) +
-                                            " does not go into " + shape_text(out.shape) + " of " +
+                                            " does not fit " + shape_text(out.shape) + " of " +
                                             std::string(dtype_name(out.dtype)));
   if (box.empty()) return;
   std::vector<Box> missing{box};
@@ -120,7 +120,7 @@ void copy_box(const ShardedArray& array, const Box& box, const MutableArrayView&
   if (!missing.empty())
     throw Error(Code::kFailedPrecondition,
                 box_text(missing[0]) + " of the array " + shape_text(array.shape) +
-                    " is in no shard that this process holds; copy it where it is");
+                    " is not in a shard of this process; copy it on a process that holds it");
 }
 
 Array gather_shards(const ShardedArray& array) {

@@ -64,7 +64,7 @@ std::vector<DeviceBox> explicit_boxes(const ExplicitSharding& sharding,
 
 [[noreturn]] void throw_unknown(const UnknownSharding& sharding) {
   throw Error(Code::kFailedPrecondition,
-              "a sharding of a type that Cairn does not know places nothing: " + sharding.json);
+              "Cairn cannot place an array with a sharding of unknown type: " + sharding.json);
 }
 
 }  // namespace
@@ -90,13 +90,13 @@ std::size_t device_count(const Sharding& sharding) {
 Shape shard_shape(const Sharding& sharding, std::span<const std::int64_t> shape) {
   const std::vector<DeviceBox> boxes = device_boxes(sharding, shape);
   if (boxes.empty())
-    throw Error(Code::kFailedPrecondition, "a sharding over no device has no shard shape");
+    throw Error(Code::kFailedPrecondition, "a sharding without devices has no shard shape");
   for (const DeviceBox& box : boxes)
     if (box.box.shape != boxes[0].box.shape)
       throw Error(Code::kFailedPrecondition,
-                  "the parts are not of one shape: " + shape_text(boxes[0].box.shape) +
-                      " on device " + std::to_string(boxes[0].device_id) + ", " +
-                      shape_text(box.box.shape) + " on device " + std::to_string(box.device_id));
+                  "the parts differ in shape: " + shape_text(boxes[0].box.shape) + " on device " +
+                      std::to_string(boxes[0].device_id) + ", " + shape_text(box.box.shape) +
+                      " on device " + std::to_string(box.device_id));
   return boxes[0].box.shape;
 }
 
@@ -106,7 +106,7 @@ std::int64_t replica_count(const Sharding& sharding, std::span<const std::int64_
       boxes.begin(), boxes.end(),
       [](const DeviceBox& a, const DeviceBox& b) { return a.replica < b.replica; });
   if (most == boxes.end())
-    throw Error(Code::kFailedPrecondition, "a sharding over no device has no replicas");
+    throw Error(Code::kFailedPrecondition, "a sharding without devices has no replicas");
   const std::int64_t count = most->replica + 1;
   // Every part has equally many replicas if the last replica number occurs as often as the first.
   const auto of = [&](std::int64_t replica) {

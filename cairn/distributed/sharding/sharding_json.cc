@@ -82,7 +82,7 @@ const Json* optional_member(const Json& json, std::string_view name) {
 
 const JsonArray& list_member(const Json& json, std::string_view name) {
   const Json* member = json.find(name);
-  if (member == nullptr) damaged("there is no member '" + std::string(name) + "'");
+  if (member == nullptr) damaged("member '" + std::string(name) + "' is missing");
   if (member->as_array() == nullptr)
     damaged("'" + std::string(name) + "' is " + std::string(member->type_text()) +
             ", expected a list");

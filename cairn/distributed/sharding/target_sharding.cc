@@ -24,8 +24,8 @@ std::string available_text(std::span<const Device> available) {
 }
 
 Error unusable(const std::string& why, std::span<const Device> available) {
-  return {Code::kFailedPrecondition, why + " (devices here: " + available_text(available) +
-                                         "); restore to a sharding over devices that are here"};
+  return {Code::kFailedPrecondition, why + " (available: " + available_text(available) +
+                                         "); restore to a sharding over available devices"};
 }
 
 Result<Sharding> usable_named(NamedSharding sharding, std::span<const Device> available) {
@@ -37,8 +37,8 @@ Result<Sharding> usable_named(NamedSharding sharding, std::span<const Device> av
     std::uint64_t wanted = 1;  // at most 2^20: the mesh has been checked
     for (const std::int64_t n : sharding.mesh.shape) wanted *= static_cast<std::uint64_t>(n);
     if (wanted != available.size())
-      return unusable("the array was saved on a mesh " + shape_text(sharding.mesh.shape) +
-                          " of all " + std::to_string(wanted) + " devices there were, here are " +
+      return unusable("the array was saved on a mesh " + shape_text(sharding.mesh.shape) + " of " +
+                          std::to_string(wanted) + " devices, available are " +
                           std::to_string(available.size()),
                       available);
     std::vector<std::int64_t> ids;
@@ -50,8 +50,9 @@ Result<Sharding> usable_named(NamedSharding sharding, std::span<const Device> av
   for (const Device& device : available) here.insert(device.id);
   for (const std::int64_t id : sharding.mesh.device_ids)
     if (!here.contains(id))
-      return unusable("the array was saved on device " + std::to_string(id) + ", which is not here",
-                      available);
+      return unusable(
+          "the array was saved on device " + std::to_string(id) + ", which is not available",
+          available);
   return Sharding(std::move(sharding));
 }
 
@@ -84,13 +85,12 @@ Result<Sharding> usable_sharding(const Sharding& sharding, std::span<const Devic
     for (const Device& device : available)
       if (modern_name(device.text) == modern_name(single->device))
         return Sharding(SingleDeviceSharding{device.text});
-    return unusable("the array was saved on device " + single->device + ", which is not here",
+    return unusable("the array was saved on device " + single->device + ", which is not available",
                     available);
   }
   if (const auto* unknown = std::get_if<UnknownSharding>(&sharding))
-    return unusable(
-        "the array was saved with a sharding of a type that Cairn does not know: " + unknown->json,
-        available);
+    return unusable("the array was saved with a sharding of unknown type: " + unknown->json,
+                    available);
   return sharding;
 }
 

@@ -31,7 +31,7 @@ void check_shards(const ShardedArray& array, const HeldBy& held_by) {
       throw Error(Code::kInvalidArgument,
                   "the shard on device " + std::to_string(held->device_id) + " is replica " +
                       std::to_string(shard.replica) + " of " + box_text(shard.box) +
-                      ", the sharding says replica " + std::to_string(held->replica) + " of " +
+                      ", but the sharding has replica " + std::to_string(held->replica) + " of " +
                       box_text(held->box));
   }
 }
@@ -50,7 +50,7 @@ void check_on_grid(const DeviceBox& held, const Shape& part, const Shape& shape)
       throw Error(Code::kInvalidArgument, "the part " + box_text(held.box) + " on device " +
                                               std::to_string(held.device_id) +
                                               " is not one of a grid of " + shape_text(part) +
-                                              ", which is what can be stored");
+                                              "; only such grids can be stored");
   }
 }
 
@@ -74,7 +74,7 @@ Shape grid_shape(const std::vector<DeviceBox>& boxes, const Shape& shape) {
     throw Error(Code::kInvalidArgument,
                 "the devices hold " + std::to_string(distinct) + " of the " +
                     std::to_string(needed) + " parts " + shape_text(part) + " of the array " +
-                    shape_text(shape) + "; what none holds cannot be stored");
+                    shape_text(shape) + "; the other parts cannot be stored");
   return part;
 }
 
@@ -124,7 +124,7 @@ std::int64_t sharing_replicas(std::int64_t replicas, const PieceOptions& options
   if (!options.use_replica_parallel) return 1;
   if (!options.replica_id)
     throw Error(Code::kInvalidArgument,
-                "replicas cannot share the writing where each process saves for itself");
+                "replicas cannot share the writing if each process saves separately");
   return options.max_replicas ? std::min(replicas, *options.max_replicas) : replicas;
 }
 

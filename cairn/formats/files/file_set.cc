@@ -77,7 +77,8 @@ void name_also(const std::string& from, const std::string& path) {
   }
   if (!error) return;
   (void)try_call([&] { return remove_file(temporary), true; });
-  throw Error(Code::kIo, path + ": cannot give it the bytes of " + from + ": " + error.message());
+  throw Error(Code::kIo,
+              path + ": cannot write the bytes of " + from + " to it" + ": " + error.message());
 }
 
 void place_set(const FileSet& set, IfExists if_exists) {
@@ -90,11 +91,8 @@ void place_set(const FileSet& set, IfExists if_exists) {
   write_and_finish(set, index, in_the_way);
   if (!in_the_way) return commit_all(set, set.paths, index, if_exists);
   commit_all(set, set.interim, index, if_exists);
-  with_context(
-      [&] {
-        return set.index + ": is in place, but its data files have other names than they should";
-      },
-      [&] { move_to_final_names(set); });
+  with_context([&] { return set.index + ": is in place, but its data files have wrong names"; },
+               [&] { move_to_final_names(set); });
 }
 
 }  // namespace cairn::inline v0

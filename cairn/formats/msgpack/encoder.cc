@@ -86,7 +86,7 @@ class Encoder {
   }
 
   void put(const std::string& text, Place /*place*/) {
-    if (!valid_utf8(text)) invalid_argument("a text is not UTF-8, which msgpack demands");
+    if (!valid_utf8(text)) invalid_argument("a string is not UTF-8, which msgpack requires");
     sink_.text(text);
   }
 
@@ -108,7 +108,8 @@ class Encoder {
   void put(const Array& array, Place place) {
     if (array.dtype() == DType::kOpaque)
       invalid_argument(
-          "an array whose elements Cairn does not interpret has no dtype name to be written");
+          "an array whose elements Cairn does not interpret has no dtype name, so it cannot be "
+          "written");
     const ByteView bytes = array.bytes();
     put_array(
         {.dtype = array.dtype(),
@@ -123,14 +124,15 @@ class Encoder {
 
   void put(const CustomLeaf& custom, Place place) {
     const auto* leaf = custom.get<SourceLeaf>();
-    if (leaf == nullptr) refuse_leaf("a leaf of a C++ type of its own");
+    if (leaf == nullptr) refuse_leaf("a leaf of a custom C++ type");
     if (leaf->index >= sources_.size())
-      invalid_argument(
-          fmt::format("source {} is asked for, but there are {}", leaf->index, sources_.size()));
+      invalid_argument(fmt::format("source {} is out of range: there are {} sources", leaf->index,
+                                   sources_.size()));
     const TensorSource& source = sources_[leaf->index];
     if (source.dtype == DType::kOpaque)
       invalid_argument(
-          "an array whose elements Cairn does not interpret has no dtype name to be written");
+          "an array whose elements Cairn does not interpret has no dtype name, so it cannot be "
+          "written");
     std::uint64_t nbytes = 0;
     if (__builtin_mul_overflow(static_cast<std::uint64_t>(element_count(source.shape)),
                                dtype_size(source.dtype), &nbytes))
@@ -147,7 +149,7 @@ class Encoder {
   [[noreturn]] static void refuse_leaf(std::string_view what) {
     invalid_argument(
         fmt::format("{} cannot be written: msgpack holds dicts, lists, arrays, NumPy scalars, "
-                    "numbers, texts, bytes and None",
+                    "numbers, strings, bytes and None",
                     what));
   }
 
@@ -238,8 +240,8 @@ class Encoder {
   void put_tuple(std::span<const Member> items) {
     if (options_.dialect == MsgpackDialect::kFlax)
       invalid_argument(
-          "flax's msgpack_serialize writes no tuples: make it a list, or write as flax's to_bytes "
-          "or as Orbax does");
+          "flax's msgpack_serialize does not write tuples; use a list, or the dialect of flax's "
+          "to_bytes or of Orbax");
     const std::size_t tuple = sink_.begin_tuple();
     sink_.head(sized(MsgpackType::kArray, items.size()));
     for (std::size_t i = 0; i < items.size(); ++i)
@@ -279,7 +281,7 @@ class Encoder {
   static void check_keys(const std::vector<Member>& members) {
     std::vector<std::string_view> keys;
     for (const auto& [key, child] : members) {
-      if (!valid_utf8(key)) invalid_argument("a key is not UTF-8, which msgpack demands");
+      if (!valid_utf8(key)) invalid_argument("a key is not UTF-8, which msgpack requires");
       keys.push_back(key);
     }
     std::sort(keys.begin(), keys.end());

@@ -38,7 +38,8 @@ void DeflatedReader::read(MutableByteView out) {
   if (position_ != size_) return;
   std::byte more{};
   if (stream_.read({&more, 1}) != 0)
-    throw Error(Code::kDataLoss, fmt::format("deflated data: more than {} bytes", size_));
+    throw Error(Code::kDataLoss,
+                fmt::format("deflated data: decodes to more than {} bytes", size_));
   if (crc_ != wanted_crc_)
     throw Error(Code::kDataLoss,
                 fmt::format("its bytes are damaged: their CRC-32 is {:08x}, stored is {:08x}", crc_,

@@ -39,7 +39,7 @@ class Literal {
     return true;
   }
   void expect(char c) {
-    if (!accept(c)) damaged(fmt::format("'{}' is expected at character {} of the dict", c, at_));
+    if (!accept(c)) damaged(fmt::format("expected '{}' at character {} of the dict", c, at_));
   }
   std::string_view string() {
     skip_spaces();
@@ -47,9 +47,9 @@ class Literal {
     const std::size_t end =
         quote == '\'' || quote == '"' ? text_.find(quote, at_ + 1) : std::string_view::npos;
     if (end == std::string_view::npos)
-      damaged(fmt::format("a text in quotes is expected at character {} of the dict", at_));
+      damaged(fmt::format("expected a quoted string at character {} of the dict", at_));
     const std::string_view content = text_.substr(at_ + 1, end - at_ - 1);
-    if (content.find('\\') != std::string_view::npos) damaged("a text in the dict has escapes");
+    if (content.find('\\') != std::string_view::npos) damaged("a string in the dict has escapes");
     at_ = end + 1;
     return content;
   }
@@ -80,7 +80,7 @@ class Literal {
         at_ += word.size();
         return value;
       }
-    damaged("'fortran_order' is neither True nor False");
+    damaged("'fortran_order' is not True or False");
   }
   Shape shape() {
     expect('(');
@@ -90,7 +90,7 @@ class Literal {
       if (shape.size() > kMaxRank) damaged(fmt::format("more than {} dimensions", kMaxRank));
       if (accept(',')) continue;
       // A number in parentheses is not a tuple.
-      if (shape.size() == 1) damaged("'shape' is no tuple");
+      if (shape.size() == 1) damaged("'shape' is not a tuple");
       expect(')');
       break;
     }
@@ -99,7 +99,7 @@ class Literal {
   void finish() {
     skip_spaces();
     if (at_ != text_.size())
-      damaged(fmt::format("something follows the dict at character {}", at_));
+      damaged(fmt::format("unexpected text after the dict at character {}", at_));
   }
 
  private:
@@ -114,7 +114,7 @@ class Literal {
     const auto [end, error] =
         std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (error != std::errc() || value < 0)
-      damaged(fmt::format("an extent of 'shape' is expected at character {} of the dict", at_));
+      damaged(fmt::format("expected an extent of 'shape' at character {} of the dict", at_));
     at_ = static_cast<std::size_t>(end - text_.data());
     // Python 2 wrote long integers with this suffix
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;
@@ -182,7 +182,7 @@ void set_type(NpyHeader& header) {
                       "field as an array of its own");
   if (const auto dtype = ml_dtype(descr)) return set_plain(header, *dtype);
   std::size_t at = descr.find_first_of("<>|=") == 0 ? 1 : 0;
-  if (at >= descr.size()) damaged(fmt::format("'{}' is no element type", descr));
+  if (at >= descr.size()) damaged(fmt::format("'{}' is not an element type", descr));
   const char kind = descr[at++];
   if (kind == 'O')
     return set_opaque(header, 0,
@@ -195,13 +195,13 @@ void set_type(NpyHeader& header) {
   if (error != std::errc() ||
       (digits_end != end && !(is_time && *digits_end == '[' && descr.ends_with(']'))) ||
       size > kMaxHeader * kMaxHeader)
-    damaged(fmt::format("'{}' is no element type", descr));
+    damaged(fmt::format("'{}' is not an element type", descr));
   if (const auto dtype = plain_dtype(kind, size)) return set_plain(header, *dtype);
   // Strings, raw bytes, times, and the long doubles of some processors are kept as stored.
   if (std::string_view("SaUVMmfc").find(kind) == std::string_view::npos)
-    damaged(fmt::format("'{}' is no element type", descr));
+    damaged(fmt::format("'{}' is not an element type", descr));
   if (kind == 'U') size *= 4;
-  set_opaque(header, size, size == 0 ? "elements of no bytes cannot be read" : "");
+  set_opaque(header, size, size == 0 ? "elements of 0 bytes cannot be read" : "");
 }
 
 void set_nbytes(NpyHeader& header) {
@@ -226,8 +226,8 @@ void parse_dict(std::string_view text, NpyHeader& header) {
                        : key == "shape"         ? &shape
                                                 : nullptr;
     if (seen == nullptr || *seen)
-      damaged(fmt::format("the dict has a member '{}' {}", key,
-                          seen == nullptr ? "that none has" : "twice"));
+      damaged(fmt::format("{} member '{}' in the dict", seen == nullptr ? "unknown" : "duplicate",
+                          key));
     *seen = true;
     if (seen == &descr)
       header.descr = in.descr();
@@ -259,7 +259,7 @@ std::uint64_t npy_header_size(ByteView first) {
         const std::uint64_t length = major == 1 ? in.u16() : in.u32();
         if (length > kMaxHeader)
           throw Error(Code::kDataLoss,
-                      fmt::format("it is said to have {} bytes; no header is so long", length));
+                      fmt::format("its length field is {} bytes, longer than any header", length));
         return in.offset() + length;
       });
 }
@@ -319,7 +319,7 @@ std::string npy_descr(DType dtype) {
       return fmt::format("<c{}", size);
     case DType::kOpaque:
       throw Error(Code::kInvalidArgument,
-                  "npy files are not written for elements that Cairn does not interpret");
+                  "Cairn does not write npy files of elements that it does not interpret");
     default:
       return fmt::format("<V{}", size);  // as numpy.save writes the types of ml_dtypes
   }

@@ -36,7 +36,7 @@ std::optional<Bytes> read_header(std::uint64_t size, const NextFn& next) {
   const std::uint64_t length = npy_header_size(header);
   if (length > size)
     throw Error(Code::kDataLoss,
-                fmt::format("npy header: {} bytes long, in a content of {}", length, size));
+                fmt::format("npy header: has {} bytes, but the member has only {}", length, size));
   const std::size_t known = header.size();
   header.resize(length);
   next(MutableByteView(header).subspan(known));
@@ -59,8 +59,8 @@ void describe(const NpyHeader& header, std::uint64_t size, RawLeaf& leaf) {
   if (leaf.unreadable.empty() && header.nbytes != leaf.info.nbytes)
     throw Error(
         Code::kDataLoss,
-        fmt::format("{} bytes lie behind the header, where an array of {} {} takes {}",
-                    leaf.info.nbytes, header.dtype_name, shape_text(header.shape), header.nbytes));
+        fmt::format("{} bytes follow the header, but an array of {} {} takes {}", leaf.info.nbytes,
+                    header.dtype_name, shape_text(header.shape), header.nbytes));
   leaf.info.dtype = header.dtype;
   leaf.info.dtype_name = header.dtype_name;
   leaf.info.element_size = header.element_size;
@@ -124,7 +124,7 @@ void check_names(const std::vector<RawLeaf>& leaves) {
   for (const RawLeaf& leaf : leaves) names.emplace_back(leaf.info.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    throw Error(Code::kDataLoss, fmt::format("two members are arrays of the name \"{}\"", *twice));
+    throw Error(Code::kDataLoss, fmt::format("two members are arrays named \"{}\"", *twice));
 }
 
 // A fingerprint of the values that does not depend on the archive's time: the directory has a
@@ -159,7 +159,7 @@ std::vector<RawLeaf> read_members(const File& file, Executor& executor, Checkpoi
     if (!found[i]) {
       notes.push_back({.severity = Severity::kNote,
                        .file = file.path(),
-                       .message = fmt::format("member \"{}\" is no array", members[i].name)});
+                       .message = fmt::format("member \"{}\" is not an array", members[i].name)});
       continue;
     }
     compressed += found[i]->array.stream ? 1 : 0;

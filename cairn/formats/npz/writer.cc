@@ -118,7 +118,9 @@ void check_name(const std::string& name) {
   if (const char* flaw = flaw_of_zip_name(name + ".npy"))
     throw Error(
         Code::kInvalidArgument,
-        fmt::format("\"{}\" {}, which no zip member's name may; rename the tensor", name, flaw));
+        fmt::format(
+            "\"{}\" {}, which is not allowed in the name of a zip member; rename the tensor", name,
+            flaw));
   if (name.size() > 65535 - 4)
     throw Error(Code::kInvalidArgument,
                 fmt::format("\"{}...\": the name is too long for a zip", name.substr(0, 40)));

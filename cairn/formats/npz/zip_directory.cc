@@ -129,7 +129,7 @@ ByteView zip64_field(ByteView extra) {
 }
 
 ZipMember read_central_header(ByteReader& in) {
-  if (in.u32() != kCentralMark) ByteReader::fail("no member's header", in.offset() - 4);
+  if (in.u32() != kCentralMark) ByteReader::fail("missing member header", in.offset() - 4);
   ZipMember member;
   in.take(4);
   const std::uint16_t flags = in.u16();
@@ -252,15 +252,16 @@ void locate_zip_member(ZipMember& member, const ReadAtFn& read) {
     refuse("there is no room for it before the directory");
   const Bytes bytes = read_bytes(read, member.header, size);
   ByteReader in(bytes);
-  if (in.u32() != kLocalMark) refuse("there is none");
+  if (in.u32() != kLocalMark) refuse("it is missing");
   in.take(2);
   const std::uint16_t flags = in.u16(), method = in.u16();
   in.take(4);
   const std::uint32_t crc = in.u32();
   const std::uint32_t stored = in.u32(), content = in.u32();
   const std::uint16_t name = in.u16(), extra_size = in.u16();
-  if (name != member.name.size() || in.text(name) != member.name) refuse("it has another name");
-  if (method != member.method) refuse("it says that the content is stored in another way");
+  if (name != member.name.size() || in.text(name) != member.name)
+    refuse("its name differs from the directory's");
+  if (method != member.method) refuse("its compression method differs from the directory's");
   const std::uint64_t left = member.directory - member.header - size;
   if (extra_size > left || member.stored > left - extra_size)
     refuse("the content reaches into the directory");
@@ -271,7 +272,7 @@ void locate_zip_member(ZipMember& member, const ReadAtFn& read) {
   const std::uint64_t wide_content = content == kIn64Bits ? wide.u64() : content;
   const std::uint64_t wide_stored = stored == kIn64Bits ? wide.u64() : stored;
   if (crc != member.crc || wide_stored != member.stored || wide_content != member.size)
-    refuse("its checksum or sizes are not those of the directory");
+    refuse("its checksum or sizes differ from the directory's");
 }
 
 void check_no_overlap(const std::vector<ZipMember>& members) {

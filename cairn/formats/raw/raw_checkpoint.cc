@@ -93,8 +93,9 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
 
 const TensorInfo& RawCheckpoint::tensor(std::size_t index) const {
   if (index < tensors_.size()) return tensors_[index];
-  throw Error(Code::kOutOfRange,
-              fmt::format("tensor {} of {} was asked for", index, tensors_.size()));
+  throw Error(
+      Code::kOutOfRange,
+      fmt::format("tensor index {} is out of range: there are {} tensors", index, tensors_.size()));
 }
 
 const TensorInfo& RawCheckpoint::string_leaf(std::size_t index) const {

@@ -447,13 +447,13 @@ void check_request(const TensorInfo& info, const ReadRequest& request) {
         check_inside(request.box, info.shape);
         if (request.out.dtype != info.dtype || request.out.element_size != info.element_size)
           throw Error(Code::kInvalidArgument,
-                      fmt::format("it holds {} elements of {} bytes, the destination {} of {}",
+                      fmt::format("it holds {} elements of {} bytes, but the destination {} of {}",
                                   info.dtype_name, info.element_size, dtype_name(request.out.dtype),
                                   request.out.element_size));
         if (request.out.shape != request.box.shape ||
             request.out.strides.size() != request.out.shape.size())
           throw Error(Code::kInvalidArgument,
-                      fmt::format("a box of shape {} into a destination of shape {}",
+                      fmt::format("box shape {} does not match destination shape {}",
                                   shape_text(request.box.shape), shape_text(request.out.shape)));
       });
 }

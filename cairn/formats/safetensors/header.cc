@@ -67,7 +67,7 @@ std::size_t parse_type(JsonScanner& in) {
 
 // The reference reads "-0" as a floating-point number, and does not accept floats as sizes.
 std::int64_t parse_size(JsonScanner& in) {
-  if (in.peek() == '-') in.fail("an integer that is not negative expected");
+  if (in.peek() == '-') in.fail("expected a non-negative integer");
   return in.integer();
 }
 
@@ -100,7 +100,7 @@ void check_ignored(std::string_view text) {
     todo.pop_back();
     if (const auto* number = std::get_if<double>(&value.value());
         number != nullptr && !std::isfinite(*number))
-      data_loss("a number that JSON does not have (NaN or infinite)");
+      data_loss("a number is NaN or infinite, which JSON does not allow");
     if (const auto* array = value.as_array())
       for (const auto& element : *array) todo.push_back(&element);
     if (const auto* object = value.as_object())
@@ -200,7 +200,7 @@ void check_layout(const std::vector<SafetensorsEntry>& tensors, std::uint64_t da
   for (const auto* entry : sorted) {
     if (entry->begin != at || entry->end < entry->begin)
       data_loss(fmt::format(
-          "tensor \"{}\": data_offsets [{}, {}] leave a hole or overlap: {} expected as begin",
+          "tensor \"{}\": data_offsets [{}, {}] leave a gap or overlap: expected begin {}",
           entry->name, entry->begin, entry->end, at));
     check_size(*entry);
     at = entry->end;
@@ -248,8 +248,9 @@ std::uint64_t decode_safetensors_prefix(ByteView prefix, std::uint64_t file_size
     data_loss(
         fmt::format("header of {} bytes, at most {} are allowed", length, kSafetensorsMaxHeader));
   if (length > file_size - kSafetensorsPrefix)
-    data_loss(fmt::format("header of {} bytes, but the file has only {} bytes behind its length",
-                          length, file_size - kSafetensorsPrefix));
+    data_loss(
+        fmt::format("header of {} bytes, but the file has only {} bytes after its length field",
+                    length, file_size - kSafetensorsPrefix));
   return length;
 }
 

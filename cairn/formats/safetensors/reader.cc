@@ -132,7 +132,7 @@ void check_listed(const OpenShard& shard, const std::vector<std::string>& listed
                          [](const auto& entry, const auto& n) { return entry.name < n; });
     if (it == tensors.end() || it->name != name)
       throw Error(Code::kDataLoss,
-                  fmt::format("{}: tensor \"{}\" is not in this file, where the index says it is",
+                  fmt::format("{}: tensor \"{}\" is not in this file, although the index says so",
                               shard.file.path(), name));
   }
 }

@@ -50,7 +50,7 @@ Planned plan_tensor(const TensorSource& source, std::size_t index) {
     throw Error(Code::kInvalidArgument, "the name is reserved by the format; rename the tensor");
   if (!valid_utf8(source.name))
     throw Error(Code::kInvalidArgument,
-                "the name is not UTF-8, which the format demands; rename the tensor");
+                "the name is not UTF-8, which the format requires; rename the tensor");
   const std::size_t type = type_index(source);
   const auto stored = safetensors_nbytes(safetensors_types()[type], source.shape);
   if (!stored)
@@ -132,8 +132,8 @@ std::vector<FilePlan> split_by(const ShardingCallback& callback,
       for (const auto& [slice_spec, tensor] : slices) {
         if (tensor.part() != nullptr)
           throw Error(Code::kInvalidArgument,
-                      fmt::format("{}: the sharding callback cuts it (\"{}\"), but safetensors has "
-                                  "no parts of tensors; let it keep tensors whole",
+                      fmt::format("{}: the sharding callback splits it (\"{}\"), but safetensors "
+                                  "cannot store parts of tensors; keep tensors whole",
                                   name, slice_spec));
         file.push_back(planned[tensor.spec().source]);
       }
@@ -149,8 +149,7 @@ std::vector<FilePlan> plan_files(std::span<const TensorSource> sources,
   const std::vector<Planned> planned = plan_tensors(sources);
   if (!options.sharding_callback) return split(planned, options.max_shard_bytes);
   if (options.max_shard_bytes)
-    throw Error(Code::kInvalidArgument,
-                "either max_shard_bytes or the sharding callback decides on the files, not both");
+    throw Error(Code::kInvalidArgument, "give max_shard_bytes or a sharding callback, not both");
   return split_by(*options.sharding_callback, planned, sources);
 }
 
@@ -254,7 +253,7 @@ class Output {
     if (if_exists_ == IfExists::kReplace)
       with_context(
           [&] {
-            return paths_.front() + ": is in place, but files of what was there before are, too";
+            return paths_.front() + ": is in place, but files of the previous checkpoint remain";
           },
           [&] { remove_old(); });
   }

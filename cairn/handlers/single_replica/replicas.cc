@@ -57,10 +57,9 @@ std::int64_t part_count(const Mesh& mesh, const std::vector<std::string>& axes) 
 
 Replicas::Replicas(const Mesh& mesh, const ReplicaChoice& choice) : mesh_(with_ids(mesh)) {
   if (mesh_.shape.size() < 2)
-    invalid_argument(
-        "a mesh " + shape_text(mesh_.shape) +
-        " has no replicas: the axis along which they lie must be one of at least two (one of them "
-        "may have the size 1)");
+    invalid_argument("the mesh " + shape_text(mesh_.shape) +
+                     " has no replicas: it needs at least two axes, one of them for the replicas "
+                     "(an axis may have size 1)");
   axis_ = counted(choice.axis, mesh_.shape.size(), "the mesh has no axis with replica_axis_index");
   primary_ = static_cast<std::int64_t>(
       counted(choice.primary, static_cast<std::size_t>(mesh_.shape[axis_]),
@@ -77,13 +76,13 @@ void Replicas::check_spec(const PartitionSpec& spec) const {
   for (const auto& entry : spec)
     if (std::find(entry.begin(), entry.end(), name) != entry.end())
       invalid_argument("its spec splits it along '" + name +
-                       "', the axis of the replicas, which must hold the same");
+                       "', the axis of the replicas, which must hold identical data");
   check_sharding({mesh_, spec});
 }
 
 PartitionSpec Replicas::spec_of(const NamedSharding& single_replica) const {
   const auto wrong = [](const std::string& why) {
-    invalid_argument("single_replica_sharding " + why + "; it need not be given");
+    invalid_argument("single_replica_sharding " + why + "; it can be left out");
   };
   const Mesh small = with_ids(single_replica.mesh);
   check_sharding({small, single_replica.spec});
@@ -99,12 +98,12 @@ PartitionSpec Replicas::spec_of(const NamedSharding& single_replica) const {
   if (replicas.size() > 1) wrong("has devices of several replicas");
   for (const auto& entry : single_replica.spec) {
     if (part_count(small, entry) != part_count(mesh_, entry))
-      wrong("splits arrays otherwise than its spec does on the whole mesh");
+      wrong("splits arrays differently from its spec on the whole mesh");
     const std::vector<std::int64_t> there = parts_of(small, entry), here = parts_of(mesh_, entry);
     for (std::size_t i = 0; i < there.size(); ++i)
       if (there[i] != here[place[small.device_ids[i]]])
         wrong("gives device " + std::to_string(small.device_ids[i]) +
-              " another part of the array than its spec does on the whole mesh");
+              " a different part of the array than its spec on the whole mesh");
   }
   return single_replica.spec;
 }
@@ -114,8 +113,8 @@ void Replicas::set_owners(std::span<const std::vector<std::int64_t>> devices) {
   for (std::size_t p = 0; p < devices.size(); ++p)
     for (const std::int64_t id : devices[p])
       if (const auto [it, is_new] = owners.emplace(id, p); !is_new)
-        invalid_argument("device " + std::to_string(id) + " is said to be process " +
-                         std::to_string(it->second) + "'s and process " + std::to_string(p) + "'s");
+        invalid_argument("device " + std::to_string(id) + " belongs to process " +
+                         std::to_string(it->second) + " and to process " + std::to_string(p));
   std::size_t in_primary = 0;
   owner_.clear();
   for (std::size_t i = 0; i < mesh_.device_ids.size(); ++i) {
@@ -123,7 +122,7 @@ void Replicas::set_owners(std::span<const std::vector<std::int64_t>> devices) {
     if (owner == owners.end())
       invalid_argument("device " + std::to_string(mesh_.device_ids[i]) +
                        (is_primary(i) ? ", in the primary replica," : "") +
-                       " of the mesh is no process's: none has it in its local_devices");
+                       " of the mesh belongs to no process: it is not in the local_devices of any");
     owner_.push_back(owner->second);
     in_primary += is_primary(i) ? 1 : 0;
   }

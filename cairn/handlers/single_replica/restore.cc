@@ -21,20 +21,19 @@ const SingleReplicaArrayRestoreArgs& single_replica_args(const AnyRestoreArgs& a
   const auto* given = std::get_if<SingleReplicaArrayRestoreArgs>(&args);
   if (given == nullptr)
     invalid_argument(
-        std::string(
-            "SingleReplicaArrayHandler needs SingleReplicaArrayRestoreArgs, and was given ") +
+        std::string("SingleReplicaArrayHandler needs SingleReplicaArrayRestoreArgs, got ") +
         (std::holds_alternative<ArrayRestoreArgs>(args) ? "ArrayRestoreArgs" : "RestoreArgs"));
   if (!given->sharding)
     invalid_argument(
         "its SingleReplicaArrayRestoreArgs have no sharding, which SingleReplicaArrayHandler needs "
-        "(mesh with mesh_axes does not do)");
+        "(mesh and mesh_axes are not enough)");
   return *given;
 }
 
 const NamedSharding& named(const Sharding& sharding) {
   const auto* named = std::get_if<NamedSharding>(&sharding);
   if (named == nullptr)
-    invalid_argument("its sharding is no NamedSharding, so there are no replicas: " +
+    invalid_argument("its sharding is not a NamedSharding, so there are no replicas: " +
                      sharding_text(sharding));
   return *named;
 }
@@ -129,8 +128,8 @@ Bytes SingleReplicaRestore::check_arguments() {
 void SingleReplicaRestore::take_mesh(const NamedSharding& sharding) {
   if (replicas_) {
     if (!replicas_->is_same(sharding.mesh))
-      invalid_argument("is on another mesh than " + infos_[0].name +
-                       ", but one replica can be read for all only on one");
+      invalid_argument("is on a different mesh than " + infos_[0].name +
+                       "; a single replica can be read only if all arrays are on one mesh");
     return;
   }
   replicas_.emplace(sharding.mesh,

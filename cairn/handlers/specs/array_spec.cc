@@ -28,7 +28,7 @@ Json extents(const Shape& shape) {
 std::size_t size_of(DType dtype) {
   if (dtype == DType::kOpaque)
     throw Error(Code::kInvalidArgument,
-                "arrays of elements that Cairn does not interpret have no spec");
+                "arrays whose elements Cairn does not interpret have no spec");
   return dtype_size(dtype);
 }
 

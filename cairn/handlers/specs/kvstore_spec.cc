@@ -76,12 +76,12 @@ void keep_metadata_elsewhere(const KvStoreSpecOptions& options, Places& places) 
   if (!options.temporary_metadata) {
     if (!writes_for(OcdbtWriteMode::kCommitTemporary)) return;
     throw Error(Code::kInvalidArgument,
-                "to commit temporary OCDBT metadata, say where it is: temporary_metadata");
+                "to commit temporary OCDBT metadata, give its location in temporary_metadata");
   }
   if (writes_for(OcdbtWriteMode::kMerge))
     throw Error(
         Code::kInvalidArgument,
-        "databases are not merged into temporary OCDBT metadata: leave temporary_metadata out");
+        "databases cannot be merged into temporary OCDBT metadata; leave temporary_metadata out");
   const std::string url = "file://" + posix_path(*options.temporary_metadata) + "/";
   if (!writes_for(OcdbtWriteMode::kCommitTemporary)) places.manifest = Json(url + kTemporaryPrefix);
   if (writes_for(OcdbtWriteMode::kWrite)) places.node_prefix = kTemporaryPrefix;
@@ -117,8 +117,8 @@ Places ocdbt_places(const KvStoreSpecOptions& options) {
 void add_write_options(const OcdbtWriteOptions& options, Json& spec) {
   const std::int64_t size = options.target_data_file_size.value_or(default_data_file_size(spec));
   if (size < 0)
-    throw Error(Code::kInvalidArgument, "OCDBT data files of " + std::to_string(size) +
-                                            " bytes: give a size, or 0 for no limit");
+    throw Error(Code::kInvalidArgument, "the OCDBT data file size is " + std::to_string(size) +
+                                            " bytes; it must not be negative (0: no limit)");
   spec.set("target_data_file_size", size);
   spec.set("config", object({{"max_inline_value_bytes", 1024},
                              {"max_decoded_node_bytes", 100000000},
@@ -227,7 +227,7 @@ OcdbtProcessSpec OcdbtProcessSpec::parse(std::string_view folder) {
   if (!ours)
     throw Error(
         Code::kInvalidArgument,
-        "\"" + std::string(folder) + "\" is no folder of a process: expected ocdbt.process_<id>");
+        "\"" + std::string(folder) + "\" is not a process folder: expected ocdbt.process_<id>");
   (void)with_context([&] { return "folder \"" + std::string(folder) + "\""; },
                      [&] { return spec.folder(); });
   return spec;

@@ -40,8 +40,8 @@ std::optional<ObjectKind> sniff_object(ByteView encoded) {
 void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
   if (length > kMaxEncodedSize)
-    data_loss(fmt::format("{} bytes are too many for an encoded object, at most {} are expected",
-                          length, kMaxEncodedSize));
+    data_loss(fmt::format("an encoded object has {} bytes, expected at most {}", length,
+                          kMaxEncodedSize));
   if (length < kCheckedFirst) return;
   Bytes block(kBlock);
   std::uint32_t actual = 0;
@@ -66,7 +66,7 @@ void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
 
 Envelope open_envelope(ObjectKind kind, Bytes encoded) {
   if (encoded.size() < kMinEncodedSize)
-    data_loss(fmt::format("{} bytes are too few for a {}, the least is {}", encoded.size(),
+    data_loss(fmt::format("{} bytes are too few for a {}, expected at least {}", encoded.size(),
                           object_name(kind), kMinEncodedSize));
   const ByteView sealed = ByteView(encoded).first(encoded.size() - 4);
   ByteReader in(sealed);

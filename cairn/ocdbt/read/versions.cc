@@ -107,7 +107,7 @@ std::optional<Bytes> read_manifest_bytes(const KvStore& base, std::string_view k
                [&] {
                  check_before_reading(*size, [&](std::uint64_t at, MutableByteView out) {
                    if (!base.read_into(key, at, out))
-                     throw Error(Code::kUnavailable, "vanished while it was read");
+                     throw Error(Code::kUnavailable, "vanished while Cairn read it");
                  });
                });
   // A writer may have replaced the manifest meanwhile; this reads the current one whole.
@@ -181,8 +181,7 @@ RootedVersion rooted(const Version& version, const DataFileTable& files,
 std::optional<RootedVersion> find_version(const KvStore& base, const DatabaseInfo& info,
                                           const OcdbtVersion& wanted) {
   if (wanted.generation && wanted.commit_time_ns)
-    throw Error(Code::kInvalidArgument,
-                "a version is named by its generation or by a commit time, not by both");
+    throw Error(Code::kInvalidArgument, "give a generation or a commit time, not both");
   const Manifest& manifest = info.manifest;
   if (manifest.versions.empty()) return std::nullopt;
   const RefList refs{manifest.version_nodes, manifest.files, {}};

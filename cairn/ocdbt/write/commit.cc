@@ -245,7 +245,7 @@ DatabaseState read_state(const KvStore& base) {
   }
   state.info = read_database_info(base);  // the configuration in manifest.ocdbt never changes
   if (!state.info)
-    throw Error(Code::kUnavailable, base.describe(kManifestKey) + ": vanished while it was read");
+    throw Error(Code::kUnavailable, base.describe(kManifestKey) + ": vanished while Cairn read it");
   return state;
 }
 

@@ -28,11 +28,11 @@ std::set<std::string> checked_files(const StorePtr& base) {
   check_database(base, report, files);
   for (const auto& finding : report.findings) {
     if (finding.severity == Severity::kDamage)
-      throw Error(Code::kDataLoss, fmt::format("{}: {}; a damaged database is not compacted",
+      throw Error(Code::kDataLoss, fmt::format("{}: {}; Cairn does not compact a damaged database",
                                                finding.file, finding.message));
     if (finding.severity == Severity::kNotChecked)
       throw Error(Code::kIo,
-                  fmt::format("{}: {}; a database is compacted only if all of it can be read",
+                  fmt::format("{}: {}; Cairn compacts only a database that it can read completely",
                               finding.file, finding.message));
   }
   return files;
@@ -264,8 +264,9 @@ Compacted compact(const StorePtr& base, const CompactOptions& options) {
     removal.run();
     return result;
   }
-  throw Error(Code::kUnavailable, base->describe(kManifestKey) +
-                                      ": others keep committing; try again when it is quiet");
+  throw Error(Code::kUnavailable,
+              base->describe(kManifestKey) +
+                  ": other writers keep committing; try again when they have stopped");
 }
 
 }  // namespace cairn::inline v0::ocdbt

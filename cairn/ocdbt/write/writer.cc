@@ -23,8 +23,8 @@ constexpr int kMaxCommitAttempts = 10000;
 
 void check_key(std::string_view key) {
   if (key.empty() || key.size() > kMaxKeyLength)
-    throw Error(Code::kInvalidArgument, fmt::format("a key of {} bytes: a database takes 1 to {}",
-                                                    key.size(), kMaxKeyLength));
+    throw Error(Code::kInvalidArgument,
+                fmt::format("a key has {} bytes, expected 1 to {}", key.size(), kMaxKeyLength));
 }
 
 void check_config(const Config& config) {
@@ -34,7 +34,7 @@ void check_config(const Config& config) {
                             unsigned{config.version_tree_arity_log2}, kMaxArityLog2));
   if (config.max_inline_value_bytes > kMaxInlineValue)
     throw Error(Code::kInvalidArgument,
-                fmt::format("max_inline_value_bytes={} is more than the {} that readers take",
+                fmt::format("max_inline_value_bytes={} exceeds the {} that readers accept",
                             config.max_inline_value_bytes, kMaxInlineValue));
   if (config.zstd_level && (*config.zstd_level < -131072 || *config.zstd_level > 22))
     throw Error(Code::kInvalidArgument,
@@ -51,10 +51,10 @@ void check_value_files(const KvStore& base, const std::map<std::string, std::uin
     const auto size = base.size(file);
     if (!size)
       throw Error(Code::kDataLoss,
-                  base.describe(file) + ": values lie in this data file, but it is missing");
+                  base.describe(file) + ": the tree refers to this data file, but it is missing");
     if (*size < end)
       throw Error(Code::kDataLoss,
-                  fmt::format("{}: values lie in its first {} bytes, but it has {}",
+                  fmt::format("{}: the tree refers to its first {} bytes, but it has {}",
                               base.describe(file), end, *size));
   }
 }
@@ -303,7 +303,7 @@ void Writer::copy_database(const std::string& prefix) {
 
 CommittedVersion Writer::commit() {
   State& s = *state_;
-  if (s.committing) throw Error(Code::kFailedPrecondition, "a writer commits once");
+  if (s.committing) throw Error(Code::kFailedPrecondition, "the writer has already committed");
   s.committing = true;
   std::vector<EditLog*> logs;
   for (auto& stream : s.streams) logs.push_back(&stream->state_->log);

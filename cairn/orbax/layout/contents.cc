@@ -85,7 +85,7 @@ class Contents {
       throw Error(
           Code::kAlreadyExists,
           directory.path() +
-              ": is a directory that does not say it is one checkpoint (it has none of _METADATA, "
+              ": is a directory without the files of a checkpoint (it has none of _METADATA, "
               "_CHECKPOINT_METADATA, orbax.checkpoint, manifest.ocdbt), so it is not replaced or "
               "removed");
     // An unfinished save may have created only a few folders so far, of parameters or of items.
@@ -137,7 +137,7 @@ class Contents {
     throw Error(Code::kAlreadyExists, directory.path_of(entry.name) + ": is " +
                                           std::string(entry_kind_text(entry.kind)) +
                                           " that does not belong to a checkpoint; nothing is "
-                                          "replaced or removed as long as it is there");
+                                          "replaced or removed while it is there");
   }
 
   // Throws for the first entry that neither callback accepts. `known_folder` also checks the

@@ -157,7 +157,7 @@ std::string unfinished_content(const Listing& listing) {
       return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile));
     });
     if (metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns)
-      return "it was begun but never committed: no " + std::string(kCommitFile) + ", and " +
+      return "its save was started but never committed: no " + std::string(kCommitFile) + ", and " +
              std::string(kCheckpointMetadataFile) + " has no commit time";
   }
   if (any_folder(listing, is_process_folder) && !listing.has_file(kManifestFile))
@@ -219,7 +219,7 @@ bool look_at_checkpoint(const Listing& listing, Layout& layout) {
 
 std::string refuse_text(const std::string& path, const std::string& why) {
   return path + " is not a finished checkpoint: " + why +
-         ". Open it all the same with --allow-uncommitted (allow_uncommitted), at your own risk";
+         ". Open it anyway with --allow-uncommitted (allow_uncommitted), at your own risk";
 }
 
 // A folder of a root whose name is a step name.
@@ -315,7 +315,7 @@ Layout find_step(const Listing& root, const std::vector<Step>& steps, const Open
   const Listing listing = list_directory(root.folder->open_below(folder), folder);
   if (!look_at_checkpoint(listing, layout))
     throw Error(Code::kFailedPrecondition, "step " + std::to_string(step.number) + " in " + folder +
-                                               " is no checkpoint: it has no item");
+                                               " is not a checkpoint: it has no item");
   layout.root = root.path;
   layout.step = step.number;
   layout.step_count = steps.size();
@@ -350,12 +350,13 @@ void check_not_only_unfinished(const std::string& path, const Listing& listing) 
 }
 
 [[noreturn]] void fail_unrecognised(const std::string& path) {
-  throw Error(Code::kInvalidArgument,
-              path +
-                  " is no checkpoint: looked for _METADATA, manifest.ocdbt, a msgpack file named "
-                  "'checkpoint', _CHECKPOINT_METADATA, "
-                  "orbax.checkpoint, folders of steps or items with these, and Zarr arrays "
-                  "(.zarray, zarr.json)");
+  throw Error(
+      Code::kInvalidArgument,
+      path +
+          " is not a checkpoint: looked for _METADATA, manifest.ocdbt, a msgpack file named "
+          "'checkpoint', _CHECKPOINT_METADATA, "
+          "orbax.checkpoint, folders of steps or items with these, and Zarr arrays "
+          "(.zarray, zarr.json)");
 }
 
 // Returns the pending folder of a partial save. Throws if there are several, because Cairn cannot
@@ -431,7 +432,7 @@ std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions
   if (marked || look_at_unmarked(listing, layout)) {
     if (options.step && parse_step(fs::path(folder).filename().string()) != options.step)
       throw Error(Code::kInvalidArgument, "step " + std::to_string(*options.step) +
-                                              " was asked for, but " + path +
+                                              " was requested, but " + path +
                                               " is one checkpoint, not a root of steps");
     require_committed(layout, listing, options);
     return layout;

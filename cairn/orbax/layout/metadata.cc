@@ -104,7 +104,7 @@ std::string decode_base64(std::string_view text) {
   std::string_view body = text;
   while (body.ends_with('=') && text.size() - body.size() < 2) body.remove_suffix(1);
   if (text.size() % 4 != 0)
-    data_loss("'" + std::string(text) + "' is not base64: its length is no multiple of 4");
+    data_loss("'" + std::string(text) + "' is not base64: its length is not a multiple of 4");
   for (const char c : body) {
     const int value = digit(c);
     if (value < 0) data_loss("'" + std::string(text) + "' is not URL-safe base64");
@@ -162,7 +162,7 @@ void scan_strings(JsonScanner& in, const std::string& pointer, int depth, String
 CheckpointMetadata parse_checkpoint_metadata(std::string_view json) {
   const Json object = parse_json(json);
   if (object.as_object() == nullptr)
-    data_loss("an object expected, found " + std::string(object.type_text()));
+    data_loss("expected an object, found " + std::string(object.type_text()));
   CheckpointMetadata out;
   out.item_handlers = parse_handlers(object.find("item_handlers"));
   out.init_time_ns = optional_time(object, "init_timestamp_nsecs");
@@ -187,7 +187,7 @@ CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const st
 Json parse_root_metadata(std::string_view json) {
   const Json object = parse_json(json);
   if (object.as_object() == nullptr)
-    data_loss("an object expected, found " + std::string(object.type_text()));
+    data_loss("expected an object, found " + std::string(object.type_text()));
   if (object.find("internal_metadata") == nullptr && object.find("custom_metadata") == nullptr)
     return object;
   return object_or_null(object, "custom_metadata");

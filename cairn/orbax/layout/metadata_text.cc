@@ -81,9 +81,10 @@ void add_string(Node& root, const std::string& name, const std::string& text) {
     const bool inside_another =
         at->text.has_value() || (i + 1 == tokens.size() && !at->members.empty());
     if (inside_another)
-      throw Error(Code::kInvalidArgument,
-                  "the string '" + name +
-                      "' cannot be saved beside one whose name is the same up to a '/'");
+      throw Error(
+          Code::kInvalidArgument,
+          "the string '" + name +
+              "' cannot be saved together with a string whose name is the part before a '/'");
   }
   at->text = text;
 }

@@ -106,7 +106,7 @@ class Search {
       if (found)
         throw Error(Code::kFailedPrecondition,
                     "the array's metadata may be '" + found->rest + "' or '" + rest +
-                        "': say which with --metadata-key (metadata_key)");
+                        "'; choose one with --metadata-key (metadata_key)");
       found = std::move(candidate);
     }
     return found;

@@ -95,8 +95,7 @@ std::string layout_words(const Layout& layout, std::span<const PytreeItem> opene
     text += names.empty() ? " without a pytree item"
                           : (names.size() == 1 ? ", item " : ", items ") + join_names(names);
   } else {
-    text += layout.kind == LayoutKind::kZarr ? "Zarr arrays without a checkpoint around them"
-                                             : "direct";
+    text += layout.kind == LayoutKind::kZarr ? "Zarr arrays outside a checkpoint" : "direct";
   }
   std::vector<std::string> words;
   for (const auto& item : opened)

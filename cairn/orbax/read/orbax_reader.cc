@@ -30,7 +30,7 @@ std::vector<Item> choose_items(const Layout& layout, const OpenOptions& options)
     return chosen;
   }
   if (layout.kind != LayoutKind::kComposite)
-    throw Error(Code::kInvalidArgument, "item '" + *options.item + "' was asked for, but " +
+    throw Error(Code::kInvalidArgument, "item '" + *options.item + "' was requested, but " +
                                             layout.path + " is a single tree without items");
   const auto it = std::find_if(layout.items.begin(), layout.items.end(),
                                [&](const Item& item) { return item.name == *options.item; });
@@ -56,12 +56,13 @@ void append(std::vector<T>&& from, std::vector<T>& to) {
 void check_destination(const TensorInfo& tensor, const ReadRequest& request) {
   const auto& out = request.out;
   if (out.dtype != tensor.dtype || out.element_size != tensor.element_size)
-    throw Error(Code::kInvalidArgument, "the destination is of " +
-                                            std::string(dtype_name(out.dtype)) + ", the array of " +
-                                            tensor.dtype_name);
+    throw Error(Code::kInvalidArgument,
+                "destination element type " + std::string(dtype_name(out.dtype)) +
+                    " does not match array element type " + tensor.dtype_name);
   if (out.shape != request.box.shape || out.strides.size() != out.shape.size())
-    throw Error(Code::kInvalidArgument, "the destination has shape " + shape_text(out.shape) +
-                                            ", the box " + shape_text(request.box.shape));
+    throw Error(Code::kInvalidArgument, "destination shape " + shape_text(out.shape) +
+                                            " does not match box shape " +
+                                            shape_text(request.box.shape));
   check_inside(request.box, tensor.shape);
 }
 
@@ -70,8 +71,8 @@ void check_destination(const TensorInfo& tensor, const ReadRequest& request) {
 void require_versions(const std::string& path, const std::vector<PytreeItem>& items) {
   const auto has = [](const PytreeItem& item) { return item.storage == ArrayStorage::kOcdbt; };
   if (std::any_of(items.begin(), items.end(), has)) return;
-  throw Error(Code::kInvalidArgument, "a version was asked for, but " + path +
-                                          " has no OCDBT database, which alone has versions");
+  throw Error(Code::kInvalidArgument, "a version was requested, but " + path +
+                                          " has no OCDBT database; only databases have versions");
 }
 
 }  // namespace
@@ -97,8 +98,9 @@ OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items,
 
 const TensorInfo& OrbaxCheckpoint::tensor(std::size_t index) const {
   if (index < tensors_.size()) return tensors_[index];
-  throw Error(Code::kOutOfRange,
-              "tensor " + std::to_string(index) + " of " + std::to_string(tensors_.size()));
+  throw Error(Code::kOutOfRange, "tensor index " + std::to_string(index) +
+                                     " is out of range: there are " +
+                                     std::to_string(tensors_.size()) + " tensors");
 }
 
 std::string OrbaxCheckpoint::label(std::size_t index) const { return tensors_[index].full_name(); }
@@ -138,7 +140,7 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests,
     if (!t.error.empty()) throw Error(Code::kDataLoss, label(request.tensor) + ": " + t.error);
     if (!t.is_array())
       throw Error(Code::kInvalidArgument,
-                  "'" + label(request.tensor) + "' is no array but a " + t.typestr);
+                  "'" + label(request.tensor) + "' is not an array (kind: " + t.typestr + ")");
     with_context([&] { return label(request.tensor); }, [&] { check_destination(t, request); });
     if (values_[request.tensor].inside)
       read_inside(request);
@@ -156,7 +158,8 @@ std::string OrbaxCheckpoint::read_string(std::size_t index) const {
   if (!t.error.empty() && t.typestr == "string")
     throw Error(Code::kDataLoss, label(index) + ": " + t.error);
   if (!values_[index].text)
-    throw Error(Code::kInvalidArgument, "'" + label(index) + "' is no string but a " + t.typestr);
+    throw Error(Code::kInvalidArgument,
+                "'" + label(index) + "' is not a string (kind: " + t.typestr + ")");
   return *values_[index].text;
 }
 

@@ -15,8 +15,7 @@ namespace {
   if (!handlers::is_missing(wanted))
     throw Error(Code::kDataLoss, wanted.name + ": " + wanted.error);
   std::string text = wanted.name + ": no array of this name is stored in " + item.item.path;
-  if (!metadata_key.empty())
-    text += " with the metadata_key '" + metadata_key + "' that the type handler has";
+  if (!metadata_key.empty()) text += " with the type handler's metadata_key '" + metadata_key + "'";
   if (item.storage == ArrayStorage::kFolders)
     text += "; its folder, with " +
             (metadata_key.empty() ? std::string(".zarray or zarr.json") : metadata_key) +

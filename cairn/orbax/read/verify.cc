@@ -141,7 +141,7 @@ void ItemCheck::check_structure() {
   // verify_recorded_tree has already reported it.
   if (std::any_of(report_.findings.begin(), report_.findings.end(), known)) return;
   if (is_of_orbax(list_directory(item_.item.path)))
-    damage("", file, "is missing: which leaves the tree has is not known");
+    damage("", file, "is missing, so the leaves of the tree are unknown");
 }
 
 // Returns true if a type handler that Cairn does not have stores the leaf.
@@ -170,7 +170,7 @@ void ItemCheck::check_format(std::size_t i) {
   const int format = leaves_.stored[i]->metadata().zarr_format;
   if (item_.structure != Structure::kTreeMetadata || format == item_.zarr_format) return;
   damage(label(i), path(kTreeMetadataFile),
-         "says that arrays are stored as Zarr v" + std::to_string(item_.zarr_format) +
+         "records that arrays are stored as Zarr v" + std::to_string(item_.zarr_format) +
              "; this one is stored as Zarr v" + std::to_string(format));
 }
 
@@ -272,7 +272,7 @@ void ItemCheck::check_shardings() {
       note(name, file, "a sharding is recorded for a name that no leaf has");
     const auto parsed = try_call([&] { return parse_json(sharding.second); });
     if (!parsed)
-      damage(name, file, "the recorded sharding is no JSON: " + parsed.error().message());
+      damage(name, file, "the recorded sharding is not JSON: " + parsed.error().message());
     else if (parsed.value().find("sharding_type") == nullptr)
       damage(name, file, "the recorded sharding has no 'sharding_type'");
   }
@@ -287,7 +287,7 @@ void ItemCheck::check_strings() {
   for (const auto& [name, value] : strings.value()) {
     const auto leaf = names_.find(name);
     if (!leaf || leaves_.tensors[*leaf].typestr != "string")
-      note(name, file, "a text is stored that no string leaf has the name of");
+      note(name, file, "a string is stored, but no string leaf has its name");
   }
 }
 
@@ -342,12 +342,12 @@ void ItemCheck::check_device_arrays() {
   const bool is_lost = is_described && has_all_array_metadatas_ && metadata_files_ == 0;
   if (is_lost)
     damage("", metadatas,
-           "is missing: which of " + counted(saved.size(), "device array") +
-               " are typed PRNG keys is not known");
+           "is missing, so it is unknown which of " + counted(saved.size(), "device array") +
+               " are typed PRNG keys");
   const std::string shardings = path(kShardingFile);
   if (!file_exists(shardings))
     damage("", shardings,
-           "is missing: " + counted(saved.size(), "device array") +
+           "is missing, so " + counted(saved.size(), "device array") +
                " can be restored only if the caller gives shardings");
   for (const std::size_t i : saved) {
     const std::string& name = leaves_.tensors[i].name;
@@ -366,18 +366,18 @@ void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const st
     const bool lost = item_.structure == Structure::kNames;
     return add(lost ? Severity::kDamage : Severity::kNote, stored.name, file,
                lost ? "describes an array that is not stored"
-                    : "describes an array that no leaf of the tree has the name of");
+                    : "describes an array, but no leaf of the tree has its name");
   }
   const auto& array = leaves_.stored[*leaf];
   if (!array) return;
   const Shape& chunk = array->metadata().chunk_shape;
   if (stored.chunk_shape != chunk && stored.chunk_shape != array->metadata().read_chunk_shape())
     damage(label(*leaf), file,
-           "says that chunks have shape " + shape_text(stored.chunk_shape) + "; the array's have " +
-               shape_text(chunk));
+           "records chunk shape " + shape_text(stored.chunk_shape) +
+               "; the array's chunks have shape " + shape_text(chunk));
   if (stored.write_shape.size() != array->metadata().shape.size())
     damage(label(*leaf), file,
-           "gives a write shape " + shape_text(stored.write_shape) + " for an array of shape " +
+           "records write shape " + shape_text(stored.write_shape) + " for an array of shape " +
                shape_text(array->metadata().shape));
 }
 
@@ -436,7 +436,7 @@ void ItemCheck::check_orphans() {
   for (const auto& [folder, sum] : leftovers)
     note("", path(folder),
          std::to_string(sum.first) + " data file" + (sum.first == 1 ? "" : "s") +
-             " that nothing refers to any more (" + std::to_string(sum.second) + " bytes)");
+             " that nothing refers to (" + std::to_string(sum.second) + " bytes)");
 }
 
 }  // namespace

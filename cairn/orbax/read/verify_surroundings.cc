@@ -45,7 +45,7 @@ void verify_random_key(const Listing& listing, VerifyReport& report) {
       add_finding(report, Severity::kDamage, join(folder, name), "the key's array is missing");
     if (!file_exists(file)) {
       add_finding(report, Severity::kDamage, file,
-                  "is missing: how the key is to be restored is not known");
+                  "is missing, so it is unknown how to restore the key");
       continue;
     }
     const auto json = check_json(file, report);
@@ -184,7 +184,7 @@ void verify_surroundings(const Layout& layout, VerifyReport& report) {
     add_finding(report, Severity::kNote, layout.path, "not committed: " + layout.uncommitted);
   for (const auto& folder : layout.passed_over)
     add_finding(report, Severity::kNote, join(layout.root, folder),
-                "a later step, which is not complete: it was not checked");
+                "a later step that is not complete; it was not checked");
   if (layout.kind == LayoutKind::kZarr) return;
   const std::string file = join(layout.path, kCheckpointMetadataFile);
   std::optional<Handlers> handlers = Handlers();

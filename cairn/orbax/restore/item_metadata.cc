@@ -32,7 +32,7 @@ PyTreeMetadata item_metadata(const std::string& directory, const RestoreContext&
   const PytreeItem& item = stored->item();
   if (item.structure != Structure::kTreeMetadata)
     throw Error(Code::kNotFound, directory + ": has no " + std::string(kTreeMetadataFile) +
-                                     ", which tells the types of the leaves");
+                                     ", which records the types of the leaves");
   const auto shapes = write_shapes(item.item);
   // Groups all leaves of one handler into one call.
   std::map<std::string, std::pair<std::vector<ParamInfo>, std::vector<std::size_t>>> batches;

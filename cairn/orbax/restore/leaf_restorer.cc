@@ -29,7 +29,8 @@ Tree placed(Array array, const ArrayRestoreArgs& args) {
       shape && *shape != array.shape()) {
     if (element_count(*shape) != element_count(array.shape()))
       throw Error(Code::kInvalidArgument, "is stored with shape " + shape_text(array.shape()) +
-                                              ", which cannot become " + shape_text(*shape));
+                                              ", which cannot be reshaped to " +
+                                              shape_text(*shape));
     const auto kept = std::make_shared<const Array>(array);
     array = Array(array.dtype(), array.element_size(), *shape, kept, kept->bytes().data());
   }
@@ -43,9 +44,8 @@ Tree placed(Array array, const ArrayRestoreArgs& args) {
   if (args.sharding) return on(*args.sharding);
   if (args.mesh && args.mesh_axes) return on(named_sharding(*args.mesh, *args.mesh_axes));
   throw Error(Code::kInvalidArgument,
-              "the sharding of a jax.Array cannot be None, and for a value of the aggregate file "
-              "none is stored; give sharding, or mesh "
-              "and mesh_axes");
+              "the sharding of a jax.Array cannot be None, and the aggregate file stores no "
+              "shardings; give sharding, or mesh and mesh_axes");
 }
 
 Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestoreArgs& args) {

@@ -37,10 +37,9 @@ void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
   const auto wanted = handlers::restore_type_of(args);
   if (!wanted || (wanted->typestr() != nullptr && *wanted->typestr() == "placeholder")) return;
   throw Error(Code::kNotFound,
-              path_text(path) +
-                  ": a placeholder was saved here, so there is no value to be restored" +
+              path_text(path) + ": a placeholder was saved here, so there is no value to restore" +
                   (wanted->typestr() != nullptr ? " as " + *wanted->typestr() : "") +
-                  "; leave out restore_type, and it stays a placeholder");
+                  "; leave out restore_type to keep it a placeholder");
 }
 
 // ---- without a target ----

@@ -27,10 +27,10 @@ Tree restore_transformed(const std::shared_ptr<const StoredItem>& item,
                          const PyTreeRestoreArgs& args, const RestoreContext& context) {
   if (!args.item)
     throw Error(Code::kInvalidArgument,
-                "transforms need an item: a tree of the structure of the result");
+                "transforms need an item: a tree with the structure of the result");
   if (!args.restore_args)
     throw Error(Code::kInvalidArgument,
-                "transforms need restore_args, of the structure of the result");
+                "transforms need restore_args with the structure of the result");
   std::vector<KeyPath> stored;
   for (const TensorInfo& leaf : item->item().tensors) stored.push_back(leaf.path);
   Transforms transforms;
@@ -77,7 +77,7 @@ Tree restore_by_function(const std::shared_ptr<const StoredItem>& item,
     if (info == nullptr || info->skip_deserialize) continue;
     const auto it = by_name.find(info->name);
     if (it == by_name.end())
-      throw Error(Code::kNotFound, path_text(entry.path) + ": legacy_transform_fn wants '" +
+      throw Error(Code::kNotFound, path_text(entry.path) + ": legacy_transform_fn needs '" +
                                        info->name + "', which is not stored");
     reads.push_back({entry.path, it->second, restore_args_at(args.restore_args, entry.path)});
   }

@@ -55,7 +55,8 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize) {
     });
   } catch (Error& e) {
     if (in_place)
-      e.add_context(folder_ + ": is in place under its final name, but not all processes know");
+      e.add_context(folder_ +
+                    ": is in place under its final name, but not all processes were told");
     throw;
   }
 }

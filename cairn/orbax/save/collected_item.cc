@@ -69,10 +69,10 @@ std::vector<Value> sorted(std::vector<Value> values, const std::vector<std::size
 
 void CollectedItem::add_array(StoreArray array) {
   if (process_.count > 1 && array.device_array && !array.parts)
-    throw Error(Code::kInvalidArgument, array.name +
-                                            ": its type handler stores all of it in each of " +
-                                            std::to_string(process_.count) +
-                                            " processes; it must say which parts this one has");
+    throw Error(Code::kInvalidArgument,
+                array.name + ": its type handler stores the whole array in each of " +
+                    std::to_string(process_.count) +
+                    " processes; it must declare the parts of this process");
   if (array.data == nullptr && !array.copy && !array.parts && element_count(array.shape) != 0)
     throw Error(Code::kInvalidArgument,
                 array.name + ": its type handler gave no elements; set data, copy or parts");

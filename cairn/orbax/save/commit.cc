@@ -55,7 +55,7 @@ PendingDirectory::PendingDirectory(const Names& names, IfExists if_exists, Durab
   remove_leftover();
   noted_.emplace(path(), NotedTemporary::Order::kFirst, [&] { return parent_.make(temporary_); });
   if (!noted_->made())
-    throw Error(Code::kUnavailable, path() + ": another process has just made it; try again");
+    throw Error(Code::kUnavailable, path() + ": another process has just created it; try again");
   directory_ = parent_.child(temporary_);
 }
 
@@ -82,21 +82,21 @@ bool PendingDirectory::is_leftover(const std::string& name) const {
 
 void PendingDirectory::remove_leftover() const {
   if (!is_leftover(temporary_)) return;
-  with_context([&] { return target() + ": what an interrupted save has left cannot be removed"; },
-               [&] { remove_old(temporary_, DirectoryRole::kTemporary); });
+  with_context(
+      [&] { return target() + ": the leftovers of an interrupted save cannot be removed"; },
+      [&] { remove_old(temporary_, DirectoryRole::kTemporary); });
 }
 
 void PendingDirectory::check_target() const {
   const EntryKind found = parent_.kind(name_);
   if (found == EntryKind::kAbsent) return;
   if (if_exists_ == IfExists::kFail)
-    throw Error(
-        Code::kAlreadyExists,
-        target() + ": is there already; choose another path, or say that it may be replaced");
+    throw Error(Code::kAlreadyExists,
+                target() + ": already exists; choose another path, or allow replacing it");
   if (found != EntryKind::kDirectory)
     throw Error(Code::kAlreadyExists,
                 target() + ": is " + std::string(entry_kind_text(found)) +
-                    "; a checkpoint is a directory, and only those are replaced");
+                    "; Cairn replaces only directories, because a checkpoint is a directory");
   check_only_checkpoint(parent_.child(name_), DirectoryRole::kTarget);
 }
 
@@ -116,7 +116,7 @@ void PendingDirectory::commit() {
   // it.
   if (!parent_.names(temporary_, *directory_) || !Directory::open(path()).is_same(*directory_))
     throw Error(Code::kFailedPrecondition,
-                path() + ": was removed or replaced while the checkpoint was written");
+                path() + ": was removed or replaced while Cairn wrote the checkpoint");
   check_target();
   std::string old;
   if (parent_.kind(name_) != EntryKind::kAbsent)
@@ -126,7 +126,7 @@ void PendingDirectory::commit() {
   committed_ = true;  // from here on the path names the new checkpoint, even if a later step fails
   noted_.reset();
   if (durability_ != Durability::kUnsynced)
-    with_context([&] { return target() + ": is in place, but may not survive a loss of power"; },
+    with_context([&] { return target() + ": is in place, but a power failure may lose it"; },
                  [&] { parent_.sync(); });
   if (!old.empty())
     with_context([&] { return target() + ": is in place, but the old one is still there"; },
@@ -142,8 +142,9 @@ std::string PendingDirectory::replace_target() {
     parent_.rename(temporary_, name_);
   } catch (const Error&) {
     if (try_call([&] { return parent_.rename(old, name_), true; })) throw;
-    throw Error(Code::kIo, target() + ": cannot be replaced nor restored; what was there is " +
-                               parent_.path_of(old) + ", and the next save brings it back");
+    throw Error(Code::kIo, target() +
+                               ": could not be replaced or put back; the old checkpoint is " +
+                               parent_.path_of(old) + ", and the next save puts it back");
   }
   return old;
 }

@@ -40,7 +40,7 @@ void compare(const Recorded& first, const Recorded& other) {
   for (const SavedArrayMetadata& array : other) {
     const auto it = by_name.find(array.param_name);
     if (it == by_name.end())
-      refuse(array.param_name + ": was saved by one process and not by another");
+      refuse(array.param_name + ": was saved by one process but not by another");
     const SavedArrayMetadata& same = *it->second;
     if (same.write_shape != array.write_shape)
       refuse(array.param_name + ": processes wrote it in pieces of " +
@@ -101,8 +101,7 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
   const std::string folder = join(directory, kArrayMetadataFolder);
   if (!directory_exists(folder)) return;  // a tree without device arrays
   const Listing listing = list_directory(folder);
-  if (listing.files.empty())
-    throw Error(Code::kDataLoss, folder + ": holds no file of any process");
+  if (listing.files.empty()) throw Error(Code::kDataLoss, folder + ": has no file of any process");
   for (std::size_t p = 0; p < processes; ++p)
     if (!listing.has_file(std::string(kArrayMetadataPrefix) + std::to_string(p)))
       throw Error(Code::kDataLoss, folder + ": process " + std::to_string(p) + " of " +

@@ -176,7 +176,7 @@ class ItemWriting {
     const auto add = [&](const std::string& name) {
       if (!names.insert(name).second)
         throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" + name +
-                                                "', so one would replace the other");
+                                                "'; one would overwrite the other");
     };
     for (const StoreArray& array : item_.arrays) add(array.name);
     for (const auto& [name, text] : item_.strings) add(name);

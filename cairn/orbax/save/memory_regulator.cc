@@ -21,8 +21,8 @@ bool is_usable(double reading) { return std::isfinite(reading) && reading >= 0; 
 MemoryRegulator::MemoryRegulator(double max_gib) : max_gib_(max_gib) {
   if (!(kMinGib < kTargetShare * max_gib))
     throw Error(Code::kInvalidArgument,
-                "a largest device-to-host limit of " + std::to_string(max_gib) +
-                    " GiB: 'auto' starts at 10 GiB, which must be less than 0.8 of it");
+                "the maximum device-to-host limit is " + std::to_string(max_gib) +
+                    " GiB; 0.8 of it must exceed the 10 GiB at which 'auto' starts");
 }
 
 double MemoryRegulator::next_limit(double current_gib, const MemoryReading& reading,

@@ -27,16 +27,20 @@ const SaveOptions& checked(const SaveOptions& options) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
   if (options.item && (options.item->empty() || options.item->find('/') != std::string::npos ||
                        *options.item == "." || *options.item == ".."))
-    refuse("'" + *options.item + "' cannot be the name of an item: it becomes a folder");
+    refuse("'" + *options.item +
+           "' cannot be the name of an item, because the name becomes a folder");
   if (options.item && options.item->find(kTemporaryMark) != std::string::npos)
-    refuse("the item's name '" + *options.item + "' is that of something unfinished");
+    refuse("the item name '" + *options.item + "' is reserved for unfinished items");
   if (options.v1 && !options.item)
     refuse(
-        "version 1 of Orbax's API keeps a tree as an item: name it ('state' is what it looks for)");
+        "version 1 of Orbax's API stores a tree as an item; give the item's name (it looks for "
+        "'state')");
   if (options.chunk_bytes && *options.chunk_bytes <= 0)
-    refuse("chunks of " + std::to_string(*options.chunk_bytes) + " bytes");
+    refuse("the chunk size is " + std::to_string(*options.chunk_bytes) +
+           " bytes; it must be positive");
   if (options.target_file_bytes < 0)
-    refuse("data files of " + std::to_string(options.target_file_bytes) + " bytes");
+    refuse("the data file size is " + std::to_string(options.target_file_bytes) +
+           " bytes; it must not be negative (0: no limit)");
   if (!options.custom_metadata.empty())
     with_context([] { return "the custom metadata"; },
                  [&] {

@@ -50,9 +50,8 @@ void check_metadata_keys(const std::vector<StoreArray>& arrays, const SaveContex
     if (context.options.use_ocdbt && context.validates_merge)
       throw Error(Code::kInvalidArgument,
                   what +
-                      "makes an array that the check of the finished database takes for damage: it "
-                      "has no .zarray. "
-                      "Set enable_post_merge_validation or use_ocdbt to false");
+                      "makes an array without .zarray, which the check of the finished database "
+                      "reports as damage. Set enable_post_merge_validation or use_ocdbt to false");
   }
 }
 
@@ -96,8 +95,8 @@ class Saver {
       return add_leaf(std::move(entry.path), "placeholder");
     if (entry.value.custom<ValueMetadata>() != nullptr)
       throw Error(Code::kInvalidArgument, path_text(entry.path) +
-                                              ": is what metadata() says of a stored leaf, which "
-                                              "cannot be saved; restore the tree first");
+                                              ": is the metadata() of a stored leaf, which cannot "
+                                              "be saved; restore the tree first");
     const TypeHandlerPtr handler =
         with_context([&] { return "type handler lookup failed for " + path_text(entry.path); },
                      [&] { return context_.registry->get(leaf_type(entry.value)); });

@@ -141,9 +141,8 @@ bool is_single_file(std::string_view format, const ConvertOptions& options) {
 void check_replaceable(const Checkpoint& source, const std::string& target) {
   check_replaceable_file(target);
   if (role_of_file(source, target) == FileRole::kPart)
-    throw Error(
-        Code::kAlreadyExists,
-        target + ": is one of the files of the checkpoint that is converted; it is not replaced");
+    throw Error(Code::kAlreadyExists,
+                target + ": is a file of the source checkpoint, so Cairn does not replace it");
 }
 
 }  // namespace

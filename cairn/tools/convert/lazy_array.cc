@@ -96,7 +96,7 @@ Shape joined_shape(const std::vector<LazyPtr>& arrays, std::size_t axis) {
     for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = d == axis || other[d] == shape[d];
     if (!fits)
       invalid_argument("arrays of shapes " + shape_text(arrays[0]->shape()) + " and " +
-                       shape_text(other) + " do not fit along axis " + std::to_string(axis));
+                       shape_text(other) + " do not match along axis " + std::to_string(axis));
     if (arrays[i]->dtype() != arrays[0]->dtype())
       invalid_argument("arrays of types " + std::string(dtype_name(arrays[0]->dtype())) + " and " +
                        std::string(dtype_name(arrays[i]->dtype())) +
@@ -192,7 +192,7 @@ Shape clipped(Shape chunk, const Shape& shape) {
 Shape sliced_shape(Shape shape, std::size_t axis, std::int64_t begin, std::int64_t count) {
   check_axis(axis, shape.size());
   if (begin < 0 || count < 0 || begin > shape[axis] || count > shape[axis] - begin)
-    invalid_argument("a slice outside of " + shape_text(shape));
+    invalid_argument("the slice is outside of shape " + shape_text(shape));
   shape[axis] = count;
   return shape;
 }
@@ -272,7 +272,7 @@ LazyPtr lazy_transpose(LazyPtr array, std::vector<std::size_t> axes) {
   bool permutation = axes.size() == array->shape().size();
   for (std::size_t d = 0; permutation && d < sorted.size(); ++d) permutation = sorted[d] == d;
   if (!permutation)
-    invalid_argument("the axes are no permutation of those of an array of shape " +
+    invalid_argument("the axes are not a permutation of those of an array of shape " +
                      shape_text(array->shape()));
   return std::make_shared<Transposed>(std::move(array), std::move(axes));
 }

@@ -38,28 +38,28 @@ std::string choose_format(const std::string& target, const std::string& format) 
   if (target.ends_with(".index")) return "tensorflow";
   throw Error(Code::kInvalidArgument,
               target +
-                  ": the extension names no format: expected .safetensors, .npz, .msgpack or "
+                  ": unknown file extension: expected .safetensors, .npz, .msgpack or "
                   ".index, or --to FORMAT (orbax makes a folder)");
 }
 
 void check_options(const ConvertOptions& options, const std::string& format) {
   if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
     throw Error(Code::kInvalidArgument,
-                "floating arrays can be cast to a floating type only, not to " +
+                "floating arrays can be cast only to a floating type, not to " +
                     std::string(dtype_name(*options.dtype)));
   if (options.max_shard_bytes && format != "safetensors" && format != "tensorflow")
     throw Error(Code::kInvalidArgument, format + " files cannot be split into shards");
   if (options.tensorflow != TensorFlowTarget() && format != "tensorflow")
     throw Error(
         Code::kInvalidArgument,
-        "plain names, and whether the latest checkpoint is named, are for TensorFlow, not for " +
-            format);
+        "plain names and naming the latest checkpoint are options of TensorFlow, not of " + format);
   if (options.msgpack != MsgpackTarget() && format != "msgpack")
-    throw Error(Code::kInvalidArgument, "a dialect is for msgpack files, not for " + format);
+    throw Error(Code::kInvalidArgument, "a dialect is an option of msgpack files, not of " + format);
   if (options.orbax != OrbaxTarget() && !is_orbax_format(format))
     throw Error(
         Code::kInvalidArgument,
-        "compression, chunks, data files and items are for Orbax checkpoints, not for " + format);
+        "compression, chunks, data files and items are options of Orbax checkpoints, not of " +
+            format);
 }
 
 // A leaf's path under its new name. The name is split at dots if the old path had more than one
@@ -144,9 +144,8 @@ void check_kept(const Checkpoint& source, const std::vector<std::size_t>& left_o
   };
   if (!plan.targets.empty() || std::none_of(left_out.begin(), left_out.end(), holds_data)) return;
   throw Error(Code::kInvalidArgument,
-              plan.report.format + " can hold none of the " + std::to_string(left_out.size()) +
-                  " leaves that are selected: " + list_text(plan.report.skipped) +
-                  "; nothing is written");
+              plan.report.format + " cannot hold any of the " + std::to_string(left_out.size()) +
+                  " selected leaves: " + list_text(plan.report.skipped) + "; nothing is written");
 }
 
 // Why the target cannot hold this leaf; "" if it can.

@@ -92,7 +92,7 @@ class TransformedCheckpoint final : public Checkpoint {
       const TransformedLeaf& leaf = leaves_[request.tensor];
       if (!leaf.array)
         throw Error(Code::kInvalidArgument,
-                    "'" + tensors_[request.tensor].name + "' is no array that can be read");
+                    "'" + tensors_[request.tensor].name + "' is not an array that can be read");
       leaf.array->read(request.box, request.out, reads);
     }
     reads.run();

@@ -78,7 +78,7 @@ class Leaves {
   TransformedLeaf& at(const std::string& key) {
     const auto found = places_.find(key);
     if (found == places_.end())
-      invalid_argument("there is no leaf '" + printable_text(key) + "' (any more)");
+      invalid_argument("there is no leaf '" + printable_text(key) + "', or an earlier rule took it");
     return *leaves_[found->second];
   }
   TransformedLeaf take(const std::string& key) {
@@ -93,7 +93,7 @@ class Leaves {
     if (!leaf.array && !tensor.error.empty())
       throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
     if (!leaf.array)
-      invalid_argument("'" + printable_text(leaf.key) + "' is no array but a " + tensor.typestr);
+      invalid_argument("'" + printable_text(leaf.key) + "' is not an array (kind: " + tensor.typestr + ")");
     if (leaf.array->dtype() == DType::kOpaque)
       invalid_argument("'" + printable_text(leaf.key) + "' has elements of type " +
                        tensor.dtype_name + ", which can only be moved as they are");
@@ -157,17 +157,17 @@ class Leaves {
     std::uint64_t index = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
     if (error != std::errc() || end != text.data() + text.size())
-      invalid_argument("the group named index matches '" + text + "', which is no number");
+      invalid_argument("the group named index matches '" + text + "', which is not a number");
     array_of(at(key));
     if (!stacks_[expanded(rule.to[0])].emplace(index, take(key)).second)
-      invalid_argument("two arrays with the index " + text);
+      invalid_argument("two arrays have the index " + text);
   }
   void finish_stacks(const TransformRule& rule) {
     for (auto& [to, layers] : std::exchange(stacks_, {})) {
       if (layers.rbegin()->first != layers.size() - 1)
-        invalid_argument("'" + printable_text(to) + "' would be made of " +
-                         std::to_string(layers.size()) + " arrays with indices up to " +
-                         std::to_string(layers.rbegin()->first) + ": some are missing");
+        invalid_argument("'" + printable_text(to) + "' needs all indices, but has " +
+                         std::to_string(layers.size()) + " arrays for indices up to " +
+                         std::to_string(layers.rbegin()->first) + "; some are missing");
       std::vector<LazyPtr> arrays;
       for (const auto& layer : layers) arrays.push_back(layer.second.array);
       const std::size_t axis = axis_of(rule.axis, arrays[0]->shape().size() + 1);
@@ -180,15 +180,15 @@ class Leaves {
     const std::string to = expanded(rule.to[0]);
     const std::size_t at_index = to.find(kIndexMark);
     if (at_index == std::string::npos)
-      invalid_argument("'to' must have {index} where the number of the layer goes");
+      invalid_argument("'to' must contain {index}, which stands for the number of the layer");
     array_of(at(key));
     const TransformedLeaf leaf = take(key);
     const std::size_t axis = axis_of(rule.axis, leaf.array->shape().size());
     constexpr std::int64_t kMost = 1'000'000;
     const std::int64_t count = leaf.array->shape()[axis];
     if (count > kMost)
-      invalid_argument("the axis has " + std::to_string(count) + " elements; at most " +
-                       std::to_string(kMost) + " arrays are made of one");
+      invalid_argument("the axis has " + std::to_string(count) +
+                       " elements; one axis makes at most " + std::to_string(kMost) + " arrays");
     for (std::int64_t i = 0; i < count; ++i)
       add_made(std::string(to).replace(at_index, kIndexMark.size(), std::to_string(i)), leaf.source,
                lazy_element(leaf.array, axis, i));

@@ -116,7 +116,7 @@ void read_field(TransformRule& rule, std::string_view name, const Json& json,
 
 const Operation& operation_of(const Json& json, const std::string& pointer) {
   if (json.as_object() == nullptr)
-    fail(pointer, "expected a rule, that is an object, not " + std::string(json.type_text()));
+    fail(pointer, "expected a rule (an object), not " + std::string(json.type_text()));
   const Operation* found = nullptr;
   std::string known;
   for (const Operation& operation : operations()) {
@@ -142,8 +142,7 @@ void check_members(const JsonObject& members, const std::vector<std::string_view
       fail(pointer + "/" + escaped(name), "unknown member; expected one of " + expected);
     }
     for (std::size_t j = 0; j < i; ++j)
-      if (members[j].first == name)
-        fail(pointer + "/" + escaped(name), "the member is there twice");
+      if (members[j].first == name) fail(pointer + "/" + escaped(name), "the member appears twice");
   }
 }
 
@@ -176,7 +175,7 @@ TransformRules parse_transform_rules(std::string_view json) {
     try {
       return parse_json(json, {.max_depth = kMaxDepth, .max_bytes = kMaxRulesBytes});
     } catch (const Error& e) {
-      throw Error(Code::kInvalidArgument, "the rules are no JSON: " + e.message());
+      throw Error(Code::kInvalidArgument, "the rules are not JSON: " + e.message());
     }
   }();
   if (document.as_object() == nullptr)

@@ -481,9 +481,8 @@ Shape element_index(std::span<const std::int64_t> shape, std::uint64_t element) 
 DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options) {
   for (const double tolerance : {options.rtol, options.atol})
     if (!(tolerance >= 0) || std::isinf(tolerance))
-      throw Error(Code::kInvalidArgument,
-                  "a tolerance is a finite number that is not negative, but it is " +
-                      std::to_string(tolerance));
+      throw Error(Code::kInvalidArgument, "a tolerance must be a finite non-negative number, not " +
+                                              std::to_string(tolerance));
   const distributed::ProcessGroup group(options.multiprocessing);
   DiffReport report;
   std::vector<Job> jobs;

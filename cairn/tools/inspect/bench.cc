@@ -52,7 +52,7 @@ std::string file_system_name(const std::string& folder) {
 std::uint64_t free_bytes(const std::string& folder) {
   struct statvfs about {};
   if (statvfs(folder.c_str(), &about) != 0)
-    throw Error(Code::kIo, folder + ": cannot ask how much space there is");
+    throw Error(Code::kIo, folder + ": cannot get the free space");
   return std::uint64_t{about.f_bavail} * about.f_frsize;
 }
 
@@ -90,7 +90,7 @@ struct Folder {
     });
     if (!noted->made())
       throw Error(Code::kAlreadyExists,
-                  path + ": is there already; the benchmark wants a folder of its own");
+                  path + ": already exists; the benchmark needs a new folder");
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -116,13 +116,14 @@ class Bench {
     report_.threads = default_executor().threads();
     report_.size = each_ * kArrays;
     if (report_.free_bytes < report_.size + kSpare)
-      throw Error(Code::kIo, report_.folder + ": files of " + mib(report_.size + kSpare) +
-                                 " are to be written, but only " + mib(report_.free_bytes) +
+      throw Error(Code::kIo, report_.folder + ": the benchmark writes " +
+                                 mib(report_.size + kSpare) + ", but only " +
+                                 mib(report_.free_bytes) +
                                  " are free; choose a smaller size or another folder");
     const std::uint64_t memory = available_memory();
     if (memory / 5 * 2 < report_.size)
-      throw Error(Code::kUnavailable, "twice " + mib(report_.size) +
-                                          " of memory are needed, but only " + mib(memory) +
+      throw Error(Code::kUnavailable, "the benchmark needs twice " + mib(report_.size) +
+                                          " of memory, but only " + mib(memory) +
                                           " are available; choose a smaller size");
   }
 
@@ -272,7 +273,7 @@ JsonArray figures_json(const std::vector<BenchFigure>& figures) {
 
 BenchReport bench_folder(const std::string& folder, const BenchOptions& options) {
   if (options.size < kLeastSize)
-    throw Error(Code::kInvalidArgument, "the size is at least " + mib(kLeastSize));
+    throw Error(Code::kInvalidArgument, "the size must be at least " + mib(kLeastSize));
   return Bench(folder, options).run();
 }
 

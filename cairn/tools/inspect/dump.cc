@@ -62,8 +62,9 @@ Section open_section(const DumpRange& range) {
                   0};
   const std::uint64_t size = section.file.size();
   if (range.offset > size || range.length.value_or(0) > size - range.offset)
-    throw Error(Code::kOutOfRange, "bytes " + std::to_string(range.offset) +
-                                       " and following: the file has " + std::to_string(size));
+    throw Error(Code::kOutOfRange, "the range at byte " + std::to_string(range.offset) +
+                                       " is beyond the end of the file, which has " +
+                                       std::to_string(size) + " bytes");
   section.length = range.length.value_or(size - range.offset);
   return section;
 }
@@ -151,10 +152,9 @@ std::string dump_section(const Section& section, const DumpRange& range) {
     return tensors_json(*checkpoint, select_tensors(*checkpoint, {}));
   }
   throw Error(Code::kInvalidArgument,
-              "neither an OCDBT manifest or node, nor a safetensors or .npy header, nor JSON, nor "
-              "msgpack, nor the index of a TensorFlow "
-              "checkpoint begins here; "
-              "a part of a data file is chosen with --node FILE:OFFSET:LENGTH");
+              "unknown structure: expected an OCDBT manifest or node, a safetensors or .npy "
+              "header, JSON, msgpack, or the index of a TensorFlow checkpoint; choose a part of a "
+              "data file with --node FILE:OFFSET:LENGTH");
 }
 
 }  // namespace

@@ -17,11 +17,12 @@ void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOp
   const bool npy = options.encoding == LeafEncoding::kNpy;
   if (tensor.is_string()) {
     if (!tensor.shape.empty())
-      throw Error(Code::kInvalidArgument,
-                  tensor.name + ": an array of strings has no bytes of its own; it can be shown");
+      throw Error(
+          Code::kInvalidArgument,
+          tensor.name + ": an array of strings cannot be written as bytes; it can only be shown");
     if (npy)
       throw Error(Code::kInvalidArgument,
-                  tensor.name + ": a string cannot be a .npy file; its UTF-8 bytes can be had raw");
+                  tensor.name + ": a string cannot be a .npy file; write its UTF-8 bytes raw");
     if (options.slice)
       throw Error(Code::kInvalidArgument, tensor.name + ": a string has no slices");
     sink(as_bytes(checkpoint.read_string(index)));
@@ -29,14 +30,14 @@ void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOp
   }
   if (!tensor.is_array())
     throw Error(Code::kInvalidArgument,
-                tensor.name + ": holds no data, it is a node of kind " + tensor.typestr);
+                tensor.name + ": has no data: it is a node of kind " + tensor.typestr);
   if (!options.slice) check_dense(tensor);
   const SliceSpec slice = options.slice ? parse_slice(*options.slice, tensor.shape)
                                         : SliceSpec{Box::whole(tensor.shape), tensor.shape};
   if (npy) {
     if (tensor.dtype == DType::kOpaque)
       throw Error(Code::kUnimplemented, tensor.name + ": elements of type " + tensor.dtype_name +
-                                            " cannot be a .npy file; raw bytes can be had");
+                                            " cannot be a .npy file; write the raw bytes");
     sink(npy_header(tensor.dtype, slice.shape));
   }
   stream_box(checkpoint, index, slice.box, options.memory, sink);

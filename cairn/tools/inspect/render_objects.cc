@@ -68,7 +68,7 @@ class ObjectDrawing {
 
   [[nodiscard]] std::string path_of(std::size_t object) const {
     if (object == 0) return "the root";
-    if (!places_[object].found) return "an object that nothing leads to";
+    if (!places_[object].found) return "an unreachable object";
     // the last one first; limited, because more names would not help
     std::vector<const std::string*> names;
     for (; object != 0 && names.size() < kMaxDrawnDepth; object = places_[object].parent)

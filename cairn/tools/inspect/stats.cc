@@ -132,7 +132,7 @@ TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index,
   if (!tensor.error.empty()) throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
   if (!tensor.is_array() || tensor.dtype == DType::kOpaque)
     throw Error(Code::kInvalidArgument,
-                tensor.name + ": no statistics of " +
+                tensor.name + ": cannot compute statistics of " +
                     (tensor.dtype_name.empty() ? tensor.typestr : tensor.dtype_name));
   check_dense(tensor);
   const Workers workers(resources.threads);

@@ -25,9 +25,9 @@ std::vector<std::string> database_folders(const std::string& path, const Compact
   if (!found_item)
     throw Error(Code::kNotFound, path + ": there is no item \"" + *options.item + "\"");
   if (folders.empty())
-    throw Error(
-        Code::kFailedPrecondition,
-        path + ": there is nothing to compact: only OCDBT databases (manifest.ocdbt) can be");
+    throw Error(Code::kFailedPrecondition, path +
+                                               ": there is nothing to compact: only OCDBT "
+                                               "databases (manifest.ocdbt) can be compacted");
   return folders;
 }
 

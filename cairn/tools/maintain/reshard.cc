@@ -15,11 +15,12 @@ namespace {
 
 void check_options(const ReshardOptions& options) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
-  if (!options.mesh && !options.specs.empty()) refuse("to split arrays over devices takes a mesh");
+  if (!options.mesh && !options.specs.empty())
+    refuse("specs need a mesh: give the devices that will read the arrays");
   if (!options.mesh && !options.orbax.chunk_bytes)
     refuse("nothing to do: give a mesh, a size of chunks, or both");
   if (!options.format.empty() && !is_orbax_format(options.format))
-    refuse("'" + options.format + "' has no chunks: only Orbax checkpoints can be resharded");
+    refuse("'" + options.format + "' has no chunks; only Orbax checkpoints can be resharded");
   if (!options.mesh) return;
   check_sharding({*options.mesh, {}});
   for (const auto& [glob, spec] : options.specs)
@@ -63,7 +64,7 @@ class Chooser {
     if (unused == used_.end()) return;
     throw Error(Code::kInvalidArgument,
                 "'" + options_.specs[static_cast<std::size_t>(unused - used_.begin())].first +
-                    "' matches no array that an earlier one has not matched");
+                    "' matches no array, or only arrays that an earlier spec matches");
   }
 
  private:

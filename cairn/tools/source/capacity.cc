@@ -73,7 +73,7 @@ void check_dense(const TensorInfo& tensor) {
   const auto refuse = [&](const std::string& what) {
     throw Error(Code::kFailedPrecondition,
                 fmt::format("{}: {} elements of shape {} {}, of which {} are stored: too many to "
-                            "be read one by one; choose a slice",
+                            "read one by one; choose a slice",
                             tensor.full_name(), tensor.dtype_name, shape_text(tensor.shape), what,
                             size_text(tensor.stored_nbytes)));
   };

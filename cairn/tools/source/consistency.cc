@@ -55,12 +55,11 @@ void check_opened(std::span<const Bytes> messages, const distributed::Consistenc
     opened.check(messages, group, std::string(step) + ": other checkpoints", at);
   } catch (const Error& e) {
     if (e.code() != Code::kInvalidArgument) throw;
-    throw Error(
-        Code::kFailedPrecondition,
-        e.message() +
-            "; all processes must see the same files, and nobody may write them meanwhile (of a "
-            "root "
-            "that grows, say which step; a copy on each host must keep the times of the files)");
+    throw Error(Code::kFailedPrecondition,
+                e.message() +
+                    "; all processes must see the same files, and nobody may write them meanwhile "
+                    "(for a root that grows, give the step; copies on each host must keep the "
+                    "times of the files)");
   }
 }
 

@@ -22,7 +22,7 @@ constexpr std::string_view kFilePrefix = "file://";
 [[noreturn]] void refuse(const std::string& path) {
   throw Error(Code::kInvalidArgument,
               path +
-                  ": no checkpoint: expected an Orbax checkpoint or step root (a directory with "
+                  ": not a checkpoint: expected an Orbax checkpoint or step root (a directory with "
                   "_METADATA, manifest.ocdbt, "
                   "_CHECKPOINT_METADATA or step directories), the prefix of a TensorFlow "
                   "checkpoint or its folder, a .safetensors file or its "
@@ -39,8 +39,8 @@ void refuse_choices(const std::string& path, const OpenOptions& options, bool ha
                        : options.version.commit_time_ns ? "a commit time"
                                                         : nullptr;
   if (choice != nullptr)
-    throw Error(Code::kInvalidArgument, std::string(choice) + " was asked for, but " + path +
-                                            " is no Orbax checkpoint or Zarr array");
+    throw Error(Code::kInvalidArgument, std::string(choice) + " was requested, but " + path +
+                                            " is not an Orbax checkpoint or Zarr array");
 }
 
 // A save that was killed early leaves only a folder that can be recognised by its name.
@@ -49,7 +49,7 @@ void refuse_leftover(const std::string& path) {
   if (name.find(orbax::kTemporaryMark) == std::string::npos) return;
   throw Error(Code::kFailedPrecondition,
               path +
-                  ": is unfinished: a save is under way, or was interrupted before there was "
+                  ": is unfinished: a save is in progress, or was interrupted before it wrote "
                   "anything to read (cairn clean removes it)");
 }
 
@@ -120,14 +120,16 @@ std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenO
 
 std::vector<std::string> list_steps(const std::string& where, const OpenOptions& options) {
   const std::string path = local_path(where);
-  if (options.step) throw Error(Code::kInvalidArgument, "one step was asked for, and all of them");
+  if (options.step)
+    throw Error(Code::kInvalidArgument,
+                "one step and all steps were requested; choose one of them");
   if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
   std::vector<std::string> steps =
       directory_exists(path) ? orbax::list_steps(path) : std::vector<std::string>();
   if (steps.empty() && directory_exists(path)) steps = bundle_prefixes(path);
   if (steps.empty())
     throw Error(Code::kInvalidArgument,
-                path + " is not a root of steps, so all steps cannot be verified");
+                path + " is not a root of steps, so its steps cannot be verified");
   return steps;
 }
 

@@ -94,7 +94,7 @@ FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path) {
 void check_not_source(const Checkpoint& checkpoint, const std::string& path) {
   if (role_of_file(checkpoint, path) != FileRole::kNone)
     throw Error(Code::kAlreadyExists,
-                path + ": is a file of the checkpoint that is read; it is not replaced");
+                path + ": is a file of the source checkpoint, so Cairn does not replace it");
 }
 
 }  // namespace cairn::inline v0

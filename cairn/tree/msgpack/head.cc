@@ -134,7 +134,7 @@ MsgpackHead read_msgpack_head(ByteReader& in) {
     case 0xdf:
       return sized(MsgpackType::kMap, read_length(in, b - 0xddU));
     default:
-      ByteReader::fail(fmt::format("byte 0x{:02x} begins no msgpack object", b), at);
+      ByteReader::fail(fmt::format("byte 0x{:02x} does not start a msgpack object", b), at);
   }
 }
 
@@ -153,7 +153,7 @@ MsgpackHeadBytes encode_msgpack_head(const MsgpackHead& head) {
     case MsgpackType::kFloat:
       return with_number(0xcb - 3, std::bit_cast<std::uint64_t>(head.number), 3);
     case MsgpackType::kText:
-      check_length(head, "a text");
+      check_length(head, "a string");
       return head.length < 32
                  ? HeadWriter().first(0xa0U | static_cast<unsigned>(head.length)).take()
                  : with_number(0xd9, head.length, width);

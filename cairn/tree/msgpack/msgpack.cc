@@ -89,8 +89,7 @@ class Lister {
     const std::uint64_t cost = sizeof(MsgpackLeaf) + path_bytes_;
     if (cost > budget_)
       throw Error(Code::kDataLoss,
-                  path_text(path_) +
-                      ": far more leaves and names than bytes of this size can hold honestly");
+                  path_text(path_) + ": more leaves and names than an input of this size can hold");
     budget_ -= cost;
     leaves_.push_back(leaf_of(tree));
     leaves_.back().path = path_;

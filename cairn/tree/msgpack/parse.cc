@@ -25,7 +25,7 @@ constexpr std::uint64_t kBytesPerByte = 160;
 // An integer from 0 to 2^63 - 1, as shapes have them.
 std::int64_t to_extent(const Head& head) {
   if (head.type != Type::kUint || head.length > static_cast<std::uint64_t>(INT64_MAX))
-    data_loss("an extent of a shape is no integer from 0 to 2^63 - 1");
+    data_loss("an extent of a shape is not an integer from 0 to 2^63 - 1");
   return static_cast<std::int64_t>(head.length);
 }
 
@@ -43,7 +43,8 @@ void set_opaque_size(MsgpackLeaf& leaf, std::uint64_t nbytes) {
   // The type is unknown: derive the size of its elements from the number of bytes.
   const auto count = count_elements(leaf.shape);
   if (count == 0 ? nbytes != 0 : nbytes % count != 0)
-    data_loss(fmt::format("{} bytes for {} elements of type {}", nbytes, count, leaf.dtype_name));
+    data_loss(
+        fmt::format("{} bytes do not hold {} elements of type {}", nbytes, count, leaf.dtype_name));
   leaf.element_size = count == 0 ? 0 : nbytes / count;
 }
 
@@ -57,8 +58,8 @@ void set_element_type(MsgpackLeaf& leaf, std::string_view name, std::uint64_t nb
   const auto count = count_elements(leaf.shape);
   // Divide, because the product of two hostile numbers may wrap around.
   if (nbytes % leaf.element_size != 0 || nbytes / leaf.element_size != count)
-    data_loss(fmt::format("{} bytes for an array of shape {} of {}", nbytes, shape_text(leaf.shape),
-                          name));
+    data_loss(fmt::format("{} bytes do not hold an array of shape {} of {}", nbytes,
+                          shape_text(leaf.shape), name));
 }
 
 // ---- chunked arrays ----
@@ -66,14 +67,14 @@ void set_element_type(MsgpackLeaf& leaf, std::string_view name, std::uint64_t nb
 std::int64_t chunked_extent(const Tree& tree) {
   const auto* extent = std::get_if<std::int64_t>(&tree.value());
   if (extent == nullptr || *extent < 0)
-    data_loss("an extent of a chunked array is no integer from 0 to 2^63 - 1");
+    data_loss("an extent of a chunked array is not an integer from 0 to 2^63 - 1");
   return *extent;
 }
 
 const MsgpackLeaf& flat_chunk(const Tree& tree, std::size_t number) {
   const auto* chunk = tree.custom<MsgpackLeaf>();
   if (chunk == nullptr || chunk->kind != MsgpackKind::kArray || chunk->shape.size() != 1)
-    data_loss(fmt::format("chunk {} is no flat ndarray", number));
+    data_loss(fmt::format("chunk {} is not a flat ndarray", number));
   return *chunk;
 }
 
@@ -116,7 +117,7 @@ MsgpackLeaf join_chunks(const Tree::Dict& members) {
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const MsgpackLeaf& chunk = flat_chunk(*chunks[i], i);
     if (chunk.dtype_name != type)
-      data_loss(fmt::format("chunk {} has another dtype than chunk 0", i));
+      data_loss(fmt::format("the dtype of chunk {} differs from that of chunk 0", i));
     joined.pieces.insert(joined.pieces.end(), chunk.pieces.begin(), chunk.pieces.end());
     nbytes += chunk.nbytes();
   }
@@ -202,8 +203,7 @@ class Parser {
   }
 
   void spend(std::uint64_t cost) {
-    if (cost > budget_)
-      data_loss("far more leaves and names than bytes of this size can hold honestly");
+    if (cost > budget_) data_loss("more leaves and names than an input of this size can hold");
     budget_ -= cost;
   }
 
@@ -214,7 +214,7 @@ class Parser {
   }
 
   Tree text_leaf(ByteView text) {
-    if (!valid_utf8(as_text(text))) data_loss("a text is not UTF-8");
+    if (!valid_utf8(as_text(text))) data_loss("a string is not UTF-8");
     return leaf({.kind = MsgpackKind::kString, .dtype_name = "string", .pieces = {text}});
   }
 
@@ -251,7 +251,7 @@ class Parser {
     if (head.type == Type::kUint) return std::to_string(head.length);
     if (head.type == Type::kInt) return std::to_string(head.integer);
     if (head.type != Type::kText && head.type != Type::kBin)
-      data_loss("a key is neither a text nor an integer");
+      data_loss("a key is not a string or an integer");
     const std::string_view text = read_text(in, head.length);
     if (!valid_utf8(text)) data_loss("a key is not UTF-8");
     return std::string(text);
@@ -293,7 +293,7 @@ class Parser {
         return tuple(in);
       default:
         throw Error(Code::kUnimplemented,
-                    fmt::format("msgpack extension type {} is none of flax's or Orbax's", code));
+                    fmt::format("msgpack extension type {} is not one of flax's or Orbax's", code));
     }
   }
 

@@ -37,7 +37,7 @@ Transforms flatten_transforms(const Tree& tree) {
     const auto* transform = entry.value.custom<Transform>();
     if (transform == nullptr)
       throw Error(Code::kInvalidArgument,
-                  "what is at '" + key + "' among the transforms is no Transform");
+                  "the value at '" + key + "' in the transforms is not a Transform");
     const auto [place, added] = places.emplace(key, transforms.size());
     if (added)
       transforms.emplace_back(std::move(key), *transform);

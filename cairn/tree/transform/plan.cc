@@ -40,7 +40,7 @@ KeyIndex index_keys(const std::vector<std::string>& keys, const char* what) {
     if (!index.emplace(keys[i], i).second)
       throw Error(Code::kInvalidArgument,
                   std::string("two leaves of the ") + what + " have the key '" + keys[i] +
-                      "': transforms cannot tell them apart, because '/' is in a dict key");
+                      "': a dict key contains '/', so transforms cannot distinguish them");
   return index;
 }
 
@@ -162,7 +162,7 @@ class Planner {
     const auto found = stored_.find(key);
     if (found == stored_.end())
       throw Error(Code::kInvalidArgument, "the checkpoint has no '" + key + "', which " + asked_by +
-                                              " asks for to make '" + output + "'");
+                                              " needs to make '" + output + "'");
     return found->second;
   }
 

@@ -154,7 +154,7 @@ class Parser {
       ++at_;
     }
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
-      fail(start_, "the escape names no character");
+      fail(start_, "the escape is not a valid character");
     return value;
   }
 
@@ -340,7 +340,7 @@ class Parser {
       if (text.find_first_not_of("ims-") != std::string::npos ||
           std::count(text.begin(), text.end(), '-') > 1 || text.back() == '-')
         fail(first,
-             "of flags for a group, i, m and s are supported, as in (?i:...) and (?i-s:...)");
+             "only the flags i, m and s are supported for a group, as in  (?i:...) and (?i-s:...)");
       return begin_group("(?" + text + ":", false);
     }
     if (start_ != 0 || text.find('-') != std::string::npos)

@@ -50,7 +50,7 @@ template <class Compute>
 ByteView strip_checksum(std::string_view name, bool at_start, ByteView in, Compute compute) {
   if (in.size() < kChecksumSize)
     throw Error(Code::kDataLoss, std::string(name) + ": " + std::to_string(in.size()) +
-                                     " bytes have no room for the checksum");
+                                     " bytes are too few for the checksum");
   const ByteView body = at_start ? in.subspan(kChecksumSize) : in.first(in.size() - kChecksumSize);
   std::uint32_t stored = 0;
   std::memcpy(&stored, at_start ? in.data() : in.data() + body.size(), kChecksumSize);
@@ -185,8 +185,8 @@ void check_stored_size(const CodecChain& chain, std::uint64_t length) {
   for (const ByteStep& step : chain.steps) most = encoded_bound(step, most);
   most += most / 16 + kRoom;
   if (length > most)
-    throw Error(Code::kDataLoss, "chunk has " + std::to_string(length) + " bytes, at most " +
-                                     std::to_string(most) + " are expected of " +
+    throw Error(Code::kDataLoss, "chunk has " + std::to_string(length) +
+                                     " bytes, expected at most " + std::to_string(most) + " for " +
                                      std::to_string(chain.nbytes) + " bytes of elements");
 }
 

@@ -204,7 +204,7 @@ std::uint64_t unfiltered_size(const FilterStep& step, ByteView in) {
         if constexpr (kConverts<Step>) {
           if (in.size() % size_of(s.stored) != 0)
             throw Error(Code::kDataLoss, "filter: " + std::to_string(in.size()) +
-                                             " bytes are no whole number of " +
+                                             " bytes are not a whole number of " +
                                              std::string(dtype_name(s.stored.dtype)) + " elements");
           return in.size() / size_of(s.stored) * size_of(s.decoded);
         }

@@ -28,7 +28,7 @@ struct NumcodecsCodec {
                              const Json* found) {
   throw Error(Code::kDataLoss,
               "codec '" + std::string(codec.id) + "': " +
-                  (found ? std::string(member) + " " + to_text(*found) + " is not usable"
+                  (found ? std::string(member) + " " + to_text(*found) + " is not valid"
                          : "lacks '" + std::string(member) + "' in its configuration"));
 }
 
@@ -154,7 +154,7 @@ ByteStep parse_lookup3(const NumcodecsCodec& codec) {
 }
 
 std::string why_not(std::string_view id) {
-  if (id == "pickle") return ": to read a pickle is to run a program";
+  if (id == "pickle") return ": reading a pickle would run a program";
   if (id == "base64") return ": decode it with numcodecs";
   if (object_codec(id) != ObjectCodec::kNone || id == "categorize")
     return ": its elements have no fixed size";

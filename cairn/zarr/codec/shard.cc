@@ -35,12 +35,12 @@ ShardIndexRange shard_index_range(const ShardCodec& codec, std::uint64_t value_s
   // Divide the actual size instead of multiplying the stated count: 16 * n may overflow.
   if (value_size < crc || (value_size - crc) / kEntrySize < entries)
     throw Error(Code::kDataLoss,
-                "shard of " + std::to_string(value_size) + " bytes has no room for an index of " +
+                "shard of " + std::to_string(value_size) + " bytes is too small for an index of " +
                     std::to_string(entries) + (entries == 1 ? " entry" : " entries"));
   if (entries > kMaxEntries)
-    throw Error(Code::kUnimplemented, "a shard of " + std::to_string(entries) +
-                                          " inner chunks; shards of up to " +
-                                          std::to_string(kMaxEntries) + " can be read");
+    throw Error(Code::kUnimplemented, "the shard has " + std::to_string(entries) +
+                                          " inner chunks; Cairn reads at most " +
+                                          std::to_string(kMaxEntries));
   const std::uint64_t length = kEntrySize * entries + crc;
   return {.offset = codec.index_at_start ? 0 : value_size - length, .length = length};
 }

@@ -71,7 +71,7 @@ Shape choose_chunk_shape(const Shape& shape, const Shape& write_shape, std::size
   for (const std::size_t axis : target.shard_axes) {
     if (axis >= shape.size())
       throw Error(Code::kInvalidArgument, "shard axis " + std::to_string(axis) +
-                                              " is none of an array of rank " +
+                                              " is out of range for an array of rank " +
                                               std::to_string(shape.size()));
     cutter.cut_to_one(axis);
   }
@@ -89,8 +89,8 @@ std::optional<std::int64_t> effective_chunk_bytes(std::optional<std::int64_t> ch
                                                   std::int64_t data_file_bytes,
                                                   std::uint64_t piece_bytes) {
   if (data_file_bytes < 0)
-    throw Error(Code::kInvalidArgument,
-                "data files of " + std::to_string(data_file_bytes) + " bytes: give 0 for no limit");
+    throw Error(Code::kInvalidArgument, "the data file size is " + std::to_string(data_file_bytes) +
+                                            " bytes; it must not be negative (0: no limit)");
   if (data_file_bytes == 0) return chunk_bytes;
   if (chunk_bytes) return std::min(*chunk_bytes, data_file_bytes);
   if (piece_bytes > static_cast<std::uint64_t>(data_file_bytes)) return data_file_bytes;

@@ -16,7 +16,8 @@ constexpr std::size_t kMaxElementSize = std::size_t{1} << 20U;
 constexpr int kMaxStructDepth = 16;
 
 [[noreturn]] void bad_type(std::string_view member, const Json& found) {
-  throw Error(Code::kDataLoss, std::string(member) + ": " + to_text(found) + " is no element type");
+  throw Error(Code::kDataLoss,
+              std::string(member) + ": " + to_text(found) + " is not an element type");
 }
 
 [[noreturn]] void unknown_type(std::string_view member, std::string_view name,
@@ -134,7 +135,7 @@ ElementType parse_typestr(const std::string& text) {
 std::size_t checked_product(std::size_t a, std::size_t b, std::string_view member) {
   std::size_t product = 0;
   if (__builtin_mul_overflow(a, b, &product) || product > kMaxElementSize)
-    throw Error(Code::kDataLoss, std::string(member) + ": an element of more than " +
+    throw Error(Code::kDataLoss, std::string(member) + ": the element size exceeds " +
                                      std::to_string(kMaxElementSize) + " bytes");
   return product;
 }
@@ -168,7 +169,7 @@ std::size_t field_size(const Json& field, int depth) {
 }
 
 std::size_t structure_size(const JsonArray& fields, int depth) {
-  if (fields.empty()) throw Error(Code::kDataLoss, "dtype: a structure without fields");
+  if (fields.empty()) throw Error(Code::kDataLoss, "dtype: the structure has no fields");
   if (depth > kMaxStructDepth)
     throw Error(Code::kUnimplemented, "dtype: structures nested too deeply");
   std::size_t size = 0;
@@ -200,7 +201,7 @@ const Json& require(const Json* config, std::string_view member, std::string_vie
 std::size_t length_bytes(const Json* config, const std::string& type) {
   const auto n = require(config, "length_bytes", type).as_uint64();
   if (!n || *n == 0 || *n > kMaxElementSize)
-    throw Error(Code::kDataLoss, "data_type '" + type + "': length_bytes is no usable size");
+    throw Error(Code::kDataLoss, "data_type '" + type + "': length_bytes is not a valid size");
   return *n;
 }
 
@@ -209,7 +210,7 @@ std::string time_name(std::string_view kind, const Json* config, const std::stri
   const auto* unit = require(config, "unit", type).as_string();
   const auto scale = require(config, "scale_factor", type).as_uint64();
   if (!unit || !scale || *scale == 0)
-    throw Error(Code::kDataLoss, "data_type '" + type + "': unit or scale_factor is unusable");
+    throw Error(Code::kDataLoss, "data_type '" + type + "': unit or scale_factor is not valid");
   std::string name = "<" + std::string(kind);
   if (*unit == "generic") return name;
   name += '[';
@@ -226,7 +227,7 @@ ElementType parse_named(const std::string& name, const Json* config, int depth) 
     const std::size_t size = length_bytes(config, name);
     if (size % 4 != 0)
       throw Error(Code::kDataLoss,
-                  "data_type 'fixed_length_utf32': length_bytes is no multiple of 4");
+                  "data_type 'fixed_length_utf32': length_bytes is not a multiple of 4");
     ElementType type = opaque(size, "<U" + std::to_string(size / 4));
     type.needs_endian = true;
     return type;
@@ -268,8 +269,7 @@ ElementType parse_structure(const Json* config, const std::string& type, int dep
   const Json& list = require(config, "fields", type);
   const JsonArray* fields = list.as_array();
   if (!fields || fields->empty())
-    throw Error(Code::kDataLoss,
-                "data_type '" + type + "': fields must be a list that is not empty");
+    throw Error(Code::kDataLoss, "data_type '" + type + "': fields must be a non-empty list");
   std::size_t size = 0;
   for (const Json& field : *fields) {
     const JsonArray* pair = field.as_array();

@@ -30,7 +30,7 @@ namespace {
 enum class Format : std::uint8_t { kV2, kV3 };
 
 [[noreturn]] void bad_fill(const Json& fill, const ElementType& type) {
-  throw Error(Code::kDataLoss, "fill_value " + to_text(fill) + " is no value of " + type.name);
+  throw Error(Code::kDataLoss, "fill_value " + to_text(fill) + " is not a value of " + type.name);
 }
 
 template <class T>

@@ -14,7 +14,7 @@ namespace {
 
 [[noreturn]] void unwritable(const std::string& what) {
   throw Error(Code::kUnimplemented,
-              what + " can be read, but not written: TensorStore would not read it");
+              what + " can be read, but not written: TensorStore cannot read it");
 }
 
 template <class Integers>

@@ -19,8 +19,8 @@ void check_dtype(DType dtype) {
   constexpr DType kRefused[] = {DType::kUint2, DType::kUint4, DType::kFloat8E4m3, DType::kOpaque};
   if (std::find(std::begin(kRefused), std::end(kRefused), dtype) == std::end(kRefused)) return;
   throw Error(Code::kUnimplemented,
-              "arrays of " + std::string(dtype_name(dtype)) +
-                  " are not written: neither TensorStore nor Orbax reads them; cast them");
+              "cannot write arrays of " + std::string(dtype_name(dtype)) +
+                  ": TensorStore and Orbax cannot read them; cast them to another type");
 }
 
 void check_shapes(const NewArray& array) {
@@ -36,14 +36,14 @@ void check_shapes(const NewArray& array) {
   const bool empty =
       std::any_of(chunks.begin(), chunks.end(), [](std::int64_t n) { return n < 1; });
   if (negative || empty || chunks.size() != shape.size())
-    throw Error(Code::kInvalidArgument,
-                "chunks of " + shape_text(chunks) + " cannot cut an array of " + shape_text(shape));
+    throw Error(Code::kInvalidArgument, "chunk shape " + shape_text(chunks) +
+                                            " does not fit array shape " + shape_text(shape));
   bool divides = inner.empty() || inner.size() == chunks.size();
   for (std::size_t d = 0; divides && d < inner.size(); ++d)
     divides = inner[d] > 0 && chunks[d] % inner[d] == 0;
   if (!divides)
-    throw Error(Code::kInvalidArgument, "inner chunks of " + shape_text(inner) +
-                                            " do not divide chunks of " + shape_text(chunks));
+    throw Error(Code::kInvalidArgument, "inner chunk shape " + shape_text(inner) +
+                                            " does not divide chunk shape " + shape_text(chunks));
 }
 
 std::vector<ByteStep> compression_steps(const NewArray& array, std::size_t element_size) {
@@ -98,7 +98,8 @@ ArrayMetadata make_metadata(const NewArray& array) {
   check_shapes(array);
   const bool v3 = array.zarr_format == 3;
   if (!v3 && (array.crc32c || !array.inner_chunk_shape.empty()))
-    throw Error(Code::kInvalidArgument, "Zarr 2 has neither inner chunks nor the codec crc32c");
+    throw Error(Code::kInvalidArgument,
+                "Zarr v2 does not support inner chunks or the codec crc32c");
   ArrayMetadata metadata;
   metadata.zarr_format = v3 ? 3 : 2;
   metadata.shape = array.shape;

@@ -27,7 +27,7 @@ char parse_separator(const Json& root) {
   const std::string* text = separator->as_string();
   if (!text || (*text != "." && *text != "/"))
     throw Error(Code::kDataLoss,
-                "dimension_separator: " + to_text(*separator) + " is neither \".\" nor \"/\"");
+                "dimension_separator: " + to_text(*separator) + ", expected \".\" or \"/\"");
   return (*text)[0];
 }
 
@@ -36,7 +36,7 @@ bool is_fortran_order(const Json& root) {
   if (!order || order->is_null()) return false;
   const std::string* text = order->as_string();
   if (!text || (*text != "C" && *text != "F"))
-    throw Error(Code::kDataLoss, "order: " + to_text(*order) + " is neither \"C\" nor \"F\"");
+    throw Error(Code::kDataLoss, "order: " + to_text(*order) + ", expected \"C\" or \"F\"");
   return *text == "F";
 }
 
@@ -44,7 +44,7 @@ void parse_step(const Json& codec, std::string_view member, std::vector<ByteStep
   with_context([&] { return std::string(member); },
                [&] {
                  if (!codec.as_object())
-                   throw Error(Code::kDataLoss, to_text(codec) + " is no codec");
+                   throw Error(Code::kDataLoss, to_text(codec) + " is not a codec");
                  const auto more = parse_numcodecs(required_text(codec, "id"), codec, std::nullopt);
                  steps.insert(steps.end(), more.begin(), more.end());
                });
@@ -54,7 +54,7 @@ std::span<const Json> parse_filters(const Json& root) {
   const Json* filters = root.find("filters");
   if (!filters || filters->is_null()) return {};
   if (const JsonArray* list = filters->as_array()) return *list;
-  throw Error(Code::kDataLoss, "filters: " + to_text(*filters) + " is neither null nor a list");
+  throw Error(Code::kDataLoss, "filters: " + to_text(*filters) + ", expected null or a list");
 }
 
 // For elements without a fixed size, the first filter converts them to bytes. Removes that filter
@@ -64,7 +64,7 @@ std::string take_object_codec(std::span<const Json>& filters, CodecChain& chain)
   const std::string* id = named ? named->as_string() : nullptr;
   if (id) chain.objects = object_codec(*id);
   if (!id || chain.objects == ObjectCodec::kNone)
-    throw Error(Code::kDataLoss, "dtype '|O' without a filter that makes bytes of its elements");
+    throw Error(Code::kDataLoss, "dtype '|O' needs a filter that encodes its elements as bytes");
   filters = filters.subspan(1);
   return *id;
 }

@@ -72,8 +72,8 @@ bool second_of(const Json& value, std::string_view what, std::string_view first,
   const std::string* text = value.as_string();
   if (text && *text == first) return false;
   if (text && *text == second) return true;
-  throw Error(Code::kDataLoss, std::string(what) + ": " + to_text(value) + " is neither \"" +
-                                   std::string(first) + "\" nor \"" + std::string(second) + "\"");
+  throw Error(Code::kDataLoss, std::string(what) + ": " + to_text(value) + ", expected \"" +
+                                   std::string(first) + "\" or \"" + std::string(second) + "\"");
 }
 
 // ---- codecs ----
@@ -113,13 +113,13 @@ std::vector<std::size_t> parse_order(const Json& order, std::size_t rank) {
   const Shape given = parse_extents(order, "codec 'transpose': order", 0);
   std::vector<bool> seen(rank, false);
   if (given.size() != rank)
-    throw Error(Code::kDataLoss,
-                "codec 'transpose': order " + to_text(order) + " has not the array's rank");
+    throw Error(Code::kDataLoss, "codec 'transpose': order " + to_text(order) +
+                                     " does not match array rank " + std::to_string(rank));
   for (std::size_t d = 0; d < rank; ++d) {
     const auto from = static_cast<std::size_t>(given[d]);
     if (from >= rank || seen[from])
-      throw Error(Code::kDataLoss,
-                  "codec 'transpose': order " + to_text(order) + " is no permutation");
+      throw Error(Code::kDataLoss, "codec 'transpose': order " + to_text(order) +
+                                       " is not a permutation of the dimensions");
     seen[from] = true;
     out[d] = from;
   }
@@ -144,7 +144,7 @@ void parse_transpose(const Extension& codec, CodecChain& chain) {
 void parse_index_codecs(const Json& list, ShardCodec& shard) {
   const JsonArray* codecs = list.as_array();
   if (!codecs || codecs->empty())
-    throw Error(Code::kDataLoss, "index_codecs: " + to_text(list) + " is no list of codecs");
+    throw Error(Code::kDataLoss, "index_codecs: " + to_text(list) + " is not a list of codecs");
   const Extension bytes = parse_extension((*codecs)[0], "index codec");
   if (bytes.name != "bytes")
     throw Error(Code::kUnimplemented,
@@ -155,7 +155,8 @@ void parse_index_codecs(const Json& list, ShardCodec& shard) {
   const Extension crc = parse_extension((*codecs)[1], "index codec");
   if (codecs->size() > 2 || crc.name != "crc32c")
     throw Error(Code::kUnimplemented,
-                "index codecs " + to_text(list) + " are not supported: bytes, then perhaps crc32c");
+                "index codecs " + to_text(list) +
+                    " are not supported: expected bytes, then optionally crc32c");
   allow_only(crc, {});
 }
 
@@ -239,15 +240,16 @@ void ChainParser::check_order(const Extension& codec) const {
   const bool to_bytes = makes_bytes(codec);
   const bool of_arrays = codec.name == "transpose" || is_array_filter(id);
   if (in_bytes && (to_bytes || of_arrays))
-    throw Error(Code::kDataLoss, name + " cannot follow a codec that makes bytes");
+    throw Error(Code::kDataLoss, name + " cannot follow a codec that produces bytes");
   if (!in_bytes && !to_bytes && !of_arrays)
     throw Error(Code::kDataLoss, name + " comes before 'bytes' or 'sharding_indexed'");
   if (in_bytes && chain.shard)
     throw Error(Code::kUnimplemented, name + " around 'sharding_indexed' is not supported");
   // zarr-python cannot read back such an array as it wrote it, so its content is undefined.
   if ((transposed && flattens(id)) || (flattened && codec.name == "transpose"))
-    throw Error(Code::kUnimplemented,
-                name + " is not supported: a transpose and a filter that loses the shape");
+    throw Error(
+        Code::kUnimplemented,
+        name + " is not supported: the chain has a transpose and a filter that loses the shape");
   if (filtered && codec.name == "sharding_indexed")
     throw Error(Code::kUnimplemented, "shards behind a filter are not supported");
 }
@@ -280,13 +282,14 @@ void ChainParser::add(const Extension& codec) {
 
 CodecChain parse_codecs(const Json& list, Shape chunk_shape, const ElementType& type, int depth) {
   const JsonArray* codecs = list.as_array();
-  if (!codecs) throw Error(Code::kDataLoss, "codecs: " + to_text(list) + " is no list of codecs");
+  if (!codecs)
+    throw Error(Code::kDataLoss, "codecs: " + to_text(list) + " is not a list of codecs");
   ChainParser parser{.type = type, .depth = depth, .chain = {}};
   parser.chain.nbytes = chunk_bytes(chunk_shape, type.size);
   parser.chain.shape = std::move(chunk_shape);
   for (const Json& codec : *codecs) parser.add(parse_extension(codec, "codec"));
   if (!parser.in_bytes)
-    throw Error(Code::kDataLoss, "codecs: neither 'bytes' nor 'sharding_indexed' among them");
+    throw Error(Code::kDataLoss, "codecs: the list has no 'bytes' or 'sharding_indexed'");
   return std::move(parser.chain);
 }
 
@@ -343,7 +346,7 @@ std::vector<std::optional<std::string>> parse_dimension_names(const Json& root, 
                 "dimension_names: " + to_text(*member) + " does not name each dimension");
   for (const Json& name : *list) {
     if (!name.is_null() && !name.as_string())
-      throw Error(Code::kDataLoss, "dimension_names: " + to_text(name) + " is no name");
+      throw Error(Code::kDataLoss, "dimension_names: " + to_text(name) + " is not a name");
     names.push_back(name.as_string() ? std::optional(*name.as_string()) : std::nullopt);
   }
   return names;

@@ -85,7 +85,7 @@ ZarrArray ZarrArray::open(StorePtr store, std::string name, int zarr_format, Met
   }
   throw Error(Code::kNotFound, "no Zarr array at " +
                                    store->describe(metadata_key(name, zarr_format == 3 ? 3 : 2)) +
-                                   (zarr_format == 0 ? " (nor a zarr.json)" : ""));
+                                   (zarr_format == 0 ? " (or zarr.json)" : ""));
 }
 
 ZarrArray::ZarrArray(StorePtr store, std::string name,
@@ -111,7 +111,8 @@ std::optional<Array> ZarrArray::try_view() const {
   const auto value = store_->map(key);
   if (!value) return std::nullopt;
   const ReadValueFn read = [&](std::uint64_t offset, MutableByteView out) {
-    if (!store_->read_into(key, offset, out)) throw Error(Code::kDataLoss, "the chunk has gone");
+    if (!store_->read_into(key, offset, out))
+      throw Error(Code::kDataLoss, "the chunk was removed while Cairn read it");
   };
   return with_context([&] { return store_->describe(key); },
                       [&]() -> std::optional<Array> {

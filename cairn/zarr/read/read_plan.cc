@@ -27,16 +27,18 @@ void check_read(const BoxRead& read) {
     throw Error(Code::kUnimplemented, "elements of type " + metadata.dtype_name +
                                           " have no fixed size and cannot be read");
   if (read.box->rank() != metadata.shape.size() || read.box->origin.size() != read.box->rank())
-    throw Error(Code::kInvalidArgument, "the box " + box_text(*read.box) +
-                                            " has not the array's rank " +
+    throw Error(Code::kInvalidArgument, "box " + box_text(*read.box) +
+                                            " does not match array rank " +
                                             std::to_string(metadata.shape.size()));
   check_inside(*read.box, metadata.shape);
   if (read.out->dtype != metadata.dtype || read.out->element_size != metadata.element_size)
-    throw Error(Code::kInvalidArgument,
-                "the destination has not the array's element type " + metadata.dtype_name);
+    throw Error(
+        Code::kInvalidArgument,
+        "the destination's element type does not match the array's, " + metadata.dtype_name);
   if (read.out->shape != read.box->shape || read.out->strides.size() != read.box->rank())
-    throw Error(Code::kInvalidArgument, "the destination has shape " + shape_text(read.out->shape) +
-                                            ", the box " + shape_text(read.box->shape));
+    throw Error(Code::kInvalidArgument, "destination shape " + shape_text(read.out->shape) +
+                                            " does not match box shape " +
+                                            shape_text(read.box->shape));
 }
 
 std::uint64_t part_bytes(const BoxRead& read, const Shape& shape) {

@@ -88,9 +88,9 @@ void check_source_bools(const ArrayMetadata& metadata, ByteView elements) {
   const auto bad =
       std::find_if(elements.begin(), elements.end(), [](std::byte b) { return b > std::byte{1}; });
   if (bad != elements.end())
-    throw Error(Code::kInvalidArgument, "a bool element has the value " +
+    throw Error(Code::kInvalidArgument, "a bool element has value " +
                                             std::to_string(std::to_integer<int>(*bad)) +
-                                            ", neither 0 nor 1");
+                                            ", expected 0 or 1");
 }
 
 // Follows shards that consist of one inner chunk. Returns the chain of the innermost chunk, or of
@@ -290,9 +290,9 @@ void ChunkEncoder::apply(const ByteStep& step, std::size_t first) {
     return compress(*compress_step, first);
   const auto* checksum = std::get_if<Crc32cStep>(&step);
   if (!checksum || checksum->at_start)
-    throw Error(
-        Code::kUnimplemented,
-        "arrays with filters of numcodecs can be read, but not written: make a new array without");
+    throw Error(Code::kUnimplemented,
+                "Cairn reads arrays with numcodecs filters, but does not write them; make a new "
+                "array without filters");
   std::uint32_t crc = 0;
   for (const ByteView piece : pieces_.views().subspan(first)) crc = crc32c_extend(crc, piece);
   ByteWriter tail;

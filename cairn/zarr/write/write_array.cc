@@ -18,14 +18,15 @@ void check_part(const ArrayMetadata& metadata, const ArrayPart& part) {
     throw Error(Code::kUnimplemented, "elements of type " + metadata.dtype_name +
                                           " have no fixed size and cannot be written");
   if (part.box.rank() != metadata.shape.size() || part.box.origin.size() != part.box.rank())
-    throw Error(Code::kInvalidArgument, "the box " + box_text(part.box) +
-                                            " has not the array's rank " +
+    throw Error(Code::kInvalidArgument, "box " + box_text(part.box) +
+                                            " does not match array rank " +
                                             std::to_string(metadata.shape.size()));
   check_inside(part.box, metadata.shape);
   const ArrayView& from = part.from;
   if (from.shape != part.box.shape || from.strides.size() != part.box.rank())
-    throw Error(Code::kInvalidArgument, "the elements have shape " + shape_text(from.shape) +
-                                            ", the box " + shape_text(part.box.shape));
+    throw Error(Code::kInvalidArgument, "source shape " + shape_text(from.shape) +
+                                            " does not match box shape " +
+                                            shape_text(part.box.shape));
   const bool opaque = from.dtype == DType::kOpaque || metadata.dtype == DType::kOpaque;
   const bool same = from.dtype == metadata.dtype && from.element_size == metadata.element_size;
   if (opaque && !same)
@@ -33,8 +34,8 @@ void check_part(const ArrayMetadata& metadata, const ArrayPart& part) {
                 "elements that Cairn does not interpret cannot be cast to " + metadata.dtype_name);
   if (!opaque && from.element_size != dtype_size(from.dtype))
     throw Error(Code::kInvalidArgument, "an element of " + std::string(dtype_name(from.dtype)) +
-                                            " has not " + std::to_string(from.element_size) +
-                                            " bytes");
+                                            " has " + std::to_string(dtype_size(from.dtype)) +
+                                            " bytes, not " + std::to_string(from.element_size));
 }
 
 std::int64_t volume(const Box& box) { return element_count(box.shape); }
@@ -44,7 +45,9 @@ void check_apart(const std::vector<ChunkSource>& sources) {
   for (std::size_t i = 1; i < sources.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (intersect(sources[i].box, sources[j].box))
-        throw Error(Code::kInvalidArgument, "two of the boxes to be written overlap");
+        throw Error(Code::kInvalidArgument,
+                    "two boxes to write overlap: " + box_text(sources[i].box) + " and " +
+                        box_text(sources[j].box));
 }
 
 // The most common case, which must be fast for checkpoints with many small tensors: a whole array

@@ -106,7 +106,7 @@ TEST(MsgpackWrite, ContainersInEachDialect) {
       EXPECT_EQ(written(c.tree, MsgpackDialect::kFlax), from_hex(c.flax)) << c.name;
     else
       EXPECT_THAT([&] { written(c.tree, MsgpackDialect::kFlax); },
-                  FailsWith(Code::kInvalidArgument, "writes no tuples"))
+                  FailsWith(Code::kInvalidArgument, "does not write tuples"))
           << c.name;
   }
 }
@@ -256,11 +256,11 @@ TEST(MsgpackWrite, NamesWhatItRefuses) {
        "['a'][1]: a placeholder (Ellipsis)"},
       {"root", Tree(Placeholder{}), "the root: a placeholder (Ellipsis)"},
       {"custom leaf", Tree(Tree::Dict{{"c", Tree(CustomLeaf::of(1))}}),
-       "['c']: a leaf of a C++ type of its own"},
+       "['c']: a leaf of a custom C++ type"},
       {"source that is not there", Tree(SourceLeaf{.index = 2}),
-       "source 2 is asked for, but there are 0"},
-      {"text", text("\xff"), "a text is not UTF-8"},
-      {"surrogate", text("\xed\xa0\x80"), "a text is not UTF-8"},
+       "source 2 is out of range: there are 0"},
+      {"text", text("\xff"), "a string is not UTF-8"},
+      {"surrogate", text("\xed\xa0\x80"), "a string is not UTF-8"},
       {"key", Tree(Tree::Dict{{"\xff", integer(1)}}), "a key is not UTF-8"},
       {"key twice", Tree(Tree::Dict{{"k", Tree(Tree::Dict{{"a", integer(1)}, {"a", integer(2)}})}}),
        "['k']: the key \"a\" appears twice"},

@@ -306,16 +306,18 @@ TEST(NpzReader, RefusesArchivesThatLie) {
     return [=](Bytes& b) { testing::put_at(b, at, value); };
   };
   const Damage table[] = {
-      {"empty", [](Bytes& b) { b.clear(); }, Code::kDataLoss, "no end record"},
-      {"no end", [&](Bytes& b) { b.resize(end); }, Code::kDataLoss, "no end record"},
+      {"empty", [](Bytes& b) { b.clear(); }, Code::kDataLoss, "the end record is missing"},
+      {"no end", [&](Bytes& b) { b.resize(end); }, Code::kDataLoss, "the end record is missing"},
       {"junk behind", [](Bytes& b) { b.push_back(std::byte{0}); }, Code::kDataLoss,
-       "no end record"},
+       "the end record is missing"},
       {"junk before", [](Bytes& b) { b.insert(b.begin(), std::byte{0}); }, Code::kDataLoss,
        "does not end where the end record is"},
-      {"another disk", put(end + 4, std::uint16_t{1}), Code::kDataLoss, "one part of several"},
-      {"counts differ", put(end + 8, std::uint16_t{1}), Code::kDataLoss, "one part of several"},
+      {"another disk", put(end + 4, std::uint16_t{1}), Code::kDataLoss,
+       "one part of a multi-part archive"},
+      {"counts differ", put(end + 8, std::uint16_t{1}), Code::kDataLoss,
+       "one part of a multi-part archive"},
       {"too many members", [&](Bytes& b) { testing::put_at(b, end + 8, 0x40004000U); },
-       Code::kDataLoss, "members are said to be"},
+       Code::kDataLoss, "do not fit in a directory"},
       {"one too few", [&](Bytes& b) { testing::put_at(b, end + 8, 0x00010001U); }, Code::kDataLoss,
        "are left over"},
       {"directory too long", put(end + 12, std::uint32_t{0x7fffffff}), Code::kDataLoss,
@@ -323,18 +325,19 @@ TEST(NpzReader, RefusesArchivesThatLie) {
       {"directory elsewhere", put(end + 16, std::uint32_t{3}), Code::kDataLoss,
        "does not end where"},
       {"no central header", put(first, std::uint32_t{0}), Code::kDataLoss,
-       "member 0: no member's header"},
+       "member 0: missing member header"},
       {"long name", put(first + 28, std::uint16_t{60000}), Code::kDataLoss, "unexpected end"},
       {"stored in fewer bytes", put(first + 20, std::uint32_t{3}), Code::kDataLoss,
-       "are stored for a content of"},
+       "are stored for"},
       {"header outside", put(first + 42, std::uint32_t{0x7ffffff0}), Code::kDataLoss,
        "no room for it"},
-      {"header in the middle", put(first + 42, std::uint32_t{3}), Code::kDataLoss, "there is none"},
+      {"header in the middle", put(first + 42, std::uint32_t{3}), Code::kDataLoss, "it is missing"},
       {"the other's header", put(first + 42, static_cast<std::uint32_t>(first / 2)),
-       Code::kDataLoss, "it has another name"},
+       Code::kDataLoss, "its name differs from the directory's"},
       {"checksum differs", put(first + 16, std::uint32_t{1}), Code::kDataLoss,
-       "not those of the directory"},
-      {"method differs", put(8, std::uint16_t{8}), Code::kDataLoss, "stored in another way"},
+       "differ from the directory's"},
+      {"method differs", put(8, std::uint16_t{8}), Code::kDataLoss,
+       "its compression method differs"},
       {"extra area too long", put(28, std::uint16_t{50000}), Code::kDataLoss,
        "reaches into the directory"},
       {"zip64 field missing", put(first + 24, ~std::uint32_t{0}), Code::kDataLoss,
@@ -344,7 +347,7 @@ TEST(NpzReader, RefusesArchivesThatLie) {
          testing::put_at(b, first + 10, std::uint16_t{8});
          testing::put_at(b, first + 24, std::uint32_t{0x7fffffff});
        },
-       Code::kDataLoss, "cannot be a content"},
+       Code::kDataLoss, "cannot decode to"},
       {"same name", [&](Bytes& b) { b[second + 46] = b[first + 46]; }, Code::kDataLoss,
        "two members are named"},
   };
@@ -380,7 +383,7 @@ TEST(NpzReader, RefusesOverlapsNamesAndMethods) {
       [&] {
         open_bytes(archive_of({good_member("a.npy"), good_member("a")}));
       },
-      FailsWith(Code::kDataLoss, "of the name \"a\""));
+      FailsWith(Code::kDataLoss, "named \"a\""));
   Made lzma = good_member();
   lzma.method = 14;
   EXPECT_THAT([&] { open_bytes(archive_of({lzma})); },
@@ -396,7 +399,7 @@ TEST(NpzReader, RefusesOverlapsNamesAndMethods) {
   EXPECT_EQ(checkpoint->tensors().size(), 1U);
   const VerifyReport report = checkpoint->verify({});
   ASSERT_EQ(report.findings.size(), 1U);
-  EXPECT_EQ(report.findings[0].message, "member \"readme.txt\" is no array");
+  EXPECT_EQ(report.findings[0].message, "member \"readme.txt\" is not an array");
   EXPECT_FALSE(report.damaged());
 }
 
@@ -431,26 +434,26 @@ TEST(NpyHeader, RefusesWhatNumpyNeverWrote) {
             56U);
   const std::pair<std::string, const char*> table[] = {
       {"", "'{' is expected"},
-      {"{", "a text in quotes"},
+      {"{", "a quoted string"},
       {"{}", "lacks"},
-      {kDict + "x", "something follows"},
-      {kDict.substr(0, 36), "neither True nor False"},
-      {member("'<i4'", "true", "(1,)"), "neither True nor False"},
-      {member("'<i4'", "False", "(1)"), "no tuple"},
+      {kDict + "x", "unexpected text after the dict"},
+      {kDict.substr(0, 36), "is not True or False"},
+      {member("'<i4'", "true", "(1,)"), "is not True or False"},
+      {member("'<i4'", "False", "(1)"), "not a tuple"},
       {member("'<i4'", "False", "(-1,)"), "an extent of 'shape'"},
       {member("'<i4'", "False", "(1,,2)"), "an extent of 'shape'"},
       {member("'<i4'", "False", "(99999999999999999999,)"), "an extent of 'shape'"},
       {member("'<i4'", "False", "(4611686018427387904, 2)"), "larger than any file"},
       {member("'<i4'", "False", "(4611686018427387904,)"), "larger than any file"},
       {member("'<i4'", "False", "[1]"), "'(' is expected"},
-      {member("'<q4'", "False", "(1,)"), "no element type"},
-      {member("'<i3'", "False", "(1,)"), "no element type"},
-      {member("'<'", "False", "(1,)"), "no element type"},
-      {member("''", "False", "(1,)"), "no element type"},
-      {member("'|S99999999999999999999'", "False", "(1,)"), "no element type"},
+      {member("'<q4'", "False", "(1,)"), "is not an element type"},
+      {member("'<i3'", "False", "(1,)"), "is not an element type"},
+      {member("'<'", "False", "(1,)"), "is not an element type"},
+      {member("''", "False", "(1,)"), "is not an element type"},
+      {member("'|S99999999999999999999'", "False", "(1,)"), "is not an element type"},
       {member("[('x', '<f4')", "False", "(1,)"), "no end"},
-      {member("'<i4', 'descr': '<i4'", "False", "(1,)"), "twice"},
-      {member("'<i4', 'x': '<i4'", "False", "(1,)"), "that none has"},
+      {member("'<i4', 'descr': '<i4'", "False", "(1,)"), "duplicate member"},
+      {member("'<i4', 'x': '<i4'", "False", "(1,)"), "unknown member"},
       {member("'a\\\\'", "False", "(1,)"), "escapes"},
   };
   for (const auto& [dict, message] : table)
@@ -461,7 +464,7 @@ TEST(NpyHeader, RefusesWhatNumpyNeverWrote) {
               FailsWith(Code::kDataLoss, "more than 64 dimensions"));
   EXPECT_THAT(
       [] { (void)npy_header_size(as_bytes(std::string("\x93NUMPY\x02\0\xff\xff\xff\x7f", 12))); },
-      FailsWith(Code::kDataLoss, "no header is so long"));
+      FailsWith(Code::kDataLoss, "longer than any header"));
   EXPECT_THAT([] { (void)npy_header_size(as_bytes(std::string("\x93NUMPY\x04\0\x10\0\0\0", 12))); },
               FailsWith(Code::kUnimplemented, "version 4.0"));
 }

@@ -190,7 +190,7 @@ TEST(SafetensorsReader, ChecksRequests) {
       [&] {
         read({index, {{0, 0, 0}, {2, 3, 3}}, out.mutable_view()});
       },
-      FailsWith(Code::kInvalidArgument, "destination of shape"));
+      FailsWith(Code::kInvalidArgument, "does not match destination shape"));
   EXPECT_THAT(
       [&] {
         read({checkpoint->index("int32/3.4"), Box::whole({2, 3, 4}), out.mutable_view()});

@@ -155,10 +155,10 @@ TEST(BundleIndex, RefusesHeadersOfOthers) {
   refuses(with_header({.shards = -1, .producer = 1}), "-1 data files");
   refuses(with_header({.shards = 1, .producer = -1}), "of version -1");
   refuses(with_header({.shards = 1, .producer = 1, .min_consumer = 2}),
-          "wants a reader of version 2", Code::kUnimplemented);
+          "needs a reader of version 2", Code::kUnimplemented);
   refuses(with_header({.shards = 1, .producer = 1, .bad_consumers = {5, 1}}),
           "not one of version 1", Code::kUnimplemented);
-  refuses(table_of({{"", from_hex("1002")}}), "the byte order is 2");
+  refuses(table_of({{"", from_hex("1002")}}), "unknown byte order 2");
   refuses(table_of({{"", from_hex("08")}}), "the header: unexpected end");
   refuses(table_of({{"", from_hex("0f00")}}), "wire type 7");
   refuses(table_of({{"", from_hex("0a00")}}), "wire type 2, expected 0");
@@ -178,15 +178,11 @@ TEST(BundleIndex, RefusesEntriesThatCannotBe) {
   refuses_entry([](BundleEntry& e) { e.offset = -8; }, "at byte -8");
   refuses_entry([](BundleEntry& e) { e.offset = INT64_MAX; }, "24 bytes long");
   refuses_entry([](BundleEntry& e) { e.size = 23; },
-                "it has 23 bytes, which are not those of (2, 3) elements of float");
+                "it has 23 bytes, which does not match (2, 3) elements of float");
   refuses_entry([](BundleEntry& e) { e.shape = {-2, -3}; }, "its shape is (-2, -3)");
   refuses_entry([](BundleEntry& e) { e.shape.assign(255, 1); }, "it has 255 dimensions");
-  refuses_entry(
-      [](BundleEntry& e) {
-        e.shape = {INT64_MAX, 3};
-      },
-      "more elements than can be counted");
-  refuses_entry([](BundleEntry& e) { e.shape = {INT64_MAX}; }, "which are not those of");
+  refuses_entry([](BundleEntry& e) { e.shape = {INT64_MAX, 3}; }, "more than 2^63-1 elements");
+  refuses_entry([](BundleEntry& e) { e.shape = {INT64_MAX}; }, "which does not match");
   refuses_entry([](BundleEntry& e) { e.dtype = kBundleString, e.shape = {2}, e.size = 5; },
                 "too few for 2 strings");
   refuses_entry([](BundleEntry& e) { e.dtype = kBundleString, e.shape = {0}, e.size = 5; },
@@ -225,9 +221,9 @@ TEST(BundleIndex, RefusesSlicesThatCannotBe) {
     refuses(table_of(in_slices(slices, entries)), text);
   };
   refuses_slices({{{0, 1}}}, {}, "no entry for its slice 0,1");
-  refuses_slices({{{0, 1}}}, {floats({2})}, "that of another tensor");
+  refuses_slices({{{0, 1}}}, {floats({2})}, "belongs to another tensor");
   refuses_slices({{{0, 1}}}, {changed(floats({1}), [](BundleEntry& e) { e.dtype = 3; })},
-                 "that of another tensor");
+                 "belongs to another tensor");
   refuses_slices({{{0, 1}}},
                  {changed(floats({1}),
                           [](BundleEntry& e) {
@@ -238,19 +234,19 @@ TEST(BundleIndex, RefusesSlicesThatCannotBe) {
                  "it has 3 bytes");
   refuses_slices({{{0, 3}}, {{2, 2}}}, {floats({3}), floats({2})}, "overlap");
   refuses_slices({{{0, 2}}, {{0, 2}}}, {floats({2})}, "");
-  refuses_slices({{{0, 5}}}, {floats({5})}, "does not lie in (4,)");
-  refuses_slices({{{5, 1}}}, {floats({1})}, "does not lie in (4,)");
-  refuses_slices({{{INT64_MAX, 1}}}, {floats({1})}, "does not lie in (4,)");
-  refuses_slices({{{-1, 1}}}, {floats({1})}, "does not lie in (4,)");
-  refuses_slices({{{0, 0}}}, {floats({0})}, "does not lie in (4,)");
-  refuses_slices({{{1, std::nullopt}}}, {floats({4})}, "begins behind");
-  refuses_slices({{{0, 1}, {0, 1}}}, {floats({1, 1})}, "not of the rank");
+  refuses_slices({{{0, 5}}}, {floats({5})}, "is not inside (4,)");
+  refuses_slices({{{5, 1}}}, {floats({1})}, "is not inside (4,)");
+  refuses_slices({{{INT64_MAX, 1}}}, {floats({1})}, "is not inside (4,)");
+  refuses_slices({{{-1, 1}}}, {floats({1})}, "is not inside (4,)");
+  refuses_slices({{{0, 0}}}, {floats({0})}, "is not inside (4,)");
+  refuses_slices({{{1, std::nullopt}}}, {floats({4})}, "has a nonzero start");
+  refuses_slices({{{0, 1}, {0, 1}}}, {floats({1, 1})}, "does not match the rank");
   BundleEntry huge{.dtype = 1, .shape = {INT64_MAX / 2}};
   huge.slices = {{{0, 1}}};
   refuses(table_of({{"", sound_header()},
                     {slice_key("k", {{0, 1}}), encode_bundle_entry(floats({1}))},
                     {"k", encode_bundle_entry(huge)}}),
-          "has more bytes than can be counted");
+          "has more than 2^63-1 bytes");
 }
 
 TEST(BundleIndex, NoticesEveryDamagedBit) {

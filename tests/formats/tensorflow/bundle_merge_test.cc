@@ -140,15 +140,15 @@ TEST(BundleMerge, RefusesPartsThatDoNotFit) {
   for (const char* other : {"same", "longer", "whole", "other_type"})
     refuses({"s", other}, Code::kInvalidArgument,
             std::string(other) + ".index: Duplicate tensor keyed by s" + twice);
-  refuses({"s", "overlapping"}, Code::kDataLoss, "the parts together: tensor 's': its slices");
+  refuses({"s", "overlapping"}, Code::kDataLoss, "the merged index: tensor 's': its slices");
   refuses({"a", "big"}, Code::kInvalidArgument,
           "big.index: its byte order or version is not that of the parts before");
   refuses({"a", "older"}, Code::kInvalidArgument, "older.index: its byte order or version");
   refuses({"a", "newer"}, Code::kUnimplemented,
-          "newer.index: this checkpoint wants a reader of version 2");
+          "newer.index: this checkpoint needs a reader of version 2");
   refuses({"a", "lost"}, Code::kNotFound, "lost.data-00000-of-00001: the data file is missing");
-  refuses({"a", "folder"}, Code::kIo, "folder.data-00000-of-00001: is no file");
-  refuses({"nothing"}, Code::kDataLoss, "the parts together: ");
+  refuses({"a", "folder"}, Code::kIo, "folder.data-00000-of-00001: is not a file");
+  refuses({"nothing"}, Code::kDataLoss, "the merged index: ");
   refuses({"a", "empty"}, Code::kDataLoss, "empty.index: ");
 }
 
@@ -185,7 +185,7 @@ TEST(BundleMerge, TheResultIsNoPartUnderAnyName) {
         [&] {
           merge_bundles(std::vector{dir / "a/y", dir / "a/x"}, dir / same);
         },
-        FailsWith(Code::kInvalidArgument, same + std::string(": is one of the parts")));
+        FailsWith(Code::kInvalidArgument, same + std::string(": is both a part")));
   EXPECT_THAT(
       [&] {
         merge_bundles(std::vector{dir / "a/z", dir / "a/y"}, dir / "a/x");

@@ -142,7 +142,7 @@ TEST(BundleReader, ReadsTheSlicesWhoseFilesAreThere) {
   EXPECT_THAT([&] { read_row(0, 2); },
               FailsWith(Code::kDataLoss, "x.data-00001-of-00006: no such file"));
   EXPECT_THAT([&] { read_row(4); },
-              FailsWith(Code::kDataLoss, "its bytes 0 to 100 are behind the end of " +
+              FailsWith(Code::kDataLoss, "its bytes 0 to 100 are beyond the end of " +
                                              dir / "x.data-00004-of-00006"));
   EXPECT_THAT([&] { read_row(5); }, FailsWith(Code::kDataLoss, "x.data-00005-of-00006, byte 0"));
   // All that is wrong, not the first alone.
@@ -223,9 +223,9 @@ TEST(BundleReader, OpensHoweverItIsNamed) {
   EXPECT_THAT([&] { open(kFolder + "/objects-1", {.step = 2}); },
               FailsWith(Code::kInvalidArgument, "not that of step 2"));
   EXPECT_THAT([&] { open(kFolder, {.item = "x"}); },
-              FailsWith(Code::kInvalidArgument, "an item was asked for"));
+              FailsWith(Code::kInvalidArgument, "an item was requested"));
   EXPECT_THAT([&] { open_tensorflow(kFolder + "/nothing"); },
-              FailsWith(Code::kNotFound, "no TensorFlow checkpoint"));
+              FailsWith(Code::kNotFound, "not a TensorFlow checkpoint"));
   EXPECT_FALSE(is_tensorflow(kFolder + "/types.json"));
   EXPECT_FALSE(is_tensorflow("/nonexistent/x"));
   EXPECT_FALSE(is_tensorflow(""));

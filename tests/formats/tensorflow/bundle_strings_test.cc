@@ -84,15 +84,15 @@ TEST(BundleStrings, RefusesWhatCannotBe) {
   EXPECT_THAT([&] { read(good, 1); },
               FailsWith(Code::kDataLoss, "lengths of its strings are damaged"));
   EXPECT_THAT([&] { read(good, std::uint64_t{1} << 60U); },
-              FailsWith(Code::kDataLoss, "cannot lie in 9 bytes"));
+              FailsWith(Code::kDataLoss, "do not fit in 9 bytes"));
   EXPECT_THAT([&] { read(ByteView(good).first(3), 2); },
-              FailsWith(Code::kDataLoss, "cannot lie in 3 bytes"));
+              FailsWith(Code::kDataLoss, "do not fit in 3 bytes"));
   EXPECT_THAT([&] { read(ByteView(good).first(8), 2); },
               FailsWith(Code::kDataLoss, "longer than the 8 bytes"));
   Bytes longer = good;
   longer.push_back(std::byte{0});
   EXPECT_THAT([&] { read(longer, 2); },
-              FailsWith(Code::kDataLoss, "1 bytes of its entry are behind its last string"));
+              FailsWith(Code::kDataLoss, "1 bytes of its entry follow its last string"));
   EXPECT_THAT([&] { read(from_hex("8080808080"), 1); },
               FailsWith(Code::kDataLoss, "the length of string 0"));
   EXPECT_THAT([&] { read(from_hex("ffffffffffffffffffff7f00000000"), 1); },

@@ -246,7 +246,7 @@ TEST(BundleWriter, RefusesWhatIsNoCheckpoint) {
       [&] {
         write({slice, slice}, {{{0, {}}, {1, {}}}});
       },
-      FailsWith(Code::kInvalidArgument, "slices of it are the same"));
+      FailsWith(Code::kInvalidArgument, "two slices of it are equal"));
   EXPECT_THAT(
       [&] {
         write({{"", 4, {4}}}, {{{0, {}}}});

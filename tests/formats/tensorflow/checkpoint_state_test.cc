@@ -77,35 +77,35 @@ TEST(CheckpointState, PassesOverUnknownFields) {
 
 TEST(CheckpointState, RefusesWhatIsNone) {
   const std::vector<std::pair<std::string, const char*>> table = {
-      {"model_checkpoint_path: \"a", "line 1: a text has no end"},
-      {"\n\nmodel_checkpoint_path: \"a\nb\"", "line 3: a text has no end"},
+      {"model_checkpoint_path: \"a", "line 1: a string is not terminated"},
+      {"\n\nmodel_checkpoint_path: \"a\nb\"", "line 3: a string is not terminated"},
       {"model_checkpoint_path: \"a\\", "escape"},
-      {"model_checkpoint_path: \"\\q\"", "an escape is not known"},
+      {"model_checkpoint_path: \"\\q\"", "unknown escape"},
       {"model_checkpoint_path: \"\\x\"", "lacks its digits"},
       {"model_checkpoint_path: \"\\u12\"", "lacks its digits"},
-      {"model_checkpoint_path: \"\\U0011ffff\"", "no character"},
-      {"model_checkpoint_path: \"\\ud800\"", "no character"},
-      {"model_checkpoint_path: \"\\400\"", "more than a byte"},
+      {"model_checkpoint_path: \"\\U0011ffff\"", "not a valid character"},
+      {"model_checkpoint_path: \"\\ud800\"", "not a valid character"},
+      {"model_checkpoint_path: \"\\400\"", "larger than a byte"},
       {"model_checkpoint_path: \"\\377\"", "not UTF-8"},
       {"model_checkpoint_path: \"\xff\"", "not UTF-8"},
-      {"model_checkpoint_path \"a\"", "':' expected"},
-      {"model_checkpoint_path: a", "a text in quotes expected"},
-      {"model_checkpoint_path: [\"a\"]", "a text in quotes expected"},
-      {"model_checkpoint_path {}", "':' expected"},
-      {"model_checkpoint_path:", "a text in quotes expected"},
-      {"all_model_checkpoint_paths: [\"a\" ", "',' expected"},
-      {"all_model_checkpoint_paths: [\"a\",", "a text in quotes expected"},
+      {"model_checkpoint_path \"a\"", "expected ':'"},
+      {"model_checkpoint_path: a", "expected a quoted string"},
+      {"model_checkpoint_path: [\"a\"]", "expected a quoted string"},
+      {"model_checkpoint_path {}", "expected ':'"},
+      {"model_checkpoint_path:", "expected a quoted string"},
+      {"all_model_checkpoint_paths: [\"a\" ", "expected ','"},
+      {"all_model_checkpoint_paths: [\"a\",", "expected a quoted string"},
       {"last_preserved_timestamp: 0x10", "no number"},
       {"last_preserved_timestamp: - 3", "no number"},
-      {"last_preserved_timestamp: \"3\"", "a number expected"},
-      {"model_checkpoint_path: \"a\";;", "the name of a field expected"},
-      {"{", "the name of a field expected"},
-      {std::string(1, '\0'), "the name of a field expected"},
-      {"other", "':' expected"},
-      {"other 5", "':' expected"},
-      {"other {", "the name of a field expected"},
-      {"other { a: 1 >", "the name of a field expected"},
-      {"[a.b", "']' expected"},
+      {"last_preserved_timestamp: \"3\"", "expected a number"},
+      {"model_checkpoint_path: \"a\";;", "expected the name of a field"},
+      {"{", "expected the name of a field"},
+      {std::string(1, '\0'), "expected the name of a field"},
+      {"other", "expected ':'"},
+      {"other 5", "expected ':'"},
+      {"other {", "expected the name of a field"},
+      {"other { a: 1 >", "expected the name of a field"},
+      {"[a.b", "expected ']'"},
       {"a: [" + std::string(200, '['), "nested more than"},
   };
   for (const auto& [text, expect] : table) {
@@ -141,7 +141,7 @@ TEST(CheckpointState, IsAFile) {
             (CheckpointState{"b", {"a", "b"}, {}, 0}));
   testing::put_file(dir / "checkpoint", "{\"json\": true}");
   EXPECT_THAT(read_checkpoint_state(dir / "checkpoint").error().message(),
-              ::testing::HasSubstr("checkpoint: is no checkpoint state"));
+              ::testing::HasSubstr("checkpoint: is not a checkpoint state file"));
 }
 
 TEST(CheckpointState, KnowsTheLatest) {

@@ -104,8 +104,8 @@ TEST(ObjectGraph, RefusesWhatIsNone) {
   refuses("0a040a020801", "object 0 refers to object 1 of 1");
   // a name that is not there
   refuses("0a060a040800120", "unexpected end");
-  refuses("0a0d0a0b08ffffffffffffffffff01", "a node has the number -1");  // of a child
-  refuses("0a041a021805", "object 0 refers to object 5 of 1");            // a slot
+  refuses("0a0d0a0b08ffffffffffffffffff01", "invalid node number -1");  // of a child
+  refuses("0a041a021805", "object 0 refers to object 5 of 1");          // a slot
   refuses("0a041a020805", "object 0 refers to object 5 of 1");
   refuses("0a020a01", "unexpected end");
   refuses("0d00000000", "wire type 5, expected 2");

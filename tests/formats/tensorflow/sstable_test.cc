@@ -151,11 +151,11 @@ TEST(Sstable, RefusesWhatNoWriterWrites) {
   EXPECT_EQ(entries_of(table_with(block_contents(one))), (Entries{{"k", "v"}}))
       << "the undamaged table";
 
-  refuses(bytes("short"), "are no table");
+  refuses(bytes("short"), "are too few for a table");
   refuses(Bytes(48, std::byte{0}), "magic number");
-  refuses(RawTable().finish({~std::uint64_t{0} - 3, 4}, {0, 0}), "does not lie in the table");
-  refuses(RawTable().finish({0, ~std::uint64_t{0}}, {0, 0}), "does not lie in the table");
-  refuses(RawTable().finish({0, 0}, {0, 0}), "does not lie in the table");
+  refuses(RawTable().finish({~std::uint64_t{0} - 3, 4}, {0, 0}), "is not inside the table");
+  refuses(RawTable().finish({0, ~std::uint64_t{0}}, {0, 0}), "is not inside the table");
+  refuses(RawTable().finish({0, 0}, {0, 0}), "is not inside the table");
   refuses(table_with(block_contents(one), 7), "of type 7");
   refuses(table_with(block_contents(one), 1), "snappy");
   refuses(table_with(bytes("\xff\xff\xff\xff\x0f")), "restarts");
@@ -167,7 +167,8 @@ TEST(Sstable, RefusesWhatNoWriterWrites) {
   refuses(table_with(block_contents(one, {0, 1})), "restart");
   refuses(table_with(block_contents(one, {0, 0})), "restarts do not");
   refuses(table_with(block_contents(one, {1})), "restarts do not");
-  refuses(table_with(block_contents(one, {0, 0xfffffff0U})), "a restart is no entry");
+  refuses(table_with(block_contents(one, {0, 0xfffffff0U})),
+          "a restart does not point to an entry");
   refuses(table_with(block_contents(entries(
               [](ByteWriter& out) { out.varint(0).varint(1).varint(0xffffffffU).text("k"); }))),
           "unexpected end");
@@ -185,12 +186,12 @@ TEST(Sstable, RefusesWhatNoWriterWrites) {
   };
   refuses(table_with(twice("b", "a")), "do not increase");
   refuses(table_with(twice("a", "a")), "do not increase");
-  refuses(table_with(twice("a", "b"), 0, "a"), "beyond what the index says");
+  refuses(table_with(twice("a", "b"), 0, "a"), "greater than its index entry");
 
   refuses(table_with_index([](ByteWriter& out, const RawHandle& block) {
             put_entry(out, 0, "k", handle_bytes({block.offset, block.size + 1000}));
           }),
-          "does not lie in the table");
+          "is not inside the table");
   refuses(table_with_index([](ByteWriter& out, const RawHandle& block) {
             put_entry(out, 0, "k", handle_bytes({block.offset + 1, block.size}));
           }),

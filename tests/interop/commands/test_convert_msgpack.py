@@ -116,7 +116,7 @@ def test_what_it_cannot_do(scratch):
     failed = cairn_cli.run("convert", scratch / "ckpt", scratch / "a.msgpack", status=cairn_cli.USAGE)
     assert b"gone (a placeholder without data)" in failed.stderr and not (scratch / "a.msgpack").exists()
     cairn_cli.run("convert", scratch / "ckpt", scratch / "a.msgpack", "--skip-unsupported")
-    assert cairn_cli.run("convert", scratch / "ckpt", scratch / "a.msgpack", "--skip-unsupported", status=cairn_cli.IO).stderr.count(b"is there already") == 1
+    assert cairn_cli.run("convert", scratch / "ckpt", scratch / "a.msgpack", "--skip-unsupported", status=cairn_cli.IO).stderr.count(b"already exists") == 1
     cairn_cli.run("convert", scratch / "ckpt", scratch / "a.msgpack", "--skip-unsupported", "--force")
     assert (scratch / "a.msgpack").read_bytes() == flax.serialization.msgpack_serialize({"a": np.ones(3)})
     cairn_cli.run("convert", scratch / "ckpt", scratch / "x.npz", "--dialect", "flax", status=cairn_cli.USAGE)

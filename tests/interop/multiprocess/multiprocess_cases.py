@@ -106,7 +106,7 @@ class Case:
     chunk_byte_size: int | None
     data_file_size: int | None  # of an OCDBT database
     background: bool
-    rest: dict  # {name: what is no sharded array}
+    rest: dict  # {name: what is not a sharded array}
 
     def stored(self, name):
         return self.values[name].astype(self.dtypes.get(name, self.values[name].dtype))

@@ -121,7 +121,7 @@ def test_a_mesh_without_recorded_devices_needs_as_many_as_there_are():
     text = '{"sharding_type": "NamedSharding", "shape": [4], "axis_names": ["x"], "partition_spec": ["x"]}'
     assert ask_jax(text, [8]) is None
     [ours] = ask([{"ask": "boxes", "sharding": text, "shape": [8], "devices": devices()}])
-    assert "of all 4 devices there were, here are 8" in ours["error"]
+    assert "of 4 devices, available are 8" in ours["error"]
 
 
 @pytest.mark.parametrize("stored", ["cpu:3", "TFRT_CPU_3", "cpu:9", "cuda:0"])
@@ -138,7 +138,7 @@ def test_devices_that_are_absent():
     text = metadata.to_serialized_string()
     assert ask_jax(text, [4]) is None
     [ours] = ask([{"ask": "boxes", "sharding": text, "shape": [4], "devices": devices()}])
-    assert "saved on device 2048, which is not here (devices here: cpu:0, cpu:1" in ours["error"]
+    assert "saved on device 2048, which is not available (available: cpu:0, cpu:1" in ours["error"]
 
 
 def test_texts_are_byte_for_byte_what_orbax_writes():
@@ -237,7 +237,7 @@ def test_random_plans_are_orbaxs(first):
     for (sharding, shape, question), ours in zip(plans, ask([question for _, _, question in plans])):
         theirs = ask_orbax(sharding, shape, question)
         if theirs is None:
-            assert "each process saves for itself" in ours["error"], question
+            assert "each process saves separately" in ours["error"], question
             continue
         assert ours == theirs, question
         split += theirs["write_shape"] != list(sharding.shard_shape(tuple(shape)))

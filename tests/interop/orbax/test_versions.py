@@ -86,6 +86,6 @@ def test_versions_that_are_not_there(database):
 
 def test_what_has_no_versions(tmp_path):
     (tmp_path / "a.msgpack").write_bytes(b"\x81\xa1a\x01")
-    assert "a generation was asked for" in refused(tmp_path / "a.msgpack", "--generation", 1)
+    assert "a generation was requested" in refused(tmp_path / "a.msgpack", "--generation", 1)
     golden = cairn_cli.ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
     assert "has no OCDBT database" in refused(golden / "tiny_files_zarr2", "--generation", 1)

@@ -114,9 +114,9 @@ def test_refuses_by_name(scratch):
     assert "none (an empty node" in said and "f8 (elements of type float8_e8m0fnu)" in said
     convert(scratch / "orbax", scratch / "ckpt", "--to", "tensorflow", "--skip-unsupported")
     check_restored(scratch / "ckpt", {"a": np.ones(2)})
-    assert "are for TensorFlow" in convert(scratch / "orbax", scratch / "x.npz", "--names", status=cairn_cli.USAGE)
-    assert "are for TensorFlow" in convert(scratch / "orbax", scratch / "x.npz", "--no-latest", status=cairn_cli.USAGE)
-    assert "is there already" in convert(scratch / "orbax", scratch / "ckpt", "--to", "tensorflow", "--skip-unsupported", status=cairn_cli.IO)
+    assert "are options of TensorFlow" in convert(scratch / "orbax", scratch / "x.npz", "--names", status=cairn_cli.USAGE)
+    assert "are options of TensorFlow" in convert(scratch / "orbax", scratch / "x.npz", "--no-latest", status=cairn_cli.USAGE)
+    assert "already exists" in convert(scratch / "orbax", scratch / "ckpt", "--to", "tensorflow", "--skip-unsupported", status=cairn_cli.IO)
 
 
 def test_strings(scratch):

@@ -460,7 +460,7 @@ def test_names_restore(scratch):
 
 
 def test_cut_tensors_restore(scratch):
-    """Files of a largest size: TensorFlow puts the parts together, of the types for which it can."""
+    """Files of a largest size: TensorFlow puts the merged index, of the types for which it can."""
     for i in range(20):
         seed = f"{SEED}-cut-{i}"
         rng = random.Random(seed)
@@ -488,7 +488,7 @@ def test_replaces_only_when_asked(scratch):
     write(scratch / "ckpt", old)
     before = files(scratch)
     assert sorted(before) == ["ckpt.data-00000-of-00002", "ckpt.data-00001-of-00002", "ckpt.index"]
-    assert "is there already" in write(scratch / "ckpt", new, status=1)
+    assert "already exists" in write(scratch / "ckpt", new, status=1)
     assert files(scratch) == before
     write(scratch / "ckpt", new, replace=True)
     assert sorted(files(scratch)) == ["ckpt.data-00000-of-00001", "ckpt.index"], "data files of the old one are gone"
@@ -518,7 +518,7 @@ def test_state_of_a_manager_is_kept_up(scratch):
 
 def test_another_file_of_that_name_is_not_overwritten(scratch):
     (scratch / "checkpoint").write_bytes(b"\x80\x02 weights of another program")
-    assert "it would be overwritten" in write(scratch / "ckpt", [Entry("a" + SUFFIX, tf.constant(1.0))], like="save", graph=True, status=1)
+    assert "Cairn would have to overwrite it" in write(scratch / "ckpt", [Entry("a" + SUFFIX, tf.constant(1.0))], like="save", graph=True, status=1)
     assert sorted(files(scratch)) == ["checkpoint"]
 
 

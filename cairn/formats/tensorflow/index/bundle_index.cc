@@ -93,14 +93,15 @@ void put_signed(std::string& out, std::int64_t value) {
 // ---- checks ----
 void check_version(const BundleHeader& header) {
   if (header.shards < 1 || header.shards > kMaxShards)
-    data_loss("the header says that there are " + std::to_string(header.shards) + " data files");
-  if (header.producer < 0) data_loss("the header is of version " + std::to_string(header.producer));
+    data_loss("the header has an invalid number of data files: " + std::to_string(header.shards));
+  if (header.producer < 0)
+    data_loss("the header has the invalid version " + std::to_string(header.producer));
   const auto& bad = header.bad_consumers;
   if (header.min_consumer > kVersion || std::find(bad.begin(), bad.end(), kVersion) != bad.end())
     throw Error(Code::kUnimplemented,
-                "this checkpoint wants a reader of version " + std::to_string(header.min_consumer) +
+                "this checkpoint needs a reader of version " + std::to_string(header.min_consumer) +
                     (header.min_consumer > kVersion ? "" : ", but not one of version 1") +
-                    "; this one is of version 1");
+                    "; this reader has version 1");
 }
 
 std::int64_t checked_count(const Shape& shape) {
@@ -111,15 +112,14 @@ std::int64_t checked_count(const Shape& shape) {
   try {
     return element_count(shape);
   } catch (const Error&) {
-    data_loss("its shape " + shape_text(shape) + " has more elements than can be counted");
+    data_loss("its shape " + shape_text(shape) + " has more than 2^63-1 elements");
   }
 }
 
 const BundleType& checked_type(const BundleEntry& entry) {
   const BundleType* type = bundle_type(entry.dtype);
   if (type == nullptr)
-    data_loss("it is of type " + std::to_string(entry.dtype) +
-              ", which is none that can be stored");
+    data_loss("it is of type " + std::to_string(entry.dtype) + ", which cannot be stored");
   return *type;
 }
 
@@ -138,7 +138,7 @@ void check_bytes(const BundleEntry& entry, const BundleHeader& header) {
   if (type.size != 0 &&
       (__builtin_mul_overflow(count, static_cast<std::int64_t>(type.size), &expect) ||
        expect != entry.size))
-    data_loss("it has " + std::to_string(entry.size) + " bytes, which are not those of " +
+    data_loss("it has " + std::to_string(entry.size) + " bytes, which does not match " +
               shape_text(entry.shape) + " elements of " + std::string(type.name));
   // Each string has a length of at least one byte; a checksum of the lengths follows.
   if (entry.dtype == kBundleString &&
@@ -151,16 +151,16 @@ Box box_of(const TensorSlice& slice, const Shape& shape) {
   const auto refuse = [&](const char* why) {
     data_loss("its slice " + slice_text(slice) + " " + why + " " + shape_text(shape));
   };
-  if (slice.size() != shape.size()) refuse("is not of the rank of");
+  if (slice.size() != shape.size()) refuse("does not match the rank of");
   Box box = Box::whole(shape);
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (!slice[d].length) {
-      if (slice[d].start != 0) refuse("begins behind the beginning of what it has whole, of");
+      if (slice[d].start != 0) refuse("has a nonzero start in a whole dimension of");
       continue;
     }
     if (slice[d].start < 0 || *slice[d].length <= 0 || slice[d].start > shape[d] ||
         *slice[d].length > shape[d] - slice[d].start)
-      refuse("does not lie in");
+      refuse("is not inside");
     box.origin[d] = slice[d].start;
     box.shape[d] = *slice[d].length;
   }
@@ -225,7 +225,7 @@ std::vector<BundlePart> parts_of(const std::string& name, const BundleEntry& who
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(checked_count(whole.shape),
                              static_cast<std::int64_t>(checked_type(whole).size), &bytes))
-    data_loss("its shape " + shape_text(whole.shape) + " has more bytes than can be counted");
+    data_loss("its shape " + shape_text(whole.shape) + " has more than 2^63-1 bytes");
   std::vector<BundlePart> parts;
   for (const TensorSlice& slice : whole.slices) {
     const Box box = box_of(slice, whole.shape);
@@ -233,7 +233,7 @@ std::vector<BundlePart> parts_of(const std::string& name, const BundleEntry& who
     if (found == nullptr) data_loss("there is no entry for its slice " + slice_text(slice));
     const BundleEntry& entry = *found;
     if (!entry.slices.empty() || entry.dtype != whole.dtype || entry.shape != box.shape)
-      data_loss("the entry of its slice " + slice_text(slice) + " is that of another tensor");
+      data_loss("the entry of its slice " + slice_text(slice) + " belongs to another tensor");
     used.push_back(&entry);
     parts.push_back({box, entry});
   }
@@ -259,7 +259,7 @@ BundleHeader parse_bundle_header(ByteView bytes) {
     if (in.number() == 1) header.shards = small(in.integer(), "the number of data files");
     if (in.number() == 2) {
       if (in.integer() != 0 && in.integer() != 1)
-        data_loss("the byte order is " + std::to_string(in.integer()));
+        data_loss("unknown byte order " + std::to_string(in.integer()));
       header.big_endian = in.integer() == 1;
     }
     if (in.number() != 3) continue;
@@ -438,7 +438,7 @@ BundleIndex check_bundle_table(BundleTable table) {
   }
   std::sort(used.begin(), used.end());
   if (std::adjacent_find(used.begin(), used.end()) != used.end())
-    data_loss("a slice is one of two tensors");
+    data_loss("a slice belongs to two tensors");
   index.tensors.reserve(entries.size() - used.size());
   auto parts = sliced.begin();
   for (auto& [key, entry] : entries) {

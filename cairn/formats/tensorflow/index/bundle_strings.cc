@@ -70,7 +70,7 @@ BundleStrings read_bundle_strings(std::uint64_t count, std::uint64_t size, bool 
                                   const SstableReadFn& read) {
   BundleStrings strings;
   if (size < kChecksum || count > size - kChecksum)
-    throw Error(Code::kDataLoss, fmt::format("{} strings cannot lie in {} bytes", count, size));
+    throw Error(Code::kDataLoss, fmt::format("{} strings do not fit in {} bytes", count, size));
   strings.lengths.reserve(count);
   EntryStart in(size, read);
   std::uint64_t left = size;  // bytes after the lengths read so far
@@ -101,8 +101,7 @@ BundleStrings read_bundle_strings(std::uint64_t count, std::uint64_t size, bool 
     left -= length;
   }
   if (left != 0)
-    throw Error(Code::kDataLoss,
-                fmt::format("{} bytes of its entry are behind its last string", left));
+    throw Error(Code::kDataLoss, fmt::format("{} bytes of its entry follow its last string", left));
   return strings;
 }
 

@@ -47,7 +47,7 @@ class StateParser {
                        text_.begin() + static_cast<std::ptrdiff_t>(std::min(at_, text_.size())),
                        '\n');
     throw Error(Code::kDataLoss,
-                "is no checkpoint state: line " + std::to_string(line) + ": " + what);
+                "is not a checkpoint state file: line " + std::to_string(line) + ": " + what);
   }
 
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -58,7 +58,7 @@ class StateParser {
   }
   void expect(char c) {
     skip_space();
-    if (!accept(c)) fail(std::string("'") + c + "' expected");
+    if (!accept(c)) fail(std::string("expected '") + c + "'");
   }
   void skip_space() {
     while (at_ < text_.size() && (is_space(text_[at_]) || text_[at_] == '#')) {
@@ -71,7 +71,7 @@ class StateParser {
   std::string_view word(const char* what) {
     const std::size_t start = at_;
     while (at_ < text_.size() && is_word(text_[at_])) ++at_;
-    if (at_ == start) fail(std::string(what) + " expected");
+    if (at_ == start) fail("expected " + std::string(what));
     return text_.substr(start, at_ - start);
   }
 
@@ -106,7 +106,7 @@ class StateParser {
 
   // Parses one value, or a list of values.
   void values(bool colon, const std::function<void()>& one) {
-    if (!colon) fail("':' expected");
+    if (!colon) fail("expected ':'");
     if (!accept('[')) return one();
     for (skip_space(); !accept(']'); skip_space()) {
       one();
@@ -126,7 +126,7 @@ class StateParser {
         fail("lists are nested more than " + std::to_string(kMaxDepth) + " deep");
       values(true, [&] { pass_value(depth + 1, true); });
     } else if (!colon) {
-      fail("':' expected");
+      fail("expected ':'");
     } else if (c == '"' || c == '\'') {
       text();
     } else {
@@ -135,7 +135,7 @@ class StateParser {
   }
 
   double number(bool colon) {
-    if (!colon) fail("':' expected");
+    if (!colon) fail("expected ':'");
     std::string_view digits = word("a number");
     if (digits.size() > 1 && (digits.back() == 'f' || digits.back() == 'F') &&
         digits[digits.size() - 2] <= '9')
@@ -143,7 +143,7 @@ class StateParser {
     double value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error == std::errc::invalid_argument || end != digits.data() + digits.size())
-      fail("'" + std::string(digits.substr(0, 40)) + "' is no number");
+      fail("'" + std::string(digits.substr(0, 40)) + "' is not a number");
     // Beyond the range of a double: the nearest value, which is 0 or infinity.
     if (error == std::errc::result_out_of_range) {
       const bool tiny = digits.find("e-") != std::string_view::npos ||
@@ -154,7 +154,7 @@ class StateParser {
   }
 
   std::string path(bool colon) {
-    if (!colon) fail("':' expected");
+    if (!colon) fail("expected ':'");
     std::string value = text();
     if (!valid_utf8(value)) fail("a path is not UTF-8");
     return value;
@@ -163,7 +163,7 @@ class StateParser {
   // Consecutive literals form one string.
   std::string text() {
     std::string out;
-    if (peek() != '"' && peek() != '\'') fail("a text in quotes expected");
+    if (peek() != '"' && peek() != '\'') fail("expected a quoted string");
     for (; peek() == '"' || peek() == '\''; skip_space()) literal(out);
     return out;
   }
@@ -171,7 +171,7 @@ class StateParser {
   void literal(std::string& out) {
     const char quote = text_[at_++];
     while (!accept(quote)) {
-      if (at_ >= text_.size() || text_[at_] == '\n') fail("a text has no end");
+      if (at_ >= text_.size() || text_[at_] == '\n') fail("a string is not terminated");
       const char c = text_[at_++];
       if (c == '\\')
         escape(out);
@@ -187,7 +187,7 @@ class StateParser {
       ++at_;
       out += kMeanings[at];
     } else if (const auto octal = digits(8, 1, 3)) {
-      if (*octal > 0xff) fail("an escape is more than a byte");
+      if (*octal > 0xff) fail("an escape is larger than a byte");
       out += static_cast<char>(*octal);
     } else if (c == 'x' || c == 'X') {
       ++at_;
@@ -195,10 +195,11 @@ class StateParser {
     } else if (c == 'u' || c == 'U') {
       ++at_;
       const std::uint32_t code = wanted(c == 'u' ? digits(16, 4, 4) : digits(16, 8, 8));
-      if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) fail("an escape is no character");
+      if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+        fail("an escape is not a valid character");
       append_utf8(out, code);
     } else {
-      fail("an escape is not known");
+      fail("unknown escape");
     }
   }
 
@@ -262,7 +263,7 @@ std::string encode_checkpoint_state(const CheckpointState& state) {
     if (!valid_utf8(path))
       throw Error(
           Code::kInvalidArgument,
-          "the path of a checkpoint is not UTF-8, which the file that names the latest must be");
+          "the path of the checkpoint is not UTF-8, which the file that names the latest requires");
     out.append(name).append(": ").append(quoted(path)).append("\n");
   };
   if (!state.model_checkpoint_path.empty())

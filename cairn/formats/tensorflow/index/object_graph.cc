@@ -18,7 +18,7 @@ namespace {
 
 std::uint32_t node_number(std::int64_t value) {
   if (value < 0 || value > std::numeric_limits<std::int32_t>::max())
-    throw Error(Code::kDataLoss, "a node has the number " + std::to_string(value));
+    throw Error(Code::kDataLoss, "invalid node number " + std::to_string(value));
   return static_cast<std::uint32_t>(value);
 }
 

@@ -44,13 +44,13 @@ Handle take_handle(ByteReader& in, std::uint64_t end) {
       end - handle.size - handle.offset < kTrailer)
     data_loss("a block of " + std::to_string(handle.size) + " bytes at byte " +
               std::to_string(handle.offset) +
-              " does not lie in the table, whose blocks end at byte " + std::to_string(end));
+              " is not inside the table, whose blocks end at byte " + std::to_string(end));
   return handle;
 }
 
 Bytes read_block(const Handle& handle, const SstableReadFn& read) {
   if (handle.size > kMaxBlock)
-    data_loss("it is said to have " + std::to_string(handle.size) + " bytes, at most " +
+    data_loss("it has " + std::to_string(handle.size) + " bytes, at most " +
               std::to_string(kMaxBlock) + " are expected");
   Bytes block(handle.size + kTrailer);
   read(handle.offset, block);
@@ -59,8 +59,8 @@ Bytes read_block(const Handle& handle, const SstableReadFn& read) {
   const std::uint32_t stored = trailer.u32();
   const std::uint32_t computed = crc32c_masked(crc32c(ByteView(block).first(handle.size + 1)));
   if (stored != computed)
-    data_loss("its checksum is " + std::to_string(computed) + ", " + std::to_string(stored) +
-              " is stored");
+    data_loss("checksum mismatch: stored " + std::to_string(stored) + ", computed " +
+              std::to_string(computed));
   block.resize(handle.size);
   if (type == kSnappy) return decompress_snappy(block, kMaxBlock);
   if (type != kRawBlock)
@@ -95,7 +95,7 @@ class BlockEntries {
   bool next() {
     if (in_.at_end()) {
       if (restart_ < restarts_.size() && !(restarts_.size() == 1 && restarts_[0] == in_.offset()))
-        data_loss("a restart is no entry");
+        data_loss("a restart does not point to an entry");
       return false;
     }
     const std::size_t start = in_.offset();
@@ -104,7 +104,7 @@ class BlockEntries {
     const auto size = in_.varint(std::numeric_limits<std::uint32_t>::max());
     if (restart_ < restarts_.size() && restarts_[restart_] <= start) {
       if (restarts_[restart_] != start || shared != 0)
-        data_loss("the entry at byte " + std::to_string(start) + " is not where a restart says");
+        data_loss("the entry at byte " + std::to_string(start) + " is not where a restart points");
       ++restart_;
     }
     if (shared > key_.size())
@@ -137,7 +137,7 @@ class KeyOrder {
   }
   // The index promises no keys above this separator so far. Throws if there was one.
   void pass(std::string_view separator) {
-    if (last_ > separator) data_loss("a block has a key beyond what the index says");
+    if (last_ > separator) data_loss("a block has a key greater than its index entry");
     last_ = separator;
   }
 
@@ -155,7 +155,7 @@ std::string block_text(const char* what, const Handle& handle) {
 void read_sstable(std::uint64_t size, const SstableReadFn& read,
                   const std::function<void(std::string_view key, ByteView value)>& entry) {
   if (size < kFooter)
-    data_loss(std::to_string(size) + " bytes are no table: its footer alone has " +
+    data_loss(std::to_string(size) + " bytes are too few for a table: its footer alone has " +
               std::to_string(kFooter));
   const std::uint64_t end = size - kFooter;
   Bytes footer(kFooter);
@@ -171,7 +171,7 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read,
         index = take_handle(handles, end);
         const ByteView rest = handles.take(handles.remaining());
         if (std::any_of(rest.begin(), rest.end(), [](std::byte b) { return b != std::byte{0}; }))
-          data_loss("bytes behind its handles are not zero");
+          data_loss("bytes after its handles are not zero");
       });
   // The metaindex may name filters; the reader does not need them.
   with_context([&] { return block_text("the metaindex block", meta); },

@@ -115,11 +115,11 @@ std::optional<BundlePlace> locate_in_folder(const std::string& folder,
     if (step)
       throw Error(
           Code::kInvalidArgument,
-          fmt::format("{}: a SavedModel has no steps, and {} was asked for", folder, *step));
+          fmt::format("{}: a SavedModel has no steps, but step {} was requested", folder, *step));
     return place_of(variables, "the variables of a SavedModel");
   }
   if (is_file(folder + "/saved_model.pb"))
-    throw Error(Code::kNotFound, folder + ": a SavedModel without variables");
+    throw Error(Code::kNotFound, folder + ": the SavedModel has no variables");
   const auto state = state_at(state_path);
   if (state && !step) return latest_of(state_path, *state);
   const std::vector<std::string> prefixes = prefixes_in(folder);
@@ -137,8 +137,9 @@ std::optional<BundlePlace> locate_in_folder(const std::string& folder,
 // Checks the step of a path that names one checkpoint.
 BundlePlace checked(BundlePlace place, std::optional<std::int64_t> step) {
   if (step && place.step != step)
-    throw Error(Code::kInvalidArgument,
-                fmt::format("{}: is one checkpoint, and not that of step {}", place.prefix, *step));
+    throw Error(
+        Code::kInvalidArgument,
+        fmt::format("{}: is a single checkpoint, but not that of step {}", place.prefix, *step));
   return place;
 }
 

@@ -71,7 +71,7 @@ RawArray locate(const BundleEntry& entry, bool big_endian, DataFiles& data,
   else if (run.offset > in.size || run.length > in.size - run.offset)
     error.emplace(
         Code::kDataLoss,
-        fmt::format("its bytes {} to {} are behind the end of {}, which has {}", run.offset,
+        fmt::format("its bytes {} to {} are beyond the end of {}, which has {}", run.offset,
                     run.offset + run.length, data.path(entry.shard), in.size));
   if (error) return array;
   const std::uint32_t crc = crc32c_unmasked(entry.crc32c);
@@ -170,7 +170,7 @@ void note_gaps(const BundleTensor& tensor, const std::vector<BundleLost>& all_lo
   for (const BundlePart& part : tensor.parts) stored += element_count(part.box.shape);
   const std::int64_t all = element_count(tensor.entry.shape);
   if (stored != all)
-    note(Severity::kDamage, fmt::format("its slices have {} of its {} elements", stored, all));
+    note(Severity::kDamage, fmt::format("its slices hold {} of its {} elements", stored, all));
 }
 
 }  // namespace
@@ -179,7 +179,7 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   const auto place = locate_bundle(path, options.step);
   if (!place)
     throw Error(Code::kNotFound, path +
-                                     ": no TensorFlow checkpoint: expected a prefix (of "
+                                     ": not a TensorFlow checkpoint: expected a prefix (of "
                                      "<prefix>.index and <prefix>.data-00000-of-00001), "
                                      "a 'checkpoint' file, its folder, or a SavedModel's");
   const std::string index_path = bundle_index_path(place->prefix);

@@ -44,7 +44,7 @@ class Leaves {
   template <class Other>
   static void add_value(const KeyPath&, const Other&) {
     throw Error(Code::kInvalidArgument,
-                "TensorFlow has nothing for such a leaf: only arrays, numbers, strings and bytes");
+                "TensorFlow cannot store this leaf; it stores arrays, numbers, strings and bytes");
   }
 
   template <class T>

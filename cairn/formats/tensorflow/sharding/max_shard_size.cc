@@ -43,7 +43,7 @@ std::uint64_t checked_product(std::uint64_t count, std::uint64_t size) {
   if (__builtin_mul_overflow(count, size, &bytes) ||
       bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
     throw Error(Code::kOutOfRange,
-                fmt::format("{} elements of {} bytes are more than can be stored", count, size));
+                fmt::format("{} elements of {} bytes exceed 2^63-1 bytes", count, size));
   return bytes;
 }
 
@@ -119,7 +119,7 @@ class Partitioner {
       rest.box = slice_box(spec);
       if (rest.box.shape != tensor.shape())
         throw Error(Code::kInvalidArgument,
-                    fmt::format("the slice spec \"{}\" is not that of a tensor of shape {}",
+                    fmt::format("the slice spec \"{}\" does not match a tensor of shape {}",
                                 tensor.slice_spec, shape_text(tensor.shape())));
       rest.origin = rest.box.origin;
       rest.full_shape = std::move(spec.full_shape);
@@ -160,7 +160,7 @@ class Partitioner {
     };
     if (type == "string" && rest.tensor->string_bytes &&
         rest.tensor->checkpoint_key != kObjectGraphKey) {
-      if (shape[0] == 0) fails("there are no strings to find the longest of");
+      if (shape[0] == 0) fails("it needs at least one string, to find the longest");
       if (std::any_of(shape.begin() + 1, shape.end(),
                       [](std::int64_t extent) { return extent != 1; }))
         fails("it compares strings of rank " + std::to_string(shape.size()));
@@ -290,7 +290,7 @@ class Partitioner {
   }
   [[noreturn]] void refuse_number() const {
     throw Error(Code::kInvalidArgument,
-                fmt::format("shards of at most {} bytes would be more than {}; let them be larger",
+                fmt::format("max_shard_size {} makes more than {} shards; choose a larger size",
                             max_, kMaxShards));
   }
   void warn(const std::string& message) const {

@@ -92,7 +92,7 @@ class Merged {
     if (same != *header_)
       throw Error(
           Code::kInvalidArgument,
-          "its byte order or version is not that of the parts before, so they cannot be merged");
+          "its byte order or version differs from the previous parts, so they cannot be merged");
   }
 
   void add_entry(const std::string& key, BundleEntry entry, const From& from,
@@ -125,9 +125,9 @@ std::vector<std::string> resolve(const std::vector<std::string>& files) {
     const std::filesystem::path path = std::filesystem::canonical(file, error);
     if (error == std::errc::no_such_file_or_directory)
       throw Error(Code::kNotFound, file + ": the data file is missing");
-    if (error) throw Error(Code::kIo, file + ": cannot find out where it is: " + error.message());
+    if (error) throw Error(Code::kIo, file + ": cannot resolve the path: " + error.message());
     if (!std::filesystem::is_regular_file(path, error))
-      throw Error(Code::kIo, file + ": is no file");
+      throw Error(Code::kIo, file + ": is not a file");
     resolved.push_back(path.string());
   }
   return resolved;
@@ -198,8 +198,7 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   const std::vector<std::string> found = existing(parts, options.allow_missing_files);
   const auto is_target = [&](const std::string& part) { return is_same_prefix(part, prefix); };
   if (std::any_of(found.begin(), found.end(), is_target))
-    throw Error(Code::kInvalidArgument,
-                prefix + ": is one of the parts, and what they are to become");
+    throw Error(Code::kInvalidArgument, prefix + ": is both a part and the merged checkpoint");
   Merged merged;
   for (const std::string& part : found) merged.add(part, prefix);
 
@@ -215,7 +214,7 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(parent_of(prefix), error) /
                                      std::filesystem::path(prefix).filename();
-  if (error) throw Error(Code::kIo, prefix + ": cannot find out where it is: " + error.message());
+  if (error) throw Error(Code::kIo, prefix + ": cannot resolve the path: " + error.message());
   for (std::size_t i = 0; i < files.size(); ++i)
     if (prefix_of_data(files[i]) == real)
       throw Error(Code::kInvalidArgument, merged.data()[i] + ": is a link to a file of " + prefix +

@@ -33,10 +33,7 @@ std::size_t free_shard_count(const std::string& prefix, std::size_t count) {
 
 void remove_other_data_files(const std::string& prefix, const std::vector<std::string>& paths) {
   with_context(
-      [&] {
-        return prefix +
-               ": is in place, but a data file of the checkpoint that was there before is, too";
-      },
+      [&] { return prefix + ": is in place, but a data file of the previous checkpoint remains"; },
       [&] {
         for (const std::string& old : bundle_data_files(prefix))
           if (std::ranges::find(paths, old) == paths.end() &&

@@ -68,7 +68,7 @@ void check_source(const BundleSource& source) {
   if (source.type == kBundleString &&
       static_cast<std::int64_t>(source.strings.size()) != element_count(source.shape))
     throw Error(Code::kInvalidArgument,
-                fmt::format("there are {} strings for the shape {}", source.strings.size(),
+                fmt::format("found {} strings for shape {}", source.strings.size(),
                             shape_text(source.shape)));
 }
 
@@ -136,7 +136,7 @@ class Layout {
     const auto [at, is_new] = index_.try_emplace(key, entry);
     if (!is_new)
       throw Error(Code::kInvalidArgument,
-                  "two tensors have this name, or slices of it are the same");
+                  "two tensors have this name, or two slices of it are equal");
     return &at->second;
   }
 

@@ -27,7 +27,7 @@ class Builder {
     if (!key.key.ends_with(kVariableSuffix)) return;
     if (!valid_utf8(key.key) || !valid_utf8(key.full_name))
       throw Error(Code::kInvalidArgument,
-                  "'" + key.key + "': the name is not UTF-8, which those of objects must be");
+                  "'" + key.key + "': the name is not UTF-8, which names of objects require");
     const auto steps =
         steps_of(std::string_view(key.key).substr(0, key.key.size() - kVariableSuffix.size()));
     const std::span<const std::string_view> all(steps);

@@ -42,8 +42,7 @@ BundleSource to_bundle(TensorFlowSource source) {
   if (source.slice) {
     if (source.slice->origin.size() != source.slice->full_shape.size() ||
         out.shape.size() != source.slice->full_shape.size())
-      throw Error(Code::kInvalidArgument,
-                  "a slice and the tensor that it is one of are of different ranks");
+      throw Error(Code::kInvalidArgument, "a slice and its tensor differ in rank");
     check_inside({source.slice->origin, out.shape}, source.slice->full_shape);
     out.full_shape = std::move(source.slice->full_shape);
     out.origin = std::move(source.slice->origin);
@@ -134,9 +133,9 @@ void check_prefix(const std::string& prefix, const TensorFlowWriteOptions& optio
   if (options.like != Like::kSave) return;
   const auto state = read_checkpoint_state(folder_of(prefix) + std::string(kCheckpointStateFile));
   if (!state.ok() && state.error().code() != Code::kNotFound)
-    throw Error(
-        Code::kFailedPrecondition,
-        state.error().message() + "; it would be overwritten to name the latest checkpoint");
+    throw Error(Code::kFailedPrecondition,
+                state.error().message() +
+                    "; Cairn would have to overwrite it to name the latest checkpoint");
   // checks that the path can be encoded; throws otherwise
   encode_checkpoint_state(with_latest({}, prefix.substr(folder_of(prefix).size()), 0));
 }
@@ -207,7 +206,7 @@ std::vector<std::string> write_tensorflow(const std::string& prefix,
     counter = add_graph(sources, options);
     if (sources.empty())
       throw Error(Code::kInvalidArgument,
-                  "there is no tensor; TensorFlow has no checkpoints without any");
+                  "there is no tensor; a TensorFlow checkpoint needs at least one");
     plan = options.sharding_callback ? plan_files(sources, *options.sharding_callback)
                                      : plan_files(sources, ShardByTaskPolicy());
     for (TensorFlowSource& source : sources) {
