@@ -49,7 +49,7 @@ void run_bench(const BenchArguments& arguments) {
   options.size = as_usage([&] { return parse_size(arguments.size); });
   const fs::path base(arguments.folder);
   if (std::error_code ignored; !fs::is_directory(base, ignored))
-    throw Failure(arguments.folder + ": is no folder");
+    throw Failure(arguments.folder + ": is not a folder");
   const std::string folder =
       fs::absolute(base / fmt::format("cairn-bench-{}", getpid())).lexically_normal().string();
   ProgressBar bar("bench");
@@ -63,25 +63,24 @@ void run_bench(const BenchArguments& arguments) {
 
 void setup_bench(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* command = app.add_subcommand(
-      "bench", "Measure what the storage here can do, and what Cairn does on it");
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure the speed of the storage, and of Cairn on it");
   check_path(command->add_option("DIR", arguments->folder,
                                  "The folder to measure; default: the current one"))
       ->default_str("");
   command
-      ->add_option("--size", arguments->size,
-                   "How much is written at a time; twice as much memory is used")
+      ->add_option("--size", arguments->size, "Bytes to write at a time; uses twice as much memory")
       ->default_str("1GiB");
-  command->add_flag("--json", arguments->json, "An object for programs (docs/cli.md)");
+  command->add_flag("--json", arguments->json, "Print one JSON object (docs/cli.md)");
   command->footer(
-      "Writes and reads SIZE bytes of random numbers below DIR in every way that counts, saves "
-      "them as a checkpoint, and\n"
-      "restores it. All files are in DIR/cairn-bench-PID and are removed at the end, also after "
-      "Ctrl-C.\n"
-      "A save can be no faster than the faster of the two ways to write, a restore no faster than "
-      "the read it stands below.\n"
-      "Sizes that the disk's own cache can hold flatter the disk: --size 8GiB tells more than the "
-      "default.\n\n"
+      "Writes SIZE bytes of random numbers below DIR and reads them back, in every way that\n"
+      "matters. Then saves them as a checkpoint and restores it. All files are in\n"
+      "DIR/cairn-bench-PID. They are removed at the end, also after Ctrl-C.\n"
+      "\n"
+      "A save cannot be faster than the faster of the two ways to write. A restore cannot be\n"
+      "faster than the read from the same place. A small SIZE fits into the disk's own cache\n"
+      "and makes the disk look faster than it is. --size 8GiB tells more.\n"
+      "\n"
       "Examples:\n"
       "  cairn bench /checkpoints\n"
       "  cairn bench /mnt/nfs --size 4GiB --json");

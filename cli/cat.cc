@@ -77,7 +77,7 @@ int run_cat(CatOptions& options) {
   if (!t.error.empty()) throw Failure(t.name + ": " + t.error);
   std::optional<SliceSpec> slice;
   if (options.slice) {
-    if (!t.is_array()) throw UsageError(t.name + " is no array: it has no slices");
+    if (!t.is_array()) throw UsageError(t.name + " is not an array, so it has no slices");
     slice = as_usage([&] { return parse_slice(*options.slice, t.shape); });
   }
   if (options.raw || options.npy) {
@@ -100,7 +100,7 @@ void setup_cat(CLI::App& app, int& status) {
   command->add_option("--slice", options->slice, "NumPy slice without steps: 0:8,:,-1 or ...,0")
       ->type_name("SLICE");
   auto* raw = command->add_flag("--raw", options->raw,
-                                "C-order little-endian bytes (4-bit types: one byte an element)");
+                                "C-order little-endian bytes (4-bit types: one byte per element)");
   command->add_flag("--npy", options->npy, "A .npy file")->excludes(raw);
   check_path(command->add_option("-o,--output", options->output,
                                  "Write to FILE, which appears whole or not at all"))

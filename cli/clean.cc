@@ -55,22 +55,23 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
 
 void setup_clean(CLI::App& app, int& status) {
   const auto options = std::make_shared<CleanOptions>();
-  CLI::App* command = app.add_subcommand("clean", "Remove what interrupted saves have left behind");
+  CLI::App* command = app.add_subcommand("clean", "Remove the leftovers of interrupted saves");
   check_path(
       command->add_option("DIR", options->path,
                           "A folder of checkpoints, a step root, or the path of one checkpoint"))
       ->required();
-  command->add_flag("--dry-run", options->dry_run, "Only show what would be removed");
-  command->add_flag("--json", options->json, "A list for programs (docs/cli.md)");
+  command->add_flag("--dry-run", options->dry_run, "Show what would be removed; remove nothing");
+  command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
   command->footer(
-      "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were killed, "
-      "Orbax's as well as Cairn's.\n"
-      "What is complete and only lacks its name gets it: \"came back\". Finished checkpoints are "
-      "never touched,\n"
-      "nor is a folder that holds anything but a checkpoint's own files: \"refused\", exit status "
-      "3.\n"
-      "A save of Cairn that is under way is left alone: \"in use\". One of Orbax cannot be told "
-      "from a leftover.\n\n"
+      "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were\n"
+      "killed, both Orbax's and Cairn's. Finished checkpoints are never touched.\n"
+      "\n"
+      "  came back    The checkpoint was complete and lacked only its name. It gets its name.\n"
+      "  refused      The folder also holds files of something else. Exit status 3.\n"
+      "  in use       A save of Cairn is in progress.\n"
+      "\n"
+      "Cairn cannot distinguish a running save of Orbax from a leftover.\n"
+      "\n"
       "Example:\n"
       "  cairn clean checkpoints --dry-run");
   command->callback([options, &status] {

@@ -43,16 +43,18 @@ void setup_compact(CLI::App& app, int& status) {
                                  "An Orbax checkpoint, a step root, or an OCDBT database"))
       ->required();
   check_int64(command->add_option("--step", options->options.step,
-                                  "Which step of a step root; else the latest"));
+                                  "Step of a step root (default: the latest)"));
   command->add_option("--item", options->options.item,
-                      "Which item of a composite checkpoint; else all of them");
-  command->add_flag("--orphans", options->options.remove_orphans,
-                    "Remove data files, too, that no version refers to; only if nobody is writing");
-  command->add_flag("--json", options->json, "A list for programs (docs/cli.md)");
+                      "Item of a composite checkpoint (default: all of them)");
+  command->add_flag(
+      "--orphans", options->options.remove_orphans,
+      "Also remove data files that no version refers to; safe only while\nnobody writes");
+  command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
   command->footer(
-      "Keeps the newest version and drops the older ones. Killed at any moment, it leaves the old "
-      "state or the new one.\n"
-      "Whoever reads an older version meanwhile loses it. A damaged database is left as it is.\n\n"
+      "Keeps the newest version and drops the older ones. A process that reads an older version\n"
+      "loses it. If the command is killed, the database is in the old state or in the new one.\n"
+      "Cairn does not compact a damaged database.\n"
+      "\n"
       "Example:\n"
       "  cairn compact ckpt --orphans");
   command->callback([options, &status] {

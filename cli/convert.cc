@@ -186,7 +186,7 @@ void setup_convert(CLI::App& app, int& status) {
   command->add_option("--include", options.include, "Only names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
-  command->add_option("--exclude", options.exclude, "No names that match; may be repeated")
+  command->add_option("--exclude", options.exclude, "Skip names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
@@ -196,14 +196,14 @@ void setup_convert(CLI::App& app, int& status) {
       ->type_name("REGEX=TEXT")
       ->allow_extra_args(false);
   check_path(command->add_option("--transform", arguments->transform,
-                                 "Rules that rename, drop, cast, transpose, stack, split, "
-                                 "...\nleaves on the way (docs/transforms.md)"))
+                                 "JSON rules that rename, drop, cast, transpose, stack, split, "
+                                 "...\nleaves (docs/transforms.md)"))
       ->type_name("RULES.json");
   command->add_flag("--dry-run", options.dry_run,
-                    "Say what would be read and written, and write nothing");
+                    "Show what would be read and written; write nothing");
   command
       ->add_option("--dtype", arguments->dtype,
-                   "Cast floating arrays, but no scalars, to this type")
+                   "Cast floating arrays to this type, but not scalars")
       ->type_name("TYPE");
   command
       ->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes,
@@ -211,50 +211,50 @@ void setup_convert(CLI::App& app, int& status) {
       ->type_name("SIZE");
   command
       ->add_option("--dialect", arguments->dialect,
-                   "Of msgpack files: flax (as flax.serialization.to_bytes:\nlists and tuples are "
-                   "dicts \"0\", \"1\", ...; the default), or\n"
-                   "orbax (they stay lists and tuples)")
+                   "Kind of msgpack file: flax (the default; as\nflax.serialization.to_bytes, "
+                   "lists and tuples become "
+                   "dicts\n\"0\", \"1\", ...), or orbax (keeps lists and tuples)")
       ->type_name("DIALECT");
   command->add_flag("--names", options.tensorflow.plain_names,
                     "Keep names as they are, without objects, as\ntf.compat.v1.train.Saver "
                     "restores them (TensorFlow)");
   command->add_flag_callback(
       "--no-latest", [&options] { options.tensorflow.name_latest = false; },
-      "Neither a save_counter nor the folder's file 'checkpoint':\nas "
-      "Checkpoint.write() instead of save() (TensorFlow)");
+      "Write no save_counter and no file 'checkpoint', as\n"
+      "Checkpoint.write() does instead of save() (TensorFlow)");
   command
       ->add_option("--compression", arguments->compression,
-                   "Of Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), "
+                   "For Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), "
                    "none, zstd[:LEVEL], blosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
   command
       ->add_option("--chunk-bytes", arguments->chunk_bytes,
-                   "Cut arrays into chunks of at most this size (Orbax)")
+                   "Split arrays into chunks of at most this size (Orbax)")
       ->type_name("SIZE");
   command
       ->add_option("--target-file-bytes", arguments->target_file_bytes,
-                   "Size at which a data file ends (Orbax; default: 2 GiB)")
+                   "Start a new data file at this size (Orbax; default: 2 GiB)")
       ->type_name("SIZE");
   command
-      ->add_option(
-          "--as-item", options.orbax.item,
-          "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
+      ->add_option("--as-item", options.orbax.item,
+                   "Store the tree as this item of the checkpoint;\nCheckpointManager needs the "
+                   "name 'default'")
       ->type_name("NAME");
   command->add_flag("--skip-unsupported", options.skip_unsupported,
-                    "Leave out, and list, what the format cannot hold");
+                    "Leave out leaves that the format cannot hold, and list them");
   command->add_flag_callback(
       "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },
       "Replace an existing target");
-  command->add_flag("--json", arguments->json, "Report as one object for programs (docs/cli.md)");
+  command->add_flag("--json", arguments->json, "Print the report as one JSON object (docs/cli.md)");
   command->footer(
-      "Streams: peak memory stays under --memory whatever the size. The target appears whole or "
-      "not at all.\n"
-      "Strings, empty nodes and types the format lacks are an error that names them, never dropped "
-      "silently.\n"
-      "Under an MPI launcher (mpirun -n 8 cairn convert ...) the processes share out the bytes, to "
-      "every format;\n"
-      "--memory is for each.\n\n"
+      "Streams: peak memory stays below --memory, whatever the size. The target appears whole\n"
+      "or not at all. Strings, empty nodes and types that the format lacks are an error that\n"
+      "names them. Cairn never drops them silently.\n"
+      "\n"
+      "Under an MPI launcher (mpirun -n 8 cairn convert ...) the processes share the bytes, for\n"
+      "every format. Each process uses --memory.\n"
+      "\n"
       "Examples:\n"
       "  cairn convert ckpt model.safetensors --include 'params.*' --rename '^params\\.='\n"
       "  cairn convert ckpt model.safetensors --dtype bfloat16 --shard-bytes 5GB "

@@ -47,9 +47,9 @@ std::string values_text(const LeafDiff& leaf) {
   if (v.max_abs_error) text += fmt::format(", max error {:.4g}", *v.max_abs_error);
   if (v.max_rel_error) text += fmt::format(" (relative {:.4g})", *v.max_rel_error);
   if (v.nan_mismatches > 0)
-    text += fmt::format(", {} NaN in one alone", count_text(v.nan_mismatches));
+    text += fmt::format(", {} NaN in only one", count_text(v.nan_mismatches));
   if (v.inf_mismatches > 0)
-    text += fmt::format(", {} infinite otherwise", count_text(v.inf_mismatches));
+    text += fmt::format(", {} with different infinities", count_text(v.inf_mismatches));
   if (v.bits_only > 0)
     text += fmt::format(", {} in bits only (-0.0, NaN payload)", count_text(v.bits_only));
   return text;
@@ -221,15 +221,15 @@ void setup_diff(CLI::App& app, int& status) {
   check_path(command->add_option("B", arguments->b, "The other checkpoint, of any format"))
       ->required();
   command->add_option("GLOB", arguments->glob, "Only names that match");
-  check_int64(command->add_option("--step-b", arguments->step_b,
-                                  "Step of B, where it is another than --step"))
+  check_int64(
+      command->add_option("--step-b", arguments->step_b, "Step of B, if it differs from --step"))
       ->type_name("N");
-  command->add_option("--item-b", arguments->item_b, "Item of B, where it is another than --item")
+  command->add_option("--item-b", arguments->item_b, "Item of B, if it differs from --item")
       ->type_name("NAME");
   command->add_option("--include", options.include, "Only names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
-  command->add_option("--exclude", options.exclude, "No names that match; may be repeated")
+  command->add_option("--exclude", options.exclude, "Skip names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
@@ -242,17 +242,19 @@ void setup_diff(CLI::App& app, int& status) {
   command->add_flag("--ignore-dtype", options.ignore_dtype,
                     "Compare values of different types as numbers");
   command->add_flag("--strict", options.strict,
-                    "Count another kind (np.ndarray for jax.Array) as a difference");
-  command->add_flag("--json", arguments->json, "One object for programs (docs/cli.md)");
+                    "Treat a different kind (np.ndarray, jax.Array) as a difference");
+  command->add_flag("--json", arguments->json, "Print one JSON object (docs/cli.md)");
   command->footer(
-      "Leaves are paired by name; A and B may be of different formats. Without a tolerance values "
-      "must have the\n"
-      "same bits: 0.0 and -0.0 differ, and NaN is equal only to the same NaN. With one, NaN equals "
-      "NaN.\n"
-      "Exit status 1 if anything differs, 3 if anything could not be read; the rest is compared "
-      "all the same.\n"
-      "Under an MPI launcher (mpirun -n 8 cairn diff ...) the processes share out the bytes; "
-      "--memory is for each.\n\n"
+      "Leaves are paired by name. A and B may have different formats. Without a tolerance,\n"
+      "values must have the same bits: 0.0 and -0.0 differ, and NaN equals only the same NaN.\n"
+      "With a tolerance, NaN equals NaN.\n"
+      "\n"
+      "Exit status 1: something differs. 3: something could not be read; the rest is still\n"
+      "compared.\n"
+      "\n"
+      "Under an MPI launcher (mpirun -n 8 cairn diff ...) the processes share the bytes. Each\n"
+      "process uses --memory.\n"
+      "\n"
       "Examples:\n"
       "  cairn diff ckpt model.safetensors\n"
       "  cairn diff run/checkpoints run/checkpoints --step 100 --step-b 200 'params.*'\n"

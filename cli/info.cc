@@ -63,7 +63,7 @@ void setup_info(CLI::App& app, int& status) {
   const auto options = std::make_shared<InfoOptions>();
   CLI::App* command = app.add_subcommand("info", "Show format, layout, step, counts and metadata");
   add_source(*command, options->source);
-  command->add_flag("--json", options->json, "One object for programs (docs/cli.md)");
+  command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)");
   command->footer(
       "Examples:\n"
       "  cairn info run/checkpoints            the latest complete step\n"

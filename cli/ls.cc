@@ -94,9 +94,10 @@ void setup_ls(CLI::App& app, int& status) {
   add_source(*command, options->source);
   command->add_option("GLOB", options->glob,
                       "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z]");
-  command->add_flag("-l,--long", options->long_form, "Sizes, kinds, chunks and shardings too");
-  command->add_flag("--names", options->names, "Names only, one a line");
-  command->add_flag("--json", options->json, "A list of objects for programs (docs/cli.md)");
+  command->add_flag("-l,--long", options->long_form,
+                    "Also show sizes, kinds, chunks and shardings");
+  command->add_flag("--names", options->names, "Print only the names, one per line");
+  command->add_flag("--json", options->json, "Print a JSON list of objects (docs/cli.md)");
   command->footer(
       "Examples:\n"
       "  cairn ls ckpt\n"

@@ -68,7 +68,7 @@ int guarded(const int& status, F&& f) {
   } catch (const Error& e) {
     return fail(e.message(), e.code() == Code::kInvalidArgument ? kUsage : kFailure);
   } catch (const std::bad_alloc&) {
-    return fail("out of memory; --memory lowers what is used");
+    return fail("out of memory; give a lower --memory to use less");
   } catch (const std::filesystem::filesystem_error& e) {
     std::error_code gone;
     (void)std::filesystem::current_path(gone);
@@ -89,12 +89,13 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "cairn " + std::string(version()));
   app.require_subcommand(0, 1);
   app.footer(
-      "Every command takes a checkpoint of any format: an Orbax directory or step root, a "
-      ".safetensors\n"
-      "file or its index, an .npz or .npy file, a flax msgpack file, the prefix or folder of a "
-      "TensorFlow checkpoint.\n\n"
-      "Exit status: 0 good; 1 the answer is no (damaged, different, no match); 2 wrong usage; 3 "
-      "could not read or write.\n\n"
+      "Every command takes a checkpoint of any format: an Orbax directory or step root, a\n"
+      ".safetensors file or its index, an .npz or .npy file, a flax msgpack file, the prefix or\n"
+      "folder of a TensorFlow checkpoint.\n"
+      "\n"
+      "Exit status: 0 good; 1 the answer is no (damaged, different, no match); 2 wrong usage; 3\n"
+      "could not read or write.\n"
+      "\n"
       "Examples:\n"
       "  cairn ls ckpt                     what is in it\n"
       "  cairn cat ckpt params.bias        one tensor\n"

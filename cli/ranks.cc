@@ -80,20 +80,21 @@ std::string module_path() {
   std::error_code error;
   const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error)
-    throw Error(Code::kUnavailable, "cannot tell where the cairn command is: " + error.message());
+    throw Error(Code::kUnavailable,
+                "cannot find the path of the cairn command: " + error.message());
   return (command.parent_path() / CAIRN_MODULES / "cairn-mpi.so").lexically_normal().string();
 }
 
 std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
   const std::string path = module_path();
-  const std::string who = launcher.seen + " says that an MPI launcher has started this command";
+  const std::string who = launcher.seen + " shows that an MPI launcher started this command";
   const std::string otherwise =
-      "; start cairn once, without the launcher, or set CAIRN_MPI=off where it is no process of "
-      "the job's own";
+      "; start cairn once without the launcher, or set CAIRN_MPI=off if this process is not part "
+      "of the job";
   if (::access(path.c_str(), F_OK) != 0)
     throw Error(Code::kFailedPrecondition,
                 who + ", but it was built or installed without its module for MPI: " + path +
-                    " is not there" + otherwise);
+                    " is missing" + otherwise);
   // RTLD_GLOBAL, because MPI loads plug-ins that need its symbols. The library is never closed,
   // because MPI may have registered functions that run at exit.
   void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -102,18 +103,16 @@ std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
                 who + ", but its module for MPI cannot be loaded: " + ::dlerror() + otherwise);
   auto* start = reinterpret_cast<StartFunction*>(::dlsym(module, kStartFunction));
   if (start == nullptr)
-    throw Error(Code::kFailedPrecondition, path + ": is no module of this command");
+    throw Error(Code::kFailedPrecondition, path + ": is not a module of this command");
   std::unique_ptr<Coordinator> job;
   start(std::string(version()).c_str(), job);
   const bool several = launcher.rank > 0 || launcher.count.value_or(1) > 1;
   if (launcher.count ? job->process_count() != *launcher.count
                      : several && job->process_count() == 1)
-    throw Error(
-        Code::kFailedPrecondition,
-        fmt::format(
-            "{}, but the MPI that Cairn was built with sees {} of its processes: the launcher is "
-            "another MPI's",
-            who, job->process_count()));
+    throw Error(Code::kFailedPrecondition,
+                fmt::format("{}, but the MPI that Cairn was built with sees {} of its processes: "
+                            "the launcher belongs to another MPI",
+                            who, job->process_count()));
   return job;
 }
 
@@ -141,7 +140,7 @@ void check_same_command(const MultiprocessingOptions& all, int argc, char** argv
   for (std::size_t p = 0; p < said.size(); ++p)
     if (said[p] != said[0])
       throw Error(Code::kInvalidArgument,
-                  fmt::format("process {} was started with other arguments than process 0", p));
+                  fmt::format("the arguments of process {} differ from those of process 0", p));
 }
 
 // Waits for the other processes at the end. All processes return the status of the first one.

@@ -143,7 +143,7 @@ void setup_reshard(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<ReshardArguments>();
   ReshardOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand(
-      "reshard", "Store the checkpoint in the pieces that other devices will read");
+      "reshard", "Rewrite the checkpoint in the pieces that other devices will read");
   add_source(*command, arguments->source);
   check_path(
       command->add_option("OUT", arguments->target, "The folder of the new Orbax checkpoint"))
@@ -151,19 +151,21 @@ void setup_reshard(CLI::App& app, int& status) {
   command
       ->add_option(
           "--mesh", arguments->mesh,
-          "The devices that will read it, by the axes of their mesh:\nx=4,y=2 (devices 0 to 7)")
+          "The mesh of the devices that will read it, for example\nx=4,y=2 (devices 0 to 7)")
       ->type_name("AXES");
   command
-      ->add_option("--spec", arguments->specs,
-                   "How arrays of matching names are split: for each dimension\na mesh axis, None, "
-                   "or several axes (x+y). The first GLOB that\n"
-                   "matches counts; may be repeated")
+      ->add_option(
+          "--spec", arguments->specs,
+          "How to split arrays with matching names: for each dimension\na mesh axis, None, "
+          "or several axes (x+y). The first GLOB\n"
+          "that matches counts; may be repeated")
       ->type_name("GLOB=SPEC")
       ->allow_extra_args(false);
   command
       ->add_option("--chunk-bytes", arguments->chunk_bytes,
-                   "No chunk is larger. With --mesh it divides what a device\nreads; alone it is "
-                   "all that changes")
+                   "The largest size of a chunk. With --mesh, chunks divide what a\ndevice reads; "
+                   "without it, only the chunks "
+                   "change")
       ->type_name("SIZE");
   command
       ->add_option("--to", options.format,
@@ -171,7 +173,7 @@ void setup_reshard(CLI::App& app, int& status) {
                    "default: as CKPT)")
       ->type_name("FORMAT");
   command->add_flag("--dry-run", options.dry_run,
-                    "Say which box of each array a device will read, and write nothing");
+                    "Show which box of each array a device will read; write nothing");
   command
       ->add_option("--compression", arguments->compression,
                    "auto (zstd with checksums, compressed where it pays), none,\nzstd[:LEVEL], "
@@ -180,31 +182,31 @@ void setup_reshard(CLI::App& app, int& status) {
       ->capture_default_str();
   command
       ->add_option("--target-file-bytes", arguments->target_file_bytes,
-                   "Size at which a data file ends (default: 2 GiB)")
+                   "Start a new data file at this size (default: 2 GiB)")
       ->type_name("SIZE");
   command
-      ->add_option(
-          "--as-item", options.orbax.item,
-          "Make the tree this item of the checkpoint, as CheckpointManager\nwants it ('default')")
+      ->add_option("--as-item", options.orbax.item,
+                   "Store the tree as this item of the checkpoint;\nCheckpointManager needs the "
+                   "name 'default'")
       ->type_name("NAME");
   command->add_flag_callback(
       "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },
       "Replace an existing target");
-  command->add_flag("--json", arguments->json, "Report as one object for programs (docs/cli.md)");
+  command->add_flag("--json", arguments->json, "Print the report as one JSON object (docs/cli.md)");
   command->footer(
-      "A checkpoint restores onto any devices, but fast only if what a device wants is whole "
-      "chunks: a chunk that two\n"
-      "devices share is read and decoded by both. This writes the same values again, a chunk being "
-      "what one device\n"
-      "holds (or a divisor of it), with the shardings that Orbax restores by when no other are "
-      "given.\n\n"
-      "Device arrays that no --spec matches are replicated: each device reads all of them. Host "
-      "arrays (np.ndarray) and\n"
-      "scalars stay as they are; one that a --spec matches becomes a device array. An axis must "
-      "divide its dimension.\n"
-      "Streams within --memory. The target appears whole or not at all. Under an MPI launcher "
-      "(mpirun -n 8 cairn\n"
-      "reshard ...) the processes share out the bytes; --memory is for each.\n\n"
+      "A checkpoint restores onto any devices. The restore is fast only if each device reads\n"
+      "whole chunks. If two devices share a chunk, both read and decode it. This command writes\n"
+      "the same values again. A chunk is then what one device holds, or a divisor of it. The\n"
+      "new checkpoint also has the shardings that Orbax uses if a restore gives no others.\n"
+      "\n"
+      "Device arrays that no --spec matches are replicated: each device reads all of them. Host\n"
+      "arrays (np.ndarray) and scalars stay as they are. If a --spec matches one, it becomes a\n"
+      "device array. An axis must divide its dimension.\n"
+      "\n"
+      "Streams: peak memory stays below --memory. The target appears whole or not at all. Under\n"
+      "an MPI launcher (mpirun -n 8 cairn reshard ...) the processes share the bytes. Each\n"
+      "process uses --memory.\n"
+      "\n"
       "Examples:\n"
       "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --spec "
       "'*.embedding=model+data' --dry-run\n"

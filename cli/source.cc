@@ -80,8 +80,9 @@ std::uint64_t parse_size(const std::string& text) {
   }
   const double bytes = number * scale;
   if (error != std::errc() || !known || !(bytes >= 1) || bytes > 9e18)
-    throw UsageError("'" + text +
-                     "' is no size: expected a number with an optional unit, as 1GiB, 512M or 2GB");
+    throw UsageError(
+        "'" + text +
+        "' is not a size: expected a number with an optional unit, such as 1GiB, 512M or 2GB");
   return static_cast<std::uint64_t>(bytes);
 }
 
@@ -130,7 +131,7 @@ std::uint64_t parse_time(const std::string& text) {
   if (!good || !matched || seconds < 0)
     throw UsageError(
         "'" + text +
-        "' is no time: expected UTC as 2026-07-01T12:00:00Z, or nanoseconds since 1970");
+        "' is not a time: expected UTC such as 2026-07-01T12:00:00Z, or nanoseconds since 1970");
   return static_cast<std::uint64_t>(seconds) * 1'000'000'000U + nanoseconds;
 }
 
@@ -147,24 +148,24 @@ void add_source(CLI::App& command, Source& source, const char* positional) {
       ->group(kReading);
   command
       .add_flag("--allow-uncommitted", source.options.allow_uncommitted,
-                "Open an unfinished checkpoint all the same")
+                "Open the checkpoint even if it is unfinished")
       ->group(kReading);
   auto* generation = command.add_option("--generation", source.options.version.generation,
                                         "Version of the OCDBT database");
   check_uint64(generation)->type_name("N")->group(kReading);
   command
       .add_option("--at-time", source.at_time,
-                  "Newest OCDBT version committed by then, as 2026-07-01T12:00:00Z")
+                  "Newest OCDBT version committed by TIME (UTC), such as\n2026-07-01T12:00:00Z")
       ->type_name("TIME")
       ->excludes(generation)
       ->group(kReading);
   command
       .add_option("--metadata-key", source.options.metadata_key,
-                  "Name of array metadata other than .zarray and zarr.json")
+                  "File name of array metadata, if not .zarray or zarr.json")
       ->type_name("NAME")
       ->group(kReading);
   check_uint64(command.add_option("--threads", source.options.resources.threads,
-                                  "Worker threads (default: one a core)"))
+                                  "Worker threads (default: one per core)"))
       ->type_name("N")
       ->group(kReading);
   command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")
@@ -194,7 +195,7 @@ int status_of(const Checkpoint& checkpoint) {
   if (first == nullptr) return kGood;
   out().flush();
   print_error(plural(unreadable, "tensor") + " cannot be read, the first: " + first->full_name() +
-              ": " + first->error + "; cairn verify tells all");
+              ": " + first->error + "; cairn verify lists all");
   return kFailure;
 }
 

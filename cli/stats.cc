@@ -134,11 +134,11 @@ void setup_stats(CLI::App& app, int& status) {
       "stats", "Show min, max, mean, std, zeros, NaN, Inf and a histogram of each tensor");
   add_source(*command, options->source);
   command->add_option("GLOB", options->glob, "Only names that match");
-  command->add_flag("--json", options->json, "A list of objects for programs (docs/cli.md)");
+  command->add_flag("--json", options->json, "Print a JSON list of objects (docs/cli.md)");
   command->footer(
-      "Min, max, mean, std and the histogram (16 equal bins from min to max) are of the finite "
-      "values,\n"
-      "in float64; complex numbers count by absolute value.\n\n"
+      "Min, max, mean, std and the histogram (16 equal bins from min to max) cover the finite\n"
+      "values. They are computed in float64. Complex numbers count by absolute value.\n"
+      "\n"
       "Examples:\n"
       "  cairn stats ckpt 'params.*'\n"
       "  cairn stats ckpt --json | jq '.[] | select(.nans > 0) | .name'");

@@ -18,7 +18,7 @@ void setup_tree(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("tree", "Draw the pytree");
   add_source(*command, options->source);
   command->add_flag("--sharding", options->sharding,
-                    "Also how each array was sharded, and which device held which part");
+                    "Also show how each array was sharded, and which device held which\npart");
   command->footer(
       "Examples:\n"
       "  cairn tree ckpt | less -R\n"

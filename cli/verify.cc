@@ -73,7 +73,7 @@ std::string unprotected_text(const VerifyReport& report, bool all) {
   const auto& names = report.unprotected;
   if (names.empty()) return "";
   std::string text =
-      fmt::format("         {} without a checksum: a changed value there cannot be noticed",
+      fmt::format("         {} without a checksum: a changed value there cannot be detected",
                   plural(names.size(), "array"));
   if (all) {
     text += '\n';
@@ -175,21 +175,23 @@ int run_verify(VerifyArguments& options, int& status) {
 void setup_verify(CLI::App& app, int& status) {
   const auto options = std::make_shared<VerifyArguments>();
   CLI::App* command =
-      app.add_subcommand("verify", "Read every byte and check all that can be checked");
+      app.add_subcommand("verify", "Read every byte and check everything that can be checked");
   add_source(*command, options->source);
-  command->add_flag("--json", options->json, "One object for programs (docs/cli.md)");
+  command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)");
   command->add_flag("--unprotected", options->list_unprotected,
-                    "Name every array that carries no checksum");
+                    "List every array without a checksum");
   command->add_flag("--all-steps", options->all_steps,
-                    "Every step of a step root, not only the latest");
-  command->add_flag("--strict", options->strict, "Notes count as damage");
+                    "Check every step of a step root, not only the latest");
+  command->add_flag("--strict", options->strict, "Treat notes as damage");
   command->footer(
-      "Checks every checksum, reference and chunk and goes on after damage. Exit status 1 if "
-      "anything is damaged; else 3 if\n"
-      "something could not be checked: no permission, or a type or codec that Cairn does not "
-      "know.\n"
-      "Under an MPI launcher (mpirun -n 8 cairn verify ...) the processes share out the bytes; "
-      "--memory is for each.\n\n"
+      "Verifies every checksum, reference and chunk. Continues after damage.\n"
+      "\n"
+      "Exit status 1: something is damaged. 3: there is no damage, but something could not be\n"
+      "checked (no permission, or a type or codec that Cairn does not know).\n"
+      "\n"
+      "Under an MPI launcher (mpirun -n 8 cairn verify ...) the processes share the bytes. Each\n"
+      "process uses --memory.\n"
+      "\n"
       "Example:\n"
       "  cairn verify ckpt && echo fit to restore");
   command->callback([options, &status] { status = run_verify(*options, status); });

@@ -11,7 +11,7 @@ extern "C" __attribute__((visibility("default"))) void cairn_start_mpi(
     const char* version, std::unique_ptr<cairn::Coordinator>& job) {
   if (std::string_view(version) != CAIRN_VERSION)
     throw cairn::Error(cairn::Code::kFailedPrecondition,
-                       std::string("the module for MPI is of version ") + CAIRN_VERSION +
-                           ", the command of " + version);
+                       std::string("the module for MPI has version ") + CAIRN_VERSION +
+                           ", but the command has version " + version);
   job = cairn::mpi_coordinator({.session = std::make_shared<const cairn::MpiSession>()});
 }

@@ -72,7 +72,7 @@ def test_wrong_usage(tmp_path):
     assert bench(tmp_path, "--size", "1MiB").returncode == USAGE
     assert bench(tmp_path, "--size", "much").returncode == USAGE
     missing = bench(tmp_path / "missing")
-    assert missing.returncode == FAILURE and missing.stderr == f"cairn: {tmp_path}/missing: is no folder\n"
+    assert missing.returncode == FAILURE and missing.stderr == f"cairn: {tmp_path}/missing: is not a folder\n"
     (tmp_path / "closed").mkdir(mode=0o500)
     if os.geteuid() != 0:
         closed = bench(tmp_path / "closed", "--size", "32MiB")

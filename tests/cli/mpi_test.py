@@ -278,7 +278,7 @@ def test_the_first_speaks_for_all(source, tmp_path):
 def test_processes_with_other_arguments_are_told(source):
     done = mpirun(1, CAIRN, "verify", source, ":", "-n", 1, CAIRN, "ls", source)
     assert done.returncode == USAGE and done.stdout == b""
-    assert complaints(done) == ["cairn: process 1 was started with other arguments than process 0"]
+    assert complaints(done) == ["cairn: the arguments of process 1 differ from those of process 0"]
 
 
 def test_without_its_module_it_refuses(source, tmp_path):

@@ -57,7 +57,7 @@ def test_json(source, tmp_path):
         (["--mesh", "x=3", "--spec", "params.embed=x"], "params.embed: dimension 0 of (64, 32) has 64 elements, which mesh axes 'x' cannot split into 3"),
         (["--mesh", "x=2", "--spec", "step=x"], "step: "),
         (["--mesh", "x=2", "--to", "safetensors"], "'safetensors' has no chunks"),
-        (["--chunk-bytes", "0"], "is no size"),
+        (["--chunk-bytes", "0"], "is not a size"),
     ],
 )
 def test_refusals(options, message, source, tmp_path):
