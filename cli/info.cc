@@ -41,11 +41,11 @@ std::string info_text(const Checkpoint& checkpoint) {
   for (const auto& item : info.items) items.append(items.empty() ? "" : ", ").append(item);
   if (!items.empty()) rows.emplace_back("items", items);
   add_counts(summarize(checkpoint), rows);
-  const auto said = [&](const std::string& label) {
+  const auto is_shown = [&](const std::string& label) {
     return std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.first == label; });
   };
   for (const auto& fact : info.facts)
-    if (!said(fact.first)) rows.push_back(fact);
+    if (!is_shown(fact.first)) rows.push_back(fact);
   if (!info.custom_metadata.empty()) rows.emplace_back("custom metadata", info.custom_metadata);
   std::size_t width = 0;
   for (const auto& row : rows) width = std::max(width, display_width(row.first));

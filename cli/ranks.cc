@@ -69,8 +69,8 @@ std::optional<Launched> launched() {
     if (!rank) continue;
     const auto count = number_in(variables.count);
     if (count && *count <= 1) return std::nullopt;
-    const char* said = count ? variables.count : variables.rank;
-    return Launched{fmt::format("{}={}", said, std::getenv(said)), count, *rank};
+    const char* variable = count ? variables.count : variables.rank;
+    return Launched{fmt::format("{}={}", variable, std::getenv(variable)), count, *rank};
   }
   return std::nullopt;
 }
@@ -132,13 +132,13 @@ bool is_shared_out(int argc, char** argv) {
 
 // All processes must have the same arguments. Otherwise they would wait for each other forever.
 void check_same_command(const MultiprocessingOptions& all, int argc, char** argv) {
-  const std::vector<Bytes> said = do_together(all, "cairn: command", [&] {
+  const std::vector<Bytes> replies = do_together(all, "cairn: command", [&] {
     std::string text(version());
     for (int i = 1; i < argc; ++i) text.append("\n").append(argv[i]);
     return Bytes(as_bytes(text).begin(), as_bytes(text).end());
   });
-  for (std::size_t p = 0; p < said.size(); ++p)
-    if (said[p] != said[0])
+  for (std::size_t p = 0; p < replies.size(); ++p)
+    if (replies[p] != replies[0])
       throw Error(Code::kInvalidArgument,
                   fmt::format("the arguments of process {} differ from those of process 0", p));
 }
@@ -148,9 +148,9 @@ int end_together(Coordinator& processes, int status) {
   const bool failed = status == kUsage || status == kFailure;
   const auto mine = static_cast<std::byte>(status);
   try {
-    const Bytes said =
+    const Bytes status =
         processes.broadcast("cairn: end", ByteView(&mine, 1), 0, failed ? kFarewell : kForever);
-    return said.empty() ? kFailure : std::to_integer<int>(said[0]);
+    return status.empty() ? kFailure : std::to_integer<int>(status[0]);
   } catch (const Error& e) {
     // The first process cannot know the error of this one, so this one prints it.
     if (processes.process_index() != 0)

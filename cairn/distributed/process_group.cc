@@ -37,7 +37,7 @@ Bytes failure(const std::exception_ptr& error) {
 
 // Returns the value that a successful process reported; throws the error that a failed one
 // reported.
-Bytes said_by(std::size_t process, const Bytes& message) {
+Bytes reply_of(std::size_t process, const Bytes& message) {
   return with_context(
       [&] { return "process " + std::to_string(process); },
       [&] {
@@ -81,17 +81,17 @@ std::vector<Bytes> ProcessGroup::gather(std::string_view name, StepKind kind,
     message = failure(error);
   }
   const auto timeout = kind == StepKind::kIo ? options_.write_timeout : options_.timeout;
-  std::vector<Bytes> said;
+  std::vector<Bytes> replies;
   try {
-    said = options_.coordinator->all_gather(options_.barrier_sync_key_prefix + std::string(name),
-                                            message, timeout);
+    replies = options_.coordinator->all_gather(options_.barrier_sync_key_prefix + std::string(name),
+                                               message, timeout);
   } catch (...) {
     if (!error) throw;  // else this process's own error says more
   }
   if (error) std::rethrow_exception(error);
   std::vector<Bytes> out;
-  out.reserve(said.size());
-  for (std::size_t p = 0; p < said.size(); ++p) out.push_back(said_by(p, said[p]));
+  out.reserve(replies.size());
+  for (std::size_t p = 0; p < replies.size(); ++p) out.push_back(reply_of(p, replies[p]));
   return out;
 }
 

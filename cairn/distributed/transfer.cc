@@ -16,14 +16,14 @@
 namespace cairn::inline v0::distributed {
 namespace {
 
-struct ParcelPart {
+struct TransferPart {
   const Transfer* transfer = nullptr;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
 // Consecutive pieces that all go to the same processes.
 struct TransferMessage {
-  std::vector<ParcelPart> pieces;
+  std::vector<TransferPart> pieces;
   std::uint64_t size = 0;
   [[nodiscard]] const std::vector<std::size_t>& to() const { return pieces.front().transfer->to; }
   [[nodiscard]] bool is_for(std::size_t process) const {
@@ -34,7 +34,7 @@ using Shipments = std::map<std::size_t, std::vector<TransferMessage>>;  // by se
 
 // Returns the largest size of a message, chosen so that one process's incoming messages from all
 // senders stay within the limit.
-std::uint64_t message_size(std::span<const Transfer> transfers, const ParcelLimits& limits) {
+std::uint64_t message_size(std::span<const Transfer> transfers, const TransferLimits& limits) {
   std::map<std::size_t, std::set<std::size_t>> senders;  // of each receiver
   std::size_t most = 1;
   for (const Transfer& transfer : transfers)
@@ -74,7 +74,7 @@ Shipments plan(std::span<const Transfer> transfers, std::uint64_t most) {
 Bytes pack(const TransferMessage& message) {
   Bytes out(message.size);
   std::size_t at = 0;
-  for (const ParcelPart& piece : message.pieces) {
+  for (const TransferPart& piece : message.pieces) {
     std::memcpy(out.data() + at, piece.transfer->bytes + piece.offset, piece.size);
     at += piece.size;
   }
@@ -85,7 +85,7 @@ void unpack(const TransferMessage& message, std::size_t from, ByteView bytes) {
   if (bytes.size() != message.size)
     throw Error(Code::kDataLoss, fmt::format("process {} sent {} bytes, expected {}", from,
                                              bytes.size(), message.size));
-  for (const ParcelPart& piece : message.pieces) {
+  for (const TransferPart& piece : message.pieces) {
     std::memcpy(piece.transfer->bytes + piece.offset, bytes.data(), piece.size);
     bytes = bytes.subspan(piece.size);
   }
@@ -93,8 +93,8 @@ void unpack(const TransferMessage& message, std::size_t from, ByteView bytes) {
 
 }  // namespace
 
-void deliver_parcels(const ProcessGroup& group, std::string_view name,
-                     std::span<const Transfer> transfers, const ParcelLimits& limits) {
+void exchange_transfers(const ProcessGroup& group, std::string_view name,
+                        std::span<const Transfer> transfers, const TransferLimits& limits) {
   Shipments messages;
   group.between_exchanges(name,
                           [&] { messages = plan(transfers, message_size(transfers, limits)); });

@@ -22,7 +22,7 @@ struct Transfer {
 };
 
 // The limits on memory and message size.
-struct ParcelLimits {
+struct TransferLimits {
   // bytes that one process receives in one collective
   std::uint64_t in_flight = std::uint64_t{256} << 20U;
   // bytes that one process sends in one collective
@@ -34,7 +34,7 @@ struct ParcelLimits {
 // same transfers in the same order, and then take a step of the same name: in that step, processes
 // that have finished learn of a failure in another. Throws what ProcessGroup::exchange throws, and
 // data_loss for a message of the wrong length.
-void deliver_parcels(const ProcessGroup& group, std::string_view name,
-                     std::span<const Transfer> transfers, const ParcelLimits& limits);
+void exchange_transfers(const ProcessGroup& group, std::string_view name,
+                        std::span<const Transfer> transfers, const TransferLimits& limits);
 
 }  // namespace cairn::inline v0::distributed

@@ -129,8 +129,8 @@ Wanted parse_wanted(Members& members) {
 
 OpenMode parse_mode(Members& members, const OpenSpecOptions& options) {
   const auto flag = [&](const char* name, const std::optional<bool>& instead) {
-    const auto said = members.flag(name);
-    return instead ? instead : said;
+    const auto in_spec = members.flag(name);
+    return instead ? instead : in_spec;
   };
   OpenMode mode;
   mode.create = flag("create", options.create).value_or(false);

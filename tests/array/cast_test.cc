@@ -244,7 +244,7 @@ TEST(Cast, PairsWithoutAReferenceFollowTheRule) {
   }
 }
 
-TEST(Cast, WhatDoesNotFitAnIntegerIsWhatTheMachineMakesOfIt) {
+TEST(Cast, OutOfRangeIntegersAreAsTheMachineConvertsThem) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const std::vector<double> in{300.0, -1.5, 3e9, 1e19, 2e19, -1e19, std::nan(""), kInf, -kInf};
   EXPECT_EQ(values_of<std::int8_t>(cast(DType::kFloat64, DType::kInt8, bytes_of(in))),

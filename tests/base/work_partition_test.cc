@@ -72,7 +72,7 @@ TEST(WorkPartition, GivesAllAboutTheSame) {
   }
 }
 
-TEST(WorkPartition, WhatIsAloneHasAllWhateverTheMetadataSays) {
+TEST(WorkPartition, ASingleProcessHasEverything) {
   constexpr std::uint64_t kMost = ~std::uint64_t{0};
   const auto dealt = deal(std::vector<Thing>(1000, {kMost, kMost}), 1);
   for (const WorkPartition::Run& run : dealt[0]) {

@@ -195,7 +195,7 @@ def test_damage_is_reported_as_by_one_process(source, tmp_path):
         assert sorted(os.listdir(tmp_path)) == ["ckpt"]
 
 
-def test_who_cannot_write_is_named_and_nothing_is_left(tmp_path):
+def test_a_process_that_cannot_write_is_named_and_leaves_nothing(tmp_path):
     """Process 1 may not write a file beyond 40 MB, and its half of the file lies beyond that."""
     size = 64 << 20  # zeros in a sparse file, which take no disk space
     header = json.dumps({"t": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()

@@ -115,7 +115,7 @@ def test_objects_that_no_checksum_covers_are_not_checked(folder):
     assert report(GOOD, folder / "objects.npz")["ok"]  # the archive's checksum covers it
 
 
-def test_what_may_not_be_read_is_not_checked(golden):
+def test_unreadable_files_are_not_checked(golden):
     path = golden("tiny_files_zarr2")
     (path / "w" / "0.0").chmod(0)
     found = report(FAILURE, path, **as_nobody())

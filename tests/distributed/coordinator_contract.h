@@ -185,7 +185,7 @@ inline std::vector<ContractPart> coordinator_contract() {
           {"DeliversToThoseWhoWantIt", delivers_to_those_who_want_it},
           {"NamesAreMetIndependently", names_are_met_independently},
           {"AnyTextIsAName", any_text_is_a_name},
-          {"WhoComesTooLateFailsToo", who_comes_too_late_fails_too},
+          {"LateProcessesFailToo", who_comes_too_late_fails_too},
           {"WhoBreaksOffFailsAllAtOnce", who_breaks_off_fails_all_at_once},
           {"WhoBreaksOffMayHaveMuchToSay", who_breaks_off_may_have_much_to_say}};
 }

@@ -100,7 +100,7 @@ TEST(ThreadsAsProcesses, ATimeOutNamesWhoIsMissing) {
   other.join();
 }
 
-TEST(ThreadsAsProcesses, WhoComesTooLateFailsToo) {
+TEST(ThreadsAsProcesses, LateProcessesFailToo) {
   auto job = thread_coordinators(2);
   EXPECT_THAT([&] { job[0]->barrier("b", kShort); },
               FailsWith(Code::kUnavailable, "process 1 did not arrive before process 0 timed out"));

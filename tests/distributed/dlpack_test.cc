@@ -138,7 +138,7 @@ TEST(Dlpack, EveryType) {
   }
 }
 
-TEST(Dlpack, WhatCannotBeReadIsRefused) {
+TEST(Dlpack, RefusesUnreadableTensors) {
   const std::byte element{};
   const std::int64_t shape[] = {2, 3};
   const std::int64_t negative[] = {2, -3};

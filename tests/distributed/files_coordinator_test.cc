@@ -97,7 +97,7 @@ TEST(FilesCoordinator, NamesWhoDoesNotJoin) {
 }
 
 // So that who is killed from then on is known to have ended.
-TEST(FilesCoordinator, WhoCanBeWaitedForHasLeftItsMark) {
+TEST(FilesCoordinator, ProcessesLeaveTheirRecordBeforeOthersWait) {
   const TempDir folder = TempDir::in_memory();
   const std::string meet = folder / ".cairn-job";
   FilesJob job = job_in(folder, 0, 2);
@@ -160,7 +160,7 @@ TEST(FilesCoordinator, ManyNamesLeaveFewFiles) {
   });
 }
 
-TEST(FilesCoordinator, ALongMeetingKeepsItsFiles) {
+TEST(FilesCoordinator, ALongCollectiveKeepsItsFiles) {
   const TempDir folder = TempDir::in_memory();
   run_job(folder, 2, [&](Coordinator& job) {
     // Process 1 comes to "slow" first and last: what happens meanwhile must not remove its files.
@@ -198,7 +198,7 @@ TEST(FilesCoordinator, DeliveriesAreRemovedAsTheyGo) {
   });
 }
 
-TEST(FilesCoordinator, AFailedMeetingLeavesNoValues) {
+TEST(FilesCoordinator, AFailedCollectiveLeavesNoValues) {
   const TempDir folder = TempDir::in_memory();
   run_job(folder, 3, [&](Coordinator& job) {
     const std::vector<std::size_t> none;
@@ -220,7 +220,7 @@ TEST(FilesCoordinator, AFailedMeetingLeavesNoValues) {
 }
 
 // A disk that is full, a quota.
-TEST(FilesCoordinator, WhoCannotWriteFailsAllAtOnce) {
+TEST(FilesCoordinator, AProcessThatCannotWriteFailsAllAtOnce) {
   const TempDir folder = TempDir::in_memory();
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
@@ -289,9 +289,9 @@ TEST(FilesCoordinator, AFolderThatWasRemovedBeforeIsNoticed) {
 TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
   const TempDir folder = TempDir::in_memory();
   const std::string meet = folder / ".cairn-job";
-  distributed::ProcessRecord dead = distributed::mark_of_this_process(job_in(folder, 1, 2));
+  distributed::ProcessRecord dead = distributed::record_of_this_process(job_in(folder, 1, 2));
   dead.started += 1;
-  const std::string dead_text = distributed::mark_text(dead);
+  const std::string dead_text = distributed::record_text(dead);
   distributed::ProcessRecord far = dead;  // of another host: nobody here knows whether it lives
   far.pid_space = "another";
   put_file(meet + "/invite", R"({"run": "old", "welcome": [")" + dead.nonce + R"("]})");
@@ -299,7 +299,7 @@ TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
   put_file(meet + "/join-7", dead_text);
   put_file(meet + "/run-old/here-0", dead_text);
   put_file(meet + "/run-old/m-end-123-0-0", "junk");
-  put_file(meet + "/run-far/here-0", distributed::mark_text(far));
+  put_file(meet + "/run-far/here-0", distributed::record_text(far));
   put_file(meet + "/run-odd/here-0", "what is this?");
   put_file(meet + "/note", "somebody's");
   for (int again = 0; again < 3; ++again)
@@ -395,10 +395,10 @@ void expect_refused(const std::string& name, std::string_view text, Code code,
   while (mine().empty()) std::this_thread::yield();
   std::string place = mine();
   place.replace(place.size() - 5, 1, "1");
-  put_file(run + "/here-1",
-           name == "here"
-               ? text
-               : distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
+  put_file(run + "/here-1", name == "here"
+                                ? text
+                                : distributed::record_text(
+                                      distributed::record_of_this_process(job_in(folder, 1, 2))));
   put_file(run + "/new",
            name == "message" ? text : as_text(distributed::encode_message({1, 2, 0, "g", {}})));
   std::filesystem::rename(run + "/new", run + "/" + place);
@@ -423,7 +423,7 @@ TEST(FilesCoordinator, FilesThatNoCoordinatorWroteAreNamed) {
 
 // Process 1, which has given it, comes to the next one, and must not wait there for who could not
 // read.
-TEST(FilesCoordinator, WhoCannotReadADeliveryBreaksOffTheNext) {
+TEST(FilesCoordinator, AProcessThatCannotReadAnExchangeAbortsTheNext) {
   const TempDir folder = TempDir::in_memory();
   const std::string run = folder / ".cairn-job/run-r";
   const auto job = files_coordinator(job_in(folder, 0, 2, "r"));
@@ -444,7 +444,7 @@ TEST(FilesCoordinator, WhoCannotReadADeliveryBreaksOffTheNext) {
   std::string place = file("m-g-");
   place.replace(place.size() - 5, 1, "1");
   put_file(run + "/here-1",
-           distributed::mark_text(distributed::mark_of_this_process(job_in(folder, 1, 2))));
+           distributed::record_text(distributed::record_of_this_process(job_in(folder, 1, 2))));
   put_file(run + "/new", "not a message");
   std::filesystem::rename(run + "/new", run + "/" + place);
   waiting.join();
@@ -482,7 +482,7 @@ TEST(FilesCoordinator, ValuesHaveALimit) {
       FailsWith(Code::kInvalidArgument, "a value of 11 bytes exceeds the message limit of 10"));
 }
 
-TEST(FilesCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
+TEST(FilesCoordinator, ATooLongValueFailsAllAtOnce) {
   const TempDir folder = TempDir::in_memory();
   const auto part = [&](std::size_t me, std::string_view value, Code code,
                         const std::string& message) {

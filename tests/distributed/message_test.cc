@@ -63,29 +63,29 @@ TEST(MessageFile, DamageBehindTheChecksumIsFound) {
 }
 
 TEST(ProcessMarkFile, RoundTrips) {
-  const ProcessRecord mark = mark_of_this_process({.process_index = 3, .process_count = 8});
-  EXPECT_EQ(parse_mark(mark_text(mark)), mark);
-  EXPECT_EQ(mark.pid, static_cast<std::uint64_t>(getpid()));
-  EXPECT_EQ(mark.nonce.size(), 32U);
-  EXPECT_NE(mark_of_this_process({.process_index = 3, .process_count = 8}).nonce, mark.nonce);
+  const ProcessRecord record = record_of_this_process({.process_index = 3, .process_count = 8});
+  EXPECT_EQ(parse_record(record_text(record)), record);
+  EXPECT_EQ(record.pid, static_cast<std::uint64_t>(getpid()));
+  EXPECT_EQ(record.nonce.size(), 32U);
+  EXPECT_NE(record_of_this_process({.process_index = 3, .process_count = 8}).nonce, record.nonce);
 }
 
-TEST(ProcessMarkFile, WhatIsNoneIsRefused) {
-  const std::string good = mark_text(mark_of_this_process({}));
+TEST(ProcessMarkFile, RefusesDamagedRecords) {
+  const std::string good = record_text(record_of_this_process({}));
   for (std::size_t n = 0; n < good.size(); ++n)
-    EXPECT_THAT([&] { parse_mark(std::string_view(good).substr(0, n)); },
+    EXPECT_THAT([&] { parse_record(std::string_view(good).substr(0, n)); },
                 FailsWith(Code::kDataLoss))
         << n;
-  EXPECT_THAT([] { parse_mark("[]"); }, FailsWith(Code::kDataLoss, "'process' is not a number"));
-  EXPECT_THAT([] { parse_mark(R"({"process": -1})"); },
+  EXPECT_THAT([] { parse_record("[]"); }, FailsWith(Code::kDataLoss, "'process' is not a number"));
+  EXPECT_THAT([] { parse_record(R"({"process": -1})"); },
               FailsWith(Code::kDataLoss, "'process' is not a number"));
-  EXPECT_THAT([] { parse_mark(R"({"process": 1, "processes": 2, "silence": 0, "host": 3})"); },
+  EXPECT_THAT([] { parse_record(R"({"process": 1, "processes": 2, "silence": 0, "host": 3})"); },
               FailsWith(Code::kDataLoss, "'host' is not a string"));
-  EXPECT_THAT([] { parse_mark(std::string(100000, '[')); }, FailsWith(Code::kDataLoss));
+  EXPECT_THAT([] { parse_record(std::string(100000, '[')); }, FailsWith(Code::kDataLoss));
 }
 
 TEST(ProcessMarkFile, KnowsWhoHasEnded) {
-  ProcessRecord mine = mark_of_this_process({});
+  ProcessRecord mine = record_of_this_process({});
   EXPECT_FALSE(has_ended(mine));
   ProcessRecord earlier = mine;  // that had our number
   earlier.started += 1;

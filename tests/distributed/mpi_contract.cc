@@ -71,7 +71,7 @@ TEST(MpiCoordinator, AProcessThatEndsIsNotWaitedFor) {
 }
 
 // Who cannot come says so in place of coming.
-TEST(MpiCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
+TEST(MpiCoordinator, ATooLongValueFailsAllAtOnce) {
   const auto job = mpi_coordinator();
   if (job->process_count() == 1) return;
   if (job->process_index() == 0) {
@@ -94,7 +94,7 @@ TEST(MpiCoordinator, WhoseValueIsTooLongFailsAllAtOnce) {
   EXPECT_EQ(job->all_gather("g", as_bytes("x"), kLong).size(), job->process_count());
 }
 
-TEST(MpiCoordinator, WhoDoesNotBeginIsNotWaitedForEither) {
+TEST(MpiCoordinator, DoesNotWaitForProcessesThatNeverStart) {
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -28,7 +28,7 @@ bool all_well(const std::vector<std::optional<Error>>& errors) {
                       [](const auto& error) { return error.has_value(); });
 }
 
-TEST(ProcessGroup, WhoIsAloneMeetsNobody) {
+TEST(ProcessGroup, ASingleProcessNeedsNoCollective) {
   const ProcessGroup group({});
   EXPECT_TRUE(group.is_single());
   EXPECT_TRUE(group.is_primary());
@@ -63,7 +63,7 @@ TEST(ProcessGroup, AStepIsOverWhenAllAreThrough) {
   EXPECT_TRUE(all_well(errors));
 }
 
-TEST(ProcessGroup, WhatFailsInOneFailsInAll) {
+TEST(ProcessGroup, AFailureInOneFailsAll) {
   const auto errors = run_as_processes(4, [](const auto& job) {
     const ProcessGroup group = team_of(job);
     const auto fail = [&] {
@@ -93,7 +93,7 @@ TEST(ProcessGroup, OtherExceptionsAreTold) {
   EXPECT_TRUE(all_well(errors));
 }
 
-TEST(ProcessGroup, WhoIsGoneIsNamedAtOnce) {
+TEST(ProcessGroup, NamesAGoneProcessAtOnce) {
   const auto errors = run_as_processes(3, [](const auto& job) {
     if (job->process_index() == 1) return;
     team_of(job).step("step", StepKind::kIo, [] {});
@@ -107,7 +107,7 @@ TEST(ProcessGroup, WhoIsGoneIsNamedAtOnce) {
   }
 }
 
-TEST(ProcessGroup, WhoHangsIsNamedWhenTheTimeIsOverAndLearnsItLater) {
+TEST(ProcessGroup, NamesAHungProcessAfterTheTimeout) {
   std::atomic<int> given_up = 0;
   const auto errors = run_as_processes(3, [&](const auto& job) {
     const ProcessGroup group = team_of(job, kShort);

@@ -70,7 +70,7 @@ TEST(ShardingJson, AMeshWithoutAxesIsOneDevice) {
   EXPECT_EQ(sharding_json(parse_sharding(text)), text);
 }
 
-TEST(ShardingJson, WhatIsNotKnownIsKept) {
+TEST(ShardingJson, KeepsUnknownShardings) {
   for (
       const char* text :
       {R"({"sharding_type": "PositionalSharding", "shape": [2]})",

@@ -64,7 +64,7 @@ TEST(SignsOfLife, SilenceIsCountedInOwnBeats) {
   EXPECT_FALSE(signs.is_silent(2, file, own)) << "another, who is looked at for the first time";
 }
 
-TEST(SignsOfLife, WhoHasNotComeYetIsNotSilent) {
+TEST(SignsOfLife, AProcessThatHasNotArrivedIsNotSilent) {
   const TempDir dir = TempDir::in_memory();
   SignsOfLife signs;
   for (std::uint64_t own = 0; own < 100; ++own) EXPECT_FALSE(signs.is_silent(1, dir / "here", own));
@@ -93,10 +93,10 @@ TEST(Heartbeat, TouchesItsFileAndCountsOnlyThat) {
 class FarProcess : public ::testing::Test {
  protected:
   std::unique_ptr<Coordinator> first(Coordinator::Timeout silence) {
-    distributed::ProcessRecord mark = distributed::mark_of_this_process(
+    distributed::ProcessRecord record = distributed::record_of_this_process(
         {.process_index = 1, .process_count = 2, .silence_timeout = silence});
-    mark.pid_space = "another";
-    put_file(run_ + "/here-1", distributed::mark_text(mark));
+    record.pid_space = "another";
+    put_file(run_ + "/here-1", distributed::record_text(record));
     return files_coordinator({.directory = folder_.path(),
                               .process_index = 0,
                               .process_count = 2,

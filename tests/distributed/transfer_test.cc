@@ -59,14 +59,14 @@ std::vector<Drawn> draw(std::mt19937& random, std::size_t processes) {
   return transfers;
 }
 
-class RandomParcels : public ::testing::TestWithParam<unsigned> {};
-INSTANTIATE_TEST_SUITE_P(Random, RandomParcels, ::testing::Range(0U, 60U));
+class RandomTransfers : public ::testing::TestWithParam<unsigned> {};
+INSTANTIATE_TEST_SUITE_P(Random, RandomTransfers, ::testing::Range(0U, 60U));
 
-TEST_P(RandomParcels, ComeToThoseWhoWantThem) {
+TEST_P(RandomTransfers, ComeToThoseWhoWantThem) {
   std::mt19937 random(GetParam());
   const std::size_t processes = 2 + random() % 4;
   const std::vector<Drawn> drawn = draw(random, processes);
-  const ParcelLimits limits{.in_flight = 1 + random() % 400, .message = 1 + random() % 400};
+  const TransferLimits limits{.in_flight = 1 + random() % 400, .message = 1 + random() % 400};
   const bool only_gathers = random() % 4 == 0;
   const auto errors =
       testing::run_as_processes(processes, [&](const std::shared_ptr<Coordinator>& job) {
@@ -85,7 +85,7 @@ TEST_P(RandomParcels, ComeToThoseWhoWantThem) {
           transfers.push_back({transfer.from, transfer.to, transfer.bytes.size(),
                                gives || gets ? mine.back().data() : nullptr});
         }
-        deliver_parcels(group, "transfers", transfers, limits);
+        exchange_transfers(group, "transfers", transfers, limits);
         for (std::size_t i = 0; i < drawn.size(); ++i) {
           if (transfers[i].bytes != nullptr) {
             EXPECT_TRUE(mine[i] == drawn[i].bytes) << "transfer " << i;
@@ -109,7 +109,7 @@ TEST(Transfers, ManySmallOnesForTheSameGoTogether) {
       transfers.push_back(
           {0, i % 2 == 0 ? std::vector<std::size_t>{1} : std::vector<std::size_t>{1, 2}, 1,
            &bytes[i]});
-    deliver_parcels(ProcessGroup({.coordinator = watched}), "transfers", transfers, {});
+    exchange_transfers(ProcessGroup({.coordinator = watched}), "transfers", transfers, {});
     EXPECT_EQ(watched->meetings, 2U);
     EXPECT_EQ(watched->all, job->process_index() == 0   ? 0U
                             : job->process_index() == 1 ? 1000U
@@ -123,7 +123,7 @@ TEST(Transfers, AMessageOfAnotherLengthIsRefused) {
     Bytes bytes(10);
     const std::vector<Transfer> transfers = {
         {0, {1}, job->process_index() == 0 ? 9U : 10U, bytes.data()}};
-    deliver_parcels(ProcessGroup({.coordinator = job}), "transfers", transfers, {});
+    exchange_transfers(ProcessGroup({.coordinator = job}), "transfers", transfers, {});
   });
   EXPECT_FALSE(errors[0]);
   ASSERT_TRUE(errors[1]);
@@ -149,7 +149,7 @@ class Truncating final : public testing::ForwardingCoordinator {
 };
 
 // Whether there are more meetings to come or all transfers are delivered.
-TEST(Transfers, WhoFailsAndLivesOnIsNamedAtOnce) {
+TEST(Transfers, NamesAFailedProcessAtOnce) {
   for (const int deliveries : {0, 3, 9}) {
     const auto errors = testing::run_as_processes(3, [&](const std::shared_ptr<Coordinator>& job) {
       const ProcessGroup group({.coordinator = job->process_index() == 1
@@ -159,7 +159,7 @@ TEST(Transfers, WhoFailsAndLivesOnIsNamedAtOnce) {
       const std::vector<Transfer> transfers = {{0, {1, 2}, 10, bytes.data()}};
       std::optional<Error> error;
       try {
-        deliver_parcels(group, "transfers", transfers, {.in_flight = 100, .message = 1});
+        exchange_transfers(group, "transfers", transfers, {.in_flight = 100, .message = 1});
         group.step("transfers", StepKind::kControl, [] {});
       } catch (const Error& e) {
         error = e;

@@ -66,7 +66,7 @@ TEST(Registry, TheStandardHandlersAreFoundByTypeAndByTypestr) {
   }
 }
 
-TEST(Registry, WhatNobodyHandlesIsRefusedByName) {
+TEST(Registry, RefusesUnhandledTypesByName) {
   const TypeHandlerRegistry registry = standard_type_handlers();
   EXPECT_THAT(error_of([&] {
                 static_cast<void>(registry.get(leaf_type(Tree(std::complex<double>(1, 2)))));

@@ -331,7 +331,7 @@ class Breaking final : public testing::ForwardingCoordinator {
   int left_;
 };
 
-TEST(SingleReplica, WhoEndsWhileValuesAreBroadcastIsNamed) {
+TEST(SingleReplica, NamesAProcessThatEndsDuringABroadcast) {
   for (const std::size_t who : {0, 1})
     for (const int deliveries : {0, 1}) {
       auto errors = run_as_processes(2, [&](const Job& job) {

@@ -94,7 +94,7 @@ TEST(File, ScattersOneRangeOverManyDestinations) {
   file.read_scatter(content.size(), nothing);
 }
 
-TEST(File, WhatIsNoFile) {
+TEST(File, RefusesPathsThatAreNotFiles) {
   const TempDir dir;
   put_file(dir / "f", "x");
   EXPECT_THAT([&] { File::open(dir / "none"); }, FailsWith(Code::kNotFound, "none: no such file"));
@@ -238,7 +238,7 @@ TEST(ReadFile, RefusesMoreThanAllowedBeforeReading) {
   EXPECT_THAT([&] { read_file(dir / "g"); }, FailsWith(Code::kNotFound, "g: no such file"));
 }
 
-TEST(Paths, WhatIsThere) {
+TEST(Paths, Existence) {
   const TempDir dir;
   put_file(dir / "f", "x");
   std::filesystem::create_symlink("nowhere", dir / "dangling");

@@ -391,7 +391,7 @@ TEST_P(KvWriteContract, AppendedValuesAppearWhole) {
   EXPECT_THAT([&] { (void)store_.append(""); }, FailsWith(Code::kInvalidArgument));
 }
 
-TEST_P(KvWriteContract, WhatIsNotCommittedNeverWas) {
+TEST_P(KvWriteContract, UncommittedWritesAreInvisible) {
   {
     const auto appender = store_.append("a/b");
     const ByteView part[] = {as_bytes("half")};

@@ -111,7 +111,7 @@ TEST(FileStore, FollowsLinksToFoldersButNotWithoutEnd) {
               FailsWith(Code::kFailedPrecondition, "too many folders are behind symbolic links"));
 }
 
-TEST(FileStore, OfAFolderHeldOpenReadsThatOne) {
+TEST(FileStore, ReadsTheFolderThatIsHeldOpen) {
   const TempDir dir;
   put_file(dir / "a/x", "old");
   put_file(dir / "b/x", "new");

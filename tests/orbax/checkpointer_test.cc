@@ -30,7 +30,7 @@ TEST(Checkpointer, SavesAndRestores) {
   EXPECT_TRUE(file_exists(dir / "a/commit_success.txt"));
 }
 
-TEST(Checkpointer, WhatIsThereGivesWayOnlyWhenForced) {
+TEST(Checkpointer, ReplacesOnlyWhenForced) {
   const testing::TempDir dir;
   Checkpointer checkpointer;
   checkpointer.save(dir / "a", {.item = number(1)});

@@ -32,7 +32,7 @@ std::vector<std::string> names(const Checkpoint& checkpoint) {
   return all;
 }
 
-TEST(Open, WhatIsNoCheckpointIsRefused) {
+TEST(Open, RefusesFoldersThatAreNotCheckpoints) {
   const TempDir dir;
   EXPECT_THAT([&] { open_orbax(dir / "nothing"); }, FailsWith(Code::kNotFound, "does not exist"));
   EXPECT_FALSE(is_orbax(dir / "nothing"));

@@ -329,7 +329,7 @@ TEST(Processes, WithoutADatabaseAllWriteIntoTheSameFolders) {
               ElementsAre("array_metadatas", "both", "n"));
 }
 
-TEST(Processes, WhoHoldsNothingWritesNoDatabaseButSaysWhatItKnows) {
+TEST(Processes, AProcessWithoutShardsWritesNoDatabase) {
   const TempDir dir = TempDir::in_memory();
   const Array array = numbers(DType::kInt32, {8}, 1);
   expect_none(run_as_processes(3, [&](const Job& job) {
@@ -607,7 +607,7 @@ TEST(Processes, AFailureInTheBackgroundComesOnceInEach) {
   EXPECT_FALSE(open(dir / "a")->verify({}).damaged());
 }
 
-TEST(Processes, WhatIsThereAlreadyIsRefusedInAll) {
+TEST(Processes, RefusesAnExistingCheckpointInAllProcesses) {
   const TempDir dir = TempDir::in_memory();
   expect_none(run_as_processes(2, [&](const Job& job) {
     save_well(job, dir / "a");

@@ -90,7 +90,7 @@ constexpr Code kInvalid = Code::kInvalidArgument;
 
 // ---- saving ----
 
-TEST(PyTreeErrors, OfWhatIsSaved) {
+TEST(PyTreeErrors, SavedTrees) {
   check({
       {"no leaves",
        kInvalid,
@@ -138,7 +138,7 @@ TEST(PyTreeErrors, OfWhatIsSaved) {
   });
 }
 
-TEST(PyTreeErrors, OfSaveArgs) {
+TEST(PyTreeErrors, SaveArgs) {
   const auto save = [](const SaveArgs& args, Tree value = Tree(floats({8, 6}))) {
     return [args, value](Room& r) { r.save(leaf("a", value), leaf("a", custom(args))); };
   };
@@ -209,7 +209,7 @@ TEST(PyTreeErrors, OfSaveArgs) {
       zarr3);
 }
 
-TEST(PyTreeErrors, OfHandlersOptions) {
+TEST(PyTreeErrors, HandlerOptions) {
   const auto make = [](const std::function<void(PyTreeCheckpointHandlerOptions&)>& set) {
     return [set](Room&) {
       PyTreeCheckpointHandlerOptions options;
@@ -274,7 +274,7 @@ TEST(PyTreeErrors, OfHandlersOptions) {
 
 // ---- finding a checkpoint ----
 
-TEST(PyTreeErrors, OfPlaces) {
+TEST(PyTreeErrors, Places) {
   const auto file_at = [](Room& r) {
     testing::put_file(r.dir / "file", "");
     return r.dir / "file";
@@ -349,7 +349,7 @@ TEST(PyTreeErrors, OfPlaces) {
 
 // ---- restoring ----
 
-TEST(PyTreeErrors, OfTargets) {
+TEST(PyTreeErrors, Targets) {
   const Tree stored(Tree::Dict{{"a", number()}, {"l", Tree(Tree::List{number(), number()})}});
   const auto into = [&](Tree target, bool partial) {
     return [=](Room& r) {
@@ -397,7 +397,7 @@ TEST(PyTreeErrors, OfTargets) {
   });
 }
 
-TEST(PyTreeErrors, OfRestoreArgs) {
+TEST(PyTreeErrors, RestoreArgs) {
   const auto restore = [](Tree value, AnyRestoreArgs args) {
     return [=](Room& r) {
       r.save(leaf("a", value));
@@ -452,7 +452,7 @@ TEST(PyTreeErrors, OfRestoreArgs) {
   });
 }
 
-TEST(PyTreeErrors, OfStoredShardings) {
+TEST(PyTreeErrors, StoredShardings) {
   const auto changed = [](const std::string& from, const std::string& to) {
     return [=](Room& r) {
       r.save(leaf("a", sharded()));
@@ -484,7 +484,7 @@ TEST(PyTreeErrors, OfStoredShardings) {
   });
 }
 
-TEST(PyTreeErrors, OfWhatIsMissing) {
+TEST(PyTreeErrors, MissingFiles) {
   PyTreeCheckpointHandlerOptions folders;
   folders.use_ocdbt = false;
   const auto without = [](const std::string& file) {
@@ -533,7 +533,7 @@ TEST(PyTreeErrors, OfWhatIsMissing) {
       folders);
 }
 
-TEST(PyTreeErrors, OfTransforms) {
+TEST(PyTreeErrors, Transforms) {
   const auto restore = [](const Transform& transform, bool default_to_original = true) {
     return [=](Room& r) {
       r.save(leaf("a", number()));
@@ -611,7 +611,7 @@ TEST(PyTreeErrors, OfTransforms) {
 
 // ---- what processes wrote ----
 
-TEST(PyTreeErrors, OfMerging) {
+TEST(PyTreeErrors, Merging) {
   // The item as a process of its own leaves it: its database in a folder of its name.
   const auto apart = [](Room& r) {
     std::filesystem::create_directory(r.file("ocdbt.process_0"));

@@ -343,7 +343,7 @@ TEST(PyTreeHandler, ProcessesThatDisagreeAreNamed) {
 
 // ---- restoring ----
 
-TEST(PyTreeHandler, WhatIsNotThereIsNotFound) {
+TEST(PyTreeHandler, MissingCheckpointsAreNotFound) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler;
   EXPECT_EQ(error_of([&] { static_cast<void>(handler.restore(dir.path() + "/none")); }).code(),

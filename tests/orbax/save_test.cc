@@ -306,7 +306,7 @@ TEST(PendingDirectory, BringsBackWhatAReplacementHadSetAside) {
   EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("ckpt"));
 }
 
-TEST(PendingDirectory, OfTwoWhoCommitOneWins) {
+TEST(PendingDirectory, OneOfTwoCommitsWins) {
   const TempDir dir;
   PendingDirectory pending(dir / "ckpt", IfExists::kFail);
   put_file(pending.path() + "/file", as_bytes("late"));

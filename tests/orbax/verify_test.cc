@@ -139,7 +139,7 @@ TEST(Verify, MissingDataFiles) {
   EXPECT_THAT(found, Not(Contains(::testing::StartsWith("w | "))));
 }
 
-TEST(Verify, WhatBelongsToNothingIsANote) {
+TEST(Verify, NotesUnreferencedFiles) {
   const GoldenCopy copy("tiny_ocdbt_zarr2");
   copy.put("d/00112233445566778899aabbccddeeff", "garbage");
   copy.put("ocdbt_data/00112233445566778899aabbccddeeff", "more");
@@ -255,7 +255,7 @@ TEST(Verify, ATreeThatHasLostItsStructureIsDamaged) {
     copy.remove("_CHECKPOINT_METADATA");  // what is left still tells that Orbax wrote it
     EXPECT_THAT(
         damages(copy.path()),
-        Contains(HasSubstr(copy / "_METADATA" + " | is missing: which leaves the tree has")))
+        Contains(HasSubstr(copy / "_METADATA" + " | is missing, so the leaves of the tree are unknown")))
         << layout;
   }
 }
@@ -291,12 +291,12 @@ TEST(Verify, EmptyResultsOfLostSavesAreDamaged) {
   EXPECT_THAT(damages(copy.path()), ElementsAre(HasSubstr("the checkpoint holds no item")));
 }
 
-TEST(Verify, WhatDeviceArraysNeedIsMissed) {
+TEST(Verify, ReportsMissingFilesOfDeviceArrays) {
   const GoldenCopy copy("tiny_ocdbt_zarr2");
   copy.remove("_sharding");
   EXPECT_THAT(damages(copy.path()),
               ElementsAre(HasSubstr(copy / "_sharding" +
-                                    " | is missing: 1 device array can be restored only if")));
+                                    " | is missing, so 1 device array can be restored only if")));
   copy.remove("array_metadatas");
   EXPECT_THAT(damages(copy.path()),
               Contains(HasSubstr(copy / "array_metadatas" + " | is missing")));

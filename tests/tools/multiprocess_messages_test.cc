@@ -65,7 +65,7 @@ TEST(MultiprocessMessages, ComparedLeavesComeBack) {
   EXPECT_EQ(back[1].values->first, 10U);
 }
 
-TEST(MultiprocessMessages, WhatIsCutShortIsDamage) {
+TEST(MultiprocessMessages, TruncationIsDamage) {
   const Bytes part = encode_verify_part(some_part());
   const Bytes leaves = encode_compared(some_leaves());
   for (std::size_t n = 0; n < part.size(); ++n)

@@ -293,7 +293,7 @@ class Broken : public testing::MemoryCheckpoint {
   bool broken = false;
 };
 
-TEST_P(Multiprocess, WhatFailsInOneFailsInAllAndNothingIsLeft) {
+TEST_P(Multiprocess, AFailureInOneFailsAllAndLeavesNothing) {
   const Array large = testing::make_array(DType::kInt32, {10, 1000, 1000},
                                           // enough for every process to have a part
                                           std::vector<std::int32_t>(10'000'000, 7));

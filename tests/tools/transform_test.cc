@@ -98,7 +98,7 @@ TEST(TransformRules, RenamedLeavesStayWhatTheyAre) {
   EXPECT_EQ(made.report.made.size(), 6U);
 }
 
-TEST(TransformRules, WhatNoRuleNamesCanBeDropped) {
+TEST(TransformRules, DropsLeavesThatNoRuleNames) {
   const auto made = transform_checkpoint(
       source(),
       rules(R"j({"keep": "step"}, {"rename": "ids", "to": "i"})j", R"j(, "unmentioned": "drop")j"));

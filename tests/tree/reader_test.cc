@@ -124,7 +124,7 @@ TEST(Reader, ReadsWholeArraysAndBoxes) {
   EXPECT_EQ(out, "be");
 }
 
-TEST(Reader, WhatIsNoArrayOrBrokenIsNotRead) {
+TEST(Reader, RefusesBrokenLeavesAndThoseThatAreNotArrays) {
   MemoryCheckpoint c;
   c.add(MemoryCheckpoint::leaf("s", "string", "string"), "text");
   c.add(MemoryCheckpoint::leaf("n", "None", ""));

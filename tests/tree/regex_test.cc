@@ -184,7 +184,7 @@ TEST(Regex, EveryMatchIsReplacedAsPythonsSubDoes) {
   EXPECT_EQ(replaced("nothing", "text", "x"), "text");
 }
 
-TEST(Regex, WhatIsPutInPlaceOfAMatch) {
+TEST(Regex, ReplacesMatches) {
   EXPECT_EQ(replaced("(\\w)(\\d)?", "a1b", "<$1$2>"), "<a1><b>");
   EXPECT_EQ(replaced("a", "a", "$&$&$$$x$"), "aa$$x$");
   EXPECT_EQ(replaced("(a)", "a", "$12"), "a2");

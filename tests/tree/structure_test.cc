@@ -181,7 +181,7 @@ TEST(Structure, PartialStillRefusesOtherContainers) {
   }
 }
 
-TEST(Structure, WhatHasNoPlaceIsRefused) {
+TEST(Structure, RefusesValuesWithoutALeaf) {
   const auto result = try_call([] {
     return fill_target(target(), {{{{"b", KeyType::kDict}}, i(1)}});
   });

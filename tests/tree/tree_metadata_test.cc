@@ -66,7 +66,7 @@ TEST(TreeMetadata, KeysMayBeAnything) {
   EXPECT_EQ(leaf(R"([{"key": 3, "key_type": 1}])"), "3");
 }
 
-TEST(TreeMetadata, WhatOthersExtendAndWhatIsThereTwiceCountsOnce) {
+TEST(TreeMetadata, DuplicateAndExtendedPathsCountOnce) {
   const auto leaf = [](const std::string& name, const std::string& keys, const std::string& type) {
     return "\"" + name + R"(": {"key_metadata": [)" + keys +
            R"(], "value_metadata": {"value_type": ")" + type + R"(", "skip_deserialize": false}})";

@@ -53,7 +53,7 @@ TEST(Verify, GoesOnAfterDamageAndNamesThePlace) {
   EXPECT_EQ(verify(array.open(), MissingChunk::kFill).findings.size(), 1U);
 }
 
-TEST(Verify, OfVeryManyChunksThoseThatAreStoredAreChecked) {
+TEST(Verify, ChecksOnlyStoredChunksOfVeryMany) {
   const cairn::testing::TempDir dir;
   cairn::testing::put_file(
       dir / "w/.zarray",

@@ -140,7 +140,7 @@ TEST(WriteBoxes, ManyThreadsMakeTheSameShard) {
     }
 }
 
-TEST(WriteBoxes, WhatNoBoxCoversIsFill) {
+TEST(WriteBoxes, FillsPartsThatNoBoxCovers) {
   RecordingSink sink;
   const auto array =
       new_array(nullptr, {.shape = {5}, .chunk_shape = {4}, .compression = Compression::kNone});

@@ -52,8 +52,8 @@ std::string processes_text(std::span<const std::size_t> processes) {
                      fmt::join(processes, ", "));
 }
 
-std::string gave_up_text(std::span<const std::size_t> missing, std::size_t me,
-                         Coordinator::Timeout timeout) {
+std::string timed_out_text(std::span<const std::size_t> missing, std::size_t me,
+                           Coordinator::Timeout timeout) {
   return fmt::format("{} did not arrive before process {} timed out after {:g} s",
                      processes_text(missing), me, static_cast<double>(timeout.count()) / 1000);
 }
@@ -68,7 +68,7 @@ std::string silent_text(std::span<const std::size_t> silent, std::size_t me,
                      static_cast<double>(timeout.count()) / 1000, me);
 }
 
-std::string broke_off_text(std::size_t process, std::string_view why) {
+std::string aborted_text(std::size_t process, std::string_view why) {
   constexpr std::size_t kMost = 4096;  // bytes; small messages need no flow control
   return fmt::format("process {} aborted: {}", process, why.substr(0, kMost));
 }

@@ -31,12 +31,12 @@ std::string processes_text(std::span<const std::size_t> processes);
 // Return the reason why a collective failed: "process 2 did not come before process 0 gave up after
 // 5 s", "process 2 ended without coming", "process 2 gave no sign of life for 120 s, as process 0
 // saw it", "process 2 broke off: out of memory" (only the first 4096 bytes of a longer reason).
-std::string gave_up_text(std::span<const std::size_t> missing, std::size_t me,
-                         Coordinator::Timeout timeout);
+std::string timed_out_text(std::span<const std::size_t> missing, std::size_t me,
+                           Coordinator::Timeout timeout);
 std::string ended_text(std::span<const std::size_t> gone);
 std::string silent_text(std::span<const std::size_t> silent, std::size_t me,
                         Coordinator::Timeout timeout);
-std::string broke_off_text(std::size_t process, std::string_view why);
+std::string aborted_text(std::size_t process, std::string_view why);
 
 // Returns the message of the exception that is being handled. Call it in a catch block.
 std::string current_exception_text();

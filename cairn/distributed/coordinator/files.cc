@@ -157,7 +157,7 @@ class FilesCoordinator final : public Coordinator {
   };
 
   // Deliveries of one name follow each other directly, and carry many bytes.
-  enum class Kind { kMeeting, kDelivery };
+  enum class Kind { kCollective, kDelivery };
   // The fate of the other processes when this process fails in a collective.
   enum class Others { kGetThrough, kFailToo, kUnknown };
 
@@ -169,7 +169,7 @@ class FilesCoordinator final : public Coordinator {
   // others.
   template <class Look>
   void meet(std::string_view name, ByteView value, Timeout timeout, Look look,
-            Kind kind = Kind::kMeeting) {
+            Kind kind = Kind::kCollective) {
     if (name.size() > kMostAroundAValue / 2)
       throw Error(Code::kInvalidArgument, "the name of a collective is too long");
     const auto deadline = distributed::deadline_after(timeout);
@@ -227,8 +227,7 @@ class FilesCoordinator final : public Coordinator {
   // Makes the collective fail, because this process has failed, unless it has ended already.
   // Returns the fate of the other processes.
   [[nodiscard]] Others try_to_break(const Visit& visit, std::string_view why) {
-    const auto ended =
-        try_call([&] { return decide(visit, distributed::broke_off_text(me_, why)); });
+    const auto ended = try_call([&] { return decide(visit, distributed::aborted_text(me_, why)); });
     if (!ended) return Others::kUnknown;
     return ended.value().empty() ? Others::kGetThrough : Others::kFailToo;
   }
@@ -258,20 +257,20 @@ class FilesCoordinator final : public Coordinator {
       if (names.contains(visit.decision())) {
         std::string broken = decided(visit);
         // an error that this process can find itself is more precise
-        if (!broken.empty()) folder_->check_marks();
+        if (!broken.empty()) folder_->check_records();
         return broken;
       }
       if (!names.contains(visit.message))
         throw Error(Code::kUnavailable, path(visit.message) + ": another program removed it");
       const auto missing = missing_from(visit, names);
       if (missing.empty()) {
-        folder_->check_marks();
+        folder_->check_records();
         return decide(visit, "");
       }
       const auto now = distributed::Clock::now();
       if (now >= next_look || now >= deadline || is_anyone_gone(missing, names)) {
         next_look = now + kBetweenLooks;
-        folder_->check_marks();  // else some would wait for processes that others do not count
+        folder_->check_records();  // else some would wait for processes that others do not count
         const auto ended = gone_of(visit, missing, [&](std::size_t p, const Names& seen) {
           return folder_->has_ended(p, seen);
         });
@@ -280,7 +279,7 @@ class FilesCoordinator final : public Coordinator {
             visit, missing, [&](std::size_t p, const Names&) { return folder_->is_silent(p); });
         if (!silent.empty()) return decide(visit, distributed::silent_text(silent, me_, silence_));
         if (now >= deadline)
-          return decide(visit, distributed::gave_up_text(missing, me_, visit.timeout));
+          return decide(visit, distributed::timed_out_text(missing, me_, visit.timeout));
       }
       backoff.wait(deadline);
     }
@@ -373,22 +372,22 @@ class FilesCoordinator final : public Coordinator {
   // had left before they came to this one. That holds for those of the same name, because a process
   // takes part in one collective of a name at a time. It holds for others if every arrival's `low`
   // says so.
-  void leave(Left meeting) {
+  void leave(Left collective) {
     std::vector<Left> done;
     {
       const std::lock_guard lock(mutex_);
-      open_.erase(meeting.visit.number);
+      open_.erase(collective.visit.number);
       const auto all_have_left = [&](const Left& old) {
-        if (old.visit.name == meeting.visit.name) return true;
+        if (old.visit.name == collective.visit.name) return true;
         for (std::size_t p = 0; p < count_; ++p)
-          if (old.arrivals[p].number >= meeting.arrivals[p].low) return false;
+          if (old.arrivals[p].number >= collective.arrivals[p].low) return false;
         return true;
       };
       const auto first_done = std::partition(left_.begin(), left_.end(),
                                              [&](const Left& old) { return !all_have_left(old); });
       done.assign(std::make_move_iterator(first_done), std::make_move_iterator(left_.end()));
       left_.erase(first_done, left_.end());
-      left_.push_back(std::move(meeting));
+      left_.push_back(std::move(collective));
     }
     for (const Left& old : done) {
       unlink(path(old.arrivals[me_].file).c_str());

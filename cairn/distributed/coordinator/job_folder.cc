@@ -34,7 +34,7 @@ bool write_new(const std::string& path, ByteView bytes) {
                              std::generic_category().message(errno));
 }
 
-ProcessRecord read_mark(const std::string& path) {
+ProcessRecord read_record(const std::string& path) {
   return with_context([&] { return path; },
                       [&] { return parse_mark(as_text(read_file(path, kMaxRecordBytes))); });
 }
@@ -44,17 +44,17 @@ JobFolder::JobFolder(std::string path, const FilesJob& job)
       me_(job.process_index),
       count_(job.process_count),
       silence_(std::max(job.silence_timeout, Coordinator::Timeout(0))) {
-  const ProcessRecord mark = mark_of_this_process(job);
+  const ProcessRecord record = record_of_this_process(job);
   const std::string here = path_ + "/" + name_of("here-", me_);
-  if (!write_new(here, as_bytes(mark_text(mark))))
+  if (!write_new(here, as_bytes(record_text(record))))
     throw Error(Code::kAlreadyExists,
-                here + ": " + describe(read_mark(here)) +
+                here + ": " + describe(read_record(here)) +
                     " was in this run already; use a new run id for each run");
   if (count_ == 1 || silence_.count() == 0) return;
   try {
     heartbeat_.emplace(here, std::max(silence_ / kBeatsOfSilence, Coordinator::Timeout(1)));
   } catch (const std::system_error& e) {
-    // the mark existed, and other processes may wait for this one by now
+    // the record existed, and other processes may wait for this one by now
     write_new(path_ + "/" + name_of("gone-", me_), {});
     throw Error(Code::kUnavailable,
                 here + ": cannot start the thread that touches it: " + e.what());
@@ -78,30 +78,30 @@ JobFolder::~JobFolder() {
   }
 }
 
-std::optional<ProcessRecord> JobFolder::mark_of(std::size_t process) const {
+std::optional<ProcessRecord> JobFolder::record_of(std::size_t process) const {
   const std::lock_guard lock(mutex_);
-  const auto known = marks_.find(process);
-  if (known != marks_.end()) return known->second;
+  const auto known = records_.find(process);
+  if (known != records_.end()) return known->second;
   const std::string path = path_ + "/" + name_of("here-", process);
   if (!file_exists(path)) return std::nullopt;
-  ProcessRecord mark = read_mark(path);
-  if (mark.processes != count_)
-    throw Error(Code::kInvalidArgument, path + ": " + describe(mark) + " belongs to a job of " +
-                                            std::to_string(mark.processes) +
+  ProcessRecord record = read_record(path);
+  if (record.processes != count_)
+    throw Error(Code::kInvalidArgument, path + ": " + describe(record) + " belongs to a job of " +
+                                            std::to_string(record.processes) +
                                             " processes, process " + std::to_string(me_) +
                                             " to one of " + std::to_string(count_));
-  if (mark.silence != static_cast<std::uint64_t>(silence_.count()))
+  if (record.silence != static_cast<std::uint64_t>(silence_.count()))
     throw Error(Code::kInvalidArgument,
                 fmt::format("{}: {} has a silence_timeout of {:g} s, process {} of {:g} s", path,
-                            describe(mark), static_cast<double>(mark.silence) / kMilliseconds, me_,
-                            static_cast<double>(silence_.count()) / kMilliseconds));
-  return marks_.emplace(process, std::move(mark)).first->second;
+                            describe(record), static_cast<double>(record.silence) / kMilliseconds,
+                            me_, static_cast<double>(silence_.count()) / kMilliseconds));
+  return records_.emplace(process, std::move(record)).first->second;
 }
 
 bool JobFolder::has_ended(std::size_t process, const Names& names) const {
   if (names.contains(name_of("gone-", process))) return true;
-  const auto mark = mark_of(process);
-  return mark && process != me_ && distributed::has_ended(*mark);
+  const auto record = record_of(process);
+  return record && process != me_ && distributed::has_ended(*record);
 }
 
 bool JobFolder::is_silent(std::size_t process) const {
@@ -115,8 +115,8 @@ void JobFolder::give_up(const std::vector<std::size_t>& missing) const {
   for (const std::size_t p : missing) write_new(path_ + "/" + name_of("gone-", p), {});
 }
 
-void JobFolder::check_marks() const {
-  for (std::size_t p = 0; p < count_; ++p) (void)mark_of(p);
+void JobFolder::check_records() const {
+  for (std::size_t p = 0; p < count_; ++p) (void)record_of(p);
 }
 
 }  // namespace cairn::inline v0::distributed

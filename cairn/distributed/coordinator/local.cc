@@ -16,8 +16,8 @@ namespace {
 using distributed::check_root;
 
 // The state of the n-th collective of one name.
-struct Meeting {
-  explicit Meeting(std::size_t processes) : values(processes) {}
+struct Collective {
+  explicit Collective(std::size_t processes) : values(processes) {}
 
   std::vector<std::optional<Bytes>> values;  // of the threads that have come
   std::size_t come = 0;
@@ -38,47 +38,48 @@ class Lobby {
                           Coordinator::Timeout timeout,
                           const std::span<const std::size_t>* wanted = nullptr) {
     std::unique_lock lock(mutex_);
-    Meetings& meetings = meetings_.try_emplace(std::string(name)).first->second;
-    const auto meeting = come(me, meetings, value);
-    break_if_somebody_is_gone(*meeting);
+    Collectives& collectives = collectives_.try_emplace(std::string(name)).first->second;
+    const auto collective = come(me, collectives, value);
+    break_if_somebody_is_gone(*collective);
     const bool in_time = changed_.wait_until(lock, distributed::deadline_after(timeout),
-                                             [&] { return is_over(*meeting); });
-    if (!in_time) give_up(*meeting, me, timeout);
-    return leave(name, meetings, meeting, wanted);
+                                             [&] { return is_over(*collective); });
+    if (!in_time) give_up(*collective, me, timeout);
+    return leave(name, collectives, collective, wanted);
   }
 
   void abort(std::size_t me, std::string_view name, std::string_view why) {
     const std::lock_guard lock(mutex_);
-    Meetings& meetings = meetings_.try_emplace(std::string(name)).first->second;
-    const auto meeting = come(me, meetings, {});
-    if (meeting->broken.empty()) meeting->broken = distributed::broke_off_text(me, why);
+    Collectives& collectives = collectives_.try_emplace(std::string(name)).first->second;
+    const auto collective = come(me, collectives, {});
+    if (collective->broken.empty()) collective->broken = distributed::aborted_text(me, why);
     changed_.notify_all();
-    depart(name, meetings, meeting);
+    depart(name, collectives, collective);
   }
 
   // Process `me` will join no further collectives.
   void go(std::size_t me) {
     const std::lock_guard lock(mutex_);
     gone_[me] = true;
-    for (auto& [name, meetings] : meetings_)
-      for (Meeting& meeting : meetings) break_if_somebody_is_gone(meeting);
+    for (auto& [name, collectives] : collectives_)
+      for (Collective& collective : collectives) break_if_somebody_is_gone(collective);
   }
 
  private:
-  using Meetings = std::list<Meeting>;  // a list: its elements do not move
+  using Collectives = std::list<Collective>;  // a list: its elements do not move
 
   // Joins the first collective of this name that this process has not joined yet.
-  Meetings::iterator come(std::size_t me, Meetings& meetings, ByteView value) {
-    auto meeting = std::find_if(meetings.begin(), meetings.end(),
-                                [&](const Meeting& m) { return !m.values[me]; });
-    if (meeting == meetings.end()) meeting = meetings.emplace(meetings.end(), processes());
-    meeting->values[me].emplace(value.begin(), value.end());
-    if (++meeting->come == processes()) changed_.notify_all();
-    return meeting;
+  Collectives::iterator come(std::size_t me, Collectives& collectives, ByteView value) {
+    auto collective = std::find_if(collectives.begin(), collectives.end(),
+                                   [&](const Collective& m) { return !m.values[me]; });
+    if (collective == collectives.end())
+      collective = collectives.emplace(collectives.end(), processes());
+    collective->values[me].emplace(value.begin(), value.end());
+    if (++collective->come == processes()) changed_.notify_all();
+    return collective;
   }
 
-  bool is_over(const Meeting& meeting) const {
-    return meeting.come == processes() || !meeting.broken.empty();
+  bool is_over(const Collective& collective) const {
+    return collective.come == processes() || !collective.broken.empty();
   }
 
   template <class Chosen>
@@ -89,45 +90,47 @@ class Lobby {
     return found;
   }
 
-  void break_if_somebody_is_gone(Meeting& meeting) {
-    const auto gone = those([&](std::size_t p) { return !meeting.values[p] && gone_[p]; });
-    if (!meeting.broken.empty() || gone.empty()) return;
-    meeting.broken = distributed::ended_text(gone);
+  void break_if_somebody_is_gone(Collective& collective) {
+    const auto gone = those([&](std::size_t p) { return !collective.values[p] && gone_[p]; });
+    if (!collective.broken.empty() || gone.empty()) return;
+    collective.broken = distributed::ended_text(gone);
     changed_.notify_all();
   }
 
-  void give_up(Meeting& meeting, std::size_t me, Coordinator::Timeout timeout) {
-    meeting.broken = distributed::gave_up_text(
-        those([&](std::size_t p) { return !meeting.values[p]; }), me, timeout);
+  void give_up(Collective& collective, std::size_t me, Coordinator::Timeout timeout) {
+    collective.broken = distributed::timed_out_text(
+        those([&](std::size_t p) { return !collective.values[p]; }), me, timeout);
     changed_.notify_all();
   }
 
   // Returns the values of a finished collective. Throws unavailable if it has failed.
-  std::vector<Bytes> leave(std::string_view name, Meetings& meetings, Meetings::iterator meeting,
+  std::vector<Bytes> leave(std::string_view name, Collectives& collectives,
+                           Collectives::iterator collective,
                            const std::span<const std::size_t>* wanted) {
     std::vector<Bytes> values;
-    if (meeting->broken.empty() && wanted != nullptr)
-      for (const std::size_t p : *wanted) values.push_back(*meeting->values[p]);
-    else if (meeting->broken.empty())
-      for (const auto& value : meeting->values) values.push_back(*value);
-    const std::string broken = meeting->broken;
-    depart(name, meetings, meeting);
+    if (collective->broken.empty() && wanted != nullptr)
+      for (const std::size_t p : *wanted) values.push_back(*collective->values[p]);
+    else if (collective->broken.empty())
+      for (const auto& value : collective->values) values.push_back(*value);
+    const std::string broken = collective->broken;
+    depart(name, collectives, collective);
     if (!broken.empty()) throw Error(Code::kUnavailable, "'" + std::string(name) + "': " + broken);
     return values;
   }
 
   // Leaves a collective; the last thread to leave erases it.
-  void depart(std::string_view name, Meetings& meetings, Meetings::iterator meeting) {
+  void depart(std::string_view name, Collectives& collectives, Collectives::iterator collective) {
     std::size_t never = 0;  // those that will never come
-    for (std::size_t p = 0; p < processes(); ++p) never += gone_[p] && !meeting->values[p] ? 1 : 0;
-    if (++meeting->left + never == processes()) meetings.erase(meeting);
-    if (meetings.empty()) meetings_.erase(meetings_.find(name));
+    for (std::size_t p = 0; p < processes(); ++p)
+      never += gone_[p] && !collective->values[p] ? 1 : 0;
+    if (++collective->left + never == processes()) collectives.erase(collective);
+    if (collectives.empty()) collectives_.erase(collectives_.find(name));
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> gone_;
-  std::map<std::string, Meetings, std::less<>> meetings_;
+  std::map<std::string, Collectives, std::less<>> collectives_;
 };
 
 class ThreadProcess final : public Coordinator {

@@ -251,7 +251,7 @@ class MpiCoordinator final : public Coordinator {
 
  private:
   using Key = std::pair<std::string, std::uint64_t>;  // a name, and the number of the collective
-  struct Meeting {
+  struct Collective {
     std::map<std::size_t, Bytes> values;  // of the processes that have come
     std::string broken;                   // why it can never complete; "" if it may
   };
@@ -272,10 +272,11 @@ class MpiCoordinator final : public Coordinator {
       {
         const std::lock_guard lock(mutex_);
         take_in();
-        Meeting& meeting = meetings_[key];
-        if (meeting.broken.empty() && meeting.values.size() == process_count()) return leave(key);
-        break_if_it_must(key, meeting, Clock::now() >= deadline ? &timeout : nullptr);
-        if (!meeting.broken.empty()) fail(key);
+        Collective& collective = collectives_[key];
+        if (collective.broken.empty() && collective.values.size() == process_count())
+          return leave(key);
+        break_if_it_must(key, collective, Clock::now() >= deadline ? &timeout : nullptr);
+        if (!collective.broken.empty()) fail(key);
       }
       if (looks < kEagerLooks)
         std::this_thread::yield();
@@ -303,9 +304,9 @@ class MpiCoordinator final : public Coordinator {
             Code::kInvalidArgument,
             fmt::format("'{}': a value of {} bytes exceeds the size limit of an MPI message", name,
                         value.size()));
-      Meeting& meeting = meetings_[key];
-      meeting.values[process_index()].assign(value.begin(), value.end());
-      Message coming = message(kCome, key, meeting.values[process_index()]);
+      Collective& collective = collectives_[key];
+      collective.values[process_index()].assign(value.begin(), value.end());
+      Message coming = message(kCome, key, collective.values[process_index()]);
       if (to != nullptr)
         post_.send_to_some(std::move(coming), *to);
       else
@@ -318,8 +319,8 @@ class MpiCoordinator final : public Coordinator {
   }
 
   void abort(const Key& key, std::string_view why) {
-    meetings_.erase(key);
-    tell_broken(key, distributed::broke_off_text(process_index(), why));
+    collectives_.erase(key);
+    tell_broken(key, distributed::aborted_text(process_index(), why));
   }
   void tell_broken(const Key& key, const std::string& why) {
     post_.send_to_others(message(kBroken, key, {as_bytes(why).begin(), as_bytes(why).end()}));
@@ -342,42 +343,42 @@ class MpiCoordinator final : public Coordinator {
       Key key{message.name.substr(1), message.round};
       const auto round = rounds_.find(key.first);
       const bool left =
-          round != rounds_.end() && key.second < round->second && !meetings_.contains(key);
+          round != rounds_.end() && key.second < round->second && !collectives_.contains(key);
       // too late for a collective that has failed, or news of one that this process has completed
       if (left) continue;
-      Meeting& meeting = meetings_[std::move(key)];
-      if (what == kCome) meeting.values[message.process] = std::move(message.value);
-      if (what == kBroken && meeting.broken.empty())
-        meeting.broken = std::string(as_text(message.value));
+      Collective& collective = collectives_[std::move(key)];
+      if (what == kCome) collective.values[message.process] = std::move(message.value);
+      if (what == kBroken && collective.broken.empty())
+        collective.broken = std::string(as_text(message.value));
     }
   }
 
   // `given_up` is the time-out if it has expired, else null.
-  void break_if_it_must(const Key& key, Meeting& meeting, const Timeout* given_up) {
-    if (!meeting.broken.empty()) return;
+  void break_if_it_must(const Key& key, Collective& collective, const Timeout* given_up) {
+    if (!collective.broken.empty()) return;
     std::vector<std::size_t> missing;
     std::vector<std::size_t> ended;
     for (std::size_t p = 0; p < process_count(); ++p) {
-      if (meeting.values.contains(p)) continue;
+      if (collective.values.contains(p)) continue;
       missing.push_back(p);
       if (gone_[p]) ended.push_back(p);
     }
     if (!ended.empty())
-      meeting.broken = distributed::ended_text(ended);
+      collective.broken = distributed::ended_text(ended);
     else if (given_up != nullptr)
-      meeting.broken = distributed::gave_up_text(missing, process_index(), *given_up);
-    if (!meeting.broken.empty()) tell_broken(key, meeting.broken);
+      collective.broken = distributed::timed_out_text(missing, process_index(), *given_up);
+    if (!collective.broken.empty()) tell_broken(key, collective.broken);
   }
 
   std::vector<Bytes> leave(const Key& key) {
     std::vector<Bytes> values;
-    for (auto& [process, value] : meetings_[key].values) values.push_back(std::move(value));
-    meetings_.erase(key);
+    for (auto& [process, value] : collectives_[key].values) values.push_back(std::move(value));
+    collectives_.erase(key);
     return values;
   }
   [[noreturn]] void fail(const Key& key) {
-    const std::string broken = meetings_[key].broken;
-    meetings_.erase(key);
+    const std::string broken = collectives_[key].broken;
+    collectives_.erase(key);
     throw Broken(Code::kUnavailable, "'" + key.first + "': " + broken);
   }
 
@@ -404,7 +405,7 @@ class MpiCoordinator final : public Coordinator {
   std::vector<bool> gone_;
   // number of this process's next collective, by name
   std::map<std::string, std::uint64_t> rounds_;
-  std::map<Key, Meeting> meetings_;  // collectives that this process has not left
+  std::map<Key, Collective> collectives_;  // collectives that this process has not left
 };
 
 }  // namespace

@@ -79,55 +79,56 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-ProcessRecord mark_of_this_process(const FilesJob& job) {
-  ProcessRecord mark{.process = job.process_index, .processes = job.process_count};
-  mark.silence = static_cast<std::uint64_t>(std::max<std::int64_t>(job.silence_timeout.count(), 0));
+ProcessRecord record_of_this_process(const FilesJob& job) {
+  ProcessRecord record{.process = job.process_index, .processes = job.process_count};
+  record.silence =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(job.silence_timeout.count(), 0));
   std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) == 0) mark.host = host.data();
-  mark.pid = static_cast<std::uint64_t>(getpid());
-  const auto seen = look_at(mark.pid);
-  mark.pid_space = seen ? this_pid_space() : "";
-  mark.started = seen ? seen->started : 0;
-  mark.nonce = random_id();
-  return mark;
+  if (gethostname(host.data(), host.size() - 1) == 0) record.host = host.data();
+  record.pid = static_cast<std::uint64_t>(getpid());
+  const auto seen = look_at(record.pid);
+  record.pid_space = seen ? this_pid_space() : "";
+  record.started = seen ? seen->started : 0;
+  record.nonce = random_id();
+  return record;
 }
 
-std::string mark_text(const ProcessRecord& mark) {
+std::string record_text(const ProcessRecord& record) {
   Json json;
-  json.set("process", mark.process);
-  json.set("processes", mark.processes);
-  json.set("silence", mark.silence);
-  json.set("host", mark.host);
-  json.set("pid", mark.pid);
-  json.set("pid_space", mark.pid_space);
-  json.set("started", mark.started);
-  json.set("nonce", mark.nonce);
+  json.set("process", record.process);
+  json.set("processes", record.processes);
+  json.set("silence", record.silence);
+  json.set("host", record.host);
+  json.set("pid", record.pid);
+  json.set("pid_space", record.pid_space);
+  json.set("started", record.started);
+  json.set("nonce", record.nonce);
   return to_text(json, JsonStyle::kPython);
 }
 
-ProcessRecord parse_mark(std::string_view encoded) {
+ProcessRecord parse_record(std::string_view encoded) {
   const Json json = parse_json(encoded, kLimits);
-  ProcessRecord mark;
-  mark.process = number(json, "process");
-  mark.processes = number(json, "processes");
-  mark.silence = number(json, "silence");
-  mark.host = text(json, "host");
-  mark.pid = number(json, "pid");
-  mark.pid_space = text(json, "pid_space");
-  mark.started = number(json, "started");
-  mark.nonce = text(json, "nonce");
-  return mark;
+  ProcessRecord record;
+  record.process = number(json, "process");
+  record.processes = number(json, "processes");
+  record.silence = number(json, "silence");
+  record.host = text(json, "host");
+  record.pid = number(json, "pid");
+  record.pid_space = text(json, "pid_space");
+  record.started = number(json, "started");
+  record.nonce = text(json, "nonce");
+  return record;
 }
 
-bool has_ended(const ProcessRecord& mark) {
-  if (mark.pid_space.empty() || mark.pid_space != this_pid_space()) return false;
-  const auto seen = look_at(mark.pid);
+bool has_ended(const ProcessRecord& record) {
+  if (record.pid_space.empty() || record.pid_space != this_pid_space()) return false;
+  const auto seen = look_at(record.pid);
   // A dead process stays listed until its parent collects its exit status.
-  return !seen || seen->started != mark.started || seen->state == 'Z' || seen->state == 'X';
+  return !seen || seen->started != record.started || seen->state == 'Z' || seen->state == 'X';
 }
 
-std::string describe(const ProcessRecord& mark) {
-  return fmt::format("process {} (pid {} on {})", mark.process, mark.pid, mark.host);
+std::string describe(const ProcessRecord& record) {
+  return fmt::format("process {} (pid {} on {})", record.process, record.pid, record.host);
 }
 
 }  // namespace cairn::inline v0::distributed

@@ -1,5 +1,5 @@
 // process_record.h -- the file that identifies a process of a job. Other processes use it to find
-// out whether that process exists and whether it still runs. Function names call the file a mark.
+// out whether that process exists and whether it still runs.
 //
 // {"process": 1, "processes": 4, "silence": 120000, "host": "node7", "pid": 4711,
 //  "pid_space": "<boot id> pid:[4026531836]", "started": 123456, "nonce": "..."}
@@ -13,7 +13,7 @@
 
 namespace cairn::inline v0::distributed {
 
-// One process of a job, as its mark file describes it.
+// One process of a job, as its record file describes it.
 struct ProcessRecord {
   std::uint64_t process = 0;
   std::uint64_t processes = 0;  // the size of the job, as this process knows it
@@ -32,19 +32,19 @@ struct ProcessRecord {
 inline constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{1} << 16U;
 
 // Returns a record of this process, with its index and job size from `job` and a new nonce.
-ProcessRecord mark_of_this_process(const FilesJob& job);
+ProcessRecord record_of_this_process(const FilesJob& job);
 
 // Encodes the record as JSON.
-std::string mark_text(const ProcessRecord& mark);
-// Decodes the record. Throws data_loss for text that mark_text cannot have written.
-ProcessRecord parse_mark(std::string_view text);
+std::string record_text(const ProcessRecord& record);
+// Decodes the record. Throws data_loss for text that record_text cannot have written.
+ProcessRecord parse_record(std::string_view text);
 
 // Returns true if the process is known to have ended. Returns false if it runs, or if this host or
 // PID namespace cannot tell.
-bool has_ended(const ProcessRecord& mark);
+bool has_ended(const ProcessRecord& record);
 
 // Returns "process 1 (pid 4711 on node7)".
-std::string describe(const ProcessRecord& mark);
+std::string describe(const ProcessRecord& record);
 
 // Returns 128 random bits as hexadecimal digits.
 std::string random_id();

@@ -18,7 +18,7 @@ namespace cairn::inline v0::distributed {
 namespace {
 
 // bytes; enough for a million processes
-constexpr std::uint64_t kMostOfAnInvite = std::uint64_t{1} << 28U;
+constexpr std::uint64_t kMostOfAnAdmission = std::uint64_t{1} << 28U;
 constexpr std::size_t kMostOfAnId = 64;
 
 struct Admission {
@@ -26,7 +26,7 @@ struct Admission {
   std::vector<std::string> admitted;  // nonces
 };
 
-std::string invite_text(const Admission& admission) {
+std::string admission_text(const Admission& admission) {
   JsonArray admitted(admission.admitted.begin(), admission.admitted.end());
   Json json;
   json.set("run", admission.run);
@@ -53,8 +53,8 @@ std::optional<std::string> try_read(const std::string& path, std::uint64_t most)
   return text;
 }
 
-std::optional<Admission> read_invite(const std::string& path) {
-  const auto text = try_read(path, kMostOfAnInvite);
+std::optional<Admission> read_admission(const std::string& path) {
+  const auto text = try_read(path, kMostOfAnAdmission);
   if (!text) return std::nullopt;
   return with_context([&] { return path; },
                       [&] {
@@ -79,7 +79,7 @@ std::optional<ProcessRecord> try_read_mark(const std::string& path) {
   const auto text = try_read(path, kMaxRecordBytes);
   if (!text) return std::nullopt;
   return with_context([&] { return path; },
-                      [&] { return std::optional<ProcessRecord>(parse_mark(*text)); });
+                      [&] { return std::optional<ProcessRecord>(parse_record(*text)); });
 }
 
 void replace_file(const std::string& path, std::string_view text) {
@@ -94,8 +94,8 @@ bool is_over(const std::string& run) {
   const Names names = names_in(run);
   for (const std::string& name : names) {
     if (!name.starts_with("here-")) continue;
-    const auto mark = try_read_mark(run + "/" + name);
-    if (!names.contains("gone-" + name.substr(5)) && (!mark || !has_ended(*mark))) return false;
+    const auto record = try_read_record(run + "/" + name);
+    if (!names.contains("gone-" + name.substr(5)) && (!record || !has_ended(*record))) return false;
     ++ended;
   }
   return ended > 0;
@@ -105,8 +105,9 @@ bool is_over(const std::string& run) {
 bool is_leftover(const std::string& folder, const std::string& name) {
   if (is_temporary_name(name)) return false;
   if (name.starts_with("run-")) return is_over(folder + "/" + name);
-  const auto mark = name.starts_with("join-") ? try_read_mark(folder + "/" + name) : std::nullopt;
-  return mark && has_ended(*mark);
+  const auto record =
+      name.starts_with("join-") ? try_read_record(folder + "/" + name) : std::nullopt;
+  return record && has_ended(*record);
 }
 
 void remove_leftovers(const std::string& folder) {
@@ -149,7 +150,7 @@ class Host {
   std::unique_ptr<JobFolder> gather() {
     make_directories(folder_);
     remove_leftovers(folder_);
-    const std::string run = run_folder(folder_, invite_.run);
+    const std::string run = run_folder(folder_, admission_.run);
     make_in(folder_, [&] { make_directories(run); });
     auto mine = std::make_unique<JobFolder>(run, job_);
     if (job_.process_count == 1) return mine;
@@ -173,7 +174,7 @@ class Host {
   void wait_for(std::vector<std::size_t>& missing, const std::string& run) {
     const std::string admission = folder_ + "/invite";
     const auto deadline = deadline_after(job_.join_timeout);
-    replace_file(admission, invite_text(invite_));
+    replace_file(admission, admission_text(admission_));
     Backoff backoff;
     while (true) {
       missing = answer(run);
@@ -182,7 +183,7 @@ class Host {
       if (missing.empty()) return;
       if (too_late)
         throw Error(Code::kUnavailable,
-                    folder_ + ": " + gave_up_text(missing, 0, job_.join_timeout));
+                    folder_ + ": " + timed_out_text(missing, 0, job_.join_timeout));
       backoff.wait(deadline);
     }
   }
@@ -198,21 +199,22 @@ class Host {
       missing.push_back(p);
       const std::string join = "join-" + std::to_string(p);
       if (!waiting.contains(join)) continue;
-      if (const auto mark = try_read_mark(folder_ + "/" + join)) admitted.push_back(mark->nonce);
+      if (const auto record = try_read_record(folder_ + "/" + join))
+        admitted.push_back(record->nonce);
     }
-    const auto current = read_invite(folder_ + "/invite");
-    if (!current || current->run != invite_.run)
+    const auto current = read_admission(folder_ + "/invite");
+    if (!current || current->run != admission_.run)
       throw Error(Code::kFailedPrecondition, folder_ + ": another process 0 started a run here");
-    if (admitted != invite_.admitted) {
-      invite_.admitted = std::move(admitted);
-      replace_file(folder_ + "/invite", invite_text(invite_));
+    if (admitted != admission_.admitted) {
+      admission_.admitted = std::move(admitted);
+      replace_file(folder_ + "/invite", admission_text(admission_));
     }
     return missing;
   }
 
   std::string folder_;
   const FilesJob& job_;
-  Admission invite_;
+  Admission admission_;
 };
 
 // Enters the folder of a run that process 0 has announced.
@@ -228,24 +230,24 @@ std::unique_ptr<JobFolder> enter(const std::string& run, const FilesJob& job) {
 
 // Any other process: waits until process 0 has answered exactly this request.
 std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
-  const ProcessRecord mark = mark_of_this_process(job);
+  const ProcessRecord record = record_of_this_process(job);
   const std::string join = folder + "/join-" + std::to_string(job.process_index);
   const auto deadline = deadline_after(job.join_timeout);
-  const auto request = [&] { make_in(folder, [&] { replace_file(join, mark_text(mark)); }); };
+  const auto request = [&] { make_in(folder, [&] { replace_file(join, record_text(record)); }); };
   request();
   Backoff backoff;
   while (true) {
-    const auto admission = read_invite(folder + "/invite");
+    const auto admission = read_admission(folder + "/invite");
     const bool admitted =
         admission && std::find(admission->admitted.begin(), admission->admitted.end(),
-                               mark.nonce) != admission->admitted.end();
+                               record.nonce) != admission->admitted.end();
     if (admitted) {
       auto mine = enter(run_folder(folder, admission->run), job);
       unlink(join.c_str());
       return mine;
     }
-    const auto waiting = try_read_mark(join);
-    if (waiting && waiting->nonce != mark.nonce)
+    const auto waiting = try_read_record(join);
+    if (waiting && waiting->nonce != record.nonce)
       throw Error(Code::kAlreadyExists, join + ": another process is also " + describe(*waiting));
     // Process 0 may have removed the request, taking it for the file of an earlier run that this
     // request had just replaced.
@@ -254,7 +256,7 @@ std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
       unlink(join.c_str());
       const std::vector<std::size_t> missing = {0};
       throw Error(Code::kUnavailable,
-                  folder + ": " + gave_up_text(missing, job.process_index, job.join_timeout));
+                  folder + ": " + timed_out_text(missing, job.process_index, job.join_timeout));
     }
     backoff.wait(deadline);
   }

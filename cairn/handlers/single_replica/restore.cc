@@ -216,21 +216,21 @@ void SingleReplicaRestore::read() {
 
 void SingleReplicaRestore::broadcast() {
   if (group_.is_single()) return;
-  distributed::ParcelLimits limits;
+  distributed::TransferLimits limits;
   limits.message = std::min(limits.message, longest_message_);
   std::vector<std::pair<std::size_t, std::size_t>> groups;
   group_.between_exchanges(kValues, [&] { groups = broadcast_groups(bytes_per_device(), limit_); });
   for (const auto& [first, last] : groups) {
     std::vector<distributed::Transfer> transfers;
     group_.between_exchanges(kValues, [&, first = first, last = last] {
-      for (std::size_t i = first; i < last; ++i) add_parcels(arrays_[i], transfers);
+      for (std::size_t i = first; i < last; ++i) add_transfers(arrays_[i], transfers);
     });
-    distributed::deliver_parcels(group_, kValues, transfers, limits);
+    distributed::exchange_transfers(group_, kValues, transfers, limits);
   }
 }
 
-void SingleReplicaRestore::add_parcels(RestoringArray& array,
-                                       std::vector<distributed::Transfer>& transfers) const {
+void SingleReplicaRestore::add_transfers(RestoringArray& array,
+                                         std::vector<distributed::Transfer>& transfers) const {
   for (Replicas::Route& route : replicas_->routes(array.box_of_device())) {
     std::byte* bytes = array.is_here(route.box) ? array.memory(route.box) : nullptr;
     transfers.push_back({route.from, std::move(route.to), array.box_bytes(route.box), bytes});

@@ -34,7 +34,7 @@ class SingleReplicaRestore {
   void agree_on_arrays();
   void read();
   void broadcast();
-  void add_parcels(RestoringArray& array, std::vector<distributed::Transfer>& transfers) const;
+  void add_transfers(RestoringArray& array, std::vector<distributed::Transfer>& transfers) const;
 
   [[nodiscard]] Bytes check_arguments();
   // Makes the replicas from the first mesh; every other mesh must be the same.

@@ -51,9 +51,9 @@ void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
     if (at == 0) {
       ByteReader header(part);
       header.take(4);
-      if (const auto said = header.u64(); said != length)
+      if (const auto stated = header.u64(); stated != length)
         data_loss(
-            fmt::format("length in header ({}) does not match actual length ({})", said, length));
+            fmt::format("length in header ({}) does not match actual length ({})", stated, length));
     }
     actual = crc32c_extend(actual, part);
   }

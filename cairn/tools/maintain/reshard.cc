@@ -33,12 +33,12 @@ void check_options(const ReshardOptions& options) {
 // The format of the source, if Orbax or Cairn wrote it.
 std::string format_of(const Checkpoint& source, const ReshardOptions& options) {
   if (!options.format.empty()) return options.format;
-  const auto said = [&](std::string_view fact, std::string_view value) {
+  const auto has_fact = [&](std::string_view fact, std::string_view value) {
     return std::any_of(source.info().facts.begin(), source.info().facts.end(),
                        [&](const auto& f) { return f.first.ends_with(fact) && f.second == value; });
   };
-  if (said("use_ocdbt", "false")) return "orbax-files";
-  return said("use_zarr3", "true") ? "orbax-zarr3" : "orbax";
+  if (has_fact("use_ocdbt", "false")) return "orbax-files";
+  return has_fact("use_zarr3", "true") ? "orbax-zarr3" : "orbax";
 }
 
 // Chooses the sharding of each array.

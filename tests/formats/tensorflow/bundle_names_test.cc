@@ -27,7 +27,7 @@ TEST(BundlePaths, AreStepsBetweenSlashesAndNotEscaped) {
       ElementsAre(Steps{"model", "w"}, Steps{"odd/name.x"}, Steps{"plain"}, Steps{"a.b", "c"}));
 }
 
-TEST(BundlePaths, OfWhatOthersGoOnBehindKeepTheirEnd) {
+TEST(BundlePaths, KeysThatExtendOthersKeepTheirSuffix) {
   EXPECT_THAT(
       paths({"w", "w/Adam", "v/.ATTRIBUTES/VARIABLE_VALUE", "v/x/.ATTRIBUTES/VARIABLE_VALUE"}),
       ElementsAre(Steps{"w", ".ATTRIBUTES", "VARIABLE_VALUE"}, Steps{"w", "Adam"},
@@ -35,7 +35,7 @@ TEST(BundlePaths, OfWhatOthersGoOnBehindKeepTheirEnd) {
 }
 
 // A tensor would be lost in a tree otherwise.
-TEST(BundlePaths, OfKeysThatOnlyDifferInEscapesAreTheKeys) {
+TEST(BundlePaths, KeysThatDifferOnlyInEscapesKeepTheirNames) {
   for (const std::vector<std::string_view>& keys :
        std::vector<std::vector<std::string_view>>{{"a.b", "a..b"},
                                                   {"a..b", "a.b", "a.b/c"},

@@ -137,7 +137,7 @@ TEST(MaxShardSize, TensorsWithoutElementsAreKept) {
                 FailsWith(Code::kUnimplemented, "TensorFlow's policy fails"));
 }
 
-TEST(MaxShardSize, WhatTensorFlowCannotPutTogetherStaysWhole) {
+TEST(MaxShardSize, KeepsWholeWhatTensorFlowCannotMerge) {
   const ShardableTensor a = shardable("a", DType::kFloat32, {2});
   for (const std::string type : {"float16", "uint16", "uint32", "uint64", "qint16", "float8_e4m3fn",
                                  "int2", "float4_e2m1fn"})

@@ -110,7 +110,7 @@ def test_choosing_and_renaming(scratch):
     assert (scratch / "e.msgpack").read_bytes() == b"\x80"
 
 
-def test_what_it_cannot_do(scratch):
+def test_unsupported_leaves(scratch):
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
         checkpointer.save(scratch / "ckpt", args=ocp.args.PyTreeSave({"a": np.ones(3), "gone": ...}))
     failed = cairn_cli.run("convert", scratch / "ckpt", scratch / "a.msgpack", status=cairn_cli.USAGE)

@@ -176,7 +176,7 @@ def test_random_trees_are_the_same_bytes(tool, key):
 
 
 @pytest.mark.parametrize("package", [flax.serialization, msgpack_utils], ids=["flax", "orbax"])
-def test_what_cairn_wrote_is_restored(tool, package):
+def test_checkpoints_of_cairn_are_restored(tool, package):
     dialect = "flax" if package is flax.serialization else "orbax"
     for i in range(100):
         rng = random.Random(f"{SEED} restored {i}")
@@ -249,7 +249,7 @@ def test_deep_trees(tool, depth, wrap):
     assert tool.ask(("orbax", False), hex=encoded.hex()) == {"hex": encoded.hex()}
 
 
-def test_what_flax_wrote_is_read_alike(tool):
+def test_files_of_flax_are_read_alike(tool):
     """Keys that are integers, lists inside dicts and back, ext types in any mix: read, and written as what was read."""
     for tree, again in (({1: 2, -3: {4: np.ones(2)}}, {"1": 2, "-3": {"4": np.ones(2)}}), ([{"a": [[]]}, {}], [{"a": [[]]}, {}])):
         ours = tool.ask(("flax", False), hex=flax.serialization.msgpack_serialize(tree, in_place=True).hex())

@@ -149,7 +149,7 @@ def test_damage_is_found_and_named(scratch, saver):
         np.load(scratch / "a.npz")["b"]
 
 
-def test_what_is_not_read_is_named(scratch):
+def test_unread_arrays_are_named(scratch):
     np.savez(scratch / "a.npz", o=np.array([{}], object), s=np.zeros(2, [("x", "<f4")]), w=np.ones(2))
     for name, says in (("o", b"Python objects"), ("s", b"structured")):
         done = cairn_cli.call("cat", "--raw", scratch / "a.npz", name)

@@ -142,7 +142,7 @@ def test_the_same_arrays(scratch, seed):
             np.testing.assert_array_equal(np.asarray(theirs[name]).astype(want.dtype), np.asarray(want))
 
 
-def test_what_cannot_be_added_up(scratch):
+def test_4_bit_integers(scratch):
     """4-bit integers, which the real one refuses."""
     sharding = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b")), PartitionSpec("b"))
     values = jax.device_put(np.arange(-8, 8).astype(ml_dtypes.int4), sharding)

@@ -84,7 +84,7 @@ def test_versions_that_are_not_there(database):
         assert cairn_cli.call(command, "--generation", 100000, path).returncode == cairn_cli.IO
 
 
-def test_what_has_no_versions(tmp_path):
+def test_formats_without_versions(tmp_path):
     (tmp_path / "a.msgpack").write_bytes(b"\x81\xa1a\x01")
     assert "a generation was requested" in refused(tmp_path / "a.msgpack", "--generation", 1)
     golden = cairn_cli.ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"

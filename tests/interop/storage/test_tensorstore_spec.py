@@ -215,7 +215,7 @@ def test_casts(scratch, rng):
             assert leaves.raw_bytes(read) == leaves.raw_bytes(array), job
 
 
-def test_what_orbax_opens(scratch, rng):
+def test_checkpoints_that_orbax_opens(scratch, rng):
     """Its write spec in TensorStore and its read spec in Cairn; then the other way."""
     for i, (v3, ocdbt, target, separately) in enumerate(itertools.product([False, True], [False, True], [None, "bfloat16", "int32"], [False, True])):
         array = rng.integers(0, 100, (8, 6)).astype(np.float32)

@@ -381,7 +381,7 @@ def test_names_that_differ_only_in_escapes_are_all_converted(scratch, names):
     assert sorted(entry.name for entry in scratch.iterdir()) == ["ckpt.data-00000-of-00001", "ckpt.index", "orbax", "tf", "x.msgpack", "x.safetensors"]
 
 
-def test_what_is_in_the_place_of_a_data_file_is_named(scratch):
+def test_a_foreign_entry_at_a_data_file_is_named(scratch):
     save(scratch / "ckpt", [("a", "", tf.constant([1.0, 2.0])), ("empty", "", tf.constant([], tf.float32))])
     data = scratch / "ckpt.data-00000-of-00001"
     data.rename(scratch / "values")

@@ -188,7 +188,7 @@ def check_rule(tensors, limit, answer):
 
 
 @pytest.mark.parametrize("first", [2000, FRESH], ids=["fixed", "fresh"])
-def test_what_tensorflow_fails_on_is_sharded_well(first):
+def test_policies_that_fail_in_tensorflow_work(first):
     cases = []
     for seed in range(first, first + 400):
         rng = np.random.default_rng([seed, 2])
