@@ -148,9 +148,9 @@ int end_together(Coordinator& processes, int status) {
   const bool failed = status == kUsage || status == kFailure;
   const auto mine = static_cast<std::byte>(status);
   try {
-    const Bytes status =
+    const Bytes reply =
         processes.broadcast("cairn: end", ByteView(&mine, 1), 0, failed ? kFarewell : kForever);
-    return status.empty() ? kFailure : std::to_integer<int>(status[0]);
+    return reply.empty() ? kFailure : std::to_integer<int>(reply[0]);
   } catch (const Error& e) {
     // The first process cannot know the error of this one, so this one prints it.
     if (processes.process_index() != 0)

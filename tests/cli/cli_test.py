@@ -71,8 +71,8 @@ def test_wrong_usage(folder, args, tmp_path):
     "args, says",
     [
         (["ls", "missing"], "missing"),
-        (["ls", "note.txt"], "no checkpoint"),
-        (["ls", "."], "no checkpoint"),
+        (["ls", "note.txt"], "not a checkpoint"),
+        (["ls", "."], "not a checkpoint"),
         (["ls", "s3://bucket/x"], "s3"),
         (["cat", "a.safetensors", "odf"], "odd"),
         (["cat", "a.safetensors", "odd", "--raw", "-o", "no/such/folder/x"], "no/such/folder"),

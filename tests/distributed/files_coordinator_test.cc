@@ -66,7 +66,7 @@ TEST(FilesCoordinator, SaysWhichPlacesAndIdsThereAre) {
   EXPECT_THAT(starting(job_in(folder, 0, 0)),
               FailsWith(Code::kInvalidArgument, "at least one process"));
   EXPECT_THAT(starting(job_in(folder, 3, 3)),
-              FailsWith(Code::kInvalidArgument, "no process 3 in a job of 3"));
+              FailsWith(Code::kInvalidArgument, "process index 3 is out of range for a job of 3"));
   for (const std::string& id :
        {std::string("a/b"), std::string(65, 'x'), std::string("a b"), std::string("a\0", 2)})
     EXPECT_THAT(starting(job_in(folder, 0, 1, id)),

@@ -100,10 +100,10 @@ Damage swap(const std::string& from, const std::string& to, const std::string& e
 TEST(ShardingJson, DamagedTexts) {
   const Damage table[] = {
       swap(kGood, "", "sharding: "),
-      swap(kGood, "[1]", "no member 'sharding_type'"),
-      swap(R"("sharding_type")", R"("sharding_tape")", "no member 'sharding_type'"),
+      swap(kGood, "[1]", "member 'sharding_type' is missing"),
+      swap(R"("sharding_type")", R"("sharding_tape")", "member 'sharding_type' is missing"),
       swap(R"("NamedSharding")", "7", "'sharding_type' holds a number, expected a string"),
-      swap(R"("shape")", R"("shade")", "no member 'shape'"),
+      swap(R"("shape")", R"("shade")", "member 'shape' is missing"),
       swap(R"("shape": [2, 2])", R"("shape": 4)", "'shape' is a number, expected a list"),
       swap(R"("shape": [2, 2])", R"("shape": [2, "2"])",
            "'shape' holds a string, expected an integer"),
@@ -128,7 +128,7 @@ TEST(ShardingJson, DamagedTexts) {
       swap(R"("AxisType.Auto")", "0", "'axis_types' holds a number, expected a string"),
       swap(R"(["AxisType.Auto", "AxisType.Explicit"])", "{\"a\": 1}",
            "'axis_types' is an object, expected a list"),
-      swap(R"("partition_spec")", R"("partition")", "no member 'partition_spec'"),
+      swap(R"("partition_spec")", R"("partition")", "member 'partition_spec' is missing"),
       swap(R"([["x", "y"], null])", R"("x")", "'partition_spec' is a string, expected a list"),
       swap(R"([["x", "y"], null])", R"([["x", "y"], "x"])", "names mesh axis 'x' twice"),
       swap(R"([["x", "y"], null])", R"([["x", "z"]])", "'z', which is not an axis of the mesh"),
@@ -150,7 +150,7 @@ TEST(ShardingJson, DamagedTexts) {
 TEST(ShardingJson, DamagedSingleDevices) {
   const std::string good = R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})";
   const Damage table[] = {
-      swap("device_str", "device", "no member 'device_str'"),
+      swap("device_str", "device", "member 'device_str' is missing"),
       swap(R"("cpu:0")", "null", "'device_str' holds null, expected a string"),
   };
   testing::check_damages(as_bytes(good), table,

@@ -38,7 +38,7 @@ const Wrong kWrong[] = {
        args.sharding = kSplit;
        of.leaves[0].second = args;
      },
-     {"a: ", "needs SingleReplicaArrayRestoreArgs", "was given ArrayRestoreArgs"}},
+     {"a: ", "needs SingleReplicaArrayRestoreArgs", "got ArrayRestoreArgs"}},
     {"NoSharding",
      [](std::size_t, Asked& of) { of.args(1).sharding.reset(); },
      {"b: ", "no sharding"}},

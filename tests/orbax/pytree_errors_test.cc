@@ -203,7 +203,7 @@ TEST(PyTreeErrors, SaveArgs) {
            }},
           {"axes and shapes",
            kInvalid,
-           {"a: ", "shard_axes", "exclude each other"},
+           {"a: ", "shard_axes", "cannot be combined"},
            save({.shard_axes = {0}, .read_chunk_shape = Shape{1, 6}})},
       },
       zarr3);
@@ -253,7 +253,7 @@ TEST(PyTreeErrors, HandlerOptions) {
       {"auto without a maximum", kInvalid, {"max_transfer_concurrent_gb"}, make([](auto& o) {
          o.save_device_host_concurrent_gb = AutoLimit{};
        })},
-      {"auto without room", kInvalid, {"less than 0.8"}, make([](auto& o) {
+      {"auto without room", kInvalid, {"0.8 of it"}, make([](auto& o) {
          o.save_device_host_concurrent_gb = AutoLimit{};
          o.memory_limit_options.max_transfer_concurrent_gb = 10;
        })},
@@ -643,7 +643,7 @@ TEST(PyTreeErrors, Merging) {
        }},
       {"values of no array",
        Code::kDataLoss,
-       {"no .zarray", "'a'"},
+       {"without .zarray", "'a'"},
        [&](Room& r) {
          r.save(leaf("a", Tree(floats({600}))));
          forget(r, "a/.zarray");

@@ -138,7 +138,7 @@ TEST(Reader, RefusesBrokenLeavesAndThoseThatAreNotArrays) {
                "'n' is not an array (kind: None)");
   expect_error([&] { (void)c.read("b"); }, Code::kDataLoss, "b: no array is stored");
   expect_error([&] { (void)c.view("b"); }, Code::kDataLoss, "b: no array is stored");
-  expect_error([&] { (void)c.view("s"); }, Code::kInvalidArgument, "'s' is no array");
+  expect_error([&] { (void)c.view("s"); }, Code::kInvalidArgument, "'s' is not an array");
   expect_error([&] { (void)c.load(); }, Code::kDataLoss, "b: no array is stored");
 }
 

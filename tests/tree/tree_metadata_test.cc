@@ -145,7 +145,7 @@ TEST(TreeMetadata, DamageIsNamed) {
       {one_leaf("[]", R"({"value_type": 3})"), "a string expected"},
       {one_leaf("[]", R"({"value_type": "x", "skip_deserialize": 0})"), "expected true or false"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": [-1]})"), "a negative extent"},
-      {one_leaf("[]", R"({"value_type": "x", "write_shape": [1.5]})"), "an integer of 64 bits"},
+      {one_leaf("[]", R"({"value_type": "x", "write_shape": [1.5]})"), "a 64-bit integer"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": {}})"), "expected an array"},
       {R"({"tree_metadata": {}, "custom_metadata": )" + std::string(5000, '[') + "}",
        "levels deep"},

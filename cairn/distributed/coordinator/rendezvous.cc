@@ -145,7 +145,7 @@ std::string run_folder(const std::string& folder, const std::string& id) {
 class Host {
  public:
   Host(std::string folder, const FilesJob& job)
-      : folder_(std::move(folder)), job_(job), invite_{random_id(), {}} {}
+      : folder_(std::move(folder)), job_(job), admission_{random_id(), {}} {}
 
   std::unique_ptr<JobFolder> gather() {
     make_directories(folder_);

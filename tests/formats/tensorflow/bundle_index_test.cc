@@ -151,8 +151,8 @@ TEST(BundleIndex, RefusesHeadersOfOthers) {
                 .header.shards,
             3);
   refuses(table_of({{"k", encode_bundle_entry(floats({2}))}}), "there is no header");
-  refuses(with_header({.shards = 0, .producer = 1}), "0 data files");
-  refuses(with_header({.shards = -1, .producer = 1}), "-1 data files");
+  refuses(with_header({.shards = 0, .producer = 1}), "invalid number of data files: 0");
+  refuses(with_header({.shards = -1, .producer = 1}), "invalid number of data files: -1");
   refuses(with_header({.shards = 1, .producer = -1}), "of version -1");
   refuses(with_header({.shards = 1, .producer = 1, .min_consumer = 2}),
           "needs a reader of version 2", Code::kUnimplemented);
