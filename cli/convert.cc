@@ -174,8 +174,8 @@ void setup_convert(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
   add_source(*command, arguments->source);
   check_path(command->add_option("DST", arguments->target,
-                                 "What to write: NAME.safetensors, NAME.npz, NAME.msgpack, "
-                                 "NAME.index (TensorFlow),\nor a folder for an Orbax checkpoint"))
+                                 "What to write: NAME.safetensors, NAME.npz, NAME.msgpack,\n"
+                                 "NAME.index (TensorFlow), or a folder for an Orbax checkpoint"))
       ->required();
   command
       ->add_option("--to", options.format,

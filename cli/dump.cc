@@ -53,11 +53,11 @@ void setup_dump(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("dump", "Show a raw structure as JSON, for debugging");
   check_path(command->add_option(
       "FILE", options->file,
-      "A manifest.ocdbt (or its directory), .safetensors, .npy, msgpack or JSON file"));
+      "A manifest.ocdbt (or its directory), or a .safetensors, .npy,\nmsgpack or JSON file"));
   command
       ->add_option(
           "--node", options->node,
-          "Bytes of a data file: an OCDBT B+tree or version node, as a manifest refers to it")
+          "Bytes of a data file: an OCDBT B+tree or version node, as a\nmanifest refers to it")
       ->type_name("FILE:OFFSET:LENGTH");
   check_uint64(
       command->add_option("--shard-index", options->shard_chunks,

@@ -208,7 +208,7 @@ void setup_reshard(CLI::App& app, int& status) {
       "process uses --memory.\n"
       "\n"
       "Examples:\n"
-      "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --spec "
+      "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec "
       "'*.embedding=model+data' --dry-run\n"
       "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --chunk-bytes "
       "64MiB\n"
