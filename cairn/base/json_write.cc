@@ -104,8 +104,8 @@ void Writer::string(std::string_view v) {
     if (i == v.size()) break;
     const Utf8Character c = decode_utf8(v.substr(i));
     if (!c.valid)
-      throw Error(Code::kInvalidArgument, "a text is not valid UTF-8 at its byte " +
-                                              std::to_string(i) + ", so JSON cannot hold it");
+      throw Error(Code::kInvalidArgument, "the string is not valid UTF-8 at byte " +
+                                              std::to_string(i) + "; JSON requires UTF-8");
     const bool as_is = style_ != JsonStyle::kPython && c.code >= 0x7f;
     if (as_is)
       out_ += v.substr(i, c.length);

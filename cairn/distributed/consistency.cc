@@ -27,14 +27,14 @@ struct Side {
 // Throws invalid_argument, which says how the two processes differ.
 void throw_difference(Side first, Side other, const std::string& verb) {
   if (other.message.at_end() && !first.message.at_end())
-    invalid_argument(first.take() + ": " + first.who + " has it, " + other.who + " has not");
+    invalid_argument(first.take() + ": " + first.who + " has it, " + other.who + " does not");
   if (first.message.at_end() && !other.message.at_end())
-    invalid_argument(other.take() + ": " + other.who + " has it, " + first.who + " has not");
+    invalid_argument(other.take() + ": " + other.who + " has it, " + first.who + " does not");
   const std::string name = first.take(), other_name = other.take();
   if (name != other_name)
-    invalid_argument(name + ": " + other.who + " has " + other_name + " in its place");
+    invalid_argument(name + ": " + other.who + " has " + other_name + " instead");
   invalid_argument(name + ": " + other.who + " " + verb + " " + other.take() + ", " + first.who +
-                   " " + first.take());
+                   " " + verb + " " + first.take());
 }
 
 // Returns the index of the first number that differs.

@@ -111,10 +111,10 @@ std::vector<std::pair<std::string, bool>> FolderHandle::list(const std::string& 
 bool FolderHandle::replaced() const {
   struct stat held {};
   struct stat named {};
-  if (fstat(fd_, &held) != 0) fail_folder_call(path_, "look at the folder", errno);
+  if (fstat(fd_, &held) != 0) fail_folder_call(path_, "stat the folder", errno);
   if (stat(path_.c_str(), &named) != 0) {
     if (is_absence(errno)) return true;
-    fail_folder_call(path_, "look at the folder", errno);
+    fail_folder_call(path_, "stat the folder", errno);
   }
   return identity_of(held) != identity_of(named);
 }

@@ -166,7 +166,7 @@ struct PyTreeCheckpointHandler::State {
       const std::uint64_t memory =
           std::min(options.resources.memory,
                    static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
-      consistency.add("the processes do not save the same", prepared.description);
+      consistency.add("the processes do not save in the same way", prepared.description);
       return std::move(ByteWriter().u64(consistency.digest()).u64(memory)).take();
     });
     consistency.check(messages, group, "save: other layouts");

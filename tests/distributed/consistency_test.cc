@@ -32,13 +32,13 @@ TEST(ConsistencyCheck, NamesTheFirstDifference) {
   EXPECT_EQ(outcome(values, values), "");
   EXPECT_EQ(outcome({}, {}), "");
   EXPECT_EQ(outcome(values, {{"a", "float32 (2)"}, {"b", "int8 (4)"}}),
-            "b: process 2 means int8 (4), process 0 int8 (3)");
+            "b: process 2 has int8 (4), process 0 has int8 (3)");
   EXPECT_EQ(outcome(values, {{"a", "float32 (2)"}, {"c", "int8 (3)"}}),
-            "b: process 2 has c in its place");
-  EXPECT_EQ(outcome(values, {{"a", "float32 (2)"}}), "b: process 0 has it, process 2 has not");
-  EXPECT_EQ(outcome({}, values), "a: process 2 has it, process 0 has not");
+            "b: process 2 has c instead");
+  EXPECT_EQ(outcome(values, {{"a", "float32 (2)"}}), "b: process 0 has it, process 2 does not");
+  EXPECT_EQ(outcome({}, values), "a: process 2 has it, process 0 does not");
   // The border between name and value counts.
-  EXPECT_EQ(outcome({{"ab", "c"}}, {{"a", "bc"}}), "ab: process 2 has a in its place");
+  EXPECT_EQ(outcome({{"ab", "c"}}, {{"a", "bc"}}), "ab: process 2 has a instead");
 }
 
 }  // namespace

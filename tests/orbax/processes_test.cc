@@ -445,12 +445,12 @@ const Failure kFailures[] = {
        Checkpointer(options_of(job))
            .save(path, {.item = tree_of(1, {{"w", {{"x"}}}, {"b", {{"x"}}}})});
      },
-     "w: process 1 has b in its place"},
+     "w: process 1 has b instead"},
     {"lacks an array", 1,
      [](const Job& job, const std::string& path) {
        Checkpointer(options_of(job)).save(path, {.item = tree_of(1, {})});
      },
-     "w: process 0 has it, process 1 has not"},
+     "w: process 0 has it, process 1 does not"},
     {"divides the array otherwise", 1,
      [](const Job& job, const std::string& path) {
        Checkpointer(options_of(job)).save(path, {.item = tree_of(1, {{"w", {{"x"}, {"y"}}}})});

@@ -195,12 +195,12 @@ std::optional<std::string> sharding_json(const Sharding& sharding) {
 Sharding parse_sharding(std::string_view text) {
   const Json json = with_context([] { return "sharding"; }, [&] { return parse_json(text); });
   const Json* type = json.find("sharding_type");
-  if (type == nullptr) damaged("there is no member 'sharding_type'");
+  if (type == nullptr) damaged("member 'sharding_type' is missing");
   const std::string& name = text_of(*type, "sharding_type");
   if (name == "NamedSharding") return parse_named(json, text);
   if (name != "SingleDeviceSharding") return UnknownSharding{std::string(text)};
   const Json* device = json.find("device_str");
-  if (device == nullptr) damaged("there is no member 'device_str'");
+  if (device == nullptr) damaged("member 'device_str' is missing");
   return SingleDeviceSharding{text_of(*device, "device_str")};
 }
 

@@ -48,7 +48,7 @@ std::uint64_t find_end_record(std::uint64_t archive_size, const ReadAtFn& read) 
     in.take(16);
     if (in.u16() == back - kEndRecord) return archive_size - back;
   }
-  damaged_zip("there is no end record; the file is cut short, or is no zip");
+  damaged_zip("the end record is missing; the file is truncated, or is not a zip archive");
 }
 
 // Reads the zip64 end record, if the end record's locator points to one that ends directly before
@@ -61,23 +61,23 @@ std::optional<Directory> read_end_record64(std::uint64_t end, std::uint64_t& dir
   if (in.u32() != kLocatorMark) return std::nullopt;
   const std::uint32_t disk = in.u32();
   const std::uint64_t at = in.u64();
-  if (disk != 0 || in.u32() > 1) damaged_zip("it is one part of several");
+  if (disk != 0 || in.u32() > 1) damaged_zip("it is one part of a multi-part archive");
   if (end - kLocator < kEndRecord64 || at > end - kLocator - kEndRecord64)
     damaged_zip(
-        fmt::format("the zip64 end record is said to be at byte {}, where it does not fit", at));
+        fmt::format("the zip64 end record cannot be at byte {}: it does not fit there", at));
   const Bytes record = read_bytes(read, at, kEndRecord64);
   ByteReader fields(record);
   if (fields.u32() != kEnd64Mark)
     damaged_zip(fmt::format("there is no zip64 end record at byte {}", at));
   const std::uint64_t length = fields.u64();
   if (length != end - kLocator - at - 12)
-    damaged_zip(fmt::format("the zip64 end record says that it has {} bytes", length));
+    damaged_zip(fmt::format("the zip64 end record has a wrong length field: {} bytes", length));
   fields.take(4);
-  if (fields.u32() != 0 || fields.u32() != 0) damaged_zip("it is one part of several");
+  if (fields.u32() != 0 || fields.u32() != 0) damaged_zip("it is one part of a multi-part archive");
   const std::uint64_t here = fields.u64();
   Directory directory;
   directory.count = fields.u64();
-  if (here != directory.count) damaged_zip("it is one part of several");
+  if (here != directory.count) damaged_zip("it is one part of a multi-part archive");
   directory.size = fields.u64();
   directory.start = fields.u64();
   directory_end = at;
@@ -105,14 +105,14 @@ Directory find_directory(std::uint64_t archive_size, const ReadAtFn& read) {
       damaged_zip("its two end records disagree");
     directory = *large;
   } else if (disk != 0 || first_disk != 0 || here != count) {
-    damaged_zip("it is one part of several");
+    damaged_zip("it is one part of a multi-part archive");
   }
   if (directory.start > directory_end || directory.size != directory_end - directory.start)
     damaged_zip(fmt::format(
         "a directory of {} bytes at byte {} does not end where the end record is, at byte {}",
         directory.size, directory.start, directory_end));
   if (directory.count > directory.size / kCentralHeader)
-    damaged_zip(fmt::format("{} members are said to be in a directory of {} bytes", directory.count,
+    damaged_zip(fmt::format("{} members do not fit in a directory of {} bytes", directory.count,
                             directory.size));
   return directory;
 }
@@ -148,7 +148,7 @@ ZipMember read_central_header(ByteReader& in) {
   if (member.stored == kIn64Bits) member.stored = wide.u64();
   if (member.header == kIn64Bits) member.header = wide.u64();
   in.take(comment);
-  if (disk != 0 && disk != kIn64Bits16) damaged_zip("it is one part of several");
+  if (disk != 0 && disk != kIn64Bits16) damaged_zip("it is one part of a multi-part archive");
   const bool ascii = std::all_of(member.name.begin(), member.name.end(),
                                  [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   if (!ascii && (flags & kUtf8Name) == 0)
@@ -205,11 +205,11 @@ class DirectoryWindow {
 
 void check_sizes(const ZipMember& member) {
   if (member.method == ZipMember::kStored && member.stored != member.size)
-    damaged_zip(fmt::format("{}: {} bytes are stored for a content of {}", member.name,
+    damaged_zip(fmt::format("{}: {} bytes are stored for {} bytes of content", member.name,
                             member.stored, member.size));
   if (member.method == ZipMember::kDeflated && member.size / kMostInflation > member.stored)
-    damaged_zip(fmt::format("{}: {} deflated bytes cannot be a content of {}", member.name,
-                            member.stored, member.size));
+    damaged_zip(fmt::format("{}: {} deflated bytes cannot decode to {}", member.name, member.stored,
+                            member.size));
 }
 
 }  // namespace

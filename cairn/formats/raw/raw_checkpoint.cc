@@ -106,7 +106,7 @@ const TensorInfo& RawCheckpoint::string_leaf(std::size_t index) const {
 }
 
 void RawCheckpoint::throw_gap(std::size_t tensor, const Box& box, std::int64_t covered) const {
-  data_loss(fmt::format("{}: its slices have {} of the {} elements of {}", tensors_[tensor].name,
+  data_loss(fmt::format("{}: its slices hold {} of the {} elements of {}", tensors_[tensor].name,
                         covered, element_count(box.shape), box_text(box)));
 }
 

@@ -92,8 +92,8 @@ Bytes SingleReplicaRestore::check_arguments() {
     default_broadcast_limit({}, options_.broadcast_memory_scaling_factor);
   if (!group_.is_single() && !processes_.local_devices)
     invalid_argument(
-        "several processes restore: the local_devices of multiprocessing_options must say which "
-        "devices are this one's");
+        "several processes restore: set local_devices in multiprocessing_options to the devices of "
+        "this process");
   arguments_.add("replica_axis_index", std::to_string(options_.replica_axis_index));
   arguments_.add("primary_replica_id", std::to_string(options_.primary_replica_id));
   for (std::size_t i = 0; i < infos_.size(); ++i)

@@ -311,7 +311,7 @@ CommittedVersion Writer::commit() {
   for (int i = 0; i < kMaxCommitAttempts; ++i)
     if (const auto committed = s.attempt(edits)) return *committed;
   throw Error(Code::kUnavailable,
-              fmt::format("{}: other writers were quicker {} times in a row; try again",
+              fmt::format("{}: other writers committed first {} times in a row; try again",
                           s.base->describe(kManifestKey), kMaxCommitAttempts));
 }
 

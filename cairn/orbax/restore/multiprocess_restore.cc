@@ -40,7 +40,7 @@ void MultiprocessRestore::begin(const std::function<std::string()>& plan) {
   distributed::ConsistencyCheck consistency("restores");
   const auto messages = group_->gather("restore: start", StepKind::kControl, [&] {
     const std::string types = plan();
-    consistency.add("the processes do not restore the same together",
+    consistency.add("the processes do not restore the same leaves",
                     types.empty() ? "nothing" : "leaves of type " + types);
     return consistency.message();
   });

@@ -97,8 +97,8 @@ void SaveConsistencyCheck::check(std::span<const Bytes> messages,
     const Counts all = take_total(readers, group.primary());
     if (all.given == all.needed) continue;
     invalid_argument(fmt::format(
-        "{}: the processes hold {} pieces of it, but it consists of {} pieces of {}, each to be "
-        "held once: every device of its sharding must be one process's, and that process must give "
+        "{}: all processes together hold {} pieces of it, expected {} pieces of {}, each held "
+        "once; every device of its sharding must belong to one process, and that process must give "
         "its shard",
         entry.name, all.given.count, all.needed.count, entry.write_shape));
   }

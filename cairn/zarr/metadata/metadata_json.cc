@@ -39,7 +39,7 @@ Shape parse_extents(const Json& value, std::string_view member, std::int64_t min
   if (!items) bad_member(member, value, "an array of integers");
   if (items->size() > kMaxStoredRank)
     throw Error(Code::kUnimplemented, std::string(member) + ": " + std::to_string(items->size()) +
-                                          " dimensions are more than " +
+                                          " dimensions exceed the limit of " +
                                           std::to_string(kMaxStoredRank));
   Shape extents;
   for (const Json& item : *items) {

@@ -107,7 +107,7 @@ TEST(ValidateShards, APartMustBeWhatItsSpecSays) {
   EXPECT_THAT(validating({a}, {{0, "a", "5 0,2", first}}),
               fails("a part was found that is not in its tensor:"));
   EXPECT_THAT(validating({a, b}, {{0, "a", "4 0,2", b.tensor.slice({0}, {2})}}),
-              fails("a tensor was found that is no part of one with its checkpoint key:"));
+              fails("a tensor was found that is not part of one with its checkpoint key:"));
   EXPECT_THAT(validating({a}, {{0, "a", "rubbish", first}}),
               FailsWith(Code::kInvalidArgument, "slice of a: Need least two elements"));
   EXPECT_THAT(validating({a, b}, {{0, "a", "", b.tensor}, {0, "b", "", a.tensor}}),

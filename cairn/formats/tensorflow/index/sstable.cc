@@ -161,7 +161,7 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read,
   Bytes footer(kFooter);
   read(end, footer);
   if (ByteReader(ByteView(footer).last(8)).u64() != kSstableMagic)
-    data_loss("is no table: it does not end with a table's magic number");
+    data_loss("is not a table: it does not end with a table's magic number");
   ByteReader handles(ByteView(footer).first(kFooter - 8));
   Handle meta, index;
   with_context(

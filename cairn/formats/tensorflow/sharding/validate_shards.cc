@@ -141,7 +141,7 @@ class Validation {
     const auto [begin, end] = of_spec_.equal_range(&tensor.spec());
     for (auto it = begin; it != end; ++it)
       if (originals_[it->second].tensor->checkpoint_key == slot.key) return originals_[it->second];
-    fail("a tensor was found that is no part of one with its checkpoint key:", slot);
+    fail("a tensor was found that is not part of one with its checkpoint key:", slot);
   }
 
   // The position of the part according to its slice spec, in the original's coordinates.
