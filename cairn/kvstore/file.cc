@@ -139,7 +139,7 @@ class Lister {
     auto reader = DirectoryReader::try_open(root_.folder(), root_.name(path), path);
     if (!reader) return;
     struct stat status {};
-    if (fstat(reader->descriptor(), &status) != 0) fail(path, "look at the folder", errno);
+    if (fstat(reader->descriptor(), &status) != 0) fail(path, "stat the folder", errno);
     // A symbolic link may lead back to a folder on the current path, whose contents are already
     // listed.
     const FileIdentity self{.device = status.st_dev, .inode = status.st_ino};

@@ -33,7 +33,7 @@ namespace {
 std::string checked_path(std::string path, const std::string& pointer) {
   std::replace(path.begin(), path.end(), '\\', '/');
   if (path.find('\0') != std::string::npos || !has_only_names(path))
-    refuse(pointer, "\"" + path + "\" is no path of a file: it has an empty part, \".\" or \"..\"");
+    refuse(pointer, "\"" + path + "\" is not a file path: it has an empty part, \".\" or \"..\"");
   return path;
 }
 

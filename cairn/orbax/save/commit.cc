@@ -30,7 +30,7 @@ PendingDirectory::Names PendingDirectory::split(const std::string& target) {
     throw Error(Code::kInvalidArgument, target + ": the root folder cannot be a checkpoint");
   if (full.find(kTemporaryMark) != std::string::npos)
     throw Error(Code::kInvalidArgument, full + ": a name with '" + std::string(kTemporaryMark) +
-                                            "' is that of an unfinished checkpoint");
+                                            "' is reserved for unfinished checkpoints");
   return {parent_of(full), std::string(name_of(full))};
 }
 

@@ -59,7 +59,7 @@ class Merged {
   // Throws data_loss for slices of different parts that do not fit together.
   void check() const {
     with_context(
-        [] { return "the parts together"; },
+        [] { return "the merged index"; },
         [&] {
           check_bundle_table({header_of(data_.size()), {entries_.begin(), entries_.end()}});
         });
