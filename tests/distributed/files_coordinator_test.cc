@@ -115,7 +115,7 @@ TEST(FilesCoordinator, ProcessesLeaveTheirRecordBeforeOthersWait) {
 
   std::thread second([&] { EXPECT_NO_THROW(files_coordinator(job_in(folder, 1, 2))); });
   while (!names_in(meet).contains("join-1")) std::this_thread::yield();
-  const std::string nonce = distributed::read_mark(meet + "/join-1").nonce;
+  const std::string nonce = distributed::read_record(meet + "/join-1").nonce;
   std::filesystem::create_directories(meet + "/run-r");
   put_file(meet + "/new", R"({"run": "r", "welcome": [")" + nonce + R"("]})");
   std::filesystem::rename(meet + "/new", meet + "/invite");

@@ -36,7 +36,7 @@ bool write_new(const std::string& path, ByteView bytes) {
 
 ProcessRecord read_record(const std::string& path) {
   return with_context([&] { return path; },
-                      [&] { return parse_mark(as_text(read_file(path, kMaxRecordBytes))); });
+                      [&] { return parse_record(as_text(read_file(path, kMaxRecordBytes))); });
 }
 
 JobFolder::JobFolder(std::string path, const FilesJob& job)

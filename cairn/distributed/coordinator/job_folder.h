@@ -37,7 +37,7 @@ namespace cairn::inline v0::distributed {
 using Names = std::set<std::string, std::less<>>;
 
 // Reads and decodes a mark. Throws data_loss, naming the file, for a damaged mark.
-ProcessRecord read_mark(const std::string& path);
+ProcessRecord read_record(const std::string& path);
 // Creates a file with this content unless it exists; if several processes try, one succeeds.
 // Returns true if this call created the file.
 bool write_new(const std::string& path, ByteView bytes);

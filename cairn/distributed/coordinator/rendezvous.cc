@@ -75,7 +75,7 @@ std::optional<Admission> read_admission(const std::string& path) {
                       });
 }
 
-std::optional<ProcessRecord> try_read_mark(const std::string& path) {
+std::optional<ProcessRecord> try_read_record(const std::string& path) {
   const auto text = try_read(path, kMaxRecordBytes);
   if (!text) return std::nullopt;
   return with_context([&] { return path; },
