@@ -181,6 +181,7 @@ struct PyTreeCheckpointHandler::State {
     return {.options = save_options(options, args),
             .save_args = args.save_args ? &*args.save_args : nullptr,
             .support_rich_types = options.pytree_metadata_options.support_rich_types,
+            .named_tuples_as_none = !options.pytree_metadata_options.support_rich_types,
             .validates_merge = options.enable_post_merge_validation,
             .is_prioritized_key_fn = options.is_prioritized_key_fn,
             .registry = &registry(),

@@ -4,6 +4,7 @@
 #include <cairn/distributed/coordinator/heartbeat.h>
 #include <cairn/distributed/coordinator/job_folder.h>
 #include <cairn/distributed/coordinator/message.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -105,7 +106,7 @@ class FarProcess : public ::testing::Test {
   }
   // Lets process 1 come to the meeting "b", where process 0 is.
   void come() const {
-    const auto names = distributed::names_in(run_);
+    const auto names = names_in(run_);
     std::string place = *std::find_if(names.begin(), names.end(),
                                       [](const auto& name) { return name.starts_with("m-b-"); });
     place.replace(place.size() - 5, 1, "1");  // of <process>-<number>-<low>

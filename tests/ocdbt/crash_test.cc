@@ -190,7 +190,7 @@ TEST_P(Crash, AStoreThatFailsAtAnyStepKeepsOneOfTheStates) {
 }
 
 TEST_P(Crash, AProcessKilledAtAnySystemCallKeepsOneOfTheStates) {
-  for (int n = 0;; n += testing::kKillStep) {
+  for (int n = 0;; n += cairn::testing::kKillStep) {
     SCOPED_TRACE(n);
     const auto dir = cairn::testing::TempDir::in_memory();
     GetParam().prepare(open_file_store(dir.path(), Durability::kUnsynced));

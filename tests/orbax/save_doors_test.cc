@@ -166,6 +166,17 @@ TEST(SaveDoors, SaveTakesTheDefaultRegistrysTypes) {
   EXPECT_EQ(Checkpointer().restore(dir / "a").find("t")->custom<Celsius>()->degrees, 21.5);
 }
 
+// cairn::load gives back what was saved; a checkpointer records what Orbax records.
+TEST(SaveDoors, EmptyNamedTuples) {
+  const TempDir dir;
+  const Tree tree(
+      Tree::Dict{{"n", Tree(std::int64_t{1})}, {"t", Tree(Tree::NamedTuple{"m", "T", {}})}});
+  save(dir / "save", tree);
+  Checkpointer().save(dir / "checkpointer", {.item = tree});
+  EXPECT_EQ(std::get<EmptyNode>(load(dir / "save").find("t")->value()), EmptyNode::kNamedTuple);
+  EXPECT_EQ(std::get<EmptyNode>(load(dir / "checkpointer").find("t")->value()), EmptyNode::kNone);
+}
+
 // A merged database is checked for arrays without chunks. Those without elements have none.
 TEST(SaveDoors, ProcessesSaveArraysWithoutElements) {
   const TempDir dir = TempDir::in_memory();

@@ -110,9 +110,9 @@ class Saver {
     add_leaf(std::move(entry.path), info.value_typestr);
   }
 
-  // Only rich types have named tuples.
   [[nodiscard]] EmptyNode stored_as(EmptyNode node) const {
-    return node == EmptyNode::kNamedTuple && !context_.support_rich_types ? EmptyNode::kNone : node;
+    return node == EmptyNode::kNamedTuple && context_.named_tuples_as_none ? EmptyNode::kNone
+                                                                           : node;
   }
 
   void add_leaf(KeyPath path, std::string_view kind) {

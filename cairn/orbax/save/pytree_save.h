@@ -19,7 +19,9 @@ struct SaveContext {
   SaveOptions options;              // how the item is stored, with the tree's custom metadata
   const Tree* save_args = nullptr;  // SaveArgs or None in place of each leaf; null: defaults
   bool support_rich_types = false;  // as in PyTreeMetadataOptions
-  bool validates_merge = false;     // the merged database will be validated
+  // Record an empty named tuple as None, as Orbax does where it does not support rich types.
+  bool named_tuples_as_none = false;
+  bool validates_merge = false;  // the merged database will be validated
   IsPrioritizedKeyFn is_prioritized_key_fn = {};
   const TypeHandlerRegistry* registry = nullptr;
   const distributed::ProcessGroup* group = nullptr;

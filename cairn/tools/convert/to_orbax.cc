@@ -97,7 +97,7 @@ void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck
   const Compression& compression = options.compression;
   check.add("compression", std::to_string(static_cast<int>(compression.method)) + " at level " +
                                option_text(compression.level));
-  check.add("chunk_bytes", option_text(options.orbax.chunk_bytes));
+  check.add("chunk_bytes", option_text(options.chunk_bytes));
   check.add("target_file_bytes", option_text(options.target_file_bytes));
   check.add("item", option_text(options.item));
 }
