@@ -152,7 +152,7 @@ TEST(JsonScan, NamesWhatItExpected) {
   expect_refused(
       "{}", [](JsonScanner& in) { in.begin_array(); }, "expected an array");
   expect_refused(
-      "3", [](JsonScanner& in) { (void)in.string(); }, "a string expected");
+      "3", [](JsonScanner& in) { (void)in.string(); }, "expected a string");
   expect_refused(
       "1 x", [](JsonScanner& in) { in.integer(), in.finish(); }, "unexpected text");
   expect_refused(

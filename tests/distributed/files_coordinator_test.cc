@@ -312,9 +312,9 @@ TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
 TEST(FilesCoordinator, ARunIdIsUsedOnce) {
   const TempDir folder = TempDir::in_memory();
   const auto first = files_coordinator(job_in(folder, 0, 2, "r"));
-  EXPECT_THAT([&] { files_coordinator(job_in(folder, 0, 2, "r")); },
-              FailsWith(Code::kAlreadyExists,
-                        "there has been a process 0 (pid " + std::to_string(getpid())));
+  EXPECT_THAT(
+      [&] { files_coordinator(job_in(folder, 0, 2, "r")); },
+      FailsWith(Code::kAlreadyExists, "here-0: process 0 (pid " + std::to_string(getpid())));
 }
 
 TEST(FilesCoordinator, ProcessesAgreeOnTheirNumber) {
@@ -354,7 +354,7 @@ TEST(FilesCoordinator, APlaceIsTakenOnce) {
   const TempDir folder = TempDir::in_memory();
   std::thread one([&] {
     EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); },
-                FailsWith(Code::kAlreadyExists, "another process is process 1"));
+                FailsWith(Code::kAlreadyExists, "another process is also process 1"));
   });
   while (names_in(folder / ".cairn-job").count("join-1") == 0) std::this_thread::yield();
   std::thread two([&] { files_coordinator(job_in(folder, 1, 2))->barrier("b", kLong); });

@@ -167,9 +167,9 @@ TEST(Registry, LeavesOfACallAreOfOneCheckpoint) {
   serialize();
   infos[1].is_ocdbt_checkpoint = false;
   EXPECT_THAT(error_of(serialize),
-              HasSubstr("leaf: whether the checkpoint uses OCDBT must be known, and the same"));
+              HasSubstr("leaf: whether the checkpoint uses OCDBT must be known, and all leaves"));
   infos[1].is_ocdbt_checkpoint.reset();
-  EXPECT_THAT(error_of(serialize), HasSubstr("leaf: whether the checkpoint is an OCDBT one"));
+  EXPECT_THAT(error_of(serialize), HasSubstr("leaf: whether the checkpoint uses OCDBT"));
 }
 
 TEST(Registry, ReplicasOfNobodyCannotShareOutPieces) {

@@ -85,7 +85,7 @@ const Wrong kWrong[] = {
        other.mesh.device_ids = {3, 2, 1, 0};
        of.args(1).sharding = other;
      },
-     {"b: ", "another mesh than a"}},
+     {"b: ", "is on a different mesh than a"}},
     {"AllDevicesInThePrimary",
      [](std::size_t, Asked& of) {
        for (int i : {0, 1}) of.args(i).sharding = NamedSharding{make_mesh({1, 4}, {"r", "m"}), {}};

@@ -60,7 +60,7 @@ TEST(File, AReadBeyondTheEndNamesBothBytes) {
       [&] { read_at(file, 8, 3); },
       FailsWith(Code::kOutOfRange, "f: the file ends at byte 10, but the read ends at byte 11"));
   EXPECT_THAT([&] { read_at(file, 100, 1); },
-              FailsWith(Code::kOutOfRange, "ends at byte 10, byte 101"));
+              FailsWith(Code::kOutOfRange, "ends at byte 10, but the read ends at byte 101"));
   EXPECT_THAT([&] { read_at(file, ~std::uint64_t{0}, 1); },
               FailsWith(Code::kOutOfRange, "beyond the largest possible file size"));
   EXPECT_THAT([&] { read_at(file, (std::uint64_t{1} << 63U) - 1, 1); },

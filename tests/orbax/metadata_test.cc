@@ -90,7 +90,7 @@ TEST(ArrayMetadatas, Damaged) {
        {R"({"array_metadatas": []} x)", "unexpected text"},
        {R"({"array_metadatas": [{"array_metadata": {"param_name": "a", "write_shape": [)" +
             std::string(300, '1') + "]",
-        "64 bits"}});
+        "expected a 64-bit integer"}});
 }
 
 TEST(Shardings, NamesAreBase64) {
@@ -103,7 +103,7 @@ TEST(Shardings, NamesAreBase64) {
 TEST(Shardings, Damaged) {
   expect_damaged([](const std::string& text) { (void)parse_shardings(text); },
                  {{"[]", "expected an object"},
-                  {R"({"YQ==": {}})", "a string expected"},
+                  {R"({"YQ==": {}})", "expected a string"},
                   {R"({"YQ=": "x"})", "not a multiple of 4"},
                   {R"({"Y+==": "x"})", "not URL-safe base64"},
                   {R"({"====": "x"})", "not URL-safe base64"}});

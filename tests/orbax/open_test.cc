@@ -429,7 +429,7 @@ TEST(Read, RequestsAreChecked) {
       [&] {
         read(99, whole, Array::allocate(DType::kFloat32, {2, 3}));
       },
-      FailsWith(Code::kOutOfRange, "tensor 99 of 5"));
+      FailsWith(Code::kOutOfRange, "tensor index 99 is out of range: there are 5 tensors"));
   EXPECT_THAT(
       [&] {
         read(w, whole, Array::allocate(DType::kInt32, {2, 3}));
@@ -454,11 +454,11 @@ TEST(Read, RequestsAreChecked) {
       [&] {
         read(checkpoint->index("s"), {{}, {}}, Array::allocate(DType::kFloat32, {}));
       },
-      FailsWith(Code::kInvalidArgument, "no array but a string"));
+      FailsWith(Code::kInvalidArgument, "is not an array (kind: string)"));
   EXPECT_THAT([&] { (void)checkpoint->read_string(w); },
               FailsWith(Code::kInvalidArgument, "is not a string (kind: jax.Array)"));
   EXPECT_THAT([&] { (void)checkpoint->read_string(99); },
-              FailsWith(Code::kOutOfRange, "tensor 99"));
+              FailsWith(Code::kOutOfRange, "tensor index 99"));
 }
 
 TEST(Read, BoxesAndProgress) {

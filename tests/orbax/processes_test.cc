@@ -626,7 +626,7 @@ TEST(Processes, HostLocalArraysAreRefused) {
           Checkpointer(options_of(job))
               .save(dir / "a", {.item = Tree(Tree::Dict{{"w", Tree(local)}})});
         },
-        FailsWith(Code::kInvalidArgument, "w: all of its devices are this process's"));
+        FailsWith(Code::kInvalidArgument, "w: all of its devices belong to this process"));
   }));
 }
 

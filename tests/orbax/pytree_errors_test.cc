@@ -241,7 +241,7 @@ TEST(PyTreeErrors, HandlerOptions) {
        })},
       {"both units",
        kInvalid,
-       {"save_concurrent_gb and save_concurrent_bytes", "either"},
+       {"save_concurrent_gb and save_concurrent_bytes", "give only one"},
        make([](auto& o) {
          o.save_concurrent_gb = 1;
          o.save_concurrent_bytes = 1;
@@ -306,7 +306,7 @@ TEST(PyTreeErrors, Places) {
        }},
       {"a checkpoint that is there",
        Code::kAlreadyExists,
-       {"already exists", "replaced"},
+       {"already exists", "allow replacing it"},
        [](Room& r) {
          Checkpointer checkpointer;
          checkpointer.save(r.path, {.item = number()});
@@ -643,7 +643,7 @@ TEST(PyTreeErrors, Merging) {
        }},
       {"values of no array",
        Code::kDataLoss,
-       {"without .zarray", "'a'"},
+       {"no .zarray", "'a'"},
        [&](Room& r) {
          r.save(leaf("a", Tree(floats({600}))));
          forget(r, "a/.zarray");

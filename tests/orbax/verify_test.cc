@@ -182,7 +182,7 @@ TEST(Verify, SideFiles) {
     const char* expect;
   } kBad[] = {
       {"_sharding", "{", "", "unexpected end"},
-      {"_sharding", R"({"dw==":"{"})", "w", "is no JSON"},
+      {"_sharding", R"({"dw==":"{"})", "w", "is not JSON"},
       {"_sharding", R"({"dw==":"{}"})", "w", "no 'sharding_type'"},
       {"_strings.json", "[]", "", "expected an object"},
       {"_CHECKPOINT_METADATA", "[]", "", "expected an object"},
@@ -253,9 +253,9 @@ TEST(Verify, ATreeThatHasLostItsStructureIsDamaged) {
     EXPECT_THAT(damages(copy.path()), Contains(HasSubstr(copy / "_METADATA" + " | is missing")))
         << layout;
     copy.remove("_CHECKPOINT_METADATA");  // what is left still tells that Orbax wrote it
-    EXPECT_THAT(
-        damages(copy.path()),
-        Contains(HasSubstr(copy / "_METADATA" + " | is missing, so the leaves of the tree are unknown")))
+    EXPECT_THAT(damages(copy.path()),
+                Contains(HasSubstr(copy / "_METADATA" +
+                                   " | is missing, so the leaves of the tree are unknown")))
         << layout;
   }
 }
@@ -358,7 +358,7 @@ TEST(Verify, TheStepThatWasCheckedIsNamed) {
   EXPECT_EQ(verify(golden("tiny_ocdbt_zarr2")).step, std::nullopt);
   fs::create_directory(copy / "99");
   EXPECT_THAT(texts(verify(copy.path()), Severity::kNote),
-              Contains(HasSubstr("/99 | a later step, which is not complete")));
+              Contains(HasSubstr("/99 | a later step that is not complete")));
 }
 
 TEST(Verify, AllStepsOfARoot) {

@@ -142,7 +142,7 @@ TEST(DrawTree, ShowsWhoHoldsWhat) {
             "├── c  float32 (3,)\n"
             "│     NamedSharding(x=2,y=4; P('x'))\n"
             "│     places nothing: dimension 0 of (3,) has 3 elements, which mesh axes 'x' cannot "
-            "cut into 2 equal parts\n"
+            "split into 2 equal parts\n"
             "├── d  float32 (3,)\n"
             "│     \\x1b\n"
             "│     places nothing: sharding: invalid JSON: not a value at byte 0\n"

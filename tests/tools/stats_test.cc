@@ -103,7 +103,7 @@ TEST(Stats, StringsAreRefused) {
   MemoryCheckpoint checkpoint;
   checkpoint.add_string("s", "x");
   EXPECT_THAT([&] { tensor_stats(checkpoint, 0, {.memory = kPlenty}); },
-              FailsWith(Code::kInvalidArgument, "s: no statistics of string"));
+              FailsWith(Code::kInvalidArgument, "s: cannot compute statistics of string"));
 }
 
 TEST(StatsJson, HasNoNumbersThatJsonLacks) {

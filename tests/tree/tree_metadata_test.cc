@@ -142,7 +142,7 @@ TEST(TreeMetadata, DamageIsNamed) {
       {one_leaf(R"([{"key": "9999999999999999999", "key_type": 1}])"), "is not an index"},
       {one_leaf(levels), "more than 1000 levels"},
       {one_leaf("[]", "{}"), "value_metadata without 'value_type'"},
-      {one_leaf("[]", R"({"value_type": 3})"), "a string expected"},
+      {one_leaf("[]", R"({"value_type": 3})"), "expected a string"},
       {one_leaf("[]", R"({"value_type": "x", "skip_deserialize": 0})"), "expected true or false"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": [-1]})"), "a negative extent"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": [1.5]})"), "a 64-bit integer"},

@@ -90,7 +90,7 @@ TEST(NewArray, RefusesWhatCannotBe) {
   EXPECT_THAT(make({.zarr_format = 3, .shape = {4}, .chunk_shape = {4}, .inner_chunk_shape = {3}}),
               FailsWith(Code::kInvalidArgument, "does not divide"));
   EXPECT_THAT(make({.shape = {4}, .chunk_shape = {4}, .inner_chunk_shape = {2}}),
-              FailsWith(Code::kInvalidArgument, "Zarr 2"));
+              FailsWith(Code::kInvalidArgument, "Zarr v2"));
   EXPECT_THAT(make({.shape = Shape(33, 1), .chunk_shape = Shape(33, 1)}),
               FailsWith(Code::kInvalidArgument, "rank 33"));
   EXPECT_THAT(make({.shape = {4}, .chunk_shape = {4}, .dtype = DType::kUint4}),

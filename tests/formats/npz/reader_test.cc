@@ -433,7 +433,7 @@ TEST(NpyHeader, RefusesWhatNumpyNeverWrote) {
                 .nbytes,
             56U);
   const std::pair<std::string, const char*> table[] = {
-      {"", "'{' is expected"},
+      {"", "expected '{'"},
       {"{", "a quoted string"},
       {"{}", "lacks"},
       {kDict + "x", "unexpected text after the dict"},
@@ -445,7 +445,7 @@ TEST(NpyHeader, RefusesWhatNumpyNeverWrote) {
       {member("'<i4'", "False", "(99999999999999999999,)"), "an extent of 'shape'"},
       {member("'<i4'", "False", "(4611686018427387904, 2)"), "larger than any file"},
       {member("'<i4'", "False", "(4611686018427387904,)"), "larger than any file"},
-      {member("'<i4'", "False", "[1]"), "'(' is expected"},
+      {member("'<i4'", "False", "[1]"), "expected '('"},
       {member("'<q4'", "False", "(1,)"), "is not an element type"},
       {member("'<i3'", "False", "(1,)"), "is not an element type"},
       {member("'<'", "False", "(1,)"), "is not an element type"},

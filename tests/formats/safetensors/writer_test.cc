@@ -168,10 +168,11 @@ TEST(SafetensorsWriter, RefusesACallbackThatCutsOrLosesTensors) {
       write_safetensors(dir / "m.safetensors", source.tensors, source.fetch(), options);
     };
   };
-  EXPECT_THAT(write({.sharding_callback = std::make_shared<ByFirstLetter>(true)}),
-              FailsWith(Code::kInvalidArgument, "cut: the sharding callback cuts it (\"4 0,1\")"));
+  EXPECT_THAT(
+      write({.sharding_callback = std::make_shared<ByFirstLetter>(true)}),
+      FailsWith(Code::kInvalidArgument, "cut: the sharding callback splits it (\"4 0,1\")"));
   EXPECT_THAT(write({.sharding_callback = std::make_shared<MaxShardSizePolicy>(5)}),
-              FailsWith(Code::kInvalidArgument, "cut: the sharding callback cuts it"));
+              FailsWith(Code::kInvalidArgument, "cut: the sharding callback splits it"));
   EXPECT_THAT(write({.max_shard_bytes = 5, .sharding_callback = std::make_shared<ByFirstLetter>()}),
               FailsWith(Code::kInvalidArgument, "not both"));
   class Forgetful : public ByFirstLetter {

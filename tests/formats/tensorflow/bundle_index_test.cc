@@ -153,7 +153,7 @@ TEST(BundleIndex, RefusesHeadersOfOthers) {
   refuses(table_of({{"k", encode_bundle_entry(floats({2}))}}), "there is no header");
   refuses(with_header({.shards = 0, .producer = 1}), "invalid number of data files: 0");
   refuses(with_header({.shards = -1, .producer = 1}), "invalid number of data files: -1");
-  refuses(with_header({.shards = 1, .producer = -1}), "of version -1");
+  refuses(with_header({.shards = 1, .producer = -1}), "invalid version -1");
   refuses(with_header({.shards = 1, .producer = 1, .min_consumer = 2}),
           "needs a reader of version 2", Code::kUnimplemented);
   refuses(with_header({.shards = 1, .producer = 1, .bad_consumers = {5, 1}}),

@@ -142,7 +142,7 @@ TEST(BundleMerge, RefusesPartsThatDoNotFit) {
             std::string(other) + ".index: Duplicate tensor keyed by s" + twice);
   refuses({"s", "overlapping"}, Code::kDataLoss, "the merged index: tensor 's': its slices");
   refuses({"a", "big"}, Code::kInvalidArgument,
-          "big.index: its byte order or version is not that of the parts before");
+          "big.index: its byte order or version differs from the previous parts");
   refuses({"a", "older"}, Code::kInvalidArgument, "older.index: its byte order or version");
   refuses({"a", "newer"}, Code::kUnimplemented,
           "newer.index: this checkpoint needs a reader of version 2");

@@ -98,7 +98,7 @@ TEST(BundleReader, ReadsWhatIsThereOfAPartialTensor) {
   EXPECT_EQ(as_text(ByteView(w)).size(), 4800U);
   const std::size_t cube = checkpoint->index("cube");
   EXPECT_THAT([&] { testing::read_whole(*checkpoint, cube); },
-              FailsWith(Code::kDataLoss, "cube: its slices have 8 of the 60 elements"));
+              FailsWith(Code::kDataLoss, "cube: its slices hold 8 of the 60 elements"));
   Array part = Array::allocate(DType::kInt32, 4, {4, 1, 2});
   const ReadRequest request{cube, {{0, 1, 3}, {4, 1, 2}}, part.mutable_view()};
   checkpoint->read({&request, 1}, {});
