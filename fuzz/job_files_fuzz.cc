@@ -24,8 +24,8 @@ void check_message(cairn::ByteView bytes) {
 
 void check_mark(std::string_view text) {
   try {
-    const auto mark = distributed::parse_mark(text);
-    if (distributed::parse_mark(distributed::mark_text(mark)) != mark) std::abort();
+    const auto mark = distributed::parse_record(text);
+    if (distributed::parse_record(distributed::record_text(mark)) != mark) std::abort();
     (void)distributed::has_ended(mark);
   } catch (const cairn::Error& e) {
     if (e.code() != cairn::Code::kDataLoss) std::abort();

@@ -157,7 +157,7 @@ TEST(DeviceBoxes, OfParts) {
 
 TEST(DeviceBoxes, AnUnknownShardingPlacesNothing) {
   EXPECT_THAT([] { device_boxes(UnknownSharding{"{}"}, Shape{}); },
-              FailsWith(Code::kFailedPrecondition, "a sharding of unknown type:  {}"));
+              FailsWith(Code::kFailedPrecondition, "a sharding of unknown type: {}"));
 }
 
 TEST(Shardings, CountsAndShapes) {

@@ -74,7 +74,7 @@ TEST(TargetSharding, OneDeviceGoesByItsName) {
 
 TEST(TargetSharding, AnUnknownOneCannotBeUsed) {
   EXPECT_THAT([] { return usable_sharding(UnknownSharding{"{\"a\": 1}"}, kHere).value(); },
-              FailsWith(Code::kFailedPrecondition, "unknown type:  {\"a\": 1}"));
+              FailsWith(Code::kFailedPrecondition, "unknown type: {\"a\": 1}"));
 }
 
 TEST(TargetSharding, UnsoundOnesAreAnError) {

@@ -272,7 +272,7 @@ TEST(SpecJson, Refused) {
       {R"({"driver":"json","kvstore":"memory://x","dtype":"int8"})", "spec /dtype: "},
       {R"({"driver":"json","kvstore":"memory://x","json_pointer":")" + std::string(200, '/') +
            "\"}",
-       "deeper"},
+       "nested too deeply"},
   };
   for (const auto& c : cases)
     EXPECT_THAT([&] { open_json_spec(c.spec); }, FailsWith(Code::kInvalidArgument, c.expect))

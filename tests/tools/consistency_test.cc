@@ -60,11 +60,11 @@ TEST(Agree, ProcessesThatOpenOtherStepsAreTold) {
     save_orbax(dir.path() + step, two_arrays());
   const auto step_of = [](bool is_odd) { return OpenOptions{.step = is_odd ? 2 : 1}; };
   const Code code = Code::kFailedPrecondition;
-  expect_refused(code,
-                 "the step: process 2 sees 2, process 0 sees 1; all processes must see the same files",
-                 [&](bool is_odd, const MultiprocessingOptions& job) {
-                   verify(dir / "steps", {.open = step_of(is_odd), .multiprocessing = job});
-                 });
+  expect_refused(
+      code, "the step: process 2 sees 2, process 0 sees 1; all processes must see the same files",
+      [&](bool is_odd, const MultiprocessingOptions& job) {
+        verify(dir / "steps", {.open = step_of(is_odd), .multiprocessing = job});
+      });
   expect_refused(code, "the step: process 2 sees 2",
                  [&](bool is_odd, const MultiprocessingOptions& job) {
                    convert(*open(dir / "steps", step_of(is_odd)), dir / "x.safetensors",

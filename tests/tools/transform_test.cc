@@ -235,7 +235,7 @@ TEST(TransformRules, RulesThatDoNotFitTheLeavesNameTheirPlace) {
       {R"j({"rename": "ids", "to": "\\3"})j", "invalid group reference 3"},
       {R"j({"rename": "(", "to": "x"})j", "unterminated subpattern"},
       {R"j({"cast": "note", "dtype": "int8"})j", "is not an array (kind: string)"},
-      {R"j({"cast": "empty", "dtype": "int8"})j", "no array but a Dict"},
+      {R"j({"cast": "empty", "dtype": "int8"})j", "is not an array (kind: Dict)"},
       {R"j({"transpose": "layers/0/w", "axes": [0]})j", "not a permutation"},
       {R"j({"transpose": "layers/0/w", "axes": [0, 2]})j", "axis 2 of an array of 2 dimensions"},
       {R"j({"stack": "layers/(\\d+)/b", "to": "b"})j", "unknown group name 'index'"},

@@ -54,7 +54,8 @@ void check_options(const ConvertOptions& options, const std::string& format) {
         Code::kInvalidArgument,
         "plain names and naming the latest checkpoint are options of TensorFlow, not of " + format);
   if (options.msgpack != MsgpackTarget() && format != "msgpack")
-    throw Error(Code::kInvalidArgument, "a dialect is an option of msgpack files, not of " + format);
+    throw Error(Code::kInvalidArgument,
+                "a dialect is an option of msgpack files, not of " + format);
   if (options.orbax != OrbaxTarget() && !is_orbax_format(format))
     throw Error(
         Code::kInvalidArgument,

@@ -78,7 +78,8 @@ class Leaves {
   TransformedLeaf& at(const std::string& key) {
     const auto found = places_.find(key);
     if (found == places_.end())
-      invalid_argument("there is no leaf '" + printable_text(key) + "', or an earlier rule took it");
+      invalid_argument("there is no leaf '" + printable_text(key) +
+                       "', or an earlier rule took it");
     return *leaves_[found->second];
   }
   TransformedLeaf take(const std::string& key) {
@@ -93,7 +94,8 @@ class Leaves {
     if (!leaf.array && !tensor.error.empty())
       throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
     if (!leaf.array)
-      invalid_argument("'" + printable_text(leaf.key) + "' is not an array (kind: " + tensor.typestr + ")");
+      invalid_argument("'" + printable_text(leaf.key) +
+                       "' is not an array (kind: " + tensor.typestr + ")");
     if (leaf.array->dtype() == DType::kOpaque)
       invalid_argument("'" + printable_text(leaf.key) + "' has elements of type " +
                        tensor.dtype_name + ", which can only be moved as they are");
