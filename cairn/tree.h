@@ -144,10 +144,12 @@ class Tree {
   Tree() = default;                                // None
   Tree(Value value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   // A tree of any type of Value, a number of any C++ type, text, or a custom leaf of a class:
-  // Tree::Dict{{"w", array}, {"step", 3}, {"name", "adam"}, {"v", SaveArgs{}}}.
+  // Tree::Dict{{"w", array}, {"step", 3}, {"name", "adam"}, {"v", SaveArgs{}}}. Explicit for a list:
+  // List{list} shall copy the list, not make a list with one list in it.
   // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload)
   template <class T, class = std::enable_if_t<tree_values::Source<std::remove_cvref_t<T>, Value>>>
-  Tree(T&& value) : value_(to_value(std::forward<T>(value))) {}
+  explicit(std::same_as<std::remove_cvref_t<T>, List>) Tree(T&& value)
+      : value_(to_value(std::forward<T>(value))) {}
   // NOLINTEND(google-explicit-constructor,bugprone-forwarding-reference-overload)
 
   [[nodiscard]] const Value& value() const { return value_; }

@@ -143,7 +143,7 @@ TEST(Tree, ValuesOfEveryKindAreTrees) {
                                {"array", array},
                                {"own class", Quantized{7}},
                                {"empty", EmptyNode::kTuple},
-                               {"list", Tree::List{1, "two"}},
+                               {"list", Tree(Tree::List{1, "two"})},
                                {"dict", Tree::Dict{{"k", 1}, {"l", 2}}}};
   const auto at = [&](const char* key) -> const Tree& { return *tree.find(key); };
   EXPECT_TRUE(holds(at("int"), std::int64_t{3}));
@@ -171,6 +171,12 @@ TEST(Tree, StandardContainersAreNotTrees) {
   static_assert(!std::is_convertible_v<std::shared_ptr<Tree>, Tree>);
   static_assert(!std::is_convertible_v<int*, Tree>);
   static_assert(!std::is_convertible_v<DType, Tree>);
+}
+
+TEST(Tree, BracesAroundAListCopyIt) {
+  const Tree::List list{1, "two"};
+  EXPECT_EQ(Tree::List{list}.size(), 2U);
+  EXPECT_EQ(Tree(Tree::List{list}).list()->size(), 2U);
 }
 
 TEST(Tree, FindLooksIntoDictsAndLists) {
