@@ -20,7 +20,7 @@ namespace cairn::inline v0 {
 namespace {
 
 // attempts, if other processes create and remove the file in between
-constexpr int kAttempts = 1000;
+constexpr int kLockAttempts = 1000;
 
 [[noreturn]] void fail_lock_call(const std::string& path, const std::string& doing, int error) {
   const Code code = error == ENOENT ? Code::kNotFound : Code::kIo;
@@ -96,7 +96,7 @@ void remove_leftover(const std::string& path) {
 std::string SaveLock::file_for(const std::string& path) { return temporary_name(path, "0"); }
 
 SaveLock::SaveLock(const std::string& path) : path_(file_for(path)) {
-  for (int i = 0; i < kAttempts; ++i)
+  for (int i = 0; i < kLockAttempts; ++i)
     if (try_take()) return;
   refuse_held(path_, "");
 }

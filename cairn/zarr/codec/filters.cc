@@ -15,8 +15,8 @@
 namespace cairn::inline v0::zarr {
 namespace {
 
-constexpr std::size_t kBlock = 2048;                    // elements converted at a time
-using BlockBytes = std::array<std::byte, 16 * kBlock>;  // a block of the largest type
+constexpr std::size_t kBlockElements = 2048;                    // elements converted at a time
+using BlockBytes = std::array<std::byte, 16 * kBlockElements>;  // a block of the largest type
 
 std::size_t size_of(const NumberType& type) { return dtype_size(type.dtype); }
 
@@ -55,8 +55,8 @@ template <class Step, class Change>
 void for_blocks(const Step& step, DType hub, ByteView in, MutableByteView out, Change change) {
   BlockBytes memory;
   const std::size_t count = in.size() / size_of(step.stored);
-  for (std::size_t at = 0; at < count; at += kBlock) {
-    const std::size_t n = std::min(kBlock, count - at);
+  for (std::size_t at = 0; at < count; at += kBlockElements) {
+    const std::size_t n = std::min(kBlockElements, count - at);
     const MutableByteView block = MutableByteView(memory).first(n * dtype_size(hub));
     load(in.subspan(at * size_of(step.stored), n * size_of(step.stored)), step.stored, block, hub);
     change(block);
