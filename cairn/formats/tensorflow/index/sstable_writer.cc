@@ -2,6 +2,7 @@
 #include <cairn/formats/tensorflow/index/sstable_writer.h>
 
 #include <cairn/base/checksum.h>
+#include <cairn/formats/tensorflow/index/sstable.h>
 
 #include <algorithm>
 #include <limits>
