@@ -287,7 +287,7 @@ def test_without_its_module_it_refuses(source, tmp_path):
     alone = tmp_path / "bin" / "cairn"
     done = mpirun(2, alone, "convert", source, tmp_path / "x.npz")
     assert done.returncode == FAILURE
-    assert len(complaints(done)) == 1 and "cairn-mpi.so is not there" in complaints(done)[0]
+    assert len(complaints(done)) == 1 and "cairn-mpi.so is missing" in complaints(done)[0]
     assert os.listdir(tmp_path) == ["bin"]
     # A single process does not need the module, however it was started.
     assert mpirun(1, alone, "ls", source).stdout == run("ls", source).stdout

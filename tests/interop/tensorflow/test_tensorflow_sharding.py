@@ -321,7 +321,7 @@ def test_validation_says_what_tensorflow_says(first):
             assert "altered" not in ours["error"], (seed, ours)
             kind = "KeyError"
         elif theirs is not None:
-            assert ours == {"error": str(theirs)}, (seed, tensors, originals, shards)
+            assert ours == {"error": str(theirs), "code": "failed_precondition"}, (seed, tensors, originals, shards)
             kind = str(theirs).split("\n")[0]
         else:
             swapped = any(tensors[number] not in tensors[:originals] or (tensors[number]["key"], tensors[number]["spec"]) != (key, spec.strip())
@@ -426,4 +426,4 @@ def test_devices():
         try:
             assert ours == {"task": tf.DeviceSpec.from_string(text).task}, text
         except ValueError as e:
-            assert ours == {"error": str(e)}, text
+            assert ours == {"error": str(e), "code": "invalid_argument"}, text
