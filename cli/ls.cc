@@ -68,6 +68,16 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
                                         bytes_text(stored), hidden, style.reset);
 }
 
+// A database without arrays is listed as nothing, so this names its keys.
+void explain_nothing(const Checkpoint& checkpoint) {
+  if (!checkpoint.tensors().empty()) return;
+  for (const auto& [label, keys] : checkpoint.info().facts) {
+    if (label != "keys") continue;
+    out().flush();
+    print_error("there are no arrays: this is an OCDBT key-value store; its keys: " + keys);
+  }
+}
+
 int run_ls(LsOptions& options) {
   const auto checkpoint = open_source(options.source);
   std::vector<std::string> include;
@@ -81,7 +91,10 @@ int run_ls(LsOptions& options) {
     out().show(options.long_form ? long_text(*checkpoint, indices)
                                  : short_text(*checkpoint, indices));
   }
-  if (!indices.empty() || include.empty()) return status_of(*checkpoint);
+  if (!indices.empty() || include.empty()) {
+    explain_nothing(*checkpoint);
+    return status_of(*checkpoint);
+  }
   print_error("no tensor matches '" + options.glob + "'");
   return kNo;
 }

@@ -1,6 +1,8 @@
 // reader.cc -- opens one .safetensors file, or an index (*.safetensors.index.json) and its shards:
 //   {"metadata": {"total_size": bytes, ...},
 //    "weight_map": {tensor name: file beside the index, ...}}
+#include <cairn/base/errors.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/base/json.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
@@ -35,6 +37,11 @@ OpenShard open_shard(const std::string& path) {
                         const std::uint64_t size = file.size();
                         Bytes prefix(std::min(kSafetensorsPrefix, size));
                         file.read_into(0, prefix);
+                        if (as_text(prefix) == kLfsPointer.substr(0, kSafetensorsPrefix)) {
+                          Bytes first(std::min<std::uint64_t>(kLfsPointer.size(), size));
+                          file.read_into(0, first);
+                          if (is_lfs_pointer(first)) data_loss(std::string(kIsLfsPointer));
+                        }
                         Bytes json(decode_safetensors_prefix(prefix, size));
                         file.read_into(kSafetensorsPrefix, json);
                         const std::uint64_t data_start = kSafetensorsPrefix + json.size();

@@ -124,6 +124,22 @@ def test_nothing_is_lost_silently(scratch):
         assert list(opened.keys()) == ["w"]
 
 
+@pytest.mark.parametrize("tree", [{"a\\b": np.arange(3)}, {"x": {"c\\": np.arange(3)}}, {"\\": np.arange(3)}], ids=["inside", "end", "alone"])
+def test_backslashes_in_folder_names(scratch, tree):
+    """In folders of their own Orbax writes such arrays where it does not find them. Cairn refuses; with OCDBT both work."""
+    with pytest.raises((FileNotFoundError, ValueError)):
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            checkpointer.restore(save(scratch / "theirs", tree, use_ocdbt=False))
+    source = save(scratch / "source", tree)
+    refused = cairn_cli.run("convert", "--to", "orbax-files", source, scratch / "ours", status=cairn_cli.USAGE).stderr
+    assert b"has a backslash" in refused and cairn_cli.ls(source)[0]["name"].encode() in refused
+    assert not any("ours" in file.name for file in scratch.iterdir())
+    cairn_cli.run("convert", "--to", "orbax", source, scratch / "ours")
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        restored = checkpointer.restore(scratch / "ours")
+    assert str(restored) == str(tree)
+
+
 def test_colliding_names_and_existing_targets_are_refused(scratch):
     path = save(scratch / "ckpt", {"a": {"w": np.ones(3)}, "b": {"w": np.zeros(3)}})
     message = cairn_cli.run("convert", path, scratch / "a.safetensors", "--rename", "^[ab]=x", status=cairn_cli.USAGE).stderr.decode()
