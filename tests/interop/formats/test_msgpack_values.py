@@ -81,6 +81,16 @@ def text_keys(tree):
     return tree
 
 
+def described(tree):
+    if isinstance(tree, jax.Array) and jnp.issubdtype(tree.dtype, jax.dtypes.prng_key):
+        return ["key"]
+    if isinstance(tree, dict):
+        return ["dict", [[key, described(value)] for key, value in tree.items()]]
+    if isinstance(tree, np.ndarray) and tree.dtype == object:
+        return ["numpy", "object", list(tree.shape), "00" * 8 * tree.size, False]
+    return write.node(tree)
+
+
 @pytest.fixture
 def tool(scratch):
     tool = write.Tool(scratch)
@@ -101,7 +111,7 @@ def test_cairn_writes_what_they_write(tool):
             tree = {"a": tree, "bad": rng.choice([bad_leaf, on_devices])(rng)}
         elif rng.random() < 0.1:
             tree = {"devices": on_devices(rng), "list": [on_devices(rng)]}
-        theirs = written(key, tree, chunk)
+        theirs = write.real(key, tree, chunk)
         ours = tool.ask(key, chunk, tree=described(tree))
         if isinstance(theirs, Exception):
             refused += 1
@@ -112,18 +122,13 @@ def test_cairn_writes_what_they_write(tool):
     assert 10 < refused < VALUES // 4
 
 
-def described(tree):
-    if isinstance(tree, jax.Array) and jnp.issubdtype(tree.dtype, jax.dtypes.prng_key):
-        return ["key"]
-    if isinstance(tree, dict):
-        return ["dict", [[key, described(value)] for key, value in tree.items()]]
-    if isinstance(tree, np.ndarray) and tree.dtype == object:
-        return ["numpy", "object", list(tree.shape), "00" * 8 * tree.size, False]
-    return write.node(tree)
-
-
-def written(key, tree, chunk):
-    return write.real(key, tree, chunk)
+def readable(dialect, tree):
+    """Whether the package reads what it writes: so that integer keys are a tree's only flaw."""
+    try:
+        READERS[dialect].msgpack_restore(READERS[dialect].msgpack_serialize(write.rebuilt(tree), in_place=True))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def test_cairn_reads_what_they_read(tool):
@@ -133,7 +138,7 @@ def test_cairn_reads_what_they_read(tool):
         rng = random.Random(f"{SEED} read {i}")
         dialect = ("flax", "orbax")[i % 2]
         tree = value(rng, tuples=dialect == "orbax")
-        if rng.random() < 0.3:
+        if rng.random() < 0.3 and readable(dialect, tree):
             tree = rng.choice([{1: tree}, {"a": tree, "b": {-7: 1, "c": 2}}, [{2**64 - 1: [tree]}], {b"bytes": tree}])
         data = READERS[dialect].msgpack_serialize(write.rebuilt(tree), in_place=True)
         ours = tool.ask((dialect, True), read=data.hex())
@@ -141,10 +146,7 @@ def test_cairn_reads_what_they_read(tool):
             theirs = READERS[dialect].msgpack_restore(data)
         except (TypeError, ValueError) as error:
             refused += 1
-            both = [f"{e}" for e in (error,)]
-            if "is an integer" in ours.get("error", "") and dialect == "orbax":
-                continue  # checked below: a tree with both flaws is refused for its keys first
-            same_error(error, ours, (about, both))
+            same_error(error, ours, about)
             continue
         assert ours.get("tree") == write.node(text_keys(theirs)), (about, dialect, ours)
     assert 10 < refused < VALUES // 2 * 0.8
