@@ -1,4 +1,4 @@
-// restore.cc -- makes the tree that was serialized: arrays in place or copied, and the other leaves.
+// restore.cc -- makes the tree that was serialized. Arrays are used in place or copied.
 #include <cairn/array/arena.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/executor.h>

@@ -172,7 +172,8 @@ Json node_of(const Tree& tree) {
            : *empty == EmptyNode::kTuple ? Json(JsonArray{"tuple", JsonArray{}})
                                          : Json(JsonArray{"list", JsonArray{}});
   if (const auto* truth = std::get_if<bool>(&value)) return JsonArray{"bool", *truth};
-  if (const auto* i = std::get_if<std::int64_t>(&value)) return JsonArray{"int", std::to_string(*i)};
+  if (const auto* i = std::get_if<std::int64_t>(&value))
+    return JsonArray{"int", std::to_string(*i)};
   if (const auto* u = std::get_if<std::uint64_t>(&value))
     return JsonArray{"int", std::to_string(*u)};
   if (const auto* real = std::get_if<double>(&value)) return JsonArray{"float", hex_of(*real)};
