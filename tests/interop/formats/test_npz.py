@@ -177,7 +177,7 @@ def test_more_members_than_16_bits(scratch):
     assert json.loads(cairn_cli.run("info", "--json", scratch / "many.npz").stdout)["arrays"] == 66_000
 
 
-ODD_NAMES = ["/a", "//a", "/", "../x", "x/../../y", "..", ".", "a/", "a\\b", "C:/x", "a", "a.npy", ""]
+ODD_NAMES = ["/a", "//a", "/", "../x", "x/../../y", "..", ".", "a/", "a\\b", "C:/x", "a", ""]
 
 
 def test_names_that_are_no_safe_paths_are_names(scratch):
@@ -199,6 +199,7 @@ def test_names_that_a_zip_cannot_hold_are_skipped_on_request(scratch):
     """NumPy cuts such a name at the NUL."""
     data = io.BytesIO()
     np.savez(data, **{"cut\0here": np.arange(2)})
+    data.seek(0)
     assert np.load(data).files == ["cut"]
     (scratch / "a.msgpack").write_bytes(flax.serialization.msgpack_serialize({"cut\0here": np.arange(2), "kept": np.arange(3)}))
     refused = cairn_cli.run("convert", scratch / "a.msgpack", scratch / "a.npz", status=cairn_cli.USAGE)
