@@ -88,10 +88,8 @@ std::optional<Format> detect_file(const std::string& path) {
   Bytes first(std::min(size, kLook));
   file.read_into(0, first);
   if (is_lfs_pointer(first)) throw Error(Code::kDataLoss, path + " " + std::string(kIsLfsPointer));
-  const ByteView start =
-      ByteView(first).first(std::min<std::size_t>(first.size(), kSafetensorsPrefix + 1));
-  if (looks_like_safetensors(start)) return Format::kSafetensors;
-  if (looks_like_json_object(start) && is_index(path)) return Format::kSafetensors;
+  if (looks_like_safetensors(first)) return Format::kSafetensors;
+  if (looks_like_json_object(first) && is_index(path)) return Format::kSafetensors;
   if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json"))
     return Format::kSafetensors;
   if (as_text(first).starts_with(kNpyMagic) || path.ends_with(".npy")) return Format::kNpy;

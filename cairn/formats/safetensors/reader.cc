@@ -21,6 +21,9 @@
 namespace cairn::inline v0 {
 namespace {
 
+// the bytes that tell a file from an index; a header may begin with white space
+constexpr std::uint64_t kLook = 4096;
+
 constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
 
 // A file with its header read and checked.
@@ -231,7 +234,7 @@ std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const Open
   Bytes first;
   {
     const File file = File::open(path);
-    first.resize(std::min<std::uint64_t>(file.size(), kSafetensorsPrefix + 1));
+    first.resize(std::min<std::uint64_t>(file.size(), kLook));
     file.read_into(0, first);
   }
   return path.ends_with(".index.json") || looks_like_json_object(first) ? open_set(path, options)

@@ -67,7 +67,8 @@ std::string structure_words(const PytreeItem& item) {
     case Structure::kTreeMetadata:
       return "";
     case Structure::kAggregate:
-      return "structure from the legacy msgpack file";
+      return item.array_folders.empty() ? "structure from the legacy msgpack file"
+                                        : "structure from the msgpack file of T5X";
     case Structure::kNames:
       return item.storage == ArrayStorage::kFolders
                  ? "no _METADATA: names from the folders, types unknown"
