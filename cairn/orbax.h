@@ -18,6 +18,10 @@ namespace cairn::inline v0 {
 // OCDBT database.
 bool is_orbax(const std::string& path);
 
+// Whether the folder of an item holds an OCDBT database: it has a file manifest.ocdbt. Orbax's
+// is_ocdbt_checkpoint. Throws io if the system cannot tell.
+bool is_ocdbt_checkpoint(const std::string& path);
+
 // Opens an Orbax checkpoint of any layout. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
 

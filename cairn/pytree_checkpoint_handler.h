@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -110,12 +111,24 @@ struct PyTreeSaveArgs {
   std::string custom_metadata;
 };
 
+// As MultiValueFn, and receives the arguments that restore_args have for the output.
+using RestoreMultiValueFn =
+    std::function<Tree(std::string_view key, const Tree& stored, const AnyRestoreArgs& args)>;
+
 // A transform, and the arguments for reading the stored leaves that its multi_value_fn_input_args
 // name: one per input, in their order; missing ones are RestoreArgs{}. Orbax's RestoreTransform.
 struct RestoreTransform {
   Transform transform;  // how the value is made
   std::vector<AnyRestoreArgs> input_args = {};
+  // Takes the place of transform.multi_value_fn and excludes it.
+  RestoreMultiValueFn multi_value_fn = {};
 };
+// (regular expression, transform) pairs in the order of application.
+using RestoreTransforms = std::vector<std::pair<std::string, RestoreTransform>>;
+// The transforms of a nested tree with leaves Tree(CustomLeaf::of(RestoreTransform{...})) or
+// Tree(CustomLeaf::of(Transform{...})): keys joined with '/', in JAX's order, as
+// flatten_transforms. Throws invalid_argument for any other leaf.
+RestoreTransforms flatten_restore_transforms(const Tree& tree);
 
 // Type of a stored leaf.
 struct LeafType {
@@ -142,8 +155,9 @@ struct PyTreeRestoreArgs {
   std::optional<Tree> restore_args;
   // Builds the target from the stored leaves (transforms.h), with `item` and `restore_args`; only
   // the leaves that it needs are read. Applied in this order. An empty list: the stored value where
-  // the target's key is stored, else the target's own value.
-  std::optional<std::vector<std::pair<std::string, RestoreTransform>>> transforms;
+  // the target's key is stored, else the target's own value. flatten_restore_transforms makes them
+  // from a nested tree.
+  std::optional<RestoreTransforms> transforms;
   bool transforms_default_to_original = true;  // UnmentionedKeys::kStored; false: kTarget
   LegacyTransformFn legacy_transform_fn;       // excludes transforms; null: none
   // Leaves that the target lacks are not restored; leaves that are not stored keep the target's

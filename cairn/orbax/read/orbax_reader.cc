@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -255,6 +257,15 @@ bool is_orbax(const std::string& path) {
   // A root is also Orbax's if all its steps are incomplete, or if none can be selected.
   if (layout.ok()) return layout.value().has_value();
   return layout.error().code() == Code::kFailedPrecondition;
+}
+
+bool is_ocdbt_checkpoint(const std::string& path) {
+  if (path.find('\0') != std::string::npos) return false;
+  const auto manifest = std::filesystem::path(path) / orbax::kManifestFile;
+  std::error_code why;
+  const bool is_there = std::filesystem::exists(manifest, why);
+  if (why) throw Error(Code::kIo, manifest.string() + ": cannot look it up: " + why.message());
+  return is_there;
 }
 
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options) {
