@@ -189,8 +189,9 @@ class Checkpoint {
 
   // ---- conveniences on top ----
   // Index of a tensor by name, by "item/name" where there are several items, by another name that
-  // the format knows (find_other), or by its keys joined with '/', as in Tree::at(). Throws not_found and suggests similar names; throws
-  // invalid_argument for a name that several items have, listing them.
+  // the format knows (find_other), or by its keys joined with '/', as in Tree::at(). Throws
+  // not_found and suggests similar names; throws invalid_argument for a name that several items
+  // have, listing them.
   [[nodiscard]] std::size_t index(std::string_view name) const;
   // Description of the named tensor. Throws as index().
   [[nodiscard]] const TensorInfo& info(std::string_view name) const {

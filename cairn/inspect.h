@@ -25,8 +25,8 @@ namespace cairn::inline v0 {
 bool glob_match(std::string_view pattern, std::string_view text);
 
 // Indices of the tensors that match a glob of `include` (empty: all) and none of `exclude`, in the
-// checkpoint's order. A glob matches the name or, if it has a '/', the keys joined with '/'; if there
-// are several items, also "item/name".
+// checkpoint's order. A glob matches the name or, if it has a '/', the keys joined with '/'. If
+// there are several items, "item/" may come before either.
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude = {});

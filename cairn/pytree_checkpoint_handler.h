@@ -65,8 +65,7 @@ using ArrayMetadataValidator = std::function<void(const std::vector<SavedArrayMe
 struct PyTreeCheckpointHandlerOptions {
   // Name of the msgpack file of older checkpoints; read only.
   std::string aggregate_filename = "checkpoint";
-  std::optional<std::int64_t> save_concurrent_gb =
-      {};  // 10^9 bytes in flight during a save; none: 96
+  std::optional<std::int64_t> save_concurrent_gb = {};  // 10^9 bytes in flight in a save; none: 96
   std::optional<std::int64_t> restore_concurrent_gb = {};  // the same for a restore; none: 96
   // The same limits in bytes, as in Orbax's BasePyTreeCheckpointHandler. Each excludes its
   // counterpart above.

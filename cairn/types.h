@@ -176,8 +176,8 @@ class Array {
   // or for kOpaque without an element size, and unavailable if the memory cannot be allocated.
   static Array allocate(DType dtype, Shape shape);
   static Array allocate(DType dtype, std::size_t element_size, Shape shape);
-  // Copies elements, which are given in C order: Array::from<float>({1, 2, 3, 4}, {2, 2}). Throws as
-  // allocate, and invalid_argument if the shape needs another number of elements.
+  // Copies elements, which are given in C order: Array::from<float>({1, 2, 3, 4}, {2, 2}). Throws
+  // as allocate, and invalid_argument if the shape needs another number of elements.
   template <ElementType T>
   static Array from(std::span<const T> values, Shape shape) {
     return copy_of(std::as_bytes(values), dtype_of<T>(), std::move(shape));
