@@ -242,7 +242,8 @@ TEST(Array, ElementsThatAFileDoesNotAlignAreRefused) {
 
 TEST(Array, CastsAsNumPyDoes) {
   const Array array = Array::from<float>({1.5F, -2.75F, 300}, {3});
-  EXPECT_THAT(array.cast(DType::kInt8).as<std::int8_t>(), ::testing::ElementsAre(1, -2, 44));
+  const Array bytes = array.cast(DType::kInt8);
+  EXPECT_THAT(bytes.as<std::int8_t>(), ::testing::ElementsAre(1, -2, 44));
   EXPECT_EQ(array.cast(DType::kBfloat16).bytes().size(), 6U);
   EXPECT_EQ(array.cast(DType::kFloat32).bytes().data(), array.bytes().data());
   EXPECT_THAT([&] { (void)array.cast(DType::kOpaque); },
