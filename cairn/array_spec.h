@@ -127,11 +127,11 @@ std::optional<std::int64_t> calculate_chunk_byte_size(const ChunkByteSizeOptions
 
 // Metadata of an array in a checkpoint. array_metadatas/process_<id> stores a part of it.
 struct ArrayMetadata {
-  std::string param_name;
-  Shape shape;                    // of the whole array
+  std::string param_name = {};
+  Shape shape = {};               // of the whole array
   DType dtype = DType::kFloat32;  // as stored
-  Shape write_shape;              // shape of the pieces that are written whole
-  Shape chunk_shape;
+  Shape write_shape = {};         // shape of the pieces that are written whole
+  Shape chunk_shape = {};
   bool use_ocdbt = true;
   bool use_zarr3 = false;
   std::optional<std::string> ext_metadata = {};  // JSON, as given

@@ -25,7 +25,8 @@ namespace cairn::inline v0 {
 bool glob_match(std::string_view pattern, std::string_view text);
 
 // Indices of the tensors that match a glob of `include` (empty: all) and none of `exclude`, in the
-// checkpoint's order. If there are several items, a glob matches the name or "item/name".
+// checkpoint's order. A glob matches the name or, if it has a '/', the keys joined with '/'. If
+// there are several items, "item/" may come before either.
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude = {});
@@ -183,9 +184,9 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOpti
 
 // A byte range of a file.
 struct DumpRange {
-  std::string file;                     // local path
-  std::uint64_t offset = 0;             // bytes
-  std::optional<std::uint64_t> length;  // bytes; none: up to the end of the file
+  std::string file;                          // local path
+  std::uint64_t offset = 0;                  // bytes
+  std::optional<std::uint64_t> length = {};  // bytes; none: up to the end of the file
 };
 // Decodes the bytes and returns pretty-printed JSON, for debugging. The structure is recognised by
 // content: an OCDBT manifest, B+tree node or version-tree node, a safetensors or .npy header, a

@@ -78,23 +78,39 @@ KeyPath renamed_path(const TensorInfo& t, const std::string& name) {
   return path;
 }
 
+// Throws for a reference to a group as Cairn wrote it once: $1, $&, $$.
+void check_dollars(const std::string& text) {
+  for (auto at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
+    if (at + 1 == text.size()) return;
+    const char next = text[at + 1];
+    if (next != '&' && next != '$' && (next < '0' || next > '9')) continue;
+    const std::string wanted = next == '&'   ? "'\\g<0>' is the whole match"
+                               : next == '$' ? "'$' stands for itself"
+                                             : std::string("'\\") + next + "' is a group";
+    throw Error(Code::kInvalidArgument, "replacement '" + text + "': '$" + next +
+                                            "' is not supported: " + wanted +
+                                            "; '\\044' is a dollar sign anywhere");
+  }
+}
+
 class Renamer {
  public:
   explicit Renamer(const std::vector<std::pair<std::string, std::string>>& rules) {
     for (const auto& [pattern, text] : rules) {
       Regex regex(pattern, Regex::Extent::kPart);
-      Replacement replacement(text, regex);
-      rules_.emplace_back(std::move(regex), std::move(replacement));
+      check_dollars(text);
+      regex.check_template(text);
+      rules_.emplace_back(std::move(regex), text);
     }
   }
 
   [[nodiscard]] std::string apply(std::string name) {
-    for (auto& [regex, replacement] : rules_) name = regex.replace_all(name, replacement);
+    for (auto& [regex, text] : rules_) name = regex.replace_all(name, text);
     return name;
   }
 
  private:
-  std::vector<std::pair<Regex, Replacement>> rules_;
+  std::vector<std::pair<Regex, std::string>> rules_;
 };
 
 // "a (why), b (why) and 7 more"

@@ -102,7 +102,7 @@ def test_npy_of_one_leaf(checkpoint, scratch):
 
 def test_include_exclude_rename_cast(checkpoint, scratch):
     target = scratch / "part.safetensors"
-    cairn_cli.run("convert", checkpoint, target, "--include", "layers.*", "--exclude", "*.b", "--rename", r"^layers\.(\d+)=model.layer$1", "--dtype", "bfloat16")
+    cairn_cli.run("convert", checkpoint, target, "--include", "layers.*", "--exclude", "*.b", "--rename", r"^layers\.(\d+)=model.layer\1", "--dtype", "bfloat16")
     with safetensors.safe_open(target, "flax") as opened:
         assert sorted(opened.keys()) == [f"model.layer{i}.w" for i in range(3)]
         for i in range(3):

@@ -3,8 +3,9 @@
 // shards of its own devices.
 //
 // "save_checkpoint" is a whole checkpoint by cairn::save, with "use_ocdbt" and "use_zarr3".
+// "save_step" is one by AsyncCheckpointer, with the item "item_name".
 //
-// In:  [{"op": "save" | "async_save" | "save_checkpoint" | "finalize" | "restore" | "metadata",
+// In:  [{"op": "save" | "async_save" | "save_checkpoint" | "save_step" | "finalize" | "restore" | "metadata",
 // "dir": folder,
 // "options": {"use_ocdbt": true, ...},
 //        "item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata":
@@ -127,6 +128,11 @@ Json run(const Json& job) {
     set(*job.find("options"), "use_ocdbt", options.use_ocdbt);
     set(*job.find("options"), "use_zarr3", options.use_zarr3);
     save(directory, tree_from_json(*job.find("item")), options);
+    out.set("done", true);
+  } else if (op == "save_step") {
+    AsyncCheckpointer checkpointer(options_of(*job.find("options")));
+    checkpointer.save(directory, save_args_of(job), {.item = *job.find("item_name")->as_string()});
+    checkpointer.wait_until_finished();
     out.set("done", true);
   } else if (op == "finalize") {
     handler.finalize(directory);
