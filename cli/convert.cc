@@ -1,9 +1,9 @@
 // convert.cc -- cairn convert: writes a checkpoint in another format.
 #include "commands.h"
 #include "ranks.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 
