@@ -66,7 +66,7 @@ void setup_clean(CLI::App& app, int& status) {
       "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were\n"
       "killed, both Orbax's and Cairn's. Finished checkpoints are never touched.\n"
       "\n"
-      "  came back    The checkpoint was complete and lacked only its name. It gets its name.\n"
+      "  came back    The checkpoint lacked only its name, and now has it.\n"
       "  refused      The folder also holds files of something else. Exit status 3.\n"
       "  in use       A save of Cairn is in progress.\n"
       "\n"
