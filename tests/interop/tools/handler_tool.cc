@@ -49,8 +49,7 @@ std::type_index type_of(const Json& name) {
 // A handler that has a typestr and an identity.
 class Numbered : public TypeHandler {
  public:
-  Numbered(std::string typestr, std::int64_t number)
-      : number(number), typestr_(std::move(typestr)) {}
+  Numbered(std::string typestr, std::int64_t id) : number(id), typestr_(std::move(typestr)) {}
   [[nodiscard]] std::string typestr() const override { return typestr_; }
   [[nodiscard]] std::vector<ValueMetadata> metadata(std::span<const ParamInfo>) const override {
     return {};
