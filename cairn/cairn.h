@@ -20,6 +20,7 @@
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
 #include <cairn/observer.h>
+#include <cairn/ocdbt.h>
 #include <cairn/open.h>
 #include <cairn/orbax.h>
 #include <cairn/pytree_checkpoint_handler.h>

@@ -315,6 +315,7 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
   SaveOptions directory;
   directory.if_exists = options.if_exists;
   directory.observer = state_->options.observer;
+  directory.item = options.item;
   const Stopwatch watch;
   auto rest = orbax::start_save(
       {.path = path,
