@@ -1,6 +1,7 @@
 // cairn.h -- the umbrella: everything public.
 #pragma once
 
+#include <cairn/aggregate_handler.h>
 #include <cairn/array_spec.h>
 #include <cairn/bytes.h>
 #include <cairn/checkpoint.h>
@@ -18,6 +19,7 @@
 #include <cairn/maintain.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
+#include <cairn/observer.h>
 #include <cairn/ocdbt.h>
 #include <cairn/open.h>
 #include <cairn/orbax.h>

@@ -6,6 +6,7 @@
 #include <cairn/checkpoint.h>
 #include <cairn/distributed.h>
 #include <cairn/leaf_args.h>
+#include <cairn/observer.h>
 #include <cairn/sharding.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
@@ -88,9 +89,13 @@ class ItemWriter {
   ItemWriter& operator=(const ItemWriter&) = delete;
   virtual ~ItemWriter() = default;
 
-  // The next two add a value to be stored under a parameter name.
+  // These add a value to be stored under a parameter name.
   virtual void add_array(StoreArray array) = 0;
-  virtual void add_string(std::string name, std::string text) = 0;
+  void add_string(std::string name, std::string text) {
+    add_string_in("", std::move(name), std::move(text));
+  }
+  // The same for a string in a JSON file of its own name (StringHandler::Options::filename).
+  virtual void add_string_in(std::string file, std::string name, std::string text) = 0;
   // Whether the caller continues before everything is written. If so, a handler must first copy
   // values that the caller may change.
   [[nodiscard]] virtual bool is_background() const = 0;
@@ -131,7 +136,10 @@ class ItemReader {
   // Reads all boxes as one plan, in parallel. Errors name the array.
   virtual void read(std::span<const Read> reads) const = 0;
   // The stored string. Throws not_found.
-  [[nodiscard]] virtual std::string string(const std::string& name) const = 0;
+  [[nodiscard]] std::string string(const std::string& name) const { return string_in("", name); }
+  // The same for a string in a JSON file of its own name (StringHandler::Options::filename).
+  [[nodiscard]] virtual std::string string_in(const std::string& file,
+                                              const std::string& name) const = 0;
   // The processes that restore together, and this process's devices.
   [[nodiscard]] virtual MultiprocessingOptions processes() const { return {}; }
 };
@@ -157,12 +165,12 @@ struct ParamInfo {
   bool raise_array_data_missing_error = true;      // false: missing chunks read as the fill value
   std::optional<Shape> write_shape = {};           // shape of the stored pieces, if recorded
   std::shared_ptr<ByteLimiter> byte_limiter = {};  // limits bytes in flight; null: no limit
-  std::shared_ptr<ByteLimiter> device_host_byte_limiter = {};  // the same for copies from devices
-  IsPrioritizedKeyFn is_prioritized_key_fn = {};               // null: all are
-  std::shared_ptr<ItemWriter> writer = {};                     // while saving
-  std::shared_ptr<const ItemReader> reader = {};               // while restoring
+  IsPrioritizedKeyFn is_prioritized_key_fn = {};   // null: all are
+  Observer observer = {};                          // of the save or restore; null: none
+  std::shared_ptr<ItemWriter> writer = {};         // while saving
+  std::shared_ptr<const ItemReader> reader = {};   // while restoring
 
-  // parent_dir/name: the leaf's folder, if it has one.
+  // parent_dir/name: the leaf's folder, if it has one. Throws invalid_argument if either is empty.
   [[nodiscard]] std::string path() const;
 };
 
@@ -244,6 +252,12 @@ class NumpyHandler : public TypeHandler {
 // scalar: Python and NumPy numbers, stored as arrays of rank 0, restored as Python numbers.
 class ScalarHandler : public TypeHandler {
  public:
+  // Options of ScalarHandler.
+  struct Options {
+    std::string metadata_key;  // as in NumpyHandler::Options
+  };
+  ScalarHandler();
+  explicit ScalarHandler(Options options);
   [[nodiscard]] std::string typestr() const override { return "scalar"; }
   [[nodiscard]] std::vector<ValueMetadata> metadata(
       std::span<const ParamInfo> infos) const override;
@@ -251,11 +265,23 @@ class ScalarHandler : public TypeHandler {
                     std::span<const SaveArgs> args) const override;
   [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos,
                                               std::span<const AnyRestoreArgs> args) const override;
+
+ private:
+  Options options_;
 };
 
 // string: all strings of an item, stored in one file.
 class StringHandler : public TypeHandler {
  public:
+  // Options of StringHandler.
+  struct Options {
+    // Name of the JSON file in the item's folder. "": _strings.json. Nothing records another name,
+    // so a restore must be told it. Throws invalid_argument for a name with '/', for "." and "..",
+    // and for the names of other files of an item.
+    std::string filename;
+  };
+  StringHandler();
+  explicit StringHandler(Options options);
   [[nodiscard]] std::string typestr() const override { return "string"; }
   [[nodiscard]] std::vector<ValueMetadata> metadata(
       std::span<const ParamInfo> infos) const override;
@@ -263,6 +289,9 @@ class StringHandler : public TypeHandler {
                     std::span<const SaveArgs> args) const override;
   [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos,
                                               std::span<const AnyRestoreArgs> args) const override;
+
+ private:
+  Options options_;
 };
 
 // placeholder: a leaf without data.
@@ -378,8 +407,10 @@ class TypeHandlerRegistry {
   using Predicate = std::function<bool(std::type_index)>;  // whether a handler accepts a leaf type
   // Options of add().
   struct AddOptions {
-    Predicate accepts = {};          // null: the type itself only
+    // Null: the type itself only. For std::int64_t, Python's int: also bool and std::uint64_t.
+    Predicate accepts;
     bool override_existing = false;  // replace a handler
+    Observer observer = {};          // told when a handler or a typestr is replaced; null: nobody
   };
 
   // If no entry accepts `type`, appends an entry; throws invalid_argument if the typestr is taken,
@@ -413,6 +444,8 @@ TypeHandlerRegistry& default_type_handler_registry();
 struct StandardHandlerOptions {
   NumpyHandler::Options numpy = {};
   ArrayHandler::Options array = {};
+  ScalarHandler::Options scalar = {};
+  Observer observer = {};  // told about every handler that is replaced; null: nobody
 };
 // Replaces the handlers of scalars, arrays and sharded arrays in the default registry by handlers
 // with these options.

@@ -4,6 +4,7 @@
 
 #include <cairn/checkpoint.h>
 #include <cairn/compression.h>
+#include <cairn/observer.h>
 #include <cairn/tree.h>
 
 #include <cstdint>
@@ -53,6 +54,7 @@ struct SaveOptions {
   // damaged by a power failure. For checkpoints that need not survive one.
   Durability durability = Durability::kSynced;
   Resources resources = {};
+  Observer observer = {};    // told about warnings and durations; null: nobody
   ProgressFn progress = {};  // null: none
 };
 

@@ -12,6 +12,7 @@
 #include <cairn/compression.h>
 #include <cairn/distributed.h>
 #include <cairn/handlers.h>
+#include <cairn/observer.h>
 #include <cairn/transforms.h>
 #include <cairn/tree.h>
 
@@ -72,12 +73,18 @@ struct PyTreeCheckpointHandlerOptions {
   // counterpart above.
   std::optional<std::int64_t> save_concurrent_bytes = {};
   std::optional<std::int64_t> restore_concurrent_bytes = {};
-  std::optional<DeviceHostLimit> save_device_host_concurrent_gb = {};  // none: no limit
-  MemoryLimitOptions memory_limit_options = {};                        // used by AutoLimit
-  bool use_ocdbt = true;         // one database; false: one folder per parameter
-  bool use_zarr3 = false;        // Zarr v3; false: Zarr v2
-  bool use_compression = true;   // false: store raw bytes
-  Compression compression = {};  // the method, if use_compression is set
+  // Bytes copied from devices that wait in memory to be written, of all saves of the handler
+  // together. Arrays are copied in batches of less than this; an array that is larger is cut into
+  // smaller chunks. Arrays that are copied before a background save returns do not count
+  // (is_prioritized_key_fn). None: half of `resources.memory`, for each save.
+  std::optional<DeviceHostLimit> save_device_host_concurrent_gb = {};
+  // The same in bytes; excludes it.
+  std::optional<std::int64_t> save_device_host_concurrent_bytes = {};
+  MemoryLimitOptions memory_limit_options = {};  // used by AutoLimit
+  bool use_ocdbt = true;                         // one database; false: one folder per parameter
+  bool use_zarr3 = false;                        // Zarr v3; false: Zarr v2
+  bool use_compression = true;                   // false: store raw bytes
+  Compression compression = {};                  // the method, if use_compression is set
   // Null: default_type_handler_registry().
   std::shared_ptr<const TypeHandlerRegistry> type_handler_registry = {};
   // With support_rich_types, tuples and named tuples are recorded as such and restored without a
@@ -98,7 +105,10 @@ struct PyTreeCheckpointHandlerOptions {
   // are saved. An error in one process fails all of them: the others throw its text ("process 2:
   // ..."); if a process has died, they throw unavailable within the timeout.
   MultiprocessingOptions multiprocessing_options = {};
-  Resources resources = {};  // the memory is never more than the limits above
+  // The memory is never more than the limits above. Batches of device arrays come in addition if
+  // they have a limit.
+  Resources resources = {};
+  Observer observer = {};  // told about warnings, durations and sizes; null: nobody
 };
 
 // What to save.

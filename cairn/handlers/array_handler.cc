@@ -1,6 +1,7 @@
 // array_handler.cc -- saves arrays whose parts lie on devices, in the pieces that the devices hold,
 // and restores them to any sharding.
 #include <cairn/array/box.h>
+#include <cairn/base/observe.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
 #include <cairn/handlers/array_restore.h>
@@ -36,6 +37,22 @@ TransferPriority priority_of(const ArrayHandler::Options& options, const ParamIn
     return TransferPriority::kSynchronous;
   return TransferPriority::kAsynchronousDeprioritized;
 }
+
+// What a save of device arrays is to warn of.
+struct Warnings {
+  bool all_later = true;        // all arrays are copied after the save has returned
+  bool ignores_folder = false;  // a separate folder for replicas is possible only in a database
+  std::vector<std::string_view> without_sharding;  // arrays with a sharding that has no JSON
+
+  void report(const Observer& observer) const {
+    if (all_later) observe(observer, EventLevel::kWarning, "save.no_prioritized_arrays", {});
+    if (ignores_folder) observe(observer, EventLevel::kWarning, "save.replica_folder_ignored", {});
+    if (!without_sharding.empty())
+      observe(observer, EventLevel::kWarning, "save.sharding_not_stored",
+              {{"leaf", without_sharding.front()},
+               {"leaves", static_cast<std::int64_t>(without_sharding.size())}});
+  }
+};
 
 // Describes an array that is stored in pieces of `write_shape`, without its elements.
 StoreArray describe(const ShardedArray& array, const ParamInfo& info, const SaveArgs& args,
@@ -98,6 +115,25 @@ Sharding stored_sharding(const ItemReader& reader, const ParamInfo& info) {
   throw Error(Code::kUnimplemented, "unknown type of sharding: " + unknown->json);
 }
 
+bool gives_sharding(const ArrayRestoreArgs& args) {
+  return args.sharding || (args.mesh && args.mesh_axes);
+}
+
+// Reports shardings that the arguments do not give, which the sharding file must then give.
+void report_stored_shardings(std::span<const ParamInfo> infos,
+                             std::span<const AnyRestoreArgs> args) {
+  std::int64_t count = 0;
+  std::string_view first;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const ArrayRestoreArgs* array = array_restore_args(args[i]);
+    if (array != nullptr && gives_sharding(*array)) continue;
+    if (count++ == 0) first = infos[i].name;
+  }
+  if (count > 0)
+    observe(infos[0].observer, EventLevel::kWarning, "restore.stored_sharding",
+            {{"leaf", first}, {"leaves", count}});
+}
+
 Sharding sharding_for(const ItemReader& reader, const ParamInfo& info,
                       const ArrayRestoreArgs& args) {
   if (args.mesh && args.mesh_axes) return named_sharding(*args.mesh, *args.mesh_axes);
@@ -138,6 +174,7 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
   const PieceOptions pieces{options_.replica_id, options_.use_replica_parallel,
                             options_.min_slice_bytes_for_replica_parallel,
                             options_.max_replicas_for_replica_parallel};
+  Warnings warnings;
   for (std::size_t i = 0; i < values.size(); ++i) {
     with_context([&] { return infos[i].name; },
                  [&] {
@@ -147,10 +184,13 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
                    WritePlan plan = plan_pieces(*array, pieces);
                    StoreArray store = describe(*array, infos[i], args[i], plan.write_shape);
                    store.metadata_key = options_.metadata_key;
-                   if (options_.enable_write_sharding_file && process.is_primary)
+                   if (options_.enable_write_sharding_file && process.is_primary) {
                      store.sharding = sharding_json(array->sharding).value_or("");
+                     if (store.sharding.empty()) warnings.without_sharding.push_back(infos[i].name);
+                   }
                    const TransferPriority priority = priority_of(options_, infos[i]);
                    store.priority = static_cast<int>(priority);
+                   warnings.all_later &= priority != TransferPriority::kSynchronous;
                    const bool copy_now =
                        writer.is_background() && priority == TransferPriority::kSynchronous;
                    if (process.count == 1) {
@@ -165,6 +205,10 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
                    writer.add_array(std::move(store));
                  });
   }
+  warnings.all_later &= writer.is_background();
+  warnings.ignores_folder =
+      options_.enable_replica_parallel_separate_folder && !*infos[0].is_ocdbt_checkpoint;
+  warnings.report(infos[0].observer);
   return {writer.written()};
 }
 
@@ -172,6 +216,7 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos,
                                             std::span<const AnyRestoreArgs> args) const {
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
+  report_stored_shardings(infos, args);
   const std::vector<TensorInfo> stored =
       handlers::stored_arrays(reader, infos, options_.metadata_key);
   const handlers::LocalDevices local = handlers::local_devices(reader.processes());

@@ -73,12 +73,35 @@ ArrayWriter::ArrayWriter(std::vector<const StoreArray*> arrays, ArrayWriteOption
                    }
                    described_.push_back(&found->second);
                    opened_.emplace_back(nullptr, array.name, found->second.metadata);
+                   check_fetch(i);
                    add_areas(i, line);
                  });
   }
   std::stable_sort(areas_.begin(), areas_.end(), [&](const Area& a, const Area& b) {
     return arrays_[a.array]->priority < arrays_[b.array]->priority;
   });
+}
+
+// The bytes of elements that are fetched at once.
+std::uint64_t ArrayWriter::fetch_bytes() const {
+  return options_.copies.bytes != 0 ? options_.copies.bytes : options_.memory / kShares;
+}
+
+// Throws if the array is fetched by chunks of which the limit admits not even one.
+void ArrayWriter::check_fetch(std::size_t number) const {
+  const StoreArray& array = *arrays_[number];
+  const bool is_fetched =
+      array.parts ? std::any_of(array.parts->begin(), array.parts->end(),
+                                [](const StorePart& part) { return part.from.data == nullptr; })
+                  : array.data == nullptr;
+  if (!is_fetched || options_.copies.limiter == nullptr) return;
+  const std::uint64_t size = padded_size(bytes_of(chunk_shape(number), array.source_dtype));
+  if (size > fetch_bytes())
+    throw Error(Code::kInvalidArgument,
+                "one chunk of it has " + std::to_string(size) + " bytes, but only " +
+                    std::to_string(fetch_bytes()) +
+                    " bytes may be copied from devices at once; store it in smaller chunks or "
+                    "raise save_device_host_concurrent_gb");
 }
 
 ArrayWriter::Kind ArrayWriter::kind_of(const StoreArray& array) const {
@@ -89,13 +112,12 @@ ArrayWriter::Kind ArrayWriter::kind_of(const StoreArray& array) const {
     target =
         zarr::effective_chunk_bytes(target, *options_.file_bytes, bytes_of(piece, array.dtype));
   // If processes share an array, its chunks must not depend on which of them has it in memory.
-  const bool limited = array.parts
-                           ? bytes_of(piece, array.source_dtype) > options_.memory / kShares
-                           : array.data == nullptr && bytes_of(array.shape, array.source_dtype) >
-                                                          options_.memory / kShares;
+  const bool limited = array.parts ? bytes_of(piece, array.source_dtype) > fetch_bytes()
+                                   : array.data == nullptr &&
+                                         bytes_of(array.shape, array.source_dtype) > fetch_bytes();
   if (limited) {
-    const auto limit = static_cast<std::int64_t>(std::max<std::uint64_t>(
-        options_.memory / kShares / kChunksOfBatch, dtype_size(array.dtype)));
+    const auto limit = static_cast<std::int64_t>(
+        std::max<std::uint64_t>(fetch_bytes() / kChunksOfBatch, dtype_size(array.dtype)));
     target = std::min(target.value_or(limit), limit);
   }
   return {
@@ -253,7 +275,7 @@ class ArrayWriter::Portions {
     constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20U;
     const DType dtype = writer_.arrays_[area.array]->source_dtype;
     const Shape& chunk = writer_.chunk_shape(area.array);
-    std::uint64_t limit = writer_.options_.memory / kShares;
+    std::uint64_t limit = writer_.fetch_bytes();
     if (const std::uint64_t chunk_bytes = bytes_of(chunk, dtype); chunk_bytes < limit / kMostChunks)
       limit = chunk_bytes * kMostChunks;
     // Chunks count from the box's own corner, which is also a chunk's corner.
@@ -278,13 +300,13 @@ void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
     Portions portions(*this);
     while (portions.current() != nullptr) {
       std::vector<Portion> batch{portions.take()};
-      std::uint64_t fetched = batch.front().fetched;
+      std::uint64_t fetched = padded_size(batch.front().fetched);
       const auto goes_along = [&](const Portion& portion) {
         return arrays_[portion.array]->priority == arrays_[batch.front().array]->priority &&
-               fetched + portion.fetched <= options_.memory / kShares;
+               fetched + padded_size(portion.fetched) <= fetch_bytes();
       };
       while (portions.current() != nullptr && goes_along(*portions.current())) {
-        fetched += portions.current()->fetched;
+        fetched += padded_size(portions.current()->fetched);
         batch.push_back(portions.take());
       }
       write_batch(batch, sink, fetch);
@@ -309,6 +331,9 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink,
                               const FetchBoxesFn& fetch) {
   std::uint64_t size = 0;
   for (const Portion& portion : batch) size += padded_size(portion.fetched);
+  std::optional<ByteLimiter::Reservation> held;
+  if (options_.copies.limiter && size != 0)
+    held.emplace(options_.copies.limiter->reserve(static_cast<std::int64_t>(size)));
   Buffer buffer(static_cast<std::size_t>(size));
   std::byte* at = buffer.data();
   std::vector<ReadRequest> requests;

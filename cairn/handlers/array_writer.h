@@ -7,6 +7,7 @@
 #include <cairn/checkpoint.h>
 #include <cairn/compression.h>
 #include <cairn/handlers.h>
+#include <cairn/handlers/byte_limiter.h>
 #include <cairn/zarr/write/write_array.h>
 
 #include <cstdint>
@@ -26,6 +27,15 @@ inline const Shape& piece_shape(const StoreArray& array) {
   return array.write_shape.empty() ? array.shape : array.write_shape;
 }
 
+// Limits the copies of device arrays to the host: what is copied waits in memory until it is
+// written.
+struct DeviceCopies {
+  // bytes copied at once; 0: as much as other fetched elements. Equal in all processes, because
+  // larger arrays are cut into smaller chunks.
+  std::uint64_t bytes = 0;
+  std::shared_ptr<ByteLimiter> limiter = {};  // shared with other saves; null: no limit
+};
+
 // Options for all arrays of a writer.
 struct ArrayWriteOptions {
   int zarr_format = 2;
@@ -34,6 +44,7 @@ struct ArrayWriteOptions {
   // size of a database's data files; 0: no limit. No chunk is larger.
   std::optional<std::int64_t> file_bytes;
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes in addition to the arrays
+  DeviceCopies copies = {};                        // instead of a share of `memory`
   Executor* executor = nullptr;                    // null: the default one of the process
   ProgressFn progress;
   // This process writes this share of the chunks of fetched arrays. Other processes plan the same
@@ -74,7 +85,7 @@ class ArrayWriter {
   struct Portion {
     std::size_t array = 0;
     Box box;
-    std::uint64_t fetched = 0;        // bytes to fetch for it
+    std::uint64_t fetched = 0;        // bytes to fetch for it, without padding
     const ArrayView* from = nullptr;  // its elements, if they belong to a given part
   };
   // A box of an array that this process writes, in one portion or several. Its shape determines the
@@ -104,6 +115,8 @@ class ArrayWriter {
     std::shared_ptr<const zarr::ArrayMetadata> metadata;
     std::string text;  // as stored
   };
+  [[nodiscard]] std::uint64_t fetch_bytes() const;
+  void check_fetch(std::size_t number) const;
   [[nodiscard]] Kind kind_of(const StoreArray& array) const;
   [[nodiscard]] Described describe(const Kind& kind) const;
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;

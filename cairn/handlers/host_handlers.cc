@@ -4,15 +4,21 @@
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/tree/python_number.h>
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstring>
+#include <string_view>
 #include <type_traits>
 
 namespace cairn::inline v0 {
 namespace {
 
 using handlers::LeafRead;
+
+// Names in an item's folder that are not free for a file of strings.
+constexpr std::array<std::string_view, 8> kOtherFiles{
+    ".", "..", "_METADATA", "_sharding", "manifest.ocdbt", "array_metadatas", "d", "checkpoint"};
 
 // A private copy, for a save that continues while the caller may change the original.
 std::shared_ptr<const Bytes> copy_of(ByteView bytes) {
@@ -142,8 +148,11 @@ std::vector<Tree> NumpyHandler::deserialize(std::span<const ParamInfo> infos,
   return out;
 }
 
+ScalarHandler::ScalarHandler() : ScalarHandler(Options{}) {}
+ScalarHandler::ScalarHandler(Options options) : options_(std::move(options)) {}
+
 std::vector<ValueMetadata> ScalarHandler::metadata(std::span<const ParamInfo> infos) const {
-  auto out = handlers::array_value_metadata(infos, typestr(), "");
+  auto out = handlers::array_value_metadata(infos, typestr(), options_.metadata_key);
   for (ValueMetadata& entry : out) entry.storage.reset();
   return out;
 }
@@ -156,6 +165,7 @@ TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values,
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto number = std::make_shared<const Number>(number_of(infos[i], values[i]));
     StoreArray store = handlers::store_array(infos[i], args[i], number->dtype, {});
+    store.metadata_key = options_.metadata_key;
     store.data = number->bytes.data();
     store.owner = number;
     writer.add_array(std::move(store));
@@ -166,7 +176,7 @@ TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values,
 std::vector<Tree> ScalarHandler::deserialize(std::span<const ParamInfo> infos,
                                              std::span<const AnyRestoreArgs> args) const {
   std::vector<Tree> out;
-  const std::vector<Array> arrays = read_whole(infos, args, "");
+  const std::vector<Array> arrays = read_whole(infos, args, options_.metadata_key);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (!arrays[i].shape().empty())
       throw Error(Code::kInvalidArgument, infos[i].name + ": has shape " +
@@ -176,6 +186,19 @@ std::vector<Tree> ScalarHandler::deserialize(std::span<const ParamInfo> infos,
                                [&] { return converted(python_number(arrays[i]), args[i]); }));
   }
   return out;
+}
+
+StringHandler::StringHandler() : StringHandler(Options{}) {}
+
+StringHandler::StringHandler(Options options) : options_(std::move(options)) {
+  const std::string& name = options_.filename;
+  const auto is_taken = [&](std::string_view other) { return name == other; };
+  if (name.find('/') != std::string::npos ||
+      std::any_of(kOtherFiles.begin(), kOtherFiles.end(), is_taken))
+    throw Error(Code::kInvalidArgument,
+                "'" + name +
+                    "' cannot be the name of a file of strings: it is a path, or the "
+                    "name of another file of an item; give a plain file name");
 }
 
 std::vector<ValueMetadata> StringHandler::metadata(std::span<const ParamInfo> infos) const {
@@ -197,7 +220,7 @@ TypeHandler::Futures StringHandler::serialize(std::span<const Tree> values,
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto* text = std::get_if<std::string>(&values[i].value());
     if (text == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is not a string");
-    writer.add_string(infos[i].name, *text);
+    writer.add_string_in(options_.filename, infos[i].name, *text);
   }
   return {written(writer)};
 }
@@ -207,7 +230,8 @@ std::vector<Tree> StringHandler::deserialize(std::span<const ParamInfo> infos,
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
   std::vector<Tree> out;
-  for (const ParamInfo& info : infos) out.emplace_back(reader.string(info.name));
+  for (const ParamInfo& info : infos)
+    out.emplace_back(reader.string_in(options_.filename, info.name));
   return out;
 }
 

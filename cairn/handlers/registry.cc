@@ -1,4 +1,5 @@
 // registry.cc -- chooses the handler of a leaf.
+#include <cairn/base/observe.h>
 #include <cairn/error.h>
 #include <cairn/handlers.h>
 
@@ -32,6 +33,14 @@ std::string type_text(std::type_index type) {
   return it == kNames.end() ? demangled_name(type) : it->second;
 }
 
+// Accepts the type. std::int64_t stands for Python's int, of which bool is a kind.
+TypeHandlerRegistry::Predicate accepts_type(std::type_index type) {
+  if (type != typeid(std::int64_t)) return [type](std::type_index other) { return other == type; };
+  return [](std::type_index other) {
+    return other == typeid(std::int64_t) || other == typeid(std::uint64_t) || other == typeid(bool);
+  };
+}
+
 }  // namespace
 
 std::type_index leaf_type(const Tree& leaf) {
@@ -52,7 +61,14 @@ std::type_index leaf_type(const Tree& leaf) {
       leaf.value());
 }
 
-std::string ParamInfo::path() const { return parent_dir + "/" + name; }
+std::string ParamInfo::path() const {
+  if (name.empty() || parent_dir.empty())
+    throw Error(Code::kInvalidArgument,
+                parent_dir.empty()
+                    ? "the leaf '" + name + "' has no path: its parent_dir is not set"
+                    : "a leaf in " + parent_dir + " has no path: its name is not set");
+  return parent_dir + "/" + name;
+}
 
 void check_input_arguments(std::initializer_list<std::size_t> lengths) {
   for (auto it = lengths.begin(); it != lengths.end(); ++it) {
@@ -75,8 +91,7 @@ const TypeHandlerPtr* TypeHandlerRegistry::find(std::type_index type) const {
 void TypeHandlerRegistry::add(std::type_index type, TypeHandlerPtr handler, AddOptions options) {
   if (handler == nullptr)
     throw Error(Code::kInvalidArgument, "no handler was given for the type " + type_text(type));
-  Predicate accepts = options.accepts ? std::move(options.accepts)
-                                      : [type](std::type_index other) { return other == type; };
+  Predicate accepts = options.accepts ? std::move(options.accepts) : accepts_type(type);
   const std::string typestr = handler->typestr();
   const auto it = std::find_if(by_type_.begin(), by_type_.end(),
                                [&](const auto& entry) { return entry.first(type); });
@@ -85,12 +100,17 @@ void TypeHandlerRegistry::add(std::type_index type, TypeHandlerPtr handler, AddO
       throw Error(Code::kInvalidArgument, "a handler is already registered for the type " +
                                               type_text(type) + " ('" + it->second->typestr() +
                                               "'); override it to replace it");
+    observe(options.observer, EventLevel::kWarning, "registry.handler_replaced",
+            {{"type", type_text(type)}, {"typestr", typestr}});
     *it = {std::move(accepts), handler};
   } else {
     if (!options.override_existing && by_typestr_.contains(typestr))
       throw Error(Code::kInvalidArgument,
                   "the handler of the type " + type_text(type) + " has the typestr '" + typestr +
                       "', which another handler has already; a typestr names one kind of leaf");
+    if (by_typestr_.contains(typestr))
+      observe(options.observer, EventLevel::kWarning, "registry.typestr_replaced",
+              {{"type", type_text(type)}, {"typestr", typestr}});
     by_type_.emplace_back(std::move(accepts), handler);
   }
   by_typestr_[typestr] = std::move(handler);
@@ -126,18 +146,15 @@ std::vector<TypeHandlerPtr> TypeHandlerRegistry::handlers() const {
 namespace {
 
 void add_numeric(TypeHandlerRegistry& registry, const StandardHandlerOptions& options) {
-  const auto scalar = std::make_shared<ScalarHandler>();
-  const auto is_int = [](std::type_index type) {
-    return type == typeid(bool) || type == typeid(std::int64_t) || type == typeid(std::uint64_t);
-  };
-  registry.add(typeid(std::int64_t), scalar, {is_int, true});
+  const auto scalar = std::make_shared<ScalarHandler>(options.scalar);
   for (const std::type_index type :
-       {std::type_index(typeid(double)), std::type_index(typeid(Bytes)),
-        std::type_index(typeid(NumpyScalar))})
-    registry.add(type, scalar, {nullptr, true});
-  registry.add(typeid(Array), std::make_shared<NumpyHandler>(options.numpy), {nullptr, true});
+       {std::type_index(typeid(std::int64_t)), std::type_index(typeid(double)),
+        std::type_index(typeid(Bytes)), std::type_index(typeid(NumpyScalar))})
+    registry.add(type, scalar, {nullptr, true, options.observer});
+  registry.add(typeid(Array), std::make_shared<NumpyHandler>(options.numpy),
+               {nullptr, true, options.observer});
   registry.add(typeid(ShardedArray), std::make_shared<ArrayHandler>(options.array),
-               {nullptr, true});
+               {nullptr, true, options.observer});
 }
 
 }  // namespace

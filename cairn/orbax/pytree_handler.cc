@@ -2,6 +2,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/json.h>
+#include <cairn/base/observe.h>
 #include <cairn/checkpointer.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/handlers/byte_limiter.h>
@@ -32,6 +33,11 @@ constexpr double kGib = 1024.0 * 1024 * 1024;
               what + " is " + std::to_string(number) + "; it must be positive");
 }
 
+[[noreturn]] void refuse_two_limits(const std::string& what) {
+  throw Error(Code::kInvalidArgument,
+              what + "_gb and " + what + "_bytes set the same limit; give only one");
+}
+
 std::int64_t limit_bytes(std::int64_t gigabytes, const std::string& what) {
   if (gigabytes <= 0 || gigabytes > INT64_MAX / kGigabyte) refuse_limit(what, gigabytes);
   return gigabytes * kGigabyte;
@@ -41,19 +47,26 @@ std::int64_t limit_bytes(std::int64_t gigabytes, const std::string& what) {
 std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes,
                          const std::optional<std::int64_t>& bytes, const std::string& what) {
   if (!bytes) return limit_bytes(gigabytes.value_or(kDefaultGigabytes), what + "_gb");
-  if (gigabytes)
-    throw Error(Code::kInvalidArgument,
-                what + "_gb and " + what + "_bytes set the same limit; give only one");
+  if (gigabytes) refuse_two_limits(what);
   if (*bytes <= 0) refuse_limit(what + "_bytes", *bytes);
   return *bytes;
 }
 
-// Returns the least memory that any process offers: the second number of its message.
-std::uint64_t least_memory(const std::vector<Bytes>& messages) {
-  std::uint64_t least = UINT64_MAX;
+// Returns the least number that any process offers, at a position of its message.
+std::uint64_t least(const std::vector<Bytes>& messages, std::size_t position) {
+  std::uint64_t out = UINT64_MAX;
   for (const Bytes& message : messages)
-    least = std::min(least, ByteReader(ByteView(message).subspan(sizeof(least))).u64());
-  return least;
+    out = std::min(out, ByteReader(ByteView(message).subspan(position * sizeof(out))).u64());
+  return out;
+}
+
+constexpr std::uint64_t kNoLimit = UINT64_MAX;
+
+// The most bytes of a batch that the limiter admits, in whole units of its buffer.
+std::uint64_t batch_bytes(const std::shared_ptr<ByteLimiter>& limiter) {
+  if (limiter == nullptr) return kNoLimit;
+  const auto most = static_cast<std::uint64_t>(*limiter->limit() - 1);
+  return std::max<std::uint64_t>(1, most / kArrayAlignment * kArrayAlignment);
 }
 
 // Whether the tree is a container without children, or None.
@@ -117,31 +130,47 @@ struct PyTreeCheckpointHandler::State {
   }
 
   void set_device_limit() {
-    if (!options.save_device_host_concurrent_gb) return;
-    if (const auto* fixed = std::get_if<std::int64_t>(&*options.save_device_host_concurrent_gb)) {
-      device_limit = limit_bytes(*fixed, "save_device_host_concurrent_gb");
+    const std::string what = "save_device_host_concurrent";
+    const auto& given = options.save_device_host_concurrent_gb;
+    if (!given && !options.save_device_host_concurrent_bytes) return;
+    const auto* gigabytes = given ? std::get_if<std::int64_t>(&*given) : nullptr;
+    if (!given || gigabytes != nullptr) {
+      limit_device_copies(
+          limit_bytes(gigabytes != nullptr ? std::optional<std::int64_t>(*gigabytes) : std::nullopt,
+                      options.save_device_host_concurrent_bytes, what));
       return;
     }
+    if (options.save_device_host_concurrent_bytes) refuse_two_limits(what);
     const auto& most = options.memory_limit_options.max_transfer_concurrent_gb;
     if (!most)
       throw Error(Code::kInvalidArgument,
                   "save_device_host_concurrent_gb is 'auto', which needs "
                   "memory_limit_options.max_transfer_concurrent_gb");
     regulator.emplace(*most * static_cast<double>(kGigabyte) / kGib);
-    device_limit = static_cast<std::int64_t>(regulator->min_gib() * kGib);
+    limit_device_copies(static_cast<std::int64_t>(regulator->min_gib() * kGib));
   }
 
-  // The device-to-host limit of the next save.
-  std::optional<std::int64_t> next_device_limit() {
-    if (!regulator) return device_limit;
+  void limit_device_copies(std::int64_t bytes) {
+    device_limiter = std::make_shared<ByteLimiter>(bytes);
+  }
+
+  // Adapts the device-to-host limit to the use of memory. Saves that are under way keep theirs.
+  void regulate_device_limit() {
     const auto& readings = options.memory_limit_options;
-    if (readings.read_memory) {
-      const double surge = readings.expected_surge_gib ? readings.expected_surge_gib() : 0;
-      const double next = regulator->next_limit(static_cast<double>(*device_limit) / kGib,
-                                                readings.read_memory(), surge);
-      device_limit = static_cast<std::int64_t>(next * kGib);
-    }
-    return device_limit;
+    if (!regulator || !readings.read_memory) return;
+    const std::int64_t current = *device_limiter->limit();
+    const double surge = readings.expected_surge_gib ? readings.expected_surge_gib() : 0;
+    const MemoryReading reading = readings.read_memory();
+    const auto next = static_cast<std::int64_t>(
+        regulator->next_limit(static_cast<double>(current) / kGib, reading, surge) * kGib);
+    const bool used = MemoryRegulator::can_use(reading, surge);
+    observe(options.observer, used ? EventLevel::kInfo : EventLevel::kWarning,
+            used ? "save.device_limit_set" : "save.device_limit_kept",
+            {{"bytes", next},
+             {"peak_gib", reading.peak},
+             {"total_gib", reading.total},
+             {"expected_surge_gib", surge}});
+    if (next != current) limit_device_copies(next);
   }
 
   [[nodiscard]] const TypeHandlerRegistry& registry() const {
@@ -159,25 +188,28 @@ struct PyTreeCheckpointHandler::State {
     const auto messages = group.gather("save: prepare", distributed::StepKind::kControl, [&] {
       if (closed)
         throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed and cannot save");
-      const std::optional<std::int64_t> device = next_device_limit();
+      regulate_device_limit();
       check(args);
-      prepared = orbax::prepare_save(absolute(directory), args.item,
-                                     save_context(args, device, background));
+      prepared =
+          orbax::prepare_save(absolute(directory), args.item, save_context(args, background));
       const std::uint64_t memory =
-          std::min(options.resources.memory,
-                   static_cast<std::uint64_t>(std::min(save_limit, device.value_or(save_limit))));
+          std::min(options.resources.memory, static_cast<std::uint64_t>(save_limit));
       consistency.add("the processes do not save in the same way", prepared.description);
-      return std::move(ByteWriter().u64(consistency.digest()).u64(memory)).take();
+      return std::move(ByteWriter()
+                           .u64(consistency.digest())
+                           .u64(memory)
+                           .u64(batch_bytes(device_limiter)))
+          .take();
     });
     consistency.check(messages, group, "save: other layouts");
-    // The chunk layout depends on the memory, and must be equal in all processes.
-    const std::uint64_t memory = least_memory(messages);
-    return [write = std::move(prepared.write), memory] { write(memory); };
+    // The chunk layout depends on the limits, and must be equal in all processes.
+    const std::uint64_t batch = least(messages, 2);
+    const orbax::WriteLimits limits{least(messages, 1),
+                                    {batch == kNoLimit ? 0 : batch, device_limiter}};
+    return [write = std::move(prepared.write), limits] { write(limits); };
   }
 
-  [[nodiscard]] orbax::SaveContext save_context(const PyTreeSaveArgs& args,
-                                                std::optional<std::int64_t> device,
-                                                bool background) const {
+  [[nodiscard]] orbax::SaveContext save_context(const PyTreeSaveArgs& args, bool background) const {
     return {.options = save_options(options, args),
             .save_args = args.save_args ? &*args.save_args : nullptr,
             .support_rich_types = options.pytree_metadata_options.support_rich_types,
@@ -188,8 +220,8 @@ struct PyTreeCheckpointHandler::State {
             .group = &group,
             .executor = executor.get(),
             .limiter = std::make_shared<ByteLimiter>(save_limit),
-            .device_host_limiter = std::make_shared<ByteLimiter>(device),
-            .background = background};
+            .background = background,
+            .observer = options.observer};
   }
 
   // Completes the item after all processes have written. Does not make it durable.
@@ -201,7 +233,8 @@ struct PyTreeCheckpointHandler::State {
                           .processes = group.is_single() ? 0 : group.count(),
                           .compares = !group.writes_separately(),
                           .validates = !options.use_zarr3 && options.enable_post_merge_validation,
-                          .registry = &registry()});
+                          .registry = &registry(),
+                          .observer = options.observer});
   }
 
   [[nodiscard]] orbax::RestoreContext restore_context() const {
@@ -227,7 +260,7 @@ struct PyTreeCheckpointHandler::State {
   distributed::ProcessGroup group;
   std::int64_t save_limit = 0;
   std::int64_t restore_limit = 0;
-  std::optional<std::int64_t> device_limit;
+  std::shared_ptr<ByteLimiter> device_limiter;  // null: no limit
   std::optional<MemoryRegulator> regulator;
   std::unique_ptr<Executor> executor;  // null: the default executor of the process
   std::mutex mutex;
@@ -244,13 +277,21 @@ PyTreeCheckpointHandler::PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions 
 PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->wait(); }
 
 void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSaveArgs& args) {
-  state_->start_save(directory, args, false)();
+  reporting_failure(state_->options.observer, "save.failed", directory,
+                    [&] { state_->start_save(directory, args, false)(); });
 }
 
 std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
     const std::string& directory, const PyTreeSaveArgs& args) {
+  const Observer& observer = state_->options.observer;
+  const Stopwatch watch;
+  auto rest = reporting_failure(observer, "save.failed", directory,
+                                [&] { return state_->start_save(directory, args, true); });
   std::shared_future<void> save =
-      std::async(std::launch::async, state_->start_save(directory, args, true)).share();
+      std::async(std::launch::async, [&observer, directory, rest = std::move(rest)] {
+        reporting_failure(observer, "save.failed", directory, rest);
+      }).share();
+  observe(observer, EventLevel::kInfo, "save.blocked", {{"path", directory}}, watch.elapsed());
   const std::lock_guard lock(state_->mutex);
   std::erase_if(state_->saves, [](const auto& one) {
     return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -273,8 +314,10 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
     bool background) {
   SaveOptions directory;
   directory.if_exists = options.if_exists;
+  directory.observer = state_->options.observer;
   directory.item = options.item;
-  return orbax::start_save(
+  const Stopwatch watch;
+  auto rest = orbax::start_save(
       {.path = path,
        .options = directory,
        .custom_metadata = options.custom_metadata,
@@ -282,6 +325,10 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
        .prepare =
            [&](const std::string& folder) { return state_->start_save(folder, args, background); },
        .finalize = [state = state_.get()](const std::string& folder) { state->finalize(folder); }});
+  if (background)
+    observe(state_->options.observer, EventLevel::kInfo, "save.blocked", {{"path", path}},
+            watch.elapsed());
+  return rest;
 }
 
 Tree PyTreeCheckpointHandler::restore(const std::string& directory,
@@ -292,7 +339,9 @@ Tree PyTreeCheckpointHandler::restore(const std::string& directory,
 Tree PyTreeCheckpointHandler::restore_when(const std::function<void()>& look,
                                            const std::string& directory,
                                            const PyTreeRestoreArgs& args) const {
-  return orbax::restore_item(absolute(directory), args, state_->restore_context(), look);
+  return reporting_failure(state_->options.observer, "restore.failed", directory, [&] {
+    return orbax::restore_item(absolute(directory), args, state_->restore_context(), look);
+  });
 }
 
 PyTreeMetadata PyTreeCheckpointHandler::metadata(const std::string& directory) const {

@@ -9,6 +9,7 @@
 namespace cairn {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct Quantized {
@@ -129,9 +130,44 @@ TEST(Registry, NoHandlerIsNoHandler) {
 }
 
 TEST(Registry, StandardHandlersCanBeGivenOptions) {
-  register_standard_handlers_with_options({.numpy = {.deepcopy_host_arrays = false}, .array = {}});
-  EXPECT_EQ(default_type_handler_registry().get(typeid(Array))->typestr(), "np.ndarray");
-  default_type_handler_registry() = standard_type_handlers();
+  StandardHandlerOptions options;
+  options.numpy.metadata_key = "numpy.json";
+  options.array.metadata_key = "array.json";
+  options.scalar.metadata_key = "scalar.json";
+  std::vector<std::string> replaced;
+  options.observer = [&](const Event& event) {
+    EXPECT_EQ(event.level, EventLevel::kWarning);
+    EXPECT_EQ(event.name, "registry.handler_replaced");
+    replaced.emplace_back(std::get<std::string_view>(event.attributes[1].value));
+  };
+  register_standard_handlers_with_options(options);
+  const TypeHandlerRegistry registry =
+      std::exchange(default_type_handler_registry(), standard_type_handlers());
+  EXPECT_THAT(replaced,
+              ElementsAre("scalar", "scalar", "scalar", "scalar", "np.ndarray", "jax.Array"));
+  // Each handler stores its arrays' metadata under the name that the options give.
+  class Keys : public ItemWriter {
+   public:
+    void add_array(StoreArray array) override { keys.push_back(array.metadata_key); }
+    void add_string_in(std::string, std::string, std::string) override {}
+    [[nodiscard]] bool is_background() const override { return false; }
+    [[nodiscard]] std::shared_future<void> written() const override { return {}; }
+    std::vector<std::string> keys;
+  };
+  const auto writer = std::make_shared<Keys>();
+  const Array array = Array::allocate(DType::kInt8, {2});
+  ParamInfo info;
+  info.name = "leaf";
+  info.writer = writer;
+  info.is_ocdbt_checkpoint = true;
+  for (const Tree& leaf :
+       {Tree(true), Tree(std::int64_t{1}), Tree(2.5), Tree(NumpyScalar{}), Tree(array),
+        Tree(ShardedArray::from_array(array, SingleDeviceSharding{"cpu:0"}))}) {
+    const SaveArgs args;
+    registry.get(leaf_type(leaf))->serialize({&leaf, 1}, {&info, 1}, {&args, 1});
+  }
+  EXPECT_THAT(writer->keys, ElementsAre("scalar.json", "scalar.json", "scalar.json", "scalar.json",
+                                        "numpy.json", "array.json"));
 }
 
 TEST(Registry, DefaultRestoreTypesGoByTheArguments) {
@@ -152,7 +188,7 @@ TEST(Registry, ArgumentsBelongTogether) {
 TEST(Registry, LeavesOfACallAreOfOneCheckpoint) {
   class Writer : public ItemWriter {
     void add_array(StoreArray) override {}
-    void add_string(std::string, std::string) override {}
+    void add_string_in(std::string, std::string, std::string) override {}
     [[nodiscard]] bool is_background() const override { return false; }
     [[nodiscard]] std::shared_future<void> written() const override { return {}; }
   };
@@ -172,6 +208,37 @@ TEST(Registry, LeavesOfACallAreOfOneCheckpoint) {
               HasSubstr("leaf: whether the checkpoint uses OCDBT must be known, and all leaves"));
   infos[1].is_ocdbt_checkpoint.reset();
   EXPECT_THAT(error_of(serialize), HasSubstr("leaf: whether the checkpoint uses OCDBT"));
+}
+
+TEST(Registry, AStringFileIsNoOtherFile) {
+  StringHandler({.filename = "texts.json"});
+  for (const char* name : {"a/b", "..", "_METADATA", "_sharding", "manifest.ocdbt"})
+    EXPECT_THAT(error_of([&] { StringHandler({.filename = name}); }),
+                HasSubstr("'" + std::string(name) + "' cannot be the name"));
+}
+
+TEST(Registry, AHandlerThatIsReplacedIsReported) {
+  TypeHandlerRegistry registry = standard_type_handlers();
+  std::vector<std::string> events;
+  const Observer observer = [&](const Event& event) { events.push_back(event_text(event)); };
+  registry.add(typeid(Quantized), named("quantized"), {nullptr, true, observer});
+  EXPECT_THAT(events, ElementsAre());
+  registry.add(typeid(Quantized), named("other"), {nullptr, true, observer});
+  registry.add(typeid(float), named("other"), {nullptr, true, observer});
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_THAT(events[0], HasSubstr("warning registry.handler_replaced type="));
+  EXPECT_THAT(events[1], HasSubstr("warning registry.typestr_replaced type="));
+  EXPECT_THAT(events[1], HasSubstr("typestr=\"other\""));
+}
+
+TEST(Registry, ALeafWithoutANameOrAFolderHasNoPath) {
+  ParamInfo info;
+  info.name = "leaf";
+  EXPECT_THAT(error_of([&] { static_cast<void>(info.path()); }), HasSubstr("'leaf'"));
+  info.parent_dir = "/item";
+  EXPECT_EQ(info.path(), "/item/leaf");
+  info.name.clear();
+  EXPECT_THAT(error_of([&] { static_cast<void>(info.path()); }), HasSubstr("/item"));
 }
 
 TEST(Registry, ReplicasOfNobodyCannotShareOutPieces) {

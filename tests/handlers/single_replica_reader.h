@@ -71,7 +71,9 @@ class Reader final : public ItemReader {
       copy_elements(subview(stored_.at(std::string(read.name)).view(), read.box), read.out);
     }
   }
-  [[nodiscard]] std::string string(const std::string&) const override { return ""; }
+  [[nodiscard]] std::string string_in(const std::string&, const std::string&) const override {
+    return "";
+  }
   [[nodiscard]] MultiprocessingOptions processes() const override { return processes_; }
 
   mutable std::vector<std::pair<std::string, Box>> boxes;  // that were read

@@ -58,7 +58,7 @@ def to_json(tree):
     if tree is ...:
         return {"placeholder": True}
     if isinstance(tree, ocp.SaveArgs):
-        return {"save_args": {"dtype": tree.dtype and np.dtype(tree.dtype).name, "chunk_byte_size": tree.chunk_byte_size, "shard_axes": list(tree.shard_axes)}}
+        return {"save_args": {"dtype": tree.dtype and np.dtype(tree.dtype).name, "chunk_byte_size": tree.chunk_byte_size, "shard_axes": list(tree.shard_axes)} | ({"aggregate": True} if tree.aggregate else {})}
     if isinstance(tree, ocp.RestoreArgs):
         return args_json(tree)
     if isinstance(tree, jax.ShapeDtypeStruct):

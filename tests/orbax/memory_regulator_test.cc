@@ -38,6 +38,14 @@ TEST(MemoryRegulator, UselessReadingsKeepTheLimit) {
   }
 }
 
+TEST(MemoryRegulator, AnInfiniteSurgeLowersTheLimitToTheMinimum) {
+  MemoryRegulator regulator(100);
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(regulator.next_limit(50, {128, 40}, infinity), 10);
+  EXPECT_GT(regulator.next_limit(10, {128, 40}), 50);  // it comes back after the surge
+  EXPECT_EQ(regulator.next_limit(50, {128, 40}, -infinity), 50);
+}
+
 TEST(MemoryRegulator, TheMostMustLeaveRoom) {
   EXPECT_THROW(MemoryRegulator(12.5), Error);
   MemoryRegulator(12.6);

@@ -274,6 +274,104 @@ TEST(PyTreeHandler, TheDeviceLimitRegulatesItself) {
   EXPECT_EQ(readings, 2);
 }
 
+// The most memory that this process has had resident since the last call with reset.
+std::int64_t peak_memory(bool reset) {
+  if (reset) std::ofstream("/proc/self/clear_refs") << "5";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  ADD_FAILURE() << "no VmHWM in /proc/self/status";
+  return 0;
+}
+
+// A tree of arrays of 4 MiB on a device, whose copies are made when they are needed.
+Tree many_on_device(int count) {
+  Tree::Dict arrays;
+  for (int i = 0; i < count; ++i) {
+    ShardedArray array;
+    array.shape = {1 << 20};
+    array.dtype = DType::kFloat32;
+    array.sharding = SingleDeviceSharding{"cpu:0"};
+    ArrayShard shard;
+    shard.box = Box::whole(array.shape);
+    shard.source = ShardCopy([](const Box&, const MutableArrayView& out) {
+      std::memset(out.data, 1, 4 * static_cast<std::size_t>(element_count(out.shape)));
+    });
+    array.shards.push_back(std::move(shard));
+    arrays.emplace_back("w" + std::to_string(i), Tree(std::move(array)));
+  }
+  return Tree(std::move(arrays));
+}
+
+TEST(PyTreeHandler, TheMemoryOfCopiesFromDevicesKeepsItsLimit) {
+  if (testing::kSanitized) return;  // their shadow memory is counted, too
+  constexpr std::int64_t kMiB = 1 << 20;
+  const Tree tree = many_on_device(48);
+  const auto grown_by = [&](std::optional<std::int64_t> limit, std::uint64_t memory) {
+    const testing::TempDir dir;
+    PyTreeCheckpointHandlerOptions options;
+    options.save_device_host_concurrent_bytes = limit;
+    options.resources.memory = memory;
+    options.is_prioritized_key_fn = [](const KeyPath&) { return false; };
+    PyTreeCheckpointHandler handler(options);
+    const std::int64_t before = peak_memory(true);
+    handler.async_save(dir.path(), {.item = tree})[0].get();
+    return peak_memory(false) - before;
+  };
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
+  // a batch of copies, what is encoded of it, and the allocator's share
+  EXPECT_LT(grown_by(16 * kMiB, kGiB), 64 * kMiB);
+  // without a limit all of it waits together
+  EXPECT_GT(grown_by(std::nullopt, kGiB), 180 * kMiB);
+  // The limit counts beside the working memory: a larger one makes larger batches.
+  EXPECT_LT(grown_by(std::nullopt, 32 * kMiB), 90 * kMiB);
+  EXPECT_GT(grown_by(512 * kMiB, 32 * kMiB), 180 * kMiB);
+}
+
+TEST(PyTreeHandler, SavesShareTheLimitOfCopiesFromDevices) {
+  if (testing::kSanitized) return;
+  constexpr std::int64_t kMiB = 1 << 20;
+  const testing::TempDir dir;
+  PyTreeCheckpointHandlerOptions options;
+  options.save_device_host_concurrent_bytes = 40 * kMiB;
+  options.is_prioritized_key_fn = [](const KeyPath&) { return false; };
+  PyTreeCheckpointHandler handler(options);
+  const Tree tree = many_on_device(24);
+  const std::int64_t before = peak_memory(true);
+  std::vector<std::shared_future<void>> saves;
+  for (int i = 0; i < 4; ++i)
+    saves.push_back(handler.async_save(dir.path() + "/" + std::to_string(i), {.item = tree})[0]);
+  for (const auto& save : saves) save.get();
+  EXPECT_LT(peak_memory(false) - before, 110 * kMiB);  // four times 40 MiB if each had its own
+}
+
+TEST(PyTreeHandler, AChunkLargerThanTheLimitOfCopiesIsRefusedByName) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandlerOptions options;
+  options.use_zarr3 = true;
+  options.save_device_host_concurrent_bytes = 1 << 20;
+  PyTreeCheckpointHandler handler(options);
+  const Tree args(Tree::Dict{{"w0", Tree(SaveArgs{.write_chunk_shape = Shape{1 << 20}})}});
+  const Error e =
+      error_of([&] { handler.save(dir.path(), {.item = many_on_device(1), .save_args = args}); });
+  EXPECT_EQ(e.code(), Code::kInvalidArgument);
+  EXPECT_THAT(e.what(), HasSubstr("w0: one chunk of it has 4194304 bytes"));
+  // Without a chunk shape of its own the array is cut into smaller chunks.
+  handler.save(dir.path(), {.item = many_on_device(1)});
+}
+
+TEST(PyTreeHandler, ALimitHasOneUnit) {
+  PyTreeCheckpointHandlerOptions options;
+  options.save_device_host_concurrent_bytes = 1000;
+  options.save_device_host_concurrent_gb = std::int64_t{1};
+  EXPECT_THAT(error_of([&] { PyTreeCheckpointHandler{options}; }).what(),
+              HasSubstr("save_device_host_concurrent_gb and save_device_host_concurrent_bytes"));
+  options.save_device_host_concurrent_gb = AutoLimit{};
+  options.memory_limit_options.max_transfer_concurrent_gb = 100;
+  EXPECT_THAT(error_of([&] { PyTreeCheckpointHandler{options}; }).what(),
+              HasSubstr("set the same limit"));
+}
+
 TEST(PyTreeHandler, ATreeOfEmptyNodesOnlyIsFine) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler;
@@ -463,16 +561,6 @@ TEST(PyTreeHandler, EntriesOfASpecBehindTheLastDimensionMustSplitNothing) {
   for (const PartitionSpec& spec :
        {PartitionSpec{{}, {"x"}}, PartitionSpec{{"x"}, {"one", "other"}}})
     EXPECT_EQ(error_of([&] { restored(spec); }).code(), Code::kInvalidArgument);
-}
-
-// The most memory that this process has had resident since the last call with reset.
-std::int64_t peak_memory(bool reset) {
-  if (reset) std::ofstream("/proc/self/clear_refs") << "5";
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
-  ADD_FAILURE() << "no VmHWM in /proc/self/status";
-  return 0;
 }
 
 TEST(PyTreeHandler, TheMemoryOfARestoreKeepsItsLimit) {

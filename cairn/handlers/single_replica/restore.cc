@@ -4,6 +4,7 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/errors.h>
+#include <cairn/base/observe.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -210,7 +211,11 @@ void SingleReplicaRestore::read() {
                      for (std::size_t box = 0; box < array.boxes().size(); ++box)
                        if (array.is_here(box)) array.memory(box);
                    });
+    const Stopwatch watch;
     read_leaves(reader_, reads, conversion_bytes(infos_));
+    if (reads_)
+      observe(infos_[0].observer, EventLevel::kInfo, "restore.primary_replica_read",
+              {{"arrays", static_cast<std::int64_t>(arrays_.size())}}, watch.elapsed());
   });
 }
 
@@ -220,12 +225,31 @@ void SingleReplicaRestore::broadcast() {
   limits.message = std::min(limits.message, longest_message_);
   std::vector<std::pair<std::size_t, std::size_t>> groups;
   group_.between_exchanges(kValues, [&] { groups = broadcast_groups(bytes_per_device(), limit_); });
+  const Stopwatch watch;
+  report_large_arrays(groups);
   for (const auto& [first, last] : groups) {
     std::vector<distributed::Transfer> transfers;
     group_.between_exchanges(kValues, [&, first = first, last = last] {
       for (std::size_t i = first; i < last; ++i) add_transfers(arrays_[i], transfers);
     });
     distributed::exchange_transfers(group_, kValues, transfers, limits);
+  }
+  observe(infos_[0].observer, EventLevel::kInfo, "restore.broadcast",
+          {{"arrays", static_cast<std::int64_t>(arrays_.size())},
+           {"groups", static_cast<std::int64_t>(groups.size())}},
+          watch.elapsed());
+}
+
+void SingleReplicaRestore::report_large_arrays(
+    std::span<const std::pair<std::size_t, std::size_t>> groups) const {
+  const std::vector<std::uint64_t> bytes = bytes_per_device();
+  for (const auto& group : groups) {
+    const std::uint64_t size = bytes[group.first];
+    if (static_cast<std::int64_t>(size) > limit_)
+      observe(infos_[0].observer, EventLevel::kWarning, "restore.broadcast_over_limit",
+              {{"leaf", infos_[group.first].name},
+               {"bytes", static_cast<std::int64_t>(size)},
+               {"limit", limit_}});
   }
 }
 

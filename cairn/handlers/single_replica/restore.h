@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline v0::handlers {
@@ -34,6 +35,8 @@ class SingleReplicaRestore {
   void agree_on_arrays();
   void read();
   void broadcast();
+  // Reports arrays that are larger than the limit of a group.
+  void report_large_arrays(std::span<const std::pair<std::size_t, std::size_t>> groups) const;
   void add_transfers(RestoringArray& array, std::vector<distributed::Transfer>& transfers) const;
 
   [[nodiscard]] Bytes check_arguments();

@@ -78,6 +78,6 @@ std::string shardings_text(const std::vector<std::pair<std::string, std::string>
 // Returns the text of `_strings.json`. Throws invalid_argument for names that Orbax's JSON pointers
 // cannot hold: a name with a '~' that is not followed by '0' or '1', or a name that is a prefix of
 // another name up to a '/' ("a" and "a/b").
-std::string strings_text(const std::vector<std::pair<std::string, std::string>>& strings);
+std::string strings_text(const std::vector<std::pair<std::string_view, std::string_view>>& strings);
 
 }  // namespace cairn::inline v0::orbax

@@ -55,7 +55,7 @@ Json node_json(const Node& node) {
 
 // Unescapes a JSON pointer token: "~1" is '/', "~0" is '~'. Orbax does not escape names, so a
 // reader unescapes them like this.
-std::string unescaped_token(std::string_view token, const std::string& name) {
+std::string unescaped_token(std::string_view token, std::string_view name) {
   std::string out;
   for (std::size_t i = 0; i < token.size(); ++i) {
     if (token[i] != '~') {
@@ -64,7 +64,7 @@ std::string unescaped_token(std::string_view token, const std::string& name) {
     }
     const char next = i + 1 < token.size() ? token[i + 1] : '\0';
     if (next != '0' && next != '1')
-      throw Error(Code::kInvalidArgument, "the string '" + name +
+      throw Error(Code::kInvalidArgument, "the string '" + std::string(name) +
                                               "' cannot be saved: Orbax keeps strings at JSON "
                                               "pointers, where '~' must be followed by 0 or 1");
     out += next == '0' ? '~' : '/';
@@ -73,7 +73,7 @@ std::string unescaped_token(std::string_view token, const std::string& name) {
   return out;
 }
 
-void add_string(Node& root, const std::string& name, const std::string& text) {
+void add_string(Node& root, std::string_view name, std::string_view text) {
   Node* at = &root;
   const std::vector<std::string_view> tokens = split(name, '/');
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -83,7 +83,7 @@ void add_string(Node& root, const std::string& name, const std::string& text) {
     if (inside_another)
       throw Error(
           Code::kInvalidArgument,
-          "the string '" + name +
+          "the string '" + std::string(name) +
               "' cannot be saved together with a string whose name is the part before a '/'");
   }
   at->text = text;
@@ -125,7 +125,8 @@ std::string shardings_text(const std::vector<std::pair<std::string, std::string>
   return to_text(members, JsonStyle::kCompact);
 }
 
-std::string strings_text(const std::vector<std::pair<std::string, std::string>>& strings) {
+std::string strings_text(
+    const std::vector<std::pair<std::string_view, std::string_view>>& strings) {
   Node root;
   for (const auto& [name, text] : strings) add_string(root, name, text);
   return to_text(node_json(root), JsonStyle::kCompact);

@@ -89,27 +89,44 @@ void StoredItem::read(std::span<const Read> reads) const {
   boxes.reserve(reads.size());
   for (const Read& read : reads)
     boxes.push_back({&opened(read.name), &read.box, &read.out, read.name, item_.missing});
+  for (const Read& read : reads)
+    bytes_read_ += element_count(read.box.shape) * static_cast<std::int64_t>(read.out.element_size);
   in_folder(item_.item.folder.get(), [&] {
     handlers::read_arrays(boxes, {executor_, memory_, &streams_}, {});
   });
 }
 
-std::string StoredItem::string(const std::string& name) const {
-  const auto it = by_name_.find(name);
+std::optional<std::string> StoredItem::string_of_file(const std::string& file,
+                                                      const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  auto parsed = strings_.find(file);
+  if (parsed == strings_.end()) {
+    const std::string path = join(item_.item.path, file);
+    Strings strings;
+    if (item_.item.folder->exists(path))
+      strings = with_context(
+          [&] { return path; },
+          [&] {
+            return parse_strings(as_text(item_.item.folder->read_text(path, kMaxMetadataFile)));
+          });
+    parsed = strings_.emplace(file, std::move(strings)).first;
+  }
+  const auto found = parsed->second.find(name);
+  if (found == parsed->second.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string StoredItem::string_in(const std::string& file, const std::string& name) const {
+  const bool usual = file.empty() || file == kStringsFile;
+  const auto it = usual ? by_name_.find(name) : by_name_.end();
   if (it != by_name_.end() && item_.values[it->second].text) return *item_.values[it->second].text;
   if (it != by_name_.end() && !item_.tensors[it->second].error.empty())
     throw Error(Code::kDataLoss, name + ": " + item_.tensors[it->second].error);
   // A leaf that is not recorded as a string may still be requested as one.
-  const std::string file = join(item_.item.path, kStringsFile);
-  if (item_.item.folder->exists(file)) {
-    const auto strings = with_context(
-        [&] { return file; },
-        [&] {
-          return parse_strings(as_text(item_.item.folder->read_text(file, kMaxMetadataFile)));
-        });
-    if (const auto found = strings.find(name); found != strings.end()) return found->second;
-  }
-  throw Error(Code::kNotFound, name + ": no string of this name is stored");
+  if (auto text = string_of_file(usual ? std::string(kStringsFile) : file, name))
+    return *std::move(text);
+  throw Error(Code::kNotFound, name + ": no string of this name is stored" +
+                                   (usual ? "" : " in the type handler's file '" + file + "'"));
 }
 
 }  // namespace cairn::inline v0::orbax

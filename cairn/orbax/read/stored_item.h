@@ -6,9 +6,11 @@
 #include <cairn/handlers.h>
 #include <cairn/orbax/read/pytree_item.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,15 +28,21 @@ class StoredItem : public ItemReader {
              MultiprocessingOptions processes = {});
 
   [[nodiscard]] const PytreeItem& item() const { return item_; }
+  // The bytes of the elements that were read so far.
+  [[nodiscard]] std::int64_t bytes_read() const { return bytes_read_; }
   [[nodiscard]] std::vector<TensorInfo> arrays_under(
       std::span<const std::string_view> names, const std::string& metadata_key) const override;
   [[nodiscard]] std::optional<std::string> sharding(const std::string& name) const override;
   [[nodiscard]] std::string random_key_impl(const std::string& name) const override;
   void read(std::span<const Read> reads) const override;
-  [[nodiscard]] std::string string(const std::string& name) const override;
+  [[nodiscard]] std::string string_in(const std::string& file,
+                                      const std::string& name) const override;
   [[nodiscard]] MultiprocessingOptions processes() const override { return processes_; }
 
  private:
+  // Returns the string, if the file in the item's folder exists and has it.
+  [[nodiscard]] std::optional<std::string> string_of_file(const std::string& file,
+                                                          const std::string& name) const;
   // Returns the array `name`; opens it on first use.
   [[nodiscard]] const zarr::ZarrArray& opened(std::string_view name) const;
 
@@ -48,6 +56,9 @@ class StoredItem : public ItemReader {
   // Entries are never removed, so that references stay valid.
   mutable std::unordered_map<std::string, zarr::ZarrArray> opened_;
   mutable handlers::ValueStreams streams_;
+  mutable std::atomic<std::int64_t> bytes_read_{0};
+  using Strings = std::unordered_map<std::string, std::string>;
+  mutable std::unordered_map<std::string, Strings> strings_;  // by file name
 };
 
 }  // namespace cairn::inline v0::orbax

@@ -2,6 +2,7 @@
 #include <cairn/orbax/restore/leaf_restorer.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/observe.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/orbax/restore/multiprocess_restore.h>
 #include <cairn/tree/leaf_value.h>
@@ -71,6 +72,7 @@ std::optional<EmptyNode> empty_node_of(std::string_view kind, bool rich_types) {
 }
 
 std::vector<TreeEntry> LeafRestorer::run(const std::vector<WantedLeaf>& leaves) {
+  const Stopwatch watch;
   std::vector<TreeEntry> out(leaves.size());
   context_.multiprocess->begin([&] { return prepare(leaves, out); });
   context_.multiprocess->each_for_itself([&] {
@@ -79,6 +81,11 @@ std::vector<TreeEntry> LeafRestorer::run(const std::vector<WantedLeaf>& leaves) 
   });
   for (const Batch& batch : batches_)
     if (batch.handler->restores_together()) deserialize(batch, out);
+  observe(context_.options->observer, EventLevel::kInfo, "restore.finished",
+          {{"path", item_->item().item.path},
+           {"leaves", static_cast<std::int64_t>(leaves.size())},
+           {"bytes", item_->bytes_read()}},
+          watch.elapsed());
   return out;
 }
 

@@ -1,6 +1,7 @@
 // pytree_restore.cc -- selects the leaves to restore and their handlers, and fills the result tree.
 #include <cairn/orbax/restore/pytree_restore.h>
 
+#include <cairn/base/observe.h>
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/io/file.h>
@@ -197,6 +198,15 @@ void describe(PytreeItem& item, const PyTreeRestoreArgs& args,
   }
 }
 
+// Reports that the structure is known only in part, which a later version may refuse.
+void report_legacy(const PytreeItem& item, const Observer& observer) {
+  if (item.structure == Structure::kTreeMetadata) return;
+  observe(observer, EventLevel::kWarning, "restore.missing_metadata", {{"path", item.item.path}});
+  if (item.structure == Structure::kNames)
+    observe(observer, EventLevel::kWarning, "restore.missing_structure",
+            {{"path", item.item.path}});
+}
+
 PytreeItem open_item(const std::string& directory, const RestoreContext& context) {
   if (!directory_exists(directory))
     throw Error(Code::kNotFound, directory + ": there is no such folder to restore from");
@@ -214,6 +224,7 @@ std::shared_ptr<const StoredItem> stored_item(PytreeItem item, const RestoreCont
 Tree restore_here(const std::string& directory, const PyTreeRestoreArgs& args,
                   const RestoreContext& context) {
   PytreeItem opened = open_item(directory, context);
+  report_legacy(opened, context.options->observer);
   describe(opened, args, *context.options);
   if (args.transforms && args.legacy_transform_fn)
     throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");
@@ -255,6 +266,7 @@ ParamInfo stored_param_info(const std::shared_ptr<const StoredItem>& item, const
   info.raise_array_data_missing_error = of.missing == zarr::MissingChunk::kError;
   info.byte_limiter = context.limiter;
   info.is_prioritized_key_fn = context.options->is_prioritized_key_fn;
+  info.observer = context.options->observer;
   info.reader = item;
   return info;
 }

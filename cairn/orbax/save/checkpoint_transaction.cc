@@ -1,6 +1,7 @@
 // checkpoint_transaction.cc -- the collective steps of a save before and after the writing.
 #include <cairn/orbax/save/checkpoint_transaction.h>
 
+#include <cairn/base/observe.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/save/commit.h>
@@ -60,10 +61,16 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize) {
 }
 
 std::function<void()> start_save(CheckpointSave save) {
-  const auto transaction = std::make_shared<CheckpointTransaction>(
-      save.path, save.options, save.custom_metadata, std::move(save.group));
-  return [transaction, write = save.prepare(transaction->folder()),
-          finalize = std::move(save.finalize), gives_up = save.gives_up] {
+  const Stopwatch watch;
+  const Observer observer = save.options.observer;
+  std::shared_ptr<CheckpointTransaction> transaction;
+  auto write = reporting_failure(observer, "save.failed", save.path, [&] {
+    transaction = std::make_shared<CheckpointTransaction>(
+        save.path, save.options, save.custom_metadata, std::move(save.group));
+    return save.prepare(transaction->folder());
+  });
+  const auto finish = [transaction, write = std::move(write), finalize = std::move(save.finalize),
+                       gives_up = save.gives_up] {
     try {
       write();
       transaction->commit([&] { finalize(transaction->folder()); });
@@ -71,6 +78,10 @@ std::function<void()> start_save(CheckpointSave save) {
       if (gives_up) transaction->give_up();
       throw;
     }
+  };
+  return [finish, observer, path = save.path, watch] {
+    reporting_failure(observer, "save.failed", path, finish);
+    observe(observer, EventLevel::kInfo, "save.finished", {{"path", path}}, watch.elapsed());
   };
 }
 

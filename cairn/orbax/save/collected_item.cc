@@ -80,9 +80,9 @@ void CollectedItem::add_array(StoreArray array) {
   arrays_.push_back(std::move(array));
 }
 
-void CollectedItem::add_string(std::string name, std::string text) {
+void CollectedItem::add_string_in(std::string file, std::string name, std::string text) {
   const std::lock_guard lock(mutex_);
-  strings_.emplace_back(std::move(name), std::move(text));
+  strings_.push_back({std::move(name), std::move(text), std::move(file)});
 }
 
 void CollectedItem::move_to(SaveItem& item) {
@@ -97,7 +97,7 @@ void CollectedItem::move_to(SaveItem& item) {
   }
   item.arrays = sorted(std::exchange(arrays_, {}), positions);
   positions.clear();
-  for (const auto& [name, text] : strings_) positions.push_back(table.position(name, false));
+  for (const SaveString& string : strings_) positions.push_back(table.position(string.name, false));
   item.strings = sorted(std::exchange(strings_, {}), positions);
   table.check_values();
 }

@@ -14,7 +14,7 @@
 
 namespace cairn::inline v0::orbax {
 
-// The ItemWriter that type handlers write to. Functions add_array and add_string may be called from
+// The ItemWriter that type handlers write to. The functions that add may be called from
 // several threads.
 class CollectedItem : public ItemWriter {
  public:
@@ -22,7 +22,7 @@ class CollectedItem : public ItemWriter {
       : background_(background), process_(process), written_(promise_.get_future().share()) {}
 
   void add_array(StoreArray array) override;
-  void add_string(std::string name, std::string text) override;
+  void add_string_in(std::string file, std::string name, std::string text) override;
   [[nodiscard]] bool is_background() const override { return background_; }
   [[nodiscard]] std::shared_future<void> written() const override { return written_; }
   [[nodiscard]] SavingProcess process() const override { return process_; }
@@ -44,7 +44,7 @@ class CollectedItem : public ItemWriter {
   bool done_ = false;
   std::mutex mutex_;
   std::vector<StoreArray> arrays_;
-  std::vector<std::pair<std::string, std::string>> strings_;
+  std::vector<SaveString> strings_;
   std::promise<void> promise_;
   std::shared_future<void> written_;
 };

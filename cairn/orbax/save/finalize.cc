@@ -1,6 +1,7 @@
 // finalize.cc -- checks and merges the files that several processes wrote.
 #include <cairn/orbax/save/finalize.h>
 
+#include <cairn/base/observe.h>
 #include <cairn/handlers/array_reader.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/write/writer.h>
@@ -123,22 +124,28 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
   }
 }
 
-void merge_process_databases(const std::string& directory, bool validate) {
+std::size_t merge_process_databases(const std::string& directory, bool validate) {
   std::vector<std::string> folders;
   for (const std::string& name : list_directory(directory).folders)
     if (name.starts_with(kProcessPrefix)) folders.push_back(name);
-  if (folders.empty()) return;
+  if (folders.empty()) return 0;
   ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced), database_options());
   for (const std::string& folder : folders)
     with_context([&] { return join(directory, folder); },
                  [&] { writer.copy_database(folder + "/"); });
   writer.commit();
   if (validate) check_merged(directory);
+  return folders.size();
 }
 
 void finalize_item(const std::string& directory, const FinalizeOptions& options) {
   if (options.compares) check_array_metadatas(directory, options.validator, options.processes);
-  merge_process_databases(directory, options.validates);
+  const Stopwatch watch;
+  const std::size_t merged = merge_process_databases(directory, options.validates);
+  if (merged != 0)
+    observe(options.observer, EventLevel::kInfo, "save.merged",
+            {{"path", directory}, {"databases", static_cast<std::int64_t>(merged)}},
+            watch.elapsed());
   if (options.registry == nullptr) return;
   for (const TypeHandlerPtr& handler : options.registry->handlers()) handler->finalize(directory);
 }

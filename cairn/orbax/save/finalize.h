@@ -18,6 +18,7 @@ struct FinalizeOptions {
   bool compares = true;                           // compare the array metadata of the processes
   bool validates = false;                         // validate the merged database
   const TypeHandlerRegistry* registry = nullptr;  // whose handlers finalize; null: none
+  Observer observer = {};                         // null: none
 };
 // Completes an item after all processes have written: compares their array metadata, merges their
 // databases, calls the type handlers' finalize. Does not make anything durable.
@@ -33,6 +34,7 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
 // Merges the databases ocdbt.process_*, if any exist, into the item's own database, by reference,
 // in one commit. If `validate` is true, throws data_loss for an array that has elements and metadata
 // but no chunk, and for a chunk without array metadata (Zarr v2).
-void merge_process_databases(const std::string& directory, bool validate);
+// Returns the number of merged databases.
+std::size_t merge_process_databases(const std::string& directory, bool validate);
 
 }  // namespace cairn::inline v0::orbax

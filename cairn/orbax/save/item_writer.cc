@@ -14,9 +14,11 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -28,7 +30,8 @@ using distributed::StepKind;
 
 using handlers::piece_shape;
 
-handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& executor,
+handlers::ArrayWriteOptions array_options(const SaveOptions& options,
+                                          const handlers::DeviceCopies& copies, Executor& executor,
                                           WorkShare share) {
   handlers::ArrayWriteOptions out;
   out.zarr_format = options.use_zarr3 ? 3 : 2;
@@ -36,6 +39,7 @@ handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& 
   out.chunk_bytes = options.chunk_bytes;
   if (options.use_ocdbt) out.file_bytes = options.target_file_bytes;
   out.memory = options.resources.memory;
+  out.copies = copies;
   out.executor = &executor;
   out.progress = options.progress;
   out.share = share;
@@ -45,7 +49,8 @@ handlers::ArrayWriteOptions array_options(const SaveOptions& options, Executor& 
 // The texts of the strings, shardings and tree metadata. They are built before the first byte is
 // written, because building them may fail.
 struct Sidecars {
-  std::string tree, strings, shardings;
+  std::string tree, shardings;
+  std::map<std::string, std::string> strings;  // by file name
 };
 
 Sidecars make_sidecars(SaveItem& item, const SaveOptions& options) {
@@ -57,7 +62,11 @@ Sidecars make_sidecars(SaveItem& item, const SaveOptions& options) {
     if (!array.sharding.empty()) shardings.emplace_back(array.name, array.sharding);
   Sidecars sidecars;
   sidecars.tree = tree_metadata_text(item.tree);
-  if (!item.strings.empty()) sidecars.strings = strings_text(item.strings);
+  std::map<std::string, std::vector<std::pair<std::string_view, std::string_view>>> by_file;
+  for (const SaveString& string : item.strings)
+    by_file[string.file.empty() ? std::string(kStringsFile) : string.file].emplace_back(
+        string.name, string.text);
+  for (const auto& [file, strings] : by_file) sidecars.strings[file] = strings_text(strings);
   if (!shardings.empty()) sidecars.shardings = shardings_text(shardings);
   return sidecars;
 }
@@ -147,7 +156,7 @@ class ItemWriting {
       std::vector<const StoreArray*> arrays;
       for (const std::size_t array : to.arrays) arrays.push_back(&item_.arrays[array]);
       to.writer = std::make_unique<handlers::ArrayWriter>(
-          std::move(arrays), array_options(options_, executor_, share));
+          std::move(arrays), array_options(options_, item_.copies, executor_, share));
     }
     sidecars_ = described.get();
   }
@@ -187,7 +196,7 @@ class ItemWriting {
                         "with OCDBT, or rename it");
       add(array.name);
     }
-    for (const auto& [name, text] : item_.strings) add(name);
+    for (const SaveString& string : item_.strings) add(string.name);
   }
 
   void note_arrays(SaveConsistencyCheck& consistency) const {
@@ -218,7 +227,7 @@ class ItemWriting {
     write_array_metadatas();
     if (!sidecars_.shardings.empty())
       write_pending_file(folder_, kShardingFile, sidecars_.shardings);
-    if (!sidecars_.strings.empty()) write_pending_file(folder_, kStringsFile, sidecars_.strings);
+    for (const auto& [file, text] : sidecars_.strings) write_pending_file(folder_, file, text);
     if (item_.values_written) item_.values_written();
     if (group_.is_primary()) write_pending_file(folder_, kTreeMetadataFile, sidecars_.tree);
   }

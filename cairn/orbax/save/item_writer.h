@@ -27,6 +27,13 @@
 
 namespace cairn::inline v0::orbax {
 
+// A string to be stored.
+struct SaveString {
+  std::string name;  // parameter name
+  std::string text;
+  std::string file = {};  // name of the JSON file; "": _strings.json
+};
+
 // The leaves and settings of one item.
 struct SaveItem {
   // The leaves and empty nodes, the custom metadata and the rich types. The writer sets the members
@@ -35,10 +42,11 @@ struct SaveItem {
   // All arrays and numbers, in the order in which they are stored. Those without elements of their
   // own are requested through `fetch`.
   std::vector<StoreArray> arrays;
-  std::vector<std::pair<std::string, std::string>> strings;  // parameter name, value
+  std::vector<SaveString> strings;
   // True if every process has all arrays and can fetch any of their elements. Several processes
   // then each write a share of the chunks. In this mode no array has `parts` or `data`.
   bool dealt = false;
+  handlers::DeviceCopies copies = {};  // limits the copies from devices
   // Called after all values are written and before the tree's metadata is written. May be null.
   std::function<void()> values_written = {};
   // Fills boxes of arrays; `tensor` is the position in `arrays`. Only one thread calls it at a time,

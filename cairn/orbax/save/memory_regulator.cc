@@ -25,11 +25,13 @@ MemoryRegulator::MemoryRegulator(double max_gib) : max_gib_(max_gib) {
                     " GiB; 0.8 of it must exceed the 10 GiB at which 'auto' starts");
 }
 
+bool MemoryRegulator::can_use(const MemoryReading& reading, double surge_gib) {
+  return is_usable(reading.total) && is_usable(reading.peak) && surge_gib >= 0;
+}
+
 double MemoryRegulator::next_limit(double current_gib, const MemoryReading& reading,
                                    double surge_gib) {
-  if (!is_usable(current_gib) || !is_usable(reading.total) || !is_usable(reading.peak) ||
-      !is_usable(surge_gib))
-    return current_gib;
+  if (!can_use(reading, surge_gib)) return current_gib;
   const double error = kTargetShare * reading.total - reading.peak;
   double change =
       kProportional * error + kIntegral * integral_ + kDerivative * (error - previous_error_);

@@ -13,9 +13,13 @@ class MemoryRegulator {
   // not less than 0.8 * max_gib.
   explicit MemoryRegulator(double max_gib);
 
+  // Whether readings can be used: numbers that are finite (the surge may be infinite) and not
+  // negative.
+  [[nodiscard]] static bool can_use(const MemoryReading& reading, double surge_gib);
   [[nodiscard]] double min_gib() const { return kMinGib; }
   // The limit in GiB after `current_gib`. `surge_gib` is the memory that the next save is expected
-  // to need for other purposes. Readings that are negative or not finite keep the limit.
+  // to need for other purposes; an infinite one lowers the limit to the minimum. Readings that
+  // cannot be used keep the limit.
   double next_limit(double current_gib, const MemoryReading& reading, double surge_gib = 0);
 
  private:

@@ -3,6 +3,7 @@
 #include <cairn/orbax/save/pytree_save.h>
 
 #include <cairn/base/executor.h>
+#include <cairn/base/observe.h>
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/save/collected_item.h>
@@ -13,6 +14,9 @@
 
 namespace cairn::inline v0::orbax {
 namespace {
+
+// Smaller chunks cost more in requests than they save in bytes.
+constexpr std::int64_t kSmallChunk = std::int64_t{1} << 20U;
 
 // All leaves of one handler.
 struct Batch {
@@ -55,6 +59,37 @@ void check_metadata_keys(const std::vector<StoreArray>& arrays, const SaveContex
   }
 }
 
+// The bytes of the elements that this process stores. Never throws: the shapes are not yet checked.
+std::int64_t stored_bytes(const SaveItem& item) {
+  std::uint64_t bytes = 0;
+  const auto add = [&](const Shape& shape, DType dtype) {
+    std::uint64_t size = dtype_size(dtype);
+    for (const std::int64_t extent : shape) size *= static_cast<std::uint64_t>(extent);
+    bytes += size;
+  };
+  for (const StoreArray& array : item.arrays) {
+    if (!array.parts) {
+      add(array.shape, array.dtype);
+      continue;
+    }
+    for (const StorePart& part : *array.parts) add(part.box.shape, array.dtype);
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+// Leaves whose arguments are worth a warning: their number, and the name of the first.
+struct Noted {
+  std::int64_t count = 0;
+  std::string first;
+  void add(const std::string& name) {
+    if (count++ == 0) first = name;
+  }
+  void report(const Observer& observer, std::string_view event) const {
+    if (count > 0)
+      observe(observer, EventLevel::kWarning, event, {{"leaf", first}, {"leaves", count}});
+  }
+};
+
 class Saver {
  public:
   Saver(std::string directory, const Tree& tree, const SaveContext& context)
@@ -70,6 +105,8 @@ class Saver {
     const ParamInfo common = common_info();
     item_.tree.leaves.reserve(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) add(std::move(entries[i]), args[i], common);
+    aggregated_.report(context_.observer, "save.aggregate_ignored");
+    small_chunks_.report(context_.observer, "save.small_chunks");
     TypeHandler::Futures futures;
     for (const Batch& batch : std::exchange(batches_, {}))
       for (auto& future : batch.handler->serialize(batch.values, batch.infos, batch.args))
@@ -107,6 +144,8 @@ class Saver {
     info.value_typestr = handler->typestr();
     batch.values.push_back(std::move(entry.value));
     batch.args.push_back(args);
+    if (args.aggregate) aggregated_.add(info.name);
+    if (args.chunk_byte_size && *args.chunk_byte_size < kSmallChunk) small_chunks_.add(info.name);
     add_leaf(std::move(entry.path), info.value_typestr);
   }
 
@@ -129,8 +168,8 @@ class Saver {
     info.use_zarr3 = options.use_zarr3;
     info.ocdbt_target_data_file_size = options.target_file_bytes;
     info.byte_limiter = context_.limiter;
-    info.device_host_byte_limiter = context_.device_host_limiter;
     info.is_prioritized_key_fn = context_.is_prioritized_key_fn;
+    info.observer = context_.observer;
     info.writer = collected_;
     return info;
   }
@@ -150,15 +189,21 @@ class Saver {
     });
   }
 
-  std::function<void(std::uint64_t)> write_later() {
+  std::function<void(const WriteLimits&)> write_later() {
     return [item = std::make_shared<SaveItem>(std::move(item_)), options = context_.options,
             directory = directory_, collected = collected_, group = context_.group,
-            executor = context_.executor](std::uint64_t memory) mutable {
+            executor = context_.executor,
+            observer = context_.observer](const WriteLimits& limits) mutable {
       try {
-        options.resources.memory = memory;
+        const Stopwatch watch;
+        const std::int64_t bytes = stored_bytes(*item);
+        options.resources.memory = limits.memory;
+        item->copies = limits.copies;
         make_directories(directory);
         write_pytree_item(directory, std::move(*item), options,
                           executor != nullptr ? *executor : default_executor(), *group);
+        observe(observer, EventLevel::kInfo, "save.item_written",
+                {{"path", directory}, {"bytes", bytes}}, watch.elapsed());
       } catch (...) {
         collected->fail(std::current_exception());
         throw;
@@ -172,6 +217,8 @@ class Saver {
   std::shared_ptr<CollectedItem> collected_;
   SaveItem item_;
   std::vector<Batch> batches_;
+  Noted aggregated_;
+  Noted small_chunks_;
 };
 
 }  // namespace

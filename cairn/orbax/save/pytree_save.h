@@ -6,6 +6,7 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/handlers/array_writer.h>
 
 #include <functional>
 #include <memory>
@@ -27,15 +28,21 @@ struct SaveContext {
   const distributed::ProcessGroup* group = nullptr;
   Executor* executor = nullptr;               // null: the default executor of the process
   std::shared_ptr<ByteLimiter> limiter = {};  // null: no limit
-  std::shared_ptr<ByteLimiter> device_host_limiter = {};  // null: no limit
   bool background = false;
+  Observer observer = {};  // null: none
+};
+
+// The memory that a save may use. Equal in all processes, because the chunks depend on it.
+struct WriteLimits {
+  std::uint64_t memory = 0;  // bytes of working memory
+  handlers::DeviceCopies copies = {};
 };
 
 // The part of a save that runs after the caller has continued.
 struct PreparedSave {
-  // Writes everything within `memory` bytes of working memory. With several processes, returns when
-  // all of them have written. Call it once.
-  std::function<void(std::uint64_t memory)> write;
+  // Writes everything within the limits. With several processes, returns when all of them have
+  // written. Call it once.
+  std::function<void(const WriteLimits&)> write;
   std::string description;  // in words; must be equal in all processes
 };
 

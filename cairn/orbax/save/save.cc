@@ -44,13 +44,16 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
   const orbax::SaveContext context{.options = options,
                                    .registry = &default_type_handler_registry(),
                                    .group = &group,
-                                   .executor = &workers.executor()};
+                                   .executor = &workers.executor(),
+                                   .observer = options.observer};
   const auto prepare = [&](const std::string& folder) -> std::function<void()> {
     auto prepared = orbax::prepare_save(folder, tree, context);
-    return [write = std::move(prepared.write), &options] { write(options.resources.memory); };
+    return [write = std::move(prepared.write), &options] {
+      write({.memory = options.resources.memory});
+    };
   };
   const auto finalize = [&](const std::string& folder) {
-    orbax::finalize_item(folder, {.registry = context.registry});
+    orbax::finalize_item(folder, {.registry = context.registry, .observer = options.observer});
   };
   orbax::start_save({.path = path,
                      .options = options,

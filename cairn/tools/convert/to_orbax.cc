@@ -121,7 +121,7 @@ void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::s
       LeafMetadata& leaf = item.tree.leaves.emplace_back(
           orbax::leaf_metadata(plan.paths[number], kind_of(tensor, relayout_of(plan, number))));
       if (tensor.is_string())
-        item.strings.emplace_back(param_name(leaf.path), source.read_string(index));
+        item.strings.push_back({param_name(leaf.path), source.read_string(index)});
       if (!tensor.is_array()) continue;
       StoreArray& array = item.arrays.emplace_back(make_array(source, plan, number));
       tensors.push_back(index);

@@ -1,5 +1,7 @@
 """Array metadata under a name of its own: Orbax's array handlers and TensorStore's "zarr" driver take a `metadata_key`, which no checkpoint records."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,10 +20,10 @@ from test_pytree_handler import run
 TREE = {"a": jnp.arange(6.0).reshape(2, 3), "n": {"w": np.arange(4, dtype=np.int16)}, "name.json": jnp.ones(2), "step": 3}
 
 
-def handler(key, **options):
-    """Scalars keep `.zarray`: their handler takes no key."""
+def handler(key, filename=None, **options):
     registry = type_handler_registry.create_type_handler_registry(
-        (int, type_handlers.ScalarHandler()),
+        (int, type_handlers.ScalarHandler(metadata_key=key)),
+        (str, type_handlers.StringHandler(filename=filename)),
         (np.ndarray, type_handlers.NumpyHandler(metadata_key=key)),
         (jax.Array, type_handlers.ArrayHandler(metadata_key=key)),
     )
@@ -38,7 +40,8 @@ def save(path, key, **options):
 def test_files(scratch, key):
     path = scratch / "ckpt"
     save(path, key, use_ocdbt=False)
-    assert (path / "a" / key).exists() and not (path / "a" / ".zarray").exists()
+    for name in ("a", "n.w", "step"):
+        assert (path / name / key).exists() and not (path / name / ".zarray").exists()
     cairn_cli.check(path, leaves.leaves(TREE))
     findings = cairn_cli.verify(path)["findings"]
     assert findings == []
@@ -80,7 +83,8 @@ def test_handlers_with_a_key_read_each_others(scratch, key):
         checkpointer.save(theirs, args=ocp.args.PyTreeSave(TREE))
         [saved] = run([{"op": "save", "dir": str(ours), "options": tool, "item": tree_json.to_json(TREE)}])
         assert saved == {"done": True}
-        assert (ours / "a" / key).read_bytes() == (theirs / "a" / key).read_bytes() and not (ours / "a" / ".zarray").exists()
+        for name in ("a", "n.w", "step"):
+            assert (ours / name / key).read_bytes() == (theirs / name / key).read_bytes() and not (ours / name / ".zarray").exists()
         want = as_json(checkpointer.restore(theirs))
         assert as_json(checkpointer.restore(ours)) == want
         for folder in (theirs, ours):
@@ -113,3 +117,36 @@ def test_a_database_that_nobody_checks_may_have_a_key(scratch):
         assert as_json(checkpointer.restore(scratch / "ours")) == want
         for restored in run([{"op": "restore", "dir": str(scratch / name), "options": tool} for name in ("theirs", "ours")]):
             assert tree_json.normal(restored["tree"]) == want
+
+
+# ---- strings in a file of another name ----
+STRINGS = {"a": np.arange(3), "s": "text", "t": {"u": "\u00fc", "v": ""}}
+
+
+@pytest.mark.parametrize("filename", ["texts.json", "_strings"])
+@pytest.mark.parametrize("use_ocdbt", [False, True])
+def test_strings_of_a_file_of_another_name(scratch, filename, use_ocdbt):
+    theirs, ours, options = scratch / "theirs", scratch / "ours", {"use_ocdbt": use_ocdbt}
+    tool = options | {"strings_file": filename}
+    with ocp.Checkpointer(handler(None, filename, **options)) as checkpointer:
+        checkpointer.save(theirs, args=ocp.args.PyTreeSave(STRINGS))
+        [saved] = run([{"op": "save", "dir": str(ours), "options": tool, "item": tree_json.to_json(STRINGS)}])
+        assert saved == {"done": True}
+        for folder in (theirs, ours):
+            assert (folder / filename).exists() and not (folder / "_strings.json").exists()
+        assert json.loads((ours / filename).read_text()) == json.loads((theirs / filename).read_text())
+        want = as_json(checkpointer.restore(theirs))
+        assert as_json(checkpointer.restore(ours)) == want
+        for folder in (theirs, ours):
+            restored, other = run([{"op": "restore", "dir": str(folder), "options": tool}, {"op": "restore", "dir": str(folder), "options": options}])
+            assert tree_json.normal(restored["tree"]) == want
+            assert "error" in other  # whoever does not know the name finds no strings
+    with ocp.Checkpointer(handler(None, **options)) as plain, pytest.raises(Exception):
+        plain.restore(ours)
+
+
+@pytest.mark.parametrize("filename", ["_METADATA", "a/b", "..", "manifest.ocdbt"])
+def test_a_file_of_strings_does_not_replace_another_file(scratch, filename):
+    """Orbax writes over its own file, or outside the item."""
+    [saved] = run([{"op": "save", "dir": str(scratch / "ours"), "options": {"strings_file": filename}, "item": tree_json.to_json(STRINGS)}])
+    assert saved["code"] == "invalid_argument" and f"'{filename}'" in saved["error"]

@@ -2,6 +2,7 @@
 // tree_json.h. A job with "owners" is a save by several processes (threads, here), each with the
 // shards of its own devices.
 //
+// "aggregate_save" and "aggregate_restore" are MsgpackHandler's; "dir" is then the file.
 // "save_checkpoint" is a whole checkpoint by cairn::save, with "use_ocdbt" and "use_zarr3".
 // "save_step" is one by AsyncCheckpointer, with the item "item_name".
 //
@@ -12,9 +13,10 @@
 //        text, "restore_args": tree,
 //        "transforms": [[pattern, {"original_key", "use_fallback", "value_fn", "multi_value_fn",
 //        "inputs": [[pattern, restore args], ...]}]], "nested": false, "to_stored": true,
-//        "partial": false, "owners": [[device, ...] of process 0, ...], "primary": 0, "array":
+//        "partial": false, "events": true, "owners": [[device, ...] of process 0, ...], "primary": 0, "array":
 //        {"use_replica_parallel": true, ...}}]
-// Out: for each job {"tree": ...}, {"done": true} or {"error": text, "code": "invalid_argument"}
+// Out: for each job {"tree": ..., "events": [...]}, {"done": true} or {"error": text, "code": "invalid_argument"}
+#include <cairn/aggregate_handler.h>
 #include <cairn/base/json.h>
 #include <cairn/checkpointer.h>
 #include <cairn/open.h>
@@ -22,7 +24,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "tests/interop/tools/answer_jobs.h"
 #include "tests/interop/tools/save_jobs.h"
@@ -33,6 +37,23 @@ namespace {
 
 using namespace cairn;
 using namespace cairn::testing;
+
+// Collects events, of any thread.
+class Events {
+ public:
+  void add(const Event& event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(parse_json(event_json(event)));
+  }
+  Json taken() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(events_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  JsonArray events_;
+};
 
 void save_together(const Json& job) {
   const PyTreeSaveArgs whole = save_args_of(job);
@@ -107,8 +128,11 @@ RestoreTransforms transforms_of(const Json& list, bool nested) {
 }
 
 Json run(const Json& job) {
-  PyTreeCheckpointHandler handler(given(job, "options") ? options_of(*job.find("options"))
-                                                        : PyTreeCheckpointHandlerOptions{});
+  PyTreeCheckpointHandlerOptions options =
+      given(job, "options") ? options_of(*job.find("options")) : PyTreeCheckpointHandlerOptions{};
+  Events events;
+  if (given(job, "events")) options.observer = [&](const Event& event) { events.add(event); };
+  PyTreeCheckpointHandler handler(std::move(options));
   const std::string& op = *job.find("op")->as_string();
   const std::string& directory = *job.find("dir")->as_string();
   Json out;
@@ -124,10 +148,10 @@ Json run(const Json& job) {
     handler.finalize(directory);
     out.set("done", true);
   } else if (op == "save_checkpoint") {
-    SaveOptions options;
-    set(*job.find("options"), "use_ocdbt", options.use_ocdbt);
-    set(*job.find("options"), "use_zarr3", options.use_zarr3);
-    save(directory, tree_from_json(*job.find("item")), options);
+    SaveOptions save_options;
+    set(*job.find("options"), "use_ocdbt", save_options.use_ocdbt);
+    set(*job.find("options"), "use_zarr3", save_options.use_zarr3);
+    save(directory, tree_from_json(*job.find("item")), save_options);
     out.set("done", true);
   } else if (op == "save_step") {
     AsyncCheckpointer checkpointer(options_of(*job.find("options")));
@@ -152,9 +176,18 @@ Json run(const Json& job) {
     out.set("tree", tree_to_json(metadata.tree));
     out.set("custom_metadata", metadata.custom_metadata);
     out.set("use_zarr3", metadata.use_zarr3);
+  } else if (op == "aggregate_save") {
+    MsgpackHandler::Options rich;
+    set(job, "rich", rich.support_rich_types);
+    MsgpackHandler(rich).serialize(directory, tree_from_json(*job.find("item")));
+    out.set("done", true);
+  } else if (op == "aggregate_restore") {
+    out.set("tree", tree_to_json(MsgpackHandler().deserialize(directory)));
   } else {
     throw std::runtime_error("no such job: " + op);
   }
+  handler.close();
+  if (given(job, "events")) out.set("events", events.taken());
   return out;
 }
 

@@ -22,6 +22,29 @@ void set(const Json& json, const char* name, std::optional<std::int64_t>& number
   if (const Json* of = given(json, name)) number = of->as_int64();
 }
 
+namespace {
+
+// The standard handlers, which register_standard_handlers_with_options makes, with other names of
+// files.
+std::shared_ptr<const TypeHandlerRegistry> registry_with(const Json& json) {
+  if (const Json* key = given(json, "metadata_key")) {
+    const std::string& name = *key->as_string();
+    StandardHandlerOptions options;
+    options.numpy.metadata_key = options.array.metadata_key = options.scalar.metadata_key = name;
+    register_standard_handlers_with_options(options);
+  }
+  auto registry = std::make_shared<TypeHandlerRegistry>(default_type_handler_registry());
+  default_type_handler_registry() = standard_type_handlers();
+  if (const Json* file = given(json, "strings_file"))
+    registry->add(
+        typeid(std::string),
+        std::make_shared<StringHandler>(StringHandler::Options{.filename = *file->as_string()}),
+        {nullptr, true});
+  return registry;
+}
+
+}  // namespace
+
 PyTreeCheckpointHandlerOptions options_of(const Json& json) {
   PyTreeCheckpointHandlerOptions options;
   set(json, "use_ocdbt", options.use_ocdbt);
@@ -30,16 +53,16 @@ PyTreeCheckpointHandlerOptions options_of(const Json& json) {
   set(json, "support_rich_types", options.pytree_metadata_options.support_rich_types);
   set(json, "save_concurrent_gb", options.save_concurrent_gb);
   set(json, "restore_concurrent_gb", options.restore_concurrent_gb);
+  set(json, "save_concurrent_bytes", options.save_concurrent_bytes);
+  set(json, "restore_concurrent_bytes", options.restore_concurrent_bytes);
   set(json, "enable_post_merge_validation", options.enable_post_merge_validation);
-  if (const Json* key = given(json, "metadata_key")) {
-    auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
-    NumpyHandler::Options numpy;
-    ArrayHandler::Options array;
-    numpy.metadata_key = array.metadata_key = *key->as_string();
-    registry->add(typeid(Array), std::make_shared<NumpyHandler>(numpy), {nullptr, true});
-    registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
-    options.type_handler_registry = registry;
-  }
+  std::optional<std::int64_t> gigabytes;
+  set(json, "save_device_host_concurrent_gb", gigabytes);
+  if (gigabytes) options.save_device_host_concurrent_gb = *gigabytes;
+  if (const Json* of = given(json, "prioritized"))
+    options.is_prioritized_key_fn = [all = *of->as_bool()](const KeyPath&) { return all; };
+  if (given(json, "metadata_key") || given(json, "strings_file"))
+    options.type_handler_registry = registry_with(json);
   return options;
 }
 

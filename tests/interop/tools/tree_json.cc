@@ -85,6 +85,7 @@ std::string number_hex(const T& value) {
 
 SaveArgs save_args(const Json& json) {
   SaveArgs args;
+  if (const Json* of = given(json, "aggregate")) args.aggregate = *of->as_bool();
   if (const Json* of = given(json, "dtype")) args.dtype = dtype_of(*of);
   if (const Json* of = given(json, "chunk_byte_size")) args.chunk_byte_size = of->as_int64();
   if (const Json* of = given(json, "shard_axes")) args.shard_axes = shape_of(*of);

@@ -1,0 +1,133 @@
+"""Cairn's observer beside what Orbax logs, warns of and reports to jax.monitoring, in the same situations.
+
+Only the events that mean something to both are compared. docs/observer.md lists all of Cairn's.
+"""
+
+import contextlib
+import shutil
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from orbax.checkpoint import type_handlers
+from orbax.checkpoint._src.handlers import base_pytree_checkpoint_handler
+from orbax.checkpoint._src.serialization import type_handler_registry
+from orbax.checkpoint._src.serialization import types
+
+import tree_json
+from test_handler_parts import logged
+from test_pytree_handler import run
+
+# Words of a warning of Orbax, or the name of its event -> Cairn's event.
+WARNINGS = {
+    "/jax/orbax/deprecation/aggregate": "save.aggregate_ignored",
+    "Setting the target_byte_size too small": "save.small_chunks",
+    "Sharding info not provided when restoring": "restore.stored_sharding",
+    "/jax/orbax/deprecation/missing_metadata": "restore.missing_metadata",
+    "/jax/orbax/deprecation/missing_structure": "restore.missing_structure",
+    "No prioritized params found": "save.no_prioritized_arrays",
+    "Replica_separate_folder is disabled": "save.replica_folder_ignored",
+}
+
+
+@contextlib.contextmanager
+def heard():
+    """Everything that the real package says."""
+    said = []
+    on_event = lambda name, **attributes: said.append(name)
+    on_duration = lambda name, seconds, **attributes: said.append(name)
+    jax.monitoring.register_event_listener(on_event)
+    jax.monitoring.register_event_duration_secs_listener(on_duration)
+    with logged() as texts, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            yield said
+        finally:
+            jax.monitoring.unregister_event_listener(on_event)
+            jax.monitoring.unregister_event_duration_listener(on_duration)
+            said += texts + [str(one.message) for one in warned]
+
+
+def theirs(said):
+    return {event for words, event in WARNINGS.items() if any(words in text for text in said)}
+
+
+def ours(events):
+    return {event["event"] for event in events if event["level"] == "warning"} & set(WARNINGS.values())
+
+
+TREE = {"a": jnp.arange(6.0).reshape(2, 3), "b": np.arange(4, dtype=np.int16), "c": 3}
+FULL = jax.tree.map(lambda leaf: ocp.RestoreArgs(), TREE)
+PLACED = FULL | {"a": ocp.ArrayRestoreArgs(sharding=TREE["a"].sharding)}
+
+
+@pytest.mark.parametrize("save_args, want", [
+    ({}, set()),
+    ({"aggregate": True}, {"save.aggregate_ignored"}),
+    ({"chunk_byte_size": 1000}, {"save.small_chunks"}),
+    ({"chunk_byte_size": 1 << 20}, set()),
+    ({"chunk_byte_size": (1 << 20) - 1, "aggregate": True}, {"save.small_chunks", "save.aggregate_ignored"}),
+])
+def test_warnings_of_saves(scratch, save_args, want):
+    with heard() as said, ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        args = jax.tree.map(lambda leaf: ocp.SaveArgs(**save_args), TREE)
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(TREE, args))
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json(TREE), "save_args": tree_json.to_json(args), "events": True}])
+    assert theirs(said) == ours(got["events"]) == want
+
+
+@pytest.mark.parametrize("args, older, want", [
+    (PLACED, False, set()),
+    (FULL, False, {"restore.stored_sharding"}),
+    (PLACED, True, {"restore.missing_metadata", "restore.missing_structure"}),
+])
+def test_warnings_of_restores(scratch, args, older, want):
+    path = scratch / "ckpt"
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave(TREE))
+        if older:
+            (path / "_METADATA").unlink()
+            shutil.rmtree(path / "array_metadatas", ignore_errors=True)
+        with heard() as said:
+            checkpointer.restore(path, args=ocp.args.PyTreeRestore(TREE, args))
+    [got] = run([{"op": "restore", "dir": str(path), "item": tree_json.to_json(TREE), "restore_args": tree_json.to_json(args), "events": True}])
+    assert theirs(said) == ours(got["events"]) == want
+
+
+class Later(types.DefaultSerializationStatusCallback):
+    def key_priority(self, _):
+        return types.TransferPriority.ASYNCHRONOUS_DEPRIORITIZED
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_warnings_of_priorities(scratch, later):
+    registry = type_handler_registry.create_type_handler_registry(
+        (jax.Array, type_handlers.ArrayHandler(callback=Later() if later else None)))
+    impl = base_pytree_checkpoint_handler.BasePyTreeCheckpointHandler(type_handler_registry=registry, save_device_host_concurrent_bytes=10**9)
+    tree = {"a": TREE["a"]}
+    with heard() as said, ocp.Checkpointer(ocp.PyTreeCheckpointHandler(handler_impl=impl)) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(tree))
+    [got] = run([{"op": "async_save", "dir": str(scratch / "ours"), "options": {"prioritized": not later, "save_device_host_concurrent_gb": 1},
+                  "item": tree_json.to_json(tree), "events": True}])
+    assert theirs(said) == ours(got["events"]) == ({"save.no_prioritized_arrays"} if later else set())
+
+
+def test_durations_and_bytes(scratch):
+    """Both report how long a save and a restore took; Cairn also how much it was."""
+    with heard() as said, ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(TREE))
+        checkpointer.wait_until_finished()
+        checkpointer.restore(scratch / "theirs", args=ocp.args.PyTreeRestore(TREE, PLACED))
+    assert any("blocking" in name and name.startswith("/jax/orbax/write") for name in said)
+    assert any("background_duration" in name for name in said)
+    saved, restored = run([
+        {"op": "async_save", "dir": str(scratch / "ours"), "item": tree_json.to_json(TREE), "events": True},
+        {"op": "restore", "dir": str(scratch / "ours"), "item": tree_json.to_json(TREE), "restore_args": tree_json.to_json(PLACED), "events": True}])
+    events = {event["event"]: event for event in saved["events"] + restored["events"]}
+    assert set(events) == {"save.blocked", "save.item_written", "restore.finished"}
+    size = sum(np.asarray(leaf).nbytes for leaf in TREE.values())
+    assert events["save.item_written"]["bytes"] == events["restore.finished"]["bytes"] == size
+    assert all(event["level"] == "info" and 0 < event["seconds"] < 60 for event in events.values())
