@@ -25,7 +25,8 @@ namespace cairn::inline v0 {
 bool glob_match(std::string_view pattern, std::string_view text);
 
 // Indices of the tensors that match a glob of `include` (empty: all) and none of `exclude`, in the
-// checkpoint's order. If there are several items, a glob matches the name or "item/name".
+// checkpoint's order. If there are several items, a glob matches the name or "item/name". Every
+// name, also in the escaped form of printable_text(), matches itself, whatever characters it has.
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude = {});
@@ -46,6 +47,7 @@ SliceSpec parse_slice(std::string_view text, std::span<const std::int64_t> shape
 struct Summary {
   // `empty` counts nodes without children and placeholders.
   std::uint64_t leaves = 0, arrays = 0, strings = 0, empty = 0;
+  std::uint64_t custom = 0;      // leaves of type handlers that Cairn does not have
   std::uint64_t unreadable = 0;  // arrays and strings that cannot be read
   // Elements of the readable arrays; bytes of all leaves in memory and in the store.
   std::uint64_t elements = 0, nbytes = 0, stored_nbytes = 0;
