@@ -199,6 +199,11 @@ int status_of(const Checkpoint& checkpoint) {
   return kFailure;
 }
 
+void print_left_out(const ConvertReport& report) {
+  if (is_muted()) return;
+  for (const auto& [name, why] : report.left_out) print_error("left out '" + name + "': " + why);
+}
+
 std::unique_ptr<Checkpoint> open_source(Source& source) {
   finish_options(source);
   try {

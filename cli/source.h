@@ -53,6 +53,8 @@ std::unique_ptr<Checkpoint> open_source(Source& source);
 // Returns the exit status of a command that shows metadata: kGood, or kFailure after printing an
 // error if some tensors cannot be read.
 int status_of(const Checkpoint& checkpoint);
+// Prints a line to standard error for each item of the source that a conversion left out.
+void print_left_out(const ConvertReport& report);
 // The part of the --memory budget that a command may use for its own buffers.
 std::uint64_t buffer_memory(const Source& source);
 

@@ -13,7 +13,7 @@ namespace cairn::inline v0::orbax {
 using distributed::StepKind;
 
 CheckpointTransaction::CheckpointTransaction(const std::string& path, const SaveOptions& options,
-                                             const std::string& custom_metadata,
+                                             const CheckpointContent& content,
                                              distributed::ProcessGroup group)
     : group_(std::move(group)) {
   distributed::ConsistencyCheck consistency("writes");
@@ -29,7 +29,7 @@ CheckpointTransaction::CheckpointTransaction(const std::string& path, const Save
       if (options.item) folder_ = join(folder_, *options.item);
       return;
     }
-    pending_.emplace(path, options, custom_metadata);
+    pending_.emplace(path, options, content);
     folder_ = pending_->folder();
     if (!group_.is_single()) pending_->share();
   });
@@ -63,7 +63,7 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize) {
 
 std::function<void()> start_save(CheckpointSave save) {
   const auto transaction = std::make_shared<CheckpointTransaction>(
-      save.path, save.options, save.custom_metadata, std::move(save.group));
+      save.path, save.options, save.content, std::move(save.group));
   return [transaction, write = save.prepare(transaction->folder()),
           finalize = std::move(save.finalize), gives_up = save.gives_up] {
     try {
