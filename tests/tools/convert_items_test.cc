@@ -171,7 +171,7 @@ TEST_F(ConvertItems, AFailedCopyLeavesTheOldCheckpoint) {
     };
     return convert(*opened, target(), options);
   };
-  EXPECT_THAT(plan, FailsWith(Code::kDataLoss, "config/metadata"));
+  EXPECT_THAT(plan, FailsWith(Code::kNotFound, "config/metadata"));
   EXPECT_EQ(text_of(target() + "/config/metadata"), kConfig);
   EXPECT_FALSE(file_exists(target() + ".orbax-checkpoint-tmp"));
 }
