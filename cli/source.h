@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn::cli {
 
@@ -55,6 +57,11 @@ std::unique_ptr<Checkpoint> open_source(Source& source);
 int status_of(const Checkpoint& checkpoint);
 // Prints a line to standard error for each item of the source that a conversion left out.
 void print_left_out(const ConvertReport& report);
+// Adds --exclude GLOB.
+void add_exclude(CLI::App& command, std::vector<std::string>& exclude);
+// As status_of(checkpoint), but kNo after printing an error if the globs selected nothing.
+int selected_status(const Checkpoint& checkpoint, std::span<const std::size_t> selected,
+                    const std::string& glob, const std::vector<std::string>& exclude);
 // The part of the --memory budget that a command may use for its own buffers.
 std::uint64_t buffer_memory(const Source& source);
 

@@ -41,21 +41,36 @@ bool is_below(const KeyPath& path, const KeyPath& above) {
   return above.size() < path.size() && std::equal(above.begin(), above.end(), path.begin());
 }
 
+// Throws for a reference to a group as Cairn wrote it once: $1, $&, $$.
+void check_dollars(const std::string& text) {
+  for (auto at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
+    if (at + 1 == text.size()) return;
+    const char next = text[at + 1];
+    if (next != '&' && next != '$' && (next < '0' || next > '9')) continue;
+    const std::string wanted = next == '&'   ? "'\\g<0>' is the whole match"
+                               : next == '$' ? "'$' stands for itself"
+                                             : std::string("'\\") + next + "' is a group";
+    throw Error(Code::kInvalidArgument, "replacement '" + text + "': '$" + next +
+                                            "' is not supported: " + wanted +
+                                            "; '\\044' is a dollar sign anywhere");
+  }
+}
+
 }  // namespace
 
 LeafNames::LeafNames(const ConvertOptions& options)
     : function_(options.rename_fn), separator_(options.nest) {
   for (const auto& [pattern, text] : options.rename) {
     Regex regex(pattern, Regex::Extent::kPart);
-    Replacement replacement(text, regex);
-    rules_.emplace_back(std::move(regex), std::move(replacement));
+    check_dollars(text);
+    regex.check_template(text);
+    rules_.emplace_back(std::move(regex), text);
   }
 }
 
-LeafNames::Name LeafNames::add(const std::string& tree, const std::string& stored, KeyPath path,
-                               const std::string& old) {
+LeafNames::Name LeafNames::rename(const std::string& stored, KeyPath path) {
   Name out{stored, std::move(path)};
-  for (auto& [regex, replacement] : rules_) out.name = regex.replace_all(out.name, replacement);
+  for (auto& [regex, text] : rules_) out.name = regex.replace_all(out.name, text);
   if (function_) out.name = function_(out.name);
   if (out.name != stored) {
     out.renamed = true;
@@ -67,13 +82,16 @@ LeafNames::Name LeafNames::add(const std::string& tree, const std::string& store
     out.path = std::move(nested);
     if (out.nested) out.name = param_name(out.path);
   }
-  const auto [other, added] = taken_.try_emplace({tree, out.name}, Leaf{out.path, old});
+  return out;
+}
+
+void LeafNames::take(const std::string& tree, const Name& name, const std::string& old) {
+  const auto [other, added] = taken_.try_emplace({tree, name.name}, Leaf{name.path, old});
   if (!added)
     throw Error(Code::kInvalidArgument,
-                "two leaves would both be named '" + printable_text(out.name) +
+                "two leaves would both be named '" + printable_text(name.name) +
                     "': " + printable_text(other->second.old) + " and " + printable_text(old) +
                     "; choose with --item or --exclude, or --rename one");
-  return out;
 }
 
 void LeafNames::check_containers() const {

@@ -2,6 +2,7 @@
 
 #include <cairn/tools/convert/plan.h>
 
+#include <cairn/formats/npz/zip_directory.h>
 #include <cairn/inspect.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
@@ -140,7 +141,16 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
   if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
   if (format == "safetensors" && !safetensors_dtype(dtype))
     return "elements of type " + t.dtype_name;
+  if (format == "safetensors" && dtype == DType::kFloat4E2m1fn && element_count(t.shape) % 2 != 0)
+    return "an odd number of elements of type " + t.dtype_name +
+           ", of which it packs two in a byte";
   return "";
+}
+
+// Why the target cannot hold a leaf of this name; "" if it can.
+std::string name_obstacle(const std::string& name, const std::string& format) {
+  const char* flaw = format == "npz" ? flaw_of_zip_name(name) : nullptr;
+  return flaw == nullptr ? "" : std::string("a name that ") + flaw;
 }
 
 bool is_scalar(const TensorInfo& t) {
@@ -227,8 +237,13 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     const bool prefixed = t.item && tree == nullptr;
     const std::string stored = of_one_kind ? t.name : tree_name(source, t);
     const KeyPath path = prefixed ? with_item(t) : t.path;
-    LeafNames::Name named = names.add(tree != nullptr ? tree->name : "",
-                                      prefixed ? param_name(path) : stored, path, t.full_name());
+    LeafNames::Name named = names.rename(prefixed ? param_name(path) : stored, path);
+    if (std::string why = name_obstacle(named.name, plan.report.format); !why.empty()) {
+      unsupported.emplace_back(t.full_name(), std::move(why));
+      left_out.push_back(index);
+      continue;
+    }
+    names.take(tree != nullptr ? tree->name : "", named, t.full_name());
     if (named.renamed || (!prefixed && !named.nested && named.name != t.name))
       plan.report.renamed.emplace_back(prefixed ? t.full_name() : t.name, named.name);
     plan.nested = plan.nested || named.nested;

@@ -4,6 +4,7 @@
 #include <cairn/base/utf8.h>
 #include <cairn/base/visible_text.h>
 #include <cairn/tools/source/name_match.h>
+#include <cairn/tree/transform/transform_keys.h>
 
 namespace cairn::inline v0 {
 namespace {
@@ -92,8 +93,13 @@ bool name_matches(std::string_view pattern, std::string_view name) {
 }
 
 bool name_matches(std::string_view pattern, const TensorInfo& tensor) {
-  return name_matches(pattern, tensor.name) ||
-         (tensor.item && name_matches(pattern, tensor.full_name()));
+  if (name_matches(pattern, tensor.name) ||
+      (tensor.item && name_matches(pattern, tensor.full_name())))
+    return true;
+  if (pattern.find('/') == std::string_view::npos) return false;
+  const std::string keys = transform_key(tensor.path);
+  return glob_match(pattern, keys) ||
+         (tensor.item && glob_match(pattern, *tensor.item + "/" + keys));
 }
 
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
