@@ -44,9 +44,11 @@ enum class LeafKind : std::uint8_t {
   kString,       // a string, or an array of strings
   kEmpty,        // an empty node: None, or a container without children
   kPlaceholder,  // structure without data
-  // A leaf whose element type and shape are unknown, because its metadata is missing or damaged, or
-  // because a type handler that Cairn lacks wrote it.
+  // A leaf whose element type and shape are unknown, because its metadata is missing or damaged.
   kUnknown,
+  // A leaf of a type handler that Cairn does not have; `typestr` is the name that the handler gave
+  // to its type. It is not damaged, but Cairn cannot read it: `error` is set.
+  kCustom,
 };
 
 // Description of one leaf of a checkpoint (array, scalar or string) or of one empty node.
@@ -84,9 +86,13 @@ struct TensorInfo {
   }
   // Whether the leaf is a string or an array of strings (of this shape). read_strings() reads both.
   [[nodiscard]] bool is_string() const { return kind == LeafKind::kString; }
-  // Whether dtype and shape are known. Also true for an undamaged array whose element type Cairn
-  // cannot read.
-  [[nodiscard]] bool is_described() const { return error.empty() || kind == LeafKind::kArray; }
+  // Whether a type handler that Cairn does not have wrote the leaf.
+  [[nodiscard]] bool is_custom() const { return kind == LeafKind::kCustom; }
+  // Whether the metadata of the leaf is complete. Also true for an undamaged leaf that Cairn cannot
+  // read: an array with another element type, or a leaf of a custom type handler.
+  [[nodiscard]] bool is_described() const {
+    return error.empty() || kind == LeafKind::kArray || is_custom();
+  }
 };
 
 // Description of an opened checkpoint. `facts` and `layout` are for people, the other members for
@@ -189,9 +195,10 @@ class Checkpoint {
 
   // ---- conveniences on top ----
   // Index of a tensor by name, by "item/name" where there are several items, by another name that
-  // the format knows (find_other), or by its keys joined with '/', as in Tree::at(). Throws
-  // not_found and suggests similar names; throws invalid_argument for a name that several items
-  // have, listing them.
+  // the format knows (find_other), by its keys joined with '/', as in Tree::at(), or by the escaped
+  // form in which a name is shown (printable_text). A name comes before an escaped form. Throws
+  // not_found and suggests similar names; throws invalid_argument, listing them, for a name that
+  // several items have and for an escaped form of several names.
   [[nodiscard]] std::size_t index(std::string_view name) const;
   // Description of the named tensor. Throws as index().
   [[nodiscard]] const TensorInfo& info(std::string_view name) const {

@@ -10,6 +10,7 @@
 #include <cairn/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,13 @@ Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> sourc
 // folder per parameter).
 std::span<const std::string_view> convert_formats();
 
+// Options of a safetensors target.
+struct SafetensorsTarget {
+  // Entries of __metadata__, for example {"format", "pt"}, which the loaders of Hugging Face need.
+  // They are added to those of a safetensors source, and replace those of the same key.
+  std::vector<std::pair<std::string, std::string>> metadata = {};
+  bool operator==(const SafetensorsTarget&) const = default;
+};
 // Options of a msgpack target.
 struct MsgpackTarget {
   // None: kFlaxState, which flax restores into any state.
@@ -90,6 +98,13 @@ struct ConvertOptions {
   // those of Python's re.sub: every match is replaced; \1 is the first group, \g<0> the whole
   // match.
   std::vector<std::pair<std::string, std::string>> rename = {};
+  // Called with each name after `rename`; returns the new name. In a job of several processes, it
+  // must return the same names in all of them. Null: none.
+  std::function<std::string(std::string_view)> rename_fn = {};
+  // Splits each key of a dict at this separator, so that flat names become a nested tree: with ".",
+  // the leaf "a.b" becomes the leaf "b" of the dict "a". For formats that hold trees (Orbax and
+  // msgpack). "": keys stay as they are.
+  std::string nest = {};
   // Floating-point type to which every floating-point array is cast; scalars are not cast. None: no
   // cast.
   std::optional<DType> dtype = {};
@@ -100,6 +115,7 @@ struct ConvertOptions {
   // Size limit in bytes of safetensors files and of TensorFlow data files. None: no limit.
   std::optional<std::uint64_t> max_shard_bytes = {};
   // Options of one format each. Those of other formats than the target's keep their defaults.
+  SafetensorsTarget safetensors = {};
   MsgpackTarget msgpack = {};
   TensorFlowTarget tensorflow = {};
   OrbaxTarget orbax = {};
@@ -121,12 +137,25 @@ struct ConvertReport {
   // Scalars written as 0-d arrays because the format has no scalars.
   std::vector<std::string> scalars;
   std::uint64_t cast = 0;  // number of tensors whose dtype was changed
+  // Items of the Orbax checkpoint written, if it keeps the items of its source.
+  std::vector<std::string> items;
+  // (item or file of the source, reason) for everything beside the leaves that the options select,
+  // but that the target cannot hold
+  std::vector<std::pair<std::string, std::string>> left_out;
 };
 // Writes `source` to the local path `target`. No leaf is lost silently. Throws invalid_argument,
 // naming the leaf, if the target cannot hold a leaf (unless skip_unsupported is set), if it can
-// hold none of the selected leaves, or if two leaves have the same name after renaming. Throws
-// not_found, before anything is written, if include and exclude select nothing of a checkpoint that
-// has leaves. Throws already_exists as IfExists says.
+// hold none of the selected leaves, if two leaves have the same name after renaming, or if a name
+// would be a leaf and a container of leaves. Throws not_found, before anything is written, if
+// include and exclude select nothing of a checkpoint that has leaves. Throws already_exists as
+// IfExists says.
+//
+// Items of an Orbax checkpoint that was opened without OpenOptions::item: an Orbax target gets the
+// same items. Pytrees are written as `options` says; all other items are copied byte for byte, if
+// include and exclude select their names. Another format gets one tree: the names of several
+// pytrees begin with the item's name and a dot, and other items are left out (report.left_out).
+// orbax.item renames the only pytree; it is invalid_argument if there are several. An item that
+// cannot be read is data_loss, unless `exclude` names it.
 ConvertReport convert(const Checkpoint& source, const std::string& target,
                       const ConvertOptions& options);
 // The report as JSON text (docs/cli.md).

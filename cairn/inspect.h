@@ -26,7 +26,8 @@ bool glob_match(std::string_view pattern, std::string_view text);
 
 // Indices of the tensors that match a glob of `include` (empty: all) and none of `exclude`, in the
 // checkpoint's order. A glob matches the name or, if it has a '/', the keys joined with '/'. If
-// there are several items, "item/" may come before either.
+// there are several items, "item/" may come before either. Every name, also in the escaped form of
+// printable_text(), matches itself, whatever characters it has.
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude = {});
@@ -58,6 +59,7 @@ std::optional<std::string> read_json_item(const Checkpoint& checkpoint, std::str
 struct Summary {
   // `empty` counts nodes without children and placeholders.
   std::uint64_t leaves = 0, arrays = 0, strings = 0, empty = 0;
+  std::uint64_t custom = 0;      // leaves of type handlers that Cairn does not have
   std::uint64_t unreadable = 0;  // arrays and strings that cannot be read
   // Elements of the readable arrays; bytes of all leaves in memory and in the store.
   std::uint64_t elements = 0, nbytes = 0, stored_nbytes = 0;

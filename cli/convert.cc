@@ -17,6 +17,7 @@ struct ConvertArguments {
   Source source;
   std::string target;
   std::vector<std::string> rename;
+  std::vector<std::string> metadata;
   std::string dtype;
   std::string shard_bytes;
   std::string compression = "auto";
@@ -28,10 +29,11 @@ struct ConvertArguments {
   ConvertOptions options;
 };
 
-// Parses REGEX=TEXT, split at the first '='.
-std::pair<std::string, std::string> parse_rename(const std::string& text) {
+// Parses LEFT=RIGHT, split at the first '='. `form` says in words what was expected.
+std::pair<std::string, std::string> parse_pair(const std::string& option, const std::string& text,
+                                               const std::string& form) {
   const std::size_t at = text.find('=');
-  if (at == std::string::npos) throw UsageError("--rename '" + text + "': expected REGEX=TEXT");
+  if (at == std::string::npos) throw UsageError(option + " '" + text + "': expected " + form);
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
@@ -43,7 +45,10 @@ MsgpackDialect parse_dialect(const std::string& text) {
 
 void finish_arguments(ConvertArguments& arguments) {
   ConvertOptions& options = arguments.options;
-  for (const auto& text : arguments.rename) options.rename.push_back(parse_rename(text));
+  for (const auto& text : arguments.rename)
+    options.rename.push_back(parse_pair("--rename", text, "REGEX=TEXT"));
+  for (const auto& text : arguments.metadata)
+    options.safetensors.metadata.push_back(parse_pair("--metadata", text, "KEY=VALUE"));
   if (!arguments.dtype.empty()) {
     options.dtype = dtype_from_name(arguments.dtype);
     if (!options.dtype)
@@ -75,6 +80,12 @@ std::string list_text(std::string_view label,
   return text;
 }
 
+std::string names_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text.append(text.empty() ? "" : ", ").append(printable_text(name));
+  return text;
+}
+
 std::string report_text(const ConvertReport& report, double seconds) {
   std::string text = list_text("renamed ", report.renamed, "->");
   text += list_text("left out", report.skipped, "--");
@@ -82,6 +93,7 @@ std::string report_text(const ConvertReport& report, double seconds) {
     text +=
         fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
   if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
+  if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
   for (const auto& file : report.files) text += "wrote    " + printable_text(file) + "\n";
   text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"),
                       bytes_text(report.bytes), duration_text(seconds));
@@ -105,12 +117,13 @@ std::string plan_text(const TransformReport* transformed, const Checkpoint& chec
   }
   for (const std::size_t i : select_tensors(checkpoint, options.include, options.exclude)) {
     const TensorInfo& tensor = checkpoint.tensors()[i];
-    text += "leaf     " + printable_text(tensor.name) + " " +
+    text += "leaf     " + printable_text(tensor.full_name()) + " " +
             printable_text(tensor.is_array() ? tensor.dtype_name + shape_text(tensor.shape)
                                              : tensor.typestr) +
             "\n";
   }
   text += list_text("renamed ", report.renamed, "->") + list_text("left out", report.skipped, "--");
+  if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
   return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"),
                             bytes_text(report.bytes));
 }
@@ -152,6 +165,7 @@ int run_convert(ConvertArguments& arguments) {
     print_error(e.message());
     return kNo;
   }
+  print_left_out(report);
   if (arguments.options.dry_run && !arguments.json) {
     out().show(plan_text(transformed ? &source.report : nullptr, *source.checkpoint, report,
                          arguments.options));
@@ -195,6 +209,12 @@ void setup_convert(CLI::App& app, int& status) {
                    "may be repeated")
       ->type_name("REGEX=TEXT")
       ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--nest", options.nest,
+          "Split names at SEPARATOR into nested dicts: with '.', a.b\nbecomes b in the dict "
+          "a (Orbax, msgpack)")
+      ->type_name("SEPARATOR");
   check_path(command->add_option("--transform", arguments->transform,
                                  "JSON rules that rename, drop, cast, transpose, stack, split, "
                                  "...\nleaves (docs/transforms.md)"))
@@ -209,6 +229,12 @@ void setup_convert(CLI::App& app, int& status) {
       ->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes,
                    "Split into safetensors files, or TensorFlow data files,\nof at most this size")
       ->type_name("SIZE");
+  command
+      ->add_option("--metadata", arguments->metadata,
+                   "Set an entry of __metadata__, such as format=pt, which the\nloaders of Hugging "
+                   "Face need (safetensors); may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   command
       ->add_option("--dialect", arguments->dialect,
                    "Kind of msgpack file: flax (the default; as\nflax.serialization.to_bytes, "
@@ -238,8 +264,8 @@ void setup_convert(CLI::App& app, int& status) {
       ->type_name("SIZE");
   command
       ->add_option("--as-item", options.orbax.item,
-                   "Store the tree as this item of the checkpoint;\nCheckpointManager needs the "
-                   "name 'default'")
+                   "Store the tree as this item of the checkpoint (default: items\nkeep their "
+                   "names); CheckpointManager needs the name 'default'")
       ->type_name("NAME");
   command->add_flag("--skip-unsupported", options.skip_unsupported,
                     "Leave out leaves that the format cannot hold, and list them");
@@ -252,6 +278,10 @@ void setup_convert(CLI::App& app, int& status) {
       "or not at all. Strings, empty nodes and types that the format lacks are an error that\n"
       "names them. Cairn never drops them silently.\n"
       "\n"
+      "An Orbax checkpoint of several items keeps them in an Orbax checkpoint; JSON items are\n"
+      "copied. In other formats, names begin with the item's name, and standard error names the\n"
+      "items that are left out. --item chooses one item.\n"
+      "\n"
       "Under an MPI launcher (mpirun -n 8 cairn convert ...) the processes share the bytes, for\n"
       "every format. Each process uses --memory.\n"
       "\n"
@@ -263,7 +293,8 @@ void setup_convert(CLI::App& app, int& status) {
       "  cairn convert ckpt merged --to orbax --transform rules.json --dry-run\n"
       "  cairn convert ckpt model.msgpack --item params\n"
       "  cairn convert ckpt tf/model-1 --to tensorflow --shard-bytes 2GB --skip-unsupported\n"
-      "  cairn convert model.safetensors checkpoints/0 --to orbax --as-item default");
+      "  cairn convert model.safetensors checkpoints/0 --to orbax --as-item default --nest .\n"
+      "  cairn convert ckpt model.safetensors --metadata format=pt");
   command->callback([arguments, &status] { status = run_convert(*arguments); });
 }
 

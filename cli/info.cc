@@ -22,6 +22,7 @@ void add_counts(const Summary& sum, Rows& rows) {
   std::string leaves = plural(sum.arrays, "array");
   if (sum.strings > 0) leaves += ", " + plural(sum.strings, "string");
   if (sum.empty > 0) leaves += ", " + plural(sum.empty, "empty node");
+  if (sum.custom > 0) leaves += fmt::format(", {} of custom types", count_text(sum.custom));
   if (sum.unreadable > 0) leaves += "; " + count_text(sum.unreadable) + " of them unreadable";
   rows.emplace_back("leaves", leaves);
   rows.emplace_back("elements", count_text(sum.elements));

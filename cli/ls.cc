@@ -26,6 +26,7 @@ std::string shown_name(const TensorInfo& t) { return printable_text(t.full_name(
 
 std::string type_text(const TensorInfo& t) {
   if (!t.is_described()) return "unreadable";
+  if (t.is_custom()) return "custom: " + printable_text(t.typestr);
   return t.dtype_name.empty() ? t.typestr : printable_text(t.dtype_name);
 }
 

@@ -115,6 +115,7 @@ int run_reshard(ReshardArguments& arguments) {
     };
     report = reshard(*source, arguments.target, arguments.options);
   }
+  print_left_out(report.written);
   if (arguments.json) {
     out().show_json(reshard_json(report));
     return kGood;
@@ -186,8 +187,8 @@ void setup_reshard(CLI::App& app, int& status) {
       ->type_name("SIZE");
   command
       ->add_option("--as-item", options.orbax.item,
-                   "Store the tree as this item of the checkpoint;\nCheckpointManager needs the "
-                   "name 'default'")
+                   "Store the tree as this item of the checkpoint (default: items\nkeep their "
+                   "names); CheckpointManager needs the name 'default'")
       ->type_name("NAME");
   command->add_flag_callback(
       "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },

@@ -199,6 +199,11 @@ int status_of(const Checkpoint& checkpoint) {
   return kFailure;
 }
 
+void print_left_out(const ConvertReport& report) {
+  if (is_muted()) return;
+  for (const auto& [name, why] : report.left_out) print_error("left out '" + name + "': " + why);
+}
+
 void add_exclude(CLI::App& command, std::vector<std::string>& exclude) {
   command.add_option("--exclude", exclude, "Skip names that match; may be repeated")
       ->type_name("GLOB")

@@ -55,6 +55,8 @@ std::unique_ptr<Checkpoint> open_source(Source& source);
 // Returns the exit status of a command that shows metadata: kGood, or kFailure after printing an
 // error if some tensors cannot be read.
 int status_of(const Checkpoint& checkpoint);
+// Prints a line to standard error for each item of the source that a conversion left out.
+void print_left_out(const ConvertReport& report);
 // Adds --exclude GLOB.
 void add_exclude(CLI::App& command, std::vector<std::string>& exclude);
 // As status_of(checkpoint), but kNo after printing an error if the globs selected nothing.

@@ -320,7 +320,7 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
   auto rest = orbax::start_save(
       {.path = path,
        .options = directory,
-       .custom_metadata = options.custom_metadata,
+       .content = {.custom_metadata = options.custom_metadata},
        .group = state_->group,
        .prepare =
            [&](const std::string& folder) { return state_->start_save(folder, args, background); },

@@ -3,6 +3,7 @@
 #include <cairn/checkpoint.h>
 
 #include <cairn/array/arena.h>
+#include <cairn/base/visible_text.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
@@ -78,6 +79,12 @@ std::string suggestions(std::string_view wanted, const std::vector<TensorInfo>& 
   return text.empty() ? text : text + "'?";
 }
 
+std::string hex_text(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes) append_hex(out, "", static_cast<unsigned char>(c), 2);
+  return out;
+}
+
 // An array that is described and has an error is not damaged: Cairn cannot read its type.
 void check_readable(const std::string& name, const TensorInfo& tensor) {
   if (!tensor.error.empty())
@@ -96,6 +103,26 @@ void for_each_piece(const Box& box, std::int64_t most, const std::function<void(
   second.origin[longest] += first.shape[longest];
   for_each_piece(first, most, f);
   for_each_piece(second, most, f);
+}
+
+// The leaf whose escaped name was given. Throws if leaves of different names are shown alike.
+std::size_t only_one(std::string_view shown, const std::vector<std::size_t>& found,
+                     const std::vector<TensorInfo>& tensors) {
+  const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
+    return tensors[i].full_name() != tensors[found[0]].full_name();
+  });
+  if (other == found.end()) return found[0];
+  std::string names;
+  for (const std::size_t i : found)
+    names.append(names.empty() ? "'" : ", '")
+        .append(visible_text(tensors[i].full_name()))
+        .append("' (bytes ")
+        .append(hex_text(tensors[i].full_name()))
+        .append(")");
+  throw Error(Code::kInvalidArgument, "'" + std::string(shown) +
+                                          "' is how several names are shown: give one of them "
+                                          "unescaped: " +
+                                          names);
 }
 
 // Reads a leaf and drops its values. Throws the error of the read.
@@ -125,6 +152,13 @@ Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string
 struct Checkpoint::Names {
   std::once_flag made;
   std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
+  // The escaped forms, with and without the item, of the names that are shown escaped.
+  std::unordered_map<std::string, std::vector<std::size_t>> by_visible;
+
+  void add(std::string_view name, std::size_t index) {
+    if (std::string shown = visible_text(name); shown != name)
+      by_visible[std::move(shown)].push_back(index);
+  }
 
   // The tensor of a name or of "item/name"; nullopt if there is none. `separator` joins the keys in
   // the wanted name.
@@ -171,7 +205,7 @@ VerifyReport Checkpoint::verify(const ProgressFn& progress) const {
       all.begin(), all.end(), std::uint64_t{0},
       [](std::uint64_t sum, const TensorInfo& tensor) { return sum + tensor.nbytes; });
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].is_array() && !all[i].is_string()) continue;
+    if (!all[i].is_array() && !all[i].is_string() && !all[i].is_custom()) continue;
     ++report.tensors;
     try {
       check_leaf(*this, i);
@@ -195,12 +229,20 @@ std::size_t Checkpoint::index(std::string_view name) const {
   const auto& all = tensors();
   std::call_once(names_->made, [&] {
     names_->by_name.reserve(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) names_->by_name[all[i].name].push_back(i);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      names_->by_name[all[i].name].push_back(i);
+      names_->add(all[i].name, i);
+      if (all[i].item) names_->add(all[i].full_name(), i);
+    }
   });
   if (const auto found = names_->find(all, name, '.')) return *found;
   if (const auto other = find_other(name)) return *other;
   if (name.find('/') != std::string_view::npos)
     if (const auto found = names_->find(all, name, '/')) return *found;
+  // JSON shows a name partly escaped; escaping the rest gives the form that people see.
+  if (const auto shown = names_->by_visible.find(visible_text(name));
+      shown != names_->by_visible.end())
+    return only_one(name, shown->second, all);
   throw Error(Code::kNotFound,
               "no tensor is named '" + std::string(name) + "'" + suggestions(name, all));
 }
@@ -256,7 +298,7 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
         return tensor.is_array() ? sum + ArrayArena::shared_bytes(tensor.nbytes) : sum;
       }));
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].is_array()) continue;
+    if (!all[i].is_array() && !all[i].is_custom()) continue;
     check_readable(all[i].full_name(), all[i]);
     auto [array, out] = arena.allocate(all[i].dtype, all[i].element_size, all[i].shape);
     arrays[i] = std::move(array);

@@ -145,6 +145,8 @@ TEST(TransformRules, ScalarsStackIntoAVector) {
   const auto stacked = transform_checkpoint(made, rules(R"j({"stack": "s/(?P<index>.*)", "to": "s"
 })j"));
   EXPECT_EQ(stacked.checkpoint->info("s").shape, (Shape{12}));
+  ASSERT_EQ(stacked.report.made.size(), 1U);
+  EXPECT_EQ(stacked.report.made[0].second.substr(0, 15), "stack(s.0, s.1,");
   const Array array = stacked.checkpoint->read("s");  // by number: 10 after 9
   EXPECT_EQ(reinterpret_cast<const std::int64_t*>(array.bytes().data())[10], 100);
 }

@@ -78,6 +78,17 @@ std::string metadata_text(const std::vector<std::pair<std::string, std::string>>
   return to_text(Json(std::move(object)));
 }
 
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+// The fact that shows the __metadata__ of a set's files.
+constexpr const char* kSetMetadata = "metadata of the files";
+
+void add_new_keys(const Metadata& from, Metadata& to) {
+  for (const auto& entry : from)
+    if (std::none_of(to.begin(), to.end(), [&](const auto& e) { return e.first == entry.first; }))
+      to.push_back(entry);
+}
+
 // The content of an index.
 struct Index {
   std::map<std::string, std::vector<std::string>> files;  // file: tensors in it
@@ -197,10 +208,12 @@ OpenShard open_shard_of(const std::string& index_path, const std::string& name,
 
 std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions& options) {
   const Index index = read_index(path);
+  Metadata metadata;
   std::vector<File> files;
   std::vector<RawLeaf> leaves;
   for (const auto& [name, listed] : index.files) {
     OpenShard shard = open_shard_of(path, name, listed);
+    add_new_keys(shard.header.metadata, metadata);
     for (auto& entry : shard.header.tensors)
       leaves.push_back(
           make_leaf(std::move(entry), static_cast<std::uint32_t>(files.size()), shard.data_start));
@@ -215,6 +228,7 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
                       .path = path};
   info.custom_metadata = index.metadata;
   info.facts.emplace_back("shards", std::to_string(files.size()));
+  if (!metadata.empty()) info.facts.emplace_back(kSetMetadata, metadata_text(metadata));
   return std::make_unique<RawCheckpoint>(options, std::move(info),
                                          RawCheckpoint::Contents{.files = std::move(files),
                                                                  .leaves = std::move(leaves),
@@ -239,6 +253,22 @@ std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const Open
   }
   return path.ends_with(".index.json") || looks_like_json_object(first) ? open_set(path, options)
                                                                         : open_file(path, options);
+}
+
+std::vector<std::pair<std::string, std::string>> safetensors_metadata(const CheckpointInfo& info) {
+  Metadata out;
+  if (info.format != "safetensors") return out;
+  const auto of_set = std::find_if(info.facts.begin(), info.facts.end(),
+                                   [](const auto& fact) { return fact.first == kSetMetadata; });
+  const bool is_set = std::any_of(info.facts.begin(), info.facts.end(),
+                                  [](const auto& fact) { return fact.first == "shards"; });
+  const std::string text = of_set != info.facts.end() ? of_set->second
+                           : is_set                   ? ""
+                                                      : info.custom_metadata;
+  if (text.empty()) return out;
+  const Json json = parse_json(text);
+  for (const auto& [key, value] : *json.as_object()) out.emplace_back(key, *value.as_string());
+  return out;
 }
 
 std::vector<Finding> check_safetensors_set(const std::string& path) {

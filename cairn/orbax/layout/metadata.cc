@@ -168,6 +168,7 @@ CheckpointMetadata parse_checkpoint_metadata(std::string_view json) {
   out.init_time_ns = optional_time(object, "init_timestamp_nsecs");
   out.commit_time_ns = optional_time(object, "commit_timestamp_nsecs");
   out.metrics = object_or_null(object, "metrics");
+  out.performance_metrics = object_or_null(object, "performance_metrics");
   out.custom_metadata = object_or_null(object, "custom_metadata");
   return out;
 }

@@ -38,6 +38,7 @@ struct CheckpointMetadata {
   std::optional<std::int64_t> init_time_ns;
   std::optional<std::int64_t> commit_time_ns;
   Json metrics;
+  Json performance_metrics;
   Json custom_metadata;
 };
 // Parses the text of `_CHECKPOINT_METADATA`.

@@ -94,7 +94,7 @@ void add_string(Node& root, std::string_view name, std::string_view text) {
 std::string checkpoint_metadata_text(const CheckpointMetadata& metadata) {
   return to_text(JsonObject{{"item_handlers", handlers_json(metadata.item_handlers)},
                             {"metrics", object_or_empty(metadata.metrics)},
-                            {"performance_metrics", JsonObject{}},
+                            {"performance_metrics", object_or_empty(metadata.performance_metrics)},
                             {"init_timestamp_nsecs", time_or_null(metadata.init_time_ns)},
                             {"commit_timestamp_nsecs", time_or_null(metadata.commit_time_ns)},
                             {"custom_metadata", object_or_empty(metadata.custom_metadata)}},

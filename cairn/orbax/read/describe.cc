@@ -216,18 +216,20 @@ void add_database(const PytreeItem& item, const std::string& prefix, Facts& fact
 }
 
 std::string count_words(const PytreeItem& item) {
-  std::size_t arrays = 0, strings = 0, placeholders = 0, empty = 0, broken = 0;
+  std::size_t arrays = 0, strings = 0, placeholders = 0, empty = 0, custom = 0, broken = 0;
   for (const auto& tensor : item.tensors) {
     ++(tensor.is_array()                 ? arrays
+       : tensor.is_custom()              ? custom
        : tensor.typestr == "string"      ? strings
        : tensor.typestr == "placeholder" ? placeholders
                                          : empty);
-    broken += tensor.error.empty() ? 0 : 1;
+    broken += tensor.error.empty() || tensor.is_custom() ? 0 : 1;
   }
   std::string text = fmt::format("{} arrays", arrays);
   if (strings > 0) text += fmt::format(", {} strings", strings);
   if (empty > 0) text += fmt::format(", {} empty nodes", empty);
   if (placeholders > 0) text += fmt::format(", {} placeholders", placeholders);
+  if (custom > 0) text += fmt::format(", {} of custom types", custom);
   if (broken > 0) text += fmt::format("; {} of them UNREADABLE", broken);
   return text;
 }

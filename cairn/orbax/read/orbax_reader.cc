@@ -116,6 +116,7 @@ OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items,
     : layout_(std::move(layout)),
       items_(std::move(items)),
       lost_(std::move(lost)),
+      whole_(!options.item),
       workers_(options.resources.threads),
       memory_(options.resources.memory) {
   info_ = describe_checkpoint(layout_, items_);
@@ -185,7 +186,9 @@ void OrbaxCheckpoint::read(std::span<const ReadRequest> requests,
   std::deque<std::string> labels;  // used where a name alone does not identify the tensor
   for (const auto& request : requests) {
     const TensorInfo& t = tensor(request.tensor);
-    if (!t.error.empty()) throw Error(Code::kDataLoss, label(request.tensor) + ": " + t.error);
+    if (!t.error.empty())
+      throw Error(t.is_custom() ? Code::kUnimplemented : Code::kDataLoss,
+                  label(request.tensor) + ": " + t.error);
     if (!t.is_array())
       throw Error(Code::kInvalidArgument,
                   "'" + label(request.tensor) + "' is not an array (kind: " + t.typestr + ")");
@@ -213,7 +216,9 @@ std::string OrbaxCheckpoint::read_string(std::size_t index) const {
 
 std::optional<Array> OrbaxCheckpoint::try_view(std::size_t index) const {
   const TensorInfo& t = tensor(index);
-  if (!t.error.empty()) throw Error(Code::kDataLoss, label(index) + ": " + t.error);
+  if (!t.error.empty())
+    throw Error(t.is_custom() ? Code::kUnimplemented : Code::kDataLoss,
+                label(index) + ": " + t.error);
   if (!stored_[index]) return std::nullopt;
   auto view = guarded([&] {
     return with_context([&] { return label(index); }, [&] { return stored_[index]->try_view(); });

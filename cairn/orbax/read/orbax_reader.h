@@ -9,6 +9,7 @@
 #include <cairn/tree/verifiable_checkpoint.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] std::string random_key_impl(std::size_t index) const override;
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
+  // For tools that need more than the leaves.
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  // The opened items; their tensors are in tensors().
+  [[nodiscard]] std::span<const PytreeItem> opened_items() const { return items_; }
+  // Whether all items were to be opened, and not only one that the caller named.
+  [[nodiscard]] bool is_whole() const { return whole_; }
 
  private:
   void add_lost_item(const LostItem& lost);
@@ -56,6 +63,7 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   std::vector<std::size_t> leaf_counts_;  // parallel to items_
   std::vector<zarr::MissingChunk> missing_;
   CheckpointInfo info_;
+  bool whole_;
   Workers workers_;
   std::uint64_t memory_;
   mutable handlers::ValueStreams streams_;

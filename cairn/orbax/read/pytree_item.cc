@@ -373,9 +373,10 @@ void excuse_custom_leaves(PytreeItem& out) {
       continue;
     if (tensor.kind != LeafKind::kUnknown || tensor.error.empty()) continue;
     if (out.arrays != nullptr && !handlers::is_missing(tensor)) continue;
-    tensor.error =
-        "its type '" + tensor.typestr + "' belongs to a type handler that Cairn does not have";
+    tensor.error = "a custom leaf: its type '" + tensor.typestr +
+                   "' belongs to a type handler that Cairn does not have";
     tensor.error_code = Code::kUnimplemented;
+    tensor.kind = LeafKind::kCustom;
   }
 }
 

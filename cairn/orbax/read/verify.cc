@@ -154,7 +154,8 @@ void ItemCheck::check_leaves() {
     const TensorInfo& tensor = leaves_.tensors[i];
     // Stored arrays are counted when their chunks are verified.
     const bool stored_array = leaves_.stored[i].has_value();
-    if (!stored_array && (tensor.is_array() || tensor.is_string())) ++report_.tensors;
+    if (!stored_array && (tensor.is_array() || tensor.is_string() || tensor.is_custom()))
+      ++report_.tensors;
     if (!tensor.error.empty() && !stored_array && !is_lost(i))
       add(severity_of(tensor.error_code), label(i), "", tensor.error);
     if (stored_array) check_format(i);
@@ -411,10 +412,15 @@ bool ItemCheck::belongs(std::string_view key) const {
 void ItemCheck::check_orphans() {
   const auto files = try_call([&] { return item_.files->list(""); });
   if (!files) return failed("", item_.item.path, files.error());
+  // A custom type handler may store its leaves in files of any name.
+  bool has_custom = false;
+  for (std::size_t i = 0; i < leaves_.tensors.size(); ++i)
+    has_custom = has_custom || leaves_.tensors[i].is_custom();
   // Maps each folder to its number of leftover files and their bytes.
   std::map<std::string, std::pair<std::size_t, std::uint64_t>> leftovers;
   for (const auto& entry : files.value()) {
     if (belongs(entry.key)) continue;
+    if (has_custom && !entry.key.ends_with(".__lock")) continue;
     // Keys of arrays are already checked. This check finds files that cannot be keys of an array.
     const std::size_t name = entry.key.rfind('/') + 1;
     const std::string_view last = std::string_view(entry.key).substr(name);

@@ -14,7 +14,7 @@ namespace cairn::inline v0::orbax {
 using distributed::StepKind;
 
 CheckpointTransaction::CheckpointTransaction(const std::string& path, const SaveOptions& options,
-                                             const std::string& custom_metadata,
+                                             const CheckpointContent& content,
                                              distributed::ProcessGroup group)
     : group_(std::move(group)) {
   distributed::ConsistencyCheck consistency("writes");
@@ -28,7 +28,7 @@ CheckpointTransaction::CheckpointTransaction(const std::string& path, const Save
   consistency.check(messages, group_, "save: other checkpoints");
   group_.step("save: temporary directory", StepKind::kControl, [&] {
     if (!group_.is_primary()) return;
-    pending_.emplace(path, options, custom_metadata);
+    pending_.emplace(path, options, content);
     folder_ = pending_->folder();
     if (!group_.is_single()) pending_->share();
   });
@@ -66,7 +66,7 @@ std::function<void()> start_save(CheckpointSave save) {
   std::shared_ptr<CheckpointTransaction> transaction;
   auto write = reporting_failure(observer, "save.failed", save.path, [&] {
     transaction = std::make_shared<CheckpointTransaction>(
-        save.path, save.options, save.custom_metadata, std::move(save.group));
+        save.path, save.options, save.content, std::move(save.group));
     return save.prepare(transaction->folder());
   });
   const auto finish = [transaction, write = std::move(write), finalize = std::move(save.finalize),

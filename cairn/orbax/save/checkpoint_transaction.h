@@ -18,7 +18,7 @@ class CheckpointTransaction {
   // Returns when the directory exists. Throws the errors of PendingCheckpoint. Throws
   // invalid_argument if the processes do not save to the same path.
   CheckpointTransaction(const std::string& path, const SaveOptions& options,
-                        const std::string& custom_metadata, distributed::ProcessGroup group);
+                        const CheckpointContent& content, distributed::ProcessGroup group);
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
   // The primary calls `finalize` and then commits. Returns in all processes when the checkpoint is
@@ -38,13 +38,13 @@ class CheckpointTransaction {
 // One save: where it goes, and the steps that differ between its callers.
 struct CheckpointSave {
   std::string path;
-  SaveOptions options;          // of the directory: item, v1, if_exists, durability
-  std::string custom_metadata;  // of the checkpoint: a JSON object; "" for none
+  SaveOptions options;        // of the directory: item, v1, if_exists, durability
+  CheckpointContent content;  // what the checkpoint records beside its trees
   distributed::ProcessGroup group;
   // Does what must be done before the caller continues. Returns the rest, which writes the item to
   // `folder`.
   std::function<std::function<void()>(const std::string& folder)> prepare;
-  // Completes the item in `folder`, in the primary, after all processes have written it.
+  // Completes the item (or all items) in `folder`, in the primary, after all processes have written it.
   std::function<void(const std::string& folder)> finalize;
   // After an error, wait for all processes and remove the directory (give_up).
   bool gives_up = false;

@@ -7,15 +7,16 @@
 #include <cairn/orbax/layout/layout.h>
 
 #include <chrono>
+#include <set>
 #include <utility>
 
 namespace cairn::inline v0::orbax {
 namespace {
 
 // Orbax's names for the handlers of such items.
-constexpr const char* kHandler =
+constexpr std::string_view kHandler =
     "orbax.checkpoint._src.handlers.pytree_checkpoint_handler.PyTreeCheckpointHandler";
-constexpr const char* kV1Handler =
+constexpr std::string_view kV1Handler =
     "orbax.checkpoint.experimental.v1._src.handlers.pytree_handler.PyTreeHandler";
 
 std::int64_t now_ns() {
@@ -23,15 +24,23 @@ std::int64_t now_ns() {
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-const SaveOptions& checked(const SaveOptions& options) {
+void check_item_name(const std::string& name) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
-  if (options.item && (options.item->empty() || options.item->find('/') != std::string::npos ||
-                       *options.item == "." || *options.item == ".."))
-    refuse("'" + *options.item +
-           "' cannot be the name of an item, because the name becomes a folder");
-  if (options.item && options.item->find(kTemporaryMark) != std::string::npos)
-    refuse("the item name '" + *options.item + "' is reserved for unfinished items");
-  if (options.v1 && !options.item)
+  if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
+    refuse("'" + name + "' cannot be the name of an item, because the name becomes a folder");
+  if (name.find(kTemporaryMark) != std::string::npos)
+    refuse("the item name '" + name + "' is reserved for unfinished items");
+}
+
+const SaveOptions& checked(const SaveOptions& options, const CheckpointContent& content) {
+  const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
+  if (options.item) check_item_name(*options.item);
+  std::set<std::string_view> names;
+  for (const auto& [name, handler] : content.items) {
+    check_item_name(name);
+    if (!names.insert(name).second) refuse("two items would be named '" + name + "'");
+  }
+  if (options.v1 && !options.item && content.items.empty())
     refuse(
         "version 1 of Orbax's API stores a tree as an item; give the item's name (it looks for "
         "'state')");
@@ -49,9 +58,12 @@ const SaveOptions& checked(const SaveOptions& options) {
   return options;
 }
 
-CheckpointMetadata new_metadata(const std::string& custom_metadata) {
+CheckpointMetadata new_metadata(const CheckpointContent& content) {
   CheckpointMetadata metadata;
   metadata.init_time_ns = now_ns();
+  metadata.metrics = content.metrics;
+  metadata.performance_metrics = content.performance_metrics;
+  const std::string& custom_metadata = content.custom_metadata;
   if (custom_metadata.empty()) return metadata;
   metadata.custom_metadata = with_context([] { return "the checkpoint's custom metadata"; },
                                           [&] { return parse_json(custom_metadata); });
@@ -62,15 +74,29 @@ CheckpointMetadata new_metadata(const std::string& custom_metadata) {
   return metadata;
 }
 
+std::vector<std::pair<std::string, std::string>> items_of(const SaveOptions& options,
+                                                          const CheckpointContent& content) {
+  if (!content.items.empty()) return content.items;
+  return {{options.item.value_or(""), std::string(pytree_handler_name(options.v1))}};
+}
+
 }  // namespace
 
+std::string_view pytree_handler_name(bool v1) { return v1 ? kV1Handler : kHandler; }
+
 PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions& options,
-                                     const std::string& custom_metadata)
-    : options_(checked(options)),
-      metadata_(new_metadata(custom_metadata)),
+                                     const CheckpointContent& content)
+    : options_(checked(options, content)),
+      items_(items_of(options, content)),
+      metadata_(new_metadata(content)),
       pending_(path, options.if_exists, options.durability),
-      folder_(options.item ? join(pending_.path(), *options.item) : pending_.path()) {
-  make_directories(folder_, Durability::kDeferredSync);
+      folder_(content.items.empty() ? folder_of(items_.front().first) : pending_.path()) {
+  for (const auto& [name, handler] : items_)
+    make_directories(folder_of(name), Durability::kDeferredSync);
+}
+
+std::string PendingCheckpoint::folder_of(const std::string& item) const {
+  return item.empty() ? pending_.path() : join(pending_.path(), item);
 }
 
 void PendingCheckpoint::share() {
@@ -80,9 +106,13 @@ void PendingCheckpoint::share() {
 
 void PendingCheckpoint::commit() {
   const std::string committed = "Checkpoint commit was successful to ";
-  if (options_.item && !options_.v1) write_pending_file(folder_, kCommitFile, committed + folder_);
+  metadata_.item_handlers.clear();
+  for (const auto& [name, handler] : items_) {
+    if (!name.empty() && !options_.v1)
+      write_pending_file(folder_of(name), kCommitFile, committed + folder_of(name));
+    if (!handler.empty()) metadata_.item_handlers.emplace_back(name, handler);
+  }
   if (options_.v1) write_pending_file(pending_.path(), kV1Marker, "");
-  metadata_.item_handlers = {{options_.item.value_or(""), options_.v1 ? kV1Handler : kHandler}};
   metadata_.commit_time_ns = now_ns();
   write_pending_file(pending_.path(), kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
   write_pending_file(pending_.path(), kCommitFile, committed + pending_.target());

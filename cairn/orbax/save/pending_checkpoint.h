@@ -1,4 +1,4 @@
-// pending_checkpoint.h -- the directory of a checkpoint with one item, from its start to its commit.
+// pending_checkpoint.h -- the directory of a checkpoint, from its start to its commit.
 #pragma once
 
 #include <cairn/orbax.h>
@@ -6,20 +6,34 @@
 #include <cairn/orbax/save/commit.h>
 
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 
-// A checkpoint under construction: a pending directory and the folder of the item, which the caller
-// fills. If the object is destroyed without commit(), the checkpoint never appears and the
+// What a checkpoint records beside its trees.
+struct CheckpointContent {
+  std::string custom_metadata = {};             // a JSON object; "" for none
+  Json metrics = {}, performance_metrics = {};  // objects or null
+  // Pairs of item name and handler name ("": not recorded) of a checkpoint with several items.
+  // Empty: the checkpoint has the one tree that SaveOptions describes.
+  std::vector<std::pair<std::string, std::string>> items = {};
+};
+
+// Orbax's name for the handler of a pytree; of version 1 of its API or of the older one.
+std::string_view pytree_handler_name(bool v1);
+
+// A checkpoint under construction: a pending directory and the folder that the caller fills: that of
+// its one tree, or that of all items. If the object is destroyed without commit(), the checkpoint never appears and the
 // directory is removed (see share() for the exception).
 class PendingCheckpoint {
  public:
-  // `custom_metadata` is the custom metadata of the checkpoint: a JSON object, or "". Throws the
-  // errors of cairn::save_orbax.
+  // Makes the folder of each item. Throws the errors of cairn::save_orbax.
   PendingCheckpoint(const std::string& path, const SaveOptions& options,
-                    const std::string& custom_metadata = "");
+                    const CheckpointContent& content = {});
 
-  // The folder of the item.
+  // The folder of the one tree, or the folder that has the folders of the items.
   [[nodiscard]] const std::string& folder() const { return folder_; }
   // Call it before other processes write to the folder. Records in the directory that a save has
   // begun. From then on the destructor does not remove an uncommitted directory.
@@ -32,7 +46,11 @@ class PendingCheckpoint {
   void commit();
 
  private:
+  [[nodiscard]] std::string folder_of(const std::string& item) const;
+
   SaveOptions options_;
+  // Pairs of name ("": the checkpoint itself) and handler.
+  std::vector<std::pair<std::string, std::string>> items_;
   CheckpointMetadata metadata_;
   PendingDirectory pending_;
   std::string folder_;

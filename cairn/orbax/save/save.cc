@@ -5,6 +5,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/handlers.h>
 #include <cairn/orbax.h>
+#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/save/checkpoint_transaction.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/pytree_save.h>
@@ -15,21 +16,29 @@
 namespace cairn::inline v0 {
 namespace orbax {
 
-void save_item(const std::string& path, SaveItem item, const SaveOptions& options,
-               const MultiprocessingOptions& job) {
+void save_items(const std::string& path, ItemsSave save, const SaveOptions& options,
+                const MultiprocessingOptions& job) {
   const distributed::ProcessGroup group(job);
   const Workers workers(options.resources.threads);
+  const auto folder_of = [&](const std::string& folder, const std::string& item) {
+    return save.content.items.empty() ? folder : join(folder, item);
+  };
   const auto prepare = [&](const std::string& folder) {
     return [&, folder] {
-      write_pytree_item(folder, std::move(item), options, workers.executor(), group);
+      for (SavedTree& tree : save.trees)
+        write_pytree_item(folder_of(folder, tree.name), std::move(tree.item), tree.options,
+                          workers.executor(), group);
     };
   };
   const auto finalize = [&](const std::string& folder) {
-    if (!group.is_single()) finalize_item(folder, {.processes = group.count()});
+    for (const SavedTree& tree : save.trees)
+      if (!group.is_single())
+        finalize_item(folder_of(folder, tree.name), {.processes = group.count()});
+    for (const CopiedItem& item : save.copies) copy_item(item, folder_of(folder, item.name));
   };
   start_save({.path = path,
               .options = options,
-              .custom_metadata = "",
+              .content = save.content,
               .group = group,
               .prepare = prepare,
               .finalize = finalize,
@@ -57,7 +66,7 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
   };
   orbax::start_save({.path = path,
                      .options = options,
-                     .custom_metadata = "",
+                     .content = {},
                      .group = group,
                      .prepare = prepare,
                      .finalize = finalize})();

@@ -7,6 +7,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/executor.h>
+#include <cairn/formats/safetensors/set.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/output_file.h>
 #include <cairn/tools/convert/plan.h>
@@ -106,6 +107,8 @@ void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& c
   add("include", options.include);
   add("exclude", options.exclude);
   add("rename", options.rename);
+  add("nest", options.nest);
+  add("metadata", options.safetensors.metadata);
   check.add("dtype", options.dtype ? std::string(dtype_name(*options.dtype)) : "none");
   add("skip_unsupported", options.skip_unsupported);
   add("replace", options.if_exists == IfExists::kReplace);
@@ -128,6 +131,9 @@ void add_values(const Checkpoint& source, const std::string& target, const Conve
   if (!is_orbax_format(plan.report.format))
     check.options.add("memory", std::to_string(options.resources.memory));
   add_options(options, check.options);
+  std::vector<std::string> names;  // as rename_fn has made them
+  for (const TensorSource& tensor : plan.targets) names.push_back(tensor.name);
+  check.options.add("names", option_text(names));
   add_opened(source, "", check.opened);
 }
 
@@ -143,6 +149,29 @@ void check_replaceable(const Checkpoint& source, const std::string& target) {
   if (role_of_file(source, target) == FileRole::kPart)
     throw Error(Code::kAlreadyExists,
                 target + ": is a file of the source checkpoint, so Cairn does not replace it");
+}
+
+// Adds entries; those with a known key replace its value.
+void set_metadata(const std::vector<std::pair<std::string, std::string>>& entries,
+                  std::vector<std::pair<std::string, std::string>>& metadata) {
+  for (const auto& [key, value] : entries) {
+    const auto same = [&, wanted = std::string_view(key)](const auto& entry) {
+      return entry.first == wanted;
+    };
+    if (const auto known = std::find_if(metadata.begin(), metadata.end(), same);
+        known != metadata.end())
+      known->second = value;
+    else
+      metadata.emplace_back(key, value);
+  }
+}
+
+JsonArray reasons_json(const std::vector<std::pair<std::string, std::string>>& entries,
+                       const char* subject) {
+  JsonArray out;
+  for (const auto& [name, why] : entries)
+    out.push_back(JsonObject{{subject, text_json(name)}, {"why", why}});
+  return out;
 }
 
 }  // namespace
@@ -184,6 +213,8 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
     plan.report.files = write_as_tensorflow({source, plan}, target, fetch, options);
   } else {
     SafetensorsWriteOptions write;
+    write.metadata = safetensors_metadata(source.info());
+    set_metadata(options.safetensors.metadata, write.metadata);
     write.if_exists = options.if_exists;
     write.multiprocessing = options.multiprocessing;
     write.max_shard_bytes = options.max_shard_bytes;
@@ -195,17 +226,19 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
 }
 
 std::string convert_json(const ConvertReport& report) {
-  JsonArray skipped;
-  for (const auto& [name, why] : report.skipped)
-    skipped.push_back(JsonObject{{"name", text_json(name)}, {"why", why}});
   JsonArray renamed;
   for (const auto& [from, to] : report.renamed)
     renamed.push_back(JsonObject{{"from", text_json(from)}, {"to", text_json(to)}});
-  const Json out =
-      JsonObject{{"format", report.format},       {"files", strings_json(report.files)},
-                 {"tensors", report.tensors},     {"bytes", report.bytes},
-                 {"cast", report.cast},           {"scalars", strings_json(report.scalars)},
-                 {"renamed", std::move(renamed)}, {"skipped", std::move(skipped)}};
+  const Json out = JsonObject{{"format", report.format},
+                              {"files", strings_json(report.files)},
+                              {"tensors", report.tensors},
+                              {"bytes", report.bytes},
+                              {"cast", report.cast},
+                              {"scalars", strings_json(report.scalars)},
+                              {"renamed", std::move(renamed)},
+                              {"skipped", reasons_json(report.skipped, "name")},
+                              {"items", strings_json(report.items)},
+                              {"left_out", reasons_json(report.left_out, "item")}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 

@@ -11,9 +11,9 @@
 namespace cairn::inline v0 {
 namespace {
 
-std::string list_text(const char* name, const std::vector<LazyPtr>& arrays,
+std::string list_text(const std::string& name, const std::vector<LazyPtr>& arrays,
                       const Checkpoint& source) {
-  std::string text = std::string(name) + "(";
+  std::string text = name + "(";
   for (const LazyPtr& array : arrays)
     text += (&array == arrays.data() ? "" : ", ") + array->text(source);
   return text + ")";
@@ -110,10 +110,12 @@ Shape joined_shape(const std::vector<LazyPtr>& arrays, std::size_t axis) {
 
 class Concatenated final : public LazyArray {
  public:
-  Concatenated(std::vector<LazyPtr> arrays, std::size_t axis)
+  // `operation`: the rule that joins the arrays, for the text.
+  Concatenated(std::vector<LazyPtr> arrays, std::size_t axis, std::string operation)
       : LazyArray(arrays.at(0)->dtype(), joined_shape(arrays, axis), arrays[0]->chunk_shape()),
         arrays_(std::move(arrays)),
-        axis_(axis) {}
+        axis_(axis),
+        operation_(std::move(operation)) {}
   void read(const Box& box, const MutableArrayView& out, LazyReads& reads) const override {
     std::int64_t start = 0;  // of the current array, along the axis
     for (const LazyPtr& array : arrays_) {
@@ -135,12 +137,13 @@ class Concatenated final : public LazyArray {
     for (const LazyPtr& array : arrays_) array->add_sources(sources);
   }
   [[nodiscard]] std::string text(const Checkpoint& source) const override {
-    return list_text("concatenate", arrays_, source);
+    return list_text(operation_, arrays_, source);
   }
 
  private:
   std::vector<LazyPtr> arrays_;
   std::size_t axis_;
+  std::string operation_;
 };
 
 Shape with_axis(Shape shape, std::size_t axis, std::int64_t extent) {
@@ -278,7 +281,7 @@ LazyPtr lazy_transpose(LazyPtr array, std::vector<std::size_t> axes) {
 }
 
 LazyPtr lazy_concatenate(std::vector<LazyPtr> arrays, std::size_t axis) {
-  return std::make_shared<Concatenated>(std::move(arrays), axis);
+  return std::make_shared<Concatenated>(std::move(arrays), axis, "concatenate");
 }
 
 LazyPtr lazy_stack(std::vector<LazyPtr> arrays, std::size_t axis) {
@@ -286,7 +289,7 @@ LazyPtr lazy_stack(std::vector<LazyPtr> arrays, std::size_t axis) {
     check_axis(axis, array->shape().size() + 1);
     array = std::make_shared<Expanded>(std::move(array), axis);
   }
-  return lazy_concatenate(std::move(arrays), axis);
+  return std::make_shared<Concatenated>(std::move(arrays), axis, "stack");
 }
 
 LazyPtr lazy_slice(LazyPtr array, std::size_t axis, std::int64_t begin, std::int64_t count) {

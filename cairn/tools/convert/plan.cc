@@ -6,14 +6,13 @@
 #include <cairn/inspect.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
+#include <cairn/tools/convert/leaf_names.h>
 #include <cairn/tools/source/capacity.h>
 #include <cairn/tools/source/stream.h>
 #include <cairn/tools/source/tree_name.h>
-#include <cairn/tree/transform/regex.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 namespace cairn::inline v0 {
 namespace {
@@ -24,6 +23,8 @@ constexpr std::uint64_t kBuffers = 2;
 
 constexpr std::array<std::string_view, 7> kFormats = {
     "safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"};
+
+bool holds_trees(std::string_view format) { return is_orbax_format(format) || format == "msgpack"; }
 
 std::string choose_format(const std::string& target, const std::string& format) {
   if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return format;
@@ -54,6 +55,12 @@ void check_options(const ConvertOptions& options, const std::string& format) {
     throw Error(
         Code::kInvalidArgument,
         "plain names and naming the latest checkpoint are options of TensorFlow, not of " + format);
+  if (options.safetensors != SafetensorsTarget() && format != "safetensors")
+    throw Error(Code::kInvalidArgument,
+                "metadata (--metadata) is an option of safetensors files, not of " + format);
+  if (!options.nest.empty() && !holds_trees(format))
+    throw Error(Code::kInvalidArgument,
+                format + " has no nested dicts: nesting (--nest) is for Orbax and msgpack");
   if (options.msgpack != MsgpackTarget() && format != "msgpack")
     throw Error(Code::kInvalidArgument,
                 "a dialect is an option of msgpack files, not of " + format);
@@ -63,55 +70,6 @@ void check_options(const ConvertOptions& options, const std::string& format) {
         "compression, chunks, data files and items are options of Orbax checkpoints, not of " +
             format);
 }
-
-// A leaf's path under its new name. The name is split at dots if the old path had more than one
-// key.
-KeyPath renamed_path(const TensorInfo& t, const std::string& name) {
-  if (name == t.name) return t.path;
-  KeyPath path;
-  if (t.path.size() <= 1) return {{name, KeyType::kDict}};
-  for (std::size_t start = 0; start <= name.size();) {
-    const std::size_t end = std::min(name.find('.', start), name.size());
-    path.push_back({name.substr(start, end - start), KeyType::kDict});
-    start = end + 1;
-  }
-  return path;
-}
-
-// Throws for a reference to a group as Cairn wrote it once: $1, $&, $$.
-void check_dollars(const std::string& text) {
-  for (auto at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
-    if (at + 1 == text.size()) return;
-    const char next = text[at + 1];
-    if (next != '&' && next != '$' && (next < '0' || next > '9')) continue;
-    const std::string wanted = next == '&'   ? "'\\g<0>' is the whole match"
-                               : next == '$' ? "'$' stands for itself"
-                                             : std::string("'\\") + next + "' is a group";
-    throw Error(Code::kInvalidArgument, "replacement '" + text + "': '$" + next +
-                                            "' is not supported: " + wanted +
-                                            "; '\\044' is a dollar sign anywhere");
-  }
-}
-
-class Renamer {
- public:
-  explicit Renamer(const std::vector<std::pair<std::string, std::string>>& rules) {
-    for (const auto& [pattern, text] : rules) {
-      Regex regex(pattern, Regex::Extent::kPart);
-      check_dollars(text);
-      regex.check_template(text);
-      rules_.emplace_back(std::move(regex), text);
-    }
-  }
-
-  [[nodiscard]] std::string apply(std::string name) {
-    for (auto& [regex, text] : rules_) name = regex.replace_all(name, text);
-    return name;
-  }
-
- private:
-  std::vector<std::pair<Regex, std::string>> rules_;
-};
 
 // "a (why), b (why) and 7 more"
 std::string list_text(const std::vector<std::pair<std::string, std::string>>& leaves) {
@@ -199,8 +157,6 @@ bool is_scalar(const TensorInfo& t) {
   return t.typestr == "scalar" || t.typestr == "complex" || t.typestr == "np.generic";
 }
 
-bool holds_trees(std::string_view format) { return is_orbax_format(format) || format == "msgpack"; }
-
 DType target_dtype(const TensorInfo& t, const ConvertOptions& options) {
   const bool castable = dtype_kind(t.dtype) == DTypeKind::kFloat && !is_scalar(t);
   return options.dtype && castable ? *options.dtype : t.dtype;
@@ -227,6 +183,13 @@ void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& pl
   }
 }
 
+// The path of a leaf in a tree that has the items as its top level.
+KeyPath with_item(const TensorInfo& t) {
+  KeyPath path = t.path;
+  path.insert(path.begin(), Key{*t.item, KeyType::kDict});
+  return path;
+}
+
 }  // namespace
 
 void check_capacity(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
@@ -234,6 +197,7 @@ void check_capacity(const Checkpoint& source, const std::string& target, const C
   const bool compressed =
       is_orbax_format(plan.report.format) && compression.method != Compression::kNone;
   check_space(target, plan.report.bytes, compressed ? Packing::kCompressed : Packing::kRaw);
+  if (plan.items) check_space(target, plan.items->copied_bytes, Packing::kRaw);
   for (const std::size_t index : plan.indices) check_dense(source.tensors()[index]);
 }
 
@@ -246,14 +210,20 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   ConvertPlan plan;
   plan.report.format = choose_format(target, options.format);
   check_options(options, plan.report.format);
-  Renamer renamer(options.rename);
-  std::map<std::string, std::string> taken;  // new name -> old
+  plan.items = choose_items(source, options, is_orbax_format(plan.report.format), plan.report);
+  LeafNames names(options);
   std::vector<std::pair<std::string, std::string>> unsupported;
   std::vector<std::size_t> left_out;  // indices of the same leaves
   // Between two TensorFlow checkpoints, keys and types do not change.
   const bool of_one_kind = plan.report.format == "tensorflow" && has_keys(source);
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
     const TensorInfo& t = source.tensors()[index];
+    KeptTree* tree = nullptr;  // the item that the leaf stays in
+    if (plan.items) {
+      tree = tree_of(source, t, *plan.items);
+      if (tree == nullptr) continue;  // its item is copied
+      tree->selected = true;
+    }
     if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
     // it is not a leaf, but describes which objects the leaves belong to
     if (t.typestr == "object_graph") continue;
@@ -264,25 +234,25 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
       left_out.push_back(index);
       continue;
     }
+    const bool prefixed = t.item && tree == nullptr;
     const std::string stored = of_one_kind ? t.name : tree_name(source, t);
-    std::string name = renamer.apply(stored);
-    if (std::string why = name_obstacle(name, plan.report.format); !why.empty()) {
+    const KeyPath path = prefixed ? with_item(t) : t.path;
+    LeafNames::Name named = names.rename(prefixed ? param_name(path) : stored, path);
+    if (std::string why = name_obstacle(named.name, plan.report.format); !why.empty()) {
       unsupported.emplace_back(t.full_name(), std::move(why));
       left_out.push_back(index);
       continue;
     }
-    const auto [other, added] = taken.try_emplace(name, t.full_name());
-    if (!added)
-      throw Error(Code::kInvalidArgument,
-                  "two leaves would both be named '" + printable_text(name) + "': " +
-                      printable_text(other->second) + " and " + printable_text(t.full_name()) +
-                      "; choose with --item or --exclude, or --rename one");
-    if (name != t.name) plan.report.renamed.emplace_back(t.name, name);
-    if (is_scalar(t) && !holds_trees(plan.report.format)) plan.report.scalars.push_back(name);
+    names.take(tree != nullptr ? tree->name : "", named, t.full_name());
+    if (named.renamed || (!prefixed && !named.nested && named.name != t.name))
+      plan.report.renamed.emplace_back(prefixed ? t.full_name() : t.name, named.name);
+    plan.nested = plan.nested || named.nested;
+    if (is_scalar(t) && !holds_trees(plan.report.format)) plan.report.scalars.push_back(named.name);
     if (dtype != t.dtype) ++plan.report.cast;
+    if (tree != nullptr) tree->leaves.push_back(plan.indices.size());
     plan.indices.push_back(index);
-    plan.paths.push_back(name == stored ? t.path : renamed_path(t, name));
-    plan.targets.push_back({std::move(name), dtype, t.shape, 0});
+    plan.paths.push_back(std::move(named.path));
+    plan.targets.push_back({std::move(named.name), dtype, t.shape, 0});
     const bool cast = t.is_array() && dtype != t.dtype;
     plan.report.bytes = saturating_add(
         plan.report.bytes,
@@ -295,10 +265,13 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                 plan.report.format + " cannot hold " + std::to_string(unsupported.size()) +
                     (unsupported.size() == 1 ? " leaf: " : " leaves: ") + list_text(unsupported) +
                     "; leave them out with --skip-unsupported, or name them with --exclude");
-  check_selected(source, options, plan.targets.size() + unsupported.size());
+  if (holds_trees(plan.report.format)) names.check_containers();
+  const std::size_t copies = plan.items ? plan.items->copies.size() : 0;
+  check_selected(source, options, plan.targets.size() + unsupported.size() + copies);
   plan.report.skipped = std::move(unsupported);
   check_kept(source, left_out, plan);
   plan.report.tensors = plan.targets.size();
+  if (plan.items) finish_items(source, options, *plan.items, plan.report);
   if (!is_orbax_format(plan.report.format)) plan_memory(source, options.resources.memory, plan);
   return plan;
 }

@@ -3,8 +3,10 @@
 
 #include <cairn/convert.h>
 #include <cairn/tensor_source.h>
+#include <cairn/tools/convert/kept_items.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,8 @@ struct ConvertPlan {
   std::vector<TensorSource> targets;  // the same leaves, as they will be written
   std::vector<KeyPath> paths;         // of the same leaves, renamed; for formats that hold a tree
   std::vector<Relayout> relayouts;    // of the same leaves; empty: all keep their layout
+  bool nested = false;                // whether paths differ from those of the source
+  std::optional<KeptItems> items;     // for a target that keeps the items of its source
   std::uint64_t memory = 0;           // for the writer; casts get the rest of the given memory
 };
 

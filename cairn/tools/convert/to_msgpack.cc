@@ -89,13 +89,9 @@ class Pruner {
   std::vector<std::optional<std::size_t>> numbers_;
 };
 
-// Whether the source's structure can be kept. Renamed leaves have only their paths. With several
-// items, the structure has their names before the paths, which a conversion drops.
+// Whether the source's structure can be kept. Renamed and nested leaves have only their paths.
 bool keeps_structure(const PlannedSource& from) {
-  const auto& tensors = from.source.tensors();
-  return from.plan.report.renamed.empty() &&
-         std::none_of(tensors.begin(), tensors.end(),
-                      [](const TensorInfo& tensor) { return tensor.item.has_value(); });
+  return from.plan.report.renamed.empty() && !from.plan.nested;
 }
 
 Tree make_tree(const PlannedSource& from) {

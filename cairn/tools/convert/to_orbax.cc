@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace cairn::inline v0 {
 namespace {
@@ -81,7 +82,6 @@ SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options)
   SaveOptions save;
   save.use_ocdbt = plan.report.format != "orbax-files";
   save.use_zarr3 = plan.report.format == "orbax-zarr3";
-  save.item = options.orbax.item;
   save.compression = options.orbax.compression;
   save.chunk_bytes = options.orbax.chunk_bytes;
   if (options.orbax.target_file_bytes) save.target_file_bytes = *options.orbax.target_file_bytes;
@@ -89,6 +89,144 @@ SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options)
   save.resources = options.resources;
   save.progress = options.progress;
   return save;
+}
+
+// Makes the trees that a conversion saves.
+class TreeMaker {
+ public:
+  TreeMaker(const Checkpoint& source, const ConvertPlan& plan, const ConvertOptions& options)
+      : source_(source),
+        plan_(plan),
+        options_(options),
+        group_(options.multiprocessing),
+        from_(orbax_source(source)),
+        save_(save_options(plan, options)) {}
+
+  // The tree of the leaves with these numbers in the plan.
+  orbax::SaveItem make(std::vector<std::size_t> numbers) const {
+    if (!keeps_order())
+      std::stable_sort(numbers.begin(), numbers.end(), [&](std::size_t a, std::size_t b) {
+        return key_path_less(plan_.paths[a], plan_.paths[b]);
+      });
+    orbax::SaveItem item;
+    item.dealt = true;
+    item.tree.leaves.reserve(numbers.size());
+    std::vector<std::size_t> tensors;  // parallel to the item's arrays
+    for (const std::size_t number : numbers) add_leaf(number, item, tensors);
+    item.fetch = [this, tensors = std::move(tensors)](std::span<ReadRequest> requests) {
+      for (ReadRequest& request : requests) request.tensor = tensors[request.tensor];
+      source_.read(requests, {});
+    };
+    return item;
+  }
+
+  // One tree, which is the whole checkpoint or its only item.
+  orbax::ItemsSave make_one() const {
+    std::vector<std::size_t> numbers(plan_.indices.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
+    orbax::ItemsSave save;
+    save.trees.push_back({.item = make(std::move(numbers)), .options = save_});
+    std::string& custom = save.trees[0].item.tree.custom_metadata;
+    if (from_ == nullptr || from_->opened_items().size() != 1) {
+      custom = source_.info().custom_metadata;
+      return save;
+    }
+    custom = from_->opened_items()[0].metadata.custom_metadata;
+    save.content = content_of(*from_);
+    save.content.items.clear();
+    return save;
+  }
+
+  // The items of the source.
+  orbax::ItemsSave make_items() const {
+    orbax::ItemsSave save;
+    save.content = content_of(*from_);
+    const auto handlers = std::exchange(save.content.items, {});
+    const auto handler_of = [&](const std::string& item) {
+      const auto found = std::find_if(handlers.begin(), handlers.end(),
+                                      [&](const auto& entry) { return entry.first == item; });
+      return found == handlers.end() ? std::string() : found->second;
+    };
+    for (const auto& [name, tree] : plan_.items->trees) {
+      std::string handler = handler_of(name);
+      if (handler.empty()) handler = orbax::pytree_handler_name(from_->layout().v1);
+      save.content.items.emplace_back(tree.name, std::move(handler));
+      orbax::SavedTree& saved =
+          save.trees.emplace_back(orbax::SavedTree{tree.name, make(tree.leaves), save_});
+      for (const orbax::PytreeItem& stored : from_->opened_items()) {
+        if (stored.item.name != name) continue;
+        saved.item.tree.custom_metadata = stored.metadata.custom_metadata;
+        if (!plan_.items->as_stored) continue;
+        saved.options.use_ocdbt = stored.storage == orbax::ArrayStorage::kOcdbt;
+        saved.options.use_zarr3 = stored.metadata.use_zarr3;
+      }
+    }
+    save.copies = plan_.items->copies;
+    for (const orbax::CopiedItem& copy : save.copies)
+      save.content.items.emplace_back(copy.name, handler_of(copy.name));
+    return save;
+  }
+
+  // Of the whole checkpoint.
+  SaveOptions options() const {
+    SaveOptions save = save_;
+    if (plan_.items)
+      save.v1 = from_->layout().v1;
+    else
+      save.item = options_.orbax.item;
+    return save;
+  }
+
+ private:
+  // Orbax sorts dicts when it saves, but not the fields of named tuples. The order in an Orbax
+  // checkpoint is what it made of both. Rules and other formats give no such order.
+  [[nodiscard]] bool keeps_order() const {
+    return from_ != nullptr && static_cast<const Checkpoint*>(from_) == &source_;
+  }
+
+  void add_leaf(std::size_t number, orbax::SaveItem& item,
+                std::vector<std::size_t>& tensors) const {
+    const std::size_t index = plan_.indices[number];
+    const TensorInfo& tensor = source_.tensors()[index];
+    LeafMetadata& leaf = item.tree.leaves.emplace_back(
+        orbax::leaf_metadata(plan_.paths[number], kind_of(tensor, relayout_of(plan_, number))));
+    if (tensor.is_string())
+      item.strings.push_back({param_name(leaf.path), source_.read_string(index)});
+    if (!tensor.is_array()) return;
+    StoreArray& array = item.arrays.emplace_back(make_array(source_, plan_, number));
+    tensors.push_back(index);
+    orbax::link(leaf, array);
+    cut_for(group_, plan_.report.bytes / group_.count(), options_, array);
+  }
+
+  const Checkpoint& source_;
+  const ConvertPlan& plan_;
+  const ConvertOptions& options_;
+  distributed::ProcessGroup group_;
+  const orbax::OrbaxCheckpoint* from_;  // may be null
+  SaveOptions save_;
+};
+
+// Each tree reports its own progress; together they are one.
+void join_progress(const ProgressFn& progress, orbax::ItemsSave& save) {
+  if (!progress) return;
+  std::vector<std::uint64_t> bytes;
+  std::uint64_t total = 0;
+  for (const orbax::SavedTree& tree : save.trees) {
+    std::uint64_t sum = 0;
+    for (const StoreArray& array : tree.item.arrays)
+      sum += static_cast<std::uint64_t>(element_count(array.shape)) * dtype_size(array.dtype);
+    bytes.push_back(sum);
+    total += sum;
+  }
+  std::uint64_t before = 0;
+  for (std::size_t i = 0; i < save.trees.size(); ++i) {
+    save.trees[i].options.progress = [progress, before, total](std::uint64_t done,
+                                                               std::uint64_t of) {
+      progress(before + done, std::max(total, before + of));
+    };
+    before += bytes[i];
+  }
 }
 
 }  // namespace
@@ -104,37 +242,13 @@ void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck
 
 void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target,
                  const ConvertOptions& options) {
-  std::vector<std::size_t> order(plan.indices.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return key_path_less(plan.paths[a], plan.paths[b]);
-  });
-  orbax::SaveItem item;
-  item.dealt = true;
-  item.tree.leaves.reserve(order.size());
-  std::vector<std::size_t> tensors;  // parallel to the item's arrays
-  const distributed::ProcessGroup group(options.multiprocessing);
-  group.step("convert: leaves", distributed::StepKind::kControl, [&] {
-    for (const std::size_t number : order) {
-      const std::size_t index = plan.indices[number];
-      const TensorInfo& tensor = source.tensors()[index];
-      LeafMetadata& leaf = item.tree.leaves.emplace_back(
-          orbax::leaf_metadata(plan.paths[number], kind_of(tensor, relayout_of(plan, number))));
-      if (tensor.is_string())
-        item.strings.push_back({param_name(leaf.path), source.read_string(index)});
-      if (!tensor.is_array()) continue;
-      StoreArray& array = item.arrays.emplace_back(make_array(source, plan, number));
-      tensors.push_back(index);
-      orbax::link(leaf, array);
-      cut_for(group, plan.report.bytes / group.count(), options, array);
-    }
-  });
-  item.tree.custom_metadata = source.info().custom_metadata;
-  item.fetch = [&](std::span<ReadRequest> requests) {
-    for (ReadRequest& request : requests) request.tensor = tensors[request.tensor];
-    source.read(requests, {});
-  };
-  orbax::save_item(target, std::move(item), save_options(plan, options), options.multiprocessing);
+  const TreeMaker maker(source, plan, options);
+  orbax::ItemsSave save;
+  distributed::ProcessGroup(options.multiprocessing)
+      .step("convert: leaves", distributed::StepKind::kControl,
+            [&] { save = plan.items ? maker.make_items() : maker.make_one(); });
+  if (save.trees.size() > 1) join_progress(options.progress, save);
+  orbax::save_items(target, std::move(save), maker.options(), options.multiprocessing);
 }
 
 }  // namespace cairn::inline v0

@@ -6,6 +6,7 @@
 
 #include <cairn/base/hash.h>
 #include <cairn/io/file.h>
+#include <cairn/tools/convert/kept_items.h>
 #include <cairn/tools/convert/transform_leaves.h>
 #include <cairn/tree/transform/transform_keys.h>
 
@@ -62,7 +63,7 @@ class Paths {
   std::set<std::string> nodes_;  // nodes that have children
 };
 
-class TransformedCheckpoint final : public Checkpoint {
+class TransformedCheckpoint final : public DerivedCheckpoint {
  public:
   // `rules`: the text that identifies them.
   TransformedCheckpoint(std::shared_ptr<const Checkpoint> source,
@@ -84,6 +85,7 @@ class TransformedCheckpoint final : public Checkpoint {
     info_.revision.emplace_back("the rules that transform it", std::move(rules));
   }
 
+  [[nodiscard]] const Checkpoint& source() const override { return *source_; }
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& /*progress*/) const override {

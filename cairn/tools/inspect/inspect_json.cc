@@ -91,8 +91,11 @@ Summary summarize(const Checkpoint& checkpoint) {
   std::map<std::string, std::uint64_t> dtypes;
   for (const auto& t : checkpoint.tensors()) {
     ++sum.leaves;
-    ++(t.is_array() ? sum.arrays : t.is_string() ? sum.strings : sum.empty);
-    if (!t.error.empty()) {
+    ++(t.is_array()    ? sum.arrays
+       : t.is_string() ? sum.strings
+       : t.is_custom() ? sum.custom
+                       : sum.empty);
+    if (!t.error.empty() && !t.is_custom()) {
       ++sum.unreadable;
     } else if (t.is_array()) {
       ++dtypes[t.dtype_name];
@@ -121,6 +124,7 @@ std::string info_json(const Checkpoint& checkpoint) {
                               {"arrays", sum.arrays},
                               {"strings", sum.strings},
                               {"empty", sum.empty},
+                              {"custom", sum.custom},
                               {"unreadable", sum.unreadable},
                               {"elements", sum.elements},
                               {"nbytes", sum.nbytes},

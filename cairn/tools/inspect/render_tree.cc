@@ -86,6 +86,7 @@ std::vector<DrawnNode> nodes_of(const Checkpoint& checkpoint) {
 
 std::string leaf_text(const TensorInfo& t) {
   if (!t.is_described()) return "unreadable";
+  if (t.is_custom()) return "custom: " + t.typestr;
   if (t.is_array())
     return t.dtype_name + " " + shape_text(t.shape) +
            (t.typestr == "scalar"       ? " scalar"

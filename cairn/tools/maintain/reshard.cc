@@ -7,6 +7,7 @@
 #include <cairn/tools/convert/to_orbax.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/consistency.h>
+#include <cairn/tools/source/name_match.h>
 
 #include <algorithm>
 
@@ -51,7 +52,7 @@ class Chooser {
   std::optional<Sharding> sharding_of(const TensorInfo& tensor) {
     if (!options_.mesh) return stored_sharding(tensor);
     for (std::size_t i = 0; i < options_.specs.size(); ++i) {
-      if (!glob_match(options_.specs[i].first, tensor.name)) continue;
+      if (!name_matches(options_.specs[i].first, tensor)) continue;
       used_[i] = true;
       return NamedSharding{*options_.mesh, options_.specs[i].second};
     }
@@ -146,6 +147,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         check_options(options);
         convert.format = format_of(source, options);
         plan = plan_conversion(source, target, convert);
+        if (plan.items) plan.items->as_stored = options.format.empty();
         report = place_all(source, options, plan);
         if (!options.dry_run) check_capacity(source, target, plan, options.orbax.compression);
       },
@@ -173,10 +175,13 @@ std::string reshard_json(const ReshardReport& report) {
                    {"shape", shape_json(leaf.shape)},
                    {"box", shape_json(leaf.box)},
                    {"sharding", leaf.sharding.empty() ? Json() : Json(leaf.sharding)}});
-  const Json out = JsonObject{
-      {"format", report.written.format},     {"files", strings_json(report.written.files)},
-      {"tensors", report.written.tensors},   {"bytes", report.written.bytes},
-      {"device_bytes", report.device_bytes}, {"arrays", std::move(arrays)}};
+  const Json out = JsonObject{{"format", report.written.format},
+                              {"files", strings_json(report.written.files)},
+                              {"tensors", report.written.tensors},
+                              {"bytes", report.written.bytes},
+                              {"device_bytes", report.device_bytes},
+                              {"arrays", std::move(arrays)},
+                              {"items", strings_json(report.written.items)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 

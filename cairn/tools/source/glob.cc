@@ -2,6 +2,8 @@
 #include <cairn/inspect.h>
 
 #include <cairn/base/utf8.h>
+#include <cairn/base/visible_text.h>
+#include <cairn/tools/source/name_match.h>
 #include <cairn/tree/transform/transform_keys.h>
 
 namespace cairn::inline v0 {
@@ -81,18 +83,31 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
+bool name_matches(std::string_view pattern, std::string_view name) {
+  if (pattern == name || glob_match(pattern, name)) return true;
+  const std::string shown = visible_text(name);
+  if (shown == name) return false;
+  // JSON shows a name partly escaped.
+  const std::string wanted = visible_text(pattern);
+  return wanted == shown || glob_match(wanted, shown);
+}
+
+bool name_matches(std::string_view pattern, const TensorInfo& tensor) {
+  if (name_matches(pattern, tensor.name) ||
+      (tensor.item && name_matches(pattern, tensor.full_name())))
+    return true;
+  if (pattern.find('/') == std::string_view::npos) return false;
+  const std::string keys = transform_key(tensor.path);
+  return glob_match(pattern, keys) ||
+         (tensor.item && glob_match(pattern, *tensor.item + "/" + keys));
+}
+
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude) {
   const auto matches = [](std::span<const std::string> patterns, const TensorInfo& t) {
-    for (const auto& pattern : patterns) {
-      if (glob_match(pattern, t.name) || (t.item && glob_match(pattern, t.full_name())))
-        return true;
-      if (pattern.find('/') == std::string::npos) continue;
-      const std::string keys = transform_key(t.path);
-      if (glob_match(pattern, keys) || (t.item && glob_match(pattern, *t.item + "/" + keys)))
-        return true;
-    }
+    for (const auto& pattern : patterns)
+      if (name_matches(pattern, t)) return true;
     return false;
   };
   std::vector<std::size_t> chosen;

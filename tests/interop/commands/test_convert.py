@@ -87,6 +87,57 @@ def test_safetensors_shards(checkpoint, scratch):
         cairn_cli.same_bytes(cairn_cli.cat(scratch / "model.safetensors.index.json", name), leaf.data, leaf.record)
 
 
+def metadata_of(path):
+    with safetensors.safe_open(path, "np") as opened:
+        return opened.metadata()
+
+
+def test_safetensors_metadata_stays(scratch):
+    """`{"format": "pt"}` is what Hugging Face's loaders ask for."""
+    safetensors.numpy.save_file({"a.b": np.ones(3), "a.c": np.zeros(2)}, scratch / "hf.safetensors", {"format": "pt", "who": "größe"})
+    cairn_cli.run("convert", scratch / "hf.safetensors", scratch / "copy.safetensors", "--dtype", "float32")
+    assert metadata_of(scratch / "copy.safetensors") == {"format": "pt", "who": "größe"}
+    cairn_cli.run("convert", scratch / "hf.safetensors", scratch / "set.safetensors", "--shard-bytes", "20", "--metadata", "who=me")
+    files = sorted(scratch.glob("set-*.safetensors"))
+    assert len(files) == 2 and all(metadata_of(file) == {"format": "pt", "who": "me"} for file in files)
+    cairn_cli.run("convert", scratch / "set.safetensors.index.json", scratch / "one.safetensors")
+    assert metadata_of(scratch / "one.safetensors") == {"format": "pt", "who": "me"}
+    cairn_cli.run("convert", save(scratch / "ckpt", {"w": np.ones(2)}), scratch / "new.safetensors", "--metadata", "format=pt", "--metadata", "note=a=b")
+    assert metadata_of(scratch / "new.safetensors") == {"format": "pt", "note": "a=b"}
+    cairn_cli.run("convert", scratch / "ckpt", scratch / "new.npz", "--metadata", "format=pt", status=cairn_cli.USAGE)
+
+
+def test_nested_names(scratch):
+    """Orbax and flax restore the tree that flat names stand for."""
+    from flax.serialization import msgpack_restore
+
+    safetensors.numpy.save_file({"model.0.w": np.ones(3), "model.0.b": np.zeros(2), "head": np.ones(1)}, scratch / "flat.safetensors")
+    wanted = {"model": {"0": {"w": np.ones(3), "b": np.zeros(2)}}, "head": np.ones(1)}
+    cairn_cli.run("convert", scratch / "flat.safetensors", scratch / "nested", "--to", "orbax", "--nest", ".")
+    cairn_cli.run("convert", scratch / "flat.safetensors", scratch / "nested.msgpack", "--nest", ".")
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        restored = checkpointer.restore(scratch / "nested")
+    for tree in (restored, msgpack_restore((scratch / "nested.msgpack").read_bytes())):
+        assert sorted(tree) == ["head", "model"] and sorted(tree["model"]["0"]) == ["b", "w"]
+        np.testing.assert_array_equal(tree["model"]["0"]["w"], wanted["model"]["0"]["w"])
+    safetensors.numpy.save_file({"a": np.ones(3), "a.b": np.zeros(2)}, scratch / "conflict.safetensors")
+    done = cairn_cli.run("convert", scratch / "conflict.safetensors", scratch / "new", "--to", "orbax", "--nest", ".", status=cairn_cli.USAGE)
+    assert b"'a' would be a leaf and a container of leaves at once: a and a.b" in done.stderr
+
+
+def test_what_ls_prints_is_a_name(scratch):
+    names = ["emb\0x", "layers[0].w", "a\x1b[31mb", "plain", "\u202eright", "star*"]
+    safetensors.numpy.save_file({name: np.full(2, i, np.float32) for i, name in enumerate(names)}, scratch / "odd.safetensors")
+    printed = cairn_cli.run("ls", "--names", scratch / "odd.safetensors").stdout.decode().splitlines()
+    stored = [entry["name"] for entry in cairn_cli.ls(scratch / "odd.safetensors")]
+    assert sorted(stored) == sorted(names) and len(printed) == len(names)
+    for shown, name in zip(printed, stored, strict=True):
+        cairn_cli.same_bytes(cairn_cli.cat(scratch / "odd.safetensors", shown), np.full(2, names.index(name), np.float32).tobytes(), name)
+        for option, count in (("--include", 1), ("--exclude", len(names) - 1)):
+            report = json.loads(cairn_cli.run("convert", scratch / "odd.safetensors", scratch / "part.safetensors", f"{option}={shown}", "--force", "--json").stdout)
+            assert report["tensors"] == count, shown
+
+
 def test_npz(checkpoint, scratch):
     cairn_cli.check_npz(checkpoint, leaves.leaves(array_tree()), scratch / "model.npz")
     with np.load(scratch / "model.npz") as stored:

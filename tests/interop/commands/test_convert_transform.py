@@ -95,6 +95,7 @@ def test_a_dry_run_says_what_it_would_do(scratch):
     rules = write_rules(scratch, LORA)
     text = cairn_cli.run("convert", scratch / "from", scratch / "to", "--to", "orbax", "--transform", rules, "--dry-run").stdout.decode()
     assert "params.layers.0.q.kernel + 0.5 * lora.0.q.a @ lora.0.q.b" in text
+    assert "stack(" in text and "concatenate(" not in text
     assert "not read opt_state.mu" in text and "params.layers.q.kernel bfloat16(3, 40, 24)" in text
     assert not (scratch / "to").exists()
 

@@ -1,0 +1,191 @@
+// kept_items.cc -- compares the items on disk with those that the options select.
+#include <cairn/tools/convert/kept_items.h>
+
+#include <cairn/base/text.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/tools/source/capacity.h>
+#include <cairn/tools/source/name_match.h>
+
+#include <algorithm>
+#include <array>
+
+namespace cairn::inline v0 {
+namespace {
+
+using orbax::Item;
+using orbax::ItemKind;
+using orbax::Layout;
+
+// Files of a step that each save writes anew.
+constexpr std::array<std::string_view, 3> kStepMarks = {orbax::kCheckpointMetadataFile,
+                                                        orbax::kCommitFile, orbax::kV1Marker};
+
+// An item that only its own handler understands: JSON and the like, or a random key, whose pytree
+// is a part of it.
+bool is_copied(const Item& item) { return item.kind != ItemKind::kPytree || !item.note.empty(); }
+
+// A glob for the leaves of an item ("config/*") also stands for an item without leaves.
+bool is_selected(const std::string& name, const ConvertOptions& options) {
+  const auto matches = [&](const std::string& glob) {
+    return name_matches(glob, name) || name_matches(glob, name + "/");
+  };
+  return (options.include.empty() || std::ranges::any_of(options.include, matches)) &&
+         std::ranges::none_of(options.exclude, matches);
+}
+
+std::string folder_of(const Item& item) {
+  return item.note.empty() ? item.path : parent_of(item.path);
+}
+
+bool is_opened(const orbax::OrbaxCheckpoint& source, const Item& item) {
+  return std::ranges::any_of(source.opened_items(),
+                             [&](const auto& opened) { return opened.item.name == item.name; });
+}
+
+// A hole of a file reads as zeros; a file of nothing else could fill the disk.
+void check_file(const orbax::CopiedItem& item, const orbax::CopiedFile& file) {
+  TensorInfo info;
+  info.name = item.path + "/" + file.name;
+  info.dtype_name = "bytes";
+  info.nbytes = file.size;
+  info.stored_nbytes = file.allocated;
+  check_dense(info);
+}
+
+void add_copy(const Item& item, KeptItems& kept) {
+  orbax::CopiedItem copy{item.name, folder_of(item), item.folder};
+  for (const orbax::CopiedFile& file : orbax::list_files(copy)) {
+    check_file(copy, file);
+    kept.copied_bytes = saturating_add(kept.copied_bytes, file.size);
+  }
+  kept.copies.push_back(std::move(copy));
+}
+
+void note_stray_files(const Layout& layout, const ConvertOptions& options, ConvertReport& report) {
+  for (const auto& [name, is_folder] : layout.folder->list(layout.path))
+    if (!is_folder && std::ranges::find(kStepMarks, name) == kStepMarks.end() &&
+        is_selected(name, options))
+      report.left_out.emplace_back(name, "a file that belongs to no item");
+}
+
+// The new names of the trees.
+void name_trees(const ConvertOptions& options, KeptItems& kept) {
+  if (!options.orbax.item) return;
+  if (kept.trees.size() > 1) {
+    std::string names;
+    for (const auto& [name, tree] : kept.trees)
+      names.append(names.empty() ? "'" : ", '").append(name).append("'");
+    throw Error(Code::kInvalidArgument, "'" + *options.orbax.item +
+                                            "' cannot be the name of several items: choose one "
+                                            "with --item (OpenOptions::item): " +
+                                            names);
+  }
+  for (auto& [name, tree] : kept.trees) tree.name = *options.orbax.item;
+}
+
+void keep(const orbax::OrbaxCheckpoint& source, const ConvertOptions& options, KeptItems& kept) {
+  for (const Item& item : source.layout().items) {
+    if (!is_copied(item) && is_opened(source, item))
+      kept.trees.emplace(item.name, KeptTree{.name = item.name});
+    else if (is_copied(item) && is_selected(item.name, options))
+      add_copy(item, kept);
+  }
+}
+
+}  // namespace
+
+const orbax::OrbaxCheckpoint* orbax_source(const Checkpoint& checkpoint) {
+  const Checkpoint* at = &checkpoint;
+  while (const auto* derived = dynamic_cast<const DerivedCheckpoint*>(at)) at = &derived->source();
+  return dynamic_cast<const orbax::OrbaxCheckpoint*>(at);
+}
+
+const orbax::PytreeItem* item_of(const orbax::OrbaxCheckpoint& source, const TensorInfo& tensor) {
+  const auto items = source.opened_items();
+  const auto found = std::ranges::find_if(items, [&](const orbax::PytreeItem& item) {
+    return !tensor.item || item.item.name == *tensor.item;
+  });
+  return found == items.end() ? nullptr : &*found;
+}
+
+orbax::CheckpointContent content_of(const orbax::OrbaxCheckpoint& source) {
+  orbax::CheckpointContent content;
+  const Layout& layout = source.layout();
+  const std::string file = orbax::join(layout.path, orbax::kCheckpointMetadataFile);
+  if (!layout.folder->exists(file)) return content;
+  // Orbax, too, treats metadata that cannot be read as absent.
+  auto metadata = try_call([&] { return orbax::read_checkpoint_metadata(*layout.folder, file); });
+  if (!metadata) return content;
+  content.metrics = std::move(metadata.value().metrics);
+  content.performance_metrics = std::move(metadata.value().performance_metrics);
+  if (!metadata.value().custom_metadata.is_null())
+    content.custom_metadata = to_text(metadata.value().custom_metadata);
+  content.items = std::move(metadata.value().item_handlers);
+  return content;
+}
+
+std::optional<KeptItems> choose_items(const Checkpoint& source, const ConvertOptions& options,
+                                      bool is_orbax_target, ConvertReport& report) {
+  const orbax::OrbaxCheckpoint* from = orbax_source(source);
+  if (from == nullptr || from->layout().kind != orbax::LayoutKind::kComposite || !from->is_whole())
+    return std::nullopt;
+  for (const Item& item : from->layout().items)
+    if (item.kind == ItemKind::kPytree && !is_opened(*from, item) &&
+        is_selected(item.name, {.exclude = options.exclude}))
+      throw Error(Code::kDataLoss, "item '" + item.name + "' of " + from->layout().path +
+                                       " cannot be read; leave it out with --exclude, or choose "
+                                       "another one with --item");
+  note_stray_files(from->layout(), options, report);
+  if (is_orbax_target) {
+    KeptItems kept;
+    keep(*from, options, kept);
+    return kept;
+  }
+  for (const Item& item : from->layout().items)
+    if (item.kind != ItemKind::kPytree && is_selected(item.name, options))
+      report.left_out.emplace_back(item.name, "it is not a tree of arrays");
+  return std::nullopt;
+}
+
+KeptTree* tree_of(const Checkpoint& source, const TensorInfo& tensor, KeptItems& items) {
+  const orbax::OrbaxCheckpoint* from = orbax_source(source);
+  const orbax::PytreeItem* item = from == nullptr ? nullptr : item_of(*from, tensor);
+  const auto found = item == nullptr ? items.trees.end() : items.trees.find(item->item.name);
+  return found == items.trees.end() ? nullptr : &found->second;
+}
+
+namespace {
+
+// Drops trees of which no leaf is written, but keeps selected trees that have no leaves.
+void drop_empty_trees(const Checkpoint& source, const ConvertOptions& options, KeptItems& items,
+                      ConvertReport& report) {
+  for (auto it = items.trees.begin(); it != items.trees.end();) {
+    const bool has_leaves = std::ranges::any_of(source.tensors(), [&](const TensorInfo& tensor) {
+      return tree_of(source, tensor, items) == &it->second;
+    });
+    if (!it->second.leaves.empty() || (!has_leaves && is_selected(it->first, options))) {
+      ++it;
+      continue;
+    }
+    if (it->second.selected)
+      report.left_out.emplace_back(it->first, "none of its leaves can be kept");
+    it = items.trees.erase(it);
+  }
+}
+
+}  // namespace
+
+void finish_items(const Checkpoint& source, const ConvertOptions& options, KeptItems& items,
+                  ConvertReport& report) {
+  drop_empty_trees(source, options, items, report);
+  name_trees(options, items);
+  for (const auto& [name, tree] : items.trees) report.items.push_back(tree.name);
+  for (const orbax::CopiedItem& item : items.copies) report.items.push_back(item.name);
+  std::sort(report.items.begin(), report.items.end());
+  const auto twice = std::adjacent_find(report.items.begin(), report.items.end());
+  if (twice != report.items.end())
+    throw Error(Code::kInvalidArgument, "two items would be named '" + *twice + "'");
+}
+
+}  // namespace cairn::inline v0
