@@ -14,7 +14,7 @@ CAIRN := build/bin/cairn
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-deps:  ## install the system packages (apt) that are missing; deps-build: those of the library and the command alone
+deps:  ## install the system packages (apt) that are missing
 	@scripts/install-deps.sh
 
 deps-build:
@@ -60,10 +60,10 @@ test-fuzz: deps  ## FUZZ_SECONDS (60) of real fuzzing, shared by all targets
 test-layering: deps  ## includes point down; every public header compiles alone
 	@python3 tests/layering_test.py
 
-test-consumer: build static  ## what make install, deb and static give; programs that use find_package(cairn)
+test-consumer: build  ## install, then build and run a program that uses find_package(cairn)
 	@tests/consumer/run.sh
 
-test-interop: build venv  ## against the real Orbax, TensorStore, flax, safetensors, zarr
+test-interop: build static venv  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed
 	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) tests/interop tests/cli tests/install
 
 docs: deps  ## the documentation site with the C++ API, in build/site
