@@ -122,7 +122,7 @@ Done run(const Process& process, const std::vector<std::string>& words) {
 }
 
 // Starts a child that runs as one of the processes and writes its figures into the pipe.
-pid_t start(std::size_t index, std::size_t count, const std::string& meeting,
+pid_t start(std::size_t index, std::size_t count, const std::string& rendezvous,
             const std::vector<std::string>& words, int pipe) {
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork");
@@ -132,7 +132,7 @@ pid_t start(std::size_t index, std::size_t count, const std::string& meeting,
     Process process{.index = index, .count = count, .job = nullptr};
     if (count > 1)
       process.job = cairn::files_coordinator(
-          {.directory = meeting, .process_index = index, .process_count = count});
+          {.directory = rendezvous, .process_index = index, .process_count = count});
     Done done = run(process, words);
     done.peak = bench::peak_rss();
     status = ::write(pipe, &done, sizeof(done)) == sizeof(done) ? 0 : 1;
@@ -144,13 +144,14 @@ pid_t start(std::size_t index, std::size_t count, const std::string& meeting,
 
 Done run_together(const std::vector<std::string>& words) {
   const std::size_t count = std::stoull(words.at(1));
-  std::string meeting = (fs::temp_directory_path() / "cairn-multiprocess-bench-XXXXXX").string();
-  if (::mkdtemp(meeting.data()) == nullptr) throw std::runtime_error("cannot make " + meeting);
+  std::string rendezvous = (fs::temp_directory_path() / "cairn-multiprocess-bench-XXXXXX").string();
+  if (::mkdtemp(rendezvous.data()) == nullptr)
+    throw std::runtime_error("cannot make " + rendezvous);
   int ends[2];
   if (::pipe(ends) != 0) throw std::runtime_error("pipe");
   std::vector<pid_t> children;
   for (std::size_t p = 0; p < count; ++p)
-    children.push_back(start(p, count, meeting, words, ends[1]));
+    children.push_back(start(p, count, rendezvous, words, ends[1]));
   ::close(ends[1]);
   Done all{.start = 1e300};
   Done one;
@@ -162,7 +163,7 @@ Done run_together(const std::vector<std::string>& words) {
     all.peak += one.peak;
   }
   for (const pid_t child : children) ::waitpid(child, nullptr, 0);
-  fs::remove_all(meeting);
+  fs::remove_all(rendezvous);
   if (came != count) throw std::runtime_error("not all processes were done");
   return all;
 }

@@ -113,21 +113,25 @@ struct ChunkByteSizeOptions {
   Shape write_shape;                                 // shape of the pieces that are written whole
   DType dtype = DType::kFloat32;                     // as stored
   std::optional<std::int64_t> chunk_byte_size = {};  // wanted chunk size in bytes
-  std::int64_t ocdbt_target_data_file_size = std::int64_t{2} << 30U;  // bytes; 0: no limit
+  // Bytes; 0: no limit. None: the default of the store that kvstore_spec describes.
+  std::optional<std::int64_t> ocdbt_target_data_file_size = {};
+  // The spec of the database (build_kvstore_tspec): 400 MiB on top of Google Cloud Storage, else
+  // 2 GiB. None: 2 GiB.
+  std::optional<std::string> kvstore_spec = {};
 };
 // Target size in bytes of chunks in a database: no chunk is larger than a data file. None: one
-// chunk per piece.
+// chunk per piece. Throws invalid_argument for a kvstore_spec that is not a JSON object.
 std::optional<std::int64_t> calculate_chunk_byte_size(const ChunkByteSizeOptions& options);
 
 // ---- arrays ----
 
 // Metadata of an array in a checkpoint. array_metadatas/process_<id> stores a part of it.
 struct ArrayMetadata {
-  std::string param_name;
-  Shape shape;                    // of the whole array
+  std::string param_name = {};
+  Shape shape = {};               // of the whole array
   DType dtype = DType::kFloat32;  // as stored
-  Shape write_shape;              // shape of the pieces that are written whole
-  Shape chunk_shape;
+  Shape write_shape = {};         // shape of the pieces that are written whole
+  Shape chunk_shape = {};
   bool use_ocdbt = true;
   bool use_zarr3 = false;
   std::optional<std::string> ext_metadata = {};  // JSON, as given
@@ -201,6 +205,18 @@ class ArrayWriteSpec {
   ArrayMetadata metadata_;
   std::string json_;
 };
+
+// ---- casts ----
+
+// Wraps the spec of an array, for writing: elements are given as `dtype` and stored as
+// `target_dtype` (none: as given). Orbax's get_cast_tspec_serialize. Throws invalid_argument for
+// text that is not a JSON object.
+std::string get_cast_tspec_serialize(std::string_view spec, DType dtype,
+                                     std::optional<DType> target_dtype = {});
+// Wraps the spec of an array, for reading: elements are read as `dtype`. None: returns the spec
+// without a cast. Orbax's get_cast_tspec_deserialize. Throws invalid_argument for text that is not
+// a JSON object.
+std::string get_cast_tspec_deserialize(std::string_view spec, std::optional<DType> dtype);
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

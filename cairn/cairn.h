@@ -18,6 +18,7 @@
 #include <cairn/maintain.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
+#include <cairn/ocdbt.h>
 #include <cairn/open.h>
 #include <cairn/orbax.h>
 #include <cairn/pytree_checkpoint_handler.h>

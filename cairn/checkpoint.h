@@ -26,13 +26,13 @@ namespace cairn::inline v0 {
 struct OpenOptions {
   // Step to open below a step root (a directory of steps). None: the latest complete step. Throws
   // not_found if the root does not have the step.
-  std::optional<std::int64_t> step;
+  std::optional<std::int64_t> step = {};
   // Name of the item to open in a composite checkpoint (one directory per item). None: every pytree
   // item. Throws not_found for an unknown name, invalid_argument for an item without arrays.
-  std::optional<std::string> item;
-  OcdbtVersion version;  // version of the OCDBT database to read; default: the newest
+  std::optional<std::string> item = {};
+  OcdbtVersion version = {};  // version of the OCDBT database to read; default: the newest
   // File name of the array metadata where it is neither .zarray nor zarr.json. "": find it.
-  std::string metadata_key;
+  std::string metadata_key = {};
   // Open a temporary or unfinished directory, which is failed_precondition otherwise.
   bool allow_uncommitted = false;
   Resources resources = {};  // of all reads of the opened checkpoint
@@ -188,9 +188,10 @@ class Checkpoint {
   [[nodiscard]] virtual VerifyReport verify(const ProgressFn& progress) const;
 
   // ---- conveniences on top ----
-  // Index of a tensor by name, by "item/name" where there are several items, or by another name
-  // that the format knows (find_other). Throws not_found and suggests similar names; throws
-  // invalid_argument for a name that several items have, listing them.
+  // Index of a tensor by name, by "item/name" where there are several items, by another name that
+  // the format knows (find_other), or by its keys joined with '/', as in Tree::at(). Throws
+  // not_found and suggests similar names; throws invalid_argument for a name that several items
+  // have, listing them.
   [[nodiscard]] std::size_t index(std::string_view name) const;
   // Description of the named tensor. Throws as index().
   [[nodiscard]] const TensorInfo& info(std::string_view name) const {
@@ -199,15 +200,22 @@ class Checkpoint {
   // Reads one box into `out`, which has the tensor's dtype and the box's shape. Throws as index()
   // and the bulk read().
   void read(std::string_view name, const Box& box, const MutableArrayView& out) const;
-  // Reads a whole array into new memory. Throws invalid_argument for a leaf that is not an array,
-  // else as index() and the bulk read().
+  // Reads a whole array into new memory, which the result alone owns and may change. Throws
+  // invalid_argument for a leaf that is not an array, else as index() and the bulk read().
   [[nodiscard]] Array read(std::string_view name) const;
+  // The same for a known type: for (float x : checkpoint.read<float>("w")). Throws
+  // invalid_argument, before it reads, if T is not the array's type; no element is converted.
+  template <ElementType T>
+  [[nodiscard]] TypedArray<T> read(std::string_view name) const {
+    check_type(name, dtype_of<T>());
+    return TypedArray<T>(read(name));
+  }
   // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,
   // and invalid_argument for a leaf that is not an array.
   [[nodiscard]] Array view(std::string_view name) const;
   // Reads everything into memory. Python and NumPy scalars are returned as such. Arrays of at most
-  // 256 KiB share blocks of 16 MiB: a kept array keeps its whole block alive. All arrays are
-  // read-only, like every array that Cairn returns.
+  // 256 KiB share blocks of 16 MiB: a kept array keeps its whole block alive. The arrays are
+  // read-only, as those of view() are.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
 
  protected:
@@ -217,6 +225,8 @@ class Checkpoint {
   }
 
  private:
+  void check_type(std::string_view name, DType wanted) const;
+
   struct Names;
   std::unique_ptr<Names> names_;  // tensors by name; made by the first call of index()
 };

@@ -7,6 +7,7 @@
 #include <cairn/pytree_checkpoint_handler.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #pragma GCC visibility push(default)
@@ -17,7 +18,11 @@ struct CheckpointerSaveOptions {
   // What to do if the path exists. kReplace: an older checkpoint is replaced once the new one is
   // complete; anything else is never replaced.
   IfExists if_exists = IfExists::kFail;
-  std::string custom_metadata;  // JSON object, stored with the checkpoint; "" for none
+  std::string custom_metadata = {};  // JSON object, stored with the checkpoint; "" for none
+  // None: the tree itself is the checkpoint. A name: the tree is this item of a composite
+  // checkpoint, in the folder <path>/<item>, where restore() finds it. A step of a
+  // CheckpointManager has the item "default". Refused as in SaveOptions.
+  std::optional<std::string> item = {};
 };
 
 // Saves to <path>.orbax-checkpoint-tmp, syncs it and renames it. Throws as PyTreeCheckpointHandler;

@@ -29,7 +29,7 @@ struct Compression {
   static constexpr Compression blosc(int level = 5) { return {Method::kBlosc, level}; }
 
   Method method = Method::kAuto;  // how chunks are compressed
-  std::optional<int> level;       // none: the format's default
+  std::optional<int> level = {};  // none: the format's default
 
   bool operator==(const Compression&) const = default;
 

@@ -86,9 +86,9 @@ struct ConvertOptions {
   // One of convert_formats(). "": chosen by the target's extension.
   std::string format = {};
   std::vector<std::string> include = {}, exclude = {};  // globs over names; empty include: all
-  // (regular expression, replacement) pairs, applied to each name in order. The syntax is that of
-  // Python's re. Every match is replaced; $1 is the first group, $& the whole match, $$ a dollar
-  // sign.
+  // (regular expression, replacement) pairs, applied to each name in order. Syntax and meaning are
+  // those of Python's re.sub: every match is replaced; \1 is the first group, \g<0> the whole
+  // match.
   std::vector<std::pair<std::string, std::string>> rename = {};
   // Floating-point type to which every floating-point array is cast; scalars are not cast. None: no
   // cast.

@@ -24,6 +24,9 @@ struct DiffOptions {
   // Compare arrays of different types as numbers: as integers if 64 bits hold both types, else in
   // float64.
   bool ignore_dtype = false;
+  // Also measure all values of the arrays that differ: rms_error, relative_error and cosine. Every
+  // value is then converted to float64, also where the bits are the same.
+  bool measures = true;
   bool strict = false;  // another typestr ("np.ndarray" for "jax.Array") counts as a difference
   Resources resources = {};  // memory: bytes of both checkpoints held at once
   ProgressFn progress = {};
@@ -42,8 +45,17 @@ struct ValueDiff {
   std::uint64_t nans_a = 0, nans_b = 0, infs_a = 0, infs_b = 0;
   // NaN in one array only; infinite in one array only, or with different signs.
   std::uint64_t nan_mismatches = 0, inf_mismatches = 0;
-  // Over the finite numbers; the relative error where b is not 0.
+  // Over the finite numbers that differ. max_rel_error is |a - b| / |b| of one element, where b is
+  // not 0: large where b is nearly 0, even if the arrays are close. relative_error is not.
   std::optional<double> max_abs_error, max_rel_error;
+  // The measures of DiffOptions, over all pairs of finite numbers, those that are equal included. A
+  // pair with a NaN or an infinity on either side does not count. Sums have about 100 bits before
+  // they are rounded to float64, so the order of the elements does not change them. None if there is
+  // no such pair, if the sum overflows float64, or as follows.
+  std::optional<double> rms_error;       // square root of the mean of |a - b|^2
+  std::optional<double> relative_error;  // max |a - b| / max |b|; none if all b are 0
+  // sum of a * conj(b), its real part, / (norm of a * norm of b); none if a norm is 0
+  std::optional<double> cosine;
   std::optional<std::uint64_t> first;  // index of the first element that differs, in C order
   // Whether any element is a different number or has different bits.
   [[nodiscard]] bool any() const { return different + within > 0; }

@@ -56,8 +56,8 @@ class Coordinator {
   // Neither list includes this process. A process must be in another's `to` exactly if the other is
   // in its `from`; otherwise a value may not arrive.
   struct Delivery {
-    std::span<const std::size_t> to;    // processes that receive this process's value
-    std::span<const std::size_t> from;  // processes whose values this process receives
+    std::span<const std::size_t> to = {};    // processes that receive this process's value
+    std::span<const std::size_t> from = {};  // processes whose values this process receives
   };
   // Sends `value` to the processes in `between.to` and returns the values of the processes in
   // `between.from`, in that order. All processes must take part. Throws invalid_argument for an

@@ -54,26 +54,26 @@ struct StoreArray {
   DType dtype = DType::kUint8;         // stored type
   DType source_dtype = DType::kUint8;  // type of the given elements
   Shape shape;                         // of the whole array
-  Shape write_shape;  // shape of the pieces in which it is stored; empty: one piece
-  std::optional<std::int64_t> chunk_byte_size;               // target chunk size in bytes
-  std::vector<std::int64_t> shard_axes;                      // dimensions that are split first
-  std::optional<Shape> write_chunk_shape, read_chunk_shape;  // as in SaveArgs
+  Shape write_shape = {};  // shape of the pieces in which it is stored; empty: one piece
+  std::optional<std::int64_t> chunk_byte_size = {};  // target chunk size in bytes
+  std::vector<std::int64_t> shard_axes = {};         // dimensions that are split first
+  std::optional<Shape> write_chunk_shape = {}, read_chunk_shape = {};  // as in SaveArgs
   // File name of its metadata, below its name. "": .zarray or zarr.json.
-  std::string metadata_key;
+  std::string metadata_key = {};
   // The elements in C order, and their owner. If `data` is null, `copy` copies parts of them out
   // when they are needed; it is called from one thread at a time.
-  std::shared_ptr<const void> owner;
+  std::shared_ptr<const void> owner = {};
   const std::byte* data = nullptr;
-  std::function<void(const Box& part, const MutableArrayView& out)> copy;
+  std::function<void(const Box& part, const MutableArrayView& out)> copy = {};
   // A jax.Array: array_metadatas and _METADATA record its pieces.
   bool device_array = false;
   // Arrays with a lower number are written before the first array with a higher number is copied.
   int priority = 0;
-  std::string sharding;         // JSON text for _sharding; "" for none
-  std::string random_key_impl;  // for a typed PRNG key; else ""
+  std::string sharding = {};         // JSON text for _sharding; "" for none
+  std::string random_key_impl = {};  // for a typed PRNG key; else ""
   // For an array that several processes store together: the parts that this process stores, each a
   // part of one piece of write_shape. None: all of the array. `owner` owns the memory of the parts.
-  std::optional<std::vector<StorePart>> parts;
+  std::optional<std::vector<StorePart>> parts = {};
   // Store the values in a database separate from that of other arrays, where each process has its
   // own.
   bool in_replica_folder = false;
@@ -145,22 +145,22 @@ using IsPrioritizedKeyFn = std::function<bool(const KeyPath&)>;
 
 // Information about a leaf beside its value. PyTreeCheckpointHandler fills it in.
 struct ParamInfo {
-  std::string name;                         // the keys joined with '.'
-  KeyPath keypath;                          // path in the tree
-  std::string parent_dir;                   // the item's folder
-  bool skip_deserialize = false;            // not read; restored as a Placeholder
-  std::optional<bool> is_ocdbt_checkpoint;  // whether a database stores the leaf
+  std::string name;                              // the keys joined with '.'
+  KeyPath keypath = {};                          // path in the tree
+  std::string parent_dir = {};                   // the item's folder
+  bool skip_deserialize = false;                 // not read; restored as a Placeholder
+  std::optional<bool> is_ocdbt_checkpoint = {};  // whether a database stores the leaf
   bool use_compression = true;
-  bool use_zarr3 = false;                                   // Zarr v3; false: Zarr v2
-  std::optional<std::int64_t> ocdbt_target_data_file_size;  // bytes; 0: no limit
-  std::string value_typestr;                                // typestr of the leaf's handler
-  bool raise_array_data_missing_error = true;  // false: missing chunks read as the fill value
-  std::optional<Shape> write_shape;            // shape of the stored pieces, if recorded
-  std::shared_ptr<ByteLimiter> byte_limiter;   // limits bytes in flight; null: no limit
-  std::shared_ptr<ByteLimiter> device_host_byte_limiter;  // the same for copies from devices
-  IsPrioritizedKeyFn is_prioritized_key_fn;               // null: all are
-  std::shared_ptr<ItemWriter> writer;                     // while saving
-  std::shared_ptr<const ItemReader> reader;               // while restoring
+  bool use_zarr3 = false;                                        // Zarr v3; false: Zarr v2
+  std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // bytes; 0: no limit
+  std::string value_typestr = {};                                // typestr of the leaf's handler
+  bool raise_array_data_missing_error = true;      // false: missing chunks read as the fill value
+  std::optional<Shape> write_shape = {};           // shape of the stored pieces, if recorded
+  std::shared_ptr<ByteLimiter> byte_limiter = {};  // limits bytes in flight; null: no limit
+  std::shared_ptr<ByteLimiter> device_host_byte_limiter = {};  // the same for copies from devices
+  IsPrioritizedKeyFn is_prioritized_key_fn = {};               // null: all are
+  std::shared_ptr<ItemWriter> writer = {};                     // while saving
+  std::shared_ptr<const ItemReader> reader = {};               // while restoring
 
   // parent_dir/name: the leaf's folder, if it has one.
   [[nodiscard]] std::string path() const;
@@ -169,13 +169,13 @@ struct ParamInfo {
 // Information about a stored leaf, available without its value. A metadata tree has custom leaves
 // of this type.
 struct ValueMetadata {
-  std::string typestr;                     // typestr of the handler
-  std::string name;                        // parameter name
-  std::string directory;                   // the item's folder
-  std::optional<Shape> shape;              // arrays and scalars
-  std::optional<DType> dtype;              // as stored
-  std::optional<Sharding> sharding;        // jax.Array, if a sharding is stored
-  std::optional<StorageMetadata> storage;  // chunk and write shape, if known
+  std::string typestr = {};                     // typestr of the handler
+  std::string name = {};                        // parameter name
+  std::string directory = {};                   // the item's folder
+  std::optional<Shape> shape = {};              // arrays and scalars
+  std::optional<DType> dtype = {};              // as stored
+  std::optional<Sharding> sharding = {};        // jax.Array, if a sharding is stored
+  std::optional<StorageMetadata> storage = {};  // chunk and write shape, if known
 };
 
 // Stores and restores leaves of one type. Calls are batched: one call gets all leaves of an item
@@ -222,7 +222,7 @@ class NumpyHandler : public TypeHandler {
     // File name of the arrays' metadata, below their names. "": .zarray or zarr.json. Nothing
     // records the name, so a restore must be told it. For Zarr v2 only; in a database only without
     // enable_post_merge_validation, which looks for .zarray.
-    std::string metadata_key;
+    std::string metadata_key = {};
     // Copy arrays before a background save returns. False: the caller must not change them until
     // the save has finished.
     bool deepcopy_host_arrays = true;
@@ -291,20 +291,20 @@ class ArrayHandler : public TypeHandler {
  public:
   // Options of ArrayHandler.
   struct Options {
-    std::string metadata_key;  // as in NumpyHandler::Options
+    std::string metadata_key = {};  // as in NumpyHandler::Options
     // The replica that writes, where replicas do not share the work.
     std::optional<std::int64_t> replica_id = 0;
     bool use_replica_parallel = true;  // replicas share the pieces among them
     // Do not split a piece among replicas into parts smaller than this, in bytes.
     std::int64_t min_slice_bytes_for_replica_parallel = 0;
     // Maximum number of replicas that share a piece; none: no limit.
-    std::optional<std::int64_t> max_replicas_for_replica_parallel;
+    std::optional<std::int64_t> max_replicas_for_replica_parallel = {};
     bool enable_write_sharding_file = true;  // record shardings in _sharding
     // With several processes: store replicated arrays in separate databases,
     // ocdbt.process_replica_<i>.
     bool enable_replica_parallel_separate_folder = false;
     // Null: determined by the checkpoint handler's is_prioritized_key_fn, else synchronous.
-    std::function<TransferPriority(const KeyPath&)> key_priority;
+    std::function<TransferPriority(const KeyPath&)> key_priority = {};
   };
   ArrayHandler();
   explicit ArrayHandler(Options options);
@@ -353,7 +353,7 @@ class SingleReplicaArrayHandler : public ArrayHandler {
     // Arrays are broadcast in groups of at most this many bytes per device; a larger array is
     // broadcast alone. None: the host memory that remains beside the arrays, times the scaling
     // factor (at most 1), divided by 3.
-    std::optional<std::int64_t> broadcast_memory_limit_bytes;
+    std::optional<std::int64_t> broadcast_memory_limit_bytes = {};
     double broadcast_memory_scaling_factor = 0.75;  // see above
     ArrayHandler::Options array = {};               // options of the base class
   };
@@ -378,7 +378,7 @@ class TypeHandlerRegistry {
   using Predicate = std::function<bool(std::type_index)>;  // whether a handler accepts a leaf type
   // Options of add().
   struct AddOptions {
-    Predicate accepts;               // null: the type itself only
+    Predicate accepts = {};          // null: the type itself only
     bool override_existing = false;  // replace a handler
   };
 
@@ -411,8 +411,8 @@ TypeHandlerRegistry& default_type_handler_registry();
 
 // Options of register_standard_handlers_with_options.
 struct StandardHandlerOptions {
-  NumpyHandler::Options numpy;
-  ArrayHandler::Options array;
+  NumpyHandler::Options numpy = {};
+  ArrayHandler::Options array = {};
 };
 // Replaces the handlers of scalars, arrays and sharded arrays in the default registry by handlers
 // with these options.

@@ -25,7 +25,8 @@ namespace cairn::inline v0 {
 bool glob_match(std::string_view pattern, std::string_view text);
 
 // Indices of the tensors that match a glob of `include` (empty: all) and none of `exclude`, in the
-// checkpoint's order. If there are several items, a glob matches the name or "item/name".
+// checkpoint's order. A glob matches the name or, if it has a '/', the keys joined with '/'. If
+// there are several items, "item/" may come before either.
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude = {});
@@ -39,6 +40,17 @@ struct SliceSpec {
 // the end, and missing dimensions are whole. An integer index removes its dimension from
 // SliceSpec::shape. Throws invalid_argument or out_of_range, naming the dimension.
 SliceSpec parse_slice(std::string_view text, std::span<const std::int64_t> shape);
+
+// ---- steps and items ----
+
+// The numbers of all steps of an Orbax step root, or of the checkpoints in a TensorFlow folder,
+// finished or not, ascending. Empty for anything else. Throws not_found if nothing is there.
+std::vector<std::int64_t> step_numbers(const std::string& path);
+
+// The text of a JSON item of an Orbax checkpoint ("config", "metrics"), as stored. Returns nullopt
+// if the checkpoint has no item of this name that consists of JSON. Throws data_loss if the file is
+// not JSON.
+std::optional<std::string> read_json_item(const Checkpoint& checkpoint, std::string_view name);
 
 // ---- counting ----
 
@@ -54,6 +66,35 @@ struct Summary {
 };
 // Counts the leaves of a checkpoint, from metadata only.
 Summary summarize(const Checkpoint& checkpoint);
+
+// Sums over leaves. A leaf of unknown size counts 0 elements and 0 bytes.
+struct UsageCounts {
+  std::uint64_t leaves = 0;
+  std::uint64_t elements = 0;                   // of the readable arrays
+  std::uint64_t nbytes = 0, stored_nbytes = 0;  // of all leaves, in memory and in the store
+};
+// A module: all leaves below one name. Sorted by bytes, the largest first.
+struct UsageNode {
+  std::string name;  // one component of the names; "" for the whole checkpoint
+  UsageCounts counts;
+  std::vector<UsageNode> children;
+};
+// Where the bytes of a checkpoint are.
+struct Usage {
+  UsageNode total;                // the modules
+  std::vector<UsageNode> dtypes;  // the readable arrays by element type, without children
+  // Every leaf is in one of the two. A leaf belongs to the optimizer if a component of its name, or
+  // its item, is opt_state, optimizer, optimizer_state, optimizer_states, opt, mu, nu, exp_avg,
+  // exp_avg_sq or .OPTIMIZER_SLOT.
+  UsageCounts parameters, optimizer;
+  std::uint64_t unreadable = 0;  // leaves that cannot be read
+};
+// Sums the given tensors, from metadata only. Modules are the components of the names: the item, the
+// keys of the path, and the parts of a key between '.' or '/'. They have at most `depth` levels, and
+// at most 64.
+Usage usage(const Checkpoint& checkpoint, std::span<const std::size_t> indices, std::size_t depth);
+// The sums as JSON text (docs/cli.md).
+std::string usage_json(const Usage& usage);
 
 // ---- showing to people ----
 
@@ -100,6 +141,8 @@ std::string preview_tensor(const Checkpoint& checkpoint, std::size_t index, cons
 
 // The given tensors.
 std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices);
+// The given tensors as CSV (RFC 4180) with a header line. Text is escaped as by printable_text.
+std::string tensors_csv(const Checkpoint& checkpoint, std::span<const std::size_t> indices);
 // CheckpointInfo and the Summary of a checkpoint.
 std::string info_json(const Checkpoint& checkpoint);
 // A report of verify(). With `strict`, notes count as damage.
@@ -183,9 +226,9 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOpti
 
 // A byte range of a file.
 struct DumpRange {
-  std::string file;                     // local path
-  std::uint64_t offset = 0;             // bytes
-  std::optional<std::uint64_t> length;  // bytes; none: up to the end of the file
+  std::string file;                          // local path
+  std::uint64_t offset = 0;                  // bytes
+  std::optional<std::uint64_t> length = {};  // bytes; none: up to the end of the file
 };
 // Decodes the bytes and returns pretty-printed JSON, for debugging. The structure is recognised by
 // content: an OCDBT manifest, B+tree node or version-tree node, a safetensors or .npy header, a

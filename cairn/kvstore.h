@@ -19,8 +19,8 @@ class FolderHandle;  // a folder held open; internal to the library
 
 // Bytes [offset, offset + length) of a value; without a length, up to its end.
 struct ByteRange {
-  std::uint64_t offset = 0;             // bytes
-  std::optional<std::uint64_t> length;  // bytes
+  std::uint64_t offset = 0;                  // bytes
+  std::optional<std::uint64_t> length = {};  // bytes
   bool operator==(const ByteRange&) const = default;
 };
 
@@ -51,8 +51,8 @@ struct SharedBytes {
 
 // The keys k with first <= k < last, compared bytewise; without `last`, all keys from `first` on.
 struct KeyRange {
-  std::string first;
-  std::optional<std::string> last;
+  std::string first = {};
+  std::optional<std::string> last = {};
   bool operator==(const KeyRange&) const = default;
 
   // The keys that start with `prefix`.
@@ -144,9 +144,9 @@ void remove_range(KvStore& store, const KeyRange& range);
 
 // A version of an OCDBT database. Both members empty: the newest version.
 struct OcdbtVersion {
-  std::optional<std::uint64_t> generation;  // exactly this generation number
+  std::optional<std::uint64_t> generation = {};  // exactly this generation number
   // The newest version committed at or before this time, in nanoseconds since 1970.
-  std::optional<std::uint64_t> commit_time_ns;
+  std::optional<std::uint64_t> commit_time_ns = {};
 };
 // Opens the OCDBT database whose files are the keys of `base` (manifest.ocdbt, d/...), as a
 // read-only store. Without a manifest the database is empty; if a version is named, throws

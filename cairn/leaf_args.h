@@ -22,16 +22,16 @@ namespace cairn::inline v0 {
 struct SaveArgs {
   bool aggregate = false;  // deprecated and without effect, as in Orbax
   // Type in which it is stored; values are converted as C converts numbers. None: its own type.
-  std::optional<DType> dtype;
-  std::optional<std::int64_t> chunk_byte_size;  // maximum bytes of a stored chunk
-  std::vector<std::int64_t> shard_axes;         // dimensions that are split first
+  std::optional<DType> dtype = {};
+  std::optional<std::int64_t> chunk_byte_size = {};  // maximum bytes of a stored chunk
+  std::vector<std::int64_t> shard_axes = {};         // dimensions that are split first
   // From an older version of Orbax; for Zarr v3 only, and not with shard_axes. write_chunk_shape is
   // the shape of a shard, which is stored as one value; it divides the pieces in which the array is
   // written. read_chunk_shape is the shape of the chunks in a shard, which can be read separately;
   // it divides the shard. Either may be omitted: a shard is then a piece, and has one chunk. With
   // either, chunk_byte_size is ignored.
-  std::optional<Shape> write_chunk_shape;
-  std::optional<Shape> read_chunk_shape;
+  std::optional<Shape> write_chunk_shape = {};
+  std::optional<Shape> read_chunk_shape = {};
 };
 
 // The type as which a leaf is restored: a typestr ("np.ndarray"), or a C++ type with a registered
@@ -55,24 +55,24 @@ class RestoreType {
 
 // How a leaf is restored.
 struct RestoreArgs {
-  std::optional<RestoreType> restore_type;  // none: the type as which it was saved
-  std::optional<DType> dtype;               // none: as stored
+  std::optional<RestoreType> restore_type = {};  // none: the type as which it was saved
+  std::optional<DType> dtype = {};               // none: as stored
 };
 
 // How an array is restored onto devices.
 struct ArrayRestoreArgs {
   std::optional<RestoreType> restore_type = RestoreType("jax.Array");
-  std::optional<DType> dtype;  // none: as stored
+  std::optional<DType> dtype = {};  // none: as stored
   // Placement of the shards: mesh with mesh_axes, else sharding, else the stored sharding.
   // For values of the msgpack file of older checkpoints, sharding comes before mesh and mesh_axes,
   // one of them is required, and a shape must have as many elements as the stored array.
-  std::optional<Mesh> mesh;
-  std::optional<PartitionSpec> mesh_axes;
-  std::optional<Sharding> sharding;
+  std::optional<Mesh> mesh = {};
+  std::optional<PartitionSpec> mesh_axes = {};
+  std::optional<Sharding> sharding = {};
   // Shape of the result, under either name; none: the stored shape. Two different shapes are
   // invalid_argument.
-  std::optional<Shape> global_shape;
-  std::optional<Shape> shape;
+  std::optional<Shape> global_shape = {};
+  std::optional<Shape> shape = {};
   // True: a shape other than the stored one is an error. False: the array is truncated, or padded
   // with zeros, at the end of each dimension.
   bool strict = true;
@@ -106,7 +106,7 @@ struct ShapeDtypeStruct {
   Shape shape;
   DType dtype = DType::kFloat32;
   // For information only: a restore takes the sharding from its arguments (ArrayRestoreArgs).
-  std::optional<Sharding> sharding;
+  std::optional<Sharding> sharding = {};
 };
 
 }  // namespace cairn::inline v0

@@ -78,7 +78,7 @@ std::string compact_json(const std::vector<CompactedDatabase>& databases);
 struct BenchOptions {
   // Bytes of the tree and of the files. The benchmark needs twice as much memory.
   std::uint64_t size = std::uint64_t{1} << 30U;
-  ProgressFn progress;  // called between the measurements
+  ProgressFn progress = {};  // called between the measurements
 };
 // One measurement.
 struct BenchFigure {

@@ -41,17 +41,42 @@ struct MsgpackOptions {
   // or all nodes above it are dicts.
   std::uint64_t chunk_bytes = std::uint64_t{1} << 30U;
 };
-// Encodes a tree; the output is byte-identical to the package's. Throws invalid_argument, naming
-// the leaf, for everything that the package refuses (placeholders and other leaves without a value,
-// strings that are not UTF-8, an object of more than 2^32 - 1 bytes), and for elements of kOpaque
-// type, more than 1000 levels and custom leaves.
+
+// A leaf that only msgpack has: a point in time (msgpack.Timestamp in Python).
+struct MsgpackTimestamp {
+  std::int64_t seconds = 0;       // since 1970-01-01 00:00 UTC; may be negative
+  std::uint32_t nanoseconds = 0;  // 0 to 999999999, added to the seconds
+  bool operator==(const MsgpackTimestamp&) const = default;
+};
+// A leaf that is an array or scalar of a NumPy type for which Cairn has no DType, such as
+// "datetime64[ns]" and "float128".
+struct NumpyArray {
+  std::string dtype_name;  // numpy.dtype(...).name
+  Shape shape;
+  Bytes bytes;          // the elements in C order, little-endian
+  bool scalar = false;  // a NumPy scalar; the shape must be empty
+  bool operator==(const NumpyArray&) const = default;
+};
+
+// Encodes a tree; the output is byte-identical to the package's. Custom leaves may be
+// MsgpackTimestamp, NumpyArray and ShardedArray, which is gathered in host memory and written as an
+// array. Throws invalid_argument, naming the leaf, for everything that the package refuses
+// (placeholders and other leaves without a value, strings that are not UTF-8, typed PRNG keys,
+// arrays of objects, an object of more than 2^32 - 1 bytes), and for elements of kOpaque type, more
+// than 1000 levels and other custom leaves. Throws failed_precondition for a ShardedArray of which
+// this process lacks a part.
 Bytes msgpack_serialize(const Tree& tree, const MsgpackOptions& options = {});
-// Decodes msgpack bytes of any dialect. Tuples, NumPy scalars, complex numbers and bytes are
-// returned as such; dicts keep the order of the bytes; integer keys become decimal strings. Where
-// `owner` is given and an array is aligned in `bytes`, the array shares `owner`, which must keep
-// `bytes` alive. Other arrays are copied. Throws data_loss for damaged bytes, unimplemented for
-// unknown extension types.
-Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner = nullptr);
+// Decodes msgpack bytes as the msgpack_restore of a package does. Tuples, NumPy scalars, complex
+// numbers and bytes are returned as such; timestamps become MsgpackTimestamp, arrays of dates and
+// of long doubles NumpyArray; dicts keep the order of the bytes. Orbax refuses integer keys; with
+// flax's dialects they become decimal strings. Where `owner` is given and an array is aligned in
+// `bytes`, the array shares `owner`, which must keep `bytes` alive. Other arrays are copied.
+//
+// Throws data_loss for damaged bytes and keys that are refused; unimplemented for unknown extension
+// types, and for the arrays that both packages write but cannot restore (of strings, bytes and
+// structs).
+Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner = nullptr,
+                     MsgpackDialect dialect = MsgpackDialect::kFlax);
 
 // A leaf of a tree to be written whose values are fetched when they are needed
 // (Tree(SourceLeaf{...})).

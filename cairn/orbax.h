@@ -18,6 +18,10 @@ namespace cairn::inline v0 {
 // OCDBT database.
 bool is_orbax(const std::string& path);
 
+// Whether the folder of an item holds an OCDBT database: it has a file manifest.ocdbt. Orbax's
+// is_ocdbt_checkpoint. Throws io if the system cannot tell.
+bool is_ocdbt_checkpoint(const std::string& path);
+
 // Opens an Orbax checkpoint of any layout. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
 
@@ -32,18 +36,18 @@ struct SaveOptions {
   // name: the tree is that item of a composite checkpoint ("default" for a step of a
   // CheckpointManager, "state" for version 1 of Orbax's API). The name becomes a folder: '/', "."
   // and ".." are refused.
-  std::optional<std::string> item;
+  std::optional<std::string> item = {};
   // Write the marker file that version 1 of Orbax's API looks for. Requires `item`; with use_zarr3
   // the result looks like that API's own checkpoints.
   bool v1 = false;
-  Compression compression;  // how chunks are compressed
+  Compression compression = {};  // how chunks are compressed
   // Target size of a chunk in bytes (positive). None: an array is one chunk, unless
   // target_file_bytes requires more.
-  std::optional<std::int64_t> chunk_bytes;
+  std::optional<std::int64_t> chunk_bytes = {};
   // Target size of the database's data files in bytes; 0: no limit.
   std::int64_t target_file_bytes = std::int64_t{2} << 30U;
   // JSON text, stored with the tree; "" for none. JSON null is refused.
-  std::string custom_metadata;
+  std::string custom_metadata = {};
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
   // kUnsynced: other processes see the checkpoint complete or not at all, but it may be lost or
   // damaged by a power failure. For checkpoints that need not survive one.

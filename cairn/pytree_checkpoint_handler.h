@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,19 +43,19 @@ struct MemoryReading {
 // Options of AutoLimit.
 struct MemoryLimitOptions {
   // upper bound in gigabytes; required by AutoLimit
-  std::optional<double> max_transfer_concurrent_gb;
+  std::optional<double> max_transfer_concurrent_gb = {};
   // Called before each save; its reading controls the limit. Null: no readings, and the limit
   // stays unchanged.
-  std::function<MemoryReading()> read_memory;
-  std::function<double()> expected_surge_gib;  // GiB; null: 0
+  std::function<MemoryReading()> read_memory = {};
+  std::function<double()> expected_surge_gib = {};  // GiB; null: 0
 };
 
 // Metadata of one array in array_metadatas.
 struct SavedArrayMetadata {
-  std::string param_name;
-  Shape write_shape;
-  Shape chunk_shape;
-  std::string random_key_impl;  // for a typed PRNG key; else ""
+  std::string param_name = {};
+  Shape write_shape = {};
+  Shape chunk_shape = {};
+  std::string random_key_impl = {};  // for a typed PRNG key; else ""
 };
 // Compares the metadata that two processes recorded for the arrays they wrote together, in the
 // order of the first process. Throws if they differ.
@@ -65,38 +66,38 @@ using ArrayMetadataValidator = std::function<void(const std::vector<SavedArrayMe
 struct PyTreeCheckpointHandlerOptions {
   // Name of the msgpack file of older checkpoints; read only.
   std::string aggregate_filename = "checkpoint";
-  std::optional<std::int64_t> save_concurrent_gb;  // 10^9 bytes in flight during a save; none: 96
-  std::optional<std::int64_t> restore_concurrent_gb;  // the same for a restore; none: 96
+  std::optional<std::int64_t> save_concurrent_gb = {};  // 10^9 bytes in flight in a save; none: 96
+  std::optional<std::int64_t> restore_concurrent_gb = {};  // the same for a restore; none: 96
   // The same limits in bytes, as in Orbax's BasePyTreeCheckpointHandler. Each excludes its
   // counterpart above.
-  std::optional<std::int64_t> save_concurrent_bytes;
-  std::optional<std::int64_t> restore_concurrent_bytes;
-  std::optional<DeviceHostLimit> save_device_host_concurrent_gb;  // none: no limit
-  MemoryLimitOptions memory_limit_options;                        // used by AutoLimit
-  bool use_ocdbt = true;        // one database; false: one folder per parameter
-  bool use_zarr3 = false;       // Zarr v3; false: Zarr v2
-  bool use_compression = true;  // false: store raw bytes
-  Compression compression;      // the method, if use_compression is set
+  std::optional<std::int64_t> save_concurrent_bytes = {};
+  std::optional<std::int64_t> restore_concurrent_bytes = {};
+  std::optional<DeviceHostLimit> save_device_host_concurrent_gb = {};  // none: no limit
+  MemoryLimitOptions memory_limit_options = {};                        // used by AutoLimit
+  bool use_ocdbt = true;         // one database; false: one folder per parameter
+  bool use_zarr3 = false;        // Zarr v3; false: Zarr v2
+  bool use_compression = true;   // false: store raw bytes
+  Compression compression = {};  // the method, if use_compression is set
   // Null: default_type_handler_registry().
-  std::shared_ptr<const TypeHandlerRegistry> type_handler_registry;
+  std::shared_ptr<const TypeHandlerRegistry> type_handler_registry = {};
   // With support_rich_types, tuples and named tuples are recorded as such and restored without a
   // target.
   struct PyTreeMetadataOptions {
     bool support_rich_types = false;
   } pytree_metadata_options;
   // Null: names, chunk shapes, write shapes and key implementations must agree.
-  ArrayMetadataValidator array_metadata_validator;
+  ArrayMetadataValidator array_metadata_validator = {};
   // check the merged database after a save with several processes
   bool enable_post_merge_validation = true;
   // Leaves for which it is true are copied before a background save returns. The others are copied
   // later, after those are written. Null: all leaves are copied first. A key_priority of the array
   // handler takes precedence.
-  IsPrioritizedKeyFn is_prioritized_key_fn;
+  IsPrioritizedKeyFn is_prioritized_key_fn = {};
   // The processes that save together. All call save (or async_save) in the same way, with trees of
   // the same sharded arrays. Each writes its own pieces; of all other leaves, the primary's values
   // are saved. An error in one process fails all of them: the others throw its text ("process 2:
   // ..."); if a process has died, they throw unavailable within the timeout.
-  MultiprocessingOptions multiprocessing_options;
+  MultiprocessingOptions multiprocessing_options = {};
   Resources resources = {};  // the memory is never more than the limits above
 };
 
@@ -104,18 +105,30 @@ struct PyTreeCheckpointHandlerOptions {
 struct PyTreeSaveArgs {
   Tree item;  // the tree
   // SaveArgs or None in place of each leaf of the item; none: defaults.
-  std::optional<Tree> save_args;
-  std::optional<std::int64_t> ocdbt_target_data_file_size;  // bytes; 0: no limit; none: 2 GiB
+  std::optional<Tree> save_args = {};
+  std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // bytes; 0: no limit; none: 2 GiB
   // JSON text, stored with the tree; "" for none.
-  std::string custom_metadata;
+  std::string custom_metadata = {};
 };
+
+// As MultiValueFn, and receives the arguments that restore_args have for the output.
+using RestoreMultiValueFn =
+    std::function<Tree(std::string_view key, const Tree& stored, const AnyRestoreArgs& args)>;
 
 // A transform, and the arguments for reading the stored leaves that its multi_value_fn_input_args
 // name: one per input, in their order; missing ones are RestoreArgs{}. Orbax's RestoreTransform.
 struct RestoreTransform {
   Transform transform;  // how the value is made
   std::vector<AnyRestoreArgs> input_args = {};
+  // Takes the place of transform.multi_value_fn and excludes it.
+  RestoreMultiValueFn multi_value_fn = {};
 };
+// (regular expression, transform) pairs in the order of application.
+using RestoreTransforms = std::vector<std::pair<std::string, RestoreTransform>>;
+// The transforms of a nested tree with leaves Tree(CustomLeaf::of(RestoreTransform{...})) or
+// Tree(CustomLeaf::of(Transform{...})): keys joined with '/', in JAX's order, as
+// flatten_transforms. Throws invalid_argument for any other leaf.
+RestoreTransforms flatten_restore_transforms(const Tree& tree);
 
 // Type of a stored leaf.
 struct LeafType {
@@ -124,8 +137,8 @@ struct LeafType {
 // A stored tree as a LegacyTransformFn receives and returns it.
 struct StoredStructure {
   // custom leaves that hold a LeafType, empty nodes, and values of older checkpoints
-  Tree structure;
-  Tree param_infos;  // custom leaves that hold each leaf's ParamInfo
+  Tree structure = {};
+  Tree param_infos = {};  // custom leaves that hold each leaf's ParamInfo
 };
 // Maps the stored structure to the structure to restore, for changes that transforms cannot
 // express. Receives the target (None if there is none) and the stored trees. Returns both trees
@@ -136,16 +149,17 @@ using LegacyTransformFn =
 // What to restore.
 struct PyTreeRestoreArgs {
   // The target: its structure, and values to be replaced. None: as stored.
-  std::optional<Tree> item;
+  std::optional<Tree> item = {};
   // RestoreArgs, ArrayRestoreArgs or None in place of each leaf of the target (or of the stored
   // tree).
-  std::optional<Tree> restore_args;
+  std::optional<Tree> restore_args = {};
   // Builds the target from the stored leaves (transforms.h), with `item` and `restore_args`; only
   // the leaves that it needs are read. Applied in this order. An empty list: the stored value where
-  // the target's key is stored, else the target's own value.
-  std::optional<std::vector<std::pair<std::string, RestoreTransform>>> transforms;
+  // the target's key is stored, else the target's own value. flatten_restore_transforms makes them
+  // from a nested tree.
+  std::optional<RestoreTransforms> transforms = {};
   bool transforms_default_to_original = true;  // UnmentionedKeys::kStored; false: kTarget
-  LegacyTransformFn legacy_transform_fn;       // excludes transforms; null: none
+  LegacyTransformFn legacy_transform_fn = {};  // excludes transforms; null: none
   // Leaves that the target lacks are not restored; leaves that are not stored keep the target's
   // value. Not with transforms.
   bool partial_restore = false;

@@ -61,9 +61,9 @@ struct Mesh {
   Shape shape;                          // devices along each axis, at least 1; no axes: one device
   std::vector<std::string> axis_names;  // one per axis: unique, not empty
   // One per axis; empty: not recorded (older files), which JAX treats as kAuto.
-  std::vector<AxisType> axis_types;
+  std::vector<AxisType> axis_types = {};
   // In C order, unique; empty: not recorded (older files).
-  DeviceIds device_ids;
+  DeviceIds device_ids = {};
   bool operator==(const Mesh&) const = default;
 };
 // A mesh with axes of type kAuto over the devices first_device, first_device + 1, ...
@@ -217,7 +217,7 @@ struct PieceOptions {
   bool use_replica_parallel = true;
   std::int64_t min_slice_bytes = 0;  // do not split a shard into parts smaller than this, in bytes
   // maximum number of replicas that share a shard; none: no limit
-  std::optional<std::int64_t> max_replicas;
+  std::optional<std::int64_t> max_replicas = {};
 };
 
 // How an array is split for storage. `write_shape` tiles the array and is the same in every

@@ -95,10 +95,10 @@ struct StringBytes {
 
 // A tensor as a callback receives it.
 struct ShardableTensor {
-  ShardTensor tensor;          // the tensor or slice
-  std::string checkpoint_key;  // key under which the tensor is stored
+  ShardTensor tensor;               // the tensor or slice
+  std::string checkpoint_key = {};  // key under which the tensor is stored
   // Which slice of a larger tensor it is (slice_spec_text). "": it is whole.
-  std::string slice_spec;
+  std::string slice_spec = {};
   // The object that owns the tensor, for callbacks that know its type; null for the object graph.
   std::shared_ptr<const void> trackable = {};
   // Set for string tensors of known size. TensorFlow does not know it in a tf.function.

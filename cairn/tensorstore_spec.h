@@ -4,7 +4,7 @@
 //   {"driver":"zarr","kvstore":{"driver":"ocdbt","base":"file:///ckpt/","path":"params.w"}}
 //
 // Supported are the drivers zarr, zarr3 and cast over file, memory and ocdbt stores (json:
-// open_json_spec), and the members that docs/tensorstore-spec.md lists. An unsupported member or
+// open_json_spec; stores: open_kv_store), and the members that docs/tensorstore-spec.md lists. An unsupported member or
 // driver is refused, and the error gives its place in the spec ("/kvstore/base/driver"): Cairn
 // never ignores a member that could change the meaning of a spec. Malformed specs are
 // invalid_argument; features that only TensorStore has are unimplemented.
@@ -12,6 +12,7 @@
 
 #include <cairn/error.h>
 #include <cairn/kvstore.h>
+#include <cairn/ocdbt.h>
 #include <cairn/types.h>
 
 #include <cstddef>
@@ -111,6 +112,19 @@ class SpecJson {
 
 // Opens the value without reading anything.
 SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options = {});
+
+// Opens the key-value store of a spec: {"driver":"file"|"memory"|"ocdbt", ...} or a URL. The path of
+// the spec is a prefix of all keys, as in TensorStore: end it with "/" for a folder. Reads of a
+// database see the newest version, and each write is one commit; for many changes use
+// open_kv_transaction. A spec that names a version opens that version for reading. Throws data_loss
+// for a damaged database.
+StorePtr open_kv_store(std::string_view spec, const SpecContext& context = {});
+
+// Begins a transaction on the database of a spec, with the options of the spec (config,
+// target_data_file_size, prefixes of data files). The path of the spec is a prefix of all keys.
+// Throws unimplemented for a store other than a database, invalid_argument for a spec with a
+// version.
+OcdbtTransaction open_kv_transaction(std::string_view spec, const SpecContext& context = {});
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

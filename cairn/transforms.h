@@ -29,17 +29,17 @@ using MultiValueFn = std::function<Tree(std::string_view key, const Tree& stored
 struct Transform {
   // The stored key to take the value from; \1 and \g<name> are the groups that the transform's own
   // expression matched. None: the output key itself. Excludes use_fallback and multi_value_fn.
-  std::optional<std::string> original_key;
+  std::optional<std::string> original_key = {};
   // Take the value from the source that is not the default (see UnmentionedKeys). Excludes all
   // other members.
   bool use_fallback = false;
-  ValueFn value_fn;  // applied to the value; excludes multi_value_fn
+  ValueFn value_fn = {};  // applied to the value; excludes multi_value_fn
   // Computes the value from any stored leaves; requires multi_value_fn_input_args.
-  MultiValueFn multi_value_fn;
+  MultiValueFn multi_value_fn = {};
   // Regular expressions of the stored keys that multi_value_fn uses. The caller keeps the arguments
   // with which these leaves are restored (in Orbax, one RestoreArgs each); PlannedRead::input says
   // which one applies.
-  std::optional<std::vector<std::string>> multi_value_fn_input_args;
+  std::optional<std::vector<std::string>> multi_value_fn_input_args = {};
 };
 
 // (regular expression, transform) pairs in the order of application. Orbax's order is that in which
@@ -81,8 +81,8 @@ struct PlannedRead {
 struct TransformStep {
   // Index of the stored leaf whose value is taken, after value_fn if the transform has one. None:
   // multi_value_fn computes the value.
-  std::optional<std::size_t> stored;
-  std::optional<std::size_t> transform;  // index into transforms; none: an unmentioned key
+  std::optional<std::size_t> stored = {};
+  std::optional<std::size_t> transform = {};  // index into transforms; none: an unmentioned key
 };
 // An output leaf and how it is made.
 struct TransformOutput {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,7 +71,12 @@ class CustomLeaf {
   // Makes a leaf that owns `value`.
   template <class T>
   static CustomLeaf of(T value) {
-    return {std::make_shared<const T>(std::move(value)), typeid(T)};
+    Equal equal = nullptr;
+    if constexpr (std::equality_comparable<T>)
+      equal = [](const void* a, const void* b) {
+        return *static_cast<const T*>(a) == *static_cast<const T*>(b);
+      };
+    return {std::make_shared<const T>(std::move(value)), typeid(T), equal};
   }
   [[nodiscard]] std::type_index type() const { return type_; }  // typeid of the value
   // The value, or nullptr if it is of another type. It lives as long as this leaf or a copy of it.
@@ -78,12 +84,20 @@ class CustomLeaf {
   [[nodiscard]] const T* get() const {
     return type_ == typeid(T) ? static_cast<const T*>(value_.get()) : nullptr;
   }
+  // Whether both hold equal values of one type. Values of a type without == are equal if they are
+  // one value, which copies of a leaf share.
+  bool operator==(const CustomLeaf& other) const {
+    return value_ == other.value_ ||
+           (type_ == other.type_ && equal_ != nullptr && equal_(value_.get(), other.value_.get()));
+  }
 
  private:
-  CustomLeaf(std::shared_ptr<const void> value, std::type_index type)
-      : value_(std::move(value)), type_(type) {}
+  using Equal = bool (*)(const void*, const void*);
+  CustomLeaf(std::shared_ptr<const void> value, std::type_index type, Equal equal)
+      : value_(std::move(value)), type_(type), equal_(equal) {}
   std::shared_ptr<const void> value_;
   std::type_index type_;
+  Equal equal_;  // null: the type has no ==
 };
 
 // Whether a Tree can be made of a value: see Tree's constructor.
@@ -117,7 +131,8 @@ concept CustomClass =
 template <class T, class Value>
 concept Source = !std::same_as<T, Tree> && !std::same_as<T, Value> &&
                  (kIsOneOf<T, Value> || std::is_arithmetic_v<T> ||
-                  std::is_convertible_v<const T&, std::string_view> || CustomClass<T>);
+                  std::is_convertible_v<const T&, std::string_view> ||
+                  std::derived_from<T, Array> || CustomClass<T>);
 }  // namespace tree_values
 
 // A leaf, an empty node, or a container of trees. Dicts keep their insertion order.
@@ -143,9 +158,11 @@ class Tree {
 
   Tree() = default;                                // None
   Tree(Value value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  // A tree of any type of Value, a number of any C++ type, text, or a custom leaf of a class:
-  // Tree::Dict{{"w", array}, {"step", 3}, {"name", "adam"}, {"v", SaveArgs{}}}. Explicit for a list:
-  // List{list} shall copy the list, not make a list with one list in it.
+  // A dict: Tree{{"step", 7}, {"params", {{"w", array}, {"b", array}}}}.
+  Tree(std::initializer_list<std::pair<std::string, Tree>> members);
+  // A tree of any type of Value, a number of any C++ type, text, or a custom leaf of a class: the
+  // values in Tree{{"w", array}, {"step", 3}, {"name", "adam"}, {"v", SaveArgs{}}}. Explicit for a
+  // list: List{list} shall copy the list, not make a list with one list in it.
   // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload)
   template <class T, class = std::enable_if_t<tree_values::Source<std::remove_cvref_t<T>, Value>>>
   explicit(std::same_as<std::remove_cvref_t<T>, List>) Tree(T&& value)
@@ -169,6 +186,15 @@ class Tree {
   // The child or nullptr: by key in dicts, by field name in named tuples, by decimal index in lists
   // and tuples.
   [[nodiscard]] const Tree* find(std::string_view key) const;
+  // The node below the keys, which are joined with '/': at("params/layers/0"). A key that contains
+  // a '/' needs find(). Throws not_found with the keys that there are.
+  [[nodiscard]] const Tree& at(std::string_view keys) const;
+
+  // Whether both have one structure and equal leaves. The order of the members of a dict does not
+  // count. An empty container equals its EmptyNode. Numbers are equal if their types and their bits
+  // are (7 is not 7.0, a NaN equals itself), arrays and custom leaves as their == says. Throws
+  // invalid_argument for a tree more than 1000 levels deep.
+  bool operator==(const Tree& other) const;
 
  private:
   template <class T>
@@ -181,6 +207,8 @@ class Tree {
           value);
     else if constexpr (std::is_floating_point_v<Plain>)
       return static_cast<double>(value);
+    else if constexpr (std::derived_from<Plain, Array>)
+      return Array(std::forward<T>(value));
     else if constexpr (std::is_convertible_v<const Plain&, std::string_view>)
       return std::string(std::string_view(value));
     else

@@ -4,13 +4,17 @@
 
 #include <cairn/bytes.h>
 
+#include <complex>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -72,6 +76,35 @@ int dtype_bits(DType dtype);
 // Class of numbers of the type.
 DTypeKind dtype_kind(DType dtype);
 
+// A C++ type with an element type of its own: bool, the integers of 8 to 64 bits (not char and the
+// other types of characters), float, double and their complex numbers.
+template <class T>
+concept ElementType = (std::integral<T> && sizeof(T) <= 8 && std::same_as<T, std::remove_cv_t<T>> &&
+                       !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
+                       !std::same_as<T, char8_t> && !std::same_as<T, char16_t> &&
+                       !std::same_as<T, char32_t>) ||
+                      std::same_as<T, float> || std::same_as<T, double> ||
+                      std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
+// The element type of a C++ type: dtype_of<float>() is kFloat32.
+template <ElementType T>
+constexpr DType dtype_of() {
+  if constexpr (std::same_as<T, bool>) return DType::kBool;
+  if constexpr (std::same_as<T, float>) return DType::kFloat32;
+  if constexpr (std::same_as<T, double>) return DType::kFloat64;
+  if constexpr (std::same_as<T, std::complex<float>>) return DType::kComplex64;
+  if constexpr (std::same_as<T, std::complex<double>>) return DType::kComplex128;
+  if constexpr (std::signed_integral<T>)
+    return sizeof(T) == 1   ? DType::kInt8
+           : sizeof(T) == 2 ? DType::kInt16
+           : sizeof(T) == 4 ? DType::kInt32
+                            : DType::kInt64;
+  if constexpr (std::unsigned_integral<T> && !std::same_as<T, bool>)
+    return sizeof(T) == 1   ? DType::kUint8
+           : sizeof(T) == 2 ? DType::kUint16
+           : sizeof(T) == 4 ? DType::kUint32
+                            : DType::kUint64;
+}
+
 // Extents of an n-dimensional array, none negative. An empty shape has rank 0 and one element.
 using Shape = std::vector<std::int64_t>;
 
@@ -128,7 +161,9 @@ using MutableArrayView = BasicArrayView<std::byte>;
 std::vector<std::int64_t> c_strides(std::span<const std::int64_t> shape, std::size_t element_size);
 
 // A C-contiguous array in host memory. Copies share the bytes, which live in a Buffer or in a
-// mapped file. The bytes are read-only once the array is shared, because a mapping is read-only.
+// mapped file. Reading is always allowed. Only the single owner of allocated memory may write, and
+// only through mutable_view() and mutable_as(), which check that: neither a shared array nor a
+// mapped file can be changed.
 class Array {
  public:
   Array() = default;
@@ -141,17 +176,57 @@ class Array {
   // or for kOpaque without an element size, and unavailable if the memory cannot be allocated.
   static Array allocate(DType dtype, Shape shape);
   static Array allocate(DType dtype, std::size_t element_size, Shape shape);
+  // Copies elements, which are given in C order: Array::from<float>({1, 2, 3, 4}, {2, 2}). Throws
+  // as allocate, and invalid_argument if the shape needs another number of elements.
+  template <ElementType T>
+  static Array from(std::span<const T> values, Shape shape) {
+    return copy_of(std::as_bytes(values), dtype_of<T>(), std::move(shape));
+  }
+  template <ElementType T>
+  static Array from(std::initializer_list<T> values, Shape shape) {
+    return from<T>(std::span<const T>(values.begin(), values.size()), std::move(shape));
+  }
 
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] std::size_t element_size() const { return element_size_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] ByteView bytes() const { return {data_, nbytes_}; }  // the elements in C order
   [[nodiscard]] ArrayView view() const;
-  // Writable view of an array made by `allocate` and not yet shared. Throws failed_precondition
+  // Writable view of an array that this object alone owns: one made by allocate() or from(), or
+  // returned by cast() or Checkpoint::read(), while it has no copies. Throws failed_precondition
   // otherwise.
   [[nodiscard]] MutableArrayView mutable_view();
 
+  // The elements in C order; the span is valid while the array or a copy of it exists. Throws
+  // invalid_argument, which names both types, if T is not the type of the elements (no element is
+  // converted: see cast), and failed_precondition if they are not aligned for T, as in a mapped
+  // file.
+  template <ElementType T>
+  [[nodiscard]] std::span<const T> as() const& {
+    check_as(dtype_of<T>(), alignof(T));
+    return {reinterpret_cast<const T*>(data_), nbytes_ / sizeof(T)};
+  }
+  template <ElementType T>
+  std::span<const T> as() const&& = delete;  // the span would outlive the array
+  // The same, writable. Throws also as mutable_view.
+  template <ElementType T>
+  [[nodiscard]] std::span<T> mutable_as() & {
+    check_as(dtype_of<T>(), alignof(T));
+    return {reinterpret_cast<T*>(mutable_view().data), nbytes_ / sizeof(T)};
+  }
+  // The array converted to another element type, as NumPy's astype converts it: floats round to
+  // nearest even, integers wrap, floats to integers truncate. Shares the bytes if the type stays.
+  // Throws invalid_argument if either type is kOpaque, else as allocate.
+  [[nodiscard]] Array cast(DType dtype) const;
+
+  // Whether both have one element type, one shape and identical bytes. A NaN therefore equals a NaN
+  // with the same bits, and 0.0 differs from -0.0.
+  bool operator==(const Array& other) const;
+
  private:
+  static Array copy_of(ByteView bytes, DType dtype, Shape shape);
+  void check_as(DType wanted, std::size_t alignment) const;
+
   DType dtype_ = DType::kUint8;
   std::size_t element_size_ = 1;
   Shape shape_{0};
@@ -159,6 +234,25 @@ class Array {
   const std::byte* data_ = nullptr;
   std::size_t nbytes_ = 0;
   std::byte* writable_ = nullptr;
+};
+
+// An array whose element type is known when the program is compiled. It is a range of its elements
+// in C order.
+template <ElementType T>
+class TypedArray : public Array {
+ public:
+  using value_type = T;
+  // Throws as Array::as.
+  explicit TypedArray(Array array) : Array(std::move(array)), values_(Array::as<T>()) {}
+
+  [[nodiscard]] const T* data() const { return values_.data(); }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+  [[nodiscard]] const T* begin() const { return data(); }
+  [[nodiscard]] const T* end() const { return data() + size(); }
+  [[nodiscard]] const T& operator[](std::size_t i) const { return values_[i]; }
+
+ private:
+  std::span<const T> values_;
 };
 
 }  // namespace cairn::inline v0

@@ -1,8 +1,8 @@
 // bench.cc -- cairn bench: measures this machine's storage, and Cairn's speed on it.
 #include "commands.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

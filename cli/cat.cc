@@ -1,8 +1,8 @@
 // cat.cc -- cairn cat: prints one leaf, as text or as raw bytes.
 #include "commands.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 
@@ -70,8 +70,44 @@ void copy_bytes(const Checkpoint& checkpoint, std::size_t index, const CatOption
     export_leaf(checkpoint, index, bytes, sink);
 }
 
+// The JSON item that the arguments name: NAME, or --item without NAME.
+std::optional<std::string> find_json(const Checkpoint& checkpoint, const CatOptions& options) {
+  const auto& name = options.name ? options.name : options.source.options.item;
+  return name ? read_json_item(checkpoint, *name) : std::nullopt;
+}
+
+void show_json_item(const std::string& text, const CatOptions& options) {
+  if (options.slice || options.npy)
+    throw UsageError("a JSON item has no slices and is not an array: --raw writes its bytes");
+  if (options.output) throw UsageError("-o needs a tensor; redirect the output of a JSON item");
+  if (options.raw) return out().write(text);
+  out().show_json(text + (text.ends_with('\n') ? "" : "\n"));
+}
+
+// Opens the checkpoint. An item of JSON has no arrays and cannot be opened, so --item then only
+// tells what to print.
+std::unique_ptr<Checkpoint> open_for_cat(CatOptions& options, std::optional<std::string>& json) {
+  if (options.source.options.item && !options.name) {
+    Source whole = options.source;
+    whole.options.item.reset();
+    auto checkpoint = try_call([&] { return open_source(whole); });
+    if (checkpoint.ok()) json = find_json(*checkpoint.value(), options);
+    if (json) return nullptr;
+  }
+  auto checkpoint = open_source(options.source);
+  const auto& tensors = checkpoint->tensors();
+  const bool is_leaf =
+      options.name && std::any_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
+        return t.name == *options.name || t.full_name() == *options.name;
+      });
+  if (options.name && !is_leaf) json = find_json(*checkpoint, options);
+  return checkpoint;
+}
+
 int run_cat(CatOptions& options) {
-  const auto checkpoint = open_source(options.source);
+  std::optional<std::string> json;
+  const auto checkpoint = open_for_cat(options, json);
+  if (json) return show_json_item(*json, options), kGood;
   const std::size_t index = find_leaf(*checkpoint, options.name);
   const TensorInfo& t = checkpoint->tensors()[index];
   if (!t.error.empty()) throw Failure(t.name + ": " + t.error);
@@ -95,8 +131,9 @@ void setup_cat(CLI::App& app, int& status) {
   const auto options = std::make_shared<CatOptions>();
   CLI::App* command = app.add_subcommand("cat", "Show one tensor, or write its bytes");
   add_source(*command, options->source);
-  command->add_option("NAME", options->name,
-                      "Tensor, as cairn ls names it; ITEM/NAME where there are several items");
+  command->add_option(
+      "NAME", options->name,
+      "Tensor, as cairn ls names it; ITEM/NAME where there are several items; or a JSON item");
   command->add_option("--slice", options->slice, "NumPy slice without steps: 0:8,:,-1 or ...,0")
       ->type_name("SLICE");
   auto* raw = command->add_flag("--raw", options->raw,
@@ -110,7 +147,8 @@ void setup_cat(CLI::App& app, int& status) {
       "  cairn cat ckpt params.dense.kernel                      a preview\n"
       "  cairn cat ckpt params.embed --slice 0:8,:4              a corner of it\n"
       "  cairn cat ckpt params.embed --npy -o embed.npy          for numpy.load\n"
-      "  cairn cat ckpt params.embed --raw | sha256sum           its bytes");
+      "  cairn cat ckpt params.embed --raw | sha256sum           its bytes\n"
+      "  cairn cat ckpt config | jq .                            a JSON item");
   command->callback([options, &status] { status = run_cat(*options); });
 }
 

@@ -1,8 +1,8 @@
 // clean.cc -- cairn clean: removes the leftovers of crashes.
 #include "commands.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 

@@ -17,6 +17,7 @@ enum ExitStatus : int {
 void setup_ls(CLI::App& app, int& status);
 void setup_info(CLI::App& app, int& status);
 void setup_tree(CLI::App& app, int& status);
+void setup_du(CLI::App& app, int& status);
 void setup_cat(CLI::App& app, int& status);
 void setup_stats(CLI::App& app, int& status);
 void setup_diff(CLI::App& app, int& status);

@@ -1,8 +1,8 @@
 // compact.cc -- cairn compact: rewrites a database into as few files as it needs.
 #include "commands.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 

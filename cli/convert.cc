@@ -1,9 +1,9 @@
 // convert.cc -- cairn convert: writes a checkpoint in another format.
 #include "commands.h"
 #include "ranks.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 
@@ -191,7 +191,7 @@ void setup_convert(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   command
       ->add_option("--rename", arguments->rename,
-                   "Replace what REGEX (as Python's re) matches in names;\n$1 is its first group; "
+                   "Replace what REGEX (as Python's re) matches in names;\n\\1 is its first group; "
                    "may be repeated")
       ->type_name("REGEX=TEXT")
       ->allow_extra_args(false);

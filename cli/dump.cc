@@ -1,7 +1,7 @@
 // dump.cc -- cairn dump: prints raw structures as JSON, for debugging.
 #include "commands.h"
+#include "screen/terminal.h"
 #include "source.h"
-#include "terminal.h"
 
 #include <charconv>
 

@@ -1,8 +1,8 @@
 // info.cc -- cairn info: prints a summary of a checkpoint.
 #include "commands.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 struct InfoOptions {
   Source source;
-  bool json = false;
+  bool json = false, steps = false, items = false;
 };
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -57,21 +57,39 @@ std::string info_text(const Checkpoint& checkpoint) {
   return text;
 }
 
+void show_steps(const std::string& path) {
+  try {
+    for (const std::int64_t step : step_numbers(path)) out().show(std::to_string(step) + "\n");
+  } catch (const Error& e) {
+    throw Failure(e.message());
+  }
+}
+
 }  // namespace
 
 void setup_info(CLI::App& app, int& status) {
   const auto options = std::make_shared<InfoOptions>();
   CLI::App* command = app.add_subcommand("info", "Show format, layout, step, counts and metadata");
   add_source(*command, options->source);
-  command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)");
+  auto* json = command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)");
+  auto* steps = command->add_flag("--steps", options->steps,
+                                  "Print only the numbers of all steps, one per line");
+  command->add_flag("--items", options->items, "Print only the names of the items, one per line")
+      ->excludes(steps)
+      ->excludes(json);
+  steps->excludes(json);
   command->footer(
       "Examples:\n"
       "  cairn info run/checkpoints            the latest complete step\n"
-      "  cairn info run/checkpoints --step 12  another one");
+      "  cairn info run/checkpoints --step 12  another one\n"
+      "  cairn info run/checkpoints --steps    the numbers of all");
   command->callback([options, &status] {
+    if (options->steps) return show_steps(options->source.path);
     const auto checkpoint = open_source(options->source);
     if (options->json)
       out().show_json(info_json(*checkpoint));
+    else if (options->items)
+      for (const auto& item : checkpoint->info().items) out().show(printable_text(item) + "\n");
     else
       out().show(info_text(*checkpoint));
     status = status_of(*checkpoint);

@@ -1,10 +1,13 @@
 // ls.cc -- cairn ls: lists the tensors of a checkpoint.
+#include "arguments/choices.h"
 #include "commands.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace cairn::cli {
 namespace {
@@ -14,7 +17,9 @@ struct LsOptions {
   std::string glob;
   bool long_form = false;
   bool names = false;
-  bool json = false;
+  bool json = false, csv = false;
+  std::vector<std::string> exclude;
+  std::string sort;
 };
 
 std::string shown_name(const TensorInfo& t) { return printable_text(t.full_name()); }
@@ -68,22 +73,50 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
                                         bytes_text(stored), hidden, style.reset);
 }
 
+// A database without arrays is listed as nothing, so this names its keys.
+void explain_nothing(const Checkpoint& checkpoint) {
+  if (!checkpoint.tensors().empty()) return;
+  for (const auto& [label, keys] : checkpoint.info().facts) {
+    if (label != "keys") continue;
+    out().flush();
+    print_error("there are no arrays: this is an OCDBT key-value store; its keys: " + keys);
+  }
+}
+
+// Sorts by one property; equal leaves keep the order of the tree.
+void sort_leaves(const Checkpoint& checkpoint, const std::string& by,
+                 std::vector<std::size_t>& indices) {
+  const auto& all = checkpoint.tensors();
+  const auto before = [&](std::size_t i, std::size_t j) {
+    const TensorInfo& a = all[i];
+    const TensorInfo& b = all[j];
+    if (by == "size") return a.nbytes > b.nbytes;
+    if (by == "dtype") return type_text(a) < type_text(b);
+    if (by == "shape")
+      return std::pair(a.shape.size(), a.shape) < std::pair(b.shape.size(), b.shape);
+    return a.full_name() < b.full_name();
+  };
+  if (!by.empty()) std::stable_sort(indices.begin(), indices.end(), before);
+}
+
 int run_ls(LsOptions& options) {
   const auto checkpoint = open_source(options.source);
   std::vector<std::string> include;
   if (!options.glob.empty()) include.push_back(options.glob);
-  const auto indices = select_tensors(*checkpoint, include);
+  auto indices = select_tensors(*checkpoint, include, options.exclude);
+  sort_leaves(*checkpoint, options.sort, indices);
   if (options.json) {
     out().show_json(tensors_json(*checkpoint, indices));
+  } else if (options.csv) {
+    out().write(tensors_csv(*checkpoint, indices));
   } else if (options.names) {
     for (const std::size_t i : indices) out().show(shown_name(checkpoint->tensors()[i]) + "\n");
   } else {
     out().show(options.long_form ? long_text(*checkpoint, indices)
                                  : short_text(*checkpoint, indices));
   }
-  if (!indices.empty() || include.empty()) return status_of(*checkpoint);
-  print_error("no tensor matches '" + options.glob + "'");
-  return kNo;
+  if (options.glob.empty()) explain_nothing(*checkpoint);
+  return selected_status(*checkpoint, indices, options.glob, options.exclude);
 }
 
 }  // namespace
@@ -94,14 +127,24 @@ void setup_ls(CLI::App& app, int& status) {
   add_source(*command, options->source);
   command->add_option("GLOB", options->glob,
                       "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z]");
+  add_exclude(*command, options->exclude);
+  check_choice(command->add_option("--sort", options->sort,
+                                   "name, size (the largest first), dtype or shape\n"
+                                   "(default: the order of the tree)"),
+               {"name", "size", "dtype", "shape"})
+      ->type_name("BY");
   command->add_flag("-l,--long", options->long_form,
                     "Also show sizes, kinds, chunks and shardings");
-  command->add_flag("--names", options->names, "Print only the names, one per line");
-  command->add_flag("--json", options->json, "Print a JSON list of objects (docs/cli.md)");
+  auto* names = command->add_flag("--names", options->names, "Print only the names, one per line");
+  auto* csv = command->add_flag("--csv", options->csv, "Print a table for spreadsheets (RFC 4180)");
+  command->add_flag("--json", options->json, "Print a JSON list of objects (docs/cli.md)")
+      ->excludes(csv);
+  csv->excludes(names);
   command->footer(
       "Examples:\n"
       "  cairn ls ckpt\n"
       "  cairn ls -l ckpt 'params.*.kernel'\n"
+      "  cairn ls -l ckpt --sort size --exclude 'opt_state.*'\n"
       "  cairn ls --json ckpt | jq '.[] | select(.dtype == \"float32\") | .name'");
   command->callback([options, &status] { status = run_ls(*options); });
 }

@@ -1,10 +1,11 @@
 // main.cc -- cairn COMMAND ...: dispatch and exit status.
+#include "arguments/options.h"
 #include "commands.h"
-#include "help.h"
 #include "interrupt.h"
 #include "ranks.h"
+#include "screen/help.h"
+#include "screen/terminal.h"
 #include "source.h"
-#include "terminal.h"
 
 #include <cairn/cairn.h>
 
@@ -22,6 +23,25 @@
 
 namespace cairn::cli {
 namespace {
+
+// Every subcommand, and what it has beside its output.
+constexpr std::pair<void (*)(CLI::App&, int&), unsigned> kCommands[] = {
+    {setup_ls, 0},
+    {setup_info, 0},
+    {setup_tree, 0},
+    {setup_du, 0},
+    {setup_cat, kProgress},
+    {setup_stats, kProgress},
+    {setup_diff, kProgress | kReport},
+    {setup_verify, kProgress | kReport},
+    {setup_convert, kProgress | kReport},
+    {setup_reshard, kProgress | kReport},
+    {setup_compact, kReport},
+    {setup_clean, kReport},
+    {setup_bench, kProgress},
+    {setup_dump, 0},
+    {setup_completion, 0},
+};
 
 int finish(CLI::App& app, const CLI::ParseError& e) {
   if (e.get_exit_code() == 0) {  // --help, --version
@@ -98,14 +118,16 @@ int run(int argc, char** argv) {
       "\n"
       "Examples:\n"
       "  cairn ls ckpt                     what is in it\n"
+      "  cairn du ckpt                     how large is each part?\n"
       "  cairn cat ckpt params.bias        one tensor\n"
       "  cairn diff old new                what has changed?\n"
       "  cairn verify ckpt                 is every byte right?\n"
       "  cairn convert ckpt m.safetensors  into another format");
-  for (const auto setup : {setup_ls, setup_info, setup_tree, setup_cat, setup_stats, setup_diff,
-                           setup_verify, setup_convert, setup_reshard, setup_compact, setup_clean,
-                           setup_bench, setup_dump, setup_completion})
+  add_screen_options(app, 0);
+  for (const auto& [setup, screen] : kCommands) {
     setup(app, status);
+    add_screen_options(*all_commands(app).back(), screen);
+  }
   return guarded(status, [&] {
     try {
       app.parse(argc, argv);

@@ -3,7 +3,7 @@
 
 #include "commands.h"
 #include "mpi/module.h"
-#include "terminal.h"
+#include "screen/terminal.h"
 
 #include <cairn/cairn.h>
 

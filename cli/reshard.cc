@@ -1,9 +1,9 @@
 // reshard.cc -- cairn reshard: rewrites a checkpoint in the pieces that other devices will read.
 #include "commands.h"
 #include "ranks.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 

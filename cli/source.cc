@@ -3,8 +3,8 @@
 
 #include "commands.h"
 #include "ranks.h"
-#include "terminal.h"
-#include "text.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 
 #include <CLI/Validators.hpp>
 
@@ -197,6 +197,23 @@ int status_of(const Checkpoint& checkpoint) {
   print_error(plural(unreadable, "tensor") + " cannot be read, the first: " + first->full_name() +
               ": " + first->error + "; cairn verify lists all");
   return kFailure;
+}
+
+void add_exclude(CLI::App& command, std::vector<std::string>& exclude) {
+  command.add_option("--exclude", exclude, "Skip names that match; may be repeated")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+}
+
+int selected_status(const Checkpoint& checkpoint, std::span<const std::size_t> selected,
+                    const std::string& glob, const std::vector<std::string>& exclude) {
+  if (!selected.empty() || (glob.empty() && (exclude.empty() || checkpoint.tensors().empty())))
+    return status_of(checkpoint);
+  out().flush();
+  print_error(exclude.empty() ? "no tensor matches '" + glob + "'"
+              : glob.empty()  ? "--exclude leaves no tensor"
+                              : "no tensor that --exclude leaves matches '" + glob + "'");
+  return kNo;
 }
 
 std::unique_ptr<Checkpoint> open_source(Source& source) {

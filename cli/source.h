@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn::cli {
 
@@ -53,6 +55,11 @@ std::unique_ptr<Checkpoint> open_source(Source& source);
 // Returns the exit status of a command that shows metadata: kGood, or kFailure after printing an
 // error if some tensors cannot be read.
 int status_of(const Checkpoint& checkpoint);
+// Adds --exclude GLOB.
+void add_exclude(CLI::App& command, std::vector<std::string>& exclude);
+// As status_of(checkpoint), but kNo after printing an error if the globs selected nothing.
+int selected_status(const Checkpoint& checkpoint, std::span<const std::size_t> selected,
+                    const std::string& glob, const std::vector<std::string>& exclude);
 // The part of the --memory budget that a command may use for its own buffers.
 std::uint64_t buffer_memory(const Source& source);
 

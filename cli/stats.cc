@@ -1,8 +1,8 @@
 // stats.cc -- cairn stats: prints statistics of the values in each tensor.
 #include "commands.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 
@@ -38,18 +38,22 @@ std::string sparkline(const std::vector<std::uint64_t>& bins) {
 std::string number(const std::optional<double>& v) { return v ? fmt::format("{:.4g}", *v) : "-"; }
 
 std::string count(std::uint64_t n, std::string_view paint) {
-  const std::string text = fmt::format("{:>9}", n == 0 ? "-" : std::to_string(n));
+  constexpr std::uint64_t kWide = 1'000'000'000;  // wider than the column
+  const std::string text = fmt::format("{:>9}", n == 0      ? "-"
+                                                : n < kWide ? std::to_string(n)
+                                                            : short_count_text(n));
   return n == 0 || paint.empty() ? text
                                  : std::string(paint) + text + std::string(stdout_style().reset);
 }
 
 // Each row is printed as soon as it is ready, so the columns have fixed widths. On a narrow
-// terminal the name has its own line and the histogram is omitted.
+// terminal the name has its own line, with the histogram if there is room.
 struct RowStyle {
   std::size_t name_width = 0;
   bool narrow = false;
 };
-constexpr std::size_t kRowWidth = 105;  // all columns after the name
+constexpr std::size_t kRowWidth = 105;     // all columns after the name
+constexpr std::size_t kNumbersWidth = 73;  // from min to Inf
 
 std::string title_line(const RowStyle& row) {
   const Style& style = stdout_style();
@@ -66,8 +70,15 @@ std::string row_text(const TensorStats& s, const RowStyle& row) {
   const std::string numbers = fmt::format(
       "{:>10} {:>10} {:>10} {:>10} {} {} {}", number(s.min), number(s.max), number(s.mean),
       number(s.stddev), count(s.zeros, {}), count(s.nans, style.red), count(s.infs, style.red));
-  if (row.narrow)
-    return fmt::format("{}  {}{}{}\n{}\n", name, style.cyan, s.dtype_name, style.reset, numbers);
+  if (row.narrow) {
+    std::string bars;
+    const std::size_t used = display_width(name) + s.dtype_name.size() + 4 + s.histogram.size();
+    if (used <= kNumbersWidth && !s.histogram.empty())
+      bars = fmt::format("{}  {}{}{}", std::string(kNumbersWidth - used, ' '), style.green,
+                         sparkline(s.histogram), style.reset);
+    return fmt::format("{}  {}{}{}{}\n{}\n", name, style.cyan, s.dtype_name, style.reset, bars,
+                       numbers);
+  }
   name.append(row.name_width > display_width(name) ? row.name_width - display_width(name) : 0, ' ');
   return fmt::format("{}  {}{:<9}{} {}  {}{}{}\n", name, style.cyan, s.dtype_name, style.reset,
                      numbers, style.green, sparkline(s.histogram), style.reset);

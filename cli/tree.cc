@@ -1,7 +1,7 @@
 // tree.cc -- cairn tree: draws the pytree.
 #include "commands.h"
+#include "screen/terminal.h"
 #include "source.h"
-#include "terminal.h"
 
 namespace cairn::cli {
 namespace {

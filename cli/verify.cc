@@ -1,9 +1,9 @@
 // verify.cc -- cairn verify: checks every byte of a checkpoint.
 #include "commands.h"
 #include "ranks.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
 #include "source.h"
-#include "terminal.h"
-#include "text.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// async_save.cc -- saves in the background while the program goes on: async_save FOLDER.
+// async_save.cc -- saves steps in the background while the program goes on: async_save FOLDER.
+// Orbax's CheckpointManager finds and restores them.
 #include <cairn/cairn.h>
 
 #include <cstdio>
@@ -10,17 +11,17 @@ int main(int argc, char** argv) try {
   cairn::AsyncCheckpointer checkpointer;
 
   for (std::int64_t step = 0; step < 3; ++step) {
-    const Tree state = Tree::Dict{{"step", step}};
+    const Tree state{{"step", step}};
     // Returns once the values are copied. Waits for the save before, and throws its error.
     checkpointer.save(std::string(argv[1]) + "/" + std::to_string(step), {.item = state},
-                      {.if_exists = cairn::IfExists::kReplace});
+                      {.if_exists = cairn::IfExists::kReplace, .item = "default"});
     // ... the next training step runs here ...
   }
   checkpointer.wait_until_finished();
 
-  const Tree last = checkpointer.restore(std::string(argv[1]) + "/2");
+  const Tree last = checkpointer.restore(std::string(argv[1]) + "/2/default");
   std::printf("restored step %lld\n",
-              static_cast<long long>(std::get<std::int64_t>(last.find("step")->value())));
+              static_cast<long long>(std::get<std::int64_t>(last.at("step").value())));
 } catch (const cairn::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 3;

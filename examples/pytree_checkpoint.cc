@@ -5,8 +5,8 @@
 // StandardCheckpointer restore.
 #include <cairn/cairn.h>
 
-#include <cstring>
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,13 +17,11 @@ using namespace cairn;
 
 // Weights that lie in rows on the devices of a mesh, and a step counter.
 Tree state_on(const Mesh& mesh, std::int64_t step) {
-  Array weights = Array::allocate(DType::kFloat32, {8, 4});
   std::vector<float> values(32);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  std::memcpy(weights.mutable_view().data, values.data(), sizeof(float) * values.size());
+  std::iota(values.begin(), values.end(), 0.0F);
+  const auto weights = Array::from<float>(values, {8, 4});
   const NamedSharding rows{mesh, {{"data"}}};
-  return Tree::Dict{{"params", Tree::Dict{{"kernel", ShardedArray::from_array(weights, rows)}}},
-                    {"step", step}};
+  return Tree{{"params", {{"kernel", ShardedArray::from_array(weights, rows)}}}, {"step", step}};
 }
 
 bool check(bool fine, const std::string& what) {
@@ -44,7 +42,7 @@ bool run(const std::string& path) {
   // As it was saved: device arrays on the devices they were on.
   const Checkpointer checkpointer;
   const Tree back = checkpointer.restore(path);
-  const auto* kernel = back.find("params")->find("kernel")->custom<ShardedArray>();
+  const auto* kernel = back.at("params/kernel").custom<ShardedArray>();
   bool fine =
       check(kernel != nullptr && kernel->shards.size() == 2, "as it was saved, on two devices");
 
@@ -55,24 +53,21 @@ bool run(const std::string& path) {
   wanted.dtype = DType::kBfloat16;
   wanted.global_shape = Shape{8, 6};
   wanted.strict = false;  // else another shape is an error
-  const Tree args =
-      Tree::Dict{{"params", Tree::Dict{{"kernel", wanted}}}, {"step", EmptyNode::kNone}};
+  const Tree args{{"params", {{"kernel", wanted}}}, {"step", EmptyNode::kNone}};
   const Tree moved = checkpointer.restore(path, {.restore_args = args});
-  kernel = moved.find("params")->find("kernel")->custom<ShardedArray>();
+  kernel = moved.at("params/kernel").custom<ShardedArray>();
   fine &= check(kernel != nullptr && kernel->shards.size() == 4 && kernel->shape == Shape{8, 6} &&
                     kernel->dtype == DType::kBfloat16,
                 "on four devices, as bfloat16, filled up with zeros");
 
   // Part of it, into a target: what the target lacks is not read.
-  const Tree target = Tree::Dict{{"step", 0}};
+  const Tree target{{"step", 0}};
   const Tree part = checkpointer.restore(path, {.item = target, .partial_restore = true});
-  fine &= check(
-      part.find("params") == nullptr && std::get<std::int64_t>(part.find("step")->value()) == 7,
-      "only the step");
+  fine &= check(part == Tree{{"step", 7}}, "only the step");
 
   // What is there, without reading any of it.
   const PyTreeMetadata metadata = checkpointer.metadata(path);
-  const auto* about = metadata.tree.find("params")->find("kernel")->custom<ValueMetadata>();
+  const auto* about = metadata.tree.at("params/kernel").custom<ValueMetadata>();
   return fine & check(about != nullptr && about->shape == Shape{8, 4} &&
                           metadata.custom_metadata == R"({"run": "example"})",
                       "shape and custom metadata");

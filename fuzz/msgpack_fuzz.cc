@@ -2,12 +2,13 @@
 // many bytes as its shape requires. A restored tree must round-trip.
 #include <cairn/error.h>
 #include <cairn/msgpack.h>
+#include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 
 namespace {
 
@@ -25,14 +26,16 @@ void check_leaves(cairn::ByteView bytes) {
   }
 }
 
-// Types that Cairn does not interpret lose their names when read, so Cairn can read but not write
-// them.
-bool holds_opaque(const cairn::Tree& tree) {
-  const auto leaves = cairn::flatten(tree);
-  return std::any_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
-    const cairn::Array* array = leaf.value.array();
-    return array != nullptr && array->dtype() == cairn::DType::kOpaque;
-  });
+// The folders that T5X's specs name lie below the checkpoint.
+void check_specs(cairn::ByteView bytes) {
+  cairn::Tree parsed = cairn::parse_msgpack(bytes);
+  try {
+    for (const auto& array : cairn::take_array_specs(parsed))
+      if (array.folder.empty() || array.folder.starts_with('/') || array.folder == ".." ||
+          array.folder.starts_with("../") || array.folder.find("/../") != std::string::npos)
+        std::abort();
+  } catch (const cairn::Error&) {  // a rejected spec is fine
+  }
 }
 
 // Compares bytes: a second restore of the same tree must write identical bytes.
@@ -40,7 +43,6 @@ void check_round_trip(cairn::ByteView bytes) {
   const cairn::MsgpackOptions options{.dialect = cairn::MsgpackDialect::kOrbax,
                                       .order = cairn::DictOrder::kBuilt};
   const cairn::Tree tree = cairn::msgpack_restore(bytes);
-  if (holds_opaque(tree)) return;
   const cairn::Bytes written = cairn::msgpack_serialize(tree, options);
   if (cairn::msgpack_serialize(cairn::msgpack_restore(written), options) != written) std::abort();
 }
@@ -54,6 +56,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const cairn::Error&) {  // a rejected input is fine
     return 0;
   }
-  check_round_trip(bytes);
+  check_specs(bytes);
+  try {
+    check_round_trip(bytes);
+  } catch (const cairn::Error& e) {  // arrays of types that only a listing can show
+    if (e.code() != cairn::Code::kUnimplemented) throw;
+  }
   return 0;
 }

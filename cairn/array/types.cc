@@ -2,6 +2,10 @@
 #include <cairn/error.h>
 #include <cairn/types.h>
 
+#include <cairn/array/box.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -79,6 +83,44 @@ Array Array::allocate(DType dtype, std::size_t element_size, Shape shape) {
   Array array(dtype, element_size, std::move(shape), std::move(buffer), data);
   array.writable_ = data;
   return array;
+}
+
+Array Array::copy_of(ByteView bytes, DType dtype, Shape shape) {
+  Array array = allocate(dtype, std::move(shape));
+  if (array.nbytes_ != bytes.size())
+    throw Error(Code::kInvalidArgument, std::to_string(bytes.size() / array.element_size_) +
+                                            " elements do not fill an array of shape " +
+                                            shape_text(array.shape_) + ": expected " +
+                                            std::to_string(array.nbytes_ / array.element_size_));
+  std::copy(bytes.begin(), bytes.end(), array.writable_);
+  return array;
+}
+
+void Array::check_as(DType wanted, std::size_t alignment) const {
+  if (wanted != dtype_)
+    throw Error(Code::kInvalidArgument,
+                "the elements of the array are " + std::string(dtype_name(dtype_)) + ", not " +
+                    std::string(dtype_name(wanted)) + "; cast() converts them");
+  if (reinterpret_cast<std::uintptr_t>(data_) % alignment != 0)
+    throw Error(Code::kFailedPrecondition,
+                "the elements of the array are not aligned to " + std::to_string(alignment) +
+                    " bytes, because the mapped file does not align them; read the array instead");
+}
+
+Array Array::cast(DType dtype) const {
+  if (dtype == dtype_ && dtype != DType::kOpaque) return *this;
+  if (dtype == DType::kOpaque || dtype_ == DType::kOpaque)
+    throw Error(Code::kInvalidArgument, "an array of " + std::string(dtype_name(dtype_)) +
+                                            " elements cannot be cast to " +
+                                            std::string(dtype_name(dtype)));
+  Array out = allocate(dtype, shape_);
+  cast_elements(view(), out.mutable_view());
+  return out;
+}
+
+bool Array::operator==(const Array& other) const {
+  return dtype_ == other.dtype_ && element_size_ == other.element_size_ && shape_ == other.shape_ &&
+         std::equal(data_, data_ + nbytes_, other.data_, other.data_ + other.nbytes_);
 }
 
 ArrayView Array::view() const {

@@ -2,6 +2,7 @@
 // library.
 #include <cairn/base/json.h>
 
+#include <cairn/base/git_lfs.h>
 #include <cairn/base/utf8.h>
 #ifdef __SSE2__
 #define RAPIDJSON_SSE2  // searches for the end of a string 16 characters at a time
@@ -273,6 +274,7 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
     throw Error(Code::kDataLoss, "JSON of " + std::to_string(text.size()) +
                                      " bytes is larger than the limit of " +
                                      std::to_string(max_bytes));
+  if (is_lfs_pointer(text)) throw Error(Code::kDataLoss, std::string(kIsLfsPointer));
   if (const std::size_t bad = find_invalid_utf8(text); bad < text.size())
     throw parse_error("invalid UTF-8", bad);
   const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;

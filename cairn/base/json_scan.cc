@@ -2,6 +2,7 @@
 
 #include <cairn/base/json_scan.h>
 
+#include <cairn/base/git_lfs.h>
 #include <cairn/base/utf8.h>
 
 #include <array>
@@ -56,6 +57,7 @@ JsonScanner::JsonScanner(std::string_view text) : text_(text) {
 }
 
 void JsonScanner::fail(const std::string& what) const {
+  if (is_lfs_pointer(text_)) throw Error(Code::kDataLoss, std::string(kIsLfsPointer));
   throw Error(Code::kDataLoss, what + " at byte " + std::to_string(at_));
 }
 

@@ -3,6 +3,7 @@
 #include <cairn/formats/detect.h>
 
 #include <cairn/base/byte_io.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/base/json.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats/npz/npy_header.h>
@@ -86,10 +87,9 @@ std::optional<Format> detect_file(const std::string& path) {
   const std::uint64_t size = file.size();
   Bytes first(std::min(size, kLook));
   file.read_into(0, first);
-  const ByteView start =
-      ByteView(first).first(std::min<std::size_t>(first.size(), kSafetensorsPrefix + 1));
-  if (looks_like_safetensors(start)) return Format::kSafetensors;
-  if (looks_like_json_object(start) && is_index(path)) return Format::kSafetensors;
+  if (is_lfs_pointer(first)) throw Error(Code::kDataLoss, path + " " + std::string(kIsLfsPointer));
+  if (looks_like_safetensors(first)) return Format::kSafetensors;
+  if (looks_like_json_object(first) && is_index(path)) return Format::kSafetensors;
   if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json"))
     return Format::kSafetensors;
   if (as_text(first).starts_with(kNpyMagic) || path.ends_with(".npy")) return Format::kNpy;

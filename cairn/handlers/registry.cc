@@ -2,6 +2,8 @@
 #include <cairn/error.h>
 #include <cairn/handlers.h>
 
+#include <cairn/base/demangle.h>
+
 #include <algorithm>
 #include <array>
 #include <complex>
@@ -27,7 +29,7 @@ std::string type_text(std::type_index type) {
        {typeid(Placeholder), "placeholder"}}};
   const auto it = std::find_if(kNames.begin(), kNames.end(),
                                [&](const auto& entry) { return entry.first == type; });
-  return it == kNames.end() ? type.name() : it->second;
+  return it == kNames.end() ? demangled_name(type) : it->second;
 }
 
 }  // namespace

@@ -273,6 +273,7 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
     bool background) {
   SaveOptions directory;
   directory.if_exists = options.if_exists;
+  directory.item = options.item;
   return orbax::start_save(
       {.path = path,
        .options = directory,

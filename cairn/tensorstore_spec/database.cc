@@ -118,6 +118,19 @@ ocdbt::WriterOptions parse_writer_options(Members& members) {
 
 }  // namespace
 
+ocdbt::WriterOptions commit_options(const Database& database) {
+  ocdbt::WriterOptions options = database.options;
+  if (database.base->size(ocdbt::kManifestKey)) options.config.reset();
+  return options;
+}
+
+void check_no_version(const Database& database) {
+  if (database.version.generation || database.version.commit_time_ns)
+    throw Error(Code::kInvalidArgument,
+                "the spec names a version of the database, and versions cannot change: leave "
+                "\"version\" out to write");
+}
+
 StoreLocation parse_database(Members& members, const SpecContext& context) {
   Database database;
   database.base = parse_bases(members, context);

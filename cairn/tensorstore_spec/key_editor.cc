@@ -1,5 +1,6 @@
 // key_editor.cc -- reads and changes a part of a store: key by key in directories and memory, in
 // commits in a database.
+#include <cairn/tensorstore_spec/live_database.h>
 #include <cairn/tensorstore_spec/members.h>
 #include <cairn/tensorstore_spec/store_location.h>
 
@@ -49,21 +50,13 @@ StorePtr KeyEditor::reader() const {
 }
 
 void KeyEditor::check_writable() const {
-  if (!place_.database) return;
-  const OcdbtVersion& version = place_.database->version;
-  if (version.generation || version.commit_time_ns)
-    throw Error(Code::kInvalidArgument,
-                "the spec names a version of the database, and versions cannot change: leave "
-                "\"version\" out to write");
+  if (place_.database) check_no_version(*place_.database);
 }
 
 void KeyEditor::commit(const std::function<void(ocdbt::Writer::Stream&)>& changes) {
   check_writable();
   const Database& database = *place_.database;
-  ocdbt::WriterOptions options = database.options;
-  // an existing database has its own
-  if (database.base->size(ocdbt::kManifestKey)) options.config.reset();
-  ocdbt::Writer writer(database.base, std::move(options));
+  ocdbt::Writer writer(database.base, commit_options(database));
   changes(writer.stream());
   writer.commit();
   reopen();
@@ -82,27 +75,29 @@ void KeyEditor::change(const std::function<void(ValueSink&)>& changes) {
 
 bool KeyEditor::create(const std::string& key, ByteView value) {
   if (!place_.database) return reader()->replace_if(key, std::nullopt, value);
+  check_writable();
+  const bool created = replace_in_database(key, std::nullopt, value);
   reopen();
-  if (reader()->size(key)) return false;
-  commit([&](ocdbt::Writer::Stream& stream) { stream.write(prefix_ + key, value); });
-  return true;
+  return created;
+}
+
+bool KeyEditor::replace_in_database(const std::string& key, std::optional<ByteView> expected,
+                                    ByteView value) const {
+  return open_live_database(place_.database)->replace_if(prefix_ + key, expected, value);
 }
 
 void KeyEditor::edit(const std::string& key, const std::function<std::string(const Bytes*)>& edit) {
-  if (place_.database) {
-    reopen();
-    const auto old = reader()->read_at_most(key, JsonLimits().max_bytes);
-    const std::string value = edit(old ? &*old : nullptr);
-    return commit(
-        [&](ocdbt::Writer::Stream& stream) { stream.write(prefix_ + key, as_bytes(value)); });
-  }
-  const StorePtr store = reader();
-  for (;;) {
+  check_writable();
+  for (bool done = false; !done;) {
+    if (place_.database) reopen();
+    const StorePtr store = reader();
     const auto old = store->read_at_most(key, JsonLimits().max_bytes);
     const std::string value = edit(old ? &*old : nullptr);
-    if (store->replace_if(key, old ? std::optional<ByteView>(*old) : std::nullopt, as_bytes(value)))
-      return;
+    const auto expected = old ? std::optional<ByteView>(*old) : std::nullopt;
+    done = place_.database ? replace_in_database(key, expected, as_bytes(value))
+                           : store->replace_if(key, expected, as_bytes(value));
   }
+  if (place_.database) reopen();
 }
 
 void KeyEditor::clear() {

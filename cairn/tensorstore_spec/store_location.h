@@ -21,6 +21,10 @@ struct Database {
   ocdbt::WriterOptions options;  // options.config is used only for a new database
   OcdbtVersion version;
 };
+// The options of the next commit: an existing database keeps its own configuration.
+ocdbt::WriterOptions commit_options(const Database& database);
+// Throws invalid_argument if the spec names a version, which cannot change.
+void check_no_version(const Database& database);
 
 // A store and a path in it. The path is the key of a value, or the prefix of an array's keys.
 // Parsing it does not access the store.
@@ -53,10 +57,10 @@ class KeyEditor {
   [[nodiscard]] StorePtr reader() const;
   // Applies changes: in a database all at once, elsewhere one by one.
   void change(const std::function<void(ValueSink&)>& changes);
-  // Writes a value if the key does not exist. In a database, existence is that of the last read
-  // state. Returns whether it has written the value.
+  // Writes a value if the key does not exist. Returns whether it has written the value.
   bool create(const std::string& key, ByteView value);
   // Replaces a value by the result of `edit`, which gets the old value, or null if there is none.
+  // If another writer changes the value meanwhile, calls `edit` again.
   void edit(const std::string& key, const std::function<std::string(const Bytes* old)>& edit);
   // Removes all values.
   void clear();
@@ -65,6 +69,8 @@ class KeyEditor {
 
  private:
   void commit(const std::function<void(ocdbt::Writer::Stream&)>& changes);
+  [[nodiscard]] bool replace_in_database(const std::string& key, std::optional<ByteView> expected,
+                                         ByteView value) const;
   void reopen();
 
   StoreLocation place_;

@@ -10,6 +10,8 @@
 #include <functional>
 #include <mutex>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -123,7 +125,39 @@ Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string
 struct Checkpoint::Names {
   std::once_flag made;
   std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
+
+  // The tensor of a name or of "item/name"; nullopt if there is none. `separator` joins the keys in
+  // the wanted name.
+  [[nodiscard]] std::optional<std::size_t> find(const std::vector<TensorInfo>& all,
+                                                std::string_view wanted, char separator) const;
 };
+
+std::optional<std::size_t> Checkpoint::Names::find(const std::vector<TensorInfo>& all,
+                                                   std::string_view wanted, char separator) const {
+  const auto tensors_named = [&](std::string_view text) {
+    std::string name(text);
+    std::replace(name.begin(), name.end(), separator, '.');
+    const auto it = by_name.find(name);
+    return it == by_name.end() ? std::span<const std::size_t>() : std::span(it->second);
+  };
+  if (const auto found = tensors_named(wanted); !found.empty()) {
+    const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
+      return all[i].item != all[found[0]].item;
+    });
+    // Two leaves of one item may have the same name ({"a.b": x} and {"a": {"b": y}}). Then they
+    // share the array, too.
+    if (other == found.end()) return found[0];
+    std::string names;
+    for (const auto i : found) names += (names.empty() ? "'" : ", '") + all[i].full_name() + "'";
+    throw Error(Code::kInvalidArgument,
+                "'" + std::string(wanted) + "' is in several items: name one of " + names);
+  }
+  for (auto slash = wanted.find('/'); slash != std::string_view::npos;
+       slash = wanted.find('/', slash + 1))
+    for (const auto i : tensors_named(wanted.substr(slash + 1)))
+      if (all[i].item == wanted.substr(0, slash)) return i;
+  return std::nullopt;
+}
 
 Checkpoint::Checkpoint() : names_(std::make_unique<Names>()) {}
 Checkpoint::~Checkpoint() = default;
@@ -163,28 +197,10 @@ std::size_t Checkpoint::index(std::string_view name) const {
     names_->by_name.reserve(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) names_->by_name[all[i].name].push_back(i);
   });
-  const auto& by_name = names_->by_name;
-  if (const auto it = by_name.find(name); it != by_name.end()) {
-    const auto& found = it->second;
-    const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
-      return all[i].item != all[found[0]].item;
-    });
-    // Two leaves of one item may have the same name ({"a.b": x} and {"a": {"b": y}}). Then they
-    // share the array, too.
-    if (other == found.end()) return found[0];
-    std::string names;
-    for (const auto i : found) names += (names.empty() ? "'" : ", '") + all[i].full_name() + "'";
-    throw Error(Code::kInvalidArgument,
-                "'" + std::string(name) + "' is in several items: name one of " + names);
-  }
-  for (auto slash = name.find('/'); slash != std::string_view::npos;
-       slash = name.find('/', slash + 1)) {
-    const auto it = by_name.find(name.substr(slash + 1));
-    if (it == by_name.end()) continue;
-    for (const auto i : it->second)
-      if (all[i].item == name.substr(0, slash)) return i;
-  }
+  if (const auto found = names_->find(all, name, '.')) return *found;
   if (const auto other = find_other(name)) return *other;
+  if (name.find('/') != std::string_view::npos)
+    if (const auto found = names_->find(all, name, '/')) return *found;
   throw Error(Code::kNotFound,
               "no tensor is named '" + std::string(name) + "'" + suggestions(name, all));
 }
@@ -205,6 +221,14 @@ Array Checkpoint::read(std::string_view name) const {
   const std::vector<ReadRequest> request{{i, Box::whole(tensor.shape), array.mutable_view()}};
   read(request, {});
   return array;
+}
+
+void Checkpoint::check_type(std::string_view name, DType wanted) const {
+  const TensorInfo& tensor = info(name);
+  if (tensor.is_array() && tensor.error.empty() && tensor.dtype != wanted)
+    throw Error(Code::kInvalidArgument, "'" + tensor.full_name() + "' is " + tensor.dtype_name +
+                                            ", not " + std::string(dtype_name(wanted)) +
+                                            "; read(name).cast(dtype) converts it");
 }
 
 Array Checkpoint::view(std::string_view name) const {

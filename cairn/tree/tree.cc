@@ -135,6 +135,30 @@ Tree build(std::span<TreeEntry> entries, std::size_t depth) {
   return type == KeyType::kDict ? Tree(std::move(dict)) : Tree(std::move(list));
 }
 
+// The name of a node in a message.
+std::string node_text(std::string_view keys) {
+  return keys.empty() ? "the root" : "'" + std::string(keys) + "'";
+}
+
+// " has 'a', 'b'", " has 3 items" or " is a leaf", to follow the name of the node.
+std::string children_text(const Tree& node) {
+  constexpr std::size_t kMaxKeys = 10;
+  const Tree::Tuple* const tuple = node.tuple();
+  if (const Tree::List* items = tuple != nullptr ? &tuple->items : node.list())
+    return " has " + std::to_string(items->size()) + " items";
+  const Tree::NamedTuple* const named = node.named_tuple();
+  const Tree::Dict* const members = named != nullptr ? &named->fields : node.dict();
+  if (members == nullptr)
+    return std::holds_alternative<EmptyNode>(node.value()) ? " is empty" : " is a leaf";
+  if (members->empty()) return " is empty";
+  std::string text;
+  for (std::size_t i = 0; i < members->size() && i < kMaxKeys; ++i)
+    text += (i == 0 ? " has '" : ", '") + (*members)[i].first + "'";
+  if (members->size() > kMaxKeys)
+    text += " and " + std::to_string(members->size() - kMaxKeys) + " more";
+  return text;
+}
+
 }  // namespace
 
 std::string_view empty_node_name(EmptyNode node) {
@@ -160,6 +184,9 @@ std::optional<EmptyNode> empty_node_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+Tree::Tree(std::initializer_list<std::pair<std::string, Tree>> members)
+    : value_(std::in_place_type<Dict>, members) {}
+
 const Tree* Tree::find(std::string_view key) const {
   const NamedTuple* named = named_tuple();
   if (const Dict* members = named != nullptr ? &named->fields : dict()) {
@@ -173,6 +200,21 @@ const Tree* Tree::find(std::string_view key) const {
   const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), i);
   return status == std::errc() && end == key.data() + key.size() && i < items->size() ? &(*items)[i]
                                                                                       : nullptr;
+}
+
+const Tree& Tree::at(std::string_view keys) const {
+  const Tree* node = this;
+  for (std::size_t start = 0; start <= keys.size();) {
+    const std::size_t end = std::min(keys.find('/', start), keys.size());
+    const Tree* const child = node->find(keys.substr(start, end - start));
+    if (child == nullptr)
+      throw Error(Code::kNotFound, "the tree has no '" + std::string(keys.substr(0, end)) + "': " +
+                                       node_text(keys.substr(0, start == 0 ? 0 : start - 1)) +
+                                       children_text(*node));
+    node = child;
+    start = end + 1;
+  }
+  return *node;
 }
 
 std::vector<TreeEntry> flatten(const Tree& tree, DictOrder order) {

@@ -3,13 +3,20 @@
 #include <cairn/types.h>
 #include <gmock/gmock.h>
 
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
+
+#include "tests/support/matchers.h"
 
 namespace cairn {
 namespace {
+
+using testing::FailsWith;
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
@@ -55,9 +62,9 @@ TEST(Shape, PrintsAsPythonDoes) {
 }
 
 TEST(Shape, Strides) {
-  EXPECT_THAT(c_strides(Shape{2, 3, 4}, 8), testing::ElementsAre(96, 32, 8));
-  EXPECT_THAT(c_strides({}, 8), testing::IsEmpty());
-  EXPECT_THAT(c_strides(Shape{0, kMax, kMax}, 8), testing::SizeIs(3));  // no overflow trap
+  EXPECT_THAT(c_strides(Shape{2, 3, 4}, 8), ::testing::ElementsAre(96, 32, 8));
+  EXPECT_THAT(c_strides({}, 8), ::testing::IsEmpty());
+  EXPECT_THAT(c_strides(Shape{0, kMax, kMax}, 8), ::testing::SizeIs(3));  // no overflow trap
 }
 
 TEST(View, KnowsWhetherItIsContiguous) {
@@ -124,7 +131,7 @@ TEST(Buffer, SaysHowMuchItCouldNotGet) {
       ADD_FAILURE() << "got " << size;
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Code::kUnavailable);
-      EXPECT_THAT(e.what(), testing::HasSubstr(std::to_string(size) + " bytes"));
+      EXPECT_THAT(e.what(), ::testing::HasSubstr(std::to_string(size) + " bytes"));
     }
   }
 }
@@ -141,7 +148,7 @@ TEST(Array, IsWrittenOnceAndThenShared) {
   EXPECT_EQ(array.bytes().size(), 24U);
   const MutableArrayView writable = array.mutable_view();
   EXPECT_EQ(writable.element_size, 4U);
-  EXPECT_THAT(writable.strides, testing::ElementsAre(12, 4));
+  EXPECT_THAT(writable.strides, ::testing::ElementsAre(12, 4));
   std::memset(writable.data, 5, 24);
   const Array shared =
       array;  // NOLINT(performance-unnecessary-copy-initialization): sharing is the point
@@ -184,6 +191,88 @@ TEST(Array, TenThousandSmallOnesShareNothing) {
   }
   for (int i = 0; i < 10000; ++i)
     EXPECT_EQ(std::to_integer<int>(arrays[static_cast<std::size_t>(i)].bytes()[63]), i & 0xff);
+}
+
+TEST(Array, CopiesElements) {
+  const std::vector<double> values{1, 2, 3, 4, 5, 6};
+  const Array array = Array::from<double>(values, {2, 3});
+  EXPECT_EQ(array.dtype(), DType::kFloat64);
+  EXPECT_EQ(array.shape(), (Shape{2, 3}));
+  EXPECT_NE(array.bytes().data(), std::as_bytes(std::span(values)).data());
+  EXPECT_THAT(array.as<double>(), ::testing::ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(Array::from<bool>({true, false}, {2}).dtype(), DType::kBool);
+  EXPECT_EQ(Array::from<std::int16_t>({-1}, {1}).dtype(), DType::kInt16);
+  EXPECT_EQ(Array::from<unsigned long long>({1}, {}).dtype(), DType::kUint64);
+  EXPECT_EQ(Array::from<std::complex<float>>({{1, 2}}, {1}).dtype(), DType::kComplex64);
+  EXPECT_EQ(Array::from<float>({}, {0, 7}).bytes().size(), 0U);
+}
+
+TEST(Array, RefusesAnotherNumberOfElements) {
+  EXPECT_THAT(
+      [] {
+        Array::from<float>({1, 2, 3}, {2, 2});
+      },
+      FailsWith(Code::kInvalidArgument,
+                "3 elements do not fill an array of shape (2, 2): expected 4"));
+  EXPECT_THAT([] { Array::from<float>({1, 2, 3}, {-3}); }, FailsWith(Code::kInvalidArgument));
+  EXPECT_THAT([] { Array::from<float>({1}, {kMax, 2}); }, FailsWith(Code::kOutOfRange));
+}
+
+TEST(Array, TypedAccessNamesBothTypes) {
+  Array array = Array::from<float>({1, 2}, {2});
+  array.mutable_as<float>()[1] = 7;
+  EXPECT_THAT(array.as<float>(), ::testing::ElementsAre(1, 7));
+  EXPECT_THAT([&] { (void)array.as<double>(); },
+              FailsWith(Code::kInvalidArgument, "are float32, not float64"));
+  EXPECT_THAT([&] { (void)array.mutable_as<int>(); },
+              FailsWith(Code::kInvalidArgument, "are float32, not int32"));
+  const Array shared = array;
+  EXPECT_THAT([&] { (void)array.mutable_as<float>(); }, FailsWith(Code::kFailedPrecondition));
+  const Array opaque = Array::allocate(DType::kOpaque, 4, {1});
+  EXPECT_THAT([&] { (void)opaque.as<float>(); }, FailsWith(Code::kInvalidArgument, "are opaque"));
+}
+
+TEST(Array, ElementsThatAFileDoesNotAlignAreRefused) {
+  const auto bytes = std::make_shared<Buffer>(9);
+  std::memset(bytes->data(), 0, bytes->size());
+  const Array array(DType::kInt32, 4, {2}, bytes, bytes->data() + 1);
+  EXPECT_THAT([&] { (void)array.as<std::int32_t>(); },
+              FailsWith(Code::kFailedPrecondition, "not aligned to 4 bytes"));
+}
+
+TEST(Array, CastsAsNumPyDoes) {
+  const Array array = Array::from<float>({1.5F, -2.75F, 300}, {3});
+  const Array bytes = array.cast(DType::kInt8);
+  EXPECT_THAT(bytes.as<std::int8_t>(), ::testing::ElementsAre(1, -2, 44));
+  EXPECT_EQ(array.cast(DType::kBfloat16).bytes().size(), 6U);
+  EXPECT_EQ(array.cast(DType::kFloat32).bytes().data(), array.bytes().data());
+  EXPECT_THAT([&] { (void)array.cast(DType::kOpaque); },
+              FailsWith(Code::kInvalidArgument, "float32 elements cannot be cast to opaque"));
+  const Array opaque = Array::allocate(DType::kOpaque, 4, {1});
+  EXPECT_THAT([&] { (void)opaque.cast(DType::kOpaque); }, FailsWith(Code::kInvalidArgument));
+}
+
+TEST(Array, ComparesTypeShapeAndBytes) {
+  const Array array = Array::from<float>({1, 2}, {2});
+  EXPECT_EQ(array, Array::from<float>({1, 2}, {2}));
+  EXPECT_NE(array, Array::from<float>({1, 3}, {2}));
+  EXPECT_NE(array, Array::from<float>({1, 2}, {2, 1}));
+  EXPECT_NE(Array::from<std::int32_t>({0}, {1}), Array::from<float>({0}, {1}));
+  EXPECT_NE(Array::allocate(DType::kOpaque, 0, {1}), Array::allocate(DType::kUint8, {0}));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(Array::from<float>({nan}, {1}), Array::from<float>({nan}, {1}));
+  EXPECT_NE(Array::from<float>({0.0F}, {1}), Array::from<float>({-0.0F}, {1}));
+  EXPECT_EQ(Array(), Array());
+}
+
+TEST(TypedArray, IsARangeOfItsElements) {
+  TypedArray<int> copy(Array::from<int>({3, 4}, {2}));
+  const TypedArray<int> array = std::exchange(copy, TypedArray<int>(Array::from<int>({}, {0})));
+  EXPECT_THAT(array, ::testing::ElementsAre(3, 4));
+  EXPECT_EQ(array[1], 4);
+  EXPECT_EQ(std::span<const int>(array).size(), 2U);
+  EXPECT_EQ(array.shape(), Shape{2});
+  EXPECT_THAT([&] { TypedArray<float>{Array(array)}; }, FailsWith(Code::kInvalidArgument));
 }
 
 }  // namespace

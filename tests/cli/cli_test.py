@@ -1,5 +1,7 @@
 """The `cairn` binary as a user sees it: exit statuses, streams, JSON."""
 
+import csv
+import io
 import json
 import os
 import pathlib
@@ -132,6 +134,68 @@ def test_ls_of_leaves_without_data(folder):
     assert listed["n"]["shape"] == [] and listed["n"]["kind"] == "scalar"
 
 
+def test_ls_sorts_and_excludes(folder):
+    path = folder / "a.safetensors"
+    names = lambda *options: good("ls", "--names", path, *options).split()
+    assert names("--sort", "name") == ["mask", "odd", "params.embed", "params.layers.0.w", "params.layers.1.w", "step"]
+    assert names("--sort", "size") == ["params.embed", "params.layers.0.w", "params.layers.1.w", "odd", "step", "mask"]
+    assert names("--sort", "dtype") == ["mask", "params.layers.0.w", "params.layers.1.w", "odd", "params.embed", "step"]
+    assert names("--sort", "shape") == ["step", "mask", "odd", "params.layers.0.w", "params.layers.1.w", "params.embed"]
+    assert names("--exclude", "params.*", "--exclude", "o?d") == ["mask", "step"]
+    assert [e["name"] for e in json.loads(good("ls", "--json", path, "params.*", "--exclude", "*embed", "--sort", "size"))] == ["params.layers.0.w", "params.layers.1.w"]
+    assert "--exclude" in bad(NO, "ls", path, "--exclude", "*")
+    bad(USAGE, "ls", path, "--sort", "colour")
+
+
+def test_ls_csv(folder, tmp_path):
+    done = run("ls", "--csv", folder / "a.safetensors", "--sort", "name")
+    assert done.returncode == GOOD and done.stdout.count(b"\r\n") == done.stdout.count(b"\n") == 7
+    rows = list(csv.DictReader(io.StringIO(done.stdout.decode(), newline="")))
+    assert [(r["name"], r["dtype"], r["shape"], r["elements"], r["nbytes"]) for r in rows[:3]] == [
+        ("mask", "bool", "(3,)", "3", "3"), ("odd", "float32", "(5,)", "5", "20"), ("params.embed", "float32", "(64, 32)", "2048", "8192")]
+    name = 'a,"b"\n\x1b[31m'
+    safetensors.numpy.save_file({name: np.zeros((2, 2), np.int8)}, tmp_path / "a.safetensors")
+    data = run("ls", "--csv", tmp_path / "a.safetensors").stdout
+    header, row = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
+    assert dict(zip(header, row))["name"] == 'a,"b"\\x0a\\x1b[31m' and b"\x1b" not in data
+    bad(USAGE, "ls", "--csv", "--json", tmp_path / "a.safetensors")
+
+
+def test_cat_of_json_items():
+    golden = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
+    stored = (golden / "composite" / "config" / "metadata").read_bytes()
+    for args in (["config"], ["--item", "config"]):
+        assert json.loads(good("cat", golden / "composite", *args)) == {"layers": 2, "name": "ü"}
+        assert run("cat", golden / "composite", *args, "--raw").stdout == stored
+    assert json.loads(good("cat", golden / "manager", "metrics")) == {"acc": 1.0}
+    assert json.loads(good("cat", golden / "manager", "--item", "metrics", "--step", "10")) == {"acc": 1.0}
+    bad(USAGE, "cat", golden / "composite", "config", "--slice", "0")
+    bad(USAGE, "cat", golden / "composite", "config", "-o", "x")
+    bad(FAILURE, "cat", golden / "composite", "confi")
+
+
+def test_damaged_json_items(tmp_path):
+    shutil.copytree(ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8" / "composite", tmp_path / "ckpt")
+    item = tmp_path / "ckpt" / "config" / "metadata"
+    for text in (b"", b'{"a":', b"\xff\xfe", b"[" * 100000):
+        item.write_bytes(text)
+        assert "config/metadata" in bad(FAILURE, "cat", tmp_path / "ckpt", "config")
+    item.write_text('{"a": "\x1b[31m\u202e"}'.replace("\x1b", "\\u001b"))
+    assert "\x1b" not in good("cat", tmp_path / "ckpt", "config")
+    item.unlink()
+    bad(FAILURE, "cat", tmp_path / "ckpt", "config")
+
+
+def test_info_lists_steps_and_items():
+    golden = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
+    folders = [entry.name for entry in (golden / "manager").iterdir() if entry.name.isdigit()]
+    assert good("info", golden / "manager", "--steps").split() == sorted(folders, key=int)
+    assert good("info", golden / "manager_prefix", "--steps").split() == ["7", "123"]
+    assert good("info", golden / "composite", "--items").split() == ["array", "config", "jax_key", "np_key", "params", "state"]
+    assert good("info", golden / "composite", "--steps") == ""
+    bad(FAILURE, "info", golden / "missing", "--steps")
+
+
 def test_info(folder):
     info = json.loads(good("info", "--json", folder / "a.safetensors"))
     assert info["format"] == "safetensors" and info["arrays"] == 6 and info["custom_metadata"] == {"format": "np"}
@@ -199,8 +263,13 @@ def test_diff(folder, tensors, tmp_path):
     done = run("diff", path, tmp_path / "b.safetensors")
     text = done.stdout.decode()
     assert (done.returncode, done.stderr) == (NO, b"")
-    assert "params.embed: 1 of 2,048 values, first at (3, 4), max error 2 " in text
-    assert "odd: 3 of 5 values, first at (0,), 1 NaN in only one, 1 with different infinities, 1 in bits only" in text
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()}
+    assert rows["name"] == ["different", "max", "abs", "RMS", "relative", "cosine", "first"]
+    b = changed["params.embed"].astype(np.float64)
+    assert rows["params.embed"][:6] == ["1", "of", "2.05", "K", "2", f"{2 / np.sqrt(b.size):.3g}"]
+    assert rows["params.embed"][6] == f"{2 / np.abs(b).max():.3g}" and rows["params.embed"][8:] == ["(3,", "4)"]
+    assert rows["odd"] == ["3", "of", "5", "-", "0", "0", "1", "(0,)"]
+    assert "odd: 1 NaN in only one, 1 with different infinities, 1 in bits only" in text
     assert "step: int64 -> int32" in text and "only in A   mask: bool (3,)" in text and "only in B   new: bool (3,)" in text
     assert text.splitlines()[-1].startswith("2 the same, 3 different, 1 only in A, 1 only in B")
     done = run("diff", path, tmp_path / "b.safetensors", "--json", "--ignore-dtype", "--atol", "3")
@@ -220,6 +289,52 @@ def test_diff(folder, tensors, tmp_path):
     bad(USAGE, "diff", path)
     bad(USAGE, "diff", path, path, "--rtol", "-1")
     bad(USAGE, "diff", path, path, "--atol", "much")
+
+
+@pytest.fixture(scope="module")
+def nearly_equal(tmp_path_factory):
+    """Two checkpoints of 495 leaves, of which leaf i differs by i * 1e-6."""
+    folder = tmp_path_factory.mktemp("nearly")
+    rng = np.random.default_rng(5)
+    tree = {f"layers.{i}.w": rng.standard_normal(50) for i in range(495)}
+    safetensors.numpy.save_file(tree, folder / "a.safetensors")
+    safetensors.numpy.save_file({name: w + i * 1e-6 for i, (name, w) in enumerate(tree.items())}, folder / "b.safetensors")
+    return folder / "a.safetensors", folder / "b.safetensors"
+
+
+def test_diff_is_a_table(nearly_equal):
+    done = run("diff", *nearly_equal)
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == NO and len(lines) == 1 + 494 + 1 and len({line.index(" of ") for line in lines[1:-1]}) == 1
+    done = run("diff", *nearly_equal, "--sort", "max-abs", "--limit", 3)
+    lines = done.stdout.decode().splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["layers.494.w", "layers.493.w", "layers.492.w"]
+    assert lines[4] == "... and 491 leaves more (--limit)" and lines[5].startswith("1 the same, 494 different")
+    lines = run("diff", *nearly_equal, "--summary").stdout.decode().splitlines()
+    assert [line.split()[0] for line in lines] == ["max", "RMS", "relative", "cosine", "1"]
+    assert lines[0].split() == ["max", "abs", "0.000494", "layers.494.w"]
+    report = json.loads(run("diff", *nearly_equal, "--json", "--sort", "cosine", "--limit", 10).stdout)
+    cosines = [leaf["values"]["cosine"] for leaf in report["leaves"]]
+    assert len(cosines) == 10 and cosines == sorted(cosines) and report["different"] == 494
+    bad(USAGE, "diff", *nearly_equal, "--sort", "size")
+
+
+@pytest.mark.parametrize("by, key, worst", [
+    ("name", lambda leaf: leaf["name"], False), ("different", lambda leaf: leaf["values"]["different"], True), ("rms", lambda leaf: leaf["values"]["rms_error"], True),
+    ("relative", lambda leaf: leaf["values"]["relative_error"], True), ("cosine", lambda leaf: leaf["values"]["cosine"], False)])
+def test_diff_sorts(nearly_equal, by, key, worst):
+    keys = [key(leaf) for leaf in json.loads(run("diff", *nearly_equal, "--json", "--sort", by).stdout)["leaves"]]
+    assert keys == sorted(keys, reverse=worst)
+
+
+def test_errors_near_zero_are_not_relative_to_zero(tmp_path):
+    """An element near 0 does not make two close arrays look far apart."""
+    a, b = np.array([1.0, 1e-7, 2.0]), np.array([1.0, 1e-10, 2.0])
+    for name, array in (("a", a), ("b", b)):
+        safetensors.numpy.save_file({"w": array}, tmp_path / f"{name}.safetensors")
+    values = json.loads(run("diff", tmp_path / "a.safetensors", tmp_path / "b.safetensors", "--json").stdout)["leaves"][0]["values"]
+    assert values["max_rel_error"] == pytest.approx(999) and values["relative_error"] == pytest.approx(5e-8, rel=1e-2)
+    assert "999" not in run("diff", tmp_path / "a.safetensors", tmp_path / "b.safetensors").stdout.decode()
 
 
 def test_diff_of_steps_and_damage(tmp_path):

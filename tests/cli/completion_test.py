@@ -4,9 +4,41 @@ import os
 import pathlib
 import subprocess
 
+import numpy as np
 import pytest
+import safetensors.numpy
 
-from command import CAIRN, COMMANDS, good
+from command import CAIRN, COMMANDS, ROOT, USAGE, good, run
+
+GOLDEN = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
+FORMATS = ["safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"]
+# words of a command line after "cairn" -> what a shell must offer for the last one
+VALUES = [
+    (["convert", "a.safetensors", "x", "--to", ""], FORMATS),
+    (["convert", "--to", "orbax-"], ["orbax-zarr3", "orbax-files"]),
+    (["reshard", "--to", ""], ["orbax", "orbax-zarr3", "orbax-files"]),
+    (["convert", "--compression", ""], ["auto", "none", "zstd", "blosc"]),
+    (["convert", "--dialect", ""], ["flax", "orbax"]),
+    (["convert", "--dtype", "b"], ["bfloat16"]),
+    (["ls", "--sort", "s"], ["size", "shape"]),
+    (["diff", "--sort", "r"], ["rms", "relative"]),
+    (["tree", "--color", ""], ["auto", "always", "never"]),
+    (["verify", "--progress", "a"], ["auto", "always"]),
+    (["info", GOLDEN / "manager_prefix", "--step", ""], ["7", "123"]),
+    (["cat", GOLDEN / "composite", "--item", "p"], ["params"]),
+    (["ls", "a.safetensors", "params.l"], ["params.layers.0.w", "params.layers.1.w"]),
+    (["ls", "--sort", "size", "a.safetensors", "params.l"], ["params.layers.0.w", "params.layers.1.w"]),
+    (["convert", "a.safetensors", "x", "--include", "m"], ["mask"]),
+    (["ls", "--memory", ""], []),
+    (["convert", "--rename", ""], []),
+    (["cat", "--output", "note"], ["note.txt"]),
+    (["ls", "note"], ["note.txt"]),
+    (["completion", "z"], ["zsh"]),
+]
+
+
+def value_ids(value):
+    return " ".join(str(word).rpartition("/")[2] for word in value) if isinstance(value, list) else None
 
 
 def with_cairn(folder):
@@ -29,8 +61,43 @@ def complete(folder, *words):
     return done.stdout.split()
 
 
+@pytest.mark.parametrize("words, offered", VALUES, ids=value_ids)
+def test_values_in_bash(folder, words, offered, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert complete(folder, *words) == offered
+
+
+@pytest.mark.parametrize("words, offered", [(words, offered) for words, offered in VALUES if offered and words[0] in ("convert", "reshard", "ls", "diff", "tree")], ids=value_ids)
+def test_offered_values_are_accepted(folder, words, offered, tmp_path):
+    """None of the offered values is an unknown one."""
+    if not words[-2].startswith("--") or words[-2] == "--include":
+        return
+    targets = {"convert": ["a.safetensors", tmp_path / "x", "--dry-run"], "reshard": ["a.safetensors", tmp_path / "x", "--chunk-bytes", "1MiB", "--dry-run"],
+               "diff": ["a.safetensors", "a.safetensors"]}
+    for value in offered:
+        args = [*targets.get(words[0], ["a.safetensors"]), words[-2], value]
+        args += ["--to", "orbax"] if words[0] == "convert" and words[-2] != "--to" else []
+        done = run(words[0], *args, cwd=folder)
+        assert done.returncode != USAGE or b"expected" not in done.stderr, done
+
+
+def test_names_are_not_run(tmp_path):
+    """A name from a file is text, in every shell, and not a command."""
+    names = ["$(touch owned)", "`touch owned`", "a;touch owned", "x y", "~root", "a*"]
+    safetensors.numpy.save_file({name: np.zeros(1) for name in names}, tmp_path / "a.safetensors")
+    script = 'cd "$1"; source <(cairn completion bash); COMP_WORDS=(cairn cat a.safetensors ""); COMP_CWORD=3; _cairn; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", script, "bash", tmp_path], capture_output=True, text=True, timeout=60, env=with_cairn(tmp_path))
+    assert sorted(done.stdout.splitlines()) == sorted(names) and done.stderr == ""
+    (tmp_path / "cairn.fish").write_text(good("completion", "fish"))
+    done = subprocess.run(["fish", "--no-config", "-c", "source cairn.fish; complete -C 'cairn cat a.safetensors '"], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=with_cairn(tmp_path))
+    assert "touch" in done.stdout
+    assert not (tmp_path / "owned").exists()
+
+
 def test_bash_completion(folder):
     assert complete(folder, "c") == ["cat", "convert", "compact", "clean", "completion"]
+    assert complete(folder, "convert", "--to", "=", "orbax-z") == ["orbax-zarr3"]
+    assert complete(folder, "convert", "--to", "=") == FORMATS
     assert "--skip-unsupported" in complete(folder, "convert", "--s")
     assert complete(folder, "cat", folder / "a.safetensors", "params.l") == ["params.layers.0.w", "params.layers.1.w"]
     assert complete(folder, "ls", folder / "note") == [str(folder / "note.txt")]
@@ -56,6 +123,9 @@ def test_fish_completion(folder):
     assert offered("cairn convert --skip") == ["--skip-unsupported"]
     assert offered("cairn cat a.safetensors params.l") == ["params.layers.0.w", "params.layers.1.w"]
     assert offered("cairn completion z") == ["zsh"]
+    for words, values in VALUES:
+        assert sorted(offered(" ".join(["cairn", *map(str, words)]))) == sorted(values), words
+    assert all(" -r" not in line for line in script.read_text().splitlines() if " -l json" in line or " -l dry-run" in line)
 
 
 def test_zsh_completion(folder):
@@ -82,4 +152,11 @@ def test_zsh_completion(folder):
     assert completed("cairn conv") == "cairn convert "
     assert completed("cairn convert --skip") == "cairn convert --skip-unsupported "
     assert completed("cairn cat a.safetensors params.e") == "cairn cat a.safetensors params.embed "
+    assert completed("cairn convert --to ms") == "cairn convert --to msgpack "
+    assert completed("cairn convert --to=ms") == "cairn convert --to=msgpack "
+    assert completed("cairn tree --color al") == "cairn tree --color always "
+    assert completed("cairn ls --sort na") == "cairn ls --sort name "
+    assert completed(f"cairn info {GOLDEN}/manager_prefix --step 1") == f"cairn info {GOLDEN}/manager_prefix --step 123 "
+    assert completed(f"cairn cat {GOLDEN}/composite --item par") == f"cairn cat {GOLDEN}/composite --item params "
+    assert completed("cairn ls a.safetensors params.e") == "cairn ls a.safetensors params.embed "
     assert completed("cairn cat --slice 0 a.safetensors params.e") == "cairn cat --slice 0 a.safetensors params.embed "

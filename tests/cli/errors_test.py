@@ -93,22 +93,27 @@ def test_rename(tmp_path):
     names = ["params.layers.0.w", "params.layers.12.b"]
     for rules, want in [
         ([r"^params\.="], ["layers.0.w", "layers.12.b"]),
-        ([r"layers\.(\d+)\.(\w+)=$2$1"], ["params.w0", "params.b12"]),
+        ([r"layers\.(\d+)\.(\w+)=\2\1"], ["params.w0", "params.b12"]),
         ([r"^params\.=", r"^layers\.=l"], ["l0.w", "l12.b"]),
         ([r"\.=/"], ["params/layers/0/w", "params/layers/12/b"]),
-        ([r"(?P<n>\d+)=<$1>"], ["params.layers.<0>.w", "params.layers.<12>.b"]),
-        ([r"\d+=[$&]"], ["params.layers.[0].w", "params.layers.[12].b"]),
-        ([r"params=$$1$x$"], ["$1$x$.layers.0.w", "$1$x$.layers.12.b"]),
-        ([r"(a)r=$12"], ["pa2ams.layers.0.w", "pa2ams.layers.12.b"]),
-        ([r"(q)?params=<$1>"], ["<>.layers.0.w", "<>.layers.12.b"]),
+        ([r"(?P<n>\d+)=<\1>"], ["params.layers.<0>.w", "params.layers.<12>.b"]),
+        ([r"\d+=[\g<0>]"], ["params.layers.[0].w", "params.layers.[12].b"]),
+        ([r"params=\0441$x$"], ["$1$x$.layers.0.w", "$1$x$.layers.12.b"]),
+        ([r"(a)r=\g<1>2"], ["pa2ams.layers.0.w", "pa2ams.layers.12.b"]),
+        ([r"(q)?params=<\1>"], ["<>.layers.0.w", "<>.layers.12.b"]),
         ([r"(?i)PARAMS\x3d?=p"], ["p.layers.0.w", "p.layers.12.b"]),
         (["x*$=!"], ["params.layers.0.w!", "params.layers.12.b!"]),
         ([r"(?!w)\w$=bias"], ["params.layers.0.w", "params.layers.12.bias"]),
-        ([r"params=\1"], [r"\1.layers.0.w", r"\1.layers.12.b"]),
+        ([r"params=\\1"], [r"\1.layers.0.w", r"\1.layers.12.b"]),
     ]:
         assert rename(tmp_path, names, *rules) == want, rules
     assert rename(tmp_path, ["ö.ü", "日本"], "[^.]=-") == ["-.-", "--"]
-    assert "no group 2" in rename(tmp_path, names, "(a)=$2")
+    for bad in (r"(a)=\2", r"(q)=\2"):  # even if nothing matches
+        assert "invalid group reference 2" in rename(tmp_path, names, bad)
+    # what Cairn took before
+    assert r"'\1' is a group" in rename(tmp_path, names, "(a)=x$1")
+    assert r"'\g<0>' is the whole match" in rename(tmp_path, names, "(a)=$&")
+    assert "'$' stands for itself" in rename(tmp_path, names, "(a)=$$")
     assert "missing )" in rename(tmp_path, names, "(=x")
     assert "nothing to repeat" in rename(tmp_path, names, "*=x")
 
@@ -117,7 +122,7 @@ def test_rename_of_long_names(tmp_path):
     """std::regex recursed on each of these names until the stack overflowed."""
     long = "n" * 40_000
     assert rename(tmp_path, [long, "a"], "(n|m)*=x") == ["xx", "xax"]  # like re.sub, it also matches the empty string at the end
-    assert rename(tmp_path, [long], "(.|x)+=$&y") == [long + "y"]
+    assert rename(tmp_path, [long], r"(.|x)+=\g<0>y") == [long + "y"]
     assert rename(tmp_path, [long], "n=mm") == ["mm" * len(long)]
     (tmp_path / "t.msgpack").unlink()
     assert "limit" in rename(tmp_path, [long], r"(n+)+(?<!n)=x") and not (tmp_path / "t.msgpack").exists()
@@ -134,9 +139,8 @@ def test_rename_is_pythons_sub(tmp_path, seed):
         assert "regular expression" in rename(tmp_path, ["a"], f"{pattern}=x")
         return
     names = sorted({"".join(draw.choice("abcö ") for _ in range(draw.randint(0, 8))) for _ in range(40)})
-    text = draw.choice(["<$&>", "-", "", "$$"]) + ("$1" if groups else "")
-    fill = {"<$&>": lambda m: f"<{m[0]}>", "-": lambda m: "-", "": lambda m: "", "$$": lambda m: "$"}[text.removesuffix("$1")]
-    want = [re.sub(pattern, lambda m: fill(m) + ((m[1] or "") if groups else ""), name) for name in names]
+    text = draw.choice([r"<\g<0>>", "-", "", r"\\", r"\044", r"\t"]) + (draw.choice([r"\1", r"\g<1>2"]) if groups else "")
+    want = [re.sub(pattern, text, name) for name in names]
     kept = [i for i in range(len(names)) if want.count(want[i]) == 1]  # the other names would collide
     assert rename(tmp_path, [names[i] for i in kept], f"{pattern}={text}") == [want[i] for i in kept], (pattern, text)
 

@@ -31,7 +31,8 @@ exported=$(nm -DC --defined-only "$library" | grep -cE 'cairn::v[0-9]+::(zarr|oc
 readelf -d "$library" | grep -q 'SONAME.*libcairn\.so\.[0-9]' || fail "the shared library has no versioned SONAME"
 
 # The examples are built as any project builds them.
-cmake -S "$root/examples" -B "$work/examples" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake -S "$root/examples" -B "$work/examples" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
+  -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >/dev/null
 cmake --build "$work/examples" >/dev/null
 readelf -d "$work/examples/example_verify" | grep -q 'NEEDED.*libcairn\.so' || fail "example_verify does not use the shared library"
 count=0
@@ -42,7 +43,7 @@ for source in "$root"/examples/*.cc; do
 done
 # The same through pkg-config. Compiling them takes a second each, two at a time.
 for source in "$root"/examples/*.cc; do basename "$source" .cc; done | xargs -P 2 -I{} \
-  sh -c "c++ -std=c++20 '$root/examples/{}.cc' -o '$work/{}' \$(pkg-config --cflags --libs cairn)"
+  sh -c "c++ -std=c++20 -Wall -Wextra -Werror '$root/examples/{}.cc' -o '$work/{}' \$(pkg-config --cflags --libs cairn)"
 for source in "$root"/examples/*.cc; do
   name=$(basename "$source" .cc)
   run_example "$work/$name" "$name" "$work/out/pc_$name"

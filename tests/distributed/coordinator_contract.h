@@ -131,7 +131,7 @@ inline void any_text_is_a_name(Coordinator& job) {
   }
 }
 
-// A meeting that fails for one fails for all, and the name can be used again.
+// A collective that fails for one fails for all, and the name can be used again.
 inline void who_comes_too_late_fails_too(Coordinator& job) {
   if (job.process_count() == 1) return;
   const std::size_t last = job.process_count() - 1;
@@ -150,7 +150,7 @@ inline void who_comes_too_late_fails_too(Coordinator& job) {
   EXPECT_EQ(job.all_gather("late", as_bytes("x"), kLong).size(), job.process_count());
 }
 
-// Whether the others are there already or come later, and whatever kind of meeting it is.
+// Whether the others are there already or come later, and whatever kind of collective it is.
 inline void who_breaks_off_fails_all_at_once(Coordinator& job) {
   const std::size_t last = job.process_count() - 1, me = job.process_index();
   const std::string said = "process " + std::to_string(last) + " aborted: out of luck";

@@ -152,7 +152,7 @@ TEST(FilesCoordinator, ManyNamesLeaveFewFiles) {
     for (int step = 0; step < 50; ++step)
       job.all_gather("save of step " + std::to_string(step), as_bytes("x"), kLong);
     job.barrier("count", kLong);
-    // Marks, and what the last two meetings have left: three messages and a decision each.
+    // Marks, and what the last two collectives have left: three messages and a decision each.
     if (job.process_index() == 0) {
       EXPECT_LE(files_below(folder.path()), 3U + 4U * 3U);
     }
@@ -178,7 +178,7 @@ TEST(FilesCoordinator, ALongCollectiveKeepsItsFiles) {
   });
 }
 
-// Each of them is a value of some size, and the process may be in another meeting for long.
+// Each of them is a value of some size, and the process may be in another collective for long.
 TEST(FilesCoordinator, DeliveriesAreRemovedAsTheyGo) {
   const TempDir folder = TempDir::in_memory();
   run_job(folder, 2, [&](Coordinator& job) {

@@ -104,7 +104,7 @@ class FarProcess : public ::testing::Test {
                               .run_id = "r",
                               .silence_timeout = silence});
   }
-  // Lets process 1 come to the meeting "b", where process 0 is.
+  // Lets process 1 come to the collective "b", where process 0 is.
   void come() const {
     const auto names = names_in(run_);
     std::string place = *std::find_if(names.begin(), names.end(),

@@ -25,7 +25,7 @@ class Watched final : public testing::ForwardingCoordinator {
       : ForwardingCoordinator(std::move(of)), only_gathers_(only_gathers) {}
   std::vector<Bytes> exchange(std::string_view name, ByteView value, const Delivery& between,
                               Timeout timeout) override {
-    ++meetings;
+    ++collectives;
     longest = std::max<std::uint64_t>(longest, value.size());
     auto came = only_gathers_ ? Coordinator::exchange(name, value, between, timeout)
                               : ForwardingCoordinator::exchange(name, value, between, timeout);
@@ -35,7 +35,7 @@ class Watched final : public testing::ForwardingCoordinator {
     all += together;
     return came;
   }
-  std::uint64_t meetings = 0, longest = 0, most_at_once = 0, all = 0;  // bytes
+  std::uint64_t collectives = 0, longest = 0, most_at_once = 0, all = 0;  // bytes
 
  private:
   bool only_gathers_;
@@ -110,7 +110,7 @@ TEST(Transfers, ManySmallOnesForTheSameGoTogether) {
           {0, i % 2 == 0 ? std::vector<std::size_t>{1} : std::vector<std::size_t>{1, 2}, 1,
            &bytes[i]});
     exchange_transfers(ProcessGroup({.coordinator = watched}), "transfers", transfers, {});
-    EXPECT_EQ(watched->meetings, 2U);
+    EXPECT_EQ(watched->collectives, 2U);
     EXPECT_EQ(watched->all, job->process_index() == 0   ? 0U
                             : job->process_index() == 1 ? 1000U
                                                         : 500U);
@@ -148,7 +148,7 @@ class Truncating final : public testing::ForwardingCoordinator {
   int left_;
 };
 
-// Whether there are more meetings to come or all transfers are delivered.
+// Whether there are more collectives to come or all transfers are delivered.
 TEST(Transfers, NamesAFailedProcessAtOnce) {
   for (const int deliveries : {0, 3, 9}) {
     const auto errors = testing::run_as_processes(3, [&](const std::shared_ptr<Coordinator>& job) {
@@ -165,7 +165,7 @@ TEST(Transfers, NamesAFailedProcessAtOnce) {
         error = e;
       }
       job->barrier("lives on", std::chrono::seconds(60));
-      group.step("transfers", StepKind::kControl, [] {});  // all have been to as many meetings
+      group.step("transfers", StepKind::kControl, [] {});  // all have been to as many collectives
       if (error) throw Error(*error);
     });
     const std::string why = "process 0 sent 0 bytes, expected 1";

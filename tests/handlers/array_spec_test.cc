@@ -124,6 +124,40 @@ TEST(ChooseChunkShape, AsOrbax) {
         << shape_text(c.global) << " " << shape_text(c.write);
 }
 
+TEST(ChunkByteSize, TheDefaultIsThatOfTheStore) {
+  const auto bytes = [](std::optional<std::string> store) {
+    return calculate_chunk_byte_size({.write_shape = {1 << 20, 1 << 10},
+                                      .dtype = DType::kFloat32,
+                                      .kvstore_spec = std::move(store)});
+  };
+  constexpr std::int64_t kGcs = 400 << 20;
+  constexpr std::int64_t kDefault = std::int64_t{2} << 30U;
+  EXPECT_EQ(bytes({}), kDefault);
+  EXPECT_EQ(bytes(R"({"base":{"driver":"file","path":"/x"}})"), kDefault);
+  EXPECT_EQ(bytes(R"({"base":"gs://bucket/x"})"), kGcs);
+  EXPECT_EQ(bytes(R"({"base":{"driver":"gcs_grpc"}})"), kGcs);
+  EXPECT_EQ(bytes(R"({"base":{"driver":"other","path":"gs://bucket/x"}})"), kGcs);
+  EXPECT_EQ(bytes(R"({"base":{"driver":"kvstack","layers":[{"base":{"driver":"gcs"}}]}})"), kGcs);
+  EXPECT_EQ(bytes(R"({"base":{"driver":"kvstack","layers":[{"prefix":"a","base":"gs://b"}]}})"),
+            kDefault);
+  EXPECT_THAT([&] { bytes("[]"); }, FailsWith(Code::kInvalidArgument, "JSON object, not"));
+}
+
+TEST(CastSpecs, WrapAnySpec) {
+  EXPECT_EQ(get_cast_tspec_deserialize(R"({"driver":"n5"})", DType::kBfloat16),
+            R"({"driver":"cast","dtype":"bfloat16","base":{"driver":"n5"}})");
+  EXPECT_EQ(get_cast_tspec_deserialize(R"({"driver":"n5"})", std::nullopt), R"({"driver":"n5"})");
+  EXPECT_EQ(get_cast_tspec_serialize(R"({"driver":"n5"})", DType::kFloat32),
+            R"({"driver":"cast","dtype":"float32","base":{"driver":"n5","dtype":"float32"}})");
+  EXPECT_EQ(
+      get_cast_tspec_serialize(R"({"dtype":"int8","driver":"n5"})", DType::kFloat32, DType::kInt4),
+      R"({"driver":"cast","dtype":"float32","base":{"dtype":"int4","driver":"n5"}})");
+  for (const char* bad : {"[]", "\"gs://x\"", "{", ""})
+    EXPECT_THAT([&] { get_cast_tspec_deserialize(bad, DType::kInt8); },
+                FailsWith(Code::kInvalidArgument, "TensorStore spec"))
+        << bad;
+}
+
 TEST(ChunkByteSize, NoChunkIsLargerThanADataFile) {
   const auto bytes = [](std::optional<std::int64_t> chunk, std::int64_t file) {
     return calculate_chunk_byte_size(

@@ -78,6 +78,8 @@ TEST(Registry, RefusesUnhandledTypesByName) {
   EXPECT_THAT(error_of([&] { static_cast<void>(registry.get("quantized")); }),
               HasSubstr("'quantized'"));
   EXPECT_FALSE(registry.has(typeid(Quantized)));
+  EXPECT_THAT(error_of([&] { (void)registry.get(typeid(Quantized)); }),
+              HasSubstr("registered for the type cairn::v0::(anonymous namespace)::Quantized"));
   EXPECT_THAT(error_of([&] { leaf_type(Tree(Tree::Dict{})); }), HasSubstr("structure"));
 }
 

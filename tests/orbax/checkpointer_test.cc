@@ -2,6 +2,7 @@
 // background.
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
+#include <cairn/open.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -112,6 +113,23 @@ TEST(AsyncCheckpointer, ClosedOnesSaveNothing) {
   EXPECT_TRUE(file_exists(dir / "a/commit_success.txt"));
   EXPECT_EQ(error_of([&] { checkpointer.save(dir / "b", {.item = number(1)}); }).code(),
             Code::kFailedPrecondition);
+}
+
+TEST(AsyncCheckpointer, SavesAnItemOfAStep) {
+  const testing::TempDir dir;
+  AsyncCheckpointer checkpointer;
+  checkpointer.save(dir / "3", {.item = number(7)}, {.item = "default"});
+  checkpointer.wait_until_finished();
+  EXPECT_EQ(number_in(checkpointer.restore(dir / "3/default")), 7);
+  EXPECT_EQ(std::get<std::int64_t>(load(dir / "3").at("n").value()), 7);
+  const std::string text(as_text(read_file(dir / "3/_CHECKPOINT_METADATA")));
+  EXPECT_THAT(text, HasSubstr(R"("item_handlers": {"default": )"));
+  for (const char* bad : {"", ".", "..", "a/b", "x.orbax-checkpoint-tmp"})
+    EXPECT_EQ(
+        error_of([&] { checkpointer.save(dir / "4", {.item = number(1)}, {.item = bad}); }).code(),
+        Code::kInvalidArgument)
+        << bad;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
 }
 
 }  // namespace

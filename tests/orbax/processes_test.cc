@@ -616,6 +616,19 @@ TEST(Processes, RefusesAnExistingCheckpointInAllProcesses) {
   }));
 }
 
+TEST(Processes, SaveOneItemOfAStepTogether) {
+  const TempDir dir = TempDir::in_memory();
+  expect_none(run_as_processes(2, [&](const Job& job) {
+    const Tree tree = tree_of(job->process_index(), {{"w", {{"x"}}}});
+    Checkpointer checkpointer(options_of(job));
+    const std::string other = job->process_index() == 0 ? "default" : "params";
+    EXPECT_THAT([&] { checkpointer.save(dir / "3", {.item = tree}, {.item = other}); },
+                FailsWith(Code::kInvalidArgument, "do not save the same checkpoint"));
+    checkpointer.save(dir / "4", {.item = tree}, {.item = "default"});
+  }));
+  EXPECT_FALSE(open(dir / "4", {.item = "default"})->verify({}).damaged());
+}
+
 TEST(Processes, HostLocalArraysAreRefused) {
   const TempDir dir = TempDir::in_memory();
   expect_none(run_as_processes(2, [&](const Job& job) {

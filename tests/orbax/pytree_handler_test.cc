@@ -642,6 +642,50 @@ TEST(PyTreeHandler, TransformsReadWhatTheyNeedAndMakeTheTarget) {
               HasSubstr("exclude each other"));
 }
 
+TEST(PyTreeHandler, AFunctionOfManyValuesGetsTheArgumentsOfItsOutput) {
+  const testing::TempDir dir;
+  PyTreeCheckpointHandler handler;
+  const auto number = [](std::int64_t n) { return Tree(n); };
+  handler.save(dir.path(), {.item = Tree(Tree::Dict{{"a", number(1)}, {"b", number(2)}})});
+  const RestoreMultiValueFn describe = [](std::string_view key, const Tree& stored,
+                                          const AnyRestoreArgs& args) {
+    const bool is_array = array_restore_args(args) != nullptr;
+    const auto dtype = is_array ? array_restore_args(args)->dtype : std::get<0>(args).dtype;
+    return Tree(std::string(key) + (is_array ? " array " : " any ") +
+                std::string(dtype ? dtype_name(*dtype) : "-") +
+                (std::holds_alternative<Placeholder>(stored.find("b")->value()) ? " a" : " a b"));
+  };
+  RestoreTransform transform;
+  transform.transform.multi_value_fn_input_args = {"a"};
+  transform.multi_value_fn = describe;
+  PyTreeRestoreArgs restore;
+  restore.item = Tree(Tree::Dict{{"x", Tree(Tree::Dict{{"y", number(0)}})}, {"z", number(0)}});
+  restore.restore_args =
+      Tree(Tree::Dict{{"x", Tree(Tree::Dict{{"y", Tree(RestoreArgs{.dtype = DType::kInt8})}})},
+                      {"z", Tree(ArrayRestoreArgs{.dtype = DType::kFloat64})}});
+  // As a nested tree, in which a plain transform may stand, too.
+  restore.transforms = flatten_restore_transforms(
+      Tree(Tree::Dict{{"x", Tree(Tree::Dict{{"y", Tree(CustomLeaf::of(transform))}})},
+                      {"z", Tree(CustomLeaf::of(Transform{.original_key = "b"}))}}));
+  Tree back = handler.restore(dir.path(), restore);
+  EXPECT_EQ(std::get<std::string>(back.find("x")->find("y")->value()), "x/y any int8 a");
+  EXPECT_EQ(std::get<std::int64_t>(back.find("z")->value()), 2);
+
+  restore.transforms = {{".*", transform}};
+  back = handler.restore(dir.path(), restore);
+  EXPECT_EQ(std::get<std::string>(back.find("z")->value()), "z array float64 a");
+
+  transform.transform.multi_value_fn = [](std::string_view, const Tree& stored) { return stored; };
+  restore.transforms = {{"z", transform}};
+  EXPECT_THAT(error_of([&] { static_cast<void>(handler.restore(dir.path(), restore)); }).what(),
+              HasSubstr("transform 'z': RestoreTransform::multi_value_fn and "
+                        "transform.multi_value_fn exclude each other"));
+  EXPECT_THAT(error_of([&] {
+                static_cast<void>(flatten_restore_transforms(Tree(Tree::Dict{{"q", number(1)}})));
+              }).what(),
+              HasSubstr("the value at 'q' in the transforms is not a transform"));
+}
+
 TEST(PyTreeHandler, AFunctionMayRearrangeWhatIsRestored) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler;

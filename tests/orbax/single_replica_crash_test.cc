@@ -1,5 +1,5 @@
 // single_replica_crash_test.cc -- processes of their own that share nothing but a folder restore
-// what one replica reads; one of them is killed at each of its meetings: the others have all, or
+// what one replica reads; one of them is killed at each of its collectives: the others have all, or
 // are told who is gone. (ThreadSanitizer leaves this file out: its children start threads.)
 #include <cairn/checkpointer.h>
 #include <gmock/gmock.h>
@@ -45,10 +45,11 @@ int ended(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// A coordinator whose process is killed as it comes to its n-th meeting.
+// A coordinator whose process is killed as it comes to its n-th collective.
 class Dying final : public Coordinator {
  public:
-  Dying(std::unique_ptr<Coordinator> of, int meetings) : of_(std::move(of)), left_(meetings) {}
+  Dying(std::unique_ptr<Coordinator> of, int collectives)
+      : of_(std::move(of)), left_(collectives) {}
   [[nodiscard]] std::size_t process_index() const override { return of_->process_index(); }
   [[nodiscard]] std::size_t process_count() const override { return of_->process_count(); }
   [[nodiscard]] std::uint64_t max_value_bytes() const override { return of_->max_value_bytes(); }

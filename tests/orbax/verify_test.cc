@@ -345,7 +345,15 @@ TEST(Verify, AnItemThatCannotBeOpenedDoesNotHideTheOthers) {
   const auto found = texts(report, Severity::kDamage);
   EXPECT_THAT(found, Contains(HasSubstr(copy / "params/_METADATA")));
   EXPECT_THAT(found, Contains(::testing::StartsWith("array/checkpoint | ")));
-  EXPECT_THAT([&] { open_orbax(copy.path()); }, FailsWith(Code::kDataLoss, "params/_METADATA"));
+  const auto checkpoint = open_orbax(copy.path());
+  ASSERT_GT(checkpoint->tensors().size(), 1U);
+  const TensorInfo& lost = checkpoint->tensors().back();
+  EXPECT_EQ(lost.full_name(), "params/");
+  EXPECT_EQ(lost.kind, LeafKind::kUnknown);
+  EXPECT_EQ(lost.error_code, Code::kDataLoss);
+  EXPECT_THAT(lost.error, HasSubstr("params/_METADATA"));
+  EXPECT_THAT([&] { static_cast<void>(checkpoint->read("params/")); },
+              FailsWith(Code::kDataLoss, "params/_METADATA"));
 }
 
 // ---- steps ----

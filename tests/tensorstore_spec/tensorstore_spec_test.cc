@@ -279,5 +279,103 @@ TEST(SpecJson, Refused) {
         << c.spec;
 }
 
+TEST(SpecJson, WritersOfOneDatabaseDoNotLoseEachOthersParts) {
+  const SpecContext context;
+  const auto spec = [](std::size_t i) {
+    return R"({"driver":"json","kvstore":{"driver":"ocdbt","base":"memory://db/","path":"s"},)"
+           R"("json_pointer":"/)" +
+           std::to_string(i) + "\"}";
+  };
+  Executor executor(4);
+  executor.for_each(16, [&](std::size_t i) {
+    open_json_spec(spec(i), {.context = context}).write(std::to_string(i));
+  });
+  for (std::size_t i = 0; i < 16; ++i)
+    EXPECT_EQ(open_json_spec(spec(i), {.context = context}).read(), std::to_string(i));
+}
+
+// ---- stores ----
+
+std::vector<std::string> keys(const KvStore& store) {
+  std::vector<std::string> out;
+  for (const ListEntry& entry : store.list("")) out.push_back(entry.key);
+  return out;
+}
+
+TEST(SpecStore, APathIsAPrefixOfTheKeys) {
+  const TempDir dir;
+  const std::string folder = dir.path() + "/f";
+  open_kv_store("file://" + folder + "/")->write("ab/c", as_bytes("1"));
+  EXPECT_EQ(keys(*open_kv_store(R"({"driver":"file","path":")" + folder + "/a\"}")),
+            std::vector<std::string>{"b/c"});
+  const SpecContext context;
+  open_kv_store("memory://ab", context)->write("c", as_bytes("2"));
+  EXPECT_EQ(keys(*open_kv_store(R"("memory://a")", context)), std::vector<std::string>{"bc"});
+}
+
+constexpr const char* kDatabase = R"({"driver":"ocdbt","base":"memory://db/","path":"p/"})";
+
+TEST(SpecStore, ADatabaseIsWrittenAndReadAtItsNewestVersion) {
+  const SpecContext context;
+  const StorePtr store = open_kv_store(kDatabase, context);
+  EXPECT_TRUE(store->list("").empty());
+  store->write("a", as_bytes("1"));
+  EXPECT_EQ(keys(*open_ocdbt(prefix_store(context.memory_store(), "db/"))),
+            std::vector<std::string>{"p/a"});
+  open_kv_store(kDatabase, context)->write("b", as_bytes("2"));
+  EXPECT_EQ(keys(*store), (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(store->replace_if("a", std::nullopt, as_bytes("3")));
+  EXPECT_FALSE(store->replace_if("a", as_bytes("2"), as_bytes("3")));
+  EXPECT_TRUE(store->replace_if("a", as_bytes("1"), as_bytes("3")));
+  EXPECT_TRUE(store->replace_if("c", std::nullopt, as_bytes("4")));
+  EXPECT_EQ(as_text(*store->read("a", {})), "3");
+  store->remove("b");
+  store->remove("b");
+  EXPECT_EQ(keys(*store), (std::vector<std::string>{"a", "c"}));
+
+  // Five changes, five versions; the second removal made none.
+  const std::string old = R"({"driver":"ocdbt","base":"memory://db/","path":"p/","version":2})";
+  EXPECT_EQ(keys(*open_kv_store(old, context)), (std::vector<std::string>{"a", "b"}));
+  EXPECT_THAT([&] { open_kv_store(old, context)->write("a", {}); },
+              FailsWith(Code::kUnimplemented, "read-only"));
+  const std::string later = R"({"driver":"ocdbt","base":"memory://db/","path":"p/","version":6})";
+  EXPECT_THAT([&] { open_kv_store(later, context); }, FailsWith(Code::kNotFound));
+}
+
+TEST(SpecStore, ATransactionIsOneVersion) {
+  const SpecContext context;
+  OcdbtTransaction changes = open_kv_transaction(kDatabase, context);
+  changes.write("a", as_bytes("1"));
+  changes.write("b", as_bytes("2"));
+  changes.require("a", std::nullopt);
+  const StorePtr store = open_kv_store(kDatabase, context);
+  EXPECT_TRUE(store->list("").empty());
+  EXPECT_EQ(changes.commit().generation, 1U);
+  EXPECT_EQ(keys(*store), (std::vector<std::string>{"a", "b"}));
+
+  // A range never reaches beyond the prefix.
+  open_kv_store(R"({"driver":"ocdbt","base":"memory://db/"})", context)->write("q", as_bytes("3"));
+  OcdbtTransaction clearing = open_kv_transaction(kDatabase, context);
+  clearing.remove_range({});
+  EXPECT_EQ(clearing.commit().num_keys, 1U);
+}
+
+TEST(SpecStore, Refused) {
+  EXPECT_THAT([] { open_kv_transaction("memory://x"); },
+              FailsWith(Code::kUnimplemented, "needs a store with the driver ocdbt"));
+  EXPECT_THAT([] { open_kv_transaction(R"({"driver":"ocdbt","base":"memory://x/","version":1})"); },
+              FailsWith(Code::kInvalidArgument, "leave \"version\" out"));
+  EXPECT_THAT([] { open_kv_store(R"({"driver":"gcs","bucket":"b"})"); },
+              FailsWith(Code::kUnimplemented, "spec /driver: "));
+  EXPECT_THAT([] { open_kv_store("s3://bucket/x"); }, FailsWith(Code::kUnimplemented, "s3://"));
+  EXPECT_THAT([] { open_kv_store(R"({"driver":"file","paths":"x"})"); },
+              FailsWith(Code::kInvalidArgument, "spec /paths: unknown member"));
+  EXPECT_THAT([] { open_kv_store("{"); }, FailsWith(Code::kInvalidArgument, "spec: "));
+  const SpecContext context;
+  context.memory_store()->write("db/manifest.ocdbt", as_bytes("damaged"));
+  EXPECT_THAT([&] { open_kv_store(kDatabase, context); },
+              FailsWith(Code::kDataLoss, "manifest.ocdbt"));
+}
+
 }  // namespace
 }  // namespace cairn

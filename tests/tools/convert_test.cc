@@ -142,7 +142,7 @@ TEST_F(Convert, ChoosesAndRenames) {
   ConvertOptions options;
   options.include = {"params.*"};
   options.exclude = {"*.1.*"};
-  options.rename = {{"^params\\.(\\d+)", "layer$1"}, {"w$", "weight"}};
+  options.rename = {{"^params\\.(\\d+)", "layer\\1"}, {"w$", "weight"}};
   const ConvertReport report = convert(checkpoint_, target(), options);
   ASSERT_EQ(report.renamed.size(), 1U);
   EXPECT_EQ(report.renamed[0].second, "layer0.weight");

@@ -91,6 +91,77 @@ TEST(Diff, CountsMeasuresAndPlaces) {
   EXPECT_EQ(v.bits_only + v.nan_mismatches + v.inf_mismatches, 0U);
 }
 
+TEST(Diff, MeasuresCoverAllPairs) {
+  const ValueDiff v = values_of(floats({3, 4, 0, 1}), floats({3, 4, 0, 2}));
+  EXPECT_DOUBLE_EQ(v.rms_error.value(), 0.5);        // the equal pairs count
+  EXPECT_DOUBLE_EQ(v.relative_error.value(), 0.25);  // 1 / 4: relative to the largest of B
+  EXPECT_DOUBLE_EQ(v.cosine.value(), 27 / (std::sqrt(26.0) * std::sqrt(29.0)));
+  const ValueDiff turned = values_of(floats({1, 2}), floats({-1, -2}));
+  EXPECT_EQ(turned.cosine, -1.0);
+  EXPECT_EQ(turned.relative_error, 2.0);
+}
+
+TEST(Diff, MeasuresAreOptional) {
+  const ValueDiff v = values_of(floats({1, 2}), floats({1, 3}), {.measures = false});
+  EXPECT_EQ(v.max_abs_error, 1.0);
+  EXPECT_FALSE(v.rms_error || v.relative_error || v.cosine);
+}
+
+TEST(Diff, MeasuresLeaveOutNanAndInfinity) {
+  const ValueDiff v =
+      values_of(floats({NAN, 1, kInf, 2, NAN, kInf, 1}), floats({1, NAN, kInf, 3, NAN, 1, 1}));
+  EXPECT_DOUBLE_EQ(v.rms_error.value(), std::sqrt(0.5));  // the pairs (2, 3) and (1, 1)
+  EXPECT_DOUBLE_EQ(v.relative_error.value(), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(v.cosine.value(), 7 / (std::sqrt(5.0) * std::sqrt(10.0)));
+  const ValueDiff none = values_of(floats({NAN, 1}), floats({1, kInf}));
+  EXPECT_FALSE(none.rms_error || none.relative_error || none.cosine);
+}
+
+TEST(Diff, MeasuresThatDoNotExist) {
+  const ValueDiff zeros = values_of(floats({1, 2}), floats({0, 0}));
+  EXPECT_TRUE(zeros.rms_error);
+  EXPECT_FALSE(zeros.relative_error || zeros.cosine);
+  const auto doubles = [](double x) { return make_array<double>(DType::kFloat64, {1}, {x}); };
+  const ValueDiff large = values_of(doubles(1e200), doubles(-1e200));
+  EXPECT_EQ(large.max_abs_error, 2e200);
+  EXPECT_EQ(large.relative_error, 2.0);
+  EXPECT_FALSE(large.rms_error || large.cosine);  // the squares overflow
+}
+
+TEST(Diff, MeasuresOfIntegersAndComplexNumbers) {
+  const auto ints = [](std::int64_t x) { return make_array<std::int64_t>(DType::kInt64, {1}, {x}); };
+  const ValueDiff i = values_of(ints((std::int64_t{1} << 62) + 1), ints(std::int64_t{1} << 62));
+  EXPECT_EQ(i.rms_error, 1.0);  // the difference is exact
+  EXPECT_EQ(i.cosine, 1.0);
+  const auto complex = [](double re, double im) {
+    return make_array<double>(DType::kComplex128, {1}, {re, im});
+  };
+  const ValueDiff c = values_of(complex(0, 2), complex(2, 0));
+  EXPECT_DOUBLE_EQ(c.rms_error.value(), std::sqrt(8.0));
+  EXPECT_EQ(c.cosine, 0.0);
+}
+
+// The sums do not depend on how the elements are cut into pieces.
+TEST(Diff, MeasuresDoNotDependOnMemoryAndThreads) {
+  std::vector<float> a(300'000);
+  std::vector<float> b(a.size());
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    state = state * 1664525U + 1013904223U;
+    a[i] = std::ldexp(static_cast<float>(state >> 8U), static_cast<int>(i % 60) - 40);
+    b[i] = a[i] * (i % 3 == 0 ? 1.0F : 1.001F);
+  }
+  const ValueDiff want = values_of(floats(a), floats(b));
+  for (const std::uint64_t memory : {4'000U, 100'004U, 3'000'000U})
+    for (const std::size_t threads : {1U, 3U}) {
+      const ValueDiff have =
+          values_of(floats(a), floats(b), {.resources = {.threads = threads, .memory = memory}});
+      EXPECT_EQ(have.rms_error, want.rms_error);
+      EXPECT_EQ(have.cosine, want.cosine);
+      EXPECT_EQ(have.relative_error, want.relative_error);
+    }
+}
+
 TEST(Diff, SpecialValuesInBits) {
   std::uint32_t payload = 0x7fc00001;
   float other_nan = 0;

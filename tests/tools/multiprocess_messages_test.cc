@@ -37,8 +37,10 @@ std::vector<ComparedLeaf> some_leaves() {
   values.inf_mismatches = 9;
   values.max_abs_error = 0.5;
   values.first = 10;
-  return {{.leaf = 3, .error_a = "a", .error_b = "b", .values = {}},
-          {.leaf = 4, .error_a = "", .error_b = "", .values = values}};
+  ValueSums sums{.pairs = 11, .largest_b = 12, .largest_error = 13};
+  sums.products = {14, 15e-20};
+  return {{.leaf = 3, .error_a = "a", .error_b = "b", .values = {}, .sums = {}},
+          {.leaf = 4, .error_a = "", .error_b = "", .values = values, .sums = sums}};
 }
 
 TEST(MultiprocessMessages, VerifyPartsComeBack) {
@@ -63,6 +65,9 @@ TEST(MultiprocessMessages, ComparedLeavesComeBack) {
   EXPECT_EQ(back[1].values->max_abs_error, 0.5);
   EXPECT_EQ(back[1].values->max_rel_error, std::nullopt);
   EXPECT_EQ(back[1].values->first, 10U);
+  EXPECT_EQ(back[1].sums.pairs, 11U);
+  EXPECT_EQ(back[1].sums.largest_error, 13);
+  EXPECT_EQ(back[1].sums.products.low, 15e-20);
 }
 
 TEST(MultiprocessMessages, TruncationIsDamage) {

@@ -70,6 +70,9 @@ TEST(Glob, SelectsIncludedButNotExcluded) {
   EXPECT_EQ(select({"a.b", "c.w"}, {}), (Indices{1, 2}));
   EXPECT_EQ(select({"other/*"}, {}), (Indices{3}));
   EXPECT_EQ(select({"nothing"}, {}), Indices{});
+  EXPECT_EQ(select({"a/*"}, {"a/b"}), (Indices{0}));
+  EXPECT_EQ(select({"*/w"}, {}), (Indices{0, 2, 3}));
+  EXPECT_EQ(select({"other/d/w"}, {}), (Indices{3}));
 }
 
 TEST(Slice, Parses) {

@@ -113,6 +113,48 @@ TEST(Reader, NamesInSeveralItemsNeedTheItem) {
   expect_error([&] { (void)c.index("none/w"); }, Code::kNotFound, "no tensor is named 'none/w'");
 }
 
+TEST(Reader, FindsByKeysJoinedWithSlashes) {
+  MemoryCheckpoint c;
+  const auto add = [&](const std::string& name, std::optional<std::string> item) {
+    c.add(bytes_array(name, {1}, std::move(item)), "x");
+  };
+  add("params.dense.kernel", "state");
+  add("params.dense.kernel", "ema");
+  add("opt.0.mu", "ema");
+  EXPECT_EQ(c.index("state/params/dense/kernel"), 0U);
+  EXPECT_EQ(c.index("ema/params/dense/kernel"), 1U);
+  EXPECT_EQ(c.index("opt/0/mu"), 2U);
+  EXPECT_EQ(c.index("ema/opt/0/mu"), 2U);
+  expect_error([&] { (void)c.index("params/dense/kernel"); }, Code::kInvalidArgument,
+               "'params/dense/kernel' is in several items");
+  expect_error([&] { (void)c.index("state/opt/0/mu"); }, Code::kNotFound, "'state/opt/0/mu'");
+}
+
+TEST(Reader, ReadsValuesOfAKnownType) {
+  MemoryCheckpoint c;
+  TensorInfo tensor = MemoryCheckpoint::leaf("w", "np.ndarray", "float32");
+  tensor.dtype = DType::kFloat32;
+  tensor.element_size = 4;
+  tensor.shape = {2};
+  const std::vector<float> values{0.5F, 2};
+  c.add(tensor, std::string(reinterpret_cast<const char*>(values.data()), 8));
+  c.add(MemoryCheckpoint::leaf("s", "string", "string"), "text");
+  EXPECT_THAT(c.read<float>("w"), ::testing::ElementsAre(0.5F, 2));
+  EXPECT_EQ(c.read<float>("w").shape(), Shape{2});
+  const int before = c.reads;
+  expect_error([&] { (void)c.read<double>("w"); }, Code::kInvalidArgument,
+               "'w' is float32, not float64");
+  EXPECT_EQ(c.reads, before);
+  expect_error([&] { (void)c.read<float>("s"); }, Code::kInvalidArgument, "'s' is not an array");
+  expect_error([&] { (void)c.read<float>("x"); }, Code::kNotFound, "no tensor");
+  // what was read is the caller's own, until it is shared
+  Array own = c.read("w");
+  own.mutable_as<float>()[0] = 9;
+  EXPECT_THAT(c.read<float>("w"), ::testing::ElementsAre(0.5F, 2));
+  const Array shared = own;
+  expect_error([&] { (void)own.mutable_view(); }, Code::kFailedPrecondition, "read-only");
+}
+
 TEST(Reader, ReadsWholeArraysAndBoxes) {
   MemoryCheckpoint c;
   c.add(bytes_array("m", {2, 3}), "abcdef");

@@ -168,7 +168,8 @@ TEST(Regex, TemplatesAreExpandedAsPythonDoes) {
 
 std::string replaced(std::string_view pattern, std::string_view text, std::string_view with) {
   Regex regex(pattern, Regex::Extent::kPart);
-  return regex.replace_all(text, Replacement(with, regex));
+  regex.check_template(with);
+  return regex.replace_all(text, with);
 }
 
 TEST(Regex, EveryMatchIsReplacedAsPythonsSubDoes) {
@@ -185,13 +186,14 @@ TEST(Regex, EveryMatchIsReplacedAsPythonsSubDoes) {
 }
 
 TEST(Regex, ReplacesMatches) {
-  EXPECT_EQ(replaced("(\\w)(\\d)?", "a1b", "<$1$2>"), "<a1><b>");
-  EXPECT_EQ(replaced("a", "a", "$&$&$$$x$"), "aa$$x$");
-  EXPECT_EQ(replaced("(a)", "a", "$12"), "a2");
-  EXPECT_EQ(replaced("(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)(k)(l)", "abcdefghijkl", "$12$1$011"), "laa1");
-  EXPECT_EQ(replaced("(a)", "a", "\\1"), "\\1");
-  EXPECT_EQ(replaced("(?P<n>a)", "a", "$1$0"), "a$0");
-  for (const char* bad : {"$2", "x$9y"}) EXPECT_THROW(replaced("(a)", "a", bad), Error) << bad;
+  EXPECT_EQ(replaced("(\\w)(\\d)?", "a1b", "<\\1\\2>"), "<a1><b>");
+  EXPECT_EQ(replaced("a", "a", "\\g<0>\\g<0>\\044$x$"), "aa$$x$");
+  EXPECT_EQ(replaced("(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)(k)(l)", "abcdefghijkl", "\\12\\1"), "la");
+  EXPECT_EQ(replaced("(a)", "a", "\\\\1"), "\\1");
+  EXPECT_EQ(replaced("(?P<n>a)", "a", "\\g<n>$0"), "a$0");
+  // a bad template is refused even where nothing matches
+  for (const char* bad : {"\\2", "x\\9y", "\\q", "\\"})
+    for (const char* text : {"a", "b"}) EXPECT_THROW(replaced("(a)", text, bad), Error) << bad;
 }
 
 // A hostile file has such names: the expression still works on the rest, and the bytes stay what

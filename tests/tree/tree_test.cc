@@ -2,9 +2,16 @@
 #include <cairn/tree.h>
 #include <gmock/gmock.h>
 
+#include <complex>
+#include <cstdint>
+#include <limits>
+
+#include "tests/support/matchers.h"
+
 namespace cairn {
 namespace {
 
+using testing::FailsWith;
 using ::testing::HasSubstr;
 
 Key d(std::string text) { return {std::move(text), KeyType::kDict}; }
@@ -213,6 +220,90 @@ TEST(Tree, UnflattenRefuses) {
                "two leaves have the path ['a']");
   expect_error({{{}, i(1)}, {{}, i(2)}}, Code::kInvalidArgument, "two leaves");
   expect_error({{KeyPath(1000000, d("x")), i(1)}}, Code::kDataLoss, "1000000 levels");
+}
+
+TEST(Tree, IsMadeFromLiterals) {
+  const Array array = Array::from<float>({1}, {1});
+  const Tree tree{{"step", 7}, {"params", {{"w", array}, {"b", array}}}, {"name", "adam"}};
+  ASSERT_NE(tree.dict(), nullptr);
+  EXPECT_EQ(tree.dict()->size(), 3U);
+  EXPECT_EQ(tree.at("params/w").array()->as<float>()[0], 1);
+  EXPECT_EQ(std::get<std::string>(tree.at("name").value()), "adam");
+  // what braces meant before, they still mean
+  const Tree list(Tree::List{Tree(1), Tree(2)});
+  EXPECT_EQ(Tree{list}.list()->size(), 2U);
+  EXPECT_EQ(Tree::List{list}.size(), 1U);
+  EXPECT_EQ((Tree{Tree::Dict{{"a", 1}}}), (Tree{{"a", 1}}));
+  EXPECT_EQ((Tree{{"a", "b"}}).at("a"), Tree("b"));
+  EXPECT_EQ(Tree{}, Tree(EmptyNode::kNone));
+  // an array whose type is known is an array, not a custom leaf
+  EXPECT_NE((Tree{{"w", TypedArray<float>(array)}}).at("w").array(), nullptr);
+}
+
+TEST(Tree, FindsNodesBelowKeys) {
+  const Tree tree{{"a", {{"b", Tree(Tree::List{Tree(5), Tree(6)})}, {"c/d", 8}}}, {"e", 1}};
+  EXPECT_EQ(tree.at("a/b/1"), Tree(6));
+  EXPECT_EQ(tree.at("e"), Tree(1));
+  EXPECT_THAT([&] { (void)tree.at("a/x/y"); },
+              FailsWith(Code::kNotFound, "the tree has no 'a/x': 'a' has 'b', 'c/d'"));
+  EXPECT_THAT([&] { (void)tree.at("x"); },
+              FailsWith(Code::kNotFound, "no 'x': the root has 'a', 'e'"));
+  EXPECT_THAT([&] { (void)tree.at("a/b/2"); },
+              FailsWith(Code::kNotFound, "no 'a/b/2': 'a/b' has 2 items"));
+  EXPECT_THAT([&] { (void)tree.at("e/f"); }, FailsWith(Code::kNotFound, "'e' is a leaf"));
+  EXPECT_THAT([&] { (void)tree.at("a/c/d"); }, FailsWith(Code::kNotFound, "no 'a/c'"));
+  for (const char* bad : {"", "/", "a/", "/a", "a//b"})
+    EXPECT_THAT([&] { (void)tree.at(bad); }, FailsWith(Code::kNotFound)) << bad;
+  EXPECT_THAT([&] { (void)Tree().at("x"); }, FailsWith(Code::kNotFound, "the root is empty"));
+}
+
+struct Comparable {
+  int value = 0;
+  bool operator==(const Comparable&) const = default;
+};
+struct Incomparable {
+  int value = 0;
+};
+
+TEST(Tree, ComparesStructureAndLeaves) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto array = [](float x) { return Array::from<float>({x}, {1}); };
+  EXPECT_EQ((Tree{{"a", 1}, {"b", array(2)}}), (Tree{{"b", array(2)}, {"a", 1}}));
+  EXPECT_NE((Tree{{"a", 1}, {"b", array(2)}}), (Tree{{"a", 1}, {"b", array(3)}}));
+  EXPECT_NE((Tree{{"a", 1}}), (Tree{{"a", 1}, {"b", 1}}));
+  EXPECT_NE((Tree{{"a", 1}}), (Tree{{"b", 1}}));
+  EXPECT_NE((Tree{{"a", 1}, {"a", 1}}), (Tree{{"a", 1}, {"b", 1}}));
+  EXPECT_NE((Tree{{"a", 1}, {"b", 1}}), (Tree{{"a", 1}, {"a", 1}}));
+  EXPECT_EQ(Tree(7), Tree(7U));
+  EXPECT_NE(Tree(-1), Tree(~std::uint64_t{0}));
+  EXPECT_NE(Tree(7), Tree(7.0));
+  EXPECT_NE(Tree(1), Tree(true));
+  EXPECT_EQ(Tree(nan), Tree(nan));
+  EXPECT_NE(Tree(0.0), Tree(-0.0));
+  EXPECT_EQ(Tree(std::complex(nan, 1.0)), Tree(std::complex(nan, 1.0)));
+  EXPECT_NE(Tree(std::complex(1.0, 0.0)), Tree(std::complex(1.0, -0.0)));
+  EXPECT_EQ(Tree(Tree::Dict{}), Tree(EmptyNode::kDict));
+  EXPECT_EQ(Tree(EmptyNode::kTuple), Tree(Tree::Tuple{}));
+  EXPECT_NE(Tree(Tree::List{}), Tree(EmptyNode::kDict));
+  EXPECT_NE(Tree(EmptyNode::kNone), Tree(Tree::Dict{}));
+  EXPECT_NE(Tree(Tree::List{Tree(1)}), Tree(Tree::Tuple{{Tree(1)}}));
+  const Tree point(Tree::NamedTuple{"m", "Point", {{"x", Tree(1)}, {"y", Tree(2)}}});
+  EXPECT_EQ(point, Tree(point));
+  EXPECT_NE(point, Tree(Tree::NamedTuple{"m", "Pair", {{"x", Tree(1)}, {"y", Tree(2)}}}));
+  EXPECT_NE(point, Tree(Tree::NamedTuple{"m", "Point", {{"y", Tree(2)}, {"x", Tree(1)}}}));
+  EXPECT_EQ(Tree(Comparable{1}), Tree(Comparable{1}));
+  EXPECT_NE(Tree(Comparable{1}), Tree(Comparable{2}));
+  const Tree incomparable(Incomparable{1});
+  EXPECT_EQ(incomparable, Tree(incomparable));
+  EXPECT_NE(incomparable, Tree(Incomparable{1}));
+  EXPECT_NE(incomparable, Tree(Comparable{1}));
+}
+
+TEST(Tree, ComparingRefusesTreesThatAreTooDeep) {
+  Tree deep(1);
+  for (int level = 0; level < 1001; ++level) deep = Tree(Tree::List{std::move(deep)});
+  EXPECT_THAT([&] { (void)(deep == Tree(deep)); },
+              FailsWith(Code::kInvalidArgument, "1000 levels"));
 }
 
 }  // namespace

@@ -12,8 +12,7 @@
 namespace cairn::inline v0::distributed {
 
 // In this folder a "collective" is one collective operation: a barrier, a broadcast, a gather or an
-// exchange in which all processes of the job take part. The code and the messages call it a
-// meeting.
+// exchange in which all processes of the job take part.
 using Clock = std::chrono::steady_clock;
 
 // Throws invalid_argument if `root` is not a process of the job.

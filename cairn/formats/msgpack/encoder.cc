@@ -4,7 +4,9 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/utf8.h>
+#include <cairn/formats/msgpack/content.h>
 #include <cairn/formats/msgpack/sink.h>
+#include <cairn/sharding.h>
 
 #include <fmt/format.h>
 
@@ -25,28 +27,6 @@ MsgpackHead extension_head(std::uint64_t size, std::int8_t code) {
   return {.type = MsgpackType::kExt, .length = size, .ext = code};
 }
 
-// The bytes before an array's elements in its extension object: [shape, dtype name, bytes].
-Bytes array_front(std::span<const std::int64_t> shape, std::string_view dtype,
-                  std::uint64_t nbytes) {
-  Bytes front;
-  const auto put = [&](ByteView bytes) { front.insert(front.end(), bytes.begin(), bytes.end()); };
-  const auto head = [&](const MsgpackHead& h) { put(encode_msgpack_head(h).view()); };
-  head(sized(MsgpackType::kArray, 3));
-  head(sized(MsgpackType::kArray, shape.size()));
-  for (const auto n : shape) head(msgpack_integer(n));
-  head(sized(MsgpackType::kText, dtype.size()));
-  put(as_bytes(dtype));
-  head(sized(MsgpackType::kBin, nbytes));
-  return front;
-}
-
-// An array and where its C-order bytes are.
-struct ArrayPart {
-  DType dtype = DType::kUint8;
-  std::span<const std::int64_t> shape;
-  MsgpackRun run;
-};
-
 class Encoder {
  public:
   Encoder(std::span<const TensorSource> sources, const MsgpackOptions& options)
@@ -60,7 +40,9 @@ class Encoder {
     walk();
     sink_.start_writing();
     walk();
-    return std::move(sink_).take();
+    MsgpackPlan plan = std::move(sink_).take();
+    plan.gathered = std::move(gathered_);
+    return plan;
   }
 
  private:
@@ -92,17 +74,14 @@ class Encoder {
 
   void put(const Bytes& bytes, Place /*place*/) {
     sink_.head(sized(MsgpackType::kBin, bytes.size()));
-    sink_.content(
-        {.place = MsgpackRun::Place::kMemory, .data = bytes.data(), .size = bytes.size()});
+    sink_.content(in_memory(bytes));
   }
 
   void put(const NumpyScalar& scalar, Place /*place*/) {
     if (scalar.dtype == DType::kOpaque)
       invalid_argument("a NumPy scalar of a type that Cairn does not interpret cannot be written");
-    const MsgpackRun run{.place = MsgpackRun::Place::kMemory,
-                         .data = scalar.value.data(),
-                         .size = dtype_size(scalar.dtype)};
-    ndarray({.dtype = scalar.dtype, .shape = {}, .run = run}, kMsgpackNumpyScalar);
+    const MsgpackRun run = in_memory(ByteView(scalar.value).first(dtype_size(scalar.dtype)));
+    ndarray(MsgpackArray::of(scalar.dtype, {}, run), kMsgpackNumpyScalar);
   }
 
   void put(const Array& array, Place place) {
@@ -110,12 +89,7 @@ class Encoder {
       invalid_argument(
           "an array whose elements Cairn does not interpret has no dtype name, so it cannot be "
           "written");
-    const ByteView bytes = array.bytes();
-    put_array(
-        {.dtype = array.dtype(),
-         .shape = array.shape(),
-         .run = {.place = MsgpackRun::Place::kMemory, .data = bytes.data(), .size = bytes.size()}},
-        place);
+    put_array(MsgpackArray::of(array.dtype(), array.shape(), in_memory(array.bytes())), place);
   }
 
   void put(const Placeholder& /*value*/, Place /*place*/) {
@@ -123,12 +97,35 @@ class Encoder {
   }
 
   void put(const CustomLeaf& custom, Place place) {
-    const auto* leaf = custom.get<SourceLeaf>();
-    if (leaf == nullptr) refuse_leaf("a leaf of a custom C++ type");
-    if (leaf->index >= sources_.size())
-      invalid_argument(fmt::format("source {} is out of range: there are {} sources", leaf->index,
+    if (const auto* source = custom.get<SourceLeaf>()) return put_source(*source, place);
+    if (const auto* sharded = custom.get<ShardedArray>()) return put_sharded(*sharded, place);
+    if (const auto* array = custom.get<NumpyArray>()) return put_numpy(*array, place);
+    const auto* time = custom.get<MsgpackTimestamp>();
+    if (time == nullptr) refuse_leaf("a leaf of a custom C++ type");
+    const Bytes content = timestamp_content(*time);
+    sink_.head(extension_head(content.size(), kMsgpackTimestamp));
+    sink_.copy(content);
+  }
+
+  // Gathers the array in the first walk and writes it in the second one.
+  void put_sharded(const ShardedArray& sharded, Place place) {
+    if (!sharded.random_key_impl.empty())
+      invalid_argument("a typed PRNG key cannot be written; write its key data");
+    if (!sink_.writing()) gathered_.push_back(gather_shards(sharded));
+    put(sink_.writing() ? gathered_[next_gathered_++] : gathered_.back(), place);
+  }
+
+  void put_numpy(const NumpyArray& array, Place place) {
+    const MsgpackArray part = numpy_part(array, in_memory(array.bytes));
+    if (array.scalar) return ndarray(part, kMsgpackNumpyScalar);
+    put_array(part, place);
+  }
+
+  void put_source(const SourceLeaf& leaf, Place place) {
+    if (leaf.index >= sources_.size())
+      invalid_argument(fmt::format("source {} is out of range: there are {} sources", leaf.index,
                                    sources_.size()));
-    const TensorSource& source = sources_[leaf->index];
+    const TensorSource& source = sources_[leaf.index];
     if (source.dtype == DType::kOpaque)
       invalid_argument(
           "an array whose elements Cairn does not interpret has no dtype name, so it cannot be "
@@ -138,10 +135,9 @@ class Encoder {
                                dtype_size(source.dtype), &nbytes))
       invalid_argument(fmt::format("an array of shape {} has more bytes than 64 bits can count",
                                    shape_text(source.shape)));
-    const MsgpackRun run{
-        .place = MsgpackRun::Place::kSource, .source = leaf->index, .size = nbytes};
-    if (leaf->as == SourceLeaf::As::kArray)
-      return put_array({.dtype = source.dtype, .shape = source.shape, .run = run}, place);
+    const MsgpackRun run{.place = MsgpackRun::Place::kSource, .source = leaf.index, .size = nbytes};
+    if (leaf.as == SourceLeaf::As::kArray)
+      return put_array(MsgpackArray::of(source.dtype, source.shape, run), place);
     sink_.head(sized(MsgpackType::kBin, nbytes));
     sink_.content(run);
   }
@@ -155,24 +151,23 @@ class Encoder {
 
   // ---- arrays ----
 
-  void put_array(const ArrayPart& array, Place place) {
+  void put_array(const MsgpackArray& array, Place place) {
     if (place == Place::kDict && array.run.size > options_.chunk_bytes)
       chunked(array);
     else
       ndarray(array, kMsgpackArray);
   }
 
-  void ndarray(const ArrayPart& array, std::int8_t code) {
-    const Bytes front = array_front(array.shape, dtype_name(array.dtype), array.run.size);
+  void ndarray(const MsgpackArray& array, std::int8_t code) {
+    const Bytes front = array_front(array);
     sink_.head(extension_head(front.size() + array.run.size, code));
     sink_.copy(front);
     sink_.content(array.run);
   }
 
-  void chunked(const ArrayPart& array) {
-    const std::uint64_t element = dtype_size(array.dtype);
+  void chunked(const MsgpackArray& array) {
     const std::uint64_t length =
-        std::max<std::uint64_t>(1, options_.chunk_bytes / element) * element;
+        std::max<std::uint64_t>(1, options_.chunk_bytes / array.element_size) * array.element_size;
     sink_.head(sized(MsgpackType::kMap, 3));
     sink_.text(kMsgpackChunkMarker);
     sink_.head(truth_head(true));
@@ -191,13 +186,13 @@ class Encoder {
   }
 
   // Writes the bytes [at, at + size) as a flat array.
-  void chunk(const ArrayPart& array, std::uint64_t at, std::uint64_t size) {
+  void chunk(const MsgpackArray& array, std::uint64_t at, std::uint64_t size) {
     MsgpackRun run = array.run;
     run.size = size;
     run.offset += at;
     if (run.place == MsgpackRun::Place::kMemory) run.data += at;
-    const auto count = static_cast<std::int64_t>(size / dtype_size(array.dtype));
-    ndarray({.dtype = array.dtype, .shape = {&count, 1}, .run = run}, kMsgpackArray);
+    const auto count = static_cast<std::int64_t>(size / array.element_size);
+    ndarray({array.dtype_name, array.element_size, {&count, 1}, run}, kMsgpackArray);
   }
 
   // ---- containers ----
@@ -300,6 +295,8 @@ class Encoder {
   std::span<const TensorSource> sources_;
   const MsgpackOptions& options_;
   MsgpackSink sink_;
+  std::vector<Array> gathered_;  // in the order of the walk
+  std::size_t next_gathered_ = 0;
   KeyPath path_;
 };
 

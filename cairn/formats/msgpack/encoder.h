@@ -5,6 +5,7 @@
 
 #include <cairn/msgpack.h>
 #include <cairn/tensor_source.h>
+#include <cairn/types.h>
 
 #include <cstdint>
 #include <span>
@@ -26,6 +27,7 @@ struct MsgpackRun {
 // The whole encoding: its runs, and the buffer that some of them refer to.
 struct MsgpackPlan {
   Bytes buffer;
+  std::vector<Array> gathered;   // sharded arrays of the tree, whose elements some runs are
   std::vector<MsgpackRun> runs;  // in the order of the file, without gaps
   std::uint64_t size = 0;        // the bytes of all runs
   [[nodiscard]] ByteView bytes(const MsgpackRun& run) const {  // for kBuffer and kMemory only

@@ -3,6 +3,7 @@
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/file_image.h>
 #include <cairn/msgpack.h>
+#include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
 
 #include <algorithm>
@@ -27,9 +28,10 @@ RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
   leaf.info.element_size = from.element_size;
   leaf.info.shape = std::move(from.shape);
   // msgpack stores numbers big-endian and in varying widths, so the leaf owns the decoded value.
-  if (from.kind == MsgpackKind::kScalar || from.kind == MsgpackKind::kComplex)
+  if (from.kind == MsgpackKind::kScalar || from.kind == MsgpackKind::kComplex ||
+      from.kind == MsgpackKind::kTimestamp)
     leaf.array.own.assign(from.value.begin(),
-                          from.value.begin() + static_cast<std::ptrdiff_t>(from.element_size));
+                          from.value.begin() + static_cast<std::ptrdiff_t>(leaf.info.nbytes));
   for (const ByteView piece : from.pieces)
     leaf.array.runs.push_back(
         {0, static_cast<std::uint64_t>(piece.data() - file.data()), piece.size()});
@@ -48,7 +50,11 @@ std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOpti
   RawCheckpoint::Contents contents;
   with_context([&] { return path; },
                [&] {
-                 const Tree parsed = parse_msgpack(bytes, input);
+                 Tree parsed = parse_msgpack(bytes, input);
+                 if (!take_array_specs(parsed).empty())
+                   throw Error(Code::kInvalidArgument,
+                               "is the msgpack file of a T5X checkpoint, whose arrays are in "
+                               "folders beside it; open the folder of this file");
                  for (MsgpackLeaf& leaf :
                       msgpack_leaves(parsed, std::min<std::uint64_t>(bytes.size(), *input.stored)))
                    contents.leaves.push_back(make_leaf(std::move(leaf), bytes));

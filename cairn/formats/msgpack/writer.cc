@@ -78,10 +78,6 @@ Bytes msgpack_serialize(const Tree& tree, const MsgpackOptions& options) {
   return out;
 }
 
-Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner) {
-  return restore_msgpack(bytes, owner);
-}
-
 void write_msgpack(const std::string& path, const Tree& tree, const MsgpackWriteOptions& options) {
   write_msgpack(path, tree, {}, {}, options);
 }

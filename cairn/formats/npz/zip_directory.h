@@ -54,8 +54,8 @@ void locate_zip_member(ZipMember& member, const ReadAtFn& read);
 // Throws data_loss if two members overlap. Every member must have been located.
 void check_no_overlap(const std::vector<ZipMember>& members);
 
-// Why a member may not have this name: it is not UTF-8, or as a path it would lead out of a folder.
-// Returns nullptr for a valid name.
+// Why a member may not have this name: it is not UTF-8, or has a NUL byte. Returns nullptr for a
+// valid name. Names that start with '/' or have ".." are valid, as in NumPy: they are only keys.
 const char* flaw_of_zip_name(std::string_view name);
 
 }  // namespace cairn::inline v0

@@ -33,7 +33,7 @@ SharedFiles::SharedFiles(const distributed::ProcessGroup& group,
                          const std::vector<std::string>& paths,
                          const std::function<void()>& allowed)
     : group_(group) {
-  const auto said = group_.gather("write: temporary files", StepKind::kControl, [&] {
+  const auto paths_of_processes = group_.gather("write: temporary files", StepKind::kControl, [&] {
     ByteWriter out;
     if (!group_.is_primary()) return std::move(out).take();
     allowed();
@@ -46,7 +46,7 @@ SharedFiles::SharedFiles(const distributed::ProcessGroup& group,
   if (group_.is_single()) return;
   group_.step("write: open the temporary files", StepKind::kControl, [&] {
     if (group_.is_primary()) return;
-    ByteReader in(said[group_.primary()]);
+    ByteReader in(paths_of_processes[group_.primary()]);
     for (const std::string& path : paths) files_.emplace_back(path, std::string(in.text(in.u64())));
     in.finish();
   });
@@ -54,10 +54,10 @@ SharedFiles::SharedFiles(const distributed::ProcessGroup& group,
 
 std::vector<Bytes> SharedFiles::write(const std::function<Bytes()>& work) {
   return group_.gather("write: values", StepKind::kIo, [&] {
-    Bytes said = work();
+    Bytes result = work();
     if (!group_.is_primary())
       for (AtomicFile& file : files_) file.finish();
-    return said;
+    return result;
   });
 }
 

@@ -42,6 +42,7 @@ constexpr std::array kTypes = {
     SafetensorsType{"I64", 64, DType::kInt64},
     SafetensorsType{"U64", 64, DType::kUint64},
 };
+constexpr std::string_view kJsonSpace = " \t\r\n";
 constexpr std::string_view kMetadataKey = "__metadata__";
 // The reference's parser fails at nesting level 128.
 constexpr std::size_t kMaxDepth = 127;
@@ -230,13 +231,15 @@ std::optional<std::string_view> safetensors_dtype(DType dtype) {
 
 bool looks_like_safetensors(ByteView first) {
   if (first.size() <= kSafetensorsPrefix) return false;
-  return ByteReader(first).u64() <= kSafetensorsMaxHeader &&
-         first[kSafetensorsPrefix] == std::byte{'{'};
+  const std::string_view header = as_text(first.subspan(kSafetensorsPrefix));
+  const auto at = header.find_first_not_of(kJsonSpace);
+  return at != std::string_view::npos && header[at] == '{' &&
+         ByteReader(first).u64() <= kSafetensorsMaxHeader;
 }
 
 bool looks_like_json_object(ByteView first) {
   const auto text = as_text(first);
-  const auto at = text.find_first_not_of(" \t\r\n");
+  const auto at = text.find_first_not_of(kJsonSpace);
   return at != std::string_view::npos && text[at] == '{' && !looks_like_safetensors(first);
 }
 
@@ -258,7 +261,10 @@ SafetensorsHeader decode_safetensors_header(ByteView json, std::uint64_t data_si
   return with_context(
       [] { return "header"; },
       [&] {
-        if (json.empty() || json.front() != std::byte{'{'}) data_loss("does not begin with '{'");
+        // The reference also reads headers with white space before the '{'.
+        const auto start = as_text(json).find_first_not_of(kJsonSpace);
+        if (start == std::string_view::npos || as_text(json)[start] != '{')
+          data_loss("does not begin with '{'");
         JsonScanner scan(as_text(json));
         SafetensorsHeader header = parse_header(scan);
         const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };

@@ -53,7 +53,7 @@ struct SafetensorsHeader {
 };
 
 // These tell files apart by their first 9 bytes (fewer if the file is shorter).
-bool looks_like_safetensors(ByteView first);  // a plausible length and '{'
+bool looks_like_safetensors(ByteView first);  // a plausible length, and '{' after any space
 // '{', possibly after white space, and not a safetensors file
 bool looks_like_json_object(ByteView first);
 // Returns the length of the JSON, from the first 8 bytes of a file of `file_size` bytes. Throws

@@ -1,6 +1,8 @@
 // reader.cc -- opens one .safetensors file, or an index (*.safetensors.index.json) and its shards:
 //   {"metadata": {"total_size": bytes, ...},
 //    "weight_map": {tensor name: file beside the index, ...}}
+#include <cairn/base/errors.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/base/json.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
@@ -19,6 +21,9 @@
 namespace cairn::inline v0 {
 namespace {
 
+// the bytes that tell a file from an index; a header may begin with white space
+constexpr std::uint64_t kLook = 4096;
+
 constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
 
 // A file with its header read and checked.
@@ -35,6 +40,11 @@ OpenShard open_shard(const std::string& path) {
                         const std::uint64_t size = file.size();
                         Bytes prefix(std::min(kSafetensorsPrefix, size));
                         file.read_into(0, prefix);
+                        if (as_text(prefix) == kLfsPointer.substr(0, kSafetensorsPrefix)) {
+                          Bytes first(std::min<std::uint64_t>(kLfsPointer.size(), size));
+                          file.read_into(0, first);
+                          if (is_lfs_pointer(first)) data_loss(std::string(kIsLfsPointer));
+                        }
                         Bytes json(decode_safetensors_prefix(prefix, size));
                         file.read_into(kSafetensorsPrefix, json);
                         const std::uint64_t data_start = kSafetensorsPrefix + json.size();
@@ -224,7 +234,7 @@ std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const Open
   Bytes first;
   {
     const File file = File::open(path);
-    first.resize(std::min<std::uint64_t>(file.size(), kSafetensorsPrefix + 1));
+    first.resize(std::min<std::uint64_t>(file.size(), kLook));
     file.read_into(0, first);
   }
   return path.ends_with(".index.json") || looks_like_json_object(first) ? open_set(path, options)

@@ -50,6 +50,19 @@ Json cast_spec(Json base, DType dtype) {
   return object({{"driver", "cast"}, {"dtype", name_of(dtype)}, {"base", std::move(base)}});
 }
 
+Json parsed_object(std::string_view spec) {
+  Json parsed;
+  try {
+    parsed = parse_json(spec);
+  } catch (const Error& error) {
+    throw Error(Code::kInvalidArgument, std::string("TensorStore spec: ") + error.message());
+  }
+  if (!parsed.as_object())
+    throw Error(Code::kInvalidArgument,
+                "a TensorStore spec is a JSON object, not " + std::string(parsed.type_text()));
+  return parsed;
+}
+
 Json codec(const char* name, JsonObject configuration) {
   return object({{"name", name}, {"configuration", std::move(configuration)}});
 }
@@ -129,9 +142,25 @@ Shape choose_chunk_shape(const ChunkShapeOptions& options) {
 }
 
 std::optional<std::int64_t> calculate_chunk_byte_size(const ChunkByteSizeOptions& options) {
+  const Json kvstore =
+      options.kvstore_spec ? parsed_object(*options.kvstore_spec) : Json(JsonObject());
   const auto elements = static_cast<std::uint64_t>(element_count(options.write_shape));
-  return zarr::effective_chunk_bytes(options.chunk_byte_size, options.ocdbt_target_data_file_size,
-                                     elements * size_of(options.dtype));
+  return zarr::effective_chunk_bytes(
+      options.chunk_byte_size,
+      options.ocdbt_target_data_file_size.value_or(handlers::default_data_file_size(kvstore)),
+      elements * size_of(options.dtype));
+}
+
+std::string get_cast_tspec_serialize(std::string_view spec, DType dtype,
+                                     std::optional<DType> target_dtype) {
+  Json base = parsed_object(spec);
+  base.set("dtype", name_of(target_dtype.value_or(dtype)));
+  return to_text(cast_spec(std::move(base), dtype));
+}
+
+std::string get_cast_tspec_deserialize(std::string_view spec, std::optional<DType> dtype) {
+  Json base = parsed_object(spec);
+  return to_text(dtype ? cast_spec(std::move(base), *dtype) : base);
 }
 
 ArrayReadSpec::ArrayReadSpec(const ArrayReadSpecOptions& options) {

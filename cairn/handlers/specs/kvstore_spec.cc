@@ -44,12 +44,15 @@ bool has_driver(const Json& spec, std::string_view driver) {
 bool is_gcs_base(const Json& base) {
   if (const std::string* url = base.as_string()) return is_gcs_path(*url);
   if (has_driver(base, "gcs") || has_driver(base, "gcs_grpc")) return true;
-  const Json* layers = has_driver(base, "kvstack") ? base.find("layers") : nullptr;
-  if (!layers || !layers->as_array()) return false;
-  return std::any_of(layers->as_array()->begin(), layers->as_array()->end(), [](const Json& layer) {
+  const auto is_gcs_layer = [](const Json& layer) {
     const Json* below = layer.find("prefix") ? nullptr : layer.find("base");
     return below && is_gcs_base(*below);
-  });
+  };
+  const Json* layers = has_driver(base, "kvstack") ? base.find("layers") : nullptr;
+  if (layers && layers->as_array() && std::ranges::any_of(*layers->as_array(), is_gcs_layer))
+    return true;
+  const Json* path = base.find("path");
+  return path && path->as_string() && is_gcs_path(*path->as_string());
 }
 
 // The parts of an OCDBT store's spec that depend on the location of its data.

@@ -5,6 +5,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/codec/decompress.h>
 #include <fmt/format.h>
 
@@ -70,6 +71,7 @@ Envelope open_envelope(ObjectKind kind, Bytes encoded) {
                           object_name(kind), kMinEncodedSize));
   const ByteView sealed = ByteView(encoded).first(encoded.size() - 4);
   ByteReader in(sealed);
+  if (is_lfs_pointer(encoded)) data_loss(std::string(kIsLfsPointer));
   if (const auto magic = in.u32_be(); magic != static_cast<std::uint32_t>(kind))
     data_loss(fmt::format("a {} starts with the bytes {:08x}, found {:08x}", object_name(kind),
                           static_cast<std::uint32_t>(kind), magic));

@@ -2,6 +2,7 @@
 // damage.
 #include <cairn/ocdbt/read/check.h>
 
+#include <cairn/ocdbt/read/node_reader.h>
 #include <cairn/ocdbt/read/versions.h>
 #include <fmt/format.h>
 
@@ -225,8 +226,8 @@ void DatabaseCheck::check_values(const LoadedNode& leaf, const NodeExpectation& 
       damage(at->second, value.offset, key() + ": the data file is missing");
     else if (value.offset > *size || value.length > *size - value.offset)
       damage(at->second, value.offset,
-             fmt::format("{}: {} bytes at offset {}, but the data file has {}", key(), value.length,
-                         value.offset, *size));
+             fmt::format("{}: {} bytes at offset {}, but the data file has {}{}", key(),
+                         value.length, value.offset, *size, short_file_remark(base_, at->second)));
   }
 }
 

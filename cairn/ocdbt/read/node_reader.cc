@@ -2,6 +2,7 @@
 #include <cairn/ocdbt/read/node_reader.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
@@ -33,6 +34,13 @@ std::string describe_object(const KvStore& base, std::string_view what, const Ob
                      place.offset + place.length);
 }
 
+std::string short_file_remark(const KvStore& base, const std::string& file) {
+  const auto first =
+      try_call([&] { return base.read(file, {.offset = 0, .length = kLfsPointer.size()}); });
+  if (!first || !first.value() || !is_lfs_pointer(ByteView(*first.value()))) return "";
+  return fmt::format("; the file {}", kIsLfsPointer);
+}
+
 Bytes read_object(const KvStore& base, const ObjectPlace& place) {
   try {
     check_before_reading(place.length, [&](std::uint64_t at, MutableByteView out) {
@@ -43,7 +51,8 @@ Bytes read_object(const KvStore& base, const ObjectPlace& place) {
     if (bytes) return *std::move(bytes);
   } catch (const Error& e) {
     if (e.code() != Code::kOutOfRange) throw;
-    data_loss(fmt::format("the data file ends before: {}", e.message()));
+    data_loss(fmt::format("the data file ends before: {}{}", e.message(),
+                          short_file_remark(base, place.file.path)));
   }
   data_loss("the data file is missing");
 }

@@ -22,6 +22,10 @@ struct ObjectPlace {
 ObjectPlace resolve_ref(const DataRef& ref, const DataFileTable& files, std::string_view base_path);
 // Returns "b+tree node in d/12ab [20, 80)", for messages.
 std::string describe_object(const KvStore& base, std::string_view what, const ObjectPlace& place);
+// Returns a remark for the message that a data file is too short: what it is if it is a Git LFS
+// pointer, else "".
+std::string short_file_remark(const KvStore& base, const std::string& file);
+
 // Reads an object. Throws data_loss for a missing or too short file, because a stored object refers
 // to it.
 Bytes read_object(const KvStore& base, const ObjectPlace& place);

@@ -4,6 +4,7 @@
 #include <cairn/base/time_text.h>
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
+#include <cairn/ocdbt/read/node_reader.h>
 #include <cairn/ocdbt/read/scan.h>
 #include <cairn/ocdbt/read/versions.h>
 #include <fmt/format.h>
@@ -119,7 +120,8 @@ void OcdbtStore::read_value(std::string_view key, const FoundValue& found, F f) 
           there = f(file, found.value.offset);
         } catch (const Error& e) {
           if (e.code() != Code::kOutOfRange) throw;
-          damaged(fmt::format("that file is too short: {}", e.message()));
+          damaged(fmt::format("that file is too short: {}{}", e.message(),
+                              short_file_remark(*base_, file)));
         }
         if (!there) damaged("that file is missing");
       });

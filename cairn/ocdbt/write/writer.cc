@@ -41,6 +41,8 @@ void check_config(const Config& config) {
                 fmt::format("zstd level {} is outside [-131072, 22]", *config.zstd_level));
 }
 
+using Condition = std::function<bool(const KvStore&)>;
+
 bool is_zero(const std::array<std::uint8_t, 16>& uuid) {
   return uuid == std::array<std::uint8_t, 16>{};
 }
@@ -132,7 +134,7 @@ struct Writer::State {
   void finish_streams();
   // Returns the writer for nodes. The first attempt reuses a value file that is still open.
   DataWriter& node_writer(const std::string& prefix, std::deque<DataWriter>& own);
-  std::optional<CommittedVersion> attempt(const Edits& edits);
+  std::optional<CommittedVersion> attempt(const Edits& edits, const Condition& condition);
   void discard(const std::vector<std::string>& keys) noexcept;
   void discard_all() noexcept;
 
@@ -148,6 +150,7 @@ struct Writer::State {
   std::vector<std::string> node_files;  // of the current attempt; they contain no values
   std::vector<NodePtr> copied_leaves;
   bool committing = false;
+  bool is_refused = false;        // by the condition of commit_if
   bool may_be_published = false;  // from here on, the manifest may refer to the writer's files
 };
 
@@ -207,9 +210,15 @@ DataWriter& Writer::State::node_writer(const std::string& prefix, std::deque<Dat
   return own.back();
 }
 
-// Returns nullopt if another writer committed first.
-std::optional<CommittedVersion> Writer::State::attempt(const Edits& edits) {
+// Returns nullopt if another writer committed first, or if the condition is false.
+std::optional<CommittedVersion> Writer::State::attempt(const Edits& edits,
+                                                       const Condition& condition) {
   const DatabaseState found = read_state(*base);
+  // It may see a later version than `found`. Then the commit fails and is tried again.
+  if (condition && !condition(*open_ocdbt(base))) {
+    is_refused = true;
+    return std::nullopt;
+  }
   if (found.info) check_same(found);
   const Config config = found.info ? found.info->manifest.config : new_config;
   const ManifestKind kind = found.info ? found.info->kind : new_config.manifest_kind;
@@ -301,15 +310,19 @@ void Writer::copy_database(const std::string& prefix) {
   check_value_files(*s.base, ends);
 }
 
-CommittedVersion Writer::commit() {
+CommittedVersion Writer::commit() { return *commit_if(nullptr); }
+
+std::optional<CommittedVersion> Writer::commit_if(const Condition& condition) {
   State& s = *state_;
   if (s.committing) throw Error(Code::kFailedPrecondition, "the writer has already committed");
   s.committing = true;
   std::vector<EditLog*> logs;
   for (auto& stream : s.streams) logs.push_back(&stream->state_->log);
   const Edits edits = finalized(logs);
-  for (int i = 0; i < kMaxCommitAttempts; ++i)
-    if (const auto committed = s.attempt(edits)) return *committed;
+  for (int i = 0; i < kMaxCommitAttempts; ++i) {
+    if (const auto committed = s.attempt(edits, condition)) return committed;
+    if (s.is_refused) return std::nullopt;
+  }
   throw Error(Code::kUnavailable,
               fmt::format("{}: other writers committed first {} times in a row; try again",
                           s.base->describe(kManifestKey), kMaxCommitAttempts));

@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Orbax's latest_step returns such a step, and its restore returns nothing.
+constexpr const char* kEmptyStep = "the folder is empty (Orbax counts it as a step)";
 constexpr std::size_t kMaxListedSteps = 20;  // the maximum number of steps in messages
 // The maximum number of folders that a search for arrays visits in a directory without metadata.
 constexpr std::size_t kMaxFoldersLookedAt = 2000;
@@ -29,6 +31,8 @@ bool is_partial(std::string_view name) {
 }
 
 bool is_process_folder(std::string_view name) { return name.starts_with(kProcessPrefix); }
+
+bool is_empty(const Listing& listing) { return listing.files.empty() && listing.folders.empty(); }
 
 bool any_folder(const Listing& listing, bool (*wanted)(std::string_view)) {
   return std::any_of(listing.folders.begin(), listing.folders.end(),
@@ -150,15 +154,19 @@ std::string unfinished_name(const fs::path& path) {
   return "";
 }
 
+// Orbax judges a directory by its name only. It records the start time first, the handlers after
+// the data, and the commit time last. So a start time alone means that the data is incomplete. A
+// commit time that is merely absent does not: Orbax lists it among the metadata that may be absent.
 std::string unfinished_content(const Listing& listing) {
   if (listing.has_file(kCommitFile)) return "";
-  if (listing.has_file(kCheckpointMetadataFile)) {
+  if (listing.has_file(kCheckpointMetadataFile) && !listing.has_file(kV1Marker)) {
     const auto metadata = try_call([&] {
       return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile));
     });
-    if (metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns)
+    if (metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns &&
+        metadata.value().item_handlers.empty())
       return "its save was started but never committed: no " + std::string(kCommitFile) + ", and " +
-             std::string(kCheckpointMetadataFile) + " has no commit time";
+             std::string(kCheckpointMetadataFile) + " has no commit time and no handlers";
   }
   if (any_folder(listing, is_process_folder) && !listing.has_file(kManifestFile))
     return "the databases of its processes were not merged: there is no " +
@@ -217,6 +225,21 @@ bool look_at_checkpoint(const Listing& listing, Layout& layout) {
   return look_at_marked(listing, layout) || look_at_unmarked(listing, layout);
 }
 
+// As unfinished_content, also for the items of the checkpoint `layout`.
+std::string unfinished_part(const Layout& layout, const Listing& listing) {
+  std::string why = unfinished_content(listing);
+  for (const auto& item : layout.items) {
+    if (!why.empty()) break;
+    if (is_temporary(fs::path(item.path).filename().string()))
+      why = "its item '" + item.name + "' has the mark of a temporary directory";
+    else if (const auto listed =
+                 try_call([&] { return list_directory(listing.folder, item.path); });
+             listed && is_pytree(item) && !listing.has_file(kCommitFile))
+      why = unfinished_content(listed.value());
+  }
+  return why;
+}
+
 std::string refuse_text(const std::string& path, const std::string& why) {
   return path + " is not a finished checkpoint: " + why +
          ". Open it anyway with --allow-uncommitted (allow_uncommitted), at your own risk";
@@ -239,9 +262,9 @@ std::vector<Step> step_folders(const Listing& listing) {
 
 bool is_complete(const Listing& root, const std::string& name) {
   const Listing listing = list_below(root, name);
-  Layout ignored;
-  return unfinished_content(listing).empty() && look_at_checkpoint(listing, ignored) &&
-         ignored.kind != LayoutKind::kZarr;
+  Layout layout;
+  return look_at_checkpoint(listing, layout) && layout.kind != LayoutKind::kZarr &&
+         unfinished_part(layout, listing).empty();
 }
 
 // Returns a text for messages, for example "complete steps are 1, 2, 3".
@@ -293,16 +316,7 @@ bool is_root(const Listing& root, const std::vector<Step>& steps) {
 
 void require_committed(Layout& layout, const Listing& listing, const OpenOptions& options) {
   layout.uncommitted = unfinished_name(fs::path(layout.path));
-  if (layout.uncommitted.empty()) layout.uncommitted = unfinished_content(listing);
-  for (const auto& item : layout.items) {
-    if (!layout.uncommitted.empty()) break;
-    if (is_temporary(fs::path(item.path).filename().string()))
-      layout.uncommitted = "its item '" + item.name + "' has the mark of a temporary directory";
-    else if (const auto listed =
-                 try_call([&] { return list_directory(listing.folder, item.path); });
-             listed && is_pytree(item) && !listing.has_file(kCommitFile))
-      layout.uncommitted = unfinished_content(listed.value());
-  }
+  if (layout.uncommitted.empty()) layout.uncommitted = unfinished_part(layout, listing);
   if (!layout.uncommitted.empty() && !options.allow_uncommitted)
     throw Error(Code::kFailedPrecondition, refuse_text(layout.path, layout.uncommitted));
 }
@@ -315,7 +329,8 @@ Layout find_step(const Listing& root, const std::vector<Step>& steps, const Open
   const Listing listing = list_directory(root.folder->open_below(folder), folder);
   if (!look_at_checkpoint(listing, layout))
     throw Error(Code::kFailedPrecondition, "step " + std::to_string(step.number) + " in " + folder +
-                                               " is not a checkpoint: it has no item");
+                                               " is not a checkpoint: " +
+                                               (is_empty(listing) ? kEmptyStep : "it has no item"));
   layout.root = root.path;
   layout.step = step.number;
   layout.step_count = steps.size();
@@ -335,8 +350,16 @@ std::string absolute_path(const std::string& path) {
   return normal;
 }
 
-// Throws failed_precondition if the folder has nothing but unfinished checkpoints.
+// Throws failed_precondition if the folder has nothing but empty steps or unfinished checkpoints.
 void check_not_only_unfinished(const std::string& path, const Listing& listing) {
+  const auto steps = step_folders(listing);
+  const bool only_steps = steps.size() == listing.folders.size() && listing.files.empty();
+  if (only_steps && !steps.empty() &&
+      std::all_of(steps.begin(), steps.end(),
+                  [&](const Step& step) { return is_empty(list_below(listing, step.folder)); }))
+    throw Error(Code::kFailedPrecondition,
+                path + " has no complete step: step " + std::to_string(steps.back().number) + ": " +
+                    kEmptyStep);
   std::vector<std::string> unfinished;
   for (const auto& name : listing.folders)
     if (is_temporary(name) || is_partial(name)) unfinished.push_back(name);

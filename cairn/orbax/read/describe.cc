@@ -67,7 +67,8 @@ std::string structure_words(const PytreeItem& item) {
     case Structure::kTreeMetadata:
       return "";
     case Structure::kAggregate:
-      return "structure from the legacy msgpack file";
+      return item.array_folders.empty() ? "structure from the legacy msgpack file"
+                                        : "structure from the msgpack file of T5X";
     case Structure::kNames:
       return item.storage == ArrayStorage::kFolders
                  ? "no _METADATA: names from the folders, types unknown"
@@ -76,7 +77,14 @@ std::string structure_words(const PytreeItem& item) {
   return "";
 }
 
+// A database in which nothing is an array belongs to another program.
+bool is_plain_database(const PytreeItem& item) {
+  return item.storage == ArrayStorage::kOcdbt && item.structure == Structure::kNames &&
+         item.stored.empty() && item.broken.empty();
+}
+
 std::string item_words(const PytreeItem& item) {
+  if (is_plain_database(item)) return "OCDBT key-value store without arrays";
   std::string text = storage_words(item);
   for (const auto& more : {version_words(item), structure_words(item)})
     if (!more.empty()) text += ", " + more;
@@ -279,6 +287,11 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
   if (!item.process_folders.empty())
     facts.emplace_back(prefix + "written by", join_names(item.process_folders));
   add_database(item, prefix, facts);
+  if (is_plain_database(item)) {
+    std::vector<std::string> keys;
+    for (const auto& entry : item.keys) keys.push_back(entry.key);
+    facts.emplace_back(prefix + "keys", keys.empty() ? "none" : join_names(keys));
+  }
   if (const std::string words = sharding_words(item); !words.empty())
     facts.emplace_back(prefix + "shardings", words);
   add_random_keys(item, prefix, facts);

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -75,6 +77,38 @@ void require_versions(const std::string& path, const std::vector<PytreeItem>& it
                                           " has no OCDBT database; only databases have versions");
 }
 
+// The chosen items, and those of them that cannot be opened.
+struct Opened {
+  std::vector<PytreeItem> items;
+  std::vector<LostItem> lost;
+};
+
+// One damaged item does not hide the others. An item that another process has replaced is not
+// damaged, and a version that does not exist is an invalid request.
+Opened open_items(const Layout& layout, const OpenOptions& options) {
+  Opened out;
+  for (const auto& item : choose_items(layout, options)) {
+    auto opened = try_call([&] { return open_pytree_item(item, layout.kind, options); });
+    if (opened) {
+      out.items.push_back(std::move(opened).value());
+      continue;
+    }
+    const Code code = opened.error().code();
+    const bool no_version = code == Code::kNotFound || code == Code::kInvalidArgument;
+    if (code == Code::kUnavailable || (no_version && is_version(options.version)))
+      throw Error(opened.error());
+    out.lost.push_back({item, opened.error()});
+  }
+  if (is_version(options.version) && out.lost.empty()) require_versions(layout.path, out.items);
+  return out;
+}
+
+std::unique_ptr<Checkpoint> make_checkpoint(Layout layout, Opened opened,
+                                            const OpenOptions& options) {
+  return std::make_unique<OrbaxCheckpoint>(std::move(layout), std::move(opened.items), options,
+                                           std::move(opened.lost));
+}
+
 }  // namespace
 
 OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items,
@@ -94,6 +128,20 @@ OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items,
     append(std::move(item.stored), stored_);
     append(std::move(item.values), values_);
   }
+  for (const LostItem& item : lost_) add_lost_item(item);
+}
+
+void OrbaxCheckpoint::add_lost_item(const LostItem& lost) {
+  TensorInfo leaf;
+  leaf.kind = LeafKind::kUnknown;
+  leaf.item = lost.item.name;
+  leaf.error = "the item cannot be opened: " + lost.error.message();
+  leaf.error_code = lost.error.code();
+  info_.facts.emplace_back(lost.item.name + ": UNREADABLE", lost.error.message());
+  tensors_.push_back(std::move(leaf));
+  stored_.emplace_back();
+  values_.emplace_back();
+  missing_.push_back(zarr::MissingChunk::kError);
 }
 
 const TensorInfo& OrbaxCheckpoint::tensor(std::size_t index) const {
@@ -184,31 +232,15 @@ std::string OrbaxCheckpoint::random_key_impl(std::size_t index) const {
   return "";
 }
 
-std::unique_ptr<Checkpoint> open_layout(Layout layout, const OpenOptions& options) {
-  std::vector<PytreeItem> items;
-  for (const auto& item : choose_items(layout, options))
-    items.push_back(open_pytree_item(item, layout.kind, options));
-  if (is_version(options.version)) require_versions(layout.path, items);
-  return std::make_unique<OrbaxCheckpoint>(std::move(layout), std::move(items), options);
+std::unique_ptr<Checkpoint> open_layout_to_verify(Layout layout, const OpenOptions& options) {
+  Opened opened = open_items(layout, options);
+  return make_checkpoint(std::move(layout), std::move(opened), options);
 }
 
-std::unique_ptr<Checkpoint> open_layout_to_verify(Layout layout, const OpenOptions& options) {
-  std::vector<PytreeItem> items;
-  std::vector<LostItem> lost;
-  for (const auto& item : choose_items(layout, options)) {
-    auto opened = try_call([&] { return open_pytree_item(item, layout.kind, options); });
-    // A version that does not exist is an invalid request and not damage.
-    const bool wrongly_put = !opened && (opened.error().code() == Code::kNotFound ||
-                                         opened.error().code() == Code::kInvalidArgument);
-    if (wrongly_put && is_version(options.version)) throw opened.error();
-    if (opened)
-      items.push_back(std::move(opened).value());
-    else
-      lost.push_back({item, opened.error()});
-  }
-  if (is_version(options.version) && lost.empty()) require_versions(layout.path, items);
-  return std::make_unique<OrbaxCheckpoint>(std::move(layout), std::move(items), options,
-                                           std::move(lost));
+std::unique_ptr<Checkpoint> open_layout(Layout layout, const OpenOptions& options) {
+  Opened opened = open_items(layout, options);
+  if (opened.items.empty() && !opened.lost.empty()) throw Error(opened.lost.front().error);
+  return make_checkpoint(std::move(layout), std::move(opened), options);
 }
 
 }  // namespace cairn::inline v0::orbax
@@ -225,6 +257,15 @@ bool is_orbax(const std::string& path) {
   // A root is also Orbax's if all its steps are incomplete, or if none can be selected.
   if (layout.ok()) return layout.value().has_value();
   return layout.error().code() == Code::kFailedPrecondition;
+}
+
+bool is_ocdbt_checkpoint(const std::string& path) {
+  if (path.find('\0') != std::string::npos) return false;
+  const auto manifest = std::filesystem::path(path) / orbax::kManifestFile;
+  std::error_code why;
+  const bool is_there = std::filesystem::exists(manifest, why);
+  if (why) throw Error(Code::kIo, manifest.string() + ": cannot look it up: " + why.message());
+  return is_there;
 }
 
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options) {

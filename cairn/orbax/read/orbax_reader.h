@@ -17,7 +17,8 @@ namespace cairn::inline v0::orbax {
 // The Checkpoint of one detected layout. See checkpoint.h for the public functions.
 class OrbaxCheckpoint : public VerifiableCheckpoint {
  public:
-  // `lost` lists the items that could not be opened; verify reports them.
+  // `lost` lists the items that could not be opened. Each is one unreadable leaf behind the leaves
+  // of `items`, and a finding of verify.
   OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items, const OpenOptions& options,
                   std::vector<LostItem> lost = {});
   using Checkpoint::info;
@@ -32,6 +33,7 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
 
  private:
+  void add_lost_item(const LostItem& lost);
   // Returns the tensor at `index`.
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
   // Returns the name of the tensor for messages.
@@ -59,10 +61,10 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   mutable handlers::ValueStreams streams_;
 };
 
-// Opens the checkpoint that find_layout has found, with the same options. Throws as open_orbax.
+// Opens the checkpoint that find_layout has found, with the same options. Throws as open_orbax; an
+// item that cannot be opened is an error only if there is no other.
 std::unique_ptr<Checkpoint> open_layout(Layout layout, const OpenOptions& options);
-// The same for verification. An item that cannot be opened becomes a finding of the report, and the
-// other items are still verified.
+// The same for verification: does not throw if no item can be opened.
 std::unique_ptr<Checkpoint> open_layout_to_verify(Layout layout, const OpenOptions& options);
 
 }  // namespace cairn::inline v0::orbax

@@ -4,9 +4,11 @@
 
 #include <cairn/base/json.h>
 #include <cairn/io/file_image.h>
+#include <cairn/kvstore/renamed.h>
 #include <cairn/kvstore/union.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/custom_metadata.h>
+#include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
 
 #include <algorithm>
@@ -66,7 +68,8 @@ void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& opti
   for (const auto& name : listing.folders)
     if (name.starts_with(kProcessPrefix)) out.process_folders.push_back(name);
   if (!uses_ocdbt(out, listing)) {
-    out.arrays = out.files;
+    out.arrays =
+        out.array_folders.empty() ? out.files : renamed_store(out.files, out.array_folders);
     return;
   }
   out.storage = ArrayStorage::kOcdbt;
@@ -160,7 +163,18 @@ void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
 bool is_stored_elsewhere(const MsgpackLeaf& leaf) {
   if (leaf.kind != MsgpackKind::kString) return false;
   const std::string text = text_of(leaf);
-  return text.starts_with("PLACEHOLDER://") || text.starts_with("AGGREGATED://");
+  return text.starts_with(kArrayPlaceholder) || text.starts_with("AGGREGATED://");
+}
+
+void note_array_folders(PytreeItem& out, std::vector<StoredElsewhere> arrays) {
+  for (StoredElsewhere& array : arrays) {
+    const auto [known, added] = out.array_folders.emplace(param_name(array.path), array.folder);
+    if (!added && known->second != array.folder)
+      throw Error(Code::kUnimplemented, path_text(array.path) + ": the name '" + known->first +
+                                            "' belongs to two arrays, in '" + known->second +
+                                            "' and '" + array.folder +
+                                            "'; they cannot be told apart");
+  }
 }
 
 // Values in the aggregate file take precedence over stored arrays. Its placeholders only state that
@@ -171,8 +185,12 @@ void add_aggregate_leaves(PytreeItem& out, const File& file) {
   const bool recorded_tree = out.structure == Structure::kTreeMetadata;
   std::unordered_map<std::string, std::size_t> recorded;
   for (std::size_t i = 0; i < out.tensors.size(); ++i) recorded.emplace(out.tensors[i].name, i);
+  const MsgpackInput input{.load = {}, .stored = file.allocated(), .integer_keys = false};
+  Tree parsed = parse_msgpack(image->bytes(), input);
+  std::vector<StoredElsewhere> beside = take_array_specs(parsed);
+  if (!recorded_tree) note_array_folders(out, std::move(beside));
   const std::vector<MsgpackLeaf> leaves =
-      decode_msgpack(image->bytes(), {.load = {}, .stored = file.allocated()});
+      msgpack_leaves(parsed, std::min<std::uint64_t>(image->bytes().size(), *input.stored));
   out.has_aggregated_values = std::any_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
     return !is_stored_elsewhere(leaf) && !is_empty_node_type(kind_name(leaf.kind));
   });

@@ -65,6 +65,8 @@ struct PytreeItem {
   TreeMetadata metadata;                     // without leaves; the leaves are in `tensors`
   // True if the legacy msgpack file holds values and not only placeholders.
   bool has_aggregated_values = false;
+  // Where T5X stored arrays: leaf name -> folder, relative to the item's. Empty: under their names.
+  std::map<std::string, std::string> array_folders;
   // the number of tensors that `_METADATA` records; they come first in `tensors`
   std::size_t recorded = 0;
   // Whether Orbax recorded a write shape in array_metadatas; one element per recorded leaf.

@@ -241,7 +241,7 @@ bool ItemCheck::is_named(std::string_view key) const {
 
 void ItemCheck::check_unnamed_arrays() {
   for (const auto& [tensor, key] : handlers::find_stray_chunks(item_.keys, names_, leaves_.stored))
-    note(label(tensor), item_.storage == ArrayStorage::kFolders ? path(key) : "",
+    note(label(tensor), item_.storage == ArrayStorage::kFolders ? item_.arrays->describe(key) : "",
          "chunk " + key + " lies outside the array: nothing reads it");
   std::set<std::string> unnamed;
   for (const auto& entry : item_.keys) {

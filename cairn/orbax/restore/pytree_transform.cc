@@ -4,8 +4,11 @@
 
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/orbax/restore/leaf_restorer.h>
+#include <cairn/tree/transform/transform_keys.h>
 
 #include <map>
+#include <memory>
+#include <unordered_map>
 #include <utility>
 
 namespace cairn::inline v0::orbax {
@@ -14,6 +17,29 @@ namespace {
 AnyRestoreArgs input_args(const RestoreTransform& transform, std::size_t input) {
   return input < transform.input_args.size() ? transform.input_args[input]
                                              : AnyRestoreArgs(RestoreArgs{});
+}
+
+// The arguments of each output, by its key.
+using OutputArgs = std::unordered_map<std::string, AnyRestoreArgs>;
+
+// Returns the transforms with plain functions; these find their arguments in `outputs` later.
+Transforms plain_transforms(const RestoreTransforms& given,
+                            const std::shared_ptr<const OutputArgs>& outputs) {
+  Transforms transforms;
+  for (const auto& [pattern, restore] : given) {
+    Transform& transform = transforms.emplace_back(pattern, restore.transform).second;
+    if (!restore.multi_value_fn) continue;
+    if (transform.multi_value_fn)
+      throw Error(Code::kInvalidArgument,
+                  "transform '" + pattern +
+                      "': RestoreTransform::multi_value_fn and transform.multi_value_fn exclude "
+                      "each other");
+    transform.multi_value_fn = [fn = restore.multi_value_fn, outputs](std::string_view key,
+                                                                      const Tree& stored) {
+      return fn(key, stored, outputs->at(std::string(key)));
+    };
+  }
+  return transforms;
 }
 
 Tree leaf_type_tree(const TensorInfo& leaf, bool rich_types) {
@@ -33,12 +59,12 @@ Tree restore_transformed(const std::shared_ptr<const StoredItem>& item,
                 "transforms need restore_args with the structure of the result");
   std::vector<KeyPath> stored;
   for (const TensorInfo& leaf : item->item().tensors) stored.push_back(leaf.path);
-  Transforms transforms;
-  for (const auto& [key, transform] : *args.transforms)
-    transforms.emplace_back(key, transform.transform);
+  const auto output_args = std::make_shared<OutputArgs>();
   const TransformPlan plan = plan_transforms(
-      std::move(stored), *args.item, std::move(transforms),
+      std::move(stored), *args.item, plain_transforms(*args.transforms, output_args),
       args.transforms_default_to_original ? UnmentionedKeys::kStored : UnmentionedKeys::kTarget);
+  for (const TransformOutput& output : plan.outputs)
+    output_args->emplace(output.key, restore_args_at(args.restore_args, output.path));
   std::vector<WantedLeaf> wanted;
   for (const PlannedRead& read : plan.reads) {
     WantedLeaf& leaf = wanted.emplace_back();
@@ -91,3 +117,15 @@ Tree restore_by_function(const std::shared_ptr<const StoredItem>& item,
 }
 
 }  // namespace cairn::inline v0::orbax
+
+namespace cairn::inline v0 {
+
+RestoreTransforms flatten_restore_transforms(const Tree& tree) {
+  return flatten_transform_leaves<RestoreTransform>(tree, [](const Tree& leaf) {
+    if (const auto* restore = leaf.custom<RestoreTransform>()) return std::optional(*restore);
+    const auto* plain = leaf.custom<Transform>();
+    return plain != nullptr ? std::optional(RestoreTransform{*plain}) : std::nullopt;
+  });
+}
+
+}  // namespace cairn::inline v0

@@ -19,16 +19,14 @@ CheckpointTransaction::CheckpointTransaction(const std::string& path, const Save
   distributed::ConsistencyCheck consistency("writes");
   const auto messages = group_.gather("save: start", StepKind::kControl, [&] {
     folder_ = PendingDirectory::path_for(path);
+    if (options.item) folder_ = join(folder_, *options.item);
     if (!group_.writes_separately())
       consistency.add("the processes do not save the same checkpoint", "to " + folder_);
     return consistency.message();
   });
   consistency.check(messages, group_, "save: other checkpoints");
   group_.step("save: temporary directory", StepKind::kControl, [&] {
-    if (!group_.is_primary()) {
-      if (options.item) folder_ = join(folder_, *options.item);
-      return;
-    }
+    if (!group_.is_primary()) return;
     pending_.emplace(path, options, custom_metadata);
     folder_ = pending_->folder();
     if (!group_.is_single()) pending_->share();

@@ -178,7 +178,15 @@ class ItemWriting {
         throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" + name +
                                                 "'; one would overwrite the other");
     };
-    for (const StoreArray& array : item_.arrays) add(array.name);
+    for (const StoreArray& array : item_.arrays) {
+      // TensorStore's file paths take a backslash as a slash, so Orbax would look elsewhere.
+      if (!options_.use_ocdbt && array.name.find('\\') != std::string::npos)
+        throw Error(Code::kInvalidArgument,
+                    "the parameter name '" + array.name +
+                        "' has a backslash: Orbax cannot restore it from a folder of its own; save "
+                        "with OCDBT, or rename it");
+      add(array.name);
+    }
     for (const auto& [name, text] : item_.strings) add(name);
   }
 

@@ -2,6 +2,7 @@
 
 #include <cairn/tools/convert/plan.h>
 
+#include <cairn/formats/npz/zip_directory.h>
 #include <cairn/inspect.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
@@ -77,23 +78,39 @@ KeyPath renamed_path(const TensorInfo& t, const std::string& name) {
   return path;
 }
 
+// Throws for a reference to a group as Cairn wrote it once: $1, $&, $$.
+void check_dollars(const std::string& text) {
+  for (auto at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
+    if (at + 1 == text.size()) return;
+    const char next = text[at + 1];
+    if (next != '&' && next != '$' && (next < '0' || next > '9')) continue;
+    const std::string wanted = next == '&'   ? "'\\g<0>' is the whole match"
+                               : next == '$' ? "'$' stands for itself"
+                                             : std::string("'\\") + next + "' is a group";
+    throw Error(Code::kInvalidArgument, "replacement '" + text + "': '$" + next +
+                                            "' is not supported: " + wanted +
+                                            "; '\\044' is a dollar sign anywhere");
+  }
+}
+
 class Renamer {
  public:
   explicit Renamer(const std::vector<std::pair<std::string, std::string>>& rules) {
     for (const auto& [pattern, text] : rules) {
       Regex regex(pattern, Regex::Extent::kPart);
-      Replacement replacement(text, regex);
-      rules_.emplace_back(std::move(regex), std::move(replacement));
+      check_dollars(text);
+      regex.check_template(text);
+      rules_.emplace_back(std::move(regex), text);
     }
   }
 
   [[nodiscard]] std::string apply(std::string name) {
-    for (auto& [regex, replacement] : rules_) name = regex.replace_all(name, replacement);
+    for (auto& [regex, text] : rules_) name = regex.replace_all(name, text);
     return name;
   }
 
  private:
-  std::vector<std::pair<Regex, Replacement>> rules_;
+  std::vector<std::pair<Regex, std::string>> rules_;
 };
 
 // "a (why), b (why) and 7 more"
@@ -166,7 +183,16 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
   if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
   if (format == "safetensors" && !safetensors_dtype(dtype))
     return "elements of type " + t.dtype_name;
+  if (format == "safetensors" && dtype == DType::kFloat4E2m1fn && element_count(t.shape) % 2 != 0)
+    return "an odd number of elements of type " + t.dtype_name +
+           ", of which it packs two in a byte";
   return "";
+}
+
+// Why the target cannot hold a leaf of this name; "" if it can.
+std::string name_obstacle(const std::string& name, const std::string& format) {
+  const char* flaw = format == "npz" ? flaw_of_zip_name(name) : nullptr;
+  return flaw == nullptr ? "" : std::string("a name that ") + flaw;
 }
 
 bool is_scalar(const TensorInfo& t) {
@@ -240,6 +266,11 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     }
     const std::string stored = of_one_kind ? t.name : tree_name(source, t);
     std::string name = renamer.apply(stored);
+    if (std::string why = name_obstacle(name, plan.report.format); !why.empty()) {
+      unsupported.emplace_back(t.full_name(), std::move(why));
+      left_out.push_back(index);
+      continue;
+    }
     const auto [other, added] = taken.try_emplace(name, t.full_name());
     if (!added)
       throw Error(Code::kInvalidArgument,

@@ -5,19 +5,31 @@
 #include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <optional>
 
 namespace cairn::inline v0 {
 namespace {
 
-// Reads Python and NumPy scalars as one plan; nullopt for all other leaves.
+bool is_timestamp(const TensorInfo& tensor) {
+  return tensor.typestr == "timestamp" && tensor.dtype == DType::kInt64 && tensor.shape == Shape{2};
+}
+
+Tree timestamp_leaf(const Array& array) {
+  std::array<std::int64_t, 2> parts{};
+  std::memcpy(parts.data(), array.bytes().data(), sizeof parts);
+  return Tree(MsgpackTimestamp{parts[0], static_cast<std::uint32_t>(parts[1])});
+}
+
+// Reads timestamps, and Python and NumPy scalars, as one plan; nullopt for all other leaves.
 std::vector<std::optional<Tree>> read_scalars(const PlannedSource& from) {
   const auto& indices = from.plan.indices;
   std::vector<Array> arrays(indices.size());
   std::vector<ReadRequest> requests;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const TensorInfo& tensor = from.source.tensors()[indices[i]];
-    if (!is_scalar_leaf(tensor)) continue;
+    if (!is_scalar_leaf(tensor) && !is_timestamp(tensor)) continue;
     arrays[i] = Array::allocate(tensor.dtype, tensor.shape);
     requests.push_back({indices[i], Box::whole(tensor.shape), arrays[i].mutable_view()});
   }
@@ -25,6 +37,7 @@ std::vector<std::optional<Tree>> read_scalars(const PlannedSource& from) {
   std::vector<std::optional<Tree>> scalars(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const TensorInfo& tensor = from.source.tensors()[indices[i]];
+    if (is_timestamp(tensor)) scalars[i] = timestamp_leaf(arrays[i]);
     if (is_scalar_leaf(tensor)) scalars[i] = array_leaf(tensor, std::move(arrays[i]));
   }
   return scalars;

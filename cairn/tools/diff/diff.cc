@@ -56,9 +56,15 @@ struct Piece {
 // Compares the values of arrays, a batch of pieces at a time.
 class ValueComparison {
  public:
+  // Adds the sums of each leaf to `sums`, which has an entry for each leaf of the report.
   ValueComparison(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options,
-                  DiffReport& report)
-      : a_(a), b_(b), options_(options), workers_(options.resources.threads), report_(report) {}
+                  DiffReport& report, std::vector<ValueSums>& sums)
+      : a_(a),
+        b_(b),
+        options_(options),
+        workers_(options.resources.threads),
+        report_(report),
+        sums_(sums) {}
 
   // Compares this share of all values.
   void run(const std::vector<Job>& jobs, WorkShare share) {
@@ -229,12 +235,15 @@ class ValueComparison {
       const Piece& piece = *blocks[i].first;
       const std::size_t at = blocks[i].second;
       const ValueRule& rule = piece.job->rule;
+      ValueSums sums;
       const ValueDiff part =
           compare_elements(rule, buffer_a_.data() + piece.at_a + at * rule.size_a,
                            buffer_b_.data() + piece.at_b + at * rule.size_b,
-                           std::min(kBlock, static_cast<std::size_t>(piece.count) - at));
-      if (!part.any()) return;
+                           std::min(kBlock, static_cast<std::size_t>(piece.count) - at), sums);
+      if (!part.any() && sums.pairs == 0) return;
       const std::lock_guard lock(mutex);
+      sums_[piece.job->leaf].add(sums);
+      if (!part.any()) return;
       auto& values = report_.leaves[piece.job->leaf].values;
       if (!values) values.emplace();
       merge(*values, part, static_cast<std::uint64_t>(piece.begin) + at);
@@ -246,6 +255,7 @@ class ValueComparison {
   const DiffOptions& options_;
   Workers workers_;
   DiffReport& report_;
+  std::vector<ValueSums>& sums_;
   std::vector<Piece> batch_;
   std::uint64_t batch_bytes_ = 0, done_ = 0, total_ = 0;
   Buffer buffer_a_, buffer_b_;
@@ -354,7 +364,8 @@ class Pairing {
     const Job job{ia,
                   ib,
                   report_.leaves.size() - 1,
-                  {a.dtype, b.dtype, a.element_size, b.element_size, options_.rtol, options_.atol}};
+                  {a.dtype, b.dtype, a.element_size, b.element_size, options_.rtol, options_.atol,
+                   options_.measures}};
     const bool same_sort = sort_of(a) == sort_of(b);
     if (a.typestr != b.typestr || !same_sort) {
       const bool counts = !same_sort || options_.strict || sort_of(a) == LeafKind::kEmpty;
@@ -403,22 +414,28 @@ void add_options(const DiffOptions& options, distributed::ConsistencyCheck& chec
   check.add("rtol", option_text(options.rtol));
   check.add("atol", option_text(options.atol));
   check.add("ignore_dtype", option_text(options.ignore_dtype));
+  check.add("measures", option_text(options.measures));
   check.add("strict", option_text(options.strict));
 }
 
-// This process's results for the values.
-std::vector<ComparedLeaf> compared(const std::vector<Job>& jobs, const DiffReport& report) {
+// This process's results for the values. Sums are sent for equal values, too: those of another
+// process may differ.
+std::vector<ComparedLeaf> compared(const std::vector<Job>& jobs, const DiffReport& report,
+                                   const std::vector<ValueSums>& sums) {
   std::vector<ComparedLeaf> out;
   for (const Job& job : jobs) {
     const LeafDiff& leaf = report.leaves[job.leaf];
-    if (leaf.values || !leaf.a.error.empty() || !leaf.b.error.empty())
-      out.push_back({job.leaf, leaf.a.error, leaf.b.error, leaf.values});
+    const ValueSums& sum = sums[job.leaf];
+    if (leaf.values || sum.pairs > 0 || !leaf.a.error.empty() || !leaf.b.error.empty())
+      out.push_back({job.leaf, leaf.a.error, leaf.b.error, leaf.values, sum});
   }
   return out;
 }
 
 // Merges the results of all processes. If several report a read error, the first one is kept.
-void join(const std::vector<Bytes>& messages, const std::vector<Job>& jobs, DiffReport& report) {
+void join(const std::vector<Bytes>& messages, const std::vector<Job>& jobs, DiffReport& report,
+          std::vector<ValueSums>& sums) {
+  std::fill(sums.begin(), sums.end(), ValueSums{});
   for (const Job& job : jobs) {
     LeafDiff& leaf = report.leaves[job.leaf];
     leaf.values.reset();
@@ -432,6 +449,7 @@ void join(const std::vector<Bytes>& messages, const std::vector<Job>& jobs, Diff
         leaf.a.error = std::move(found.error_a);
         leaf.b.error = std::move(found.error_b);
       }
+      sums.at(found.leaf).add(found.sums);
       if (!found.values) continue;
       if (!leaf.values) leaf.values.emplace();
       merge(*leaf.values, *found.values, 0);
@@ -493,16 +511,19 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
         add_opened(a, "A: ", check.opened);
         add_opened(b, "B: ", check.opened);
       });
-  ValueComparison values(a, b, options, report);
+  std::vector<ValueSums> sums(report.leaves.size());
+  ValueComparison values(a, b, options, report, sums);
   const std::vector<Bytes> messages = group.gather("diff: values", distributed::StepKind::kIo, [&] {
     values.run(jobs, share_of(group));
-    return group.is_single() ? Bytes() : encode_compared(compared(jobs, report));
+    return group.is_single() ? Bytes() : encode_compared(compared(jobs, report, sums));
   });
-  if (!group.is_single()) join(messages, jobs, report);
+  if (!group.is_single()) join(messages, jobs, report, sums);
   for (const Job& job : jobs)
     if (report.leaves[job.leaf].a.error.empty() && report.leaves[job.leaf].b.error.empty())
       report.bytes += values.bytes_of(job);
-  for (LeafDiff& leaf : report.leaves) {
+  for (std::size_t i = 0; i < report.leaves.size(); ++i) {
+    LeafDiff& leaf = report.leaves[i];
+    if (leaf.values) sums[i].measure(*leaf.values);
     conclude(leaf);
     ++count_of(report, leaf.state);
   }

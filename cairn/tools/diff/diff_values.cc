@@ -20,7 +20,10 @@ struct Reals {
   const double* b;
   [[nodiscard]] double distance(std::size_t i) const { return std::abs(a[i] - b[i]); }
   [[nodiscard]] double magnitude(std::size_t i) const { return std::abs(b[i]); }
+  [[nodiscard]] double product(std::size_t i) const { return a[i] * b[i]; }
   [[nodiscard]] bool equal(std::size_t i) const { return a[i] == b[i]; }
+  static double square(const double* v, std::size_t i) { return v[i] * v[i]; }
+  static bool is_finite(const double* v, std::size_t i) { return std::isfinite(v[i]); }
   static bool is_nan(const double* v, std::size_t i) { return std::isnan(v[i]); }
   static bool is_inf(const double* v, std::size_t i) { return std::isinf(v[i]); }
 };
@@ -34,8 +37,17 @@ struct Complexes {
     return std::hypot(a[2 * i] - b[2 * i], a[2 * i + 1] - b[2 * i + 1]);
   }
   [[nodiscard]] double magnitude(std::size_t i) const { return std::hypot(b[2 * i], b[2 * i + 1]); }
+  [[nodiscard]] double product(std::size_t i) const {
+    return a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
+  }
   [[nodiscard]] bool equal(std::size_t i) const {
     return a[2 * i] == b[2 * i] && a[2 * i + 1] == b[2 * i + 1];
+  }
+  static double square(const double* v, std::size_t i) {
+    return v[2 * i] * v[2 * i] + v[2 * i + 1] * v[2 * i + 1];
+  }
+  static bool is_finite(const double* v, std::size_t i) {
+    return std::isfinite(v[2 * i]) && std::isfinite(v[2 * i + 1]);
   }
   static bool is_nan(const double* v, std::size_t i) {
     return std::isnan(v[2 * i]) || std::isnan(v[2 * i + 1]);
@@ -59,7 +71,14 @@ struct Integers {
   [[nodiscard]] double magnitude(std::size_t i) const {
     return std::abs(static_cast<double>(b[i]));
   }
+  [[nodiscard]] double product(std::size_t i) const {
+    return static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  }
   [[nodiscard]] bool equal(std::size_t i) const { return a[i] == b[i]; }
+  static double square(const T* v, std::size_t i) {
+    return static_cast<double>(v[i]) * static_cast<double>(v[i]);
+  }
+  static bool is_finite(const T* /*v*/, std::size_t /*i*/) { return true; }
   static bool is_nan(const T* /*v*/, std::size_t /*i*/) { return false; }
   static bool is_inf(const T* /*v*/, std::size_t /*i*/) { return false; }
 };
@@ -114,6 +133,26 @@ ValueDiff count(const Pairs& pairs, std::span<const std::uint8_t> differ, const 
   if (max_abs > 0) out.max_abs_error = std::max(out.max_abs_error.value_or(0), max_abs);
   if (max_rel >= 0) out.max_rel_error = max_rel;
   return out;
+}
+
+// Sums up n pairs. With `same`, a and b are the same numbers.
+template <class Pairs>
+void sum_up(const Pairs& pairs, std::size_t n, bool same, ValueSums& sums) {
+  ValueSums block;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!pairs.is_finite(pairs.a, i) || !pairs.is_finite(pairs.b, i)) continue;
+    ++block.pairs;
+    block.largest_b = std::max(block.largest_b, pairs.magnitude(i));
+    block.squares_b.add(pairs.square(pairs.b, i));
+    if (same) continue;
+    const double error = pairs.distance(i);
+    block.largest_error = std::max(block.largest_error, error);
+    block.errors.add(error * error);
+    block.squares_a.add(pairs.square(pairs.a, i));
+    block.products.add(pairs.product(i));
+  }
+  if (same) block.squares_a = block.products = block.squares_b;
+  sums.add(block);
 }
 
 template <class T>
@@ -194,29 +233,33 @@ std::optional<double> larger(std::optional<double> a, std::optional<double> b) {
 }  // namespace
 
 ValueDiff compare_elements(const ValueRule& rule, const std::byte* a, const std::byte* b,
-                           std::size_t n) {
-  if (rule.same_type() && std::memcmp(a, b, n * rule.size_a) == 0) return {};
+                           std::size_t n, ValueSums& sums) {
+  const bool same = rule.same_type() && std::memcmp(a, b, n * rule.size_a) == 0;
+  const bool measures = rule.measures && rule.a != DType::kOpaque && rule.b != DType::kOpaque;
+  if (same && !measures) return {};
   static thread_local std::vector<std::uint8_t> differ;
   static thread_local Bytes scratch_a;
   static thread_local Bytes scratch_b;
   differ.assign(n, 1);
-  if (rule.same_type()) mark_bits(rule, a, b, differ);
+  if (rule.same_type() && !same) mark_bits(rule, a, b, differ);
   if (rule.a == DType::kOpaque) return count_opaque(differ);
   const DType common = common_type(rule.a, rule.b);
   const std::byte* x = load(a, n, rule.a, common, scratch_a);
-  const std::byte* y = load(b, n, rule.b, common, scratch_b);
+  const std::byte* y = same ? x : load(b, n, rule.b, common, scratch_b);
+  const auto work = [&](const auto& pairs) {
+    if (measures) sum_up(pairs, n, same, sums);
+    return same ? ValueDiff{} : count(pairs, differ, rule);
+  };
   switch (common) {
     case DType::kInt64:
-      return count(pairs_of<Integers, std::int64_t>(x, y), differ, rule);
+      return work(pairs_of<Integers, std::int64_t>(x, y));
     case DType::kUint64:
-      return count(pairs_of<Integers, std::uint64_t>(x, y), differ, rule);
+      return work(pairs_of<Integers, std::uint64_t>(x, y));
     case DType::kComplex128:
-      return count(
-          Complexes{reinterpret_cast<const double*>(x), reinterpret_cast<const double*>(y)}, differ,
-          rule);
+      return work(
+          Complexes{reinterpret_cast<const double*>(x), reinterpret_cast<const double*>(y)});
     default:
-      return count(Reals{reinterpret_cast<const double*>(x), reinterpret_cast<const double*>(y)},
-                   differ, rule);
+      return work(Reals{reinterpret_cast<const double*>(x), reinterpret_cast<const double*>(y)});
   }
 }
 

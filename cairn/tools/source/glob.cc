@@ -2,6 +2,7 @@
 #include <cairn/inspect.h>
 
 #include <cairn/base/utf8.h>
+#include <cairn/tree/transform/transform_keys.h>
 
 namespace cairn::inline v0 {
 namespace {
@@ -84,9 +85,14 @@ std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude) {
   const auto matches = [](std::span<const std::string> patterns, const TensorInfo& t) {
-    for (const auto& pattern : patterns)
+    for (const auto& pattern : patterns) {
       if (glob_match(pattern, t.name) || (t.item && glob_match(pattern, t.full_name())))
         return true;
+      if (pattern.find('/') == std::string::npos) continue;
+      const std::string keys = transform_key(t.path);
+      if (glob_match(pattern, keys) || (t.item && glob_match(pattern, *t.item + "/" + keys)))
+        return true;
+    }
     return false;
   };
   std::vector<std::size_t> chosen;

@@ -77,6 +77,27 @@ std::optional<double> take_number(ByteReader& in) {
   return there ? std::optional(number) : std::nullopt;
 }
 
+void put_double(ByteWriter& out, double number) { out.u64(std::bit_cast<std::uint64_t>(number)); }
+
+void put_sums(ByteWriter& out, const ValueSums& sums) {
+  out.u64(sums.pairs);
+  put_double(out, sums.largest_b);
+  put_double(out, sums.largest_error);
+  for (const LongSum* sum : {&sums.errors, &sums.squares_a, &sums.squares_b, &sums.products}) {
+    put_double(out, sum->high);
+    put_double(out, sum->low);
+  }
+}
+ValueSums take_sums(ByteReader& in) {
+  ValueSums sums;
+  sums.pairs = in.u64();
+  for (double* number : {&sums.largest_b, &sums.largest_error, &sums.errors.high, &sums.errors.low,
+                         &sums.squares_a.high, &sums.squares_a.low, &sums.squares_b.high,
+                         &sums.squares_b.low, &sums.products.high, &sums.products.low})
+    *number = std::bit_cast<double>(in.u64());
+  return sums;
+}
+
 void put_values(ByteWriter& out, const ValueDiff& v) {
   out.u64(v.different)
       .u64(v.bits_only)
@@ -135,6 +156,7 @@ Bytes encode_compared(const std::vector<ComparedLeaf>& leaves) {
     put_text(to, leaf.error_b);
     to.u8(leaf.values ? 1 : 0);
     if (leaf.values) put_values(to, *leaf.values);
+    put_sums(to, leaf.sums);
   });
   return std::move(out).take();
 }
@@ -147,6 +169,7 @@ std::vector<ComparedLeaf> decode_compared(ByteView encoded) {
     leaf.error_a = take_text(from);
     leaf.error_b = take_text(from);
     if (from.u8() != 0) leaf.values = take_values(from);
+    leaf.sums = take_sums(from);
     return leaf;
   });
   in.finish();

@@ -6,6 +6,7 @@
 #include <cairn/checkpoint.h>
 #include <cairn/diff.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/tools/source/value_sums.h>
 
 #include <cstddef>
 #include <optional>
@@ -25,9 +26,10 @@ VerifyPart decode_verify_part(ByteView encoded);
 
 // The result of one process for the values of a leaf.
 struct ComparedLeaf {
-  std::size_t leaf = 0;          // index in the report
-  std::string error_a, error_b;  // why the values cannot be read; "" if they can
-  std::optional<ValueDiff> values;
+  std::size_t leaf = 0;             // index in the report
+  std::string error_a, error_b;     // why the values cannot be read; "" if they can
+  std::optional<ValueDiff> values;  // without the measures, which follow from all sums
+  ValueSums sums;
 };
 // The message of what a process compared. Decoding throws data_loss for malformed bytes.
 Bytes encode_compared(const std::vector<ComparedLeaf>& leaves);

@@ -2,6 +2,7 @@
 #include <cairn/open.h>
 
 #include <cairn/formats/detect.h>
+#include <cairn/formats/foreign.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>
@@ -10,6 +11,7 @@
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
+#include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
 
 #include <filesystem>
@@ -26,7 +28,8 @@ constexpr std::string_view kFilePrefix = "file://";
                   "_METADATA, manifest.ocdbt, "
                   "_CHECKPOINT_METADATA or step directories), the prefix of a TensorFlow "
                   "checkpoint or its folder, a .safetensors file or its "
-                  ".index.json, an .npz or .npy file, or a flax msgpack file");
+                  ".index.json, an .npz or .npy file, or a flax msgpack file or folder of "
+                  "checkpoint_<step> files");
 }
 
 // Refuses options that a format cannot honour. These formats have one tree in one version; only a
@@ -62,6 +65,13 @@ std::string local_path(const std::string& path) {
   return path;
 }
 
+// Opens one step of a flax folder.
+std::unique_ptr<Checkpoint> open_flax(const std::string& file, const OpenOptions& options) {
+  refuse_choices(file, options, true);
+  if (!detect_file(file)) refuse_foreign_file(file);
+  return open_msgpack(file, options);
+}
+
 using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
 
 std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions& options,
@@ -79,6 +89,7 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
       refuse_choices(path, options, true);
       return open_tensorflow(path, options);
     }
+    if (const auto file = flax_step_file(path, options.step)) return open_flax(*file, options);
     refuse_choices(path, options);
     // A model folder in the form that Hugging Face uses.
     for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
@@ -87,7 +98,10 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
     refuse(path);
   }
   const auto format = detect_file(path);
-  if (!format) refuse(path);
+  if (!format) {
+    refuse_foreign_file(path);
+    refuse(path);
+  }
   if (*format != Format::kOrbax) refuse_choices(path, options, *format == Format::kTensorflow);
   switch (*format) {
     case Format::kSafetensors:
@@ -127,6 +141,7 @@ std::vector<std::string> list_steps(const std::string& where, const OpenOptions&
   std::vector<std::string> steps =
       directory_exists(path) ? orbax::list_steps(path) : std::vector<std::string>();
   if (steps.empty() && directory_exists(path)) steps = bundle_prefixes(path);
+  if (steps.empty() && directory_exists(path)) steps = flax_step_files(path);
   if (steps.empty())
     throw Error(Code::kInvalidArgument,
                 path + " is not a root of steps, so its steps cannot be verified");

@@ -34,13 +34,16 @@ struct MsgpackHead {
   std::int8_t ext = 0;
 };
 
-// flax's extension types, and Orbax's tuple.
+// flax's extension types, Orbax's tuple, and msgpack's own timestamp.
 enum : std::int8_t {
+  kMsgpackTimestamp = -1,
   kMsgpackArray = 1,
   kMsgpackComplex = 2,
   kMsgpackNumpyScalar = 3,
   kMsgpackTuple = 4
 };
+// A timestamp of eight bytes holds its seconds in this many low bits, its nanoseconds above them.
+inline constexpr unsigned kTimestampSecondBits = 34;
 // The member that marks a map as an array in pieces.
 inline constexpr std::string_view kMsgpackChunkMarker = "__msgpack_chunked_array__";
 

@@ -1,16 +1,18 @@
-// msgpack.h -- reads the msgpack of flax and of Orbax's legacy aggregate file: bytes to a pytree.
-// (formats/msgpack/encoder.h writes it.)
+// msgpack.h -- reads the msgpack of flax and of Orbax's legacy aggregate file: bytes to the places
+// of the values. (formats/msgpack restores the values, and writes.)
 //
-// The file is one msgpack object of maps (keys: strings; integer keys are read as decimals),
+// The file is one msgpack object of maps (keys: strings; integer keys can be read as decimals),
 // arrays, nil, booleans, integers, floats, strings, bins, and extension types:
 //   code 1: ndarray          msgpack array [shape as array of integers, dtype name,
 //                                           C-order little-endian bytes]
 //   code 2: native complex   msgpack array [real, imaginary]
 //   code 3: NumPy scalar     as 1, shape []
 //   code 4: tuple            msgpack array of the elements (Orbax only)
+//   code -1: timestamp       msgpack's own
 // An array of more than 2^30 bytes that is the root, or a value of nested maps, is cut into flat
 // pieces:
 //   {"__msgpack_chunked_array__": true, "shape": {"0": n0, ...}, "chunks": {"0": ndarray, ...}}
+// Other members of such a map are ignored.
 #pragma once
 
 #include <cairn/tree.h>
@@ -35,6 +37,7 @@ enum class MsgpackKind : std::uint8_t {
   kComplex,
   kString,
   kBytes,
+  kTimestamp,
   kNone,
   kEmptyDict,
   kEmptyList,
@@ -42,8 +45,8 @@ enum class MsgpackKind : std::uint8_t {
 };
 
 // TensorInfo::kind for such a leaf: Orbax's typestr of the saved value. Orbax has no distinct
-// typestr for NumPy scalars, Python's complex numbers and bins: these are "np.generic", "complex"
-// and "bytes".
+// typestr for NumPy scalars, Python's complex numbers, bins and timestamps: these are "np.generic",
+// "complex", "bytes" and "timestamp".
 std::string_view kind_name(MsgpackKind kind);
 
 // A leaf or an empty container. Its bytes stay in the input: `pieces` are consecutive views of it.
@@ -55,8 +58,10 @@ struct MsgpackLeaf {
   std::string dtype_name;
   std::size_t element_size = 0;
   Shape shape;
-  std::vector<ByteView> pieces;       // kArray, kNumpyScalar, kString, kBytes
-  std::array<std::byte, 16> value{};  // kScalar, kComplex: little-endian, of type `dtype`
+  std::vector<ByteView> pieces;  // kArray, kNumpyScalar, kString, kBytes
+  // kScalar, kComplex: little-endian, of type `dtype`; kTimestamp: seconds and nanoseconds, as an
+  // array of two int64
+  std::array<std::byte, 16> value{};
   [[nodiscard]] std::uint64_t nbytes() const;
 };
 
@@ -68,6 +73,8 @@ struct MsgpackInput {
   // The bytes of the input that are really stored. The memory limit for nodes follows from this.
   // nullopt: all of them.
   std::optional<std::uint64_t> stored = {};
+  // Whether keys may be integers, as for flax. Orbax refuses them.
+  bool integer_keys = true;
 };
 
 // Parses the bytes in one pass. Containers, numbers and None become nodes; dicts keep the order of
@@ -82,10 +89,5 @@ Tree parse_msgpack(ByteView bytes, const MsgpackInput& input = {});
 std::vector<MsgpackLeaf> msgpack_leaves(const Tree& parsed, std::uint64_t input_bytes);
 // Parses the bytes and lists their leaves.
 std::vector<MsgpackLeaf> decode_msgpack(ByteView bytes, const MsgpackInput& input = {});
-
-// Restores the serialized tree. Arrays share `owner`, which keeps `bytes` alive, if it is not null
-// and their alignment permits; otherwise each array owns a copy. NumPy scalars of types that Cairn
-// does not interpret (datetime64) become arrays of rank 0.
-Tree restore_msgpack(ByteView bytes, const std::shared_ptr<const void>& owner);
 
 }  // namespace cairn::inline v0

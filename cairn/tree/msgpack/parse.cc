@@ -29,6 +29,10 @@ std::int64_t to_extent(const Head& head) {
   return static_cast<std::int64_t>(head.length);
 }
 
+// The kinds of msgpack's timestamps, by their number of bytes.
+constexpr std::size_t kTimestamp32 = 4, kTimestamp64 = 8, kTimestamp96 = 12;
+constexpr std::uint64_t kMostNanoseconds = 999'999'999;
+
 // The number of elements of a shape. A file cannot hold more than 2^63 - 1.
 std::uint64_t count_elements(const Shape& shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
@@ -102,15 +106,15 @@ std::vector<const Tree*> numbered_members(const Tree& tree) {
 MsgpackLeaf join_chunks(const Tree::Dict& members) {
   MsgpackLeaf joined{.kind = MsgpackKind::kArray};
   std::vector<const Tree*> chunks;
-  for (const auto& [name, value] : members) {
-    if (name == "shape")
-      for (const Tree* extent : numbered_members(value))
-        joined.shape.push_back(chunked_extent(*extent));
-    else if (name == "chunks")
-      chunks = numbered_members(value);
-    else if (name != kMsgpackChunkMarker)
-      data_loss(fmt::format("a chunked array has an unknown member \"{}\"", name));
+  bool has_shape = false;
+  for (const auto& [name, value] : members) {  // both packages ignore other members
+    if (name == "chunks") chunks = numbered_members(value);
+    if (name != "shape") continue;
+    has_shape = true;
+    for (const Tree* extent : numbered_members(value))
+      joined.shape.push_back(chunked_extent(*extent));
   }
+  if (!has_shape) data_loss("a chunked array without a shape");
   if (chunks.empty()) data_loss("a chunked array without chunks");
   std::uint64_t nbytes = 0;
   const std::string& type = flat_chunk(*chunks[0], 0).dtype_name;
@@ -143,6 +147,7 @@ class Parser {
                 kBytesPerByte *
                     std::min<std::uint64_t>(bytes.size(), input.stored.value_or(bytes.size()))),
         load_(input.load),
+        integer_keys_(input.integer_keys),
         in_(bytes) {}
 
   Tree run() {
@@ -248,13 +253,20 @@ class Parser {
 
   std::string read_key(ByteReader& in) {
     const Head head = read_head(in);
-    if (head.type == Type::kUint) return std::to_string(head.length);
-    if (head.type == Type::kInt) return std::to_string(head.integer);
+    if (head.type == Type::kUint || head.type == Type::kInt) return integer_key(head);
     if (head.type != Type::kText && head.type != Type::kBin)
       data_loss("a key is not a string or an integer");
     const std::string_view text = read_text(in, head.length);
     if (!valid_utf8(text)) data_loss("a key is not UTF-8");
     return std::string(text);
+  }
+
+  [[nodiscard]] std::string integer_key(const Head& head) const {
+    std::string digits =
+        head.type == Type::kUint ? std::to_string(head.length) : std::to_string(head.integer);
+    if (!integer_keys_)
+      data_loss(fmt::format("the key {} is an integer; Orbax reads only strings as keys", digits));
+    return digits;
   }
 
   Tree map(ByteReader& in, std::uint64_t n, Place place) {
@@ -291,6 +303,8 @@ class Parser {
         return complex(in);
       case kMsgpackTuple:
         return tuple(in);
+      case kMsgpackTimestamp:
+        return timestamp(in);
       default:
         throw Error(Code::kUnimplemented,
                     fmt::format("msgpack extension type {} is not one of flax's or Orbax's", code));
@@ -346,8 +360,36 @@ class Parser {
     return Tree(Tree::Tuple{sequence(in, head.length)});
   }
 
+  Tree timestamp(ByteReader& in) {
+    const std::size_t size = in.remaining();
+    std::uint64_t seconds = 0, nanoseconds = 0;
+    if (size == kTimestamp32) {
+      seconds = in.u32_be();
+    } else if (size == kTimestamp64) {
+      const std::uint64_t both = in.u64_be();
+      nanoseconds = both >> kTimestampSecondBits;
+      seconds = both & ((std::uint64_t{1} << kTimestampSecondBits) - 1);
+    } else if (size == kTimestamp96) {
+      nanoseconds = in.u32_be();
+      seconds = in.u64_be();
+    } else {
+      data_loss(fmt::format("a timestamp has {} bytes, not 4, 8 or 12", size));
+    }
+    if (nanoseconds > kMostNanoseconds)
+      data_loss(fmt::format("a timestamp has {} nanoseconds, more than 999999999", nanoseconds));
+    MsgpackLeaf made{.kind = MsgpackKind::kTimestamp,
+                     .dtype = DType::kInt64,
+                     .dtype_name = std::string(dtype_name(DType::kInt64)),
+                     .element_size = sizeof seconds,
+                     .shape = {2}};
+    std::memcpy(made.value.data(), &seconds, sizeof seconds);
+    std::memcpy(made.value.data() + sizeof seconds, &nanoseconds, sizeof nanoseconds);
+    return leaf(std::move(made));
+  }
+
   std::uint64_t budget_;
   const std::function<void(ByteView)>& load_;
+  bool integer_keys_;
   ByteReader in_;
   KeyPath path_;
 };

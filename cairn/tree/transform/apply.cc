@@ -4,7 +4,6 @@
 #include <cairn/tree/transform/transform_keys.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace cairn::inline v0 {
 namespace {
@@ -29,22 +28,10 @@ bool is_empty(const Tree& target) {
 }  // namespace
 
 Transforms flatten_transforms(const Tree& tree) {
-  Transforms transforms;
-  std::unordered_map<std::string, std::size_t> places;
-  for (const TreeEntry& entry : flatten(tree, DictOrder::kSorted)) {
-    if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
-    std::string key = transform_key(entry.path);
-    const auto* transform = entry.value.custom<Transform>();
-    if (transform == nullptr)
-      throw Error(Code::kInvalidArgument,
-                  "the value at '" + key + "' in the transforms is not a Transform");
-    const auto [place, added] = places.emplace(key, transforms.size());
-    if (added)
-      transforms.emplace_back(std::move(key), *transform);
-    else
-      transforms[place->second].second = *transform;
-  }
-  return transforms;
+  return flatten_transform_leaves<Transform>(tree, [](const Tree& leaf) {
+    const auto* transform = leaf.custom<Transform>();
+    return transform != nullptr ? std::optional(*transform) : std::nullopt;
+  });
 }
 
 Tree apply_transforms(const TransformPlan& plan, std::vector<Tree> values, const Tree& target) {

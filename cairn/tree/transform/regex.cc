@@ -125,10 +125,10 @@ Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
-std::size_t Regex::group_count() const {
-  std::uint32_t count = 0;
-  pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_CAPTURECOUNT, &count);
-  return count;
+void Regex::check_template(std::string_view text) const {
+  std::uint32_t groups = 0;
+  pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_CAPTURECOUNT, &groups);
+  (void)expand(text, Groups(groups + 1));
 }
 
 std::optional<Regex::Groups> Regex::match(const Subject& subject, std::size_t from,
@@ -156,7 +156,7 @@ std::optional<Regex::Groups> Regex::full_match(std::string_view text) {
   return match({text, true}, 0, true);
 }
 
-std::string Regex::replace_all(std::string_view text, const Replacement& replacement) {
+std::string Regex::replace_all(std::string_view text, std::string_view replacement) {
   const Subject subject{text, valid_utf8(text)};
   if (!subject.is_utf8 && !compiled_->of_any_bytes)
     compiled_->of_any_bytes = compile(pattern_, parse_regex_syntax(pattern_),
@@ -168,7 +168,7 @@ std::string Regex::replace_all(std::string_view text, const Replacement& replace
     const std::string_view whole = *groups->front();
     const auto begin = static_cast<std::size_t>(whole.data() - text.data());
     out.append(text.substr(done, begin - done));
-    replacement.append(*groups, out);
+    out += expand(replacement, *groups);
     done = begin + whole.size();
     was_empty = whole.empty();
   }

@@ -15,8 +15,6 @@
 
 namespace cairn::inline v0 {
 
-class Replacement;
-
 // A compiled pattern.
 class Regex {
  public:
@@ -40,16 +38,15 @@ class Regex {
   // pattern needs.
   [[nodiscard]] std::optional<Groups> full_match(std::string_view text);
 
-  // Replaces every match from left to right, as re.sub does. The expression must have extent kPart.
-  // Bytes that are not UTF-8 stay; nothing matches them. Throws invalid_argument if matching takes
-  // too many steps.
-  [[nodiscard]] std::string replace_all(std::string_view text, const Replacement& replacement);
-  // The number of groups, without the whole match.
-  [[nodiscard]] std::size_t group_count() const;
-
   // Expands \1, \g<1>, \g<name> and escapes in a template, as Python's Match.expand does. Throws
   // invalid_argument for a bad template.
   [[nodiscard]] std::string expand(std::string_view text, const Groups& groups) const;
+  // Throws invalid_argument for a template that expand() refuses.
+  void check_template(std::string_view text) const;
+  // Replaces every match from left to right by the expanded template, as re.sub does. The
+  // expression must have extent kPart. Bytes that are not UTF-8 stay; nothing matches them. Throws
+  // as expand, and if matching takes too many steps.
+  [[nodiscard]] std::string replace_all(std::string_view text, std::string_view replacement);
 
  private:
   struct Compiled;
@@ -63,25 +60,6 @@ class Regex {
   bool literal_ = false;
   std::vector<std::pair<std::string, std::size_t>> names_;  // of the named groups
   std::unique_ptr<Compiled> compiled_;
-};
-
-// The replacement for a match: text in which $1 to $99 are groups (empty for one that took no
-// part), $& is the whole match, and $$ is a dollar sign. Any other $ stands for itself. With fewer
-// than 12 groups, $12 is the first group and a 2.
-class Replacement {
- public:
-  // Throws invalid_argument for a group that the expression lacks.
-  Replacement(std::string_view text, const Regex& regex);
-  // Appends the replacement for a match to `out`.
-  void append(const Regex::Groups& groups, std::string& out) const;
-
- private:
-  struct Piece {
-    std::string text;
-    std::size_t group = 0;
-    bool is_group = false;
-  };
-  std::vector<Piece> pieces_;
 };
 
 }  // namespace cairn::inline v0

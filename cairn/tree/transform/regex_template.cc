@@ -29,9 +29,7 @@ class Expander {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& why) const {
-    fail_regex("original key", t_, start_, why);
-  }
+  [[noreturn]] void fail(const std::string& why) const { fail_regex("template", t_, start_, why); }
 
   void group(std::size_t number) {
     if (number >= groups_.size()) fail("invalid group reference " + std::to_string(number));

@@ -2,6 +2,7 @@
 #include <cairn/zarr/codec/codec_chain.h>
 
 #include <cairn/base/checksum.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/error.h>
 #include <cairn/zarr/codec/filters.h>
 #include <cairn/zarr/codec/hdf5_checksum.h>
@@ -165,6 +166,17 @@ bool finish_into(std::span<const ByteStep> steps, Walk& walk, MutableByteView ou
   return walk.checksummed;
 }
 
+// Runs f, which decodes `stored`. If it fails on a Git LFS pointer, the error says so.
+template <class F>
+auto explain_failure(ByteView stored, F f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    if (is_lfs_pointer(stored)) throw Error(Code::kDataLoss, std::string(kIsLfsPointer));
+    throw;
+  }
+}
+
 }  // namespace
 
 std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n) {
@@ -207,12 +219,16 @@ std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbyt
 }
 
 bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteView out) {
-  Walk walk{.current = stored, .owned = {}};
-  return finish_into(steps.first(undo_trailing_checksums(steps, walk)), walk, out);
+  return explain_failure(stored, [&] {
+    Walk walk{.current = stored, .owned = {}};
+    return finish_into(steps.first(undo_trailing_checksums(steps, walk)), walk, out);
+  });
 }
 
-DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes,
-                          Scratch& scratch) {
+namespace {
+
+DecodedBytes decode_to_scratch(std::span<const ByteStep> steps, ByteView stored,
+                               std::uint64_t nbytes, Scratch& scratch) {
   Walk walk{.current = stored, .owned = {}};
   steps = steps.first(undo_trailing_checksums(steps, walk));
   if (steps.empty()) {
@@ -230,6 +246,13 @@ DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std:
   const MutableByteView out = scratch.bytes(nbytes).first(nbytes);
   std::memcpy(out.data(), walk.current.data(), nbytes);
   return {out, walk.checksummed};
+}
+
+}  // namespace
+
+DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes,
+                          Scratch& scratch) {
+  return explain_failure(stored, [&] { return decode_to_scratch(steps, stored, nbytes, scratch); });
 }
 
 DecodedBytes decode_unsized(std::span<const ByteStep> steps, ByteView stored,

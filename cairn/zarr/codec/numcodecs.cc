@@ -127,13 +127,14 @@ ByteStep parse_astype(const NumcodecsCodec& codec) {
                   .stored = number_type(codec, "encode_dtype", *stored)};
 }
 
+// numcodecs does not shuffle if the size is 1 or less.
 ByteStep parse_shuffle(const NumcodecsCodec& codec) {
   const Json* size = codec.find("elementsize");
-  const auto n = size
-                     ? size->as_uint64()
-                     : std::optional<std::uint64_t>(codec.element ? dtype_size(*codec.element) : 4);
-  if (!n || *n == 0 || *n > 65536) bad_config(codec, "elementsize", size);
-  return ShuffleStep{.element_size = *n};
+  if (size == nullptr)
+    return ShuffleStep{.element_size = codec.element ? dtype_size(*codec.element) : 4};
+  const auto n = size->as_int64();
+  if (!n || *n > 65536) bad_config(codec, "elementsize", size);
+  return ShuffleStep{.element_size = *n > 1 ? static_cast<std::size_t>(*n) : 1};
 }
 
 bool at_start(const NumcodecsCodec& codec, bool otherwise) {

@@ -1,7 +1,7 @@
 // fill_value.cc -- parses JSON fill values of Zarr v2 and v3 to the bytes of one element.
 //
 //            v2                                            v3
-//   bool     true, false (0, 1 accepted)                   true, false
+//   bool     true, false; also a number, 0 is false        the same; null is false
 //   integer  5, 5.0                                        5, 5.0
 //   float    1.5, "NaN", "Infinity", "-Infinity", "1.5"    1.5, "NaN", "Infinity", "-Infinity",
 //                                                          "0x7fc00001" (the bits)
@@ -94,6 +94,16 @@ Bytes utf32(std::string_view text, bool big_endian) {
 }
 
 // ---- numbers ----
+
+// zarr-python takes the truth of any JSON value. Cairn refuses strings, lists and objects: "false"
+// would be true.
+Bytes bool_fill(const Json& fill, const ElementType& type) {
+  if (fill.is_null()) return low_bytes(0, 1);
+  if (const bool* value = fill.as_bool()) return low_bytes(*value ? 1 : 0, 1);
+  const auto number = fill.as_double();
+  if (!number) bad_fill(fill, type);
+  return low_bytes(*number != 0 ? 1 : 0, 1);
+}
 
 Bytes integer_fill(const Json& fill, const ElementType& type) {
   const int bits = dtype_bits(type.dtype);
@@ -260,12 +270,8 @@ Bytes opaque_fill(const Json& fill, const ElementType& type) {
 
 Bytes parse_fill(const Json& fill, const ElementType& type, Format format) {
   switch (dtype_kind(type.dtype)) {
-    case DTypeKind::kBool: {
-      if (const bool* value = fill.as_bool()) return low_bytes(*value ? 1 : 0, 1);
-      const auto number = fill.as_uint64();
-      if (format == Format::kV3 || !number || *number > 1) bad_fill(fill, type);
-      return low_bytes(*number, 1);
-    }
+    case DTypeKind::kBool:
+      return bool_fill(fill, type);
     case DTypeKind::kInt:
     case DTypeKind::kUint:
       return integer_fill(fill, type);

@@ -2,6 +2,7 @@
 // fetched.
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>
+#include <cairn/sharding.h>
 #include <cairn/tensor_source.h>
 
 #include <sys/mman.h>
@@ -181,8 +182,7 @@ TEST(MsgpackWrite, TheSameAsThePackagesWrote) {
   const Json files = testing::golden_json(kGolden + "leaves.json");
   std::size_t same = 0;
   for (const auto& [name, leaves] : *files.as_object()) {
-    // types without a name; keys that became texts
-    if (name == "datetimes" || name == "flax_int_keys") continue;
+    if (name == "flax_int_keys") continue;  // keys that became texts
     const Bytes file = read_file(golden(kGolden + name + ".msgpack"));
     const std::uint64_t limit =
         name.find("chunked") == std::string::npos ? std::uint64_t{1} << 30U : 64;
@@ -227,7 +227,56 @@ TEST(MsgpackRestore, ArraysOutliveBytesWithoutAnOwner) {
   EXPECT_EQ(testing::to_bytes(tree.find("0")->array()->bytes()), from_hex("010203"));
 }
 
+TEST(MsgpackRestore, KeepsTimesAndTypesWithoutADType) {
+  const MsgpackTimestamp times[] = {
+      {0, 0},         {UINT32_MAX, 0}, {0, 1},         {(1LL << 34) - 1, 999'999'999},
+      {1LL << 34, 0}, {-1, 5},         {INT64_MIN, 0}, {INT64_MAX, 7}};
+  for (const MsgpackTimestamp& time : times)
+    EXPECT_EQ(*msgpack_restore(written(Tree(time))).custom<MsgpackTimestamp>(), time)
+        << time.seconds;
+  const NumpyArray dates{"datetime64[25s]", {2}, Bytes(16, std::byte{1})};
+  EXPECT_EQ(*msgpack_restore(written(Tree(dates))).custom<NumpyArray>(), dates);
+  const NumpyArray real{"float128", {}, Bytes(16), true};
+  EXPECT_EQ(*msgpack_restore(written(Tree(real))).custom<NumpyArray>(), real);
+}
+
+TEST(MsgpackWrite, ShardedArraysAreGathered) {
+  const Array whole = make_array<std::int16_t>(DType::kInt16, {4}, {1, 2, 3, 4});
+  const NamedSharding sharding{make_mesh({2}, {"x"}), {{"x"}}};
+  const Tree sharded(Tree::Dict{{"b", Tree(ShardedArray::from_array(whole, sharding))},
+                                {"a", Tree(ShardedArray::from_array(whole, sharding))}});
+  const Tree plain(Tree::Dict{{"b", Tree(whole)}, {"a", Tree(whole)}});
+  for (const MsgpackDialect dialect : kEvery) {
+    EXPECT_EQ(written(sharded, dialect), written(plain, dialect));
+    EXPECT_EQ(msgpack_serialize(sharded, {.dialect = dialect, .chunk_bytes = 3}),
+              msgpack_serialize(plain, {.dialect = dialect, .chunk_bytes = 3}));
+  }
+  const std::int64_t here[] = {1};
+  const Tree part(Tree::Dict{{"w", Tree(ShardedArray::from_array(whole, sharding, here))}});
+  EXPECT_THAT([&] { written(part); }, FailsWith(Code::kFailedPrecondition, "['w']: "));
+}
+
 // ---- what is refused ----
+
+TEST(MsgpackRestore, RefusesWhatThePackagesCannotRestore) {
+  for (const std::string name :
+       {"str64", "bytes16", "void24", "record64", "datetime64[", "datetime64[x]", "datetime64s"})
+    EXPECT_THAT(
+        [&] {
+          msgpack_restore(written(Tree(NumpyArray{name, {1}, Bytes(8)})));
+        },
+        FailsWith(Code::kUnimplemented, "elements of type " + name))
+        << name;
+  EXPECT_THAT(
+      [&] {
+        msgpack_restore(written(Tree(NumpyArray{"datetime64[s]", {1}, Bytes(4)})));
+      },
+      FailsWith(Code::kDataLoss, "4 bytes do not hold"));
+  const Bytes integer_key = from_hex("8101c0");
+  EXPECT_NE(msgpack_restore(integer_key).find("1"), nullptr);
+  EXPECT_THAT([&] { msgpack_restore(integer_key, nullptr, MsgpackDialect::kOrbax); },
+              FailsWith(Code::kDataLoss, "the key 1 is an integer"));
+}
 
 // An array that would take so many bytes; nobody may look at them.
 Tree huge(std::uint64_t nbytes) {
@@ -266,6 +315,21 @@ TEST(MsgpackWrite, NamesWhatItRefuses) {
        "['k']: the key \"a\" appears twice"},
       {"opaque array", Tree(Array::allocate(DType::kOpaque, 3, {2})),
        "an array whose elements Cairn does not interpret"},
+      {"typed key", Tree(ShardedArray{.shape = {2}, .random_key_impl = "rbg"}),
+       "the root: a typed PRNG key cannot be written"},
+      {"timestamp", Tree(MsgpackTimestamp{0, 1'000'000'000}), "has 1000000000 nanoseconds"},
+      {"objects", Tree(NumpyArray{"object", {1}, Bytes(8)}), "an array of Python objects"},
+      {"array without a type", Tree(NumpyArray{"", {1}, Bytes(8)}), "type has no name"},
+      {"array of a type that is not UTF-8", Tree(NumpyArray{"\xff", {1}, Bytes(8)}), "not UTF-8"},
+      {"array with part of an element", Tree(NumpyArray{"datetime64[s]", {2}, Bytes(9)}),
+       "9 bytes do not hold an array of shape (2,) of datetime64[s]"},
+      {"elements of an empty array", Tree(NumpyArray{"str32", {0}, Bytes(4)}),
+       "4 bytes do not hold an array of shape (0,)"},
+      {"known type of another size", Tree(NumpyArray{"float32", {2}, Bytes(4)}),
+       "4 bytes do not hold an array of shape (2,) of float32"},
+      {"negative extent", Tree(NumpyArray{"str32", {-1}, Bytes(4)}), "of shape (-1,)"},
+      {"scalar with a shape", Tree(NumpyArray{"str32", {1}, Bytes(4), true}),
+       "a scalar has no dimensions"},
       {"opaque scalar", Tree(NumpyScalar{.dtype = DType::kOpaque}), "a NumPy scalar of a type"},
       {"depth", deep(1001), "nested deeper than 1000 levels"},
       {"array in a list", Tree(Tree::List{huge(k4GiB)}),

@@ -373,10 +373,8 @@ TEST(NpzReader, RefusesOverlapsNamesAndMethods) {
                     static_cast<std::uint32_t>(30 + 5 + outer.content.size() - local.size()));
     EXPECT_THAT([&] { open_bytes(bytes); }, FailsWith(Code::kDataLoss, "overlap"));
   }
-  for (const std::string name : {"../a.npy", "/a.npy", "x/../../a.npy", ".."})
-    EXPECT_THAT([&] { open_bytes(archive_of({good_member(name)})); },
-                FailsWith(Code::kDataLoss, "the member's name"))
-        << name;
+  EXPECT_THAT([&] { open_bytes(archive_of({good_member(std::string("a\0.npy", 6))})); },
+              FailsWith(Code::kDataLoss, "the member's name"));
   EXPECT_THAT([&] { open_bytes(archive_of({good_member("\xe9.npy")})); },
               FailsWith(Code::kDataLoss, "unknown encoding"));
   EXPECT_THAT(

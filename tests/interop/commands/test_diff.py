@@ -83,7 +83,32 @@ def expected(a, b, rtol=0.0, atol=0.0):
             result["first"] = [int(n) for n in np.unravel_index(i, a.shape)]
     result["max_abs_error"] = max(absolute, default=None)
     result["max_rel_error"] = max(relative, default=None)
-    return result
+    return result | measures(a, b)
+
+
+def measures(a, b):
+    """Over the pairs of finite numbers; None where float64 overflows or a norm is 0."""
+    pairs = [(x, y) for x, y in zip(numbers(a), numbers(b)) if np.isfinite(complex(x)) and np.isfinite(complex(y))]
+
+    def total(terms):
+        try:
+            return math.fsum(terms)
+        except (OverflowError, ValueError):
+            return math.inf
+
+    def square(x):
+        x = complex(x)
+        return x.real * x.real + x.imag * x.imag
+
+    if not pairs:
+        return {"rms_error": None, "relative_error": None, "cosine": None}
+    distances = [float(size(x - y)) for x, y in pairs]
+    largest = max(float(size(y)) for _, y in pairs)
+    squares_a, squares_b = total(square(x) for x, _ in pairs), total(square(y) for _, y in pairs)
+    products = total(complex(x).real * complex(y).real + complex(x).imag * complex(y).imag for x, y in pairs)
+    norms = math.sqrt(squares_a) * math.sqrt(squares_b)
+    return {"rms_error": math.sqrt(total(d * d for d in distances) / len(pairs)), "relative_error": max(distances) / largest if largest else None,
+            "cosine": products / norms if 0 < norms < math.inf else None}
 
 
 def check(leaf, a, b, **tolerance):
@@ -92,11 +117,11 @@ def check(leaf, a, b, **tolerance):
         assert want["different"] == want["within"] == 0
         return
     have = leaf["values"]
-    for key in ("max_abs_error", "max_rel_error"):
+    for key in ("max_abs_error", "max_rel_error", "rms_error", "relative_error", "cosine"):
         w = want.pop(key)
         h = have.pop(key)
         assert (h is None) == (w is None or not np.isfinite(float(w))), (leaf["name"], key, h, w)
-        assert h is None or h == pytest.approx(float(w), rel=1e-12), (leaf["name"], key)
+        assert h is None or h == pytest.approx(float(w), rel=1e-12, abs=1e-12 if key == "cosine" else None), (leaf["name"], key)
     assert have == want, leaf["name"]
     assert ("values" in leaf["differs"]) == (want["different"] > 0)
 
@@ -184,7 +209,7 @@ def test_damage_is_named_and_the_rest_compared(scratch):
     assert (report["same"], report["different"], report["unreadable"]) == (1, 1, 1)
     assert "w_1" in leaves["w_1"]["b"]["error"] and "error" not in leaves["w_1"]["a"]
     text = cairn_cli.run("diff", scratch / "a", scratch / "b", status=cairn_cli.IO).stdout.decode()
-    assert "unreadable  w_1: in B: " in text and "different   w_2: " in text
+    assert "unreadable  w_1: in B: " in text and "\nw_2   100 K of 100 K " in text
 
 
 def test_random_keys_of_other_implementations(scratch):

@@ -82,8 +82,44 @@ def ndarray(shape, dtype, data):
 
 @pytest.mark.parametrize("data", [
     ndarray([4], "float32", b"\0" * 15), ndarray([4], "float32", b"\0" * 17), ndarray([2**40, 2**40], "float32", b"\0"), ndarray([-1], "float32", b""),
-    msgpack.packb({"a": msgpack.ExtType(9, b"x")}), b"\x81\xa1a", b"\xdf\xff\xff\xff\xff", b"\x91" * 100_000, msgpack.packb({1: 2}), msgpack.packb({"a": 1}) + b"\0",
-], ids=["short", "long", "overflow", "negative", "ext", "truncated", "count", "deep", "int-key", "trailing"])
+    msgpack.packb({"a": msgpack.ExtType(9, b"x")}), b"\x81\xa1a", b"\xdf\xff\xff\xff\xff", b"\x91" * 100_000, msgpack.packb({1: 2, "1": 3}), msgpack.packb({"a": 1}) + b"\0",
+], ids=["short", "long", "overflow", "negative", "ext", "truncated", "count", "deep", "int-key-twice", "trailing"])
 def test_damaged_files_are_refused(scratch, data):
     (scratch / "a.msgpack").write_bytes(data)
-    cairn_cli.run("cat", "--raw", scratch / "a.msgpack", "a", status=cairn_cli.IO)
+    cairn_cli.run("ls", scratch / "a.msgpack", status=cairn_cli.IO)
+
+
+def test_integer_keys(scratch):
+    """flax restores them, Orbax refuses them. A file may be flax's; Orbax's own aggregate file may not have them."""
+    data = flax.serialization.msgpack_serialize({1: {-2: np.arange(3)}}, in_place=True)
+    assert flax.serialization.msgpack_restore(data)[1][-2].tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="not allowed for map key"):
+        msgpack_utils.msgpack_restore(data)
+    (scratch / "a.msgpack").write_bytes(data)
+    check(scratch / "a.msgpack", {"1": {"-2": np.arange(3)}})
+    (scratch / "item").mkdir()
+    (scratch / "item" / "checkpoint").write_bytes(data)
+    refused = cairn_cli.run("ls", scratch / "item", status=cairn_cli.IO)
+    assert b"the key 1 is an integer" in refused.stderr
+
+
+def test_timestamps(scratch):
+    """A leaf of msgpack's own; as a tensor it is its seconds and nanoseconds. It stays one when converted to msgpack."""
+    times = {"short": msgpack.Timestamp(7), "long": msgpack.Timestamp(2**33, 5), "before": msgpack.Timestamp(-1, 999_999_999)}
+    data = flax.serialization.msgpack_serialize(times)
+    assert flax.serialization.msgpack_restore(data) == times
+    (scratch / "a.msgpack").write_bytes(data)
+    for name, time in times.items():
+        assert np.frombuffer(cairn_cli.cat(scratch / "a.msgpack", name), "<i8").tolist() == [time.seconds, time.nanoseconds]
+    cairn_cli.verify(scratch / "a.msgpack")
+    cairn_cli.run("convert", scratch / "a.msgpack", scratch / "b.msgpack")
+    assert flax.serialization.msgpack_restore((scratch / "b.msgpack").read_bytes()) == times
+
+
+def test_extra_members_of_a_chunked_array(scratch):
+    array = np.arange(6, dtype=np.int16)
+    tree = {"big": {"__msgpack_chunked_array__": True, "shape": {"0": 6}, "chunks": {"0": array[:4], "1": array[4:]}, "note": "ignored", "more": {"x": [1]}}}
+    data = flax.serialization.msgpack_serialize(tree)
+    assert (flax.serialization.msgpack_restore(data)["big"] == array).all()
+    (scratch / "a.msgpack").write_bytes(data)
+    check(scratch / "a.msgpack", {"big": array})

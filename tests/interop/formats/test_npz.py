@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 
+import flax.serialization
 import ml_dtypes
 import numpy as np
 import orbax.checkpoint as ocp
@@ -34,7 +35,7 @@ def random_arrays(seed):
     rng = np.random.default_rng(seed)
     names = NAMED + KEPT + ["bfloat16", "float8_e5m2"]
     arrays = {f"{'abc/.'[rng.integers(5)]}{i}.{name}": random_array(rng, name) for i, name in enumerate(np.random.default_rng(seed).permutation(names * 2))}
-    return {name.lstrip("/"): array for name, array in arrays.items()}
+    return arrays
 
 
 def wanted_bytes(array):
@@ -174,3 +175,34 @@ def test_more_members_than_16_bits(scratch):
     assert len(cairn_cli.ls(scratch / "many.npz")) == len(arrays)
     assert cairn_cli.cat(scratch / "many.npz", "a65999") == arrays["a65999"].tobytes()
     assert json.loads(cairn_cli.run("info", "--json", scratch / "many.npz").stdout)["arrays"] == 66_000
+
+
+ODD_NAMES = ["/a", "//a", "/", "../x", "x/../../y", "..", ".", "a/", "a\\b", "C:/x", "a", ""]
+
+
+def test_names_that_are_no_safe_paths_are_names(scratch):
+    """NumPy writes and reads every name: it is a key. Cairn does the same, and touches no file of that name."""
+    arrays = {name: np.arange(3) + i for i, name in enumerate(ODD_NAMES)}
+    (scratch / "in").mkdir()
+    np.savez(scratch / "in" / "a.npz", **arrays)
+    assert sorted(entry["name"] for entry in cairn_cli.ls(scratch / "in" / "a.npz")) == sorted(arrays)
+    for name, array in arrays.items():
+        assert cairn_cli.cat(scratch / "in" / "a.npz", name) == array.tobytes()
+    cairn_cli.verify(scratch / "in" / "a.npz")
+    cairn_cli.run("convert", scratch / "in" / "a.npz", scratch / "in" / "b.npz")
+    with np.load(scratch / "in" / "b.npz") as back:
+        assert {name: back[name].tolist() for name in back.files} == {name: array.tolist() for name, array in arrays.items()}
+    assert sorted(path.relative_to(scratch).as_posix() for path in scratch.rglob("*")) == ["in", "in/a.npz", "in/b.npz"]
+
+
+def test_names_that_a_zip_cannot_hold_are_skipped_on_request(scratch):
+    """NumPy cuts such a name at the NUL."""
+    data = io.BytesIO()
+    np.savez(data, **{"cut\0here": np.arange(2)})
+    data.seek(0)
+    assert np.load(data).files == ["cut"]
+    (scratch / "a.msgpack").write_bytes(flax.serialization.msgpack_serialize({"cut\0here": np.arange(2), "kept": np.arange(3)}))
+    refused = cairn_cli.run("convert", scratch / "a.msgpack", scratch / "a.npz", status=cairn_cli.USAGE)
+    assert b"a name that holds a NUL byte" in refused.stderr
+    cairn_cli.run("convert", "--skip-unsupported", scratch / "a.msgpack", scratch / "a.npz")
+    assert np.load(scratch / "a.npz").files == ["kept"]

@@ -3,6 +3,7 @@
 import json
 import struct
 
+import flax.serialization
 import ml_dtypes
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def entry(dtype="F32", shape=(4,), begin=0, end=16):
 
 BAD = {
     "empty file": b"", "short length": b"\1\2\3", "length past end": craft({"a": entry()}, length=5000), "huge length": craft({}, length=2**63), "header too large": craft({}, length=100_000_001),
-    "not json": craft(b"{'a'}"), "not an object": craft([1]), "not utf-8": craft(b'{"\xff":1}'), "no brace": craft(b' {"a":1}'),
+    "not json": craft(b"{'a'}"), "not an object": craft([1]), "not utf-8": craft(b'{"\xff":1}'), "no brace": craft(b'\x0b{}', b""), "only spaces": craft(b"        ", b""),
     "unknown dtype": craft({"a": entry("F33")}), "dtype missing": craft({"a": {"shape": [4], "data_offsets": [0, 16]}}), "negative shape": craft({"a": entry(shape=(-4,))}),
     "shape overflow": craft({"a": entry(shape=(2**62, 2**62))}), "size mismatch": craft({"a": entry(shape=(5,))}), "offsets reversed": craft({"a": entry(begin=16, end=0)}),
     "offsets past end": craft({"a": entry(end=20, shape=(5,))}), "hole": craft({"a": entry(shape=(1,), end=4), "b": entry(shape=(2,), begin=8, end=16)}),
@@ -94,3 +95,26 @@ def test_sharded_set(scratch):
     (scratch / "model-00002-of-00002.safetensors").unlink()
     message = cairn_cli.run("ls", index, status=cairn_cli.IO).stderr.decode()
     assert "model-00002-of-00002" in message
+
+
+@pytest.mark.parametrize("before", [" ", "\n\n", "\t\r\n ", " " * 5000], ids=["space", "lines", "mixed", "long"])
+@pytest.mark.parametrize("after", ["", "\n\t\r "], ids=["tight", "spaces after"])
+def test_white_space_around_the_header(scratch, before, after):
+    """The reference reads such files, and so does Cairn, whatever their name."""
+    data = craft((before + json.dumps({"a": entry()}) + after).encode(), np.arange(4, dtype=np.float32).tobytes())
+    assert safetensors.numpy.load(data)["a"].tolist() == [0, 1, 2, 3]
+    names = ["a.safetensors"] + (["a.bin"] if len(before) < 4000 else [])
+    for name in names:
+        (scratch / name).write_bytes(data)
+        assert cairn_cli.cat(scratch / name, "a") == np.arange(4, dtype=np.float32).tobytes()
+        cairn_cli.verify(scratch / name)
+
+
+def test_an_odd_number_of_half_bytes_is_skipped_on_request(scratch):
+    tree = {"odd": np.zeros(3, ml_dtypes.float4_e2m1fn), "even": np.zeros(4, ml_dtypes.float4_e2m1fn)}
+    (scratch / "a.msgpack").write_bytes(flax.serialization.msgpack_serialize(tree))
+    refused = cairn_cli.run("convert", scratch / "a.msgpack", scratch / "a.safetensors", status=cairn_cli.USAGE)
+    assert b"odd (an odd number of elements of type float4_e2m1fn" in refused.stderr
+    done = cairn_cli.run("convert", "--skip-unsupported", scratch / "a.msgpack", scratch / "a.safetensors")
+    assert b"odd" in done.stdout + done.stderr
+    assert [entry["name"] for entry in cairn_cli.ls(scratch / "a.safetensors")] == ["even"]

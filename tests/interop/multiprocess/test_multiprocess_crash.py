@@ -13,7 +13,7 @@ import multiprocess_cases
 
 FRESH = int(os.environ["CAIRN_FRESH_SEED"])
 PROCESSES = 4
-MOST_MEETINGS = 40  # of a save; far fewer in truth
+MOST_COLLECTIVES = 40  # of a save; far fewer in truth
 
 
 def job_of(folder, case, **more):
@@ -35,25 +35,25 @@ def test_nothing_half_written_looks_whole(scratch, killed, use_ocdbt):
     case = multiprocess_cases.draw_case(FRESH + killed, PROCESSES)
     case.options["use_ocdbt"] = use_ocdbt
     absent = 0
-    for meeting in range(MOST_MEETINGS):
-        after = bool((FRESH + meeting) % 2)
-        folder = scratch / f"ckpt{meeting}"
-        job = job_of(folder, case, killed={"process": killed, "meeting": meeting, "after": after})
+    for collective in range(MOST_COLLECTIVES):
+        after = bool((FRESH + collective) % 2)
+        folder = scratch / f"ckpt{collective}"
+        job = job_of(folder, case, killed={"process": killed, "collective": collective, "after": after})
         try:
-            multiprocess_cairn.run(scratch / f"killed{meeting}", [job], PROCESSES, mpi=True)
-            break  # it had fewer meetings
+            multiprocess_cairn.run(scratch / f"killed{collective}", [job], PROCESSES, mpi=True)
+            break  # it had fewer collectives
         except multiprocess_cairn.Ended:
             pass
         if folder.exists():
             check_whole(folder, case)
         else:
             absent += 1
-            for leftover in scratch.glob(f"ckpt{meeting}.*"):
+            for leftover in scratch.glob(f"ckpt{collective}.*"):
                 assert not ocp.utils.is_checkpoint_finalized(leftover)
                 assert cairn_cli.call("ls", leftover).returncode == cairn_cli.IO
-            said = multiprocess_cairn.run(scratch / f"next{meeting}", [job_of(folder, case)], PROCESSES, mpi=True)
+            said = multiprocess_cairn.run(scratch / f"next{collective}", [job_of(folder, case)], PROCESSES, mpi=True)
             assert said == [[{"done": True}]] * PROCESSES
             check_whole(folder, case)
-            assert not list(scratch.glob(f"ckpt{meeting}.*"))
+            assert not list(scratch.glob(f"ckpt{collective}.*"))
     check_whole(folder, case)
-    assert 4 <= absent < MOST_MEETINGS
+    assert 4 <= absent < MOST_COLLECTIVES

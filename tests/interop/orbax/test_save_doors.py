@@ -47,3 +47,24 @@ def test_orbax_restores(op, options, scratch):
     assert jax.random.key_data(restored["key"]).tolist() == jax.random.key_data(tree["key"]).tolist()
     assert restored["bool"] and restored["nothing"] is None
     assert restored["list"] == [1, 2.5, "text", None]
+
+
+@pytest.mark.parametrize("options", LAYOUTS, ids=str)
+def test_manager_restores_steps_of_async_checkpointer(options, scratch):
+    tree = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "step": 7, "name": "adam"}
+    jobs = [{"op": "save_step", "dir": str(scratch / "root" / str(step)), "options": options, "item_name": "default",
+             "item": tree_json.to_json({**tree, "step": step})} for step in (3, 12)]
+    done = subprocess.run([cairn_cli.TOOLS / "pytree_tool"], input=json.dumps(jobs), capture_output=True, text=True, timeout=300)
+    assert done.stdout and json.loads(done.stdout) == [{"done": True}] * 2, done
+    with ocp.CheckpointManager(scratch / "root") as manager:
+        assert manager.all_steps() == [3, 12] and manager.latest_step() == 12
+        assert manager.item_metadata(12)["w"].shape == (2, 3)
+        for step in (3, 12):
+            restored = manager.restore(step, args=ocp.args.PyTreeRestore())
+            np.testing.assert_array_equal(restored["w"], tree["w"])
+            assert (restored["step"], restored["name"]) == (step, "adam")
+        # and goes on where Cairn stopped
+        manager.save(13, args=ocp.args.PyTreeSave({"w": tree["w"]}))
+        manager.wait_until_finished()
+        assert manager.all_steps() == [3, 12, 13]
+    cairn_cli.verify(scratch / "root")

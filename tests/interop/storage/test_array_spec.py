@@ -1,10 +1,12 @@
 """The specs that Cairn makes are the ones that Orbax makes: thousands of random options, and the same kind of failure where one fails."""
 
+import copy
 import json
 import os
 
 import ml_dtypes  # noqa: F401  registers the names of NumPy's missing types
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from orbax.checkpoint._src.arrays import subchunking
 from orbax.checkpoint._src.serialization import ocdbt_process_spec
@@ -179,3 +181,50 @@ def test_chunk_shapes(rng):
         jobs.append({"choose": {"global_shape": o["global_shape"], "write_shape": o["write_shape"], "dtype": o["dtype"], "target_byte_size": o["chunk_byte_size"],
                                 "shard_axes": o["shard_axes"]}})
     assert 0 < compare(jobs, make) < 2000
+
+
+SPECS = [{"driver": "zarr", "kvstore": "file:///x"}, {"driver": "n5", "dtype": "int8", "a": {"b": [1, None]}}, {}, {"driver": "cast", "base": {"driver": "zarr"}}]
+
+
+def test_casts_of_any_spec(rng):
+    kinds = [d for d in DTYPES if d != "bool"]
+    written, read = [], []
+    for _ in range(300):
+        spec = SPECS[int(rng.integers(len(SPECS)))]
+        written.append({"cast_serialize": {"spec": spec, "dtype": pick(rng, kinds, 0), "target_dtype": pick(rng, kinds)}})
+        read.append({"cast_deserialize": {"spec": spec, "target_dtype": pick(rng, kinds)}})
+
+    def serialize(options):
+        value = np.zeros(1, np.dtype(options["dtype"]))
+        target = options["target_dtype"]
+        return orbax.get_cast_tspec_serialize(copy.deepcopy(options["spec"]), value, ocp.SaveArgs(dtype=target and np.dtype(target)))
+
+    def deserialize(options):
+        target = options["target_dtype"]
+        return orbax.get_cast_tspec_deserialize(copy.deepcopy(options["spec"]), ocp.RestoreArgs(dtype=target and np.dtype(target)))
+
+    assert compare(written, serialize) == 0
+    assert compare(read, deserialize) == 0
+
+
+BASES = ["gs://bucket/x", "/x", {"driver": "gcs"}, {"driver": "gcs_grpc", "path": "x"}, {"driver": "file", "path": "/x"}, {"driver": "s3"}, {},
+         {"driver": "file", "path": "gs://b/x"}]
+
+
+def test_chunk_sizes_by_store(rng):
+    def store():
+        base = BASES[int(rng.integers(len(BASES)))]
+        if rng.random() < 0.4:
+            layers = [{"base": BASES[int(rng.integers(len(BASES)))]} | ({"prefix": "m/"} if rng.random() < 0.4 else {}) for _ in range(int(rng.integers(3)))]
+            base = {"driver": "kvstack", "layers": layers}
+        return {"driver": "ocdbt", "base": base}
+
+    jobs = [{"chunk_bytes": {"write_shape": [int(n) for n in rng.choice([1, 0, 3, 1000, 40_000], int(rng.integers(0, 4)))], "dtype": pick(rng, DTYPES[:10], 0),
+                             "chunk_byte_size": pick(rng, [1000, 500 << 20, 3 << 30]), "target_data_file_size": pick(rng, [0, 1, 1 << 20, 1 << 32], 0.7),
+                             "kvstore": store() if rng.random() < 0.8 else None}} for _ in range(2000)]
+
+    def size(options):
+        return orbax.calculate_chunk_byte_size(tuple(options["write_shape"]), np.dtype(options["dtype"]), chunk_byte_size=options["chunk_byte_size"],
+                                               ocdbt_target_data_file_size=options["target_data_file_size"], kvstore_spec=options["kvstore"])
+
+    assert compare(jobs, size) == 0

@@ -280,6 +280,62 @@ def test_zarr_python_v3_filters(scratch, name, dtype, filters):
         check(path, zarr.open_array(path)[...])
 
 
+def flattening_chains():
+    """Filters that lose the shape, with transposes that zarr-python accepts when it reads."""
+    from zarr.codecs import numcodecs as zn
+
+    delta, scale, packbits = zn.Delta(dtype="int32"), zn.FixedScaleOffset(offset=3, scale=2, dtype="int32", astype="int32"), zn.PackBits()
+
+    def turn(*order):
+        return zarr.codecs.TransposeCodec(order=order)
+
+    for name, dtype, codec in (("delta", "i4", delta), ("scale", "i4", scale), ("packbits", "bool", packbits)):
+        yield f"{name} behind a transpose", dtype, [turn(2, 0, 1), codec]
+        yield f"{name} behind two transposes", dtype, [turn(1, 2, 0), turn(0, 2, 1), codec]
+        yield f"{name} behind transposes without effect", dtype, [turn(1, 2, 0), turn(2, 0, 1), codec]
+        if codec is not packbits:  # its elements have one dimension for zarr-python
+            yield f"{name} before a transpose without effect", dtype, [codec, turn(0, 1, 2)]
+
+
+@pytest.mark.parametrize("name, dtype, filters", [pytest.param(*f, id=f[0]) for f in flattening_chains()])
+def test_zarr_python_v3_transpose_and_filter(scratch, name, dtype, filters):
+    """zarr-python writes the elements in memory order and reads them in the order of the codecs: what it reads counts."""
+    data = np.random.default_rng(13).integers(0, 2 if dtype == "bool" else 1000, (5, 6, 8)).astype(dtype)
+    if name.endswith("before a transpose without effect"):  # zarr-python cannot write it, but reads it
+        plain = zarr.create_array(scratch / "a", data=data, chunks=(2, 3, 4), filters=filters[:1], compressors=None)
+        metadata = json.loads((scratch / "a" / "zarr.json").read_text())
+        metadata["codecs"].insert(1, filters[1].to_dict())
+        (scratch / "a" / "zarr.json").write_text(json.dumps(metadata))
+        assert np.array_equal(plain[...], zarr.open_array(scratch / "a")[...])
+    else:
+        zarr.create_array(scratch / "a", data=data, chunks=(2, 3, 4), filters=filters)
+    check(scratch / "a", zarr.open_array(scratch / "a")[...])
+    check_slice(scratch / "a", zarr.open_array(scratch / "a")[...], "1:4,5,2:", np.s_[1:4, 5, 2:])
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("fill", [0, 1, 2, 0.0, 1.0, -1, None, True, False], ids=repr)
+def test_zarr_python_bool_fill_values(scratch, zarr_format, fill):
+    """A missing chunk of bools: the fill value may be any number, or null."""
+    array = zarr.create_array(scratch / "a", shape=(6,), chunks=(3,), dtype="bool", zarr_format=zarr_format, fill_value=False)
+    array[:3] = [True, False, True]
+    file = scratch / "a" / ("zarr.json" if zarr_format == 3 else ".zarray")
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"fill_value": fill}))
+    check(scratch / "a", zarr.open_array(scratch / "a")[...])
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("size", [-1, 0, 1, 2, 4])
+def test_zarr_python_shuffle_sizes(scratch, zarr_format, size):
+    """Sizes of 1 and less do not shuffle."""
+    import numcodecs
+
+    array = values(np.int32, (20, 32))
+    shuffle = dict(filters=[numcodecs.Shuffle(size)]) if zarr_format == 2 else dict(compressors=[zarr.codecs.numcodecs.Shuffle(elementsize=size)])
+    zarr.create_array(scratch / "a", data=array, chunks=(8, 16), zarr_format=zarr_format, **shuffle)
+    check(scratch / "a", zarr.open_array(scratch / "a")[...])
+
+
 @pytest.mark.parametrize("codec", ["zlib", "gzip", "bz2", "lz4", "zstd", "blosc", "shuffle", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"])
 def test_zarr_python_v3_numcodecs(scratch, codec):
     classes = {"zlib": "Zlib", "gzip": "GZip", "bz2": "BZ2", "lz4": "LZ4", "zstd": "Zstd", "blosc": "Blosc", "shuffle": "Shuffle", "crc32": "CRC32", "crc32c": "CRC32C", "adler32": "Adler32",

@@ -1,20 +1,24 @@
-// msgpack_tool.cc -- writes trees as msgpack, so that the tests can compare the bytes with flax's
-// and Orbax's. Reads one JSON job a line, answers one JSON object a line.
+// msgpack_tool.cc -- writes trees as msgpack and reads them, so that the tests can compare with flax
+// and Orbax. Reads one JSON job a line, answers one JSON object a line.
 //   job:     {"dialect": "flax" | "flax-state" | "orbax", "sorted": true, "chunk": 64, "file":
 //            PATH,
 //             "hex": MSGPACK (restored and written again)  or  "tree": NODE}
-//   answer:  {"hex": ...}  or  {"code": "invalid_argument", "error": ...}
+//            {"dialect": ..., "read": MSGPACK}
+//   answer:  {"hex": ...}  or  {"tree": NODE}  or  {"code": "invalid_argument", "error": ...}
 //   NODE:    ["none"] ["ellipsis"] ["bool", true] ["int", "-5"] ["float", HEX] ["complex", HEX,
 //            HEX] ["text", "..."] ["raw text", HEX]
 //            ["bytes", HEX] ["array", dtype, [shape], HEX] ["scalar", dtype, HEX] ["list",
 //            [NODE...]] ["tuple", [NODE...]]
 //            ["dict", [[key, NODE]...]] ["named", [[field, NODE]...]] ["custom"]       floats: 8
 //            bytes, little-endian
+//            ["time", "seconds", nanoseconds] ["numpy", dtype, [shape], HEX, is it a scalar]
+//            ["sharded", dtype, [shape], HEX, [[device, [starts], [stops]]...]] ["key"]
 // Every tree is written three times: in memory, to `file`, and to `file` with its arrays fetched
 // piece by piece from a small buffer. Bytes that are not the same are an internal error.
 #include <cairn/base/json.h>
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>
+#include <cairn/sharding.h>
 #include <cairn/tensor_source.h>
 
 #include <algorithm>
@@ -49,13 +53,28 @@ Tree integer(const std::string& digits) {
   return value > INT64_MAX ? Tree(value) : Tree(static_cast<std::int64_t>(value));
 }
 
-Tree array(const Json& dtype, const Json& shape, const Json& hex) {
+Shape to_shape(const Json& json) {
   Shape extents;
-  for (const Json& n : *shape.as_array()) extents.push_back(*n.as_int64());
+  for (const Json& n : *json.as_array()) extents.push_back(*n.as_int64());
+  return extents;
+}
+
+Array array(const Json& dtype, const Json& shape, const Json& hex) {
   const Bytes bytes = from_hex(hex);
-  Array made = Array::allocate(dtype_from_name(*dtype.as_string()).value(), extents);
+  Array made = Array::allocate(dtype_from_name(*dtype.as_string()).value(), to_shape(shape));
   std::copy(bytes.begin(), bytes.end(), made.mutable_view().data);
-  return Tree(made);
+  return made;
+}
+
+Tree sharded(const Array& whole, const Json& shards) {
+  ExplicitSharding sharding;
+  for (const Json& shard : *shards.as_array()) {
+    const JsonArray& parts = *shard.as_array();
+    Box box{to_shape(parts[1]), to_shape(parts[2])};
+    for (std::size_t d = 0; d < box.shape.size(); ++d) box.shape[d] -= box.origin[d];
+    sharding.parts.push_back({*parts[0].as_int64(), box});
+  }
+  return Tree(ShardedArray::from_array(whole, sharding));
 }
 
 Tree build(const Json& node);
@@ -84,7 +103,16 @@ Tree build(const Json& node) {
   if (type == "text") return Tree(*n[1].as_string());
   if (type == "raw text") return Tree(std::string(as_text(from_hex(n[1]))));
   if (type == "bytes") return Tree(from_hex(n[1]));
-  if (type == "array") return array(n[1], n[2], n[3]);
+  if (type == "array") return Tree(array(n[1], n[2], n[3]));
+  if (type == "sharded") return sharded(array(n[1], n[2], n[3]), n[4]);
+  if (type == "key")
+    return Tree(
+        ShardedArray{.shape = {2}, .dtype = DType::kUint32, .random_key_impl = "threefry2x32"});
+  if (type == "time")
+    return Tree(MsgpackTimestamp{std::stoll(*n[1].as_string()),
+                                 static_cast<std::uint32_t>(*n[2].as_int64())});
+  if (type == "numpy")
+    return Tree(NumpyArray{*n[1].as_string(), to_shape(n[2]), from_hex(n[3]), *n[4].as_bool()});
   if (type == "list") return Tree(items(n[1]));
   if (type == "tuple") return Tree(Tree::Tuple{items(n[1])});
   if (type == "dict") return Tree(members(n[1]));
@@ -99,12 +127,78 @@ Tree build(const Json& node) {
   return {};
 }
 
-MsgpackOptions options_of(const Json& job) {
-  MsgpackOptions options;
+// ---- the other way: a tree as NODE ----
+
+template <class T>
+std::string hex_of(const T& value) {
+  return to_hex(ByteView(reinterpret_cast<const std::byte*>(&value), sizeof value));
+}
+
+Json shape_node(const Shape& shape) {
+  JsonArray out;
+  for (const auto n : shape) out.emplace_back(n);
+  return out;
+}
+
+Json node_of(const Tree& tree);
+
+Json items_node(const Tree::List& items) {
+  JsonArray out;
+  for (const Tree& item : items) out.push_back(node_of(item));
+  return out;
+}
+
+Json custom_node(const Tree& tree) {
+  if (const auto* time = tree.custom<MsgpackTimestamp>())
+    return JsonArray{"time", std::to_string(time->seconds), std::int64_t{time->nanoseconds}};
+  if (const auto* array = tree.custom<NumpyArray>())
+    return JsonArray{"numpy", array->dtype_name, shape_node(array->shape), to_hex(array->bytes),
+                     array->scalar};
+  return JsonArray{"custom"};
+}
+
+Json node_of(const Tree& tree) {
+  const Tree::Value& value = tree.value();
+  if (const auto* dict = tree.dict()) {
+    JsonArray members;
+    for (const auto& [key, child] : *dict) members.push_back(JsonArray{key, node_of(child)});
+    return JsonArray{"dict", members};
+  }
+  if (const auto* list = tree.list()) return JsonArray{"list", items_node(*list)};
+  if (tree.tuple() != nullptr) return JsonArray{"tuple", items_node(tree.tuple()->items)};
+  if (const auto* empty = std::get_if<EmptyNode>(&value))
+    return *empty == EmptyNode::kNone    ? Json(JsonArray{"none"})
+           : *empty == EmptyNode::kDict  ? Json(JsonArray{"dict", JsonArray{}})
+           : *empty == EmptyNode::kTuple ? Json(JsonArray{"tuple", JsonArray{}})
+                                         : Json(JsonArray{"list", JsonArray{}});
+  if (const auto* truth = std::get_if<bool>(&value)) return JsonArray{"bool", *truth};
+  if (const auto* i = std::get_if<std::int64_t>(&value))
+    return JsonArray{"int", std::to_string(*i)};
+  if (const auto* u = std::get_if<std::uint64_t>(&value))
+    return JsonArray{"int", std::to_string(*u)};
+  if (const auto* real = std::get_if<double>(&value)) return JsonArray{"float", hex_of(*real)};
+  if (const auto* z = std::get_if<std::complex<double>>(&value))
+    return JsonArray{"complex", hex_of(z->real()), hex_of(z->imag())};
+  if (const auto* text = std::get_if<std::string>(&value)) return JsonArray{"text", *text};
+  if (const auto* bytes = std::get_if<Bytes>(&value)) return JsonArray{"bytes", to_hex(*bytes)};
+  if (const auto* scalar = std::get_if<NumpyScalar>(&value))
+    return JsonArray{"scalar", std::string(dtype_name(scalar->dtype)),
+                     to_hex(ByteView(scalar->value).first(dtype_size(scalar->dtype)))};
+  if (const Array* made = tree.array())
+    return JsonArray{"array", std::string(dtype_name(made->dtype())), shape_node(made->shape()),
+                     to_hex(made->bytes())};
+  return custom_node(tree);
+}
+
+MsgpackDialect dialect_of(const Json& job) {
   const std::string& dialect = *job.find("dialect")->as_string();
-  options.dialect = dialect == "orbax"  ? MsgpackDialect::kOrbax
-                    : dialect == "flax" ? MsgpackDialect::kFlax
-                                        : MsgpackDialect::kFlaxState;
+  return dialect == "orbax"  ? MsgpackDialect::kOrbax
+         : dialect == "flax" ? MsgpackDialect::kFlax
+                             : MsgpackDialect::kFlaxState;
+}
+
+MsgpackOptions options_of(const Json& job) {
+  MsgpackOptions options{.dialect = dialect_of(job)};
   options.order = *job.find("sorted")->as_bool() ? DictOrder::kSorted : DictOrder::kBuilt;
   if (const Json* chunk = job.find("chunk")) options.chunk_bytes = *chunk->as_uint64();
   return options;
@@ -135,6 +229,9 @@ Bytes write_fetched(const std::string& path, const Tree& tree, const MsgpackWrit
 }
 
 Json answer(const Json& job) {
+  if (const Json* read = job.find("read"))
+    return JsonObject{
+        {"tree", node_of(msgpack_restore(from_hex(*read), nullptr, dialect_of(job)))}};
   const Json* hex = job.find("hex");
   const Tree tree = hex != nullptr ? msgpack_restore(from_hex(*hex)) : build(*job.find("tree"));
   MsgpackWriteOptions options{.encoding = options_of(job)};

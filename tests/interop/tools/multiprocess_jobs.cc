@@ -63,11 +63,11 @@ Json restore(const Json& job, const Coordinator& mine) {
   return JsonObject{{"tree", tree_to_json(rest)}, {"held", std::move(held)}};
 }
 
-// The same process's end of the job, until it is killed on its way to or from a meeting.
+// The same process's end of the job, until it is killed on its way to or from a collective.
 class Mortal final : public Coordinator {
  public:
-  Mortal(std::shared_ptr<Coordinator> of, std::int64_t meeting, bool after)
-      : of_(std::move(of)), left_(meeting), after_(after) {}
+  Mortal(std::shared_ptr<Coordinator> of, std::int64_t collective, bool after)
+      : of_(std::move(of)), left_(collective), after_(after) {}
 
   [[nodiscard]] std::size_t process_index() const override { return of_->process_index(); }
   [[nodiscard]] std::size_t process_count() const override { return of_->process_count(); }
@@ -96,7 +96,7 @@ class Mortal final : public Coordinator {
   }
 
   std::shared_ptr<Coordinator> of_;
-  std::int64_t left_;  // meetings before that one
+  std::int64_t left_;  // collectives before that one
   bool after_;
 };
 
@@ -107,9 +107,10 @@ Json run(const Json& job, const std::shared_ptr<Coordinator>& mine) {
     const bool mortal =
         killed != nullptr && killed->find("process")->as_uint64() == mine->process_index();
     save_part(job, save_args_of(job),
-              mortal ? std::make_shared<Mortal>(mine, killed->find("meeting")->as_int64().value(),
-                                                *killed->find("after")->as_bool())
-                     : mine);
+              mortal
+                  ? std::make_shared<Mortal>(mine, killed->find("collective")->as_int64().value(),
+                                             *killed->find("after")->as_bool())
+                  : mine);
     return JsonObject{{"done", true}};
   } catch (const Error& e) {
     return JsonObject{{"error", e.message()}, {"code", code_name(e.code())}};

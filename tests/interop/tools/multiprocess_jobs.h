@@ -14,8 +14,8 @@ namespace cairn::testing {
 // In:  [{"op": "save" | "async_save", "dir": folder, "owners": [[device, ...] of process 0, ...],
 // "primary": 0, "options": {...},
 //        "array": {...}, "item": tree, "save_args": tree, ...}          see save_jobs.h
-//        "killed": {"process": 2, "meeting": 3, "after": true}          which kills itself at its
-//        meeting number 3, from 0
+//        "killed": {"process": 2, "collective": 3, "after": true}   which kills itself at its
+//        collective number 3, from 0
 //       {"op": "restore", "dir": folder, "owners": [...], "restore_args": tree}]
 // Out: for each {"done": true}, {"error": text, "code": "invalid_argument"}, or of a restore
 //      {"tree": tree, "held": {name: {"key": kind of PRNG keys, "shards": [[device, origin, shape,

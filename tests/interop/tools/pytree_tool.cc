@@ -3,12 +3,15 @@
 // shards of its own devices.
 //
 // "save_checkpoint" is a whole checkpoint by cairn::save, with "use_ocdbt" and "use_zarr3".
+// "save_step" is one by AsyncCheckpointer, with the item "item_name".
 //
-// In:  [{"op": "save" | "async_save" | "save_checkpoint" | "finalize" | "restore" | "metadata",
+// In:  [{"op": "save" | "async_save" | "save_checkpoint" | "save_step" | "finalize" | "restore" | "metadata",
 // "dir": folder,
 // "options": {"use_ocdbt": true, ...},
 //        "item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata":
 //        text, "restore_args": tree,
+//        "transforms": [[pattern, {"original_key", "use_fallback", "value_fn", "multi_value_fn",
+//        "inputs": [[pattern, restore args], ...]}]], "nested": false, "to_stored": true,
 //        "partial": false, "owners": [[device, ...] of process 0, ...], "primary": 0, "array":
 //        {"use_replica_parallel": true, ...}}]
 // Out: for each job {"tree": ...}, {"done": true} or {"error": text, "code": "invalid_argument"}
@@ -17,6 +20,7 @@
 #include <cairn/open.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -37,6 +41,69 @@ void save_together(const Json& job) {
       [&](const std::shared_ptr<Coordinator>& mine) { save_part(job, whole, mine); });
   for (const auto& error : errors)
     if (error) throw Error(*error);
+}
+
+// ---- transforms, with the two functions that the test knows ----
+
+// The value as text.
+Tree shown(const Tree& value) { return Tree("f:" + to_text(tree_to_json(value))); }
+
+// The key, the arguments and what was read, as text.
+Tree all_shown(std::string_view key, const Tree& stored, const AnyRestoreArgs& args) {
+  const ArrayRestoreArgs* array = array_restore_args(args);
+  const auto dtype = array ? array->dtype : std::get<RestoreArgs>(args).dtype;
+  JsonArray leaves;
+  for (const TreeEntry& entry : flatten(stored, DictOrder::kSorted)) {
+    std::string path;
+    for (const Key& part : entry.path) path += "/" + part.text;
+    const bool is_known = !std::holds_alternative<EmptyNode>(entry.value.value()) &&
+                          !std::holds_alternative<Placeholder>(entry.value.value());
+    leaves.push_back(JsonArray{path, is_known ? tree_to_json(entry.value) : Json()});
+  }
+  return Tree("m:" + to_text(JsonArray{std::string(key), array != nullptr,
+                                       dtype ? Json(dtype_name(*dtype)) : Json(),
+                                       Json(std::move(leaves))}));
+}
+
+AnyRestoreArgs any_args(const Json& json) {
+  const Tree tree = tree_from_json(json);
+  if (const auto* array = tree.custom<ArrayRestoreArgs>()) return *array;
+  return *tree.custom<RestoreArgs>();
+}
+
+RestoreTransform transform_of(const Json& spec) {
+  RestoreTransform out;
+  if (const Json* key = given(spec, "original_key")) out.transform.original_key = *key->as_string();
+  out.transform.use_fallback = given(spec, "use_fallback") != nullptr;
+  if (given(spec, "value_fn")) out.transform.value_fn = shown;
+  if (given(spec, "multi_value_fn")) out.multi_value_fn = all_shown;
+  if (const Json* inputs = given(spec, "inputs")) {
+    out.transform.multi_value_fn_input_args.emplace();
+    for (const Json& input : *inputs->as_array()) {
+      out.transform.multi_value_fn_input_args->push_back(*input.as_array()->at(0).as_string());
+      out.input_args.push_back(any_args(input.as_array()->at(1)));
+    }
+  }
+  return out;
+}
+
+// Nested: the same transforms as a tree of dicts, split at "/".
+RestoreTransforms transforms_of(const Json& list, bool nested) {
+  RestoreTransforms out;
+  for (const Json& pair : *list.as_array())
+    out.emplace_back(*pair.as_array()->at(0).as_string(), transform_of(pair.as_array()->at(1)));
+  if (!nested || out.empty()) return out;
+  std::vector<TreeEntry> entries;
+  for (const auto& [pattern, transform] : out) {
+    TreeEntry& entry = entries.emplace_back();
+    for (std::size_t at = 0; at <= pattern.size();) {
+      const std::size_t end = std::min(pattern.find('/', at), pattern.size());
+      entry.path.push_back({pattern.substr(at, end - at)});
+      at = end + 1;
+    }
+    entry.value = Tree(CustomLeaf::of(transform));
+  }
+  return flatten_restore_transforms(unflatten(std::move(entries)));
 }
 
 Json run(const Json& job) {
@@ -62,6 +129,11 @@ Json run(const Json& job) {
     set(*job.find("options"), "use_zarr3", options.use_zarr3);
     save(directory, tree_from_json(*job.find("item")), options);
     out.set("done", true);
+  } else if (op == "save_step") {
+    AsyncCheckpointer checkpointer(options_of(*job.find("options")));
+    checkpointer.save(directory, save_args_of(job), {.item = *job.find("item_name")->as_string()});
+    checkpointer.wait_until_finished();
+    out.set("done", true);
   } else if (op == "finalize") {
     handler.finalize(directory);
     out.set("done", true);
@@ -69,6 +141,10 @@ Json run(const Json& job) {
     PyTreeRestoreArgs args;
     if (const Json* of = given(job, "item")) args.item = tree_from_json(*of);
     if (const Json* of = given(job, "restore_args")) args.restore_args = tree_from_json(*of);
+    bool nested = false;
+    set(job, "nested", nested);
+    if (const Json* of = given(job, "transforms")) args.transforms = transforms_of(*of, nested);
+    set(job, "to_stored", args.transforms_default_to_original);
     set(job, "partial", args.partial_restore);
     out.set("tree", tree_to_json(handler.restore(directory, args)));
   } else if (op == "metadata") {

@@ -6,13 +6,23 @@
 //       {"remote": text} | {"sharding": [directory, name]} |
 //       {"array": {"spec": {}, "open": true, ..., "steps": [{"write"|"read": path, "origin": [],
 //       "shape": []}]}} |
-//       {"json": {"spec": {}, "write": value}}]
+//       {"json": {"spec": {}, "write": value}} |
+//       {"kv": {"spec": {}, "steps": [{"write": [key, text]} | {"remove": key} | {"remove_range":
+//       [first, last or null]} | {"replace": [key, text or null, text]} | {"list": prefix}]}} |
+//       {"transaction": {"spec": {}, "times": 1, "steps": [{"write"} | {"remove"} |
+//       {"remove_range"} | {"require": [key, text or null]}]}} |
+//       {"is_ocdbt": path} |
+//       {"cast_serialize": {"spec": {}, "dtype": name, "target_dtype": name}} |
+//       {"cast_deserialize": {"spec": {}, "target_dtype": name}} |
+//       {"chunk_bytes": {"write_shape": [], "dtype": name, "chunk_byte_size": n,
+//       "target_data_file_size": n, "kvstore": {}}}]
 // Out: for each job what it gives, or {"error": text}
 #include <cairn/array/box.h>
 #include <cairn/array_spec.h>
 #include <cairn/base/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax.h>
 #include <cairn/tensorstore_spec.h>
 
 #include <string>
@@ -190,7 +200,97 @@ Json open_json(const Json& job) {
   return parse_json(value.read());
 }
 
+const std::string& item(const Json& list, std::size_t i) {
+  return *list.as_array()->at(i).as_string();
+}
+
+// Bytes of the text, or none for null.
+std::optional<ByteView> value_item(const Json& list, std::size_t i) {
+  const std::string* value = list.as_array()->at(i).as_string();
+  return value ? std::optional(as_bytes(*value)) : std::nullopt;
+}
+
+KeyRange range_of(const Json& list) {
+  const std::string* last = list.as_array()->at(1).as_string();
+  return {.first = item(list, 0), .last = last ? std::optional(*last) : std::nullopt};
+}
+
+Json listed(const KvStore& store, const std::string& prefix) {
+  Json out = JsonArray();
+  for (const ListEntry& entry : store.list(prefix)) {
+    const auto value = store.read(entry.key, {});
+    out.push_back(JsonArray{entry.key, std::string(as_text(value.value()))});
+  }
+  return out;
+}
+
+Json use_kv(const Json& job) {
+  const StorePtr store = open_kv_store(to_text(*job.find("spec")));
+  Json out = JsonArray();
+  for (const Json& step : *job.find("steps")->as_array()) {
+    if (const Json* pair = step.find("write")) {
+      store->write(item(*pair, 0), *value_item(*pair, 1));
+    } else if (const Json* key = step.find("remove")) {
+      store->remove(*key->as_string());
+    } else if (const Json* range = step.find("remove_range")) {
+      remove_range(*store, range_of(*range));
+    } else if (const Json* swap = step.find("replace")) {
+      out.push_back(store->replace_if(item(*swap, 0), value_item(*swap, 1), *value_item(*swap, 2)));
+    } else {
+      out.push_back(listed(*store, *step.find("list")->as_string()));
+    }
+  }
+  return out;
+}
+
+Json use_transaction(const Json& job) {
+  OcdbtCommit commit;
+  for (std::int64_t n = number(job, "times").value_or(1); n > 0; --n) {
+    OcdbtTransaction changes = open_kv_transaction(to_text(*job.find("spec")));
+    for (const Json& step : *job.find("steps")->as_array()) {
+      if (const Json* pair = step.find("write"))
+        changes.write(item(*pair, 0), *value_item(*pair, 1));
+      else if (const Json* key = step.find("remove"))
+        changes.remove(*key->as_string());
+      else if (const Json* range = step.find("remove_range"))
+        changes.remove_range(range_of(*range));
+      else
+        changes.require(item(*step.find("require"), 0), value_item(*step.find("require"), 1));
+    }
+    commit = changes.commit();
+  }
+  return JsonArray{static_cast<std::int64_t>(commit.generation),
+                   static_cast<std::int64_t>(commit.num_keys)};
+}
+
+Json chunk_bytes(const Json& job) {
+  const Json* kvstore = job.find("kvstore");
+  const bool has_store = kvstore && !kvstore->is_null();
+  return optional(calculate_chunk_byte_size(
+      {.write_shape = integers(job, "write_shape"),
+       .dtype = dtype(job, "dtype").value(),
+       .chunk_byte_size = number(job, "chunk_byte_size"),
+       .ocdbt_target_data_file_size = number(job, "target_data_file_size"),
+       .kvstore_spec = has_store ? std::optional(to_text(*kvstore)) : std::nullopt}));
+}
+
+Json cast_serialize(const Json& job) {
+  return parse_json(get_cast_tspec_serialize(
+      to_text(*job.find("spec")), dtype(job, "dtype").value(), dtype(job, "target_dtype")));
+}
+
+Json cast_deserialize(const Json& job) {
+  return parse_json(
+      get_cast_tspec_deserialize(to_text(*job.find("spec")), dtype(job, "target_dtype")));
+}
+
 Json answer(const Json& job) {
+  if (const Json* options = job.find("kv")) return use_kv(*options);
+  if (const Json* options = job.find("transaction")) return use_transaction(*options);
+  if (const Json* path = job.find("is_ocdbt")) return is_ocdbt_checkpoint(*path->as_string());
+  if (const Json* options = job.find("chunk_bytes")) return chunk_bytes(*options);
+  if (const Json* options = job.find("cast_serialize")) return cast_serialize(*options);
+  if (const Json* options = job.find("cast_deserialize")) return cast_deserialize(*options);
   if (const Json* options = job.find("array")) return open_array(*options);
   if (const Json* options = job.find("json")) return open_json(*options);
   if (const Json* options = job.find("read")) return read_spec(*options);

@@ -1,7 +1,7 @@
 // text.cc -- formats numbers and tables for people.
-#include "text.h"
+#include "screen/text.h"
 
-#include "terminal.h"
+#include "screen/terminal.h"
 
 #include <cairn/cairn.h>
 
@@ -19,15 +19,25 @@ constexpr std::size_t kGap = 2;  // spaces between columns
 // a wider cell does not push the cells of other rows to the right
 constexpr std::size_t kWidestName = 72;
 
+// Three significant digits and the unit that fits; units[0] is `base` of the plain one.
+std::string scaled_text(std::uint64_t number, double base,
+                        const std::array<const char*, 6>& units) {
+  double value = static_cast<double>(number) / base;
+  std::size_t unit = 0;
+  for (; value >= 999.5 && unit + 1 < units.size(); ++unit) value /= base;
+  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, units[unit]);
+}
+
 }  // namespace
 
 std::string bytes_text(std::uint64_t bytes) {
-  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  for (; value >= 999.5 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kUnits[unit]);
+  constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  return bytes < 1024 ? fmt::format("{} B", bytes) : scaled_text(bytes, 1024, kUnits);
+}
+
+std::string short_count_text(std::uint64_t count) {
+  constexpr std::array<const char*, 6> kUnits = {"K", "M", "B", "T", "P", "E"};
+  return count < 1000 ? std::to_string(count) : scaled_text(count, 1000, kUnits);
 }
 
 std::string count_text(std::uint64_t count) {
@@ -56,6 +66,25 @@ std::size_t display_width(std::string_view text) {
   }));
 }
 
+std::string wrap_text(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string out;
+  std::size_t used = 0;  // columns of the current line
+  while (true) {
+    const std::size_t start = text.find_first_not_of(" \n");
+    if (start == std::string_view::npos) return out;
+    text.remove_prefix(start);
+    const std::string_view word = text.substr(0, text.find_first_of(" \n"));
+    text.remove_prefix(word.size());
+    const std::size_t columns = display_width(word);
+    if (used > 0 && used + 1 + columns > width) {
+      out.append("\n").append(indent, ' ');
+      used = 0;
+    }
+    out.append(used > 0 ? " " : "").append(word);
+    used += columns + (used > 0 ? 1 : 0);
+  }
+}
+
 void Table::add(std::vector<std::string> cells) {
   for (auto& cell : cells) cell = printable_text(cell);
   rows_.push_back(std::move(cells));
@@ -82,14 +111,16 @@ void Table::drop_empty() {
   }
 }
 
+std::size_t Table::width() const {
+  const auto columns = widths();
+  return std::accumulate(columns.begin(), columns.end(), kGap * (columns.size() - 1));
+}
+
 std::vector<std::string> Table::fit(std::size_t width) {
   std::vector<std::string> dropped;
-  auto columns = widths();
-  while (columns.size() > 2 &&
-         std::accumulate(columns.begin(), columns.end(), kGap * (columns.size() - 1)) > width) {
+  while (columns_.size() > 2 && this->width() > width) {
     dropped.insert(dropped.begin(), columns_.back().title);
     columns_.pop_back();
-    columns.pop_back();
   }
   return dropped;
 }

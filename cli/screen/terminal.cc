@@ -1,9 +1,9 @@
 // terminal.cc -- output, colour and progress.
-#include "terminal.h"
+#include "screen/terminal.h"
 
 #include "interrupt.h"
 
-#include "text.h"
+#include "screen/text.h"
 
 #include <cairn/cairn.h>
 
@@ -37,13 +37,20 @@ bool environment_says(const char* name, const char* value = nullptr) {
   return text != nullptr && *text != '\0' && (value == nullptr || std::strcmp(text, value) == 0);
 }
 
-bool colour_on(int fd) {
-  return ::isatty(fd) != 0 && !environment_says("NO_COLOR") && !environment_says("TERM", "dumb");
+// Whether the environment and the terminal ask for colour.
+bool wants_colour(int fd) {
+  if (environment_says("NO_COLOR")) return false;
+  if (environment_says("CLICOLOR_FORCE") && !environment_says("CLICOLOR_FORCE", "0")) return true;
+  return ::isatty(fd) != 0 && !environment_says("TERM", "dumb") &&
+         !environment_says("CLICOLOR", "0");
 }
 
-Style make_style(int fd) {
-  if (!colour_on(fd)) return {};
-  return {"\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m", "\x1b[0m"};
+const Style& style_of(bool wanted) {
+  static constexpr Style kNone;
+  static constexpr Style kAnsi{"\x1b[1m",  "\x1b[2m",  "\x1b[31m", "\x1b[32m",
+                               "\x1b[33m", "\x1b[36m", "\x1b[0m"};
+  const When when = screen_settings().color;
+  return when == When::kAlways || (when == When::kAuto && wanted) ? kAnsi : kNone;
 }
 
 void write_all(int fd, std::string_view text) {
@@ -79,6 +86,11 @@ Muted& muted() {
 void print_line(std::string_view line) { fmt::print(stderr, "{}\n", printable_text(line)); }
 
 }  // namespace
+
+ScreenSettings& screen_settings() {
+  static ScreenSettings settings;
+  return settings;
+}
 
 void silence() { muted().on = true; }
 bool is_muted() { return muted().on; }
@@ -116,7 +128,7 @@ void Output::show(std::string_view text) {
 void Output::show_json(std::string_view json) { write(printable_json(json)); }
 
 void Output::write(std::string_view bytes) {
-  if (is_muted()) return;
+  if (is_muted() || screen_settings().quiet) return;
   // large pieces of tensors bypass the buffer, which saves a copy
   if (bytes.size() >= kBufferSize) {
     flush();
@@ -146,13 +158,13 @@ std::size_t terminal_width() {
 }
 
 const Style& stdout_style() {
-  static const Style style = make_style(STDOUT_FILENO);
-  return style;
+  static const bool wanted = wants_colour(STDOUT_FILENO);
+  return style_of(wanted);
 }
 
 const Style& stderr_style() {
-  static const Style style = make_style(STDERR_FILENO);
-  return style;
+  static const bool wanted = wants_colour(STDERR_FILENO);
+  return style_of(wanted);
 }
 
 void print_error(std::string_view message) {
@@ -170,16 +182,29 @@ void advise(std::string_view line) {
   if (!is_muted()) print_line(line);
 }
 
-ProgressBar::ProgressBar(std::string label)
-    : label_(std::move(label)), enabled_(::isatty(STDERR_FILENO) != 0 && !is_muted()) {}
+ProgressBar::ProgressBar(std::string label) : label_(std::move(label)) {
+  const ScreenSettings& settings = screen_settings();
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  const bool always = settings.progress == When::kAlways;
+  enabled_ =
+      !is_muted() && (always || (settings.progress == When::kAuto && terminal && !settings.quiet));
+  in_lines_ = !terminal;
+  next_draw_ = start_ + std::chrono::seconds(always ? 0 : 1);
+}
 
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (!enabled_) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);  // a worker never waits for the display
+  const bool last = in_lines_ && done >= total;
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (last)
+    lock.lock();
+  else
+    (void)lock.try_lock();  // a worker never waits for the display
   const auto now = Clock::now();
-  if (!lock.owns_lock() || now < next_draw_) return;
-  next_draw_ = now + std::chrono::milliseconds(100);
-  draw(done, total, std::chrono::duration<double>(now - start_).count());
+  if (!lock.owns_lock() || finished_ || (now < next_draw_ && !last)) return;
+  next_draw_ = now + std::chrono::milliseconds(in_lines_ ? 1000 : 100);
+  finished_ = last;
+  draw(done, total, std::max(1e-3, std::chrono::duration<double>(now - start_).count()));
 }
 
 void ProgressBar::draw(std::uint64_t done, std::uint64_t total, double seconds) {
@@ -189,20 +214,25 @@ void ProgressBar::draw(std::uint64_t done, std::uint64_t total, double seconds) 
   std::string line = fmt::format("{} {:3.0f}%  {}/s", label_, 100 * share,
                                  bytes_text(static_cast<std::uint64_t>(rate)));
   if (share > 0) line += fmt::format("  {} left", duration_text(seconds * (1 - share) / share));
+  if (in_lines_) {
+    fmt::print(stderr, "{}\n", line);
+  } else {
+    fmt::print(stderr, "\r\x1b[K{}", bar_of(line, share));
+    drawn_ = true;
+  }
+  std::fflush(stderr);
+}
+
+// The line with a bar after it, or cut to the width of the terminal.
+std::string ProgressBar::bar_of(const std::string& line, double share) {
   const std::size_t width = columns_of(STDERR_FILENO);
   const std::size_t room =
       width > line.size() + 4 ? std::min<std::size_t>(width - line.size() - 4, 40) : 0;
-  if (room >= 8) {
-    const auto full = static_cast<std::size_t>(share * static_cast<double>(room));
-    std::string bar;
-    for (std::size_t i = 0; i < room; ++i) bar += i < full ? "━" : "─";
-    line += "  " + bar;
-  } else if (line.size() >= width) {
-    line.resize(width - 1);
-  }
-  fmt::print(stderr, "\r\x1b[K{}", line);
-  std::fflush(stderr);
-  drawn_ = true;
+  if (room < 8) return line.size() < width ? line : line.substr(0, width - 1);
+  const auto full = static_cast<std::size_t>(share * static_cast<double>(room));
+  std::string bar = line + "  ";
+  for (std::size_t i = 0; i < room; ++i) bar += i < full ? "━" : "─";
+  return bar;
 }
 
 void ProgressBar::erase() {

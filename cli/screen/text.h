@@ -10,7 +10,9 @@ namespace cairn::cli {
 
 std::string bytes_text(std::uint64_t bytes);  // "1.25 GiB", "17 B"
 std::string count_text(std::uint64_t count);  // "1,234,567"
-std::string duration_text(double seconds);    // "40 ms", "1.4 s", "2:05", "1:02:05"
+// "96.2 M", "1.25 B" (a thousand million), "512"
+std::string short_count_text(std::uint64_t count);
+std::string duration_text(double seconds);  // "40 ms", "1.4 s", "2:05", "1:02:05"
 // "1 tensor", "2 tensors", "3 leaves"
 std::string plural(std::uint64_t count, std::string_view noun);
 // The name of a leaf in a report: "item/name" if there are several items, otherwise the name.
@@ -20,6 +22,9 @@ std::string full_name(const Leaf& leaf) {
 }
 // The number of columns that a UTF-8 text occupies, at one column a character.
 std::size_t display_width(std::string_view text);
+// The text in lines of at most `width` columns, the second and further ones indented by `indent`
+// spaces. Breaks between words only. Line breaks of the text count as spaces.
+std::string wrap_text(std::string_view text, std::size_t width, std::size_t indent = 0);
 
 enum class Align { kLeft, kRight };
 struct Column {
@@ -38,7 +43,10 @@ class Table {
   // Drops columns from the right until the rest fits into `width`, but never the first two. Returns
   // the titles of the dropped columns.
   std::vector<std::string> fit(std::size_t width);
+  // Columns of a line.
+  [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::string text(bool with_titles) const;
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
 
  private:
   [[nodiscard]] std::vector<std::size_t> widths() const;

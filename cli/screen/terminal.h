@@ -45,11 +45,22 @@ class Output {
 };
 Output& out();
 
+// When to show colour, or progress. kAuto: on a terminal.
+enum class When : std::uint8_t { kAuto, kAlways, kNever };
+// What the arguments say about the output. The command line sets it before the first output.
+struct ScreenSettings {
+  When color = When::kAuto;
+  When progress = When::kAuto;
+  bool quiet = false;  // standard output stays empty; errors still appear
+};
+ScreenSettings& screen_settings();
+
 bool stdout_is_terminal();
 // Columns of the terminal on standard output; a large number if standard output is not a terminal.
 std::size_t terminal_width();
 
-// Escape sequences on a terminal. They are empty elsewhere, and where NO_COLOR is set or TERM=dumb.
+// Escape sequences, or empty texts if there is no colour. --color decides, then NO_COLOR (no),
+// CLICOLOR_FORCE (yes) and CLICOLOR=0 (no), then whether it is a terminal and TERM is not "dumb".
 struct Style {
   std::string_view bold, dim, red, green, yellow, cyan, reset;
 };
@@ -71,8 +82,9 @@ bool is_muted();
 bool complain_after_all(std::string_view who);
 
 // A progress bar on standard error with bytes per second and time left. It appears if standard
-// error is a terminal and the work lasts longer than a second. The destructor erases it. `update`
-// may be called from any thread.
+// error is a terminal and the work lasts longer than a second. With --progress=always it appears at
+// once; if standard error is not a terminal, as one line a second. The destructor erases the bar.
+// `update` may be called from any thread.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
@@ -86,14 +98,17 @@ class ProgressBar {
 
  private:
   void draw(std::uint64_t done, std::uint64_t total, double seconds);
+  static std::string bar_of(const std::string& line, double share);
 
   using Clock = std::chrono::steady_clock;
   std::string label_;
   bool enabled_;
+  bool in_lines_;  // one line an update, because nothing can be erased there
   Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
-  Clock::time_point next_draw_ = start_ + std::chrono::seconds(1);
+  Clock::time_point next_draw_;
   bool drawn_ = false;
+  bool finished_ = false;  // in lines: the last one was printed
 };
 
 }  // namespace cairn::cli

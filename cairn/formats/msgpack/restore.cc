@@ -1,0 +1,160 @@
+// restore.cc -- makes the tree that was serialized. Arrays are used in place or copied.
+#include <cairn/array/arena.h>
+#include <cairn/base/errors.h>
+#include <cairn/base/executor.h>
+#include <cairn/base/text.h>
+#include <cairn/msgpack.h>
+#include <cairn/tree/msgpack/msgpack.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn::inline v0 {
+namespace {
+
+constexpr std::size_t kCopyRun = std::size_t{4} << 20U;  // bytes that one thread copies at a time
+constexpr std::array<std::string_view, 13> kTimeUnits = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
+                                                         "ms", "us", "ns", "ps", "fs", "as"};
+
+// "", "[ns]", "[25s]": what follows datetime64 and timedelta64.
+bool is_time_unit(std::string_view text) {
+  if (text.empty()) return true;
+  if (!text.starts_with('[') || !text.ends_with(']')) return false;
+  text = text.substr(1, text.size() - 2);
+  text.remove_prefix(std::min(text.find_first_not_of(kDecimalDigits), text.size()));
+  return std::find(kTimeUnits.begin(), kTimeUnits.end(), text) != kTimeUnits.end();
+}
+
+// The size in bytes of NumPy's types that Cairn has no DType for, and that NumPy finds by name.
+std::optional<std::uint64_t> size_in_numpy(std::string_view name) {
+  for (const std::string_view time : {"datetime64", "timedelta64"})
+    if (name.starts_with(time) && is_time_unit(name.substr(time.size()))) return 8;
+  if (name == "float128") return 16;
+  if (name == "complex256") return 32;
+  return std::nullopt;
+}
+
+class Restorer {
+ public:
+  explicit Restorer(std::shared_ptr<const void> owner) : owner_(std::move(owner)) {}
+
+  void restore(Tree& tree) {
+    collect(tree);
+    const auto shared = [&](std::uint64_t sum, const Tree* node) {
+      const auto& leaf = *node->custom<MsgpackLeaf>();
+      return is_array(leaf) && !lies_well(leaf) ? sum + ArrayArena::shared_bytes(leaf.nbytes())
+                                                : sum;
+    };
+    ArrayArena arena(std::accumulate(leaves_.begin(), leaves_.end(), std::uint64_t{0}, shared));
+    for (Tree* node : leaves_) {
+      // a copy that keeps the leaf alive while its node changes
+      const auto holder = std::get<CustomLeaf>(node->value());
+      node->value() = value_of(*holder.get<MsgpackLeaf>(), arena);
+    }
+    default_executor().for_each(copies_.size(), [&](std::size_t i) {
+      std::memcpy(copies_[i].to, copies_[i].from, copies_[i].size);
+    });
+  }
+
+ private:
+  struct Copy {
+    const std::byte* from;
+    std::byte* to;
+    std::size_t size;
+  };
+
+  void collect(Tree& tree) {
+    if (auto* dict = std::get_if<Tree::Dict>(&tree.value()))
+      for (auto& member : *dict) collect(member.second);
+    else if (auto* list = std::get_if<Tree::List>(&tree.value()))
+      for (auto& item : *list) collect(item);
+    else if (auto* tuple = std::get_if<Tree::Tuple>(&tree.value()))
+      for (auto& item : tuple->items) collect(item);
+    else if (tree.custom<MsgpackLeaf>() != nullptr)
+      leaves_.push_back(&tree);
+  }
+
+  static bool is_array(const MsgpackLeaf& leaf) {
+    return leaf.kind == MsgpackKind::kArray && leaf.dtype != DType::kOpaque;
+  }
+
+  // Whether the elements can be used in place.
+  [[nodiscard]] bool lies_well(const MsgpackLeaf& leaf) const {
+    const std::size_t unit = std::clamp<std::size_t>(leaf.element_size, 1, 8);
+    return owner_ != nullptr && leaf.pieces.size() == 1 &&
+           reinterpret_cast<std::uintptr_t>(leaf.pieces[0].data()) % unit == 0;
+  }
+
+  static Bytes joined(const MsgpackLeaf& leaf) {
+    Bytes bytes;
+    bytes.reserve(leaf.nbytes());
+    for (const ByteView piece : leaf.pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
+    return bytes;
+  }
+
+  static MsgpackTimestamp timestamp(const MsgpackLeaf& leaf) {
+    MsgpackTimestamp made;
+    std::memcpy(&made.seconds, leaf.value.data(), sizeof made.seconds);
+    std::memcpy(&made.nanoseconds, leaf.value.data() + sizeof made.seconds,
+                sizeof made.nanoseconds);
+    return made;
+  }
+
+  static NumpyArray numpy_array(const MsgpackLeaf& leaf) {
+    const auto size = size_in_numpy(leaf.dtype_name);
+    if (!size)
+      throw Error(Code::kUnimplemented,
+                  fmt::format("elements of type {} cannot be restored, neither by flax and Orbax "
+                              "nor here: their stored name does not describe them",
+                              leaf.dtype_name));
+    if (leaf.nbytes() != *size * static_cast<std::uint64_t>(element_count(leaf.shape)))
+      data_loss(fmt::format("{} bytes do not hold an array of shape {} of {}", leaf.nbytes(),
+                            shape_text(leaf.shape), leaf.dtype_name));
+    return {leaf.dtype_name, leaf.shape, joined(leaf), leaf.kind == MsgpackKind::kNumpyScalar};
+  }
+
+  Tree::Value value_of(const MsgpackLeaf& leaf, ArrayArena& arena) {
+    if (leaf.kind == MsgpackKind::kString) return std::string(as_text(leaf.pieces[0]));
+    if (leaf.kind == MsgpackKind::kBytes) return joined(leaf);
+    if (leaf.kind == MsgpackKind::kTimestamp) return CustomLeaf::of(timestamp(leaf));
+    if (leaf.dtype == DType::kOpaque) return CustomLeaf::of(numpy_array(leaf));
+    if (!is_array(leaf)) {
+      NumpyScalar scalar{.dtype = leaf.dtype};
+      std::copy(leaf.pieces[0].begin(), leaf.pieces[0].end(), scalar.value.begin());
+      return scalar;
+    }
+    if (lies_well(leaf))
+      return Array(leaf.dtype, leaf.element_size, leaf.shape, owner_, leaf.pieces[0].data());
+    auto [array, out] = arena.allocate(leaf.dtype, leaf.element_size, leaf.shape);
+    std::byte* to = out.data;
+    for (const ByteView piece : leaf.pieces) {
+      for (std::size_t at = 0; at < piece.size(); at += kCopyRun)
+        copies_.push_back({piece.data() + at, to + at, std::min(kCopyRun, piece.size() - at)});
+      to += piece.size();
+    }
+    return std::move(array);
+  }
+
+  std::shared_ptr<const void> owner_;
+  std::vector<Tree*> leaves_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace
+
+Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner,
+                     MsgpackDialect dialect) {
+  Tree tree = parse_msgpack(bytes, {.integer_keys = dialect != MsgpackDialect::kOrbax});
+  Restorer(owner).restore(tree);
+  return tree;
+}
+
+}  // namespace cairn::inline v0

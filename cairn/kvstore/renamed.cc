@@ -1,0 +1,92 @@
+// renamed.cc -- presents a store with folders under other names.
+#include <cairn/kvstore/renamed.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace cairn::inline v0::orbax {
+namespace {
+
+// The longest folder above `key` that `names` has, or end().
+template <class Map>
+typename Map::const_iterator find_above(const Map& names, std::string_view key) {
+  for (std::size_t slash = key.rfind('/'); slash != std::string_view::npos;
+       slash = slash == 0 ? std::string_view::npos : key.rfind('/', slash - 1))
+    if (const auto found = names.find(key.substr(0, slash)); found != names.end()) return found;
+  return names.end();
+}
+
+class RenamedStore : public KvStore {
+ public:
+  RenamedStore(StorePtr base, std::map<std::string, std::string> folders) : base_(std::move(base)) {
+    for (auto& [name, folder] : folders) {
+      names_.emplace(folder, name);
+      folders_.emplace(name, std::move(folder));
+    }
+  }
+
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    return base_->read(inside(key), range);
+  }
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
+    return base_->read_at_most(inside(key), most);
+  }
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    return base_->read_into(inside(key), offset, out);
+  }
+  std::optional<SharedBytes> map(std::string_view key) const override {
+    return base_->map(inside(key));
+  }
+  std::optional<std::uint64_t> size(std::string_view key) const override {
+    return base_->size(inside(key));
+  }
+  std::optional<Location> locate(std::string_view key) const override {
+    return base_->locate(inside(key));
+  }
+  std::vector<ListEntry> list(std::string_view prefix) const override {
+    std::vector<ListEntry> entries;
+    const auto add = [&](std::string key, std::uint64_t size) {
+      if (key.starts_with(prefix)) entries.push_back({std::move(key), size});
+    };
+    for (const ListEntry& entry : base_->list("")) {
+      const auto folder = find_above(names_, entry.key);
+      if (folder == names_.end()) {
+        if (find_above(folders_, entry.key) == folders_.end()) add(entry.key, entry.size);
+        continue;
+      }
+      const auto [begin, end] = names_.equal_range(folder->first);
+      for (auto it = begin; it != end; ++it)
+        add(it->second + entry.key.substr(folder->first.size()), entry.size);
+    }
+    std::sort(entries.begin(), entries.end(),
+              [](const ListEntry& a, const ListEntry& b) { return a.key < b.key; });
+    return entries;
+  }
+  void write(std::string_view key, ByteView) override { refuse(key); }
+  void remove(std::string_view key) override { refuse(key); }
+  std::string describe(std::string_view key) const override { return base_->describe(inside(key)); }
+
+ private:
+  // The key in the base store.
+  std::string inside(std::string_view key) const {
+    const auto name = find_above(folders_, key);
+    if (name == folders_.end()) return std::string(key);
+    return name->second + std::string(key.substr(name->first.size()));
+  }
+  [[noreturn]] void refuse(std::string_view key) const {
+    throw Error(Code::kUnimplemented, describe(key) + ": a T5X checkpoint is read-only");
+  }
+
+  StorePtr base_;
+  std::map<std::string, std::string, std::less<>> folders_;     // name -> folder
+  std::multimap<std::string, std::string, std::less<>> names_;  // folder -> name
+};
+
+}  // namespace
+
+StorePtr renamed_store(StorePtr base, std::map<std::string, std::string> folders) {
+  return std::make_shared<RenamedStore>(std::move(base), std::move(folders));
+}
+
+}  // namespace cairn::inline v0::orbax

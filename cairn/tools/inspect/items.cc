@@ -1,0 +1,74 @@
+// items.cc -- the steps of a root, and the JSON items of a step.
+#include <cairn/inspect.h>
+
+#include <cairn/base/json.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/tools/source/open_to_verify.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+namespace cairn::inline v0 {
+namespace {
+
+constexpr std::uint64_t kMostJson = std::uint64_t{64} << 20U;  // as strings
+
+// The number at the end of "12", "step_0012" and "ckpt-12".
+std::optional<std::int64_t> number_at_end(const std::string& name) {
+  const std::size_t last = name.find_last_not_of("0123456789");
+  const char* begin = name.data() + (last == std::string::npos ? 0 : last + 1);
+  const char* end = name.data() + name.size();
+  std::int64_t number = 0;
+  const auto parsed = std::from_chars(begin, end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return number;
+}
+
+// The file of a JSON item: handlers of different ages gave it different names.
+std::optional<std::string> json_file(const orbax::Item& item) {
+  const orbax::Listing listing = orbax::list_directory(item.folder, item.path);
+  for (const std::string_view name :
+       {std::string_view("metadata"), std::string_view("data.json"), std::string_view(item.name)})
+    if (listing.has_file(name)) return orbax::join(item.path, name);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> step_numbers(const std::string& path) {
+  std::vector<std::int64_t> numbers;
+  try {
+    for (const std::string& step : list_steps(path, {}))
+      if (const auto number = number_at_end(std::filesystem::path(step).filename().string()))
+        numbers.push_back(*number);
+  } catch (const Error& e) {
+    if (e.code() != Code::kInvalidArgument) throw;  // a single checkpoint has no steps
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+std::optional<std::string> read_json_item(const Checkpoint& checkpoint, std::string_view name) {
+  const CheckpointInfo& info = checkpoint.info();
+  if (info.format != "orbax") return std::nullopt;
+  OpenOptions options;
+  options.allow_uncommitted = true;  // it is open already
+  const auto layout = orbax::try_find_layout(info.path, options);
+  if (!layout) return std::nullopt;
+  const auto item = std::find_if(layout->items.begin(), layout->items.end(),
+                                 [&](const orbax::Item& one) { return one.name == name; });
+  if (item == layout->items.end() || item->kind != orbax::ItemKind::kOther) return std::nullopt;
+  const auto file = json_file(*item);
+  if (!file) return std::nullopt;
+  std::string text(as_text(item->folder->read_text(*file, kMostJson)));
+  try {
+    (void)parse_json(text);
+  } catch (const Error& e) {
+    throw Error(Code::kDataLoss, *file + ": is not JSON: " + e.message());
+  }
+  return text;
+}
+
+}  // namespace cairn::inline v0
