@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 VENV := build/venv
 CAIRN := build/bin/cairn
 
-.PHONY: help deps cli build demo test check bench format lint install clean venv \
+.PHONY: help deps deps-build cli build static deb demo test check bench format lint install clean venv \
         docs test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
@@ -17,16 +17,24 @@ help:  ## this list
 deps:  ## install the system packages (apt) that are missing
 	@scripts/install-deps.sh
 
+deps-build:
+	@scripts/install-deps.sh build
+
 venv: deps  ## the tests' Python packages, in build/venv
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
 
-cli: deps  ## build/bin/cairn alone, optimised
+cli: deps-build  ## build/bin/cairn alone, optimised
 	@scripts/configure.sh release
 	@cmake --build --preset release --target cairn_cli -j $(JOBS)
 	@mkdir -p build/bin && ln -sf ../release/bin/cairn $(CAIRN)
 
-build: cli  ## the command, the library, and all that tests them
-	@cmake --build --preset release -j $(JOBS)
+build: deps cli  ## the command, the library, and all that tests them
+	@scripts/configure.sh test
+	@cmake --build --preset test -j $(JOBS)
+
+static: deps-build  ## build/static/bin/cairn, a static program that runs on any Linux
+	@scripts/configure.sh static
+	@cmake --build --preset static -j $(JOBS)
 
 demo: cli  ## open, verify and convert a checkpoint that Orbax wrote
 	@scripts/demo.sh $(CAIRN)
@@ -55,8 +63,8 @@ test-layering: deps  ## includes point down; every public header compiles alone
 test-consumer: build  ## install, then build and run a program that uses find_package(cairn)
 	@tests/consumer/run.sh
 
-test-interop: build venv  ## against the real Orbax, TensorStore, flax, safetensors, zarr
-	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) tests/interop tests/cli
+test-interop: build static venv  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed
+	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) tests/interop tests/cli tests/install
 
 docs: deps  ## the documentation site with the C++ API, in build/site
 	@scripts/test-env.sh build/docs-venv docs/requirements.txt
@@ -73,8 +81,14 @@ format: deps  ## rewrite the sources in the project's style
 lint: deps  ## clang-format and clang-tidy, as make test enforces them
 	@scripts/lint.sh $(JOBS)
 
-install: build  ## into PREFIX (/usr/local)
+install: cli  ## the command and the library, into PREFIX (/usr/local); needs no test tools
+	@cmake --build --preset release -j $(JOBS)
 	@cmake --install build/release --prefix $(PREFIX)
+
+deb: cli  ## Debian packages, in build/deb
+	@scripts/install-deps.sh package
+	@cmake --build --preset release -j $(JOBS)
+	@scripts/deb.sh build/release build/deb
 
 clean:  ## remove build/
 	@rm -rf build

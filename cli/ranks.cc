@@ -75,6 +75,19 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 
+Error no_mpi(const Launched& launcher, const std::string& why) {
+  return Error(Code::kFailedPrecondition,
+               launcher.seen + " shows that an MPI launcher started this command, but " + why +
+                   "; start cairn once without the launcher, or set CAIRN_MPI=off if this process "
+                   "is not part of the job");
+}
+
+#ifdef CAIRN_STATIC_CLI
+// A static program has no loader, and MPI has plug-ins.
+std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
+  throw no_mpi(launcher, "it is a static program, which cannot load MPI");
+}
+#else
 // The path is relative to the command: it is the same in the build tree and after installation.
 std::string module_path() {
   std::error_code error;
@@ -87,20 +100,14 @@ std::string module_path() {
 
 std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
   const std::string path = module_path();
-  const std::string who = launcher.seen + " shows that an MPI launcher started this command";
-  const std::string otherwise =
-      "; start cairn once without the launcher, or set CAIRN_MPI=off if this process is not part "
-      "of the job";
   if (::access(path.c_str(), F_OK) != 0)
-    throw Error(Code::kFailedPrecondition,
-                who + ", but it was built or installed without its module for MPI: " + path +
-                    " is missing" + otherwise);
+    throw no_mpi(launcher,
+                 "it was built or installed without its module for MPI: " + path + " is missing");
   // RTLD_GLOBAL, because MPI loads plug-ins that need its symbols. The library is never closed,
   // because MPI may have registered functions that run at exit.
   void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr)
-    throw Error(Code::kFailedPrecondition,
-                who + ", but its module for MPI cannot be loaded: " + ::dlerror() + otherwise);
+    throw no_mpi(launcher, std::string("its module for MPI cannot be loaded: ") + ::dlerror());
   auto* start = reinterpret_cast<StartFunction*>(::dlsym(module, kStartFunction));
   if (start == nullptr)
     throw Error(Code::kFailedPrecondition, path + ": is not a module of this command");
@@ -109,12 +116,13 @@ std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
   const bool several = launcher.rank > 0 || launcher.count.value_or(1) > 1;
   if (launcher.count ? job->process_count() != *launcher.count
                      : several && job->process_count() == 1)
-    throw Error(Code::kFailedPrecondition,
-                fmt::format("{}, but the MPI that Cairn was built with sees {} of its processes: "
-                            "the launcher belongs to another MPI",
-                            who, job->process_count()));
+    throw no_mpi(launcher,
+                 fmt::format("the MPI that Cairn was built with sees {} of its processes: "
+                             "the launcher belongs to another MPI",
+                             job->process_count()));
   return job;
 }
+#endif
 
 MultiprocessingOptions& shared_job() {
   static MultiprocessingOptions options{.timeout = kForever, .write_timeout = kForever};

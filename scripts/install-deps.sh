@@ -1,38 +1,71 @@
 #!/usr/bin/env bash
-# Installs the system packages that building and testing Cairn needs, if any is missing. Debian and Ubuntu (apt); on
-# other systems it says what to install. Runs apt as root, or through sudo.
+# Installs the system packages that are missing: install-deps.sh [build | package | test]. `build` is
+# what the library and the command need, `package` adds what Debian packages of them need, and `test`
+# (the default) everything that `make test` needs. Debian and Ubuntu (apt); on other systems it says
+# what to install. Runs apt as root, or through sudo. Without either it says what to do, and does nothing.
 set -euo pipefail
 
-packages=(build-essential cmake ninja-build make pkg-config git ccache
-          libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libsnappy-dev libisal-dev libxxhash-dev libpcre2-dev rapidjson-dev libfmt-dev libcli11-dev
-          libopenmpi-dev openmpi-bin
-          libgtest-dev libgmock-dev libbenchmark-dev libleveldb-dev
-          clang libclang-rt-14-dev clang-format clang-tidy
-          python3 python3-venv
-          doxygen  # make docs
-          zsh fish)  # the tests press keys in them
+build=(g++ cmake ninja-build make pkg-config
+       libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libsnappy-dev libisal-dev libxxhash-dev
+       libpcre2-dev rapidjson-dev libfmt-dev libcli11-dev)
+package=(dpkg-dev file)
+test=(git ccache libopenmpi-dev openmpi-bin
+      libgtest-dev libgmock-dev libbenchmark-dev libleveldb-dev
+      clang libclang-rt-14-dev clang-format clang-tidy
+      python3 python3-venv
+      doxygen      # make docs
+      groff-base   # checks the man pages
+      zsh fish)    # the tests press keys in them
+
+purpose=${1:-test}
+case $purpose in
+  build) packages=("${build[@]}") ;;
+  package) packages=("${build[@]}" "${package[@]}") ;;
+  test) packages=("${build[@]}" "${package[@]}" "${test[@]}") ;;
+  *) echo "install-deps.sh: expected build, package or test, not '$purpose'" >&2; exit 2 ;;
+esac
 
 if ! command -v apt-get >/dev/null; then
-  echo "This system has no apt. Install what these Debian packages hold, then run the command again:" >&2
+  echo "This system has no apt. Install what these Debian packages hold, then run" >&2
+  echo "\`cmake --preset release && cmake --build --preset release\`:" >&2
   printf '  %s\n' "${packages[@]}" >&2
   exit 1
 fi
 
-# clang's sanitizer and fuzzer runtimes come in a package named after its version.
-version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1)
-[ -n "$version" ] && packages=("${packages[@]/libclang-rt-14-dev/libclang-rt-$version-dev}")
+if [ "$purpose" = test ]; then
+  # clang's sanitizer and fuzzer runtimes come in a package named after its version.
+  version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1)
+  [ -n "$version" ] && packages=("${packages[@]/libclang-rt-14-dev/libclang-rt-$version-dev}")
+fi
 
+# A tool may also come from elsewhere: pip has cmake and ninja.
+has() {
+  case $1 in
+    ninja-build) command -v ninja ;;
+    g++ | cmake | make | pkg-config | git) command -v "$1" ;;
+    *) dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep 'install ok installed' ;;
+  esac >/dev/null
+}
 missing=()
-for package in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+for name in "${packages[@]}"; do
+  has "$name" || missing+=("$name")
 done
 if [ ${#missing[@]} -eq 0 ]; then
   exit 0
 fi
 
+# Only a terminal can answer sudo's question for a password.
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "Run this as root, or install sudo: apt-get install ${missing[*]}" >&2; exit 1; }
+  if ! command -v sudo >/dev/null || ! { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+    { echo "${#missing[@]} system packages are missing, and only root can install them. Run this as root, or ask"
+      echo "your administrator to:"
+      echo
+      echo "  apt-get install ${missing[*]}"
+      echo
+      echo "Nothing was installed or built."; } >&2
+    exit 1
+  fi
   as_root=(sudo)
 fi
 echo "Installing ${#missing[@]} system packages (apt): ${missing[*]}"

@@ -1,8 +1,13 @@
-// checksum.cc -- implements crc32c, crc32 and Adler-32 with ISA-L; the only file that includes it.
+// checksum.cc -- crc32c, crc32 and Adler-32 with ISA-L; the only file that includes it. With
+// CAIRN_WITHOUT_ISAL (CMake option CAIRN_WITH_ISAL) they are those of checksum_portable.h.
 #include <cairn/base/checksum.h>
 
+#ifdef CAIRN_WITHOUT_ISAL
+#include <cairn/base/checksum_portable.h>
+#else
 #include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
+#endif
 
 #include <algorithm>
 
@@ -45,7 +50,15 @@ std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) 
 
 }  // namespace
 
-std::uint32_t crc32c(ByteView bytes) { return crc32c_extend(0, bytes); }
+#ifdef CAIRN_WITHOUT_ISAL
+
+std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) { return portable_crc32c(crc, more); }
+
+std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) { return portable_crc32(crc, bytes); }
+
+std::uint32_t adler32(ByteView bytes) { return portable_adler32(bytes); }
+
+#else
 
 std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) {
   // ISA-L takes the raw register (without the xor before and after), a non-const pointer that it
@@ -61,8 +74,6 @@ std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) {
   return ~state;
 }
 
-std::uint32_t crc32(ByteView bytes) { return crc32_extend(0, bytes); }
-
 std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) {
   constexpr std::size_t kMaxPiece = std::size_t{1} << 30U;
   while (!bytes.empty()) {
@@ -76,6 +87,12 @@ std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) {
 std::uint32_t adler32(ByteView bytes) {
   return isal_adler32(1, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
+
+#endif
+
+std::uint32_t crc32c(ByteView bytes) { return crc32c_extend(0, bytes); }
+
+std::uint32_t crc32(ByteView bytes) { return crc32_extend(0, bytes); }
 
 std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
   return combine<kCastagnoli>(a, b, length_b);

@@ -13,7 +13,8 @@ from mkdocs.structure.files import File
 import api_pages
 
 # Files outside docs/ that are pages of the site.
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
+         "SECURITY.md": "security.md"}
 SOURCES = {page: source for source, page in PAGES.items()}
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 FENCE = re.compile(r'^```(\w+) (.+)$', re.MULTILINE)

@@ -1,4 +1,5 @@
 #include <cairn/base/checksum.h>
+#include <cairn/base/checksum_portable.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -42,6 +43,31 @@ TEST(Crc32c, AgreesWithItsDefinitionAtEveryLengthAndAlignment) {
       const ByteView part = ByteView(bytes).subspan(offset, n);
       ASSERT_EQ(crc32c(part), slow_crc32c(part)) << n << " bytes at " << offset;
     }
+}
+
+// Those of a static program beside those of an ordinary one.
+TEST(PortableChecksums, AgreeAtEveryLengthAndAlignment) {
+  std::mt19937 random(2);
+  Bytes bytes(700);
+  for (auto& b : bytes) b = static_cast<std::byte>(random());
+  for (std::size_t offset = 0; offset < 9; ++offset)
+    for (std::size_t n = 0; n + offset < bytes.size(); n += n < 80 ? 1 : 37) {
+      const ByteView part = ByteView(bytes).subspan(offset, n);
+      const std::uint32_t before = random();
+      ASSERT_EQ(portable_crc32c(before, part), crc32c_extend(before, part))
+          << n << " at " << offset;
+      ASSERT_EQ(table_crc32c(before, part), crc32c_extend(before, part)) << n << " at " << offset;
+      ASSERT_EQ(portable_crc32(before, part), crc32_extend(before, part)) << n << " at " << offset;
+      ASSERT_EQ(portable_adler32(part), adler32(part)) << n << " at " << offset;
+    }
+}
+
+TEST(PortableChecksums, MatchPublishedVectors) {
+  EXPECT_EQ(portable_crc32c(0, ramp(31, -1)), 0x113fdb5cU);
+  EXPECT_EQ(table_crc32c(0, ramp(31, -1)), 0x113fdb5cU);
+  EXPECT_EQ(portable_crc32(0, as_bytes("123456789")), 0xcbf43926U);
+  EXPECT_EQ(portable_adler32(as_bytes("123456789")), 0x091e01deU);
+  EXPECT_EQ(portable_adler32({}), 1U);
 }
 
 TEST(Crc32c, ExtendContinuesAnywhere) {
