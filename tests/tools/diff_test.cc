@@ -129,7 +129,9 @@ TEST(Diff, MeasuresThatDoNotExist) {
 }
 
 TEST(Diff, MeasuresOfIntegersAndComplexNumbers) {
-  const auto ints = [](std::int64_t x) { return make_array<std::int64_t>(DType::kInt64, {1}, {x}); };
+  const auto ints = [](std::int64_t x) {
+    return make_array<std::int64_t>(DType::kInt64, {1}, {x});
+  };
   const ValueDiff i = values_of(ints((std::int64_t{1} << 62) + 1), ints(std::int64_t{1} << 62));
   EXPECT_EQ(i.rms_error, 1.0);  // the difference is exact
   EXPECT_EQ(i.cosine, 1.0);
