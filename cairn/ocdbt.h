@@ -47,7 +47,7 @@ class OcdbtTransaction {
  public:
   // Begins changes to the database whose files are the keys of `base`. Throws data_loss for a
   // damaged manifest.
-  explicit OcdbtTransaction(StorePtr base, OcdbtTransactionOptions options = {});
+  explicit OcdbtTransaction(const StorePtr& base, OcdbtTransactionOptions options = {});
   OcdbtTransaction(OcdbtTransaction&&) noexcept;
   OcdbtTransaction& operator=(OcdbtTransaction&&) noexcept;
   ~OcdbtTransaction();

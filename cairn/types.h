@@ -179,12 +179,12 @@ class Array {
   // Copies elements, which are given in C order: Array::from<float>({1, 2, 3, 4}, {2, 2}). Throws
   // as allocate, and invalid_argument if the shape needs another number of elements.
   template <ElementType T>
-  static Array from(std::span<const T> values, Shape shape) {
-    return copy_of(std::as_bytes(values), dtype_of<T>(), std::move(shape));
+  static Array from(std::span<const T> values, const Shape& shape) {
+    return copy_of(std::as_bytes(values), dtype_of<T>(), shape);
   }
   template <ElementType T>
-  static Array from(std::initializer_list<T> values, Shape shape) {
-    return from<T>(std::span<const T>(values.begin(), values.size()), std::move(shape));
+  static Array from(std::initializer_list<T> values, const Shape& shape) {
+    return from<T>(std::span<const T>(values.begin(), values.size()), shape);
   }
 
   [[nodiscard]] DType dtype() const { return dtype_; }
@@ -224,7 +224,7 @@ class Array {
   bool operator==(const Array& other) const;
 
  private:
-  static Array copy_of(ByteView bytes, DType dtype, Shape shape);
+  static Array copy_of(ByteView bytes, DType dtype, const Shape& shape);
   void check_as(DType wanted, std::size_t alignment) const;
 
   DType dtype_ = DType::kUint8;

@@ -85,8 +85,8 @@ Array Array::allocate(DType dtype, std::size_t element_size, Shape shape) {
   return array;
 }
 
-Array Array::copy_of(ByteView bytes, DType dtype, Shape shape) {
-  Array array = allocate(dtype, std::move(shape));
+Array Array::copy_of(ByteView bytes, DType dtype, const Shape& shape) {
+  Array array = allocate(dtype, shape);
   if (array.nbytes_ != bytes.size())
     throw Error(Code::kInvalidArgument, std::to_string(bytes.size() / array.element_size_) +
                                             " elements do not fill an array of shape " +

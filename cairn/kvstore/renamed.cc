@@ -19,10 +19,11 @@ typename Map::const_iterator find_above(const Map& names, std::string_view key) 
 
 class RenamedStore : public KvStore {
  public:
-  RenamedStore(StorePtr base, std::map<std::string, std::string> folders) : base_(std::move(base)) {
-    for (auto& [name, folder] : folders) {
+  RenamedStore(StorePtr base, const std::map<std::string, std::string>& folders)
+      : base_(std::move(base)) {
+    for (const auto& [name, folder] : folders) {
       names_.emplace(folder, name);
-      folders_.emplace(name, std::move(folder));
+      folders_.emplace(name, folder);
     }
   }
 
@@ -85,8 +86,8 @@ class RenamedStore : public KvStore {
 
 }  // namespace
 
-StorePtr renamed_store(StorePtr base, std::map<std::string, std::string> folders) {
-  return std::make_shared<RenamedStore>(std::move(base), std::move(folders));
+StorePtr renamed_store(StorePtr base, const std::map<std::string, std::string>& folders) {
+  return std::make_shared<RenamedStore>(std::move(base), folders);
 }
 
 }  // namespace cairn::inline v0::orbax

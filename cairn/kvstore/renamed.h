@@ -12,6 +12,6 @@ namespace cairn::inline v0::orbax {
 // Returns a read-only store with the keys of `base`, except that each key below a folder of
 // `folders` (name -> folder) is below its name instead. Keys of `base` below such a name are
 // hidden. Several names may have one folder.
-StorePtr renamed_store(StorePtr base, std::map<std::string, std::string> folders);
+StorePtr renamed_store(StorePtr base, const std::map<std::string, std::string>& folders);
 
 }  // namespace cairn::inline v0::orbax

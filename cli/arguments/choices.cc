@@ -55,7 +55,7 @@ ValueKind kind_of(const std::string& name) {
 
 }  // namespace
 
-CLI::Option* check_choice(CLI::Option* option, Choices choices) {
+CLI::Option* check_choice(CLI::Option* option, const Choices& choices) {
   checked()[option] = choices;
   return option->check(CLI::Validator(
       [choices](std::string& text) -> std::string {

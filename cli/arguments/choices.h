@@ -10,7 +10,7 @@
 namespace cairn::cli {
 
 // Makes the option reject every other word, and completion offer these.
-CLI::Option* check_choice(CLI::Option* option, std::vector<std::string> choices);
+CLI::Option* check_choice(CLI::Option* option, const std::vector<std::string>& choices);
 
 // What a shell should offer for the value of an option or argument.
 enum class ValueKind : std::uint8_t {

@@ -93,8 +93,8 @@ std::string entry(const std::string& name, const std::string& text) {
 std::string example(std::string_view line) {
   constexpr std::string_view kContinued = " \\\n      ";
   std::string out;
-  const bool explained =
-      line.find("   ", std::min(line.find_first_not_of(' '), line.size())) != line.npos;
+  const bool explained = line.find("   ", std::min(line.find_first_not_of(' '), line.size())) !=
+                         std::string_view::npos;
   while (!explained && display_width(line) > page_width()) {
     char quote = '\0';
     std::size_t at = 0;  // the last space that fits

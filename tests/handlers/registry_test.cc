@@ -80,7 +80,7 @@ TEST(Registry, RefusesUnhandledTypesByName) {
               HasSubstr("'quantized'"));
   EXPECT_FALSE(registry.has(typeid(Quantized)));
   EXPECT_THAT(error_of([&] { (void)registry.get(typeid(Quantized)); }),
-              HasSubstr("registered for the type cairn::v0::(anonymous namespace)::Quantized"));
+              HasSubstr("registered for the type cairn::(anonymous namespace)::Quantized"));
   EXPECT_THAT(error_of([&] { leaf_type(Tree(Tree::Dict{})); }), HasSubstr("structure"));
 }
 

@@ -207,10 +207,12 @@ TEST_P(SaveFault, IsToldAndLeavesTheTargetAbsentOrWhole) {
     EXPECT_EQ(way().read(dir.path()), 3);
     if (HasFailure()) return;
   }
-  // That the harness sees what it is there for.
+  // That the harness sees what it is there for. Steps may pass over a call of which there are few.
+  ASSERT_FALSE(failed.empty());
+  if (step_of(error()) > 1) return;
   EXPECT_TRUE(failed.contains("pwrite64") || failed.contains("pwritev") ||
               failed.contains("write"));
-  if (error() == kShortWrite || step_of(error()) > 1) return;
+  if (error() == kShortWrite) return;
   for (const char* call : {"openat", "fsync", "close"}) EXPECT_TRUE(failed.contains(call)) << call;
 }
 

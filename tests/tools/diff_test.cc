@@ -129,7 +129,9 @@ TEST(Diff, MeasuresThatDoNotExist) {
 }
 
 TEST(Diff, MeasuresOfIntegersAndComplexNumbers) {
-  const auto ints = [](std::int64_t x) { return make_array<std::int64_t>(DType::kInt64, {1}, {x}); };
+  const auto ints = [](std::int64_t x) {
+    return make_array<std::int64_t>(DType::kInt64, {1}, {x});
+  };
   const ValueDiff i = values_of(ints((std::int64_t{1} << 62) + 1), ints(std::int64_t{1} << 62));
   EXPECT_EQ(i.rms_error, 1.0);  // the difference is exact
   EXPECT_EQ(i.cosine, 1.0);
@@ -403,6 +405,9 @@ TEST(DiffJson, IsAsDocumented) {
         "within": 0,
         "max_abs_error": null,
         "max_rel_error": null,
+        "rms_error": 0.0,
+        "relative_error": 0.0,
+        "cosine": 1.0,
         "nans": [0, 1],
         "infs": [0, 0],
         "nan_mismatches": 1,

@@ -21,7 +21,7 @@ std::string OcdbtTransaction::State::full(std::string_view key) const {
   return prefix + std::string(key);
 }
 
-OcdbtTransaction::OcdbtTransaction(StorePtr base, OcdbtTransactionOptions options)
+OcdbtTransaction::OcdbtTransaction(const StorePtr& base, OcdbtTransactionOptions options)
     : state_(std::make_unique<State>(
           base, ocdbt::WriterOptions{.target_data_file_size = options.target_data_file_size}, "")) {
 }

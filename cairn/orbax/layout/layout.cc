@@ -328,9 +328,9 @@ Layout find_step(const Listing& root, const std::vector<Step>& steps, const Open
   const std::string folder = join(root.path, step.folder);
   const Listing listing = list_directory(root.folder->open_below(folder), folder);
   if (!look_at_checkpoint(listing, layout))
-    throw Error(Code::kFailedPrecondition, "step " + std::to_string(step.number) + " in " + folder +
-                                               " is not a checkpoint: " +
-                                               (is_empty(listing) ? kEmptyStep : "it has no item"));
+    throw Error(Code::kFailedPrecondition,
+                "step " + std::to_string(step.number) + " in " + folder +
+                    " is not a checkpoint: " + (is_empty(listing) ? kEmptyStep : "it has no item"));
   layout.root = root.path;
   layout.step = step.number;
   layout.step_count = steps.size();
@@ -357,9 +357,9 @@ void check_not_only_unfinished(const std::string& path, const Listing& listing) 
   if (only_steps && !steps.empty() &&
       std::all_of(steps.begin(), steps.end(),
                   [&](const Step& step) { return is_empty(list_below(listing, step.folder)); }))
-    throw Error(Code::kFailedPrecondition,
-                path + " has no complete step: step " + std::to_string(steps.back().number) + ": " +
-                    kEmptyStep);
+    throw Error(Code::kFailedPrecondition, path + " has no complete step: step " +
+                                               std::to_string(steps.back().number) + ": " +
+                                               kEmptyStep);
   std::vector<std::string> unfinished;
   for (const auto& name : listing.folders)
     if (is_temporary(name) || is_partial(name)) unfinished.push_back(name);

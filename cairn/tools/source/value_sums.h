@@ -55,7 +55,9 @@ struct ValueSums {
     };
     set(values.rms_error, std::sqrt(errors.value() / static_cast<double>(pairs)));
     set(values.relative_error, largest_error / largest_b);
-    const double norms = std::sqrt(squares_a.value()) * std::sqrt(squares_b.value());
+    // One root keeps the cosine of equal arrays exactly 1, two do not overflow.
+    double norms = std::sqrt(squares_a.value() * squares_b.value());
+    if (!std::isnormal(norms)) norms = std::sqrt(squares_a.value()) * std::sqrt(squares_b.value());
     if (std::isfinite(norms)) set(values.cosine, std::clamp(products.value() / norms, -1.0, 1.0));
   }
 };

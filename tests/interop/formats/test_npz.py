@@ -166,7 +166,7 @@ def test_unread_arrays_are_named(scratch):
     (scratch / "model.pt").write_bytes(b"")
     with zipfile.ZipFile(scratch / "model.pt", "w") as archive:
         archive.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
-    assert b"not a checkpoint" in cairn_cli.call("ls", scratch / "model.pt").stderr
+    assert b"model.pt is a PyTorch checkpoint" in cairn_cli.call("ls", scratch / "model.pt").stderr
 
 
 def test_more_members_than_16_bits(scratch):

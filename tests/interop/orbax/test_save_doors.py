@@ -56,7 +56,7 @@ def test_manager_restores_steps_of_async_checkpointer(options, scratch):
              "item": tree_json.to_json({**tree, "step": step})} for step in (3, 12)]
     done = subprocess.run([cairn_cli.TOOLS / "pytree_tool"], input=json.dumps(jobs), capture_output=True, text=True, timeout=300)
     assert done.stdout and json.loads(done.stdout) == [{"done": True}] * 2, done
-    with ocp.CheckpointManager(scratch / "root") as manager:
+    with ocp.CheckpointManager(scratch / "root", item_handlers=ocp.PyTreeCheckpointHandler()) as manager:
         assert manager.all_steps() == [3, 12] and manager.latest_step() == 12
         assert manager.item_metadata(12)["w"].shape == (2, 3)
         for step in (3, 12):
