@@ -53,7 +53,7 @@ TEST(PortableChecksums, AgreeAtEveryLengthAndAlignment) {
   for (std::size_t offset = 0; offset < 9; ++offset)
     for (std::size_t n = 0; n + offset < bytes.size(); n += n < 80 ? 1 : 37) {
       const ByteView part = ByteView(bytes).subspan(offset, n);
-      const std::uint32_t before = random();
+      const auto before = static_cast<std::uint32_t>(random());
       ASSERT_EQ(portable_crc32c(before, part), crc32c_extend(before, part))
           << n << " at " << offset;
       ASSERT_EQ(table_crc32c(before, part), crc32c_extend(before, part)) << n << " at " << offset;
