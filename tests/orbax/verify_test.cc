@@ -321,9 +321,9 @@ TEST(Verify, LeavesOfCustomHandlersAreNotChecked) {
   copy.put("n", "as its handler likes it");
   const VerifyReport report = verify(copy.path());
   EXPECT_EQ(report.verdict(), Verdict::kNotChecked);
-  EXPECT_THAT(
-      texts(report, Severity::kNotChecked),
-      ElementsAre("n |  | its type 'MyType' belongs to a type handler that Cairn does not have"));
+  EXPECT_THAT(texts(report, Severity::kNotChecked),
+              ElementsAre("n |  | a custom leaf: its type 'MyType' belongs to a type handler that "
+                          "Cairn does not have"));
   copy.remove("w");
   EXPECT_EQ(verify(copy.path()).verdict(), Verdict::kDamaged);
 }

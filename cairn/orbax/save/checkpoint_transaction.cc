@@ -65,8 +65,8 @@ std::function<void()> start_save(CheckpointSave save) {
   const Observer observer = save.options.observer;
   std::shared_ptr<CheckpointTransaction> transaction;
   auto write = reporting_failure(observer, "save.failed", save.path, [&] {
-    transaction = std::make_shared<CheckpointTransaction>(
-        save.path, save.options, save.content, std::move(save.group));
+    transaction = std::make_shared<CheckpointTransaction>(save.path, save.options, save.content,
+                                                          std::move(save.group));
     return save.prepare(transaction->folder());
   });
   const auto finish = [transaction, write = std::move(write), finalize = std::move(save.finalize),
