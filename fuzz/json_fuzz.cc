@@ -1,6 +1,6 @@
 // json_fuzz.cc -- parses any bytes as JSON. A value that parses must read back unchanged from every
 // output style.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 
 #include <cstddef>
 #include <cstdint>

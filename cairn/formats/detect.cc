@@ -4,7 +4,7 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/git_lfs.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/safetensors/header.h>

@@ -1,7 +1,7 @@
 // array_handler.cc -- saves arrays whose parts lie on devices, in the pieces that the devices hold,
 // and restores them to any sharding.
 #include <cairn/array/box.h>
-#include <cairn/base/observe.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
 #include <cairn/handlers/array_restore.h>

@@ -2,7 +2,7 @@
 #include <cairn/handlers/array_reader.h>
 
 #include <cairn/array/box.h>
-#include <cairn/base/json_scan.h>
+#include <cairn/base/json/scan.h>
 #include <cairn/base/progress_pump.h>
 #include <cairn/base/work_partition.h>
 #include <cairn/zarr/metadata/chunk_grid.h>

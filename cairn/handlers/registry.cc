@@ -1,5 +1,5 @@
 // registry.cc -- chooses the handler of a leaf.
-#include <cairn/base/observe.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/error.h>
 #include <cairn/handlers.h>
 

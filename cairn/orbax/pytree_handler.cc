@@ -1,8 +1,8 @@
 // pytree_handler.cc -- PyTreeCheckpointHandler: options, background saves, finalizing, metadata.
 #include <cairn/base/byte_io.h>
 #include <cairn/base/executor.h>
-#include <cairn/base/json.h>
-#include <cairn/base/observe.h>
+#include <cairn/base/json/json.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/checkpointer.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/handlers/byte_limiter.h>

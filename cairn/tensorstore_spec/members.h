@@ -2,7 +2,7 @@
 // refused with their location.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/error.h>
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // top of them, and URLs for these.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/kvstore.h>
 #include <cairn/ocdbt/write/writer.h>
 #include <cairn/tensorstore_spec.h>

@@ -1,7 +1,7 @@
 // zarr_spec.h -- parses array specs: the drivers zarr, zarr3 and cast.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/tensorstore_spec/store_location.h>
 #include <cairn/types.h>
 #include <cairn/zarr/read/array.h>

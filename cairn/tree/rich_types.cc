@@ -1,7 +1,7 @@
 // rich_types.cc -- formats and parses trees with their tuples.
 #include <cairn/tree/rich_types.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/error.h>
 
 #include <algorithm>

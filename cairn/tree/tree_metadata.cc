@@ -2,7 +2,7 @@
 // leaves.
 #include <cairn/tree/tree_metadata.h>
 
-#include <cairn/base/json_scan.h>
+#include <cairn/base/json/scan.h>
 
 #include <algorithm>
 

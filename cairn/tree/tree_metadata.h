@@ -15,7 +15,7 @@
 // below.
 #pragma once
 
-#include <cairn/base/json_scan.h>
+#include <cairn/base/json/scan.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
 

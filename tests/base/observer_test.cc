@@ -1,5 +1,5 @@
 // observer_test.cc -- events as text, and observers that throw.
-#include <cairn/base/observe.h>
+#include <cairn/base/observer/observe.h>
 #include <gmock/gmock.h>
 
 #include <stdexcept>

@@ -2,7 +2,7 @@
 // memory as a source.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/checkpoint.h>
 #include <cairn/io/file.h>
 #include <cairn/tensor_source.h>

@@ -2,7 +2,7 @@
 // is refused; the comparison with the real package over random options is in
 // tests/interop/array_spec_test.py.
 #include <cairn/array_spec.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
 

@@ -1,7 +1,7 @@
 // support.h -- golden databases, and small ones built by hand, for the tests of OCDBT.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore.h>
 #include <cairn/ocdbt/format/btree.h>

@@ -1,7 +1,7 @@
 // golden_test.cc -- every checkpoint that the real Orbax wrote is read as the tree that was saved:
 // names, paths, kinds, types, shapes and bytes. What is expected comes from the saved trees
 // (tests/golden/orbax/make_golden.py).
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // What people see: safe text, drawings, shardings, previews.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
 #include <cairn/inspect.h>
 #include <gtest/gtest.h>

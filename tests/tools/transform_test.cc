@@ -1,6 +1,6 @@
 // transform_test.cc -- rules applied to checkpoints: what they make, element by element and in
 // little memory; and rules that are wrong.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/cairn.h>
 #include <cairn/tools/convert/transform_rules.h>
 #include <gmock/gmock.h>

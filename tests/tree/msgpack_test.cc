@@ -1,6 +1,6 @@
 // msgpack_test.cc -- the leaves of what flax and Orbax wrote, and bytes that nobody should have
 // written.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>
 #include <cairn/tree/msgpack/msgpack.h>

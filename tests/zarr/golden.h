@@ -1,7 +1,7 @@
 // golden.h -- arrays that TensorStore and zarr-python wrote, with the elements they must read as.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore.h>
 #include <cairn/zarr/read/array.h>

@@ -1,7 +1,7 @@
 // process_record.cc -- identifies processes through the kernel's /proc.
 #include <cairn/distributed/coordinator/process_record.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/error.h>
 #include <fmt/format.h>
 #include <unistd.h>

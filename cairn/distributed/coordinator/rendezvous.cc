@@ -1,6 +1,6 @@
 // rendezvous.cc -- how the processes of a job agree on the folder of their run, and how they remove
 // the files of earlier runs.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/distributed/coordinator/collective.h>
 #include <cairn/distributed/coordinator/job_folder.h>
 #include <cairn/distributed/coordinator/wait.h>

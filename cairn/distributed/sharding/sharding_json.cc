@@ -6,7 +6,7 @@
 //   {"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"}
 //
 // Older writers omit axis_types and device_mesh.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/sharding.h>
 
 #include <array>

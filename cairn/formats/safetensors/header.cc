@@ -4,8 +4,8 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/errors.h>
-#include <cairn/base/json.h>
-#include <cairn/base/json_scan.h>
+#include <cairn/base/json/json.h>
+#include <cairn/base/json/scan.h>
 #include <cairn/safetensors.h>
 
 #include <fmt/format.h>

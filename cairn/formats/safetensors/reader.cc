@@ -3,7 +3,7 @@
 //    "weight_map": {tensor name: file beside the index, ...}}
 #include <cairn/base/errors.h>
 #include <cairn/base/git_lfs.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>

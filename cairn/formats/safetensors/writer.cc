@@ -1,7 +1,7 @@
 // writer.cc -- writes one file, byte for byte as the reference writes the same tensors; or a set of
 // shards with the index that Hugging Face's libraries write: <stem>-00001-of-00003.safetensors,
 // ..., <stem>.safetensors.index.json.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats/files/file_set.h>

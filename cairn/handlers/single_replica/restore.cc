@@ -4,7 +4,7 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/errors.h>
-#include <cairn/base/observe.h>
+#include <cairn/base/observer/observe.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cairn/array_spec.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 // TensorStore's ocdbt.dump. Keys and inline values that are not UTF-8 text become {"hex": "..."}.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/bytes.h>
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // layout.cc -- detects the kind of checkpoint in a directory.
 #include <cairn/orbax/layout/layout.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/metadata.h>
 

@@ -2,7 +2,7 @@
 #include <cairn/orbax/layout/metadata.h>
 
 #include <cairn/base/errors.h>
-#include <cairn/base/json_scan.h>
+#include <cairn/base/json/scan.h>
 #include <cairn/io/file.h>
 #include <cairn/tree/tree_metadata.h>
 

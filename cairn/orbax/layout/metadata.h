@@ -15,7 +15,7 @@
 //                               name: a '/' in the name nests
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/folder_handle.h>
 #include <cairn/types.h>
 

@@ -1,7 +1,7 @@
 // custom_metadata.cc -- finds array metadata by its content instead of its name.
 #include <cairn/orbax/read/custom_metadata.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
 
 #include <algorithm>

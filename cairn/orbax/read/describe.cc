@@ -1,7 +1,7 @@
 // describe.cc -- builds the CheckpointInfo of an open checkpoint.
 #include <cairn/orbax/read/describe.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/time_text.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/versions.h>

@@ -2,7 +2,7 @@
 // place where the writing version of Orbax keeps it.
 #include <cairn/orbax/read/pytree_item.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file_image.h>
 #include <cairn/kvstore/renamed.h>
 #include <cairn/kvstore/union.h>

@@ -1,7 +1,7 @@
 // verify.cc -- reads a whole checkpoint and reports everything that is wrong with it.
 #include <cairn/orbax/read/verify.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/check.h>

@@ -1,6 +1,6 @@
 // verify_surroundings.cc -- verifies that a checkpoint contains everything that it records, and
 // verifies the items that are not pytrees.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/orbax/layout/metadata.h>

@@ -2,7 +2,7 @@
 #include <cairn/orbax/restore/leaf_restorer.h>
 
 #include <cairn/array/box.h>
-#include <cairn/base/observe.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/orbax/restore/multiprocess_restore.h>
 #include <cairn/tree/leaf_value.h>

@@ -1,7 +1,7 @@
 // pytree_restore.cc -- selects the leaves to restore and their handlers, and fills the result tree.
 #include <cairn/orbax/restore/pytree_restore.h>
 
-#include <cairn/base/observe.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/io/file.h>

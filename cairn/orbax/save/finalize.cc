@@ -1,7 +1,7 @@
 // finalize.cc -- checks and merges the files that several processes wrote.
 #include <cairn/orbax/save/finalize.h>
 
-#include <cairn/base/observe.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/handlers/array_reader.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/write/writer.h>

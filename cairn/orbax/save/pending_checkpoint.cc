@@ -2,7 +2,7 @@
 // commits it.
 #include <cairn/orbax/save/pending_checkpoint.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 

@@ -3,7 +3,7 @@
 #include <cairn/orbax/save/pytree_save.h>
 
 #include <cairn/base/executor.h>
-#include <cairn/base/observe.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/save/collected_item.h>

@@ -3,7 +3,7 @@
 
 #include <cairn/tools/convert/transform_rules.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/error.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/io/file.h>

@@ -1,7 +1,7 @@
 // items.cc -- the steps of a root, and the JSON items of a step.
 #include <cairn/inspect.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/tools/source/open_to_verify.h>

@@ -4,7 +4,7 @@
 #include <cairn/io/temporary_name.h>
 #include <cairn/maintain.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>

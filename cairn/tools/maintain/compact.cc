@@ -1,7 +1,7 @@
 // compact.cc -- compacts the databases of a checkpoint.
 #include <cairn/maintain.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/write/compact.h>
 #include <cairn/orbax/layout/layout.h>

@@ -1,7 +1,7 @@
 // json_text.h -- helpers that several JSON documents share.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/types.h>
 
 #include <span>

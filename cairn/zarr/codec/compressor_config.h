@@ -2,7 +2,7 @@
 // compressed bytes describe themselves.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/zarr/codec/codec_chain.h>
 
 #include <optional>

@@ -2,7 +2,7 @@
 // v2's filters and compressor, and in v3 as "numcodecs.<id>".
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/zarr/codec/codec_chain.h>
 
 #include <optional>

@@ -2,7 +2,7 @@
 // and writes it as JSON.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/compression.h>
 #include <cairn/types.h>
 #include <cairn/zarr/codec/codec_chain.h>

@@ -2,7 +2,7 @@
 // `zarr.json`.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/types.h>
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // fill_value.h -- parses the fill value: the element that is read where no chunk is stored.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/types.h>
 #include <cairn/zarr/metadata/element_type.h>
 

@@ -1,7 +1,7 @@
 // metadata_json.h -- parsing helpers that `.zarray` and `zarr.json` share: members, extents, sizes.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/types.h>
 
 #include <cstdint>

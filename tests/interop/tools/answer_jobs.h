@@ -2,7 +2,7 @@
 // answer for each to standard output.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/error.h>
 
 #include <iostream>

@@ -7,7 +7,7 @@
 //    "device"}]}
 //   {"merge": [prefixes], "prefix": ..., "delete_old_dirs": bool, "allow_missing_files": bool}
 //   {"state": path}: the file as Cairn reads it, as JSON
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
 #include <cairn/formats/tensorflow/write/bundle_merge.h>
 #include <cairn/tensor_source.h>

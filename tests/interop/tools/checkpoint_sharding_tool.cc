@@ -19,7 +19,7 @@
 //      {"ask": "task", "device": TEXT}                                                     ->
 //                                                                    {"task": N or null}
 // or {"error": MESSAGE}.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/sharding/slice_spec.h>
 #include <cairn/tensorflow.h>

@@ -15,7 +15,7 @@
 //            ["sharded", dtype, [shape], HEX, [[device, [starts], [stops]]...]] ["key"]
 // Every tree is written three times: in memory, to `file`, and to `file` with its arrays fetched
 // piece by piece from a small buffer. Bytes that are not the same are an internal error.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>
 #include <cairn/sharding.h>

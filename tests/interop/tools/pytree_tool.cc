@@ -17,7 +17,7 @@
 //        {"use_replica_parallel": true, ...}}]
 // Out: for each job {"tree": ..., "events": [...]}, {"done": true} or {"error": text, "code": "invalid_argument"}
 #include <cairn/aggregate_handler.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/checkpointer.h>
 #include <cairn/open.h>
 #include <cairn/pytree_checkpoint_handler.h>

@@ -2,7 +2,7 @@
 // and what of the tree a process has.
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/handlers.h>
 #include <cairn/pytree_checkpoint_handler.h>
 

@@ -13,7 +13,7 @@
 //       "parallel": BOOL, "min_bytes": N, "max_replicas": N or null}
 //          -> {"write_shape": [...], "pieces": [[DEVICE, ORIGIN, SHAPE], ...]}
 // or {"error": MESSAGE}.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/sharding.h>
 
 #include <algorithm>

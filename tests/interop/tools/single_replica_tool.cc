@@ -11,7 +11,7 @@
 // process 0's; or {"error": text, "code":
 //      "invalid_argument"}, of the first process that failed
 #include <cairn/array/box.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/checkpointer.h>
 
 #include <algorithm>

@@ -19,7 +19,7 @@
 // Out: for each job what it gives, or {"error": text}
 #include <cairn/array/box.h>
 #include <cairn/array_spec.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax.h>

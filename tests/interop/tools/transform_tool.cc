@@ -11,7 +11,7 @@
 //     | {"regex": pattern, "text": text, "template": text}]
 // Out: for each job {"ok": tree}, {"ok": [groups, expanded] or null}, or {"error": text}
 #include <cairn/array/box.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/cairn.h>
 #include <cairn/tree/transform/regex.h>
 

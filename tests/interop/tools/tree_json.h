@@ -14,7 +14,7 @@
 //                                                  {"single_replica_restore_args": {...}}
 #pragma once
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/tree.h>
 
 namespace cairn::testing {

@@ -9,7 +9,7 @@
 //        4, "bytes": n, "axes": [..]}}]
 // Out: for each job the metadata text, the chosen shape, or {"error": text}
 #include <cairn/array/box.h>
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <cairn/zarr/metadata/chunk_grid.h>

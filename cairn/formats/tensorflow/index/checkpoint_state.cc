@@ -8,7 +8,7 @@
 //   comments run from '#' to the end of the line
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
 
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>

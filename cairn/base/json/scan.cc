@@ -1,6 +1,5 @@
-// json_scan.cc -- implements the JSON pull parser.
-
-#include <cairn/base/json_scan.h>
+// scan.cc -- implements the JSON pull parser.
+#include <cairn/base/json/scan.h>
 
 #include <cairn/base/git_lfs.h>
 #include <cairn/base/utf8.h>

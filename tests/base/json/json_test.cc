@@ -1,4 +1,4 @@
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 // observer.cc -- calls observers, and writes events as text.
-#include <cairn/base/json.h>
-#include <cairn/base/observe.h>
+#include <cairn/base/json/json.h>
+#include <cairn/base/observer/observe.h>
 
 #include <cstdio>
 #include <type_traits>

@@ -1,4 +1,4 @@
-// json_scan.h -- a JSON pull parser that reads value by value without building a tree, for the
+// scan.h -- a JSON pull parser that reads value by value without building a tree, for the
 // metadata of checkpoints with very many tensors. It is as strict and as safe as parse_json: every
 // failure is an Error(kDataLoss) with the byte offset.
 #pragma once

@@ -1,7 +1,7 @@
 // json_scan_test.cc -- the pull scanner agrees with the parser on what is JSON, and with its caller
 // on what is there.
-#include <cairn/base/json.h>
-#include <cairn/base/json_scan.h>
+#include <cairn/base/json/json.h>
+#include <cairn/base/json/scan.h>
 #include <gmock/gmock.h>
 
 namespace cairn {

@@ -1,6 +1,6 @@
-// json_write.cc -- writes JSON values as text, in the styles of TensorStore (kCompact) and Python
+// write.cc -- writes JSON values as text, in the styles of TensorStore (kCompact) and Python
 // (kPython), and in a style for people (kPretty).
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
 
 #include <algorithm>

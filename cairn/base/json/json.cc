@@ -1,6 +1,6 @@
 // json.cc -- implements the JSON value and its parser; the only file that includes the parser
 // library.
-#include <cairn/base/json.h>
+#include <cairn/base/json/json.h>
 
 #include <cairn/base/git_lfs.h>
 #include <cairn/base/utf8.h>
