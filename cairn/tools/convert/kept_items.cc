@@ -43,6 +43,11 @@ bool is_opened(const orbax::OrbaxCheckpoint& source, const Item& item) {
                              [&](const auto& opened) { return opened.item.name == item.name; });
 }
 
+// Whether the leaf stands for an item that cannot be opened.
+bool is_lost_item(const TensorInfo& leaf) {
+  return leaf.kind == LeafKind::kUnknown && leaf.name.empty() && !leaf.error.empty();
+}
+
 // A hole of a file reads as zeros; a file of nothing else could fill the disk.
 void check_file(const orbax::CopiedItem& item, const orbax::CopiedFile& file) {
   TensorInfo info;
@@ -117,11 +122,11 @@ orbax::CheckpointContent content_of(const orbax::OrbaxCheckpoint& source) {
   // Orbax, too, treats metadata that cannot be read as absent.
   auto metadata = try_call([&] { return orbax::read_checkpoint_metadata(*layout.folder, file); });
   if (!metadata) return content;
-  content.metrics = std::move(metadata.value().metrics);
-  content.performance_metrics = std::move(metadata.value().performance_metrics);
-  if (!metadata.value().custom_metadata.is_null())
-    content.custom_metadata = to_text(metadata.value().custom_metadata);
-  content.items = std::move(metadata.value().item_handlers);
+  orbax::CheckpointMetadata found = std::move(metadata).value();
+  content.metrics = std::move(found.metrics);
+  content.performance_metrics = std::move(found.performance_metrics);
+  if (!found.custom_metadata.is_null()) content.custom_metadata = to_text(found.custom_metadata);
+  content.items = std::move(found.item_handlers);
   return content;
 }
 
@@ -130,12 +135,10 @@ std::optional<KeptItems> choose_items(const Checkpoint& source, const ConvertOpt
   const orbax::OrbaxCheckpoint* from = orbax_source(source);
   if (from == nullptr || from->layout().kind != orbax::LayoutKind::kComposite || !from->is_whole())
     return std::nullopt;
-  for (const Item& item : from->layout().items)
-    if (item.kind == ItemKind::kPytree && !is_opened(*from, item) &&
-        is_selected(item.name, {.exclude = options.exclude}))
-      throw Error(Code::kDataLoss, "item '" + item.name + "' of " + from->layout().path +
-                                       " cannot be read; leave it out with --exclude, or choose "
-                                       "another one with --item");
+  for (const TensorInfo& leaf : from->tensors())
+    if (is_lost_item(leaf) && is_selected(leaf.item, {.exclude = options.exclude}))
+      throw Error(leaf.error_code, orbax::join(from->layout().path, leaf.item) + "/: " +
+                                       leaf.error + "; leave the item out, or choose another one");
   note_stray_files(from->layout(), options, report);
   if (is_orbax_target) {
     KeptItems kept;
