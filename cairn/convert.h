@@ -38,15 +38,15 @@ struct Transformed {
 };
 // Applies rules (JSON, docs/transforms.md) to `source`: rename, drop, cast, transpose, join and cut
 // leaves, and add low-rank products. The result is lazy: reading a box of it reads the source boxes
-// that it depends on, with about `memory` bytes of intermediate results at most. The result shares
-// `source`. Throws invalid_argument that names the rule by its JSON pointer.
+// that it depends on, with about `resources.memory` bytes of intermediate results at most. The
+// result shares `source`. Throws invalid_argument that names the rule by its JSON pointer.
 Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::string_view rules,
-                                 std::uint64_t memory = std::uint64_t{1} << 30U);
+                                 const Resources& resources = {});
 
 // As transform_checkpoint(), with the rules from a file.
 Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> source,
                                          const std::string& rules_path,
-                                         std::uint64_t memory = std::uint64_t{1} << 30U);
+                                         const Resources& resources = {});
 
 // ---- converting ----
 

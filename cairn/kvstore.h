@@ -150,8 +150,9 @@ struct OcdbtVersion {
 };
 // Opens the OCDBT database whose files are the keys of `base` (manifest.ocdbt, d/...), as a
 // read-only store. Without a manifest the database is empty; if a version is named, throws
-// not_found. Throws data_loss for a damaged manifest.
-StorePtr open_ocdbt(StorePtr base, OcdbtVersion version = {});
+// not_found. Throws data_loss for a damaged manifest. `threads` as in Resources: how many nodes of
+// the tree a listing reads at once.
+StorePtr open_ocdbt(StorePtr base, OcdbtVersion version = {}, std::size_t threads = 0);
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

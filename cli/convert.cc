@@ -145,7 +145,7 @@ int run_convert(ConvertArguments& arguments) {
     arguments.options.resources.memory /= 2;  // one half for the values that the rules compute
     do_together(job(), "cairn: transform", [&] {
       source = transform_checkpoint_by_file(std::move(source.checkpoint), arguments.transform,
-                                            arguments.options.resources.memory);
+                                            arguments.options.resources);
       return Bytes();
     });
   }

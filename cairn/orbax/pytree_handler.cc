@@ -233,6 +233,7 @@ struct PyTreeCheckpointHandler::State {
                           .processes = group.is_single() ? 0 : group.count(),
                           .compares = !group.writes_separately(),
                           .validates = !options.use_zarr3 && options.enable_post_merge_validation,
+                          .threads = options.resources.threads,
                           .registry = &registry(),
                           .observer = options.observer});
   }

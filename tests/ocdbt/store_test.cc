@@ -4,6 +4,9 @@
 #include <cairn/ocdbt/read/versions.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "tests/ocdbt/support.h"
@@ -324,6 +327,42 @@ TEST_F(OcdbtStoreTest, OnlyTheNodesNeededAreReadAndOnce) {
   EXPECT_GT(base->reads(), 10U);
   EXPECT_EQ(store->list("").size(), 70U);
   EXPECT_EQ(base->reads(), 0U);
+}
+
+// Records the threads that read.
+class ThreadRecorder final : public cairn::testing::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+    {
+      const std::scoped_lock lock(mutex_);
+      readers_.insert(std::this_thread::get_id());
+    }
+    // Long enough for another thread to take the next node.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return ForwardingStore::read(key, range);
+  }
+  [[nodiscard]] std::set<std::thread::id> readers() const {
+    const std::scoped_lock lock(mutex_);
+    return readers_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::set<std::thread::id> readers_;
+};
+
+TEST_F(OcdbtStoreTest, AListReadsWithAsManyThreadsAsAskedFor) {
+  for (const std::size_t threads : {1U, 2U, 4U}) {
+    const auto base =
+        std::make_shared<ThreadRecorder>(open_file_store(testing::golden_path("deep_raw")));
+    EXPECT_EQ(open_ocdbt(base, {}, threads)->list("").size(), 70U);
+    const auto readers = base->readers();
+    if (threads == 1)
+      EXPECT_THAT(readers, ::testing::ElementsAre(std::this_thread::get_id()));
+    else
+      EXPECT_THAT(readers.size(), ::testing::AllOf(::testing::Gt(1U), ::testing::Le(threads)));
+  }
 }
 
 TEST_F(OcdbtStoreTest, ManyThreadsReadOneStore) {

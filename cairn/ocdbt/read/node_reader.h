@@ -1,6 +1,7 @@
 // node_reader.h -- reads B+tree nodes, verifies them against their parents, and caches them.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/kvstore.h>
 #include <cairn/ocdbt/format/btree.h>
 
@@ -73,11 +74,14 @@ LoadedNode read_btree_node(const KvStore& base, const ObjectPlace& place);
 // A cache of decoded nodes that reads each node once. Safe to use from many threads.
 class NodeReader {
  public:
-  explicit NodeReader(StorePtr base) : base_(std::move(base)) {}
+  // `threads` as in Resources: how many nodes a pass over the tree reads at once.
+  explicit NodeReader(StorePtr base, std::size_t threads = 0)
+      : base_(std::move(base)), workers_(threads) {}
 
   // Returns the node; reads it if it is not cached. Verifies it against `expected` in both cases.
   // Throws data_loss.
   [[nodiscard]] NodePtr load(const NodeExpectation& expected);
+  [[nodiscard]] Executor& executor() const { return workers_.executor(); }
 
  private:
   struct Slot {
@@ -88,6 +92,7 @@ class NodeReader {
   void keep_within_budget(std::size_t more);
 
   StorePtr base_;
+  Workers workers_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Slot>> slots_;
   std::size_t kept_bytes_ = 0;

@@ -42,7 +42,7 @@ void load_level(NodeReader& reader, Level& level) {
   if (level.size() == 1)
     load(0);  // a typical checkpoint is one node: no reason to start threads
   else if (!level.empty())
-    default_executor().for_each(level.size(), load);
+    reader.executor().for_each(level.size(), load);
 }
 
 bool may_hold(std::string_view node_prefix, std::string_view wanted) {

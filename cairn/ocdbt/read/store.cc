@@ -29,8 +29,8 @@ struct FoundValue {
 
 class OcdbtStore final : public KvStore {
  public:
-  OcdbtStore(StorePtr base, std::optional<NodeExpectation> root)
-      : base_(std::move(base)), reader_(base_), root_(std::move(root)) {}
+  OcdbtStore(StorePtr base, std::optional<NodeExpectation> root, std::size_t threads)
+      : base_(std::move(base)), reader_(base_, threads), root_(std::move(root)) {}
 
   [[nodiscard]] std::optional<Bytes> read(std::string_view key, ByteRange range) const override;
   [[nodiscard]] std::optional<Bytes> read_at_most(std::string_view key,
@@ -271,7 +271,7 @@ std::string wanted_text(const OcdbtVersion& version) {
 }  // namespace
 }  // namespace ocdbt
 
-StorePtr open_ocdbt(StorePtr base, OcdbtVersion version) {
+StorePtr open_ocdbt(StorePtr base, OcdbtVersion version, std::size_t threads) {
   const bool named = version.generation || version.commit_time_ns;
   const auto info = ocdbt::read_database_info(*base);
   const auto found = info ? ocdbt::find_version(*base, *info, version) : std::nullopt;
@@ -281,7 +281,7 @@ StorePtr open_ocdbt(StorePtr base, OcdbtVersion version) {
                                                   : "there is no OCDBT manifest"));
   std::optional<ocdbt::NodeExpectation> root;
   if (found && !found->empty()) root = found->expect_root();
-  return std::make_shared<ocdbt::OcdbtStore>(std::move(base), std::move(root));
+  return std::make_shared<ocdbt::OcdbtStore>(std::move(base), std::move(root), threads);
 }
 
 }  // namespace cairn::inline v0

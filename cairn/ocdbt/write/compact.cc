@@ -65,7 +65,7 @@ class Rewrite {
   bool run(const DatabaseState& state) {
     const auto newest = state.newest();
     std::vector<LeafAt> leaves;
-    NodeReader reader(base_);
+    NodeReader reader(base_, options_.threads);
     if (newest && !newest->empty()) leaves = load_leaves(reader, newest->expect_root());
     Edits edits = entries_of(leaves);
     copy_values(edits);

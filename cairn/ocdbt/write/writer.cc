@@ -196,7 +196,9 @@ void Writer::State::finish_streams() {
   for (auto& stream : streams)
     if (stream->state_->data.is_open()) open.push_back(&stream->state_->data);
   // A sync waits for the disk, so sync all files in parallel.
-  default_executor().for_each(open.size(), [&](std::size_t i) { open[i]->finish(); });
+  Workers(options.threads).executor().for_each(open.size(), [&](std::size_t i) {
+    open[i]->finish();
+  });
 }
 
 DataWriter& Writer::State::node_writer(const std::string& prefix, std::deque<DataWriter>& own) {
@@ -225,7 +227,7 @@ std::optional<CommittedVersion> Writer::State::attempt(const Edits& edits,
   const auto newest = found.newest();
 
   std::deque<DataWriter> own;
-  NodeReader reader(base);
+  NodeReader reader(base, options.threads);
   DataWriter& nodes = node_writer(options.btree_prefix, own);
   const NextVersion next{
       .root = TreeWriter(reader, files, nodes, config).write(newest ? &*newest : nullptr, edits),
@@ -288,7 +290,7 @@ void Writer::copy_database(const std::string& prefix) {
   NodeExpectation root = newest->expect_root();
   root.place.file.path.insert(0, prefix);
   root.place.file.base_length += prefix.size();
-  NodeReader reader(s.base);
+  NodeReader reader(s.base, s.options.threads);
   Stream& stream = s.add_stream();
   Stream::State& own = *stream.state_;
   std::map<std::string, std::uint64_t> ends;

@@ -40,6 +40,7 @@ struct WriterOptions {
   // A data file that has reached this size is finished and the next one begun; 0: no limit.
   std::uint64_t target_data_file_size = std::uint64_t{2} << 30U;
   std::optional<Deterministic> deterministic{};
+  std::size_t threads = 0;  // as in Resources: for reading the tree and syncing the files
 };
 
 // Returns the time of a commit made now: nanoseconds since 1970, by the clock or as the options

@@ -45,18 +45,19 @@ std::optional<Bytes> read_if_there(const PytreeItem& item, const std::string& pa
 // ---- which store the arrays are in ----
 
 void open_database(PytreeItem& out, const OpenOptions& options) {
+  const std::size_t threads = options.resources.threads;
   if (!out.item.folder->exists(join(out.item.path, kManifestFile))) {
     if (options.allow_uncommitted && !out.process_folders.empty()) {
       out.storage = ArrayStorage::kUnmerged;
       std::vector<StorePtr> parts;
       for (const auto& folder : out.process_folders)
-        parts.push_back(open_ocdbt(prefix_store(out.files, folder + "/")));
+        parts.push_back(open_ocdbt(prefix_store(out.files, folder + "/"), {}, threads));
       out.arrays = union_store(std::move(parts));
       return;
     }
     throw Error(Code::kNotFound, "the database's manifest is missing");
   }
-  out.arrays = open_ocdbt(out.files, options.version);
+  out.arrays = open_ocdbt(out.files, options.version, threads);
 }
 
 bool uses_ocdbt(const PytreeItem& out, const Listing& listing) {

@@ -3,14 +3,17 @@
 
 #include <cairn/ocdbt/write/writer.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace cairn::inline v0::orbax {
 
-// `data_file_bytes` is the size at which a data file ends; 0: no limit.
+// `threads` as in Resources. `data_file_bytes` is the size at which a data file ends; 0: no limit.
 inline ocdbt::WriterOptions database_options(
+    std::size_t threads,
     std::uint64_t data_file_bytes = ocdbt::WriterOptions().target_data_file_size) {
   ocdbt::WriterOptions options;
+  options.threads = threads;
   options.target_data_file_size = data_file_bytes;
   options.config.emplace();
   options.config->max_inline_value_bytes = 1024;

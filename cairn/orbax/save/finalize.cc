@@ -124,12 +124,14 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
   }
 }
 
-std::size_t merge_process_databases(const std::string& directory, bool validate) {
+std::size_t merge_process_databases(const std::string& directory, bool validate,
+                                    std::size_t threads) {
   std::vector<std::string> folders;
   for (const std::string& name : list_directory(directory).folders)
     if (name.starts_with(kProcessPrefix)) folders.push_back(name);
   if (folders.empty()) return 0;
-  ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced), database_options());
+  ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced),
+                       database_options(threads));
   for (const std::string& folder : folders)
     with_context([&] { return join(directory, folder); },
                  [&] { writer.copy_database(folder + "/"); });
@@ -141,7 +143,7 @@ std::size_t merge_process_databases(const std::string& directory, bool validate)
 void finalize_item(const std::string& directory, const FinalizeOptions& options) {
   if (options.compares) check_array_metadatas(directory, options.validator, options.processes);
   const Stopwatch watch;
-  const std::size_t merged = merge_process_databases(directory, options.validates);
+  const std::size_t merged = merge_process_databases(directory, options.validates, options.threads);
   if (merged != 0)
     observe(options.observer, EventLevel::kInfo, "save.merged",
             {{"path", directory}, {"databases", static_cast<std::int64_t>(merged)}},

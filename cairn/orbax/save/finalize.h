@@ -17,6 +17,7 @@ struct FinalizeOptions {
   std::size_t processes = 0;
   bool compares = true;                           // compare the array metadata of the processes
   bool validates = false;                         // validate the merged database
+  std::size_t threads = 0;                        // as in Resources
   const TypeHandlerRegistry* registry = nullptr;  // whose handlers finalize; null: none
   Observer observer = {};                         // null: none
 };
@@ -35,6 +36,7 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
 // in one commit. If `validate` is true, throws data_loss for an array that has elements and metadata
 // but no chunk, and for a chunk without array metadata (Zarr v2).
 // Returns the number of merged databases.
-std::size_t merge_process_databases(const std::string& directory, bool validate);
+std::size_t merge_process_databases(const std::string& directory, bool validate,
+                                    std::size_t threads);
 
 }  // namespace cairn::inline v0::orbax

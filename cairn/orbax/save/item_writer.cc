@@ -246,7 +246,8 @@ class ItemWriting {
     };
     if (options_.use_ocdbt) {
       const auto data_file_bytes = static_cast<std::uint64_t>(options_.target_file_bytes);
-      ocdbt::DatabaseSink sink(files_in(to.folder), database_options(data_file_bytes));
+      ocdbt::DatabaseSink sink(files_in(to.folder),
+                               database_options(options_.resources.threads, data_file_bytes));
       write_to(sink);
       sink.commit();
       if (!group_.is_single() && is_durable()) sync_tree(to.folder);

@@ -33,7 +33,8 @@ void save_items(const std::string& path, ItemsSave save, const SaveOptions& opti
   const auto finalize = [&](const std::string& folder) {
     for (const SavedTree& tree : save.trees)
       if (!group.is_single())
-        finalize_item(folder_of(folder, tree.name), {.processes = group.count()});
+        finalize_item(folder_of(folder, tree.name),
+                      {.processes = group.count(), .threads = options.resources.threads});
     for (const CopiedItem& item : save.copies) copy_item(item, folder_of(folder, item.name));
   };
   start_save({.path = path,
@@ -62,7 +63,9 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
     };
   };
   const auto finalize = [&](const std::string& folder) {
-    orbax::finalize_item(folder, {.registry = context.registry, .observer = options.observer});
+    orbax::finalize_item(folder, {.threads = options.resources.threads,
+                                  .registry = context.registry,
+                                  .observer = options.observer});
   };
   orbax::start_save({.path = path,
                      .options = options,

@@ -259,7 +259,7 @@ class Squeezed final : public LazyArray {
 }  // namespace
 
 void LazyReads::run() {
-  if (!direct.empty()) source.read(direct, {});
+  if (!direct.empty()) context.source.read(direct, {});
   for (const auto& compute : computed) compute();
   direct.clear();
   computed.clear();

@@ -2,6 +2,7 @@
 // transposed, cast, and sums of products.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/checkpoint.h>
 
 #include <cstdint>
@@ -15,11 +16,17 @@ namespace cairn::inline v0 {
 class LazyArray;
 using LazyPtr = std::shared_ptr<const LazyArray>;
 
-// The reads that fill a box. Reads that only move elements form one plan. Computations follow it
-// one at a time, in pieces of at most `memory` bytes, if they can be cut that small.
-struct LazyReads {
+// What lazy arrays are read from, and with what.
+struct LazyContext {
   const Checkpoint& source;
-  std::uint64_t memory;
+  std::uint64_t memory;  // bytes of one piece that is computed, if it can be cut that small
+  Executor& executor;    // computes
+};
+
+// The reads that fill a box. Reads that only move elements form one plan. Computations follow it
+// one at a time, in pieces.
+struct LazyReads {
+  LazyContext context;
   std::vector<ReadRequest> direct = {};
   std::vector<std::function<void()>> computed = {};
 

@@ -34,10 +34,9 @@ std::uint64_t bytes_of(const Shape& shape, std::size_t element) {
 }
 
 // Reads a piece of an array into memory.
-Array read_piece(const LazyArray& array, const Box& box, const Checkpoint& source,
-                 std::uint64_t memory) {
+Array read_piece(const LazyArray& array, const Box& box, const LazyContext& context) {
   Array out = Array::allocate(array.dtype(), box.shape);
-  LazyReads reads{source, memory};
+  LazyReads reads{context};
   array.read(box, out.mutable_view(), reads);
   reads.run();
   return out;
@@ -49,12 +48,12 @@ class CastArray final : public LazyArray {
       : LazyArray(dtype, array->shape(), array->chunk_shape()), array_(std::move(array)) {}
 
   void read(const Box& box, const MutableArrayView& out, LazyReads& reads) const override {
-    reads.computed.push_back([this, box, out, &source = reads.source, memory = reads.memory] {
+    reads.computed.push_back([this, box, out, context = reads.context] {
       const auto cost = [&](const Shape& shape) {
         return bytes_of(shape, dtype_size(array_->dtype()));
       };
-      in_pieces(box, memory, cost, [&](const Box& piece) {
-        const Array from = read_piece(*array_, piece, source, memory);
+      in_pieces(box, context.memory, cost, [&](const Box& piece) {
+        const Array from = read_piece(*array_, piece, context);
         cast_elements(from.view(), subview(out, relative_to(piece, box.origin)));
       });
     });
@@ -80,11 +79,11 @@ class LowRankSum final : public LazyArray {
         scale_(scale) {}
 
   void read(const Box& box, const MutableArrayView& out, LazyReads& reads) const override {
-    reads.computed.push_back([this, box, out, &source = reads.source, memory = reads.memory] {
+    reads.computed.push_back([this, box, out, context = reads.context] {
       in_pieces(
-          box, memory, [&](const Shape& shape) { return cost(shape); },
+          box, context.memory, [&](const Shape& shape) { return cost(shape); },
           [&](const Box& piece) {
-            compute(piece, subview(out, relative_to(piece, box.origin)), source, memory);
+            compute(piece, subview(out, relative_to(piece, box.origin)), context);
           });
     });
   }
@@ -108,24 +107,22 @@ class LowRankSum final : public LazyArray {
            bytes_of({rank(), shape[1]}, 8 + dtype_size(b_->dtype()));
   }
 
-  static Array wide(const LazyArray& array, const Box& box, const Checkpoint& source,
-                    std::uint64_t memory) {
+  static Array wide(const LazyArray& array, const Box& box, const LazyContext& context) {
     Array out = Array::allocate(DType::kFloat64, box.shape);
-    cast_elements(read_piece(array, box, source, memory).view(), out.mutable_view());
+    cast_elements(read_piece(array, box, context).view(), out.mutable_view());
     return out;
   }
 
-  void compute(const Box& piece, const MutableArrayView& out, const Checkpoint& source,
-               std::uint64_t memory) const {
+  void compute(const Box& piece, const MutableArrayView& out, const LazyContext& context) const {
     const std::int64_t m = piece.shape[0];
     const std::int64_t n = piece.shape[1];
-    Array sum = wide(*w_, piece, source, memory);
-    const Array a = wide(*a_, {{piece.origin[0], 0}, {m, rank()}}, source, memory);
-    const Array b = wide(*b_, {{0, piece.origin[1]}, {rank(), n}}, source, memory);
+    Array sum = wide(*w_, piece, context);
+    const Array a = wide(*a_, {{piece.origin[0], 0}, {m, rank()}}, context);
+    const Array b = wide(*b_, {{0, piece.origin[1]}, {rank(), n}}, context);
     auto* sums = reinterpret_cast<double*>(sum.mutable_view().data);
     const auto* left = reinterpret_cast<const double*>(a.bytes().data());
     const auto* right = reinterpret_cast<const double*>(b.bytes().data());
-    default_executor().for_each(static_cast<std::size_t>(m), [&](std::size_t row) {
+    context.executor.for_each(static_cast<std::size_t>(m), [&](std::size_t row) {
       std::vector<double> product(static_cast<std::size_t>(n), 0.0);
       const double* factors = left + static_cast<std::int64_t>(row) * rank();
       for (std::int64_t k = 0; k < rank(); ++k)

@@ -68,8 +68,11 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
   // `rules`: the text that identifies them.
   TransformedCheckpoint(std::shared_ptr<const Checkpoint> source,
                         std::vector<TransformedLeaf> leaves, std::string rules,
-                        std::uint64_t memory)
-      : source_(std::move(source)), info_(source_->info()), memory_(memory) {
+                        const Resources& resources)
+      : source_(std::move(source)),
+        info_(source_->info()),
+        memory_(resources.memory),
+        workers_(resources.threads) {
     const Paths paths(*source_, leaves);
     std::vector<std::pair<KeyPath, TransformedLeaf>> ordered;
     ordered.reserve(leaves.size());
@@ -89,7 +92,7 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& /*progress*/) const override {
-    LazyReads reads{*source_, memory_};
+    LazyReads reads{{*source_, memory_, workers_.executor()}};
     for (const ReadRequest& request : requests) {
       const TransformedLeaf& leaf = leaves_[request.tensor];
       if (!leaf.array)
@@ -141,6 +144,7 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
   std::shared_ptr<const Checkpoint> source_;
   CheckpointInfo info_;
   std::uint64_t memory_;
+  Workers workers_;
   std::vector<TensorInfo> tensors_;
   std::vector<TransformedLeaf> leaves_;
 };
@@ -174,21 +178,22 @@ std::string hash_text(std::string_view rules) {
 }  // namespace
 
 Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::string_view rules,
-                                 std::uint64_t memory) {
+                                 const Resources& resources) {
   std::vector<TransformedLeaf> leaves = transform_leaves(*source, parse_transform_rules(rules));
   TransformReport report = report_of(*source, leaves);
   return {std::make_unique<TransformedCheckpoint>(std::move(source), std::move(leaves),
-                                                  hash_text(rules), memory),
+                                                  hash_text(rules), resources),
           std::move(report)};
 }
 
 Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> source,
-                                         const std::string& rules_path, std::uint64_t memory) {
+                                         const std::string& rules_path,
+                                         const Resources& resources) {
   constexpr std::uint64_t kMaxRules = std::uint64_t{16} << 20U;
   const Bytes rules = read_file(rules_path, kMaxRules);
   return with_context(
       [&] { return rules_path; },
-      [&] { return transform_checkpoint(std::move(source), as_text(rules), memory); });
+      [&] { return transform_checkpoint(std::move(source), as_text(rules), resources); });
 }
 
 }  // namespace cairn::inline v0
