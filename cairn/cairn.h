@@ -5,6 +5,7 @@
 #include <cairn/array_spec.h>
 #include <cairn/bytes.h>
 #include <cairn/checkpoint.h>
+#include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
 #include <cairn/compression.h>
 #include <cairn/convert.h>
@@ -26,6 +27,8 @@
 #include <cairn/pytree_checkpoint_handler.h>
 #include <cairn/safetensors.h>
 #include <cairn/sharding.h>
+#include <cairn/step_policies.h>
+#include <cairn/steps.h>
 #include <cairn/tensor_source.h>
 #include <cairn/tensorflow.h>
 #include <cairn/transforms.h>

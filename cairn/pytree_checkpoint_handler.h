@@ -183,6 +183,9 @@ struct PyTreeMetadata {
 };
 
 struct CheckpointerSaveOptions;
+namespace orbax {
+struct CompositeArgs;
+}
 
 // Saves and restores the files of one item.
 class PyTreeCheckpointHandler {
@@ -222,12 +225,17 @@ class PyTreeCheckpointHandler {
  private:
   friend class Checkpointer;
   friend class AsyncCheckpointer;
+  friend class CheckpointManager;
   // Makes the directory of a checkpoint and does the part of a save that must end before the caller
   // continues. Returns the rest, which ends with the commit; call it once, in any thread.
   [[nodiscard]] std::function<void()> start_checkpoint(const std::string& path,
                                                        const PyTreeSaveArgs& args,
                                                        const CheckpointerSaveOptions& options,
                                                        bool background);
+  // As start_checkpoint(), for several items.
+  [[nodiscard]] std::function<void()> start_items(const std::string& path,
+                                                  const orbax::CompositeArgs& args,
+                                                  bool background);
   // Restores unless `look` throws; where processes restore together, all of them learn of its
   // error.
   [[nodiscard]] Tree restore_when(const std::function<void()>& look, const std::string& directory,

@@ -25,6 +25,8 @@ void setup_verify(CLI::App& app, int& status);
 void setup_convert(CLI::App& app, int& status);
 void setup_reshard(CLI::App& app, int& status);
 void setup_compact(CLI::App& app, int& status);
+void setup_steps(CLI::App& app, int& status);
+void setup_prune(CLI::App& app, int& status);
 void setup_clean(CLI::App& app, int& status);
 void setup_bench(CLI::App& app, int& status);
 void setup_dump(CLI::App& app, int& status);

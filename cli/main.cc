@@ -37,6 +37,8 @@ constexpr std::pair<void (*)(CLI::App&, int&), unsigned> kCommands[] = {
     {setup_convert, kProgress | kReport},
     {setup_reshard, kProgress | kReport},
     {setup_compact, kReport},
+    {setup_steps, 0},
+    {setup_prune, kReport},
     {setup_clean, kReport},
     {setup_bench, kProgress},
     {setup_dump, 0},

@@ -35,13 +35,14 @@ INSIDE = {
     "distributed": {"sharding": [], "coordinator": [], "": ["sharding", "coordinator"]},
     "handlers": {"": [], "specs": [""], "single_replica": [""]},
     "orbax": {"layout": [], "read": ["layout"], "restore": ["read", "layout"], "save": ["layout"],
-              "": ["save", "restore", "read", "layout"]},
+              "": ["save", "restore", "read", "layout"], "manager": ["", "save", "layout"]},
     "formats": {"files": [], "raw": [], "safetensors": ["raw", "files"], "npz": ["raw", "files"], "msgpack": ["raw", "files"],
                 "tensorflow/index": ["raw"], "tensorflow/sharding": ["tensorflow/index"],
                 "tensorflow/read": ["tensorflow/index", "raw", "files"], "tensorflow/write": ["tensorflow/index", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "files", "raw"]},
     "tools": {"report": [], "source": ["report"], "inspect": ["report", "source"], "diff": ["report", "source"],
-              "convert": ["report", "source"], "maintain": ["convert", "report", "source"]},
+              "convert": ["report", "source"], "maintain": ["convert", "report", "source"],
+              "steps": ["report"]},
 }
 # public header -> the folder that implements it, whose row it obeys.
 OWNER = {
@@ -51,9 +52,10 @@ OWNER = {
     "array_spec.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers",
     "tensorstore_spec.h": "tensorstore_spec",
     "orbax.h": "orbax", "pytree_checkpoint_handler.h": "orbax", "checkpointer.h": "orbax",
+    "checkpoint_manager.h": "orbax", "step_policies.h": "orbax",
     "tensor_source.h": "formats", "aggregate_handler.h": "formats", "safetensors.h": "formats", "npz.h": "formats", "msgpack.h": "formats",
     "tensorflow.h": "formats",
-    "open.h": "tools", "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "cairn.h": "tools",
+    "open.h": "tools", "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "steps.h": "tools", "cairn.h": "tools",
 }
 # Third-party header prefix -> the only library files that see it.
 THIRD_PARTY = {

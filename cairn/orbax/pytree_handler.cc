@@ -8,8 +8,10 @@
 #include <cairn/handlers/byte_limiter.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/pytree_restore.h>
 #include <cairn/orbax/save/checkpoint_transaction.h>
+#include <cairn/orbax/save/composite_args.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/memory_regulator.h>
 #include <cairn/orbax/save/pytree_save.h>
@@ -328,6 +330,48 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
        .finalize = [state = state_.get()](const std::string& folder) { state->finalize(folder); }});
   if (background)
     observe(state_->options.observer, EventLevel::kInfo, "save.blocked", {{"path", path}},
+            watch.elapsed());
+  return rest;
+}
+
+std::function<void()> PyTreeCheckpointHandler::start_items(const std::string& path,
+                                                           const orbax::CompositeArgs& args,
+                                                           bool background) {
+  State* state = state_.get();
+  SaveOptions directory;
+  directory.if_exists = args.if_exists;
+  directory.observer = state->options.observer;
+  orbax::CheckpointContent content{.custom_metadata = args.custom_metadata};
+  std::vector<std::string> trees;
+  for (const auto& [name, tree] : args.trees) {
+    trees.push_back(name);
+    content.items.emplace_back(name, orbax::pytree_handler_name(false));
+  }
+  for (const orbax::JsonFile& json : args.json)
+    content.items.emplace_back(json.item, orbax::kJsonHandler);
+  const Stopwatch watch;
+  auto rest = orbax::start_save(
+      {.path = path,
+       .options = directory,
+       .content = std::move(content),
+       .group = state->group,
+       .prepare =
+           [&](const std::string& folder) {
+             std::vector<std::function<void()>> writes;
+             for (const auto& [name, tree] : args.trees)
+               writes.push_back(state->start_save(orbax::join(folder, name), *tree, background));
+             return [writes = std::move(writes)] {
+               for (const auto& write : writes) write();
+             };
+           },
+       .finalize =
+           [state, trees, json = args.json](const std::string& folder) {
+             for (const std::string& name : trees) state->finalize(orbax::join(folder, name));
+             for (const orbax::JsonFile& file : json)
+               orbax::write_pending_file(orbax::join(folder, file.item), file.name, file.text);
+           }});
+  if (background)
+    observe(state->options.observer, EventLevel::kInfo, "save.blocked", {{"path", path}},
             watch.elapsed());
   return rest;
 }

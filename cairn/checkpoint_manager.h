@@ -1,0 +1,150 @@
+// checkpoint_manager.h -- the checkpoints of a training run: a directory of steps, of which the
+// manager saves, keeps and removes those that its options ask for. Orbax's CheckpointManager and
+// this class continue each other's directories.
+#pragma once
+
+#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/step_policies.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
+
+// How the directories of steps are named.
+struct StepNameFormat {
+  std::string prefix = {};  // "step": step_12; "": 12
+  std::size_t digits =
+      0;  // at least this many, with leading zeros: 8: step_00000012; 0: as many as
+          // the number has
+};
+// The name of a step's directory. Throws invalid_argument for a negative step and for a prefix that
+// cannot be part of a name.
+std::string step_name(std::int64_t step, const StepNameFormat& format = {});
+// The step of a directory's name; nullopt if the format gives no step this name.
+std::optional<std::int64_t> parse_step_name(std::string_view name,
+                                            const StepNameFormat& format = {});
+
+// Options of CheckpointManager. The default saves and keeps every step.
+struct CheckpointManagerOptions {
+  // ---- which steps are saved ----
+  std::int64_t save_interval_steps = 1;  // multiples of it, the first step, and save_on_steps
+  std::set<std::int64_t> save_on_steps = {};
+  SavePolicy save_policy = {};  // takes the place of both; null: none
+  // Asked with each step: whether the process is to end. Such a step is saved. Null: never.
+  std::function<bool(std::int64_t step)> is_preempted = {};
+
+  // ---- which steps are kept ----
+  std::optional<std::size_t> max_to_keep = {};   // the last ones, or the best; none: all
+  std::optional<std::int64_t> keep_period = {};  // also multiples of it
+  std::optional<std::chrono::nanoseconds> keep_time_interval = {};  // also one in each interval
+  KeepPolicy keep_policy = {};  // excludes the three above; no `select`: none
+  // Given: save() stores metrics, and best_step() and max_to_keep look at them.
+  MetricFn best_fn = {};
+  BestMode best_mode = BestMode::kMax;
+  bool keep_checkpoints_without_metrics = true;  // not counted in max_to_keep
+
+  // ---- the directory ----
+  StepNameFormat step_name_format = {};
+  bool create = true;      // make the directory if it is missing
+  bool read_only = false;  // nothing is saved, removed or made
+  // Removed steps are moved to this directory below the root; none: they are removed.
+  std::optional<std::string> todelete_subdir = {};
+  // A JSON object that describes the run; "" for none. Stored in metadata/_ROOT_METADATA unless that
+  // is there.
+  std::string root_metadata = {};
+
+  bool enable_async_checkpointing = true;       // save() returns before the step is written
+  PyTreeCheckpointHandlerOptions handler = {};  // how trees are saved and restored
+};
+
+// A JSON text as an item of a step.
+struct JsonItem {
+  std::string text;
+};
+// An item of a step: a tree or a JSON text.
+using StepItem = std::variant<PyTreeSaveArgs, JsonItem>;
+// The items of a step, by name.
+using StepItems = std::vector<std::pair<std::string, StepItem>>;
+
+// Options of a save of one step.
+struct StepSaveOptions {
+  std::optional<Metrics> metrics = {};  // stored if the manager has best_fn
+  bool force = false;                   // save although the policy says no
+  std::string custom_metadata = {};     // a JSON object, stored with the step; "" for none
+};
+
+// Saves and restores the steps of one directory. One thread uses a manager at a time; a save goes on
+// in a thread of its own. No older step is removed before the new one is durable. A directory that
+// holds anything besides a checkpoint is never removed.
+//
+// An error of a save in the background is thrown once, by the next call of save(), restore(),
+// check_for_errors(), wait_until_finished() or close(), and reported to the observer. The manager
+// then looks again which steps there are.
+class CheckpointManager {
+ public:
+  // Throws invalid_argument for options that exclude each other, not_found if the directory is
+  // missing and may not be made, unimplemented for several processes.
+  explicit CheckpointManager(const std::string& directory, CheckpointManagerOptions options = {});
+  // Waits for a running save.
+  ~CheckpointManager();
+  CheckpointManager(const CheckpointManager&) = delete;
+  CheckpointManager& operator=(const CheckpointManager&) = delete;
+
+  [[nodiscard]] const std::string& directory() const;  // absolute
+  // The steps, in the order of their saves; after reload() in ascending order.
+  [[nodiscard]] std::vector<std::int64_t> all_steps() const;
+  // The step that was saved last; none if there is no step.
+  [[nodiscard]] std::optional<std::int64_t> latest_step() const;
+  // The best step by best_fn, of those that have metrics; without best_fn the latest.
+  [[nodiscard]] std::optional<std::int64_t> best_step() const;
+  // The metrics stored with a step; none if there are none. Throws not_found for an unknown step.
+  [[nodiscard]] std::optional<Metrics> metrics(std::int64_t step) const;
+  // Whether save() would save the step.
+  [[nodiscard]] bool should_save(std::int64_t step) const;
+
+  // Saves a tree as the step's item "default". Returns false if the policy does not want the step.
+  // Waits for the save before. Throws already_exists for a step that is there, else as Checkpointer.
+  bool save(std::int64_t step, const PyTreeSaveArgs& tree, const StepSaveOptions& options = {});
+  // Saves several items. The name "metrics" is reserved.
+  bool save(std::int64_t step, const StepItems& items, const StepSaveOptions& options = {});
+
+  // Restores a tree of a step (none: the latest). Waits for a running save. Throws not_found if the
+  // step or the item is missing, else as Checkpointer.
+  [[nodiscard]] Tree restore(std::optional<std::int64_t> step = {},
+                             const PyTreeRestoreArgs& args = {}, std::string_view item = "default");
+  // The text of a JSON item.
+  [[nodiscard]] std::string restore_json(std::optional<std::int64_t> step, std::string_view item);
+
+  // Removes a step. Throws not_found for an unknown step, already_exists for a directory that holds
+  // anything besides a checkpoint. Does nothing if the manager is read-only.
+  void remove(std::int64_t step);
+  // Looks which steps there are. Other processes may have saved or removed some.
+  void reload();
+
+  // Waits until the running save is durable and the steps that it replaces are removed. Throws its
+  // error.
+  void wait_until_finished();
+  // Throws the error of a finished save. Does not wait.
+  void check_for_errors();
+  [[nodiscard]] bool is_saving_in_progress() const;
+  // Waits for a running save. Nothing can be saved afterwards.
+  void close();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,0 +1,243 @@
+// policies.cc -- the policies of step_policies.h.
+#include <cairn/step_policies.h>
+
+#include <cairn/base/errors.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+namespace cairn::inline v0 {
+namespace {
+
+using Kept = std::vector<bool>;
+using Steps = std::span<const StepInfo>;
+
+// Drops all but the last `most` of the steps that are kept.
+void keep_last(std::optional<std::size_t> most, Kept& kept) {
+  if (!most) return;
+  std::size_t left = *most;
+  for (std::size_t i = kept.size(); i-- > 0;)
+    if (kept[i] && left-- == 0) {
+      std::fill(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(i) + 1, false);
+      return;
+    }
+}
+
+void check_interval(std::int64_t interval) {
+  if (interval <= 0)
+    invalid_argument("the interval of " + std::to_string(interval) +
+                     " steps must be a positive number");
+}
+
+// Keeps the first step, and each whose distance from the one kept before it is large enough.
+template <class IsFarEnough>
+Kept spaced(Steps steps, IsFarEnough is_far_enough) {
+  Kept kept(steps.size(), false);
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (i == 0 || is_far_enough(steps[last], steps[i])) {
+      kept[i] = true;
+      last = i;
+    }
+  return kept;
+}
+
+// The multiple of `interval` that is closest to the step, divided by it. Halves go to the even
+// multiple, as Python rounds them.
+std::int64_t closest_multiple(std::int64_t step, std::int64_t interval) {
+  std::int64_t below = step / interval;
+  std::int64_t rest = step % interval;
+  if (rest < 0) {
+    --below;
+    rest += interval;
+  }
+  const std::int64_t above = interval - rest;
+  if (rest != above) return rest < above ? below : below + 1;
+  return below % 2 == 0 ? below : below + 1;
+}
+
+Kept select_closest(Steps steps, std::int64_t interval) {
+  struct Best {
+    std::size_t index;
+    std::int64_t distance;
+  };
+  std::map<std::int64_t, Best> closest;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::int64_t multiple = closest_multiple(steps[i].step, interval);
+    const std::int64_t distance = std::abs(steps[i].step - multiple * interval);
+    const auto [place, is_new] = closest.try_emplace(multiple, Best{i, distance});
+    if (!is_new && distance <= place->second.distance) place->second = {i, distance};
+  }
+  Kept kept(steps.size(), false);
+  for (const auto& [multiple, best] : closest) kept[best.index] = true;
+  if (!kept.empty()) kept.back() = true;
+  return kept;
+}
+
+Kept select_best(Steps steps, std::size_t count, const MetricFn& metric, BestMode mode,
+                 bool keep_without_metrics) {
+  if (steps.size() <= count) return Kept(steps.size(), true);
+  Kept kept(steps.size(), false);
+  if (count == 0) return kept;
+  std::vector<std::pair<double, std::size_t>> ranked;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].metrics)
+      ranked.emplace_back(metric(*steps[i].metrics), i);
+    else
+      kept[i] = keep_without_metrics;
+  }
+  std::ranges::stable_sort(ranked, [&](const auto& a, const auto& b) {
+    return mode == BestMode::kMax ? a.first < b.first : b.first < a.first;
+  });
+  const std::size_t first = ranked.size() - std::min(count, ranked.size());
+  for (std::size_t i = first; i < ranked.size(); ++i) kept[ranked[i].second] = true;
+  return kept;
+}
+
+}  // namespace
+
+MetricFn metric(std::string name) {
+  return [name = std::move(name)](const Metrics& metrics) {
+    const auto found = metrics.find(name);
+    if (found == metrics.end())
+      throw Error(Code::kNotFound, "the step has metrics, but none is named '" + name + "'");
+    return found->second;
+  };
+}
+
+namespace save_policy {
+
+SavePolicy fixed_interval(std::int64_t interval) {
+  check_interval(interval);
+  return [interval](const SaveQuestion& question) { return question.step % interval == 0; };
+}
+
+SavePolicy specific_steps(std::set<std::int64_t> steps) {
+  return [steps = std::move(steps)](const SaveQuestion& question) {
+    return steps.contains(question.step);
+  };
+}
+
+SavePolicy continuous(std::chrono::nanoseconds minimum_interval) {
+  return [minimum_interval](const SaveQuestion& question) {
+    if (question.is_saving) return false;
+    return question.saved.empty() ||
+           std::chrono::system_clock::now() - question.saved.back().time >= minimum_interval;
+  };
+}
+
+SavePolicy preemption() {
+  return [](const SaveQuestion& question) { return question.is_preempted; };
+}
+
+SavePolicy initial() {
+  return [](const SaveQuestion& question) { return question.saved.empty(); };
+}
+
+SavePolicy any_of(std::vector<SavePolicy> policies) {
+  return [policies = std::move(policies)](const SaveQuestion& question) {
+    return std::ranges::any_of(policies,
+                               [&](const SavePolicy& policy) { return policy(question); });
+  };
+}
+
+}  // namespace save_policy
+
+namespace keep_policy {
+
+KeepPolicy all() {
+  return {.select = [](Steps steps) { return Kept(steps.size(), true); }, .needs_details = false};
+}
+
+KeepPolicy latest(std::size_t count) {
+  return {.select =
+              [count](Steps steps) {
+                Kept kept(steps.size(), true);
+                keep_last(count, kept);
+                return kept;
+              },
+          .needs_details = false};
+}
+
+KeepPolicy every_n_steps(std::int64_t interval, bool exact,
+                         std::optional<std::size_t> max_to_keep) {
+  check_interval(interval);
+  return {.select =
+              [interval, exact, max_to_keep](Steps steps) {
+                Kept kept;
+                if (exact)
+                  for (const StepInfo& info : steps) kept.push_back(info.step % interval == 0);
+                else
+                  kept = spaced(steps, [&](const StepInfo& last, const StepInfo& next) {
+                    return next.step - last.step >= interval;
+                  });
+                keep_last(max_to_keep, kept);
+                return kept;
+              },
+          .needs_details = false};
+}
+
+KeepPolicy every_n_steps_closest(std::int64_t interval, std::optional<std::size_t> max_to_keep) {
+  check_interval(interval);
+  return {.select =
+              [interval, max_to_keep](Steps steps) {
+                Kept kept = select_closest(steps, interval);
+                keep_last(max_to_keep, kept);
+                return kept;
+              },
+          .needs_details = false};
+}
+
+KeepPolicy every(std::chrono::nanoseconds interval) {
+  return {.select = [interval](Steps steps) {
+    return spaced(steps, [&](const StepInfo& last, const StepInfo& next) {
+      return next.time - last.time >= interval;
+    });
+  }};
+}
+
+KeepPolicy best(std::size_t count, MetricFn metric, BestMode mode, bool keep_without_metrics) {
+  return {.select = [count, metric = std::move(metric), mode, keep_without_metrics](Steps steps) {
+    return select_best(steps, count, metric, mode, keep_without_metrics);
+  }};
+}
+
+KeepPolicy custom_steps(std::set<std::int64_t> steps) {
+  return {.select =
+              [wanted = std::move(steps)](Steps saved) {
+                Kept kept;
+                for (const StepInfo& info : saved) kept.push_back(wanted.contains(info.step));
+                return kept;
+              },
+          .needs_details = false};
+}
+
+KeepPolicy latest_duration(std::chrono::nanoseconds duration) {
+  return {.select = [duration](Steps steps) {
+    const auto now = std::chrono::system_clock::now();
+    Kept kept;
+    for (const StepInfo& info : steps)
+      kept.push_back((!kept.empty() && kept.back()) || now - info.time <= duration);
+    return kept;
+  }};
+}
+
+KeepPolicy any_of(std::vector<KeepPolicy> policies) {
+  const bool details =
+      std::ranges::any_of(policies, [](const KeepPolicy& policy) { return policy.needs_details; });
+  return {.select =
+              [policies = std::move(policies)](Steps steps) {
+                Kept kept(steps.size(), false);
+                for (const KeepPolicy& policy : policies) {
+                  const Kept more = policy.select(steps);
+                  for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = kept[i] || more.at(i);
+                }
+                return kept;
+              },
+          .needs_details = details};
+}
+
+}  // namespace keep_policy
+}  // namespace cairn::inline v0

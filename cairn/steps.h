@@ -1,0 +1,65 @@
+// steps.h -- the steps of a training run in a directory: which there are, what they take, and which
+// of them to remove. For a directory of Orbax's CheckpointManager or of Cairn's.
+#pragma once
+
+#include <cairn/step_policies.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
+
+// One step of a directory.
+struct StepRecord {
+  std::int64_t step = 0;
+  std::string path;
+  // Nanoseconds since 1970; none if the step does not say it.
+  std::optional<std::int64_t> committed_at_ns = {};
+  std::uint64_t nbytes = 0;  // of the step's files; a file with several names counts once
+  // Of the files that no other step has: what its removal frees.
+  std::uint64_t unique_nbytes = 0;
+  std::vector<std::string> items = {};  // names, sorted; none for a step that is one tree
+  std::optional<Metrics> metrics = {};  // members that are numbers
+  bool complete = false;                // opens as a whole
+  std::string reason = {};              // why not; "" if it is complete
+};
+// All steps of a directory, those of interrupted saves included, in ascending order. Reads no arrays.
+// Throws not_found if nothing is there, invalid_argument if it is not a directory of steps.
+std::vector<StepRecord> read_steps(const std::string& path);
+// The records as JSON text (docs/cli.md).
+std::string steps_json(const std::vector<StepRecord>& steps);
+
+// Which steps prune_steps() keeps. At least one of the first three must be given.
+struct PruneOptions {
+  std::optional<std::size_t> keep_last = {};    // the last ones
+  std::optional<std::int64_t> keep_every = {};  // multiples of it
+  std::optional<std::string> best = {};         // the step with the best metric of this name
+  BestMode best_mode = BestMode::kMax;          // what "best" means
+  bool dry_run = false;                         // remove nothing
+};
+// What happened to a step.
+enum class PruneOutcome : std::uint8_t {
+  kKept,
+  kRemoved,  // in a dry run: would be removed
+  kRefused   // the folder holds something besides a checkpoint, or cannot be removed
+};
+struct PrunedStep {
+  std::int64_t step = 0;
+  std::string path;
+  std::uint64_t nbytes = 0;  // that its removal frees
+  PruneOutcome outcome = PruneOutcome::kKept;
+  std::string why = {};  // the reason for kKept and kRefused
+};
+// Removes the complete steps that the options do not keep, the oldest first. The newest complete step
+// is always kept; steps of interrupted saves are left to clean_leftovers(). Throws invalid_argument
+// if no option says what to keep, not_found if no step has the metric, and as read_steps().
+std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions& options);
+// The result as JSON text (docs/cli.md).
+std::string prune_json(const std::vector<PrunedStep>& steps);
+
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

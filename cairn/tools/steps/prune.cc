@@ -1,0 +1,126 @@
+// prune.cc -- removes the steps of a directory that are no longer wanted.
+#include <cairn/steps.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/io/directory.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/manager/step_directory.h>
+#include <cairn/tools/report/json_text.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::inline v0 {
+namespace {
+
+std::vector<StepInfo> infos_of(const std::vector<StepRecord>& steps) {
+  std::vector<StepInfo> infos;
+  for (const StepRecord& record : steps)
+    if (record.complete) infos.push_back({.step = record.step, .metrics = record.metrics});
+  return infos;
+}
+
+// Keeps the best step, of those that have the metric.
+KeepPolicy best_of(const std::string& name, BestMode mode) {
+  return {.select = [name, mode](std::span<const StepInfo> steps) {
+    std::vector<bool> kept(steps.size(), false);
+    std::optional<std::size_t> best;
+    const auto value = [&](std::size_t i) { return steps[i].metrics->at(name); };
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (!steps[i].metrics || !steps[i].metrics->contains(name)) continue;
+      if (!best || (mode == BestMode::kMax ? value(i) >= value(*best) : value(i) <= value(*best)))
+        best = i;
+    }
+    if (!best && !steps.empty())
+      throw Error(Code::kNotFound, "no step has the metric '" + name + "'");
+    if (best) kept[*best] = true;
+    return kept;
+  }};
+}
+
+// Pairs of a policy and what it says of the steps it keeps, in the order in which they are named.
+std::vector<std::pair<KeepPolicy, std::string>> policies_of(const PruneOptions& options) {
+  std::vector<std::pair<KeepPolicy, std::string>> policies;
+  if (options.keep_last)
+    policies.emplace_back(keep_policy::latest(*options.keep_last),
+                          "one of the last " + std::to_string(*options.keep_last));
+  if (options.best)
+    policies.emplace_back(best_of(*options.best, options.best_mode),
+                          "the best by '" + *options.best + "'");
+  if (options.keep_every)
+    policies.emplace_back(keep_policy::every_n_steps(*options.keep_every),
+                          "a multiple of " + std::to_string(*options.keep_every));
+  if (policies.empty())
+    invalid_argument(
+        "nothing says which steps to keep; give a number of last steps, an interval "
+        "or a metric");
+  policies.emplace_back(keep_policy::latest(1), "the newest");
+  return policies;
+}
+
+// Why each complete step is kept; "" if it is not.
+std::vector<std::string> reasons(const std::vector<StepInfo>& infos, const PruneOptions& options) {
+  std::vector<std::string> why(infos.size());
+  for (const auto& [policy, text] : policies_of(options)) {
+    const std::vector<bool> kept = policy.select(infos);
+    for (std::size_t i = 0; i < infos.size(); ++i)
+      if (kept[i] && why[i].empty()) why[i] = text;
+  }
+  return why;
+}
+
+void remove(const Directory& root, PrunedStep& step, bool dry_run) {
+  const std::string name = step.path.substr(root.path().size() + 1);
+  try {
+    if (dry_run)
+      orbax::check_step_removable(root, name);
+    else
+      orbax::remove_step(root, name);
+    step.outcome = PruneOutcome::kRemoved;
+  } catch (const Error& e) {
+    step.outcome = PruneOutcome::kRefused;
+    step.why = e.message();
+  }
+}
+
+Json outcome_json(PruneOutcome outcome) {
+  switch (outcome) {
+    case PruneOutcome::kKept:
+      return "kept";
+    case PruneOutcome::kRemoved:
+      return "removed";
+    case PruneOutcome::kRefused:
+      break;
+  }
+  return "refused";
+}
+
+}  // namespace
+
+std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions& options) {
+  const std::vector<StepRecord> steps = read_steps(path);
+  const std::vector<std::string> why = reasons(infos_of(steps), options);
+  const Directory root = Directory::open(path);
+  std::vector<PrunedStep> pruned;
+  std::size_t next = 0;
+  for (const StepRecord& record : steps) {
+    PrunedStep step{.step = record.step, .path = record.path, .nbytes = record.unique_nbytes};
+    step.why = record.complete ? why[next++] : "not complete";
+    if (step.why.empty()) remove(root, step, options.dry_run);
+    pruned.push_back(std::move(step));
+  }
+  return pruned;
+}
+
+std::string prune_json(const std::vector<PrunedStep>& steps) {
+  JsonArray list;
+  for (const PrunedStep& step : steps)
+    list.push_back(JsonObject{{"step", step.step},
+                              {"path", text_json(step.path)},
+                              {"nbytes", step.nbytes},
+                              {"outcome", outcome_json(step.outcome)},
+                              {"why", step.why.empty() ? Json() : text_json(step.why)}});
+  return to_text(Json(std::move(list)), JsonStyle::kPretty);
+}
+
+}  // namespace cairn::inline v0

@@ -1,0 +1,219 @@
+"""CheckpointManager: random runs through the real one and Cairn's, side by side, each also on the other's directory."""
+
+import datetime
+import json
+import os
+import random
+import subprocess
+
+import orbax.checkpoint as ocp
+import pytest
+from orbax.checkpoint import checkpoint_managers as policies
+
+import cairn_cli
+
+SEED = int(os.environ["CAIRN_FRESH_SEED"])
+CODES = [
+    (ocp.checkpoint_manager.StepAlreadyExistsError, "already_exists"),
+    (FileNotFoundError, "not_found"),
+    (ValueError, "invalid_argument"),
+]
+
+
+class Cairn:
+    """Cairn's manager, in a process of its own."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([cairn_cli.TOOLS / "manager_tool"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def do(self, **job):
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        return {"error": answer["code"]} if "code" in answer else answer
+
+    def close(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=60) == 0
+
+
+def keep_policy(given):
+    kind = given["kind"]
+    if kind == "all":
+        return policies.PreserveAll()
+    if kind == "latest":
+        return policies.LatestN(given["n"])
+    if kind == "every_n_steps":
+        return policies.EveryNSteps(given["n"], given["exact"], given["most"])
+    if kind == "closest":
+        return policies.EveryNStepsClosest(given["n"], given["most"])
+    if kind == "every":
+        return policies.EveryNSeconds(given["n"])
+    if kind == "latest_duration":
+        return policies.LatestDuration(datetime.timedelta(seconds=given["n"]))
+    if kind == "custom":
+        return policies.CustomSteps(given["steps"])
+    if kind == "best":
+        return policies.BestN(get_metric_fn=lambda m: m["m"], reverse=given["mode"] == "min", n=given["n"],
+                              keep_checkpoints_without_metrics=given["without_metrics"])
+    return policies.AnyPreservationPolicy([keep_policy(one) for one in given["of"]])
+
+
+class Real:
+    """Orbax's manager."""
+
+    manager = None
+
+    def open(self, root, options):
+        self.close()
+        seconds = options.get("seconds")
+        self.manager = ocp.CheckpointManager(
+            root,
+            options=ocp.CheckpointManagerOptions(
+                save_interval_steps=options.get("interval", 1),
+                save_on_steps=options.get("on_steps"),
+                max_to_keep=options.get("max_to_keep"),
+                keep_period=options.get("period"),
+                keep_time_interval=None if seconds is None else datetime.timedelta(seconds=seconds),
+                preservation_policy=keep_policy(options["keep"]) if "keep" in options else None,
+                best_fn=(lambda m: m["m"]) if options.get("best") else None,
+                best_mode=options.get("mode", "max"),
+                keep_checkpoints_without_metrics=options.get("without_metrics", True),
+                step_prefix=options.get("prefix"),
+                step_format_fixed_length=options.get("digits"),
+                todelete_subdir=options.get("todelete"),
+                read_only=options.get("read_only", False),
+                enable_async_checkpointing=False,
+            ),
+            metadata=json.loads(options["metadata"]) if "metadata" in options else None,
+        )
+
+    def run(self, op, step=None, metrics=None, force=False, json=None):
+        manager = self.manager
+        if op == "save":
+            items = {"default": ocp.args.PyTreeSave({"x": step})}
+            if json is not None:
+                items["config"] = ocp.args.JsonSave(__import__("json").loads(json))
+            return manager.save(step, args=ocp.args.Composite(**items), metrics=metrics, force=force)
+        if op == "should_save":
+            return manager.should_save(step)
+        if op == "restore":
+            step = manager.latest_step() if step is None else step
+            return manager.restore(step, args=ocp.args.Composite(default=ocp.args.PyTreeRestore()))["default"]["x"]
+        if op == "metrics":
+            return manager.metrics(step)
+        if op == "remove":
+            manager.delete(step)
+        if op == "reload":
+            manager.reload()
+        return None
+
+    def do(self, op, **job):
+        try:
+            result = self.open(**job) if op == "open" else self.run(op, **job)
+        except Exception as error:
+            for kind, code in CODES:
+                if isinstance(error, kind):
+                    return {"error": code}
+            raise
+        manager = self.manager
+        return {"result": result, "steps": list(manager.all_steps()), "latest": manager.latest_step(), "best": manager.best_step(),
+                "names": sorted(os.listdir(manager.directory))}
+
+    def close(self):
+        if self.manager is not None:
+            self.manager.close()
+        self.manager = None
+
+
+def random_policy(rng, best, depth=0):
+    kinds = ["all", "latest", "every_n_steps", "closest", "every", "latest_duration", "custom"] + ["best"] * best + ["any"] * (depth < 1)
+    kind = rng.choice(kinds)
+    most = rng.choice([None, 1, 2])
+    if kind == "any":
+        return {"kind": kind, "of": [random_policy(rng, best, 1) for _ in range(rng.randint(1, 3))]}
+    return {
+        "all": {},
+        "latest": {"n": rng.randint(0, 3)},
+        "every_n_steps": {"n": rng.randint(1, 4), "exact": rng.random() < 0.5, "most": most},
+        "closest": {"n": rng.randint(1, 6), "most": most},
+        # No run takes an hour, and each save takes some time.
+        "every": {"n": rng.choice([0, 3600])},
+        "latest_duration": {"n": rng.choice([0, 3600])},
+        "custom": {"steps": rng.sample(range(15), 5)},
+        "best": {"n": rng.randint(0, 3), "mode": rng.choice(["min", "max"]), "without_metrics": rng.random() < 0.5},
+    }[kind] | {"kind": kind}
+
+
+def random_options(rng, names):
+    options = dict(names)
+    if rng.random() < 0.4:
+        options["interval"] = rng.randint(1, 4)
+    if rng.random() < 0.3:
+        options["on_steps"] = rng.sample(range(15), 4)
+    best = rng.random() < 0.5
+    if best:
+        options |= {"best": True, "mode": rng.choice(["min", "max"]), "without_metrics": rng.random() < 0.5}
+    if rng.random() < 0.4:
+        options["keep"] = random_policy(rng, best)
+    else:
+        if rng.random() < 0.7:
+            options["max_to_keep"] = rng.randint(0, 3)
+        if rng.random() < 0.3:
+            options["period"] = rng.randint(1, 5)
+        if rng.random() < 0.2:
+            options["seconds"] = rng.choice([0, 3600])
+    if rng.random() < 0.2:
+        options["todelete"] = "old"
+    if rng.random() < 0.1:
+        options["read_only"] = True
+    if rng.random() < 0.2:
+        options["metadata"] = json.dumps({"run": rng.randint(0, 9)})
+    return options
+
+
+def random_job(rng, at, read_only):
+    op = rng.choices(["save", "should_save", "remove", "restore", "metrics", "reload"], [10, 2, 1, 2, 1, 1])[0]
+    step = rng.choice([at + 1, at + 1, at + 2, rng.randint(0, 14)])
+    if op == "reload":
+        return {"op": op}
+    if op == "restore":
+        return {"op": op, "step": rng.choice([None, step])}
+    if op != "save":
+        return {"op": op, "step": step}
+    job = {"op": op, "step": step, "force": not read_only and rng.random() < 0.3}
+    if rng.random() < 0.7:
+        job["metrics"] = {"m": rng.choice([0.5, 1.0, 1.5, -2.25])}
+    if rng.random() < 0.2:
+        job["json"] = json.dumps({"layers": rng.randint(1, 9), "name": "é"})
+    return job
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_random_runs(part, scratch):
+    """50 runs a part. After every operation: results, kinds of errors, steps, latest and best step, names in the root."""
+    for run in range(50):
+        rng = random.Random(SEED * 1000 + part * 50 + run)
+        names = {"prefix": rng.choice(["step", "a.b"])} if rng.random() < 0.3 else {}
+        if rng.random() < 0.3:
+            names["digits"] = rng.randint(1, 5)
+        roots = [scratch / f"{run}a", scratch / f"{run}b"]
+        cairn, real, at, log = Cairn(), Real(), 0, []
+        for turn in range(rng.randint(1, 3)):
+            options = random_options(rng, names)
+            log.append(options)
+            if turn == 0:
+                options.pop("read_only", None)
+            opened = [one.do(op="open", root=str(root), options=options) for one, root in zip((cairn, real), roots)]
+            assert opened[0] == opened[1], (part, run, log)
+            for _ in range(rng.randint(2, 6)):
+                job = random_job(rng, at, "read_only" in options)
+                log.append(job)
+                ours, theirs = cairn.do(**job), real.do(**job)
+                assert ours == theirs, (part, run, log)
+                if job["op"] == "save" and ours.get("result"):
+                    at = job["step"]
+            # Each goes on in the other's directory.
+            roots.reverse()
+        cairn.close()
+        real.close()

@@ -1,0 +1,164 @@
+// manager_tool.cc -- drives a CheckpointManager: reads operations, a line each, and answers at once.
+//
+// {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
+//   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
+//   "async", "metadata", "keep": policy}}; every option may be missing
+// {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null}
+// {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "restore", "step": n | null}
+// {"op": "metrics", "step": n} | {"op": "reload"}
+//  -> {"result": what it returned, "steps": [...], "latest": n, "best": n, "names": [in the root]}
+//     or {"error", "code"}
+#include <cairn/checkpoint_manager.h>
+#include <cairn/error.h>
+#include <cairn/io/directory.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/interop/tools/answer_jobs.h"
+
+namespace {
+
+using namespace cairn;
+
+const Json* member(const Json& json, std::string_view name) {
+  const Json* found = json.find(name);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+std::int64_t number(const Json& json, std::string_view name) {
+  return *json.find(name)->as_int64();
+}
+std::optional<std::size_t> count(const Json& json, std::string_view name) {
+  const Json* found = member(json, name);
+  if (found == nullptr) return std::nullopt;
+  return static_cast<std::size_t>(*found->as_int64());
+}
+bool flag(const Json& json, std::string_view name, bool otherwise) {
+  const Json* found = member(json, name);
+  return found == nullptr ? otherwise : *found->as_bool();
+}
+std::string text(const Json& json, std::string_view name) {
+  const Json* found = member(json, name);
+  return found == nullptr ? "" : *found->as_string();
+}
+BestMode mode_of(const Json& json) {
+  return text(json, "mode") == "min" ? BestMode::kMin : BestMode::kMax;
+}
+std::set<std::int64_t> numbers(const Json& list) {
+  std::set<std::int64_t> found;
+  for (const Json& one : *list.as_array()) found.insert(*one.as_int64());
+  return found;
+}
+
+KeepPolicy policy_of(const Json& json) {
+  const std::string kind = text(json, "kind");
+  if (kind == "all") return keep_policy::all();
+  if (kind == "latest") return keep_policy::latest(*count(json, "n"));
+  if (kind == "every_n_steps")
+    return keep_policy::every_n_steps(number(json, "n"), flag(json, "exact", true),
+                                      count(json, "most"));
+  if (kind == "closest")
+    return keep_policy::every_n_steps_closest(number(json, "n"), count(json, "most"));
+  if (kind == "every") return keep_policy::every(std::chrono::seconds(number(json, "n")));
+  if (kind == "latest_duration")
+    return keep_policy::latest_duration(std::chrono::seconds(number(json, "n")));
+  if (kind == "custom") return keep_policy::custom_steps(numbers(*json.find("steps")));
+  if (kind == "best")
+    return keep_policy::best(*count(json, "n"), metric("m"), mode_of(json),
+                             flag(json, "without_metrics", true));
+  std::vector<KeepPolicy> policies;
+  for (const Json& one : *json.find("of")->as_array()) policies.push_back(policy_of(one));
+  return keep_policy::any_of(std::move(policies));
+}
+
+CheckpointManagerOptions options_of(const Json& json) {
+  CheckpointManagerOptions options;
+  if (const auto n = count(json, "interval"))
+    options.save_interval_steps = static_cast<std::int64_t>(*n);
+  if (const Json* steps = member(json, "on_steps")) options.save_on_steps = numbers(*steps);
+  options.max_to_keep = count(json, "max_to_keep");
+  if (const auto n = count(json, "period")) options.keep_period = static_cast<std::int64_t>(*n);
+  if (const auto n = count(json, "seconds")) options.keep_time_interval = std::chrono::seconds(*n);
+  if (flag(json, "best", false)) options.best_fn = metric("m");
+  options.best_mode = mode_of(json);
+  options.keep_checkpoints_without_metrics = flag(json, "without_metrics", true);
+  options.step_name_format = {text(json, "prefix"), count(json, "digits").value_or(0)};
+  if (const Json* name = member(json, "todelete")) options.todelete_subdir = *name->as_string();
+  options.read_only = flag(json, "read_only", false);
+  options.enable_async_checkpointing = flag(json, "async", true);
+  options.root_metadata = text(json, "metadata");
+  if (const Json* policy = member(json, "keep")) options.keep_policy = policy_of(*policy);
+  return options;
+}
+
+Json or_null(const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(); }
+
+Json metrics_json(const std::optional<Metrics>& metrics) {
+  if (!metrics) return {};
+  JsonObject object;
+  for (const auto& [name, value] : *metrics) object.emplace_back(name, value);
+  return object;
+}
+
+Json save(CheckpointManager& manager, const Json& job) {
+  StepSaveOptions options{.force = flag(job, "force", false)};
+  if (const Json* given = member(job, "metrics")) {
+    options.metrics.emplace();
+    for (const auto& [name, value] : *given->as_object())
+      (*options.metrics)[name] = *value.as_double();
+  }
+  const std::int64_t step = number(job, "step");
+  const PyTreeSaveArgs tree{Tree{{"x", step}}};
+  const bool saved =
+      member(job, "json") == nullptr
+          ? manager.save(step, tree, options)
+          : manager.save(step, {{"default", tree}, {"config", JsonItem{text(job, "json")}}},
+                         options);
+  manager.wait_until_finished();
+  return saved;
+}
+
+Json run(CheckpointManager& manager, const Json& job) {
+  const std::string op = text(job, "op");
+  if (op == "save") return save(manager, job);
+  if (op == "should_save") return manager.should_save(number(job, "step"));
+  if (op == "restore") {
+    std::optional<std::int64_t> step;
+    if (const Json* given = member(job, "step")) step = given->as_int64();
+    return std::get<std::int64_t>(manager.restore(step).at("x").value());
+  }
+  if (op == "json") return manager.restore_json(number(job, "step"), "config");
+  if (op == "metrics") return metrics_json(manager.metrics(number(job, "step")));
+  if (op == "remove") manager.remove(number(job, "step"));
+  if (op == "reload") manager.reload();
+  return {};
+}
+
+JsonArray names_below(const Directory& folder) {
+  JsonArray names;
+  for (const DirectoryEntry& entry : folder.list()) names.push_back(entry.name);
+  return names;
+}
+
+}  // namespace
+
+int main() {
+  std::unique_ptr<CheckpointManager> manager;
+  testing::answer_lines([&](const Json& job) -> Json {
+    Json result;
+    if (text(job, "op") == "open") {
+      manager.reset();
+      manager =
+          std::make_unique<CheckpointManager>(text(job, "root"), options_of(*job.find("options")));
+    } else {
+      result = run(*manager, job);
+    }
+    JsonArray steps;
+    for (const std::int64_t step : manager->all_steps()) steps.push_back(step);
+    return JsonObject{{"result", std::move(result)},
+                      {"steps", std::move(steps)},
+                      {"latest", or_null(manager->latest_step())},
+                      {"best", or_null(manager->best_step())},
+                      {"names", names_below(Directory::open(manager->directory()))}};
+  });
+}

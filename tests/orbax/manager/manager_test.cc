@@ -1,0 +1,223 @@
+// What the comparison with the real CheckpointManager (tests/interop/orbax/test_manager.py) cannot
+// see: names, refused options, errors of saves in the background, and what is never removed.
+#include <cairn/checkpoint_manager.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
+#include <cairn/open.h>
+#include <cairn/orbax/layout/layout.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/support/matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn::orbax {
+namespace {
+
+using cairn::testing::FailsWith;
+using cairn::testing::put_file;
+using cairn::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Tree tree_of(std::int64_t step) { return Tree{{"x", step}}; }
+std::int64_t x_of(const Tree& tree) { return std::get<std::int64_t>(tree.at("x").value()); }
+
+TEST(StepName, PrefixAndDigits) {
+  EXPECT_EQ(step_name(12), "12");
+  EXPECT_EQ(step_name(12, {.digits = 4}), "0012");
+  EXPECT_EQ(step_name(123456, {.digits = 4}), "123456");
+  EXPECT_EQ(step_name(0, {.prefix = "step", .digits = 8}), "step_00000000");
+  EXPECT_THAT([] { (void)step_name(-1); }, FailsWith(Code::kInvalidArgument, "-1 is negative"));
+  EXPECT_THAT([] { (void)step_name(1, {.prefix = "a/b"}); },
+              FailsWith(Code::kInvalidArgument, "a/b"));
+}
+
+TEST(StepName, OnlyTheNameOfAStepIsParsed) {
+  for (const char* name : {"007", "", "1a", "-1", "1.orbax-checkpoint-tmp", "step_1",
+                           "99999999999999999999", "+1", " 1"})
+    EXPECT_EQ(parse_step_name(name), std::nullopt) << name;
+  EXPECT_EQ(parse_step_name("0"), 0);
+  const StepNameFormat format{.prefix = "step", .digits = 3};
+  EXPECT_EQ(parse_step_name("step_007", format), 7);
+  EXPECT_EQ(parse_step_name("step_1234", format), 1234);
+  for (const char* name : {"step_07", "step_0123", "007", "step007", "step_"})
+    EXPECT_EQ(parse_step_name(name, format), std::nullopt) << name;
+}
+
+TEST(CheckpointManager, ItemsAreRestoredByName) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.best_fn = metric("loss")});
+  EXPECT_TRUE(manager.save(
+      3,
+      {{"params", PyTreeSaveArgs{tree_of(1)}},
+       {"ema", PyTreeSaveArgs{tree_of(2)}},
+       {"config", JsonItem{R"({"layers": 12})"}}},
+      {.metrics = Metrics{{"loss", 0.5}, {"accuracy", 0.75}}, .custom_metadata = R"({"run": 7})"}));
+  EXPECT_EQ(x_of(manager.restore({}, {}, "params")), 1);
+  EXPECT_EQ(x_of(manager.restore(3, {}, "ema")), 2);
+  EXPECT_EQ(manager.restore_json(3, "config"), R"({"layers": 12})");
+  EXPECT_EQ(manager.metrics(3), (Metrics{{"accuracy", 0.75}, {"loss", 0.5}}));
+  EXPECT_THAT([&] { (void)manager.restore(3); }, FailsWith(Code::kNotFound, "default"));
+  EXPECT_THAT([&] { (void)manager.restore(4); }, FailsWith(Code::kNotFound, "/4"));
+  EXPECT_THAT([&] { (void)manager.restore_json(3, "no"); }, FailsWith(Code::kNotFound, "/no"));
+  EXPECT_THAT([&] { (void)manager.metrics(4); }, FailsWith(Code::kNotFound, "/4"));
+}
+
+TEST(CheckpointManager, WhatCannotBeSavedLeavesNothing) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run");
+  const PyTreeSaveArgs tree{tree_of(1)};
+  const auto save = [&](StepItems items, std::string metadata = "") {
+    return [&manager, items = std::move(items), metadata = std::move(metadata)] {
+      (void)manager.save(1, items, {.custom_metadata = metadata});
+    };
+  };
+  EXPECT_THAT(save({{"metrics", tree}}), FailsWith(Code::kInvalidArgument, "reserved"));
+  EXPECT_THAT(save({{"a", tree}, {"a", tree}}), FailsWith(Code::kInvalidArgument, "'a'"));
+  EXPECT_THAT(save({{"../a", tree}}), FailsWith(Code::kInvalidArgument, "../a"));
+  EXPECT_THAT(save({{"a", JsonItem{"{"}}}), FailsWith(Code::kDataLoss, "the item 'a'"));
+  EXPECT_THAT(save({{"a", tree}}, "[]"), FailsWith(Code::kInvalidArgument, "metadata"));
+  EXPECT_THAT(manager.all_steps(), IsEmpty());
+  EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
+}
+
+TEST(CheckpointManager, OptionsThatExcludeEachOther) {
+  const TempDir dir = TempDir::in_memory();
+  const auto refuses = [&](CheckpointManagerOptions options, const char* why) {
+    EXPECT_THAT([&] { CheckpointManager(dir / "run", options); },
+                FailsWith(Code::kInvalidArgument, why));
+  };
+  refuses({.max_to_keep = 1, .keep_policy = keep_policy::all()}, "keep_policy");
+  refuses({.save_interval_steps = 0}, "save_interval_steps is 0");
+  refuses({.max_to_keep = 1, .keep_period = 0}, "interval of 0");
+  refuses({.step_name_format = {.prefix = "a/b"}}, "a/b");
+  refuses({.todelete_subdir = "../x"}, "../x");
+  refuses({.root_metadata = "3"}, "root metadata");
+  EXPECT_THAT([&] { CheckpointManager(dir / "no", {.create = false}); },
+              FailsWith(Code::kNotFound, "/no"));
+  EXPECT_THAT([&] { CheckpointManager(dir / "no", {.read_only = true}); },
+              FailsWith(Code::kNotFound, "/no"));
+  put_file(dir / "file", "x");
+  EXPECT_THAT([&] { CheckpointManager(dir / "file"); },
+              FailsWith(Code::kInvalidArgument, "is a file"));
+}
+
+TEST(CheckpointManager, AReadOnlyManagerChangesNothing) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
+  CheckpointManager manager(dir / "run", {.max_to_keep = 0, .read_only = true});
+  EXPECT_FALSE(manager.save(2, PyTreeSaveArgs{tree_of(2)}));
+  EXPECT_THAT([&] { (void)manager.save(2, PyTreeSaveArgs{tree_of(2)}, {.force = true}); },
+              FailsWith(Code::kFailedPrecondition, "read-only"));
+  manager.remove(1);
+  EXPECT_EQ(x_of(manager.restore()), 1);
+}
+
+// A save that fails after save() has returned: the next call tells it, once, and no step is lost.
+TEST(CheckpointManager, AnErrorInTheBackgroundIsToldOnce) {
+  const TempDir dir = TempDir::in_memory();
+  std::atomic<int> reports = 0;
+  CheckpointManagerOptions options{.max_to_keep = 1};
+  options.handler.observer = [&](const Event& event) { reports += event.name == "save.failed"; };
+  CheckpointManager manager(dir / "run", options);
+  manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  manager.wait_until_finished();
+  // The step's name is taken before the save can give it to the new step.
+  put_file(dir / "run/2", "not a step");
+  EXPECT_THAT(
+      [&] {
+        manager.save(2, PyTreeSaveArgs{tree_of(2)});
+        manager.wait_until_finished();
+      },
+      FailsWith(Code::kAlreadyExists, "run/2"));
+  manager.check_for_errors();
+  EXPECT_EQ(reports, 1);
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1));
+  EXPECT_EQ(x_of(manager.restore()), 1);
+  EXPECT_TRUE(manager.save(3, PyTreeSaveArgs{tree_of(3)}));
+  manager.wait_until_finished();
+  EXPECT_THAT(manager.all_steps(), ElementsAre(3));
+  EXPECT_EQ(as_text(read_file(dir / "run/2")), "not a step");
+}
+
+// An old step to which somebody has added a file stays; the new one is saved, and the error says so.
+TEST(CheckpointManager, AStepWithForeignFilesIsNotRemoved) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.max_to_keep = 1});
+  manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  manager.wait_until_finished();
+  put_file(dir / "run/1/notes.txt", "mine");
+  manager.save(2, PyTreeSaveArgs{tree_of(2)});
+  EXPECT_THAT([&] { manager.wait_until_finished(); },
+              FailsWith(Code::kAlreadyExists, "step 2 is saved"));
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1, 2));
+  EXPECT_EQ(as_text(read_file(dir / "run/1/notes.txt")), "mine");
+  EXPECT_EQ(x_of(manager.restore(1)), 1);
+  EXPECT_EQ(x_of(manager.restore(2)), 2);
+  EXPECT_THAT([&] { manager.remove(1); }, FailsWith(Code::kAlreadyExists, "notes.txt"));
+}
+
+// A folder that somebody named like a step counts, as in Orbax, but is never removed.
+TEST(CheckpointManager, AFolderThatIsNoStepIsNotRemoved) {
+  const TempDir dir = TempDir::in_memory();
+  make_directories(dir / "run/1");
+  put_file(dir / "run/1/photo.jpg", "mine");
+  CheckpointManager manager(dir / "run", {.max_to_keep = 1});
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1));
+  manager.save(2, PyTreeSaveArgs{tree_of(2)});
+  EXPECT_THAT([&] { manager.wait_until_finished(); }, FailsWith(Code::kAlreadyExists, "run/1"));
+  EXPECT_TRUE(file_exists(dir / "run/1/photo.jpg"));
+}
+
+TEST(CheckpointManager, StepsSetAsideReplaceEachOther) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.todelete_subdir = "old"});
+  for (const std::int64_t value : {1, 2}) {
+    manager.save(7, PyTreeSaveArgs{tree_of(value)});
+    manager.wait_until_finished();
+    manager.remove(7);
+  }
+  EXPECT_THAT(manager.all_steps(), IsEmpty());
+  EXPECT_EQ(x_of(load(dir / "run/old/7")), 2);
+}
+
+// A manager whose policy throws has saved nothing and lost nothing.
+TEST(CheckpointManager, AnErrorOfAPolicyIsThrown) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.max_to_keep = 1, .best_fn = metric("loss")});
+  manager.save(1, PyTreeSaveArgs{tree_of(1)}, {.metrics = Metrics{{"loss", 1}}});
+  EXPECT_THAT(
+      [&] {
+        (void)manager.save(2, PyTreeSaveArgs{tree_of(2)}, {.metrics = Metrics{{"accuracy", 1}}});
+      },
+      FailsWith(Code::kNotFound, "'loss'"));
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1));
+  EXPECT_EQ(x_of(manager.restore()), 1);
+  EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("1"));
+}
+
+TEST(CheckpointManager, NothingIsSavedAfterClose) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run");
+  manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  manager.close();
+  EXPECT_THAT([&] { (void)manager.save(2, PyTreeSaveArgs{tree_of(2)}); },
+              FailsWith(Code::kFailedPrecondition, "closed"));
+  EXPECT_EQ(x_of(manager.restore()), 1);
+}
+
+TEST(SavePolicy, ContinuousWaitsForTheSaveBefore) {
+  const SavePolicy policy = save_policy::continuous(std::chrono::hours(1));
+  const auto now = std::chrono::system_clock::now();
+  const std::vector<StepInfo> fresh{{.step = 1, .time = now}};
+  const std::vector<StepInfo> old{{.step = 1, .time = now - std::chrono::hours(2)}};
+  EXPECT_TRUE(policy({.step = 2}));
+  EXPECT_FALSE(policy({.step = 2, .is_saving = true}));
+  EXPECT_FALSE(policy({.step = 2, .saved = fresh}));
+  EXPECT_TRUE(policy({.step = 2, .saved = old}));
+}
+
+}  // namespace
+}  // namespace cairn::orbax
