@@ -4,6 +4,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/observer/observe.h>
+#include <cairn/distributed.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
@@ -32,7 +33,8 @@ void check_options(const CheckpointManagerOptions& options) {
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
       invalid_argument("todelete_subdir '" + name + "' is not the name of a directory");
   }
-  if (options.handler.multiprocessing_options.coordinator)
+  const auto& coordinator = options.handler.multiprocessing_options.coordinator;
+  if (coordinator && coordinator->process_count() > 1)
     throw Error(Code::kUnimplemented,
                 "CheckpointManager saves for one process; several processes save together with "
                 "Checkpointer and AsyncCheckpointer");

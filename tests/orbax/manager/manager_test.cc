@@ -1,6 +1,7 @@
 // What the comparison with the real CheckpointManager (tests/interop/orbax/test_manager.py) cannot
 // see: names, refused options, errors of saves in the background, and what is never removed.
 #include <cairn/checkpoint_manager.h>
+#include <cairn/distributed.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/open.h>
@@ -99,6 +100,10 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
               FailsWith(Code::kNotFound, "/no"));
   EXPECT_THAT([&] { CheckpointManager(dir / "no", {.read_only = true}); },
               FailsWith(Code::kNotFound, "/no"));
+  CheckpointManagerOptions several;
+  several.handler.multiprocessing_options.coordinator = std::move(thread_coordinators(2).front());
+  EXPECT_THAT([&] { CheckpointManager(dir / "run", several); },
+              FailsWith(Code::kUnimplemented, "one process"));
   put_file(dir / "file", "x");
   EXPECT_THAT([&] { CheckpointManager(dir / "file"); },
               FailsWith(Code::kInvalidArgument, "is a file"));
