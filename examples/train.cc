@@ -100,6 +100,7 @@ int main(int argc, char** argv) try {
     state = state_of(manager.restore());
     step = *last + 1;
     std::printf("resume after step %lld\n", static_cast<long long>(*last));
+    std::fflush(stdout);
   }
   for (; step < steps; ++step) {
     const double loss = train_step(state, step);
