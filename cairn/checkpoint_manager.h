@@ -108,7 +108,7 @@ class CheckpointManager {
   [[nodiscard]] std::optional<std::int64_t> latest_step() const;
   // The best step by best_fn, of those that have metrics; without best_fn the latest.
   [[nodiscard]] std::optional<std::int64_t> best_step() const;
-  // The metrics stored with a step; none if there are none. Throws not_found for an unknown step.
+  // The metrics stored with a step; none if there are none, or no such step.
   [[nodiscard]] std::optional<Metrics> metrics(std::int64_t step) const;
   // Whether save() would save the step.
   [[nodiscard]] bool should_save(std::int64_t step) const;

@@ -87,9 +87,9 @@ def test_files_with_several_names_count_once(root):
 
 def test_what_is_no_directory_of_steps(tmp_path):
     assert "no such directory" in bad(FAILURE, "steps", tmp_path / "no")
-    assert "one checkpoint" in bad(FAILURE, "steps", DEMO / "100")
+    assert "one checkpoint" in bad(USAGE, "steps", DEMO / "100")
     (tmp_path / "file").write_text("x")
-    assert "is a file" in bad(FAILURE, "steps", tmp_path / "file")
+    assert "is a file" in bad(USAGE, "steps", tmp_path / "file")
     assert good("steps", tmp_path) == "no steps\n"
     assert json.loads(good("steps", tmp_path, "--json")) == []
 

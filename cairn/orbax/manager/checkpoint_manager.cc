@@ -278,7 +278,7 @@ std::optional<std::int64_t> CheckpointManager::best_step() const {
 }
 
 std::optional<Metrics> CheckpointManager::metrics(std::int64_t step) const {
-  return orbax::read_metrics(state_->existing(step));
+  return orbax::read_metrics(state_->folder_of(step));
 }
 
 bool CheckpointManager::should_save(std::int64_t step) const {

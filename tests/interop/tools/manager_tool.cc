@@ -109,11 +109,9 @@ Json save(CheckpointManager& manager, const Json& job) {
   }
   const std::int64_t step = number(job, "step");
   const PyTreeSaveArgs tree{Tree{{"x", step}}};
-  const bool saved =
-      member(job, "json") == nullptr
-          ? manager.save(step, tree, options)
-          : manager.save(step, {{"default", tree}, {"config", JsonItem{text(job, "json")}}},
-                         options);
+  StepItems items{{"state", tree}};
+  if (member(job, "json") != nullptr) items.emplace_back("config", JsonItem{text(job, "json")});
+  const bool saved = manager.save(step, items, options);
   manager.wait_until_finished();
   return saved;
 }
@@ -125,7 +123,7 @@ Json run(CheckpointManager& manager, const Json& job) {
   if (op == "restore") {
     std::optional<std::int64_t> step;
     if (const Json* given = member(job, "step")) step = given->as_int64();
-    return std::get<std::int64_t>(manager.restore(step).at("x").value());
+    return std::get<std::int64_t>(manager.restore(step, {}, "state").at("x").value());
   }
   if (op == "json") return manager.restore_json(number(job, "step"), "config");
   if (op == "metrics") return metrics_json(manager.metrics(number(job, "step")));

@@ -66,7 +66,9 @@ TEST(CheckpointManagerCrash, NoStepIsHalfThere) {
     save(manager, 6);
     save(manager, 7);
     ASSERT_THAT(manager.all_steps(), ElementsAre(5, 6, 7)) << n;
-    if (n % 2 == 0) ASSERT_EQ(list_directory(root).folders.size(), 3U) << n;
+    if (n % 2 == 0) {
+      ASSERT_EQ(list_directory(root).folders.size(), 3U) << n;
+    }
   }
   EXPECT_TRUE(saw_old);
 }
