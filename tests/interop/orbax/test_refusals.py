@@ -87,10 +87,10 @@ def test_a_negative_data_file_size(scratch):
 
 
 def test_two_leaves_of_one_name(scratch):
-    """Orbax keeps the later one under both names."""
+    """Orbax keeps the one that it happens to write last, under both names."""
     tree = {"a.b": 1, "a": {"b": 2}}
     tree_of_orbax, _, _ = restored(saved(scratch / "theirs", tree))
-    assert tree_of_orbax == {"a.b": 1, "a": {"b": 1}}
+    assert tree_of_orbax in [{"a.b": value, "a": {"b": value}} for value in (1, 2)]
     [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json(tree)}])
     assert got["code"] == "invalid_argument" and "'a.b'" in got["error"]
 
