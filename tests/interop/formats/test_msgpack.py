@@ -85,8 +85,32 @@ def ndarray(shape, dtype, data):
     msgpack.packb({"a": msgpack.ExtType(9, b"x")}), b"\x81\xa1a", b"\xdf\xff\xff\xff\xff", b"\x91" * 100_000, msgpack.packb({1: 2, "1": 3}), msgpack.packb({"a": 1}) + b"\0",
 ], ids=["short", "long", "overflow", "negative", "ext", "truncated", "count", "deep", "int-key-twice", "trailing"])
 def test_damaged_files_are_refused(scratch, data):
+    """By Orbax's reader too, but for a negative extent."""
     (scratch / "a.msgpack").write_bytes(data)
     cairn_cli.run("ls", scratch / "a.msgpack", status=cairn_cli.IO)
+    if data == ndarray([-1], "float32", b""):
+        assert msgpack_utils.msgpack_restore(data)["a"].size == 0
+        return
+    with pytest.raises(ValueError):
+        msgpack_utils.msgpack_restore(data)
+
+
+def test_repeated_keys_are_refused(scratch):
+    """Both packages keep the last value."""
+    data = b"\x82\xa1a\x01\xa1a\x02"
+    assert msgpack_utils.msgpack_restore(data) == flax.serialization.msgpack_restore(data) == {"a": 2}
+    (scratch / "a.msgpack").write_bytes(data)
+    cairn_cli.run("ls", scratch / "a.msgpack", status=cairn_cli.IO)
+
+
+def test_chunks_of_several_types_are_refused(scratch):
+    """Both packages join them, and so change the type of some."""
+    tree = {"big": {"__msgpack_chunked_array__": True, "shape": {"0": 2}, "chunks": {"0": np.ones(1, np.int16), "1": np.ones(1, np.float32)}}}
+    data = flax.serialization.msgpack_serialize(tree)
+    assert msgpack_utils.msgpack_restore(data)["big"].tolist() == flax.serialization.msgpack_restore(data)["big"].tolist() == [1, 1]
+    (scratch / "a.msgpack").write_bytes(data)
+    refused = cairn_cli.run("ls", scratch / "a.msgpack", status=cairn_cli.IO)
+    assert b"the dtype of chunk 1 differs from that of chunk 0" in refused.stderr
 
 
 def test_integer_keys(scratch):

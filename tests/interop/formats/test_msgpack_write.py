@@ -270,3 +270,8 @@ def test_unknown_extension_types_are_refused(tool):
     for code in (0, 5, 127):
         encoded = msgpack.packb({"a": msgpack.ExtType(code, b"abcd")})
         assert tool.ask(("orbax", True), hex=encoded.hex())["code"] == "unimplemented"
+        with pytest.raises(ValueError, match=f"Unsupported msgpack code: {code}"):
+            msgpack_utils.msgpack_restore(encoded)
+        # flax returns them raw.
+        assert flax.serialization.msgpack_restore(encoded) == {"a": msgpack.ExtType(code, b"abcd")}
+        assert tool.ask(("flax", True), hex=encoded.hex())["code"] == "unimplemented"
