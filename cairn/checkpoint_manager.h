@@ -23,10 +23,12 @@ namespace cairn::inline v0 {
 
 // How the directories of steps are named.
 struct StepNameFormat {
-  std::string prefix = {};  // "step": step_12; "": 12
-  std::size_t digits =
-      0;  // at least this many, with leading zeros: 8: step_00000012; 0: as many as
-          // the number has
+  StepNameFormat() = default;  // 12
+  explicit StepNameFormat(std::string before, std::size_t least_digits = 0)
+      : prefix(std::move(before)), digits(least_digits) {}
+
+  std::string prefix;      // "step": step_12; "": 12
+  std::size_t digits = 0;  // at least this many, with leading zeros: 8: step_00000012
 };
 // The name of a step's directory. Throws invalid_argument for a negative step and for a prefix that
 // cannot be part of a name.
@@ -55,7 +57,7 @@ struct CheckpointManagerOptions {
   bool keep_checkpoints_without_metrics = true;  // not counted in max_to_keep
 
   // ---- the directory ----
-  StepNameFormat step_name_format = {};
+  StepNameFormat step_name_format = StepNameFormat();
   bool create = true;      // make the directory if it is missing
   bool read_only = false;  // nothing is saved, removed or made
   // Removed steps are moved to this directory below the root; none: they are removed.

@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -64,8 +65,13 @@ SavePolicy any_of(std::vector<SavePolicy> policies);
 
 // Selects steps to keep. The others are removed once a later step is durable.
 struct KeepPolicy {
+  using Select = std::function<std::vector<bool>(std::span<const StepInfo>)>;
+  KeepPolicy() = default;  // none
+  KeepPolicy(Select decide, bool looks_at_details = true)
+      : select(std::move(decide)), needs_details(looks_at_details) {}
+
   // Receives the steps in the order of their saves, the new one last. Returns one decision for each.
-  std::function<std::vector<bool>(std::span<const StepInfo>)> select;
+  Select select;
   // Whether it looks at times and metrics. Reading them takes two files for each older step.
   bool needs_details = true;
 };

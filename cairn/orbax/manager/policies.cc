@@ -148,50 +148,47 @@ SavePolicy any_of(std::vector<SavePolicy> policies) {
 namespace keep_policy {
 
 KeepPolicy all() {
-  return {.select = [](Steps steps) { return Kept(steps.size(), true); }, .needs_details = false};
+  return {[](Steps steps) { return Kept(steps.size(), true); }, false};
 }
 
 KeepPolicy latest(std::size_t count) {
-  return {.select =
-              [count](Steps steps) {
-                Kept kept(steps.size(), true);
-                keep_last(count, kept);
-                return kept;
-              },
-          .needs_details = false};
+  return {[count](Steps steps) {
+            Kept kept(steps.size(), true);
+            keep_last(count, kept);
+            return kept;
+          },
+          false};
 }
 
 KeepPolicy every_n_steps(std::int64_t interval, bool exact,
                          std::optional<std::size_t> max_to_keep) {
   check_interval(interval);
-  return {.select =
-              [interval, exact, max_to_keep](Steps steps) {
-                Kept kept;
-                if (exact)
-                  for (const StepInfo& info : steps) kept.push_back(info.step % interval == 0);
-                else
-                  kept = spaced(steps, [&](const StepInfo& last, const StepInfo& next) {
-                    return next.step - last.step >= interval;
-                  });
-                keep_last(max_to_keep, kept);
-                return kept;
-              },
-          .needs_details = false};
+  return {[interval, exact, max_to_keep](Steps steps) {
+            Kept kept;
+            if (exact)
+              for (const StepInfo& info : steps) kept.push_back(info.step % interval == 0);
+            else
+              kept = spaced(steps, [&](const StepInfo& last, const StepInfo& next) {
+                return next.step - last.step >= interval;
+              });
+            keep_last(max_to_keep, kept);
+            return kept;
+          },
+          false};
 }
 
 KeepPolicy every_n_steps_closest(std::int64_t interval, std::optional<std::size_t> max_to_keep) {
   check_interval(interval);
-  return {.select =
-              [interval, max_to_keep](Steps steps) {
-                Kept kept = select_closest(steps, interval);
-                keep_last(max_to_keep, kept);
-                return kept;
-              },
-          .needs_details = false};
+  return {[interval, max_to_keep](Steps steps) {
+            Kept kept = select_closest(steps, interval);
+            keep_last(max_to_keep, kept);
+            return kept;
+          },
+          false};
 }
 
 KeepPolicy every(std::chrono::nanoseconds interval) {
-  return {.select = [interval](Steps steps) {
+  return {[interval](Steps steps) {
     return spaced(steps, [&](const StepInfo& last, const StepInfo& next) {
       return next.time - last.time >= interval;
     });
@@ -199,23 +196,22 @@ KeepPolicy every(std::chrono::nanoseconds interval) {
 }
 
 KeepPolicy best(std::size_t count, MetricFn metric, BestMode mode, bool keep_without_metrics) {
-  return {.select = [count, metric = std::move(metric), mode, keep_without_metrics](Steps steps) {
+  return {[count, metric = std::move(metric), mode, keep_without_metrics](Steps steps) {
     return select_best(steps, count, metric, mode, keep_without_metrics);
   }};
 }
 
 KeepPolicy custom_steps(std::set<std::int64_t> steps) {
-  return {.select =
-              [wanted = std::move(steps)](Steps saved) {
-                Kept kept;
-                for (const StepInfo& info : saved) kept.push_back(wanted.contains(info.step));
-                return kept;
-              },
-          .needs_details = false};
+  return {[wanted = std::move(steps)](Steps saved) {
+            Kept kept;
+            for (const StepInfo& info : saved) kept.push_back(wanted.contains(info.step));
+            return kept;
+          },
+          false};
 }
 
 KeepPolicy latest_duration(std::chrono::nanoseconds duration) {
-  return {.select = [duration](Steps steps) {
+  return {[duration](Steps steps) {
     const auto now = std::chrono::system_clock::now();
     Kept kept;
     for (const StepInfo& info : steps)
@@ -227,16 +223,15 @@ KeepPolicy latest_duration(std::chrono::nanoseconds duration) {
 KeepPolicy any_of(std::vector<KeepPolicy> policies) {
   const bool details =
       std::ranges::any_of(policies, [](const KeepPolicy& policy) { return policy.needs_details; });
-  return {.select =
-              [policies = std::move(policies)](Steps steps) {
-                Kept kept(steps.size(), false);
-                for (const KeepPolicy& policy : policies) {
-                  const Kept more = policy.select(steps);
-                  for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = kept[i] || more.at(i);
-                }
-                return kept;
-              },
-          .needs_details = details};
+  return {[policies = std::move(policies)](Steps steps) {
+            Kept kept(steps.size(), false);
+            for (const KeepPolicy& policy : policies) {
+              const Kept more = policy.select(steps);
+              for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = kept[i] || more.at(i);
+            }
+            return kept;
+          },
+          details};
 }
 
 }  // namespace keep_policy

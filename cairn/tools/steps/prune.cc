@@ -22,7 +22,7 @@ std::vector<StepInfo> infos_of(const std::vector<StepRecord>& steps) {
 
 // Keeps the best step, of those that have the metric.
 KeepPolicy best_of(const std::string& name, BestMode mode) {
-  return {.select = [name, mode](std::span<const StepInfo> steps) {
+  return {[name, mode](std::span<const StepInfo> steps) {
     std::vector<bool> kept(steps.size(), false);
     std::optional<std::size_t> best;
     const auto value = [&](std::size_t i) { return steps[i].metrics->at(name); };

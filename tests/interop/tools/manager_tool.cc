@@ -82,7 +82,8 @@ CheckpointManagerOptions options_of(const Json& json) {
   if (flag(json, "best", false)) options.best_fn = metric("m");
   options.best_mode = mode_of(json);
   options.keep_checkpoints_without_metrics = flag(json, "without_metrics", true);
-  options.step_name_format = {text(json, "prefix"), count(json, "digits").value_or(0)};
+  options.step_name_format =
+      StepNameFormat(text(json, "prefix"), count(json, "digits").value_or(0));
   if (const Json* name = member(json, "todelete")) options.todelete_subdir = *name->as_string();
   options.read_only = flag(json, "read_only", false);
   options.enable_async_checkpointing = flag(json, "async", true);

@@ -27,11 +27,11 @@ std::int64_t x_of(const Tree& tree) { return std::get<std::int64_t>(tree.at("x")
 
 TEST(StepName, PrefixAndDigits) {
   EXPECT_EQ(step_name(12), "12");
-  EXPECT_EQ(step_name(12, {.digits = 4}), "0012");
-  EXPECT_EQ(step_name(123456, {.digits = 4}), "123456");
-  EXPECT_EQ(step_name(0, {.prefix = "step", .digits = 8}), "step_00000000");
+  EXPECT_EQ(step_name(12, StepNameFormat("", 4)), "0012");
+  EXPECT_EQ(step_name(123456, StepNameFormat("", 4)), "123456");
+  EXPECT_EQ(step_name(0, StepNameFormat("step", 8)), "step_00000000");
   EXPECT_THAT([] { (void)step_name(-1); }, FailsWith(Code::kInvalidArgument, "-1 is negative"));
-  EXPECT_THAT([] { (void)step_name(1, {.prefix = "a/b"}); },
+  EXPECT_THAT([] { (void)step_name(1, StepNameFormat("a/b")); },
               FailsWith(Code::kInvalidArgument, "a/b"));
 }
 
@@ -40,7 +40,7 @@ TEST(StepName, OnlyTheNameOfAStepIsParsed) {
                            "99999999999999999999", "+1", " 1"})
     EXPECT_EQ(parse_step_name(name), std::nullopt) << name;
   EXPECT_EQ(parse_step_name("0"), 0);
-  const StepNameFormat format{.prefix = "step", .digits = 3};
+  const StepNameFormat format("step", 3);
   EXPECT_EQ(parse_step_name("step_007", format), 7);
   EXPECT_EQ(parse_step_name("step_1234", format), 1234);
   for (const char* name : {"step_07", "step_0123", "007", "step007", "step_"})
@@ -93,7 +93,7 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
   refuses({.max_to_keep = 1, .keep_policy = keep_policy::all()}, "keep_policy");
   refuses({.save_interval_steps = 0}, "save_interval_steps is 0");
   refuses({.max_to_keep = 1, .keep_period = 0}, "interval of 0");
-  refuses({.step_name_format = {.prefix = "a/b"}}, "a/b");
+  refuses({.step_name_format = StepNameFormat("a/b")}, "a/b");
   refuses({.todelete_subdir = "../x"}, "../x");
   refuses({.root_metadata = "3"}, "root metadata");
   EXPECT_THAT([&] { CheckpointManager(dir / "no", {.create = false}); },
