@@ -1,0 +1,73 @@
+// manager_fault_test.cc -- every system call that changes files fails in turn, while a manager saves a
+// step, removes an older one and removes another one on request: somebody is told, no older step is
+// lost before the new one is there, and the next manager goes on.
+#include <cairn/checkpoint_manager.h>
+#include <cairn/open.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fail_at.h"
+#include "tests/support/matchers.h"
+#include "tests/support/sanitizers.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn::orbax {
+namespace {
+
+using cairn::testing::Faulted;
+using cairn::testing::run_and_fail_at;
+using cairn::testing::TempDir;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+
+CheckpointManagerOptions options() {
+  CheckpointManagerOptions options{.max_to_keep = 3, .enable_async_checkpointing = false};
+  options.handler.resources.threads = 1;
+  return options;
+}
+
+void save(CheckpointManager& manager, std::int64_t step) {
+  manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+}
+
+class CheckpointManagerFault : public ::testing::TestWithParam<int> {};
+
+TEST_P(CheckpointManagerFault, NoStepIsLost) {
+  int told = 0;
+  for (int n = 0;; n += testing::kKillStep) {
+    const TempDir dir = TempDir::in_memory();
+    const std::string root = dir / "run";
+    {
+      CheckpointManager manager(root, options());
+      for (const std::int64_t step : {1, 2, 3}) save(manager, step);
+    }
+    const Faulted result = run_and_fail_at(n, GetParam(), [&] {
+      CheckpointManager manager(root, options());
+      save(manager, 4);  // removes step 1
+      manager.remove(2);
+    });
+    SCOPED_TRACE(std::to_string(n) + ": " + result.call);
+    ASSERT_TRUE(result.ended);
+    CheckpointManager manager(root, options());
+    const auto steps = manager.all_steps();
+    for (const std::int64_t step : steps)
+      ASSERT_EQ(std::get<std::int64_t>(manager.restore(step).at("x").value()), step);
+    ASSERT_THAT(steps, Contains(3));
+    if (steps.back() == 3) {
+      ASSERT_THAT(steps, ElementsAre(1, 2, 3));
+    }
+    if (!result.error) {
+      ASSERT_THAT(steps, ElementsAre(3, 4));
+    }
+    told += result.error ? 1 : 0;
+    for (const std::int64_t step : {5, 6, 7}) save(manager, step);
+    ASSERT_THAT(manager.all_steps(), ElementsAre(5, 6, 7));
+    if (!result.injected) break;
+  }
+  EXPECT_GT(told, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Errors, CheckpointManagerFault, ::testing::Values(ENOSPC, EIO, EACCES),
+                         [](const auto& error) { return std::to_string(error.param); });
+
+}  // namespace
+}  // namespace cairn::orbax
