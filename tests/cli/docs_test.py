@@ -64,6 +64,11 @@ READERS_CPP = {
         cairn::Tree args;
         cairn::PyTreeCheckpointHandlerOptions options;
     """,
+    "docs/manager.md": """
+        cairn::Tree state, params, optimizer;
+        const double loss = 0;
+        const auto next_state = [](cairn::Tree before) { return before; };
+    """,
 }
 # Files that the reader of a page has, made from golden ones.
 READERS_FILES = {
