@@ -67,7 +67,7 @@ READERS_CPP = {
     "docs/manager.md": """
         cairn::Tree state, params, optimizer;
         const double loss = 0;
-        const auto next_state = [](cairn::Tree before) { return before; };
+        [[maybe_unused]] const auto next_state = [](cairn::Tree before) { return before; };
     """,
 }
 # Files that the reader of a page has, made from golden ones.
