@@ -44,7 +44,7 @@ def remove(path, leaf, lost, options):
     elif lost == "folder":
         shutil.rmtree(path / leaf)
     else:
-        for file in path.joinpath(leaf).rglob("*"):
+        for file in list(path.joinpath(leaf).rglob("*")):
             if file.is_file() and is_lost(file.name):
                 file.unlink()
 

@@ -185,6 +185,8 @@ def test_names_of_barriers(scratch, monkeypatch, background):
     """Each side has collectives of its own under its own names, and puts the prefix in front of all: Orbax with an underscore, Cairn as it is."""
     kind = ocp.AsyncCheckpointer if background else ocp.Checkpointer
     plain, prefixed = [orbax_barriers(monkeypatch, scratch / f"theirs{prefix}", prefix, kind) for prefix in (None, "p")]
+    assert [name.startswith("_") for name in plain[:2]] == [background] * 2  # an AsyncCheckpointer has an empty prefix
+    plain = [name.removeprefix("_") for name in plain]
     assert plain[:2] == ["Checkpointer:save_start", "next_awaitable_signal_operation_id:sync"]
     assert prefixed == [f"p_{name}" for name in plain]
     job = {"op": "async_save" if background else "save", "item": tree_json.to_json(TREE), "options": {}, "owners": [[0, 2, 3, 4], [1, 5, 6, 7]], "primary": 0, "array": {}}
