@@ -22,7 +22,7 @@ import tree_json
 FRESH = int(os.environ["CAIRN_FRESH_SEED"])
 SEEDS = [*range(18), FRESH, FRESH + 1]  # a checkpoint each
 CASES = 30
-FUNCTIONS = 12  # of each checkpoint
+FUNCTIONS = 20  # of each checkpoint
 KEYS = ["x", "w", "b1", "layer_0"]
 
 
@@ -42,17 +42,18 @@ def all_shown(key, tree, args):
     return "m:" + json.dumps([key, isinstance(args, ocp.ArrayRestoreArgs), args.dtype and np.dtype(args.dtype).name, sorted(leaves)])
 
 
-def plain(node):
-    """The texts of the functions as what they say, and containers in one spelling."""
+def plain(node, aggregated):
+    """The texts of the functions as what they say, and containers in one spelling. To a function of many values Orbax gives all values of the aggregate,
+    Cairn those that it asks for: they are left out."""
     if isinstance(node, dict):
         if set(node) == {"str"} and node["str"][:2] in ("f:", "m:"):
             value = json.loads(node["str"][2:])
             if node["str"][0] == "f":
                 return {"f": tree_json.normal(value)}
-            leaves = sorted([name, value and tree_json.normal(value)] for name, value in value[3] if value is not None)
+            leaves = sorted([name, value and tree_json.normal(value)] for name, value in value[3] if value is not None and name not in aggregated)
             return {"m": [*value[:3], leaves]}
-        return {key: plain(child) for key, child in node.items()}
-    return [plain(child) for child in node] if isinstance(node, list) else node
+        return {key: plain(child, aggregated) for key, child in node.items()}
+    return [plain(child, aggregated) for child in node] if isinstance(node, list) else node
 
 
 # ---- random trees and rules ----
@@ -155,9 +156,9 @@ def one_case(rng, stored):
 
 
 def save(rng, path):
-    """A random checkpoint, saved by the real package and perhaps made older: its tree, and what both need to restore it."""
+    """A random checkpoint, saved by the real package and perhaps made older: its tree, what both need to restore it, and the paths of aggregated values."""
     options, handler = handler_test.handlers(rng)
-    stored = tree(rng)
+    stored, aggregated = tree(rng), set()
     with ocp.Checkpointer(handler) as checkpointer:
         checkpointer.save(path, args=ocp.args.PyTreeSave(stored))
     if rng.integers(2):
@@ -168,15 +169,16 @@ def save(rng, path):
         else:  # Cairn takes a string of the aggregate beside _METADATA for a stored one (docs/compatibility.md)
             leaves = {key: ... if isinstance(leaf, str) else leaf for key, leaf in leaves.items()}
         values = {key: test_legacy.aggregated(rng, key, leaf, rate) for key, leaf in leaves.items()}
+        aggregated = {"/" + "/".join(key) for key, value in values.items() if not (isinstance(value, str) and "://" in value)}
         (path / "checkpoint").write_bytes(msgpack_utils.msgpack_serialize(test_legacy.nested(values)))
-    return stored, options, handler
+    return stored, options, handler, aggregated
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_transforms_through_the_handler(scratch, seed):
     rng = np.random.default_rng([seed, 21])
     path = scratch / "ckpt"
-    stored, options, handler = save(rng, path)
+    stored, options, handler, aggregated = save(rng, path)
     cases = [one_case(rng, stored) for _ in range(CASES)]
     jobs = [{"op": "restore", "dir": str(path), "options": options, "item": tree_json.to_json(target), "restore_args": tree_json.to_json(args),
              "transforms": as_job(transforms), "nested": deep, "to_stored": to_stored} for target, transforms, args, deep, to_stored in cases]
@@ -193,7 +195,7 @@ def test_transforms_through_the_handler(scratch, seed):
             continue
         good += 1
         assert "tree" in got, (job["transforms"], got)
-        differs = handler_test.difference(plain(tree_json.normal(got["tree"])), plain(tree_json.normal(tree_json.to_json(want))))
+        differs = handler_test.difference(plain(tree_json.normal(got["tree"]), aggregated), plain(tree_json.normal(tree_json.to_json(want)), aggregated))
         assert not differs, (job["transforms"], args, differs)
     assert good > CASES // 4
 
@@ -249,11 +251,11 @@ def one_function(rng, structure, values):
     return moves, args
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[8:])
 def test_functions_through_the_handler(scratch, seed):
     rng = np.random.default_rng([seed, 23])
     path = scratch / "ckpt"
-    stored, options, handler = save(rng, path)
+    stored, options, handler, _ = save(rng, path)
     structure, _ = handler._get_internal_metadata(path)
     values = test_legacy.names(stored)
     cases = [one_function(rng, structure, values) for _ in range(FUNCTIONS)]
