@@ -111,6 +111,8 @@ struct ShardableTensor {
   [[nodiscard]] const std::string& device() const { return tensor.device(); }
   // Hash of the name, the type, the device and the key.
   [[nodiscard]] std::size_t hash() const;
+  // The members for people, one on each line, as TensorFlow's repr names them.
+  [[nodiscard]] std::string text() const;
   bool operator==(const ShardableTensor&) const = default;
 };
 

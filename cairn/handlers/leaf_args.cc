@@ -2,6 +2,7 @@
 #include <cairn/handlers/leaf_args.h>
 
 #include <cairn/error.h>
+#include <cairn/handlers.h>
 #include <cairn/sharding.h>
 #include <cairn/tree.h>
 
@@ -23,13 +24,15 @@ void check_structure(const Tree& tree, const Tree& args) {
 
 struct Described {
   Shape shape;
-  DType dtype;
+  std::optional<DType> dtype;
 };
 
 std::optional<Described> description_of(const Tree& leaf) {
   if (const Array* array = leaf.array()) return Described{array->shape(), array->dtype()};
   if (const auto* wanted = leaf.custom<ShapeDtypeStruct>())
     return Described{wanted->shape, wanted->dtype};
+  if (const auto* stored = leaf.custom<ValueMetadata>(); stored != nullptr && stored->shape)
+    return Described{*stored->shape, stored->dtype};
   const auto* sharded = leaf.custom<ShardedArray>();
   if (sharded != nullptr && sharded->random_key_impl.empty())
     return Described{sharded->shape, sharded->dtype};

@@ -40,10 +40,14 @@ def args_json(args):
     out |= {"global_shape": args.global_shape and list(args.global_shape), "shape": args.shape and list(args.shape), "strict": args.strict}
     if args.global_shape == ():
         out["global_shape"] = []
-    if args.sharding is not None:
+    if isinstance(args.sharding, sharding_metadata.ShardingMetadata):
+        out["sharding"] = args.sharding.to_serialized_string()
+    elif args.sharding is not None:
         out["sharding"] = sharding_text(args.sharding)
-    if args.mesh is not None and args.mesh_axes is not None:
-        out["mesh"] = sharding_text(jax.sharding.NamedSharding(args.mesh, args.mesh_axes))
+    if args.mesh is not None:
+        out["mesh"] = sharding_text(jax.sharding.NamedSharding(args.mesh, jax.sharding.PartitionSpec()))
+    if args.mesh_axes is not None:
+        out["mesh_axes"] = [[] if axes is None else [axes] if isinstance(axes, str) else list(axes) for axes in args.mesh_axes]
     if not isinstance(args, ocp.type_handlers.SingleReplicaArrayRestoreArgs):
         return {"array_restore_args": out}
     if args.single_replica_sharding is not None:

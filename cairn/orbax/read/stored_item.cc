@@ -10,6 +10,13 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
+// The name of the file that describes an array.
+std::string metadata_file(const PytreeItem& item, const std::string& metadata_key) {
+  if (!metadata_key.empty()) return metadata_key;
+  if (item.zarr_format == 0) return ".zarray or zarr.json";
+  return item.zarr_format == 3 ? "zarr.json" : ".zarray";
+}
+
 [[noreturn]] void refuse_array(const PytreeItem& item, const TensorInfo& wanted,
                                const std::string& metadata_key) {
   if (!handlers::is_missing(wanted))
@@ -17,10 +24,10 @@ namespace {
   std::string text = wanted.name + ": no array of this name is stored in " + item.item.path;
   if (!metadata_key.empty()) text += " with the type handler's metadata_key '" + metadata_key + "'";
   if (item.storage == ArrayStorage::kFolders)
-    text += "; its folder, with " +
-            (metadata_key.empty() ? std::string(".zarray or zarr.json") : metadata_key) +
-            " in it, is missing. If the checkpoint was copied, copy all of it, hidden files too "
-            "(cp -a)";
+    text += (directory_exists(join(item.item.path, wanted.name))
+                 ? ": its folder has no " + metadata_file(item, metadata_key)
+                 : std::string(": its folder is missing")) +
+            ". If the checkpoint was copied, copy all of it, hidden files too (cp -a)";
   throw Error(Code::kNotFound, text);
 }
 

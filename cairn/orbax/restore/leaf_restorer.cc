@@ -9,6 +9,8 @@
 #include <cairn/tree/python_number.h>
 
 #include <algorithm>
+#include <complex>
+#include <cstring>
 #include <utility>
 
 namespace cairn::inline v0::orbax {
@@ -49,22 +51,52 @@ Tree placed(Array array, const ArrayRestoreArgs& args) {
               "shardings; give sharding, or mesh and mesh_axes");
 }
 
-Tree inside_value(const PytreeItem& item, std::size_t position, const AnyRestoreArgs& args) {
-  const TensorInfo& leaf = item.tensors[position];
-  const LeafValue& value = item.values[position];
-  if (value.text) return Tree(*value.text);
-  Array array = inside_array(*value.inside, leaf);
-  const auto dtype = handlers::dtype_of(args);
-  if (dtype) array = cast(array, *dtype);
-  // A NumPy number that is converted becomes a Python number, which cannot be on devices.
-  if (dtype && is_scalar_leaf(leaf)) return python_number(array);
-  const ArrayRestoreArgs* placed_by = array_restore_args(args);
-  if (placed_by != nullptr && (leaf.typestr == "np.ndarray" || leaf.typestr == "np.generic"))
-    return placed(std::move(array), *placed_by);
-  return array_leaf(leaf, std::move(array));
+template <class T>
+Array rank_0(DType dtype, const T& value) {
+  Array out = Array::allocate(dtype, {});
+  std::memcpy(out.mutable_view().data, &value, out.bytes().size());
+  return out;
+}
+
+// Returns a Python or NumPy number as an array of rank 0; nullopt for any other value.
+std::optional<Array> number_array(const Tree& leaf) {
+  const auto& value = leaf.value();
+  if (const auto* of = std::get_if<bool>(&value)) return rank_0(DType::kBool, *of);
+  if (const auto* of = std::get_if<std::int64_t>(&value)) return rank_0(DType::kInt64, *of);
+  if (const auto* of = std::get_if<std::uint64_t>(&value)) return rank_0(DType::kUint64, *of);
+  if (const auto* of = std::get_if<double>(&value)) return rank_0(DType::kFloat64, *of);
+  if (const auto* of = std::get_if<std::complex<double>>(&value))
+    return rank_0(DType::kComplex128, *of);
+  if (const auto* of = std::get_if<NumpyScalar>(&value)) return rank_0(of->dtype, of->value);
+  return std::nullopt;
 }
 
 }  // namespace
+
+std::optional<Tree> aggregated_value(const PytreeItem& item, std::size_t position) {
+  const LeafValue& value = item.values[position];
+  if (value.inside != nullptr) {
+    const TensorInfo& leaf = item.tensors[position];
+    return array_leaf(leaf, inside_array(*value.inside, leaf));
+  }
+  if (value.text != nullptr && item.structure == Structure::kAggregate) return Tree(*value.text);
+  return std::nullopt;
+}
+
+Tree with_restore_args(Tree value, const AnyRestoreArgs& args) {
+  const std::optional<Array> number = number_array(value);
+  const auto dtype = handlers::dtype_of(args);
+  // A NumPy number that is converted becomes a Python number, which cannot be on devices.
+  if (number && dtype) return python_number(cast(*number, *dtype));
+  const ArrayRestoreArgs* placed_by = array_restore_args(args);
+  if (const Array* array = value.array()) {
+    Array out = dtype ? cast(*array, *dtype) : *array;
+    return placed_by != nullptr ? placed(std::move(out), *placed_by) : Tree(std::move(out));
+  }
+  if (placed_by != nullptr && std::holds_alternative<NumpyScalar>(value.value()))
+    return placed(*number, *placed_by);
+  return value;
+}
 
 std::optional<EmptyNode> empty_node_of(std::string_view kind, bool rich_types) {
   const auto node = empty_node_from_name(kind);
@@ -96,13 +128,10 @@ std::string LeafRestorer::prepare(const std::vector<WantedLeaf>& leaves,
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     out[i].path = leaves[i].path;
     const std::size_t position = leaves[i].position;
-    const LeafValue& value = item_->item().values[position];
-    const bool inside = value.inside != nullptr ||
-                        (value.text != nullptr && item_->item().structure == Structure::kAggregate);
-    if (inside)
+    if (auto value = aggregated_value(item_->item(), position))
       out[i].value =
           with_context([&] { return item_->item().tensors[position].name; },
-                       [&] { return inside_value(item_->item(), position, leaves[i].args); });
+                       [&] { return with_restore_args(*std::move(value), leaves[i].args); });
     else
       add(leaves[i], i, out[i]);
   }

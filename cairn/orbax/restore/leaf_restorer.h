@@ -17,6 +17,12 @@ namespace cairn::inline v0::orbax {
 // named tuple is None.
 std::optional<EmptyNode> empty_node_of(std::string_view kind, bool rich_types);
 
+// Returns the value of a leaf whose value is in the aggregate file; nullopt for any other leaf. A
+// string beside `_METADATA` counts as another leaf: its type handler finds the value.
+std::optional<Tree> aggregated_value(const PytreeItem& item, std::size_t position);
+// Converts such a value and places it on devices as the arguments request.
+Tree with_restore_args(Tree value, const AnyRestoreArgs& args);
+
 // One leaf to restore.
 struct WantedLeaf {
   KeyPath path;              // the path in the result, in stored form

@@ -3,11 +3,14 @@
 #include <cairn/orbax/restore/pytree_transform.h>
 
 #include <cairn/handlers/leaf_args.h>
+#include <cairn/handlers/read_leaves.h>
 #include <cairn/orbax/restore/leaf_restorer.h>
 #include <cairn/tree/transform/transform_keys.h>
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -42,9 +45,46 @@ Transforms plain_transforms(const RestoreTransforms& given,
   return transforms;
 }
 
-Tree leaf_type_tree(const TensorInfo& leaf, bool rich_types) {
-  if (const auto empty = empty_node_of(leaf.typestr, rich_types)) return Tree(*empty);
-  return Tree(CustomLeaf::of(LeafType{leaf.typestr}));
+// The trees that a LegacyTransformFn receives: leaf types, empty nodes and aggregated values; and
+// the infos, with the same empty nodes.
+StoredStructure structure_of(const std::shared_ptr<const StoredItem>& item,
+                             const RestoreContext& context) {
+  const bool rich_types = context.options->pytree_metadata_options.support_rich_types;
+  const std::vector<TensorInfo>& leaves = item->item().tensors;
+  std::vector<TreeEntry> types, infos;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const KeyPath& path = leaves[i].path;
+    if (const auto empty = empty_node_of(leaves[i].typestr, rich_types)) {
+      types.push_back({path, Tree(*empty)});
+      infos.push_back({path, Tree(*empty)});
+      continue;
+    }
+    auto value = aggregated_value(item->item(), i);
+    ParamInfo info = stored_param_info(item, leaves[i], context);
+    info.skip_deserialize = value.has_value();
+    infos.push_back({path, Tree(CustomLeaf::of(std::move(info)))});
+    types.push_back(
+        {path, value ? *std::move(value) : Tree(CustomLeaf::of(LeafType{leaves[i].typestr}))});
+  }
+  return {unflatten(std::move(types)), unflatten(std::move(infos))};
+}
+
+// Throws unless the function returned two trees of one structure.
+void check_returned(const StoredStructure& wanted) {
+  const auto differences =
+      structure_differences(as_stored(wanted.structure), as_stored(wanted.param_infos));
+  if (differences.empty()) return;
+  throw Error(Code::kInvalidArgument,
+              "legacy_transform_fn returned trees of different structures: at " +
+                  path_text(differences[0].path) + " the structure has " + differences[0].source +
+                  ", the infos have " + differences[0].target);
+}
+
+// The arguments of a leaf, with the type that the function gave it unless they name another.
+AnyRestoreArgs with_type(AnyRestoreArgs args, const std::string& value_type) {
+  if (!handlers::restore_type_of(args) && !value_type.empty())
+    std::visit([&](auto& of) { of.restore_type = RestoreType(value_type); }, args);
+  return args;
 }
 
 }  // namespace
@@ -82,37 +122,40 @@ Tree restore_transformed(const std::shared_ptr<const StoredItem>& item,
 
 Tree restore_by_function(const std::shared_ptr<const StoredItem>& item,
                          const PyTreeRestoreArgs& args, const RestoreContext& context) {
-  const bool rich_types = context.options->pytree_metadata_options.support_rich_types;
   const std::vector<TensorInfo>& leaves = item->item().tensors;
-  std::map<std::string, std::size_t> by_name;
-  std::vector<TreeEntry> types, infos;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    by_name.emplace(leaves[i].name, i);
-    Tree type = leaf_type_tree(leaves[i], rich_types);
-    infos.push_back(
-        {leaves[i].path, type.custom<LeafType>() == nullptr
-                             ? type
-                             : Tree(CustomLeaf::of(stored_param_info(item, leaves[i], context)))});
-    types.push_back({leaves[i].path, std::move(type)});
-  }
-  const StoredStructure wanted = args.legacy_transform_fn(
-      args.item.value_or(Tree()), {unflatten(std::move(types)), unflatten(std::move(infos))});
+  std::map<std::string_view, std::size_t> by_name;
+  for (std::size_t i = 0; i < leaves.size(); ++i) by_name.emplace(leaves[i].name, i);
+  const StoredStructure wanted =
+      args.legacy_transform_fn(args.item.value_or(Tree()), structure_of(item, context));
+  check_returned(wanted);
   std::vector<WantedLeaf> reads;
+  std::vector<std::optional<Tree>> values;  // of all infos; none: of the next leaf that is read
   for (const TreeEntry& entry : flatten(wanted.param_infos)) {
     const auto* info = entry.value.custom<ParamInfo>();
-    if (info == nullptr || info->skip_deserialize) continue;
-    const auto it = by_name.find(info->name);
-    if (it == by_name.end())
-      throw Error(Code::kNotFound, path_text(entry.path) + ": legacy_transform_fn needs '" +
-                                       info->name + "', which is not stored");
-    reads.push_back({entry.path, it->second, restore_args_at(args.restore_args, entry.path)});
+    if (info == nullptr) continue;
+    AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, entry.path);
+    const Tree& leaf = *node_at(wanted.structure, entry.path);
+    const auto* type = leaf.custom<LeafType>();
+    if (type == nullptr) {
+      values.emplace_back(with_context([&] { return path_text(entry.path); },
+                                       [&] { return with_restore_args(leaf, leaf_args); }));
+    } else if (info->skip_deserialize) {
+      values.emplace_back(Tree(Placeholder{}));
+    } else {
+      const auto it = by_name.find(info->name);
+      if (it == by_name.end())
+        throw Error(Code::kNotFound, path_text(entry.path) + ": legacy_transform_fn needs '" +
+                                         info->name + "', which is not stored");
+      values.emplace_back();
+      reads.push_back({entry.path, it->second, with_type(std::move(leaf_args), type->value_type)});
+    }
   }
   std::vector<TreeEntry> restored = LeafRestorer(item, context).run(reads);
-  std::size_t next = 0;
+  std::size_t next = 0, next_read = 0;
   return map_leaves(wanted.param_infos, [&](const KeyPath& /*path*/, const Tree& leaf) {
-    const auto* info = leaf.custom<ParamInfo>();
-    if (info == nullptr) return leaf;
-    return info->skip_deserialize ? Tree(Placeholder{}) : std::move(restored[next++].value);
+    if (leaf.custom<ParamInfo>() == nullptr) return leaf;
+    std::optional<Tree>& value = values[next++];
+    return value ? *std::move(value) : std::move(restored[next_read++].value);
   });
 }
 

@@ -2,6 +2,7 @@
 #include <cairn/orbax/save/finalize.h>
 
 #include <cairn/base/observer/observe.h>
+#include <cairn/base/text.h>
 #include <cairn/handlers/array_reader.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/write/writer.h>
@@ -101,7 +102,9 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
                            std::size_t processes) {
   const std::string folder = join(directory, kArrayMetadataFolder);
   if (!directory_exists(folder)) return;  // a tree without device arrays
-  const Listing listing = list_directory(folder);
+  Listing listing = list_directory(folder);
+  std::erase_if(listing.files,
+                [](const std::string& name) { return !name.starts_with(kArrayMetadataPrefix); });
   if (listing.files.empty()) throw Error(Code::kDataLoss, folder + ": has no file of any process");
   for (std::size_t p = 0; p < processes; ++p)
     if (!listing.has_file(std::string(kArrayMetadataPrefix) + std::to_string(p)))
@@ -111,10 +114,14 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
   std::optional<Recorded> first;
   for (const std::string& name : listing.files) {
     const std::string file = join(folder, name);
+    if (!consists_of(std::string_view(name).substr(kArrayMetadataPrefix.size()), kDecimalDigits))
+      throw Error(Code::kDataLoss,
+                  file + ": the name does not end with the number of a process (process_0)");
     Bytes text = read_text_file(file, kMaxMetadataFile);
     if (first && !validator && text == first_text) continue;
     Recorded recorded = with_context([&] { return file; }, [&] { return parse_recorded(text); });
     if (!first) {
+      if (recorded.empty()) throw Error(Code::kDataLoss, file + ": the process recorded no arrays");
       first = std::move(recorded);
       first_text = std::move(text);
       continue;

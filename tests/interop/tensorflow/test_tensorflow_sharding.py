@@ -1,5 +1,6 @@
 """Sharding of checkpoints, beside TensorFlow's own policies, its validate_shards, and what its save operation says of slice specs."""
 
+import dataclasses
 import itertools
 import json
 import os
@@ -417,6 +418,44 @@ def test_callbacks_hash_alike_where_tensorflows_do():
         alike += ours[i] == ours[j]
     assert alike > 10
     assert hash(sharding_policies.MaxShardSizePolicy(5)) == hash(sharding_policies.MaxShardSizePolicy(5))
+
+
+def test_shardable_tensors_are_compared_and_printed_as_tensorflows():
+    """Pairs that differ in few members: which are equal, which hashes are, and the members that their text names."""
+    rng = np.random.default_rng([FRESH, 6])
+    pick = lambda of: of[rng.integers(len(of))]
+    tensors = []
+    for _ in range(60):
+        made = tensor(str(pick(["k", "l/.ATTRIBUTES"])), str(pick(["float32", "qint8", "string"])), pick([[], [2], [2, 1]]), pick(["", "4 1 0,2:0,1"]), device=pick(DEVICES[:3]), name=pick(["n:0", "m:0"]))
+        tensors.append(made | {"trackable": pick([None, 1, 2])})
+    values, trackables = {}, {}
+
+    def theirs(t):
+        alike = (t["name"], t["dtype"], t["device"], tuple(t["shape"]))
+        if alike not in values:  # no two have equal elements
+            values[alike] = tf.constant([str(len(values))] * int(np.prod(t["shape"], dtype=int)), tf.string, t["shape"])
+        own = trackables.setdefault(t["trackable"], t["trackable"] and tf.train.Checkpoint())
+        return dataclasses.replace(shardable(t, values[alike]), dtype=dtype_of(t["dtype"]), trackable=own)
+
+    def equal(a, b):
+        try:
+            return a == b
+        except ValueError:  # TensorFlow compares the elements of two tensors, and has no truth for more than one
+            return False
+
+    made = [theirs(t) for t in tensors]
+    [ours] = ask([{"ask": "compare", "tensors": tensors, "share": True}])
+    assert ours["equal"] == [[equal(a, b) for b in made] for a in made]
+    assert ours["same_hash"] == [[hash(a) == hash(b) for b in made] for a in made]
+    assert sum(map(sum, ours["equal"])) > len(made) and sum(map(sum, ours["same_hash"])) < len(made) ** 2
+    for one, text in zip(made, ours["texts"]):
+        members = lambda of: dict(re.findall(r"^  (\w+)=(.*)", of, re.M))
+        want, got = members(repr(one)), members(text)
+        assert list(got) == [name for name in want if name != "_tensor_save_spec"]
+        assert text.startswith("ShardableTensor:\n") and repr(one).startswith("\nShardableTensor:\n")
+        same = ["dtype", "name", "shape", "slice_spec", "checkpoint_key"]
+        assert [got[name] for name in same] == [want[name] for name in same]
+        assert (got["trackable"] == "None") == (want["trackable"] == "None")
 
 
 def test_devices():

@@ -11,6 +11,8 @@
 //      {"ask": "validate", "tensors": [TENSOR, ...], "originals": N, "shards": SHARDS,
 //      "description": TEXT}   -> {}
 //             where the first N tensors are what the shards should be of
+//      {"ask": "compare", "tensors": [TENSOR, ...], "share": true}, each with "trackable": N or null
+//             -> {"texts": [TEXT, ...], "equal": [[BOOL, ...], ...], "same_hash": [[BOOL, ...], ...]}
 //      {"ask": "spec", "text": TEXT}                                                       ->
 //                                                                    {"shape", "origin", "extents",
 //                                                                    "text"}
@@ -24,6 +26,8 @@
 #include <cairn/formats/tensorflow/sharding/slice_spec.h>
 #include <cairn/tensorflow.h>
 
+#include <map>
+#include <memory>
 #include <string>
 
 #include "tests/interop/tools/answer_jobs.h"
@@ -45,8 +49,12 @@ std::vector<std::int64_t> numbers(const Json& json) {
   return out;
 }
 
+// Tensors that are alike but for the key, the slice spec and the trackable are one tensor, if the
+// question has "share".
 std::vector<ShardableTensor> tensors_of(const Json& question) {
   std::vector<ShardableTensor> tensors;
+  std::map<std::string, ShardTensor> known;
+  std::map<std::int64_t, std::shared_ptr<const void>> trackables;
   for (const Json& json : *at(question, "tensors").as_array()) {
     SaveSpec spec{.source = tensors.size(),
                   .name = text(at(json, "name")),
@@ -59,6 +67,17 @@ std::vector<ShardableTensor> tensors_of(const Json& question) {
     if (const Json& strings = at(json, "strings"); strings.as_array() != nullptr)
       tensor.string_bytes =
           StringBytes{.total = number(nth(strings, 0)), .longest = number(nth(strings, 1))};
+    if (question.find("share") != nullptr) {
+      const SaveSpec& made = tensor.tensor.spec();
+      const std::string alike =
+          to_text(JsonArray{made.name, made.dtype.name, made.device, list_json(made.shape)});
+      tensor.tensor = known.try_emplace(alike, tensor.tensor).first->second;
+    }
+    if (const Json* id = json.find("trackable"); id != nullptr && !id->is_null()) {
+      auto& trackable = trackables[id->as_int64().value()];
+      if (trackable == nullptr) trackable = std::make_shared<int>();
+      tensor.trackable = trackable;
+    }
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -155,6 +174,22 @@ class AskedCallback : public ShardingCallback {
   const Json* question_;
 };
 
+Json compare(const Json& question) {
+  const std::vector<ShardableTensor> tensors = tensors_of(question);
+  JsonArray texts, equal, same_hash;
+  for (const ShardableTensor& a : tensors) {
+    texts.emplace_back(a.text());
+    JsonArray equals, hashes;
+    for (const ShardableTensor& b : tensors) {
+      equals.emplace_back(a == b);
+      hashes.emplace_back(a.hash() == b.hash());
+    }
+    equal.emplace_back(std::move(equals));
+    same_hash.emplace_back(std::move(hashes));
+  }
+  return JsonObject{{"texts", texts}, {"equal", equal}, {"same_hash", same_hash}};
+}
+
 Json answer(const Json& question) {
   const std::string& ask = text(at(question, "ask"));
   if (ask == "max_size") return max_size(question);
@@ -162,6 +197,7 @@ Json answer(const Json& question) {
     return JsonObject{
         {"shards", shards_json(make_shards(ShardByTaskPolicy(), tensors_of(question)))}};
   if (ask == "validate") return validate(question);
+  if (ask == "compare") return compare(question);
   if (ask == "spec") return spec(question);
   if (ask == "hash") return JsonObject{{"hash", AskedCallback(question).hash()}};
   if (ask == "task") {

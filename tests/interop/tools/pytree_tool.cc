@@ -14,8 +14,19 @@
 //        "transforms": [[pattern, {"original_key", "use_fallback", "value_fn", "multi_value_fn",
 //        "inputs": [[pattern, restore args], ...]}]], "nested": false, "to_stored": true,
 //        "partial": false, "events": true, "owners": [[device, ...] of process 0, ...], "primary": 0, "array":
-//        {"use_replica_parallel": true, ...}}]
-// Out: for each job {"tree": ..., "events": [...]}, {"done": true} or {"error": text, "code": "invalid_argument"}
+//        {"use_replica_parallel": true, ...},
+//        "item_metadata": folder, "args_metadata": folder: the metadata of the tree that is stored there is the item,
+//        or the restore_args
+//        "function": [[new path, stored path, {"skip": true, "name": text, "type": text, "value": tree, "no_info":
+//        true}], ...]: a legacy_transform_fn that makes a tree of dicts of these leaves
+//        "closed": true: the handler is closed first
+//        "validator": text: an array_metadata_validator that refuses with this text, or accepts if it is ""
+//        "priorities": {name: "synchronous" | "prioritized" | "deprioritized"}: by key_priority
+//        "barrier_prefix": text: the names of the collectives of process 0 are returned
+//        }]
+// Out: for each job {"tree": ..., "events": [...]}, {"done": true, "compared": [[[name, ...], [name, ...]], ...],
+// "copied": [[name, ...] before the save returned, [name, ...] later], "barriers": [text, ...]}
+// or {"error": text, "code": "invalid_argument"}
 #include <cairn/aggregate_handler.h>
 #include <cairn/base/json/json.h>
 #include <cairn/checkpointer.h>
@@ -55,13 +66,162 @@ class Events {
   JsonArray events_;
 };
 
-void save_together(const Json& job) {
+// Passes all calls on, and keeps the names of the collectives.
+class NamedCalls : public Coordinator {
+ public:
+  explicit NamedCalls(std::shared_ptr<Coordinator> job) : job_(std::move(job)) {}
+  [[nodiscard]] std::size_t process_index() const override { return job_->process_index(); }
+  [[nodiscard]] std::size_t process_count() const override { return job_->process_count(); }
+  void barrier(std::string_view name, Timeout timeout) override {
+    add(name);
+    job_->barrier(name, timeout);
+  }
+  Bytes broadcast(std::string_view name, ByteView value, std::size_t root,
+                  Timeout timeout) override {
+    add(name);
+    return job_->broadcast(name, value, root, timeout);
+  }
+  std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
+    add(name);
+    return job_->all_gather(name, value, timeout);
+  }
+  std::vector<Bytes> exchange(std::string_view name, ByteView value, const Delivery& between,
+                              Timeout timeout) override {
+    add(name);
+    return job_->exchange(name, value, between, timeout);
+  }
+  void abort(std::string_view name, std::string_view why) noexcept override {
+    job_->abort(name, why);
+  }
+  [[nodiscard]] Json names() const {
+    const std::lock_guard lock(mutex_);
+    return names_;
+  }
+
+ private:
+  void add(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    names_.emplace_back(std::string(name));
+  }
+  std::shared_ptr<Coordinator> job_;
+  mutable std::mutex mutex_;
+  JsonArray names_;
+};
+
+// Returns the names of the collectives of process 0.
+Json save_together(const Json& job) {
   const PyTreeSaveArgs whole = save_args_of(job);
-  const auto errors = run_as_processes(
-      job.find("owners")->as_array()->size(),
-      [&](const std::shared_ptr<Coordinator>& mine) { save_part(job, whole, mine); });
+  Json names;
+  const auto errors = run_as_processes(job.find("owners")->as_array()->size(),
+                                       [&](const std::shared_ptr<Coordinator>& mine) {
+                                         const auto named = std::make_shared<NamedCalls>(mine);
+                                         save_part(job, whole, named);
+                                         if (mine->process_index() == 0) names = named->names();
+                                       });
   for (const auto& error : errors)
     if (error) throw Error(*error);
+  return names;
+}
+
+// ---- priorities ----
+
+// The order in which arrays are copied from their devices.
+class Copies {
+ public:
+  // The tree with device arrays that are copied when they are needed, all of which tell.
+  Tree watched(const Tree& tree) {
+    return map_leaves(tree, [&](const KeyPath& path, const Tree& leaf) {
+      const auto* whole = leaf.custom<ShardedArray>();
+      if (whole == nullptr) return leaf;
+      ShardedArray out = *whole;
+      for (ArrayShard& shard : out.shards)
+        shard.source = ShardCopy([this, name = path.back().text, from = *whole, box = shard.box](
+                                     const Box& part, const MutableArrayView& to) {
+          add(name);
+          Box inside = part;
+          for (std::size_t d = 0; d < part.rank(); ++d) inside.origin[d] += box.origin[d];
+          copy_box(from, inside, to);
+        });
+      return Tree(std::move(out));
+    });
+  }
+  // The names since the last call, each once.
+  Json taken() {
+    const std::lock_guard lock(mutex_);
+    JsonArray out;
+    for (const std::string& name : std::exchange(names_, {}))
+      if (std::find(out.begin(), out.end(), Json(name)) == out.end()) out.emplace_back(name);
+    return out;
+  }
+
+ private:
+  void add(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    names_.push_back(name);
+  }
+  std::mutex mutex_;
+  std::vector<std::string> names_;
+};
+
+std::shared_ptr<const TypeHandlerRegistry> registry_with_priorities(const Json& by_name) {
+  ArrayHandler::Options array;
+  array.key_priority = [by_name](const KeyPath& path) {
+    const std::string& priority = *by_name.find(path.back().text)->as_string();
+    if (priority == "synchronous") return TransferPriority::kSynchronous;
+    return priority == "prioritized" ? TransferPriority::kAsynchronousPrioritized
+                                     : TransferPriority::kAsynchronousDeprioritized;
+  };
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
+  return registry;
+}
+
+// Saves in the background; returns what was copied before the call returned, and what later.
+Json save_watched(PyTreeCheckpointHandler& handler, const std::string& directory,
+                  PyTreeSaveArgs args) {
+  Copies copies;
+  args.item = copies.watched(args.item);
+  const auto futures = handler.async_save(directory, args);
+  Json before = copies.taken();
+  for (const auto& future : futures) future.get();
+  return JsonArray{std::move(before), copies.taken()};
+}
+
+// ---- legacy_transform_fn ----
+
+KeyPath path_of(const Json& keys) {
+  KeyPath path;
+  for (const Json& key : *keys.as_array()) path.push_back({*key.as_string()});
+  return path;
+}
+
+const Tree& leaf_at(const Tree& tree, const KeyPath& path) {
+  const Tree* node = &tree;
+  for (const Key& key : path) node = node->find(key.text);
+  return *node;
+}
+
+LegacyTransformFn function_of(const Json& moves) {
+  return [moves](const Tree& /*item*/, const StoredStructure& stored) {
+    std::vector<TreeEntry> structure, infos;
+    for (const Json& move : *moves.as_array()) {
+      const KeyPath to = path_of(move.as_array()->at(0)), from = path_of(move.as_array()->at(1));
+      const Json& change = move.as_array()->at(2);
+      Tree leaf = leaf_at(stored.structure, from), info = leaf_at(stored.param_infos, from);
+      if (const auto* of = info.custom<ParamInfo>()) {
+        ParamInfo other = *of;
+        set(change, "skip", other.skip_deserialize);
+        if (const Json* name = given(change, "name")) other.name = *name->as_string();
+        info = Tree(CustomLeaf::of(std::move(other)));
+      }
+      if (const Json* type = given(change, "type"))
+        leaf = Tree(CustomLeaf::of(LeafType{*type->as_string()}));
+      if (const Json* value = given(change, "value")) leaf = tree_from_json(*value);
+      structure.push_back({to, std::move(leaf)});
+      if (!given(change, "no_info")) infos.push_back({to, std::move(info)});
+    }
+    return StoredStructure{unflatten(std::move(structure)), unflatten(std::move(infos))};
+  };
 }
 
 // ---- transforms, with the two functions that the test knows ----
@@ -131,13 +291,32 @@ Json run(const Json& job) {
   PyTreeCheckpointHandlerOptions options =
       given(job, "options") ? options_of(*job.find("options")) : PyTreeCheckpointHandlerOptions{};
   Events events;
+  JsonArray compared;
+  if (const Json* refuses = given(job, "validator"))
+    options.array_metadata_validator = [&compared, why = *refuses->as_string()](const auto& first,
+                                                                                const auto& other) {
+      const auto names = [](const std::vector<SavedArrayMetadata>& arrays) {
+        JsonArray out;
+        for (const SavedArrayMetadata& array : arrays) out.emplace_back(array.param_name);
+        return out;
+      };
+      compared.push_back(JsonArray{names(first), names(other)});
+      if (!why.empty()) throw Error(Code::kDataLoss, why);
+    };
+  if (const Json* by_name = given(job, "priorities"))
+    options.type_handler_registry = registry_with_priorities(*by_name);
   if (given(job, "events")) options.observer = [&](const Event& event) { events.add(event); };
   PyTreeCheckpointHandler handler(std::move(options));
   const std::string& op = *job.find("op")->as_string();
   const std::string& directory = *job.find("dir")->as_string();
   Json out;
+  if (given(job, "closed")) handler.close();
   if (given(job, "owners")) {
-    save_together(job);
+    Json names = save_together(job);
+    out.set("done", true);
+    if (given(job, "barrier_prefix")) out.set("barriers", std::move(names));
+  } else if (op == "save_watched") {
+    out.set("copied", save_watched(handler, directory, save_args_of(job)));
     out.set("done", true);
   } else if (op == "save" || op == "async_save") {
     const PyTreeSaveArgs args = save_args_of(job);
@@ -161,8 +340,14 @@ Json run(const Json& job) {
   } else if (op == "finalize") {
     handler.finalize(directory);
     out.set("done", true);
+    if (given(job, "validator")) out.set("compared", std::move(compared));
   } else if (op == "restore") {
     PyTreeRestoreArgs args;
+    if (const Json* of = given(job, "item_metadata"))
+      args.item = handler.metadata(*of->as_string()).tree;
+    if (const Json* of = given(job, "args_metadata"))
+      args.restore_args = handler.metadata(*of->as_string()).tree;
+    if (const Json* of = given(job, "function")) args.legacy_transform_fn = function_of(*of);
     if (const Json* of = given(job, "item")) args.item = tree_from_json(*of);
     if (const Json* of = given(job, "restore_args")) args.restore_args = tree_from_json(*of);
     bool nested = false;

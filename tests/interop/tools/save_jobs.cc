@@ -111,6 +111,8 @@ void save_part(const Json& job, const PyTreeSaveArgs& whole,
   args.item = held_by(whole.item, devices_of(job, mine->process_index()));
   PyTreeCheckpointHandlerOptions options = options_of(*job.find("options"));
   options.multiprocessing_options = {.coordinator = mine, .timeout = std::chrono::seconds(60)};
+  if (const Json* prefix = given(job, "barrier_prefix"))
+    options.multiprocessing_options.barrier_sync_key_prefix = *prefix->as_string();
   options.multiprocessing_options.primary_host =
       static_cast<std::size_t>(*job.find("primary")->as_int64());
   options.type_handler_registry = registry_of(*job.find("array"));

@@ -30,7 +30,7 @@ std::unordered_set<std::int64_t> devices_of(const Json& job, std::size_t process
 // The tree as a process has it that holds these devices' shards.
 Tree held_by(const Tree& tree, const std::unordered_set<std::int64_t>& devices);
 // Saves, or saves in the background and waits ("op" is "save" or "async_save"), one process's part
-// of "item".
+// of "item". "barrier_prefix" is the prefix of the names of its collectives.
 void save_part(const Json& job, const PyTreeSaveArgs& whole,
                const std::shared_ptr<Coordinator>& mine);
 

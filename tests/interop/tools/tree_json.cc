@@ -123,10 +123,14 @@ void set_array_args(const Json& json, ArrayRestoreArgs& args) {
   if (const Json* of = given(json, "global_shape")) args.global_shape = shape_of(*of);
   if (const Json* of = given(json, "shape")) args.shape = shape_of(*of);
   if (const Json* of = given(json, "strict")) args.strict = *of->as_bool();
-  if (const Json* of = given(json, "mesh")) {
-    const auto from = std::get<NamedSharding>(parse_sharding(*of->as_string()));
-    args.mesh = from.mesh;
-    args.mesh_axes = from.spec;
+  if (const Json* of = given(json, "mesh"))
+    args.mesh = std::get<NamedSharding>(parse_sharding(*of->as_string())).mesh;
+  if (const Json* of = given(json, "mesh_axes")) {
+    args.mesh_axes.emplace();
+    for (const Json& axes : *of->as_array()) {
+      auto& names = args.mesh_axes->emplace_back();
+      for (const Json& axis : *axes.as_array()) names.push_back(*axis.as_string());
+    }
   }
 }
 

@@ -2,12 +2,14 @@
 // and how a save runs a callback.
 #include <cairn/array/box.h>
 #include <cairn/base/hash.h>
+#include <cairn/base/visible_text.h>
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/sharding/device_name.h>
 #include <cairn/formats/tensorflow/sharding/tensor_slot.h>
 #include <cairn/tensorflow.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <unordered_map>
@@ -35,6 +37,8 @@ struct ValueHash {
   std::size_t operator()(double value) const { return number_hash(value); }
   std::size_t operator()(const std::string& value) const { return text_hash(value); }
 };
+
+std::string quoted(std::string_view text) { return "'" + visible_text(text) + "'"; }
 
 void check_slots(std::span<const ShardableTensor> tensors) {
   std::unordered_set<TensorSlot, TensorSlotHash> slots;
@@ -101,6 +105,17 @@ std::size_t ShardableTensor::hash() const {
   for (const std::string& text : {dtype().name, device(), checkpoint_key})
     hash = splitmix64(hash) ^ text_hash(text);
   return hash;
+}
+
+std::string ShardableTensor::text() const {
+  if (tensor.empty()) return "ShardableTensor: no tensor, checkpoint_key=" + quoted(checkpoint_key);
+  std::string which = fmt::format("tensor {}", tensor.spec().source);
+  if (const Box* part = tensor.part()) which += fmt::format(", from {}", shape_text(part->origin));
+  return fmt::format(
+      "ShardableTensor:\n  tensor={}\n  dtype=tf.{}\n  device={}\n  name={}\n"
+      "  shape=TensorShape([{}])\n  slice_spec={}\n  checkpoint_key={}\n  trackable={}",
+      which, dtype().name, quoted(device()), quoted(name()), fmt::join(shape(), ", "),
+      quoted(slice_spec), quoted(checkpoint_key), trackable == nullptr ? "None" : "an object");
 }
 
 std::size_t ShardingCallback::hash() const {

@@ -1,0 +1,230 @@
+"""What surrounds a save, beside the real Orbax: validators of array metadata, priorities, names of barriers, closed handlers, host-local arrays."""
+
+import asyncio
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from etils import epath
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from orbax.checkpoint import type_handlers
+from orbax.checkpoint._src.handlers import base_pytree_checkpoint_handler
+from orbax.checkpoint._src.metadata import array_metadata_store
+from orbax.checkpoint._src.multihost import multihost
+from orbax.checkpoint._src.serialization import type_handler_registry
+from orbax.checkpoint._src.serialization import types
+
+import tree_json
+from test_pytree_handler import outcome, run
+
+TREE = {name: jax.device_put(jnp.arange(8.0), NamedSharding(Mesh(np.array(jax.devices()[:2]), "x"), PartitionSpec("x"))) for name in "abcdef"}
+
+
+# ---- array_metadata_validator ----
+def changed(of, **members):
+    """The metadata of the first array changed."""
+    out = json.loads(json.dumps(of))
+    out["array_metadatas"][0]["array_metadata"] |= members
+    return out
+
+
+# name: (files instead of process_0, from its JSON; what Orbax says; what Cairn says), None where it is accepted
+RECORDED = {
+    "one process": (lambda j: {"process_0": j}, None, None),
+    "they agree": (lambda j: {"process_0": j, "process_1": j}, None, None),
+    "another order": (lambda j: {"process_0": j, "process_1": {"array_metadatas": j["array_metadatas"][::-1]}}, None, None),
+    "fewer": (lambda j: {"process_0": j, "process_1": {"array_metadatas": j["array_metadatas"][1:]}},
+              "different number of params", "the processes saved different numbers of arrays"),
+    "another name": (lambda j: {"process_0": j, "process_1": changed(j, param_name="z")}, "different params", "was saved by one process but not by another"),
+    "chunks": (lambda j: {"process_0": j, "process_1": changed(j, chunk_shape=[2])}, "different chunk_shape for param: a", "a: processes wrote it in chunks of"),
+    "pieces": (lambda j: {"process_0": j, "process_1": changed(j, write_shape=[2])}, "different write_shape for param: a", "a: processes wrote it in pieces of"),
+    "keys": (lambda j: {"process_0": changed(j, ext_metadata={"random_key_impl": "rbg"}), "process_1": changed(j, ext_metadata={"random_key_impl": "threefry2x32"})},
+             "different ext_metadata.random_key_impl for param: a", "a: processes wrote it as a PRNG key of"),
+    "nothing": (lambda j: {"process_0": {"array_metadatas": []}, "process_1": {"array_metadatas": []}},
+                "contains no metadata for process_index", "the process recorded no arrays"),
+    "another file": (lambda j: {"process_0": j, ".DS_Store": {}}, None, None),
+    "no number": (lambda j: {"process_0": j, "process_x": j}, 'expected file name to start with "process_"', "does not end with the number of a process"),
+    # Differences, both in docs/compatibility.md.
+    "no extension": (lambda j: {"process_0": changed(j, ext_metadata={}), "process_1": changed(j, ext_metadata=None)}, "Different ext_metadata types", None),
+    "no file": (lambda j: {}, None, "has no file of any process"),
+}
+
+
+def test_what_processes_recorded_is_compared(scratch):
+    handler, path = ocp.PyTreeCheckpointHandler(), scratch / "ckpt"
+    with ocp.Checkpointer(handler) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave(TREE))
+    recorded = json.loads((path / "array_metadatas" / "process_0").read_text())
+    jobs = []
+    for number, (files, _, _) in enumerate(RECORDED.values()):
+        folder = scratch / str(number) / "array_metadatas"
+        folder.mkdir(parents=True)
+        for name, text in files(recorded).items():
+            (folder / name).write_text(json.dumps(text))
+        jobs.append({"op": "finalize", "dir": str(folder.parent)})
+    for (name, (_, theirs, ours)), job, got in zip(RECORDED.items(), jobs, run(jobs), strict=True):
+        _, error = outcome(lambda: handler.finalize(epath.Path(job["dir"])))
+        assert (error is None) == (theirs is None), (name, error)
+        assert theirs is None or isinstance(error, ValueError) and theirs in str(error), (name, error)
+        assert got == {"done": True} if ours is None else got["code"] == "data_loss" and ours in got["error"], (name, got)
+
+
+@pytest.mark.parametrize("why", ["", "refused by the validator"])
+def test_a_validator_decides(scratch, why):
+    """Orbax calls it once, with the records of all processes, also if there is one process; Cairn once for each further process."""
+    calls = []
+
+    class Validator(array_metadata_store.Validator):
+        def validate_all_array_metadatas(self, array_metadatas):
+            calls.append({process: [one.param_name for one in arrays] for process, arrays in array_metadatas.items()})
+            if why:
+                raise ValueError(why)
+
+    handler, path = ocp.PyTreeCheckpointHandler(array_metadata_validator=Validator()), scratch / "ckpt"
+    path.mkdir()
+    handler.save(epath.Path(path), args=ocp.args.PyTreeSave({"a": TREE["a"], "b": TREE["b"]}))
+    alone = outcome(lambda: handler.finalize(epath.Path(path)))[1]
+    job = {"op": "finalize", "dir": str(path), "validator": why}
+    assert run([job]) == [{"done": True, "compared": []}]
+    folder = path / "array_metadatas"
+    for process in (1, 2):
+        (folder / f"process_{process}").write_text(json.dumps({"array_metadatas": json.loads((folder / "process_0").read_text())["array_metadatas"][process:]}))
+    together = outcome(lambda: handler.finalize(epath.Path(path)))[1]
+    [got] = run([job])
+    assert calls == [{0: ["a", "b"]}, {0: ["a", "b"], 1: ["b"], 2: []}]
+    if why:
+        assert why in str(alone) and why in str(together)
+        assert got["code"] == "data_loss" and why in got["error"] and "process_1, compared with process_0" in got["error"]
+    else:  # although they differ
+        assert alone is None and together is None
+        assert got == {"done": True, "compared": [[["a", "b"], ["b"]], [["a", "b"], []]]}
+
+
+# ---- priorities ----
+PRIORITIES = {"a": "deprioritized", "b": "synchronous", "c": "prioritized", "d": "deprioritized", "e": "synchronous", "f": "prioritized"}
+
+
+def orbax_copies(path, limit, **options):
+    """The keys that Orbax asks about; what it has copied when a save returns; what it copies later. All in its order."""
+    asked, copied = [], []
+
+    class Callback(types.DefaultSerializationStatusCallback):
+        def key_priority(self, keypath):
+            asked.append(keypath[-1].key)
+            name = PRIORITIES[asked[-1]]
+            return types.TransferPriority[name.upper() if name == "synchronous" else f"ASYNCHRONOUS_{name.upper()}"]
+
+        def on_transfer_end(self, keypath):
+            copied.append(keypath[-1].key)
+
+    registry = type_handler_registry.create_type_handler_registry((jax.Array, type_handlers.ArrayHandler(callback=Callback())))
+    handler = base_pytree_checkpoint_handler.BasePyTreeCheckpointHandler(type_handler_registry=registry, save_device_host_concurrent_bytes=limit, **options)
+    path.mkdir()
+
+    async def save():
+        futures = await handler.async_save(epath.Path(path), base_pytree_checkpoint_handler.BasePyTreeSaveArgs(TREE))
+        before = list(copied) if limit is None else copied[: sum(PRIORITIES[name] == "synchronous" for name in copied)]
+        await asyncio.gather(*[asyncio.to_thread(future.result) for future in futures])
+        return before
+
+    before = asyncio.run(save())
+    return asked, before, copied[len(before):]
+
+
+def cairn_copies(path, job):
+    [got] = run([{"op": "save_watched", "dir": str(path), "item": tree_json.to_json(TREE)} | job])
+    return got["copied"]
+
+
+def test_key_priority(scratch):
+    asked, before, later = orbax_copies(scratch / "theirs", 10**9)
+    assert (asked, before, later) == (list("abcdef"), ["b", "e"], ["c", "f", "a", "d"])
+    our_before, our_later = cairn_copies(scratch / "ours", {"priorities": PRIORITIES, "options": {"save_device_host_concurrent_gb": 1}})
+    # Cairn copies the arrays of one priority in parallel.
+    assert our_before[:2] in (["b", "e"], ["e", "b"])
+    rest = our_before[2:] + our_later  # the background may be quick
+    assert (sorted(rest[:2]), sorted(rest[2:])) == (["c", "f"], ["a", "d"]), (our_before, our_later)
+
+
+def test_key_priority_without_a_limit(scratch):
+    """Orbax then does not ask, and copies all before it returns; Cairn asks."""
+    asked, before, later = orbax_copies(scratch / "theirs", None)
+    assert (asked, before, later) == ([], list("abcdef"), [])
+    our_before, our_later = cairn_copies(scratch / "ours", {"priorities": PRIORITIES})
+    rest = our_before[2:] + our_later
+    assert sorted(our_before[:2]) == ["b", "e"] and sorted(rest[:2]) == ["c", "f"] and sorted(rest[2:]) == ["a", "d"]
+
+
+def test_is_prioritized_key_fn(scratch):
+    """Orbax accepts it and never calls it; in Cairn it decides what is copied first."""
+    calls = []
+    asked, before, _ = orbax_copies(scratch / "theirs", 10**9, is_prioritized_key_fn=lambda path: calls.append(path) or False)
+    assert (calls, asked, before) == ([], list("abcdef"), ["b", "e"])
+    for all_first in (True, False):
+        our_before, our_later = cairn_copies(scratch / str(all_first), {"options": {"prioritized": all_first}})
+        assert sorted(our_before + our_later) == list("abcdef")
+        assert not all_first or our_later == []
+
+
+# ---- barrier_sync_key_prefix ----
+def orbax_barriers(monkeypatch, folder, prefix, kind):
+    names, real = [], multihost.sync_global_processes
+    monkeypatch.setattr(multihost, "sync_global_processes", lambda name, **given: (names.append(name), real(name, **given))[1])
+    together = ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=prefix)
+    with kind(ocp.PyTreeCheckpointHandler(multiprocessing_options=together), multiprocessing_options=together) as checkpointer:
+        checkpointer.save(folder, args=ocp.args.PyTreeSave(TREE))
+    monkeypatch.undo()
+    return names
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_names_of_barriers(scratch, monkeypatch, background):
+    """Each side has collectives of its own under its own names, and puts the prefix in front of all: Orbax with an underscore, Cairn as it is."""
+    kind = ocp.AsyncCheckpointer if background else ocp.Checkpointer
+    plain, prefixed = [orbax_barriers(monkeypatch, scratch / f"theirs{prefix}", prefix, kind) for prefix in (None, "p")]
+    assert [name.startswith("_") for name in plain[:2]] == [background] * 2  # an AsyncCheckpointer has an empty prefix
+    plain = [name.removeprefix("_") for name in plain]
+    assert plain[:2] == ["Checkpointer:save_start", "next_awaitable_signal_operation_id:sync"]
+    assert prefixed == [f"p_{name}" for name in plain]
+    job = {"op": "async_save" if background else "save", "item": tree_json.to_json(TREE), "options": {}, "owners": [[0, 2, 3, 4], [1, 5, 6, 7]], "primary": 0, "array": {}}
+    answers = run([job | {"dir": str(scratch / f"ours{len(prefix)}"), "barrier_prefix": prefix} for prefix in ("", "p.")])
+    ours, ours_prefixed = [answer["barriers"] for answer in answers]
+    assert ours_prefixed == [f"p.{name}" for name in ours]
+    assert {name.partition(":")[0] for name in ours} == {"save"} and not set(ours) & set(plain), ours
+
+
+# ---- close ----
+def test_closed_handlers(scratch):
+    """Both restore, describe and close again; Orbax also saves, which Cairn refuses."""
+    handler, path, later = ocp.PyTreeCheckpointHandler(), scratch / "ckpt", scratch / "later"
+    with ocp.Checkpointer(handler) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave(TREE))
+    handler.close()  # the checkpointer has closed it already
+    later.mkdir()
+    want = handler.restore(path)
+    assert handler.metadata(path).tree.keys() == TREE.keys()
+    handler.save(epath.Path(later), args=ocp.args.PyTreeSave(TREE))
+    assert (later / "_METADATA").exists()
+    restored, described, saved, saved_later = run([{"op": op, "dir": str(folder), "item": tree_json.to_json(TREE), "closed": True}
+                                                   for op, folder in (("restore", path), ("metadata", path), ("save", scratch / "a"), ("async_save", scratch / "b"))])
+    assert tree_json.normal(restored["tree"]) == tree_json.normal(tree_json.to_json(want))
+    assert [name for name, _ in described["tree"]["dict"]] == list(TREE)
+    for got in (saved, saved_later):
+        assert got["code"] == "failed_precondition" and "closed" in got["error"], got
+    assert not (scratch / "a").exists() and not (scratch / "b").exists()
+
+
+# ---- arrays of one process where several save ----
+def test_host_local_arrays(scratch, monkeypatch):
+    array = jax.device_put(jnp.arange(8.0), SingleDeviceSharding(jax.devices()[1]))
+    info = types.ParamInfo(name="a", parent_dir=epath.Path(scratch), value_typestr="jax.Array", is_ocdbt_checkpoint=True)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    with pytest.raises(ValueError, match="Cannot serialize host local jax.Array .*name=a.* in multi-host setting"):
+        asyncio.run(type_handlers.ArrayHandler().serialize([array], [info], [ocp.SaveArgs()]))
+    job = {"op": "save", "options": {}, "dir": str(scratch / "ours"), "owners": [[0, 2, 3, 4], [1, 5, 6, 7]], "primary": 0, "array": {}}
+    good, bad = run([job | {"item": tree_json.to_json({"a": of}), "dir": str(scratch / name)} for name, of in (("good", TREE["a"]), ("bad", array))])
+    assert good == {"done": True}
+    assert bad["code"] == "invalid_argument" and "a: all of its devices belong to this process (a host-local array), but 2 processes save" in bad["error"], bad
