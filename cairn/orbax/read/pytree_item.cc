@@ -376,7 +376,7 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& o
   out.stored =
       handlers::open_arrays(out.arrays, {out.zarr_format}, out.tensors, &workers.executor());
   open_custom_arrays(out, names, options.metadata_key);
-  handlers::fill_stored_sizes(out.keys, names, out.tensors);
+  handlers::fill_stored_sizes(out.keys, names, out.stored, out.tensors);
 }
 
 // A custom handler may store a leaf anywhere. If it stored an array under the leaf's name, that

@@ -129,6 +129,7 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
   if (!t.error.empty()) return t.error;
   if (format == "tensorflow" && t.is_string()) return "";
   if (t.is_string() && !t.shape.empty()) return "an array of strings";
+  if (t.is_string() && t.dtype_name == "bytes") return "a string of bytes";
   if (is_orbax_format(format))
     return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.typestr == "placeholder") return "a placeholder without data";
