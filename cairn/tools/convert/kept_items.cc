@@ -45,7 +45,7 @@ bool is_opened(const orbax::OrbaxCheckpoint& source, const Item& item) {
 
 // Whether the leaf stands for an item that cannot be opened.
 bool is_lost_item(const TensorInfo& leaf) {
-  return leaf.kind == LeafKind::kUnknown && leaf.name.empty() && !leaf.error.empty();
+  return leaf.item && leaf.kind == LeafKind::kUnknown && leaf.name.empty() && !leaf.error.empty();
 }
 
 // A hole of a file reads as zeros; a file of nothing else could fill the disk.
@@ -136,8 +136,8 @@ std::optional<KeptItems> choose_items(const Checkpoint& source, const ConvertOpt
   if (from == nullptr || from->layout().kind != orbax::LayoutKind::kComposite || !from->is_whole())
     return std::nullopt;
   for (const TensorInfo& leaf : from->tensors())
-    if (is_lost_item(leaf) && is_selected(leaf.item, {.exclude = options.exclude}))
-      throw Error(leaf.error_code, orbax::join(from->layout().path, leaf.item) + "/: " +
+    if (is_lost_item(leaf) && is_selected(*leaf.item, {.exclude = options.exclude}))
+      throw Error(leaf.error_code, orbax::join(from->layout().path, *leaf.item) + "/: " +
                                        leaf.error + "; leave the item out, or choose another one");
   note_stray_files(from->layout(), options, report);
   if (is_orbax_target) {
