@@ -6,6 +6,7 @@
 #include <cairn/inspect.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
+#include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/leaf_names.h>
 #include <cairn/tools/source/capacity.h>
 #include <cairn/tools/source/stream.h>
@@ -273,6 +274,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   check_kept(source, left_out, plan);
   plan.report.tensors = plan.targets.size();
   if (plan.items) finish_items(source, options, *plan.items, plan.report);
+  keep_types(source, plan);
   if (!is_orbax_format(plan.report.format)) plan_memory(source, options.resources.memory, plan);
   return plan;
 }
