@@ -61,11 +61,13 @@ struct TensorInfo {
   // ...
   std::string typestr;
   DType dtype = DType::kOpaque;  // element type in memory; kOpaque if Cairn does not interpret it
-  // "float32"; for kOpaque the stored name ("|S8"); "string" for strings; else "".
+  // "float32"; for kOpaque the stored name ("|S8"); "string" for strings, "bytes" for Zarr's strings
+  // of bytes; else "".
   std::string dtype_name;
   std::size_t element_size = 0;  // bytes per element in memory
   Shape shape;                   // extents; empty for rank 0
-  // Bytes in memory, with one byte per 2- or 4-bit element. For a string: its UTF-8 bytes.
+  // Bytes in memory, with one byte per 2- or 4-bit element. For a string: its UTF-8 bytes; for
+  // strings in chunks or slices: the stored bytes.
   std::uint64_t nbytes = 0;
   // Bytes of its chunks in the store; 0 if it has no stored value of its own.
   std::uint64_t stored_nbytes = 0;
@@ -85,6 +87,7 @@ struct TensorInfo {
     return kind == LeafKind::kArray || kind == LeafKind::kUnknown;
   }
   // Whether the leaf is a string or an array of strings (of this shape). read_strings() reads both.
+  // Strings of TensorFlow and Zarr's strings of bytes may hold any bytes, others hold UTF-8.
   [[nodiscard]] bool is_string() const { return kind == LeafKind::kString; }
   // Whether a type handler that Cairn does not have wrote the leaf.
   [[nodiscard]] bool is_custom() const { return kind == LeafKind::kCustom; }

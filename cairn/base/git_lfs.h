@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cairn/bytes.h>
+#include <cairn/error.h>
 
+#include <string>
 #include <string_view>
 
 namespace cairn::inline v0 {
@@ -15,5 +17,16 @@ inline constexpr std::string_view kIsLfsPointer =
 
 inline bool is_lfs_pointer(std::string_view first) { return first.starts_with(kLfsPointer); }
 inline bool is_lfs_pointer(ByteView first) { return is_lfs_pointer(as_text(first)); }
+
+// Runs f, which decodes `stored`. If it fails on a Git LFS pointer, the error says so.
+template <class F>
+auto explain_lfs_pointer(ByteView stored, F f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    if (is_lfs_pointer(stored)) throw Error(Code::kDataLoss, std::string(kIsLfsPointer));
+    throw;
+  }
+}
 
 }  // namespace cairn::inline v0

@@ -5,6 +5,7 @@
 #include <cairn/base/json/scan.h>
 #include <cairn/base/progress_pump.h>
 #include <cairn/base/work_partition.h>
+#include <cairn/zarr/codec/objects.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
@@ -155,16 +156,22 @@ std::vector<Task> tasks_of(std::span<const ArrayCheck> checks, WorkShare share) 
 bool is_missing(const TensorInfo& tensor) { return tensor.error == kMissing; }
 
 void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
-  tensor.kind = LeafKind::kArray;
+  const bool strings = zarr::has_strings(metadata);
+  tensor.kind = strings ? LeafKind::kString : LeafKind::kArray;
   tensor.dtype = metadata.dtype;
   tensor.element_size = metadata.element_size;
   tensor.dtype_name = metadata.dtype_name;
   tensor.shape = metadata.shape;
   tensor.chunk_shape = metadata.read_chunk_shape();
   tensor.nbytes = 0;
-  if (metadata.element_size == 0)
+  if (strings) {
+    tensor.typestr = "string";
+    tensor.dtype_name =
+        zarr::object_codec_of(metadata.codecs) == zarr::ObjectCodec::kVlenUtf8 ? "string" : "bytes";
+  } else if (metadata.element_size == 0) {
     tensor.error = "elements of type " + metadata.dtype_name +
                    " have no fixed size: Cairn checks them, but does not read them";
+  }
   tensor.error_code = tensor.error.empty() ? tensor.error_code : Code::kUnimplemented;
   const auto count = static_cast<std::uint64_t>(element_count(metadata.shape));
   if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.element_size),
@@ -199,14 +206,19 @@ StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys,
 }
 
 void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names,
+                       std::span<const std::optional<zarr::ZarrArray>> arrays,
                        std::span<TensorInfo> tensors) {
+  // The strings of Orbax have no chunks.
+  const auto has_chunks = [&](std::size_t i) { return tensors[i].is_array() || arrays[i]; };
   for (const auto& entry : keys) {
     const auto tensor = tensor_of_chunk(entry.key, names);
-    if (tensor && tensors[*tensor].is_array()) tensors[*tensor].stored_nbytes += entry.size;
+    if (tensor && has_chunks(*tensor)) tensors[*tensor].stored_nbytes += entry.size;
   }
   // Leaves that share a name share the array.
   for (const auto& [later, first] : names.repeated())
-    if (tensors[later].is_array()) tensors[later].stored_nbytes = tensors[first].stored_nbytes;
+    if (has_chunks(later)) tensors[later].stored_nbytes = tensors[first].stored_nbytes;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (arrays[i] && tensors[i].is_string()) tensors[i].nbytes = tensors[i].stored_nbytes;
 }
 
 std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(
@@ -260,6 +272,11 @@ void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits,
     zarr::read_boxes(reads, {limits.executor, &budget, &counter, false, limits.streams});
   }
   if (progress) progress(counter.total, counter.total);
+}
+
+std::vector<std::string> read_strings(const zarr::ZarrArray& array, zarr::MissingChunk missing,
+                                      std::uint64_t memory) {
+  return zarr::read_strings(array, missing, zarr::most_object_bytes(memory));
 }
 
 std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, WorkShare share,

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-namespace cairn::inline v0::orbax {
+namespace cairn::inline v0 {
 namespace {
 
 // The longest folder above `key` that `names` has, or end().
@@ -50,15 +50,17 @@ class RenamedStore : public KvStore {
     const auto add = [&](std::string key, std::uint64_t size) {
       if (key.starts_with(prefix)) entries.push_back({std::move(key), size});
     };
-    for (const ListEntry& entry : base_->list("")) {
-      const auto folder = find_above(names_, entry.key);
-      if (folder == names_.end()) {
-        if (find_above(folders_, entry.key) == folders_.end()) add(entry.key, entry.size);
-        continue;
+    for (const std::string& inside : base_prefixes(prefix)) {
+      for (const ListEntry& entry : base_->list(inside)) {
+        const auto folder = find_above(names_, entry.key);
+        if (folder == names_.end()) {
+          if (find_above(folders_, entry.key) == folders_.end()) add(entry.key, entry.size);
+          continue;
+        }
+        const auto [begin, end] = names_.equal_range(folder->first);
+        for (auto it = begin; it != end; ++it)
+          add(it->second + entry.key.substr(folder->first.size()), entry.size);
       }
-      const auto [begin, end] = names_.equal_range(folder->first);
-      for (auto it = begin; it != end; ++it)
-        add(it->second + entry.key.substr(folder->first.size()), entry.size);
     }
     std::sort(entries.begin(), entries.end(),
               [](const ListEntry& a, const ListEntry& b) { return a.key < b.key; });
@@ -75,6 +77,23 @@ class RenamedStore : public KvStore {
     if (name == folders_.end()) return std::string(key);
     return name->second + std::string(key.substr(name->first.size()));
   }
+  // The prefixes of all keys of the base store that may appear with this prefix. None of them is a
+  // prefix of another.
+  std::vector<std::string> base_prefixes(std::string_view prefix) const {
+    std::vector<std::string> all{std::string(prefix)};
+    for (const auto& [name, folder] : folders_) {
+      const std::string below = name + "/";
+      if (below.starts_with(prefix))
+        all.push_back(folder + "/");
+      else if (prefix.starts_with(below))
+        all.push_back(folder + std::string(prefix.substr(name.size())));
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<std::string> kept;
+    for (std::string& one : all)
+      if (kept.empty() || !one.starts_with(kept.back())) kept.push_back(std::move(one));
+    return kept;
+  }
   [[noreturn]] void refuse(std::string_view key) const {
     throw Error(Code::kUnimplemented, describe(key) + ": a T5X checkpoint is read-only");
   }
@@ -90,4 +109,4 @@ StorePtr renamed_store(StorePtr base, const std::map<std::string, std::string>& 
   return std::make_shared<RenamedStore>(std::move(base), folders);
 }
 
-}  // namespace cairn::inline v0::orbax
+}  // namespace cairn::inline v0

@@ -7,11 +7,11 @@
 #include <map>
 #include <string>
 
-namespace cairn::inline v0::orbax {
+namespace cairn::inline v0 {
 
 // Returns a read-only store with the keys of `base`, except that each key below a folder of
 // `folders` (name -> folder) is below its name instead. Keys of `base` below such a name are
 // hidden. Several names may have one folder.
 StorePtr renamed_store(StorePtr base, const std::map<std::string, std::string>& folders);
 
-}  // namespace cairn::inline v0::orbax
+}  // namespace cairn::inline v0

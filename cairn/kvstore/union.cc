@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-namespace cairn::inline v0::orbax {
+namespace cairn::inline v0 {
 namespace {
 
 class UnionStore : public KvStore {
@@ -79,4 +79,4 @@ StorePtr union_store(std::vector<StorePtr> parts) {
   return std::make_shared<UnionStore>(std::move(parts));
 }
 
-}  // namespace cairn::inline v0::orbax
+}  // namespace cairn::inline v0

@@ -6,10 +6,10 @@
 
 #include <vector>
 
-namespace cairn::inline v0::orbax {
+namespace cairn::inline v0 {
 
 // Returns a read-only store of all parts. Lists every part once, when the store is made. If several
 // parts contain a key, the last part wins, as in Orbax's merge.
 StorePtr union_store(std::vector<StorePtr> parts);
 
-}  // namespace cairn::inline v0::orbax
+}  // namespace cairn::inline v0

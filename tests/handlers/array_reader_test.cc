@@ -103,12 +103,45 @@ TEST(ArrayReader, StoredSizesGoToTheLongestName) {
   const std::vector<ListEntry> keys = {
       {".zarray", 7},  {"0", 1},       {"a/.zarray", 100}, {"a/0.0", 10}, {"a/0.1", 20},
       {"a/b/0", 1000}, {"a/c/0/0", 5}, {"c/0", 2},         {"d/ab", 99},  {"x/0", 9}};
-  fill_stored_sizes(keys, names, tensors);
+  fill_stored_sizes(keys, names, StoredArrays(tensors.size()), tensors);
   EXPECT_EQ(tensors[0].stored_nbytes, 35U);
   EXPECT_EQ(tensors[1].stored_nbytes, 1000U);
   EXPECT_EQ(tensors[2].stored_nbytes, 3U);
   EXPECT_EQ(tensors[3].stored_nbytes, 35U);  // shares the name, so the array
   EXPECT_EQ(tensors[4].stored_nbytes, 0U);
+}
+
+TEST(ArrayReader, StringsAreStringLeaves) {
+  const auto zarray = [](const std::string& codec) {
+    return R"({"zarr_format":2,"dtype":"|O","filters":[{"id":")" + codec +
+           R"("}],"shape":[4],"chunks":[2],"fill_value":"","compressor":null})";
+  };
+  const std::string chunk("\x02\0\0\0\1\0\0\0x\0\0\0\0", 13);
+  const StorePtr store = store_of({{"text/.zarray", zarray("vlen-utf8")},
+                                   {"text/0", chunk},
+                                   {"bytes/.zarray", zarray("vlen-bytes")},
+                                   {"json/.zarray", zarray("json2")}});
+  std::vector<TensorInfo> tensors = {wanted("text"), wanted("bytes"), wanted("json"),
+                                     wanted("orbax")};
+  tensors[3].kind = LeafKind::kString;
+  const StoredArrays arrays = open_arrays(store, {2}, tensors);
+  const NameTable names(tensors);
+  fill_stored_sizes(store->list(""), names, arrays, tensors);
+  for (const std::size_t i : {0, 1}) {
+    EXPECT_EQ(tensors[i].kind, LeafKind::kString);
+    EXPECT_EQ(tensors[i].typestr, "string");
+    EXPECT_EQ(tensors[i].dtype_name, i == 0 ? "string" : "bytes");
+    EXPECT_EQ(tensors[i].shape, (Shape{4}));
+    EXPECT_EQ(tensors[i].error, "");
+  }
+  EXPECT_EQ(tensors[0].stored_nbytes, 13U);
+  EXPECT_EQ(tensors[0].nbytes, 13U);
+  EXPECT_EQ(tensors[2].kind, LeafKind::kArray);
+  EXPECT_EQ(tensors[2].error_code, Code::kUnimplemented);
+  EXPECT_THAT(tensors[2].error, HasSubstr("elements of type |O (json2) have no fixed size"));
+  EXPECT_EQ(tensors[3].stored_nbytes, 0U);
+  EXPECT_EQ(handlers::read_strings(*arrays[0], zarr::MissingChunk::kFill, 0),
+            (std::vector<std::string>{"x", "", "", ""}));
 }
 
 TEST(ArrayReader, FindsArraysButNotGroups) {

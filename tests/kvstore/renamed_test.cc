@@ -2,9 +2,10 @@
 #include <cairn/kvstore/renamed.h>
 #include <gmock/gmock.h>
 
+#include "tests/support/faulty_store.h"
 #include "tests/support/matchers.h"
 
-namespace cairn::orbax {
+namespace cairn {
 namespace {
 
 using cairn::testing::FailsWith;
@@ -44,6 +45,50 @@ TEST(RenamedStore, OtherKeysAreAbsent) {
   EXPECT_EQ(store->locate("a/b/0/1"), std::nullopt);
 }
 
+// Keeps the prefixes that were listed.
+class ListedStore final : public cairn::testing::ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  std::vector<ListEntry> list(std::string_view prefix) const override {
+    listed.emplace_back(prefix);
+    return ForwardingStore::list(prefix);
+  }
+  mutable std::vector<std::string> listed;
+};
+
+TEST(RenamedStore, ListsOnlyWhatCanMatch) {
+  const StorePtr base = make_memory_store();
+  for (const char* key : {"w/0", "w/1/0", "w.v/0", "w/in/0", "x/w/0", "x/0", "y", "a/hidden"})
+    base->write(key, as_bytes(key));
+  const auto listed = std::make_shared<ListedStore>(base);
+  const StorePtr store =
+      renamed_store(listed, {{"a", "w"}, {"b", "w"}, {"in", "w/in"}, {"a.b", "x/w"}, {"w", "v"}});
+  const auto all = store->list("");
+  EXPECT_THAT(listed->listed, ElementsAre(""));
+  EXPECT_EQ(all.size(), 9U);
+  struct Case {
+    std::string prefix;
+    std::vector<std::string> listed;
+  };
+  const Case cases[] = {
+      {"a/", {"a/", "w/"}},       {"a/1", {"a/1", "w/1"}},
+      {"b", {"b", "w/"}},         {"a", {"a", "w/", "x/w/"}},
+      {"a.b/", {"a.b/", "x/w/"}}, {"in/0", {"in/0", "w/in/0"}},
+      {"w/", {"v/", "w/"}},       {"x/", {"x/"}},
+      {"w", {"v/", "w"}},         {"none", {"none"}},
+      {"a/0x", {"a/0x", "w/0x"}}, {"i", {"i", "w/in/"}},
+  };
+  for (const Case& test : cases) {
+    SCOPED_TRACE(test.prefix);
+    std::vector<ListEntry> want;
+    for (const ListEntry& entry : all)
+      if (entry.key.starts_with(test.prefix)) want.push_back(entry);
+    listed->listed.clear();
+    EXPECT_EQ(store->list(test.prefix), want);
+    EXPECT_EQ(listed->listed, test.listed);
+  }
+}
+
 TEST(RenamedStore, IsReadOnly) {
   const StorePtr store = made();
   EXPECT_THAT([&] { store->write("a/b/0", {}); }, FailsWith(Code::kUnimplemented, "read-only"));
@@ -51,4 +96,4 @@ TEST(RenamedStore, IsReadOnly) {
 }
 
 }  // namespace
-}  // namespace cairn::orbax
+}  // namespace cairn

@@ -4,7 +4,7 @@
 
 #include "tests/support/matchers.h"
 
-namespace cairn::orbax {
+namespace cairn {
 namespace {
 
 using cairn::testing::FailsWith;
@@ -49,4 +49,4 @@ TEST(UnionStore, IsReadOnly) {
 }
 
 }  // namespace
-}  // namespace cairn::orbax
+}  // namespace cairn

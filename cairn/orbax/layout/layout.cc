@@ -399,6 +399,14 @@ std::string pending_folder(const Listing& listing) {
 
 }  // namespace
 
+bool is_item_file(std::string_view name) {
+  for (const auto known :
+       {kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile, kAggregateFile,
+        kCommitFile, kV1Marker, std::string_view("_CHECKPOINT_DELETION")})
+    if (name == known) return true;
+  return false;
+}
+
 bool Listing::has_file(std::string_view name) const {
   return std::binary_search(files.begin(), files.end(), name);
 }

@@ -41,6 +41,9 @@ inline constexpr std::string_view kPendingMark = ".partial_save.pending_";
 inline constexpr std::string_view kRootMetadataFolder = "metadata";
 inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
 
+// Whether Orbax gives a file of this name a meaning of its own in the folder of an item.
+bool is_item_file(std::string_view name);
+
 // The names in one directory, sorted.
 struct Listing {
   std::string path;

@@ -273,6 +273,9 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
     facts.emplace_back(prefix + "array metadata key",
                        fmt::format("'{}' instead of .zarray, of {} array{}", key, names.size(),
                                    names.size() == 1 ? "" : "s"));
+  if (!item.strings_file.empty())
+    facts.emplace_back(prefix + "file of strings",
+                       fmt::format("'{}' instead of {}", item.strings_file, kStringsFile));
   if (!structure_words(item).empty())
     facts.emplace_back(prefix + "structure", structure_words(item));
   if (item.structure == Structure::kTreeMetadata) {

@@ -208,10 +208,25 @@ std::string OrbaxCheckpoint::read_string(std::size_t index) const {
   const TensorInfo& t = tensor(index);
   if (!t.error.empty() && t.typestr == "string")
     throw Error(Code::kDataLoss, label(index) + ": " + t.error);
+  if (t.is_string() && !t.shape.empty())
+    throw Error(Code::kInvalidArgument,
+                "'" + label(index) + "' is an array of strings of shape " + shape_text(t.shape));
+  if (t.is_string() && stored_[index]) return std::move(read_strings(index).front());
   if (!values_[index].text)
     throw Error(Code::kInvalidArgument,
                 "'" + label(index) + "' is not a string (kind: " + t.typestr + ")");
   return *values_[index].text;
+}
+
+std::vector<std::string> OrbaxCheckpoint::read_strings(std::size_t index) const {
+  if (!tensor(index).is_string() || !stored_[index]) return {read_string(index)};
+  auto strings = guarded([&] {
+    return with_context(
+        [&] { return label(index); },
+        [&] { return handlers::read_strings(*stored_[index], missing_[index], memory_); });
+  });
+  check_not_replaced();
+  return strings;
 }
 
 std::optional<Array> OrbaxCheckpoint::try_view(std::size_t index) const {
@@ -219,7 +234,7 @@ std::optional<Array> OrbaxCheckpoint::try_view(std::size_t index) const {
   if (!t.error.empty())
     throw Error(t.is_custom() ? Code::kUnimplemented : Code::kDataLoss,
                 label(index) + ": " + t.error);
-  if (!stored_[index]) return std::nullopt;
+  if (!stored_[index] || t.is_string()) return std::nullopt;
   auto view = guarded([&] {
     return with_context([&] { return label(index); }, [&] { return stored_[index]->try_view(); });
   });

@@ -29,6 +29,7 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
   [[nodiscard]] std::string read_string(std::size_t index) const override;
+  [[nodiscard]] std::vector<std::string> read_strings(std::size_t index) const override;
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] std::string random_key_impl(std::size_t index) const override;
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;

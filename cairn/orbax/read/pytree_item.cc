@@ -8,6 +8,7 @@
 #include <cairn/kvstore/union.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/custom_metadata.h>
+#include <cairn/orbax/read/custom_strings.h>
 #include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
 
@@ -301,23 +302,38 @@ void attach_random_keys(PytreeItem& out) {
   }
 }
 
-void attach_strings(PytreeItem& out) {
+// Whether a file of strings with another name than _strings.json may be used. Orbax's restore uses
+// only the file that the type handler names.
+enum class StringsFile : std::uint8_t { kUsual, kAny };
+
+void attach_strings(PytreeItem& out, StringsFile allowed) {
   const auto is_missing = [&](std::size_t i) {
-    return out.tensors[i].typestr == "string" && !out.values[i].text;
+    const bool in_array = i < out.stored.size() && out.stored[i];
+    return out.tensors[i].typestr == "string" && !out.values[i].text && !in_array;
   };
   std::vector<std::size_t> wanted;
-  for (std::size_t i = 0; i < out.tensors.size(); ++i)
-    if (is_missing(i)) wanted.push_back(i);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < out.tensors.size(); ++i) {
+    if (!is_missing(i)) continue;
+    wanted.push_back(i);
+    names.push_back(out.tensors[i].name);
+  }
   if (wanted.empty()) return;
   const std::string file = join(out.item.path, kStringsFile);
-  std::unordered_map<std::string, std::string> strings;
+  Strings strings;
   std::string error = "it is not in " + std::string(kStringsFile);
   try_file(out, file, [&] {
-    const auto text = read_if_there(out, file);
-    if (text)
+    if (const auto text = read_if_there(out, file)) {
       strings = parse_strings(as_text(*text));
+      return;
+    }
+    error = std::string(kStringsFile) + " is missing";
+    if (allowed == StringsFile::kUsual) return;
+    auto found = try_call([&] { return find_custom_strings(out, names); });
+    if (found)
+      strings = std::move(found).value();
     else
-      error = std::string(kStringsFile) + " is missing";
+      error = found.error().message();
   });
   Code code = Code::kDataLoss;
   if (!out.broken.empty() && out.broken.back().file == file) {
@@ -337,9 +353,9 @@ void attach_strings(PytreeItem& out) {
 }
 
 // Attaches the data of the files beside the arrays to the leaves.
-void attach_files(PytreeItem& out, const NameTable& names) {
+void attach_files(PytreeItem& out, const NameTable& names, StringsFile strings) {
   attach_shardings(out, names);
-  attach_strings(out);
+  attach_strings(out, strings);
   attach_random_keys(out);
 }
 
@@ -361,7 +377,7 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& o
   out.stored =
       handlers::open_arrays(out.arrays, {out.zarr_format}, out.tensors, &workers.executor());
   open_custom_arrays(out, names, options.metadata_key);
-  handlers::fill_stored_sizes(out.keys, names, out.tensors);
+  handlers::fill_stored_sizes(out.keys, names, out.stored, out.tensors);
 }
 
 // A custom handler may store a leaf anywhere. If it stored an array under the leaf's name, that
@@ -459,7 +475,7 @@ Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
 PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file,
                                  const OpenOptions& options) {
   PytreeItem out = open_structure(item, LayoutKind::kDirect, aggregate_file, options);
-  attach_files(out, NameTable(out.tensors));
+  attach_files(out, NameTable(out.tensors), StringsFile::kUsual);
   finish_opening(out);
   return out;
 }
@@ -477,7 +493,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
   const NameTable names(out.tensors);
   attach_arrays(out, names, options);
   excuse_custom_leaves(out);
-  attach_files(out, names);
+  attach_files(out, names, StringsFile::kAny);
   finish_opening(out);
   return out;
 }

@@ -89,6 +89,8 @@ struct PytreeItem {
   // Maps the names of typed PRNG keys to their implementations.
   std::map<std::string, std::string> random_keys;
   std::vector<BrokenFile> broken;
+  // Name of the file with the strings, if it is not _strings.json.
+  std::string strings_file;
 };
 
 // True if the caller requests a version.

@@ -19,6 +19,9 @@ std::string metadata_file(const PytreeItem& item, const std::string& metadata_ke
 
 [[noreturn]] void refuse_array(const PytreeItem& item, const TensorInfo& wanted,
                                const std::string& metadata_key) {
+  if (wanted.is_string())
+    throw Error(Code::kUnimplemented,
+                wanted.name + ": the stored array holds strings, which type handlers do not read");
   if (!handlers::is_missing(wanted))
     throw Error(Code::kDataLoss, wanted.name + ": " + wanted.error);
   std::string text = wanted.name + ": no array of this name is stored in " + item.item.path;
@@ -63,7 +66,8 @@ std::vector<TensorInfo> StoredItem::arrays_under(std::span<const std::string_vie
   });
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!stored[i] || !wanted[i].error.empty()) refuse_array(item_, wanted[i], metadata_key);
+    if (!stored[i] || !wanted[i].error.empty() || wanted[i].is_string())
+      refuse_array(item_, wanted[i], metadata_key);
     opened_.emplace(wanted[i].name, *std::move(stored[i]));
   }
   return wanted;

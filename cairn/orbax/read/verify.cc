@@ -37,6 +37,7 @@ class ItemCheck {
   void run() {
     for (const auto& [key, names] : item_.custom_keys)
       for (const auto& name : names) files_.insert(name.empty() ? key : join(name, key));
+    if (!item_.strings_file.empty()) files_.insert(item_.strings_file);
     check_structure();
     check_leaves();
     check_databases();
@@ -280,7 +281,8 @@ void ItemCheck::check_shardings() {
 }
 
 void ItemCheck::check_strings() {
-  const std::string file = path(kStringsFile);
+  const std::string file =
+      path(item_.strings_file.empty() ? kStringsFile : std::string_view(item_.strings_file));
   const auto text = read_if_there(file);
   if (!text) return;
   const auto strings = try_call([&] { return parse_strings(*text); });
@@ -382,14 +384,6 @@ void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const st
                shape_text(array->metadata().shape));
 }
 
-bool is_known_file(std::string_view name) {
-  for (const auto known :
-       {kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile, kAggregateFile,
-        kCommitFile, kV1Marker, std::string_view("_CHECKPOINT_DELETION")})
-    if (name == known) return true;
-  return false;
-}
-
 // Returns true for 32 hexadecimal digits, optionally after a prefix.
 bool is_data_file_name(std::string_view name) {
   constexpr std::size_t kDigits = 32;
@@ -404,7 +398,7 @@ bool ItemCheck::belongs(std::string_view key) const {
     const auto leaf = names_.find(parent);
     return leaf && is_custom(*leaf);
   };
-  return any_parent(key, is_custom_leaf) || is_known_file(key) ||
+  return any_parent(key, is_custom_leaf) || is_item_file(key) ||
          key.starts_with(std::string(kArrayMetadataFolder) + "/") ||
          key.starts_with("descriptor/") || files_.contains(std::string(key));
 }

@@ -6,6 +6,7 @@
 #include <cairn/inspect.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
+#include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/leaf_names.h>
 #include <cairn/tools/source/capacity.h>
 #include <cairn/tools/source/stream.h>
@@ -129,6 +130,7 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
   if (!t.error.empty()) return t.error;
   if (format == "tensorflow" && t.is_string()) return "";
   if (t.is_string() && !t.shape.empty()) return "an array of strings";
+  if (t.is_string() && t.dtype_name == "bytes") return "a string of bytes";
   if (is_orbax_format(format))
     return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.typestr == "placeholder") return "a placeholder without data";
@@ -272,6 +274,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   check_kept(source, left_out, plan);
   plan.report.tensors = plan.targets.size();
   if (plan.items) finish_items(source, options, *plan.items, plan.report);
+  keep_types(source, plan);
   if (!is_orbax_format(plan.report.format)) plan_memory(source, options.resources.memory, plan);
   return plan;
 }

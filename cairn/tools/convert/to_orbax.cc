@@ -5,6 +5,7 @@
 #include <cairn/base/work_partition.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/orbax/save/save.h>
+#include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
@@ -102,8 +103,9 @@ class TreeMaker {
         from_(orbax_source(source)),
         save_(save_options(plan, options)) {}
 
-  // The tree of the leaves with these numbers in the plan.
-  orbax::SaveItem make(std::vector<std::size_t> numbers) const {
+  // The tree of the leaves with these numbers in the plan; `from` is its item's name in an Orbax
+  // source.
+  orbax::SaveItem make(std::vector<std::size_t> numbers, const std::string& from) const {
     if (!keeps_order())
       std::stable_sort(numbers.begin(), numbers.end(), [&](std::size_t a, std::size_t b) {
         return key_path_less(plan_.paths[a], plan_.paths[b]);
@@ -113,6 +115,8 @@ class TreeMaker {
     item.tree.leaves.reserve(numbers.size());
     std::vector<std::size_t> tensors;  // parallel to the item's arrays
     for (const std::size_t number : numbers) add_leaf(number, item, tensors);
+    if (const auto types = plan_.types.find(from); types != plan_.types.end())
+      item.tree.rich_types = types_text(types->second, item.tree.leaves);
     item.fetch = [this, tensors = std::move(tensors)](std::span<ReadRequest> requests) {
       for (ReadRequest& request : requests) request.tensor = tensors[request.tensor];
       source_.read(requests, {});
@@ -125,9 +129,11 @@ class TreeMaker {
     std::vector<std::size_t> numbers(plan_.indices.size());
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
     orbax::ItemsSave save;
-    save.trees.push_back({.item = make(std::move(numbers)), .options = save_});
+    const bool single = from_ != nullptr && from_->opened_items().size() == 1;
+    const std::string item = single ? from_->opened_items()[0].item.name : "";
+    save.trees.push_back({.item = make(std::move(numbers), item), .options = save_});
     std::string& custom = save.trees[0].item.tree.custom_metadata;
-    if (from_ == nullptr || from_->opened_items().size() != 1) {
+    if (!single) {
       custom = source_.info().custom_metadata;
       return save;
     }
@@ -152,7 +158,7 @@ class TreeMaker {
       if (handler.empty()) handler = orbax::pytree_handler_name(from_->layout().v1);
       save.content.items.emplace_back(tree.name, std::move(handler));
       orbax::SavedTree& saved =
-          save.trees.emplace_back(orbax::SavedTree{tree.name, make(tree.leaves), save_});
+          save.trees.emplace_back(orbax::SavedTree{tree.name, make(tree.leaves, name), save_});
       for (const orbax::PytreeItem& stored : from_->opened_items()) {
         if (stored.item.name != name) continue;
         saved.item.tree.custom_metadata = stored.metadata.custom_metadata;

@@ -166,17 +166,6 @@ bool finish_into(std::span<const ByteStep> steps, Walk& walk, MutableByteView ou
   return walk.checksummed;
 }
 
-// Runs f, which decodes `stored`. If it fails on a Git LFS pointer, the error says so.
-template <class F>
-auto explain_failure(ByteView stored, F f) {
-  try {
-    return f();
-  } catch (const Error&) {
-    if (is_lfs_pointer(stored)) throw Error(Code::kDataLoss, std::string(kIsLfsPointer));
-    throw;
-  }
-}
-
 }  // namespace
 
 std::uint64_t encoded_bound(const ByteStep& step, std::uint64_t n) {
@@ -219,7 +208,7 @@ std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbyt
 }
 
 bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteView out) {
-  return explain_failure(stored, [&] {
+  return explain_lfs_pointer(stored, [&] {
     Walk walk{.current = stored, .owned = {}};
     return finish_into(steps.first(undo_trailing_checksums(steps, walk)), walk, out);
   });
@@ -252,7 +241,8 @@ DecodedBytes decode_to_scratch(std::span<const ByteStep> steps, ByteView stored,
 
 DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes,
                           Scratch& scratch) {
-  return explain_failure(stored, [&] { return decode_to_scratch(steps, stored, nbytes, scratch); });
+  return explain_lfs_pointer(stored,
+                             [&] { return decode_to_scratch(steps, stored, nbytes, scratch); });
 }
 
 DecodedBytes decode_unsized(std::span<const ByteStep> steps, ByteView stored,

@@ -91,13 +91,12 @@ inline bool is_zstd(const ByteStep& step) {
 
 struct ShardCodec;
 
-// The codec that converts elements without a fixed size to bytes. Cairn verifies such chunks but
-// does not read them.
+// The codec that converts elements without a fixed size to bytes (objects.h).
 enum class ObjectCodec : std::uint8_t {
   kNone,       // elements have a fixed size
-  kVlenUtf8,   // objects.h
-  kVlenBytes,  // as kVlenUtf8, without the rules of UTF-8
-  kOther,      // JSON, MessagePack, pickles: Cairn checks only the steps around them
+  kVlenUtf8,   // strings
+  kVlenBytes,  // byte strings: as kVlenUtf8, without the rules of UTF-8
+  kOther,      // JSON, MessagePack, pickles: not read; Cairn checks only the steps around them
 };
 
 // All codecs of one array, or of the inner chunks of a shard.
@@ -128,6 +127,11 @@ struct ShardCodec {
   bool index_big_endian = false;
   bool index_crc32c = true;
 };
+
+// Returns the codec of elements without a fixed size: the chain's, or that of its inner chunks.
+inline ObjectCodec object_codec_of(const CodecChain& chain) {
+  return chain.shard ? object_codec_of(chain.shard->codecs) : chain.objects;
+}
 
 // Returns the largest size that `step` makes of n bytes; the exact size for all steps except
 // compressors.

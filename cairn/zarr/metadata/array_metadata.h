@@ -39,13 +39,14 @@ struct ArrayMetadata {
   Shape shape;
   Shape chunk_shape;  // shape of one stored value; for sharded arrays the shard
   DType dtype = DType::kUint8;
-  // 0: elements have no fixed size; Cairn can verify such an array, but cannot read it
+  // 0: elements have no fixed size; read_strings() reads them if they are strings
   std::size_t element_size = 1;
   // Cairn's name. For kOpaque the stored name; for objects with the codec that makes them bytes:
   // "|O (vlen-utf8)".
   std::string dtype_name;
   bool fill_is_null = false;  // v2 only: elements of missing chunks read as zero bytes
-  Bytes fill_value;           // one element, little-endian; zero bytes if the fill value is null
+  // One element, little-endian; zero bytes if the fill value is null. For strings their bytes.
+  Bytes fill_value;
   ChunkKeys keys;
   CodecChain codecs;  // converts the elements of one chunk to stored bytes and back
   Json attributes;

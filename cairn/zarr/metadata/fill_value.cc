@@ -9,9 +9,12 @@
 //   complex  [re, im] of those, base64 of the element      [re, im] of those
 //   others   base64; text for <U; count or "NaT" for M8    the same; [1, 2, ...] for the bytes of
 //                                                          r<N>
+//   strings  text; an integer stands for its digits        the same
+//   bytes    base64; [1, 2, ...] for the bytes             the same
 #include <cairn/zarr/metadata/fill_value.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/utf8.h>
 #include <cairn/error.h>
 
 #include <algorithm>
@@ -237,13 +240,12 @@ Bytes time_fill(const Json& fill, const ElementType& type) {
   return bytes_of(type.name[0] == '>' ? __builtin_bswap64(bits) : bits);
 }
 
-// v3 raw bits: one number for each byte.
-Bytes byte_list(const JsonArray& list, const Json& fill, const ElementType& type) {
-  if (list.size() != type.size) bad_fill(fill, type);
+// One number for each byte: v3 raw bits and bytes. nullopt for numbers that are not bytes.
+std::optional<Bytes> byte_list(const JsonArray& list) {
   Bytes out;
   for (const Json& item : list) {
     const auto byte = item.as_uint64();
-    if (!byte || *byte > 255) bad_fill(fill, type);
+    if (!byte || *byte > 255) return std::nullopt;
     out.push_back(static_cast<std::byte>(*byte));
   }
   return out;
@@ -254,7 +256,11 @@ Bytes opaque_fill(const Json& fill, const ElementType& type) {
   if (kind == 'M' || kind == 'm') return time_fill(fill, type);
   // older zarr-python versions wrote 0 for "no fill value"
   if (fill.as_int64() == std::int64_t{0}) return Bytes(type.size);
-  if (const auto* list = fill.as_array()) return byte_list(*list, fill, type);
+  if (const auto* list = fill.as_array()) {
+    auto bytes = byte_list(*list);
+    if (!bytes || bytes->size() != type.size) bad_fill(fill, type);
+    return *std::move(bytes);
+  }
   const std::string* text = fill.as_string();
   if (!text) bad_fill(fill, type);
   std::optional<Bytes> bytes =
@@ -294,6 +300,26 @@ Bytes parse_v2_fill(const Json* fill, const ElementType& type) {
 
 Bytes parse_v3_fill(const Json& fill, const ElementType& type) {
   return type.size == 0 ? Bytes() : parse_fill(fill, type, Format::kV3);
+}
+
+Bytes parse_object_fill(const Json& fill, ObjectCodec codec) {
+  if (codec != ObjectCodec::kVlenUtf8 && codec != ObjectCodec::kVlenBytes) return {};
+  const std::string* text = fill.as_string();
+  std::optional<Bytes> bytes;
+  if (codec == ObjectCodec::kVlenBytes) {
+    if (text != nullptr) bytes = decode_base64(*text);
+    if (const auto* list = fill.as_array()) bytes = byte_list(*list);
+  } else {
+    // zarr-python 2 wrote integers, and zarr-python 3 reads them as their digits
+    const std::string digits = fill.as_int64() ? to_text(fill) : "";
+    const std::string_view value = text != nullptr ? *text : digits;
+    if (text != nullptr ? valid_utf8(value) : !value.empty())
+      bytes.emplace(as_bytes(value).begin(), as_bytes(value).end());
+  }
+  if (bytes) return *std::move(bytes);
+  throw Error(Code::kDataLoss,
+              "fill_value " + to_text(fill) + " is not " +
+                  (codec == ObjectCodec::kVlenUtf8 ? "a string" : "a byte string"));
 }
 
 }  // namespace cairn::inline v0::zarr

@@ -123,6 +123,8 @@ ArrayMetadata parse_zarray(std::string_view json) {
   metadata.dtype_name = std::move(type.name);
   metadata.keys = {.c_prefix = false, .separator = parse_separator(root)};
   parse_chain(root, metadata, type.big_endian);
+  if (type.size == 0 && !metadata.fill_is_null)
+    metadata.fill_value = parse_object_fill(*fill, metadata.codecs.objects);
   return metadata;
 }
 

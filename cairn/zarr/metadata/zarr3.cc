@@ -308,11 +308,10 @@ Shape innermost_chunk(const CodecChain& chain) {
 
 // For elements without a fixed size, the codec that converts them to bytes is part of their type
 // name.
-std::string_view object_codec_name(const CodecChain& chain) {
-  if (chain.shard) return object_codec_name(chain.shard->codecs);
-  return chain.objects == ObjectCodec::kVlenUtf8    ? "vlen-utf8"
-         : chain.objects == ObjectCodec::kVlenBytes ? "vlen-bytes"
-                                                    : "objects";
+std::string_view object_codec_name(ObjectCodec codec) {
+  return codec == ObjectCodec::kVlenUtf8    ? "vlen-utf8"
+         : codec == ObjectCodec::kVlenBytes ? "vlen-bytes"
+                                            : "objects";
 }
 
 // ---- the other members ----
@@ -401,7 +400,8 @@ ArrayMetadata parse_zarr_json(std::string_view json) {
                                      shape_text(metadata.shape) + " differ in rank");
   ElementType type = parse_v3_data_type(required_member(root, "data_type"));
   check_array_size(metadata.shape, type.size);
-  metadata.fill_value = parse_v3_fill(required_member(root, "fill_value"), type);
+  const Json& fill = required_member(root, "fill_value");
+  metadata.fill_value = parse_v3_fill(fill, type);
   metadata.keys = parse_chunk_keys(root);
   metadata.codecs = parse_codecs(required_member(root, "codecs"), metadata.chunk_shape, type, 0);
   if (metadata.codecs.shard) metadata.inner_chunk_shape = innermost_chunk(metadata.codecs);
@@ -410,8 +410,10 @@ ArrayMetadata parse_zarr_json(std::string_view json) {
   metadata.dtype = type.dtype;
   metadata.element_size = type.size;
   metadata.dtype_name = std::move(type.name);
-  if (type.size == 0)
-    metadata.dtype_name += " (" + std::string(object_codec_name(metadata.codecs)) + ")";
+  if (type.size > 0) return metadata;
+  const ObjectCodec codec = object_codec_of(metadata.codecs);
+  metadata.fill_value = parse_object_fill(fill, codec);
+  metadata.dtype_name += " (" + std::string(object_codec_name(codec)) + ")";
   return metadata;
 }
 

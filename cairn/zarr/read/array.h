@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace cairn::inline v0::zarr {
 
@@ -87,6 +88,17 @@ struct BoxRead {
 // decodes and copies them in parallel within the budget. Reads large raw chunks with a contiguous
 // destination straight into it.
 void read_boxes(std::span<const BoxRead> reads, const ReadContext& context = {});
+
+// Returns whether the elements are strings or byte strings of any length, which read_strings reads.
+inline bool has_strings(const ArrayMetadata& metadata) {
+  const ObjectCodec codec = object_codec_of(metadata.codecs);
+  return codec == ObjectCodec::kVlenUtf8 || codec == ObjectCodec::kVlenBytes;
+}
+// Returns the strings of the whole array in C order. No stored number states their size, so it
+// throws unimplemented if they, or the decoded bytes of one chunk, take more than `most` bytes of
+// memory. Throws invalid_argument for an array of other elements, data_loss for damage.
+std::vector<std::string> read_strings(const ZarrArray& array, MissingChunk missing,
+                                      std::uint64_t most);
 
 // A range of an array's chunks, numbered in C order.
 struct ChunkRun {

@@ -21,12 +21,6 @@ namespace {
 // raw chunks are read in pieces of this size
 constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
 
-// limit for the decoded bytes of a chunk of strings; a larger budget raises it
-constexpr std::uint64_t kMostObjects = std::uint64_t{1} << 30U;
-
-// limit for the stored bytes of such a chunk
-constexpr std::uint64_t kMostEncodedObjects = std::uint64_t{1} << 27U;
-
 // chunks between two checks of the number of findings
 constexpr std::int64_t kChunksAtATime = std::int64_t{1} << 14U;
 // For arrays with more chunks, the store lists the stored chunks. Asking for each chunk separately
@@ -304,18 +298,14 @@ void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
 // The size of objects is not stored, so memory grows with the bytes that really decode. One such
 // chunk is decoded at a time.
 void Verifier::check_objects(const CodecChain& chain, const Piece& piece) {
-  if (piece.value.length > kMostEncodedObjects)
-    throw Error(Code::kUnimplemented,
-                std::to_string(piece.value.length) +
-                    " bytes of strings or objects are too many for one chunk");
-  const std::uint64_t most = std::max(context_.budget ? context_.budget->limit() : 0, kMostObjects);
+  check_objects_size(piece.value.length);
+  const std::uint64_t most = most_object_bytes(context_.budget ? context_.budget->limit() : 0);
   const auto held = lease(most);
   Scratch encoded;
-  Bytes owned;
-  const DecodedBytes objects = decode_unsized(chain.steps, read(piece.value, encoded), most, owned);
-  check_object_bytes(chain.objects, element_count(chain.shape), objects.bytes);
+  const bool checksummed =
+      decode_objects(chain, read(piece.value, encoded), most, [](ByteView /*element*/) {});
   const bool covered =
-      objects.checksummed || (piece.value.file == kNoFile && context_.inline_values_protected);
+      checksummed || (piece.value.file == kNoFile && context_.inline_values_protected);
   if (!covered) unprotected_ = true;
 }
 

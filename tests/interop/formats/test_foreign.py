@@ -104,6 +104,44 @@ def test_lfs_pointers_in_orbax(scratch, options, pattern):
     assert is_pointer("cat", scratch / "ckpt", "a")
 
 
+@pytest.fixture
+def tensorflow_prefix(scratch):
+    """A checkpoint of one data file, without a state file."""
+    import tensorflow as tf
+
+    tf.raw_ops.SaveV2(prefix=str(scratch / "tf" / "model"), tensor_names=["s", "w"], shape_and_slices=["", ""], tensors=[tf.constant([b"text"] * 9), tf.ones((9, 9))])
+    return scratch / "tf" / "model"
+
+
+def test_lfs_pointer_in_place_of_a_tensorflow_index(tensorflow_prefix):
+    index = tensorflow_prefix.with_suffix(".index")
+    index.write_bytes(POINTER)
+    for path in (tensorflow_prefix, index, tensorflow_prefix.parent):
+        assert is_pointer("ls", path), path
+    assert is_pointer("verify", tensorflow_prefix, status=cairn_cli.NO)
+    (tensorflow_prefix.parent / "checkpoint").write_text('model_checkpoint_path: "model"')
+    assert is_pointer("ls", tensorflow_prefix.parent)
+
+
+def test_lfs_pointer_beside_no_data_is_no_tensorflow_index(scratch):
+    safetensors.numpy.save_file({"a": np.ones(3)}, scratch / "model.safetensors")
+    (scratch / "faiss.index").write_bytes(POINTER)
+    assert [entry["name"] for entry in cairn_cli.ls(scratch)] == ["a"]
+
+
+def test_lfs_pointer_in_place_of_tensorflow_data(tensorflow_prefix):
+    data = tensorflow_prefix.parent / "model.data-00000-of-00001"
+    assert len(data.read_bytes()) > len(POINTER)
+    data.write_bytes(POINTER)
+    for name in ("s", "w"):
+        assert is_pointer("cat", tensorflow_prefix, name)
+    findings = cairn_cli.verify(tensorflow_prefix, status=cairn_cli.NO)["findings"]
+    assert [finding["tensor"] for finding in findings] == ["s", "w"]
+    for finding in findings:
+        assert f"{data} is a Git LFS pointer" in finding["message"]
+    assert is_pointer("ls", tensorflow_prefix)
+
+
 # ---- flax ----
 @pytest.fixture
 def flax_folder(scratch):

@@ -145,6 +145,33 @@ def test_strings_of_a_file_of_another_name(scratch, filename, use_ocdbt):
         plain.restore(ours)
 
 
+@pytest.mark.parametrize("use_ocdbt", [False, True])
+def test_the_command_finds_a_file_of_strings(scratch, use_ocdbt):
+    """The checkpoint does not record the name: the one file that has all strings counts. Orbax's own restore must be told."""
+    with ocp.Checkpointer(handler(None, "texts.json", use_ocdbt=use_ocdbt)) as checkpointer:
+        checkpointer.save(scratch / "a", args=ocp.args.PyTreeSave(STRINGS))
+    with ocp.Checkpointer(handler(None, use_ocdbt=use_ocdbt)) as plain, pytest.raises(ValueError, match="_strings.json"):
+        plain.restore(scratch / "a")
+    assert [cairn_cli.cat(scratch / "a", name).decode() for name in ("s", "t.u", "t.v")] == ["text", "\u00fc", ""]
+    assert cairn_cli.verify(scratch / "a")["findings"] == []
+    assert "'texts.json' instead of _strings.json" in cairn_cli.run("info", scratch / "a").stdout.decode()
+    cairn_cli.run("convert", "--to", "orbax", scratch / "a", scratch / "b")
+    with ocp.Checkpointer(handler(None)) as plain:
+        assert plain.restore(scratch / "b")["t"] == STRINGS["t"]
+    # A second such file, another one that lacks a string, and none.
+    strings = json.loads((scratch / "a" / "texts.json").read_text())
+    (scratch / "a" / "few.json").write_text(json.dumps({"s": "other"}))
+    assert cairn_cli.cat(scratch / "a", "s") == b"text"
+    (scratch / "a" / "more.json").write_text(json.dumps(strings))
+    with pytest.raises(cairn_cli.Failed, match="_strings.json is missing, and several files have its strings: 'more.json', 'texts.json'"):
+        cairn_cli.cat(scratch / "a", "s")
+    for name in ("texts.json", "more.json"):
+        (scratch / "a" / name).unlink()
+    with pytest.raises(cairn_cli.Failed, match="_strings.json is missing, and no other file of the folder has its strings; if a StringHandler"):
+        cairn_cli.cat(scratch / "a", "s")
+    assert len(cairn_cli.verify(scratch / "a", status=cairn_cli.NO)["findings"]) >= 3
+
+
 @pytest.mark.parametrize("filename", ["_METADATA", "a/b", "..", "manifest.ocdbt"])
 def test_a_file_of_strings_does_not_replace_another_file(scratch, filename):
     """Orbax writes over its own file, or outside the item."""

@@ -383,25 +383,6 @@ def test_zarr_python_opaque_types(scratch, array, zarr_format):
         cairn_cli.same_bytes(got, array.tobytes(), listed[0])
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
-def test_zarr_python_strings_are_listed_and_checked(scratch, zarr_format):
-    """They are no tensors: the list says what they are, nothing reads them, and their chunks are checked."""
-    texts = np.array(["a", "", "d\u00e9f", "x" * 1000, "0"], dtype=object)
-    zarr.create_array(scratch / "a", shape=(5,), chunks=(3,), dtype="string", zarr_format=zarr_format)[...] = texts
-    (listed,) = cairn_cli.ls(scratch / "a")
-    dtype = "|O (vlen-utf8)" if zarr_format == 2 else "string (vlen-utf8)"
-    assert (listed["dtype"], listed["shape"]) == (dtype, [5])
-    assert "no fixed size" in listed["error"]
-    with pytest.raises(cairn_cli.Failed, match="no fixed size"):
-        cairn_cli.cat(scratch / "a", listed["name"])
-    with pytest.raises(cairn_cli.Failed, match="no fixed size"):
-        cairn_cli.run("convert", scratch / "a", scratch / "out.safetensors")
-    assert cairn_cli.verify(scratch / "a")["findings"] == []
-    chunk = scratch / "a" / ("1" if zarr_format == 2 else "c/1")
-    chunk.write_bytes(chunk.read_bytes()[:-1])
-    assert len(cairn_cli.verify(scratch / "a", status=cairn_cli.NO)["findings"]) == 1
-
-
 def test_zarr_python_missing_chunks(scratch):
     for zarr_format in (2, 3):
         array = zarr.create_array(scratch / str(zarr_format), shape=SHAPE, chunks=CHUNKS, dtype="int16", fill_value=-9, zarr_format=zarr_format)

@@ -2,6 +2,7 @@
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 
 #include <cairn/base/byte_io.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
@@ -16,6 +17,8 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -48,12 +51,25 @@ BundlePlace place_of(std::string prefix, std::string found_by) {
   return {std::move(prefix), std::move(found_by), step};
 }
 
+// Whether the file `name` is a Git LFS pointer in place of an index: data files, or their pointers,
+// lie beside it. Opening the checkpoint reports it.
+bool is_lfs_index(const std::string& folder, const std::string& name,
+                  const std::set<std::string, std::less<>>& names) {
+  const std::string data = name.substr(0, name.size() - kIndex.size()) + ".data-";
+  const auto first = names.lower_bound(data);
+  if (first == names.end() || !first->starts_with(data)) return false;
+  const auto file = File::try_open((fs::path(folder) / name).string());
+  return file && is_lfs_pointer(*file);
+}
+
 // The prefixes of the indexes in a folder, sorted.
 std::vector<std::string> prefixes_in(const std::string& folder) {
   std::vector<std::string> prefixes;
-  for (const std::string& name : names_in(folder)) {
+  const auto names = names_in(folder);
+  for (const std::string& name : names) {
     const std::string path = (fs::path(folder) / name).string();
-    if (path.ends_with(kIndex) && is_file(path) && is_sstable(path))
+    if (!path.ends_with(kIndex) || !is_file(path)) continue;
+    if (is_sstable(path) || is_lfs_index(folder, name, names))
       prefixes.push_back(path.substr(0, path.size() - kIndex.size()));
   }
   return prefixes;
@@ -144,6 +160,12 @@ BundlePlace checked(BundlePlace place, std::optional<std::int64_t> step) {
 }
 
 }  // namespace
+
+bool is_lfs_pointer(const File& file) {
+  Bytes first(std::min<std::uint64_t>(file.size(), kLfsPointer.size()));
+  file.read_into(0, first);
+  return is_lfs_pointer(ByteView(first));
+}
 
 std::optional<BundlePlace> locate_bundle(const std::string& path,
                                          std::optional<std::int64_t> step) {

@@ -1,6 +1,8 @@
 // bundle_locate.h -- finds the prefix of the TensorFlow checkpoint that a user's path names.
 #pragma once
 
+#include <cairn/io/file.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +26,9 @@ struct BundlePlace {
 // checkpoints and no state file, or if the path names one checkpoint that is not that of `step`.
 std::optional<BundlePlace> locate_bundle(const std::string& path,
                                          std::optional<std::int64_t> step = {});
+
+// Whether the file is a Git LFS pointer in place of an index or a data file.
+bool is_lfs_pointer(const File& file);
 
 // The prefixes of all checkpoints in a folder, sorted by step.
 std::vector<std::string> bundle_prefixes(const std::string& folder);

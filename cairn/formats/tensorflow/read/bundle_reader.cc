@@ -12,6 +12,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/checksum.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/base/hash.h>
 
 #include <fmt/format.h>
@@ -37,6 +38,8 @@ class DataFiles {
     if (!added) return it->second;
     try {
       File file = File::open(path(shard));
+      if (is_lfs_pointer(file))
+        throw Error(Code::kDataLoss, path(shard) + " " + std::string(kIsLfsPointer));
       it->second = {.file = static_cast<std::uint32_t>(files_.size()),
                     .size = file.size(),
                     .missing = std::nullopt};
@@ -184,6 +187,8 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
                                      "a 'checkpoint' file, its folder, or a SavedModel's");
   const std::string index_path = bundle_index_path(place->prefix);
   const File index_file = File::open(index_path);
+  if (is_lfs_pointer(index_file))
+    throw Error(Code::kDataLoss, index_path + " " + std::string(kIsLfsPointer));
   BundleIndex index = with_context(
       [&] { return index_path; },
       [&] {
