@@ -79,11 +79,24 @@ Number number_of(const ParamInfo& info, const Tree& leaf) {
                                           "cannot)");
 }
 
+// The number without its fraction. Python's int() raises for NaN and infinities, too; where it has a
+// longer integer, Tree has none.
+std::int64_t to_integer(double value) {
+  constexpr double kEnd = 0x1p63;
+  if (!(value >= -kEnd && value < kEnd))
+    throw Error(Code::kInvalidArgument, "the number " + std::to_string(value) +
+                                            " cannot be restored as an integer of 64 bits");
+  return static_cast<std::int64_t>(value);
+}
+
 template <class T>
 T as_number(const Tree& number) {
   return std::visit(
       [](const auto& value) -> T {
-        if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_floating_point_v<Value> && std::is_same_v<T, std::int64_t>)
+          return to_integer(value);
+        else if constexpr (std::is_arithmetic_v<Value>)
           return static_cast<T>(value);
         else
           throw Error(Code::kInvalidArgument,
