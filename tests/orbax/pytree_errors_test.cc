@@ -9,6 +9,7 @@
 #include <complex>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
