@@ -163,12 +163,13 @@ def save(rng, path):
         checkpointer.save(path, args=ocp.args.PyTreeSave(stored))
     if rng.integers(2):
         rate, leaves = [0.3, 0.7, 1][rng.integers(3)], test_legacy.names(stored)
-        # Without _METADATA the aggregate is the structure, and has no lists.
-        if rng.integers(2) and not any(key[-1].isdigit() for key in leaves):
+        # Without _METADATA the aggregate is the structure, has no lists, and must have all strings: nobody knows that a placeholder is one.
+        recorded = bool(rng.integers(2)) or any(key[-1].isdigit() for key in leaves)
+        if not recorded:
             (path / "_METADATA").unlink()
         else:  # Cairn takes a string of the aggregate beside _METADATA for a stored one (docs/compatibility.md)
             leaves = {key: ... if isinstance(leaf, str) else leaf for key, leaf in leaves.items()}
-        values = {key: test_legacy.aggregated(rng, key, leaf, rate) for key, leaf in leaves.items()}
+        values = {key: leaf if isinstance(leaf, str) else test_legacy.aggregated(rng, key, leaf, rate) for key, leaf in leaves.items()}
         aggregated = {"/" + "/".join(key) for key, value in values.items() if not (isinstance(value, str) and "://" in value)}
         (path / "checkpoint").write_bytes(msgpack_utils.msgpack_serialize(test_legacy.nested(values)))
     return stored, options, handler, aggregated
@@ -189,7 +190,9 @@ def test_transforms_through_the_handler(scratch, seed):
             want = handler.restore(path, args=ocp.args.PyTreeRestore(target, restore_args=args, transforms=nested(given) if deep else given,
                                                                      transforms_default_to_original=to_stored))
         except Exception as error:  # noqa: BLE001 -- which kind is what is compared
-            assert got.get("code") == "invalid_argument", (job["transforms"], error, got)
+            # A string that is to be an array is not found, unless Cairn refuses the transforms before it reads anything.
+            is_missing = isinstance(error, FileNotFoundError) or "NOT_FOUND" in str(error)
+            assert got.get("code") in (["not_found", "invalid_argument"] if is_missing else ["invalid_argument"]), (job["transforms"], error, got)
             for gist in re.findall(r'"([^"]*)" not found in origin|^(\S+) not found in origin', str(error)):
                 assert "".join(gist) in got["error"], (error, got)
             continue
