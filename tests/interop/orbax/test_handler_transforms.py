@@ -190,8 +190,11 @@ def test_transforms_through_the_handler(scratch, seed):
             want = handler.restore(path, args=ocp.args.PyTreeRestore(target, restore_args=args, transforms=nested(given) if deep else given,
                                                                      transforms_default_to_original=to_stored))
         except Exception as error:  # noqa: BLE001 -- which kind is what is compared
-            # A string that is to be an array is not found, unless Cairn refuses the transforms before it reads anything.
+            # A string that is to be an array is not found, unless Cairn refuses the transforms before it reads anything. Orbax also reads leaves that
+            # no output has in the end; Cairn does not (docs/compatibility.md).
             is_missing = isinstance(error, FileNotFoundError) or "NOT_FOUND" in str(error)
+            if is_missing and "tree" in got:
+                continue
             assert got.get("code") in (["not_found", "invalid_argument"] if is_missing else ["invalid_argument"]), (job["transforms"], error, got)
             for gist in re.findall(r'"([^"]*)" not found in origin|^(\S+) not found in origin', str(error)):
                 assert "".join(gist) in got["error"], (error, got)
