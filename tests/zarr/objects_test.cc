@@ -81,7 +81,9 @@ TEST(Objects, AreCheckedAndHaveNoViewsAndBoxes) {
     const VerifyReport report = verify(store, missing_of(golden));
     for (const Finding& finding : report.findings) ADD_FAILURE() << finding.message;
     const bool sharded = golden.name.find("sharded") != std::string::npos;
-    if (!sharded) EXPECT_EQ(report.chunks, golden.keys.size() - 1);
+    if (!sharded) {
+      EXPECT_EQ(report.chunks, golden.keys.size() - 1);
+    }
     const bool checksummed = golden.name.find("checksum") != std::string::npos ||
                              golden.name.find("gzip") != std::string::npos;
     EXPECT_EQ(report.unprotected.empty(), checksummed);
