@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -24,4 +25,5 @@ def good(*command, **kwargs):
 
 def commands_of(cairn):
     """The subcommands that --help lists."""
-    return [line.split()[0] for line in good(cairn, "--help").split("Commands:\n")[1].split("\n\n")[0].splitlines()]
+    listed = good(cairn, "--help").split("Commands:\n")[1].split("\n\n")[0]
+    return re.findall(r"^  ([a-z]+)", listed, re.MULTILINE)
