@@ -32,7 +32,7 @@ ALL = [(page, block) for page in PAGES for block in blocks_of(text_of(page)) if 
 # Blocks that no test can check: (page, start of the block) -> why.
 UNCHECKED = {
     ("README.md", "make demo"): "docs_links_test.py checks that the Makefile has these targets",
-    ("docs/install.md", "make cli"): "tests/install/docs_test.py checks this page's commands, and the others run them",
+    ("docs/install.md", "make cli"): "tests/install/install_docs_test.py checks this page's commands, and the others run them",
     ("docs/install.md", "cmake --preset"): "as above",
     ("docs/install.md", "make static"): "as above",
     ("docs/install.md", "make deb"): "as above",

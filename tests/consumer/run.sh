@@ -25,8 +25,9 @@ run_example() {  # PROGRAM NAME OUT
   esac >"$3.log" 2>&1 || { cat "$3.log" >&2; fail "$2 failed"; }
 }
 
-# Names of folders below cairn/ are internal; none of them may be reachable from outside.
-exported=$(nm -DC --defined-only "$library" | grep -cE 'cairn::v[0-9]+::(zarr|ocdbt|orbax|handlers|distributed|codec|tensorstore_spec)::' || true)
+# Names of folders below cairn/ are internal; none of them may be reachable from outside. Types of
+# parameters do not count: private members of public classes may take internal ones.
+exported=$(nm -DC --defined-only "$library" | sed 's/(.*//' | grep -cE 'cairn::v[0-9]+::(zarr|ocdbt|orbax|handlers|distributed|codec|tensorstore_spec)::' || true)
 [ "$exported" -eq 0 ] || fail "the shared library exports $exported internal names"
 readelf -d "$library" | grep -q 'SONAME.*libcairn\.so\.[0-9]' || fail "the shared library has no versioned SONAME"
 
