@@ -3,9 +3,12 @@
 // this class continue each other's directories.
 #pragma once
 
+#include <cairn/checkpoint_items.h>
 #include <cairn/pytree_checkpoint_handler.h>
 #include <cairn/step_policies.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,7 +18,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -62,22 +64,13 @@ struct CheckpointManagerOptions {
   bool read_only = false;  // nothing is saved, removed or made
   // Removed steps are moved to this directory below the root; none: they are removed.
   std::optional<std::string> todelete_subdir = {};
-  // A JSON object that describes the run; "" for none. Stored in metadata/_ROOT_METADATA unless that
-  // is there.
+  // A JSON object that describes the run; "" for none. Stored in metadata/_ROOT_METADATA, unless
+  // that file is there.
   std::string root_metadata = {};
 
   bool enable_async_checkpointing = true;       // save() returns before the step is written
   PyTreeCheckpointHandlerOptions handler = {};  // how trees are saved and restored
 };
-
-// A JSON text as an item of a step.
-struct JsonItem {
-  std::string text;
-};
-// An item of a step: a tree or a JSON text.
-using StepItem = std::variant<PyTreeSaveArgs, JsonItem>;
-// The items of a step, by name.
-using StepItems = std::vector<std::pair<std::string, StepItem>>;
 
 // Options of a save of one step.
 struct StepSaveOptions {
@@ -93,10 +86,15 @@ struct StepSaveOptions {
 // An error of a save in the background is thrown once, by the next call of save(), restore(),
 // check_for_errors(), wait_until_finished() or close(), and reported to the observer. The manager
 // then looks again which steps there are.
+//
+// With several processes (options.handler.multiprocessing_options), each has a manager with the same
+// options, and all call save(), remove() and the constructor together. A step is saved if any of
+// them wants it; the primary process decides which steps are kept. An error in one process fails
+// all.
 class CheckpointManager {
  public:
   // Throws invalid_argument for options that exclude each other, not_found if the directory is
-  // missing and may not be made, unimplemented for several processes.
+  // missing and may not be made.
   explicit CheckpointManager(const std::string& directory, CheckpointManagerOptions options = {});
   // Waits for a running save.
   ~CheckpointManager();
@@ -106,25 +104,30 @@ class CheckpointManager {
   [[nodiscard]] const std::string& directory() const;  // absolute
   // The steps, in the order of their saves; after reload() in ascending order.
   [[nodiscard]] std::vector<std::int64_t> all_steps() const;
-  // The step that was saved last; none if there is no step.
+  // The step that was saved last, or none.
   [[nodiscard]] std::optional<std::int64_t> latest_step() const;
   // The best step by best_fn, of those that have metrics; without best_fn the latest.
   [[nodiscard]] std::optional<std::int64_t> best_step() const;
   // The metrics stored with a step; none if there are none, or no such step.
   [[nodiscard]] std::optional<Metrics> metrics(std::int64_t step) const;
-  // Whether save() would save the step.
+  // The custom metadata of the run as JSON; "" for none.
+  [[nodiscard]] std::string root_metadata() const;
+  // Whether save() would save the step. With several processes: for this process's part.
   [[nodiscard]] bool should_save(std::int64_t step) const;
 
   // Saves a tree as the step's item "default". Returns false if the policy does not want the step.
   // Waits for the save before. Throws already_exists for a step that is there, else as Checkpointer.
   bool save(std::int64_t step, const PyTreeSaveArgs& tree, const StepSaveOptions& options = {});
   // Saves several items. The name "metrics" is reserved.
-  bool save(std::int64_t step, const StepItems& items, const StepSaveOptions& options = {});
+  bool save(std::int64_t step, const CheckpointItems& items, const StepSaveOptions& options = {});
 
   // Restores a tree of a step (none: the latest). Waits for a running save. Throws not_found if the
   // step or the item is missing, else as Checkpointer.
   [[nodiscard]] Tree restore(std::optional<std::int64_t> step = {},
                              const PyTreeRestoreArgs& args = {}, std::string_view item = "default");
+  // Restores the items that are named, or all, as Checkpointer::restore_items().
+  [[nodiscard]] RestoredItems restore_items(std::optional<std::int64_t> step = {},
+                                            const ItemRequests& requests = {});
   // The text of a JSON item.
   [[nodiscard]] std::string restore_json(std::optional<std::int64_t> step, std::string_view item);
 
@@ -146,6 +149,65 @@ class CheckpointManager {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// Notes a signal to end the process, which then does not end it. A cluster sends SIGTERM before it
+// takes a machine away:
+//
+//   const TerminationSignal signal;
+//   CheckpointManager manager(directory, {.is_preempted = signal.asked()});
+//   ... manager.save(step, tree);       // saves the step in any case after the signal
+//       if (signal.received()) break;
+//   manager.close();
+//
+// Only one object for each signal may exist at a time.
+class TerminationSignal {
+ public:
+  // Throws invalid_argument for a signal that cannot be caught, failed_precondition if another
+  // object has it.
+  explicit TerminationSignal(int signal = SIGTERM);
+  // Gives the signal its earlier effect back.
+  ~TerminationSignal();
+  TerminationSignal(const TerminationSignal&) = delete;
+  TerminationSignal& operator=(const TerminationSignal&) = delete;
+
+  [[nodiscard]] bool received() const;
+  // For CheckpointManagerOptions::is_preempted.
+  [[nodiscard]] std::function<bool(std::int64_t step)> asked() const;
+
+ private:
+  int signal_;
+  std::shared_ptr<const void> before_;
+};
+
+// Options of StepWatcher.
+struct StepWatcherOptions {
+  StepNameFormat step_name_format = StepNameFormat();
+  std::optional<std::int64_t> first_step = {};  // earlier steps do not count
+  std::chrono::nanoseconds poll_interval = std::chrono::seconds(1);
+  std::chrono::nanoseconds min_interval = {};       // between two steps that next() returns
+  std::optional<std::chrono::nanoseconds> timeout;  // of one call of next(); none: no limit
+  // Asked after the timeout, and from then on with every poll: whether to give up. Null: yes.
+  std::function<bool()> gives_up = {};
+};
+
+// Waits for the steps that another process saves, for example to evaluate them. Orbax's
+// wait_for_new_checkpoint and checkpoints_iterator.
+class StepWatcher {
+ public:
+  // The directory may be missing; it counts as empty. Throws invalid_argument for an interval that
+  // is negative.
+  explicit StepWatcher(std::string directory, StepWatcherOptions options = {});
+  // Waits until there is a later step than the one returned before, and returns the latest. Steps
+  // in between are skipped. Returns nullopt when it gives up. A step may be removed while it is
+  // read, which fails with not_found or unavailable.
+  std::optional<std::int64_t> next();
+
+ private:
+  std::string directory_;
+  StepWatcherOptions options_;
+  std::optional<std::int64_t> wanted_;
+  std::optional<std::chrono::steady_clock::time_point> last_time_;
 };
 
 }  // namespace cairn::inline v0

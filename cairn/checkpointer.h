@@ -3,6 +3,7 @@
 // the same names with a PyTreeCheckpointHandler: each restores what the other saves.
 #pragma once
 
+#include <cairn/checkpoint_items.h>
 #include <cairn/orbax.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
@@ -41,8 +42,16 @@ class Checkpointer {
   // Saves the tree. The checkpoint is durable when the call returns.
   void save(const std::string& path, const PyTreeSaveArgs& args,
             const CheckpointerSaveOptions& options = {});
+  // Saves several items. options.item must not be given.
+  void save_items(const std::string& path, const CheckpointItems& items,
+                  const CheckpointerSaveOptions& options = {});
   // Restores the tree (PyTreeCheckpointHandler::restore).
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {}) const;
+  // Restores the items that are named, or all. Throws not_found for an item that is not there,
+  // unimplemented for one of a handler that Cairn does not have, invalid_argument if the checkpoint
+  // is one tree.
+  [[nodiscard]] RestoredItems restore_items(const std::string& path,
+                                            const ItemRequests& requests = {}) const;
   // Metadata of the tree, without values.
   [[nodiscard]] PyTreeMetadata metadata(const std::string& path) const;
   // Nothing can be saved afterwards.
@@ -57,7 +66,7 @@ class AsyncCheckpointer {
  public:
   AsyncCheckpointer();
   explicit AsyncCheckpointer(PyTreeCheckpointHandlerOptions options);
-  // Waits for a running save. An error of it that nobody has asked for is lost.
+  // Waits for a running save. An error that nobody has asked for reaches the observer only.
   ~AsyncCheckpointer();
   AsyncCheckpointer(const AsyncCheckpointer&) = delete;
   AsyncCheckpointer& operator=(const AsyncCheckpointer&) = delete;
@@ -66,12 +75,16 @@ class AsyncCheckpointer {
   // change is copied.
   void save(const std::string& path, const PyTreeSaveArgs& args,
             const CheckpointerSaveOptions& options = {});
+  void save_items(const std::string& path, const CheckpointItems& items,
+                  const CheckpointerSaveOptions& options = {});
   // Waits until the checkpoint is durable and has its name. Throws the error of the save, once.
   void wait_until_finished();
   // Throws the error of a finished save, once. Does not wait.
   void check_for_errors();
   // Waits for the previous save, then restores.
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {});
+  [[nodiscard]] RestoredItems restore_items(const std::string& path,
+                                            const ItemRequests& requests = {});
   // Metadata of the tree, without values. Does not wait.
   [[nodiscard]] PyTreeMetadata metadata(const std::string& path) const;
   // Waits for a running save. Nothing can be saved afterwards.

@@ -182,7 +182,6 @@ struct PyTreeMetadata {
   bool use_zarr3 = false;       // Zarr v3; false: Zarr v2
 };
 
-struct CheckpointerSaveOptions;
 namespace orbax {
 struct CompositeArgs;
 }
@@ -229,13 +228,8 @@ class PyTreeCheckpointHandler {
   // Makes the directory of a checkpoint and does the part of a save that must end before the caller
   // continues. Returns the rest, which ends with the commit; call it once, in any thread.
   [[nodiscard]] std::function<void()> start_checkpoint(const std::string& path,
-                                                       const PyTreeSaveArgs& args,
-                                                       const CheckpointerSaveOptions& options,
+                                                       const orbax::CompositeArgs& args,
                                                        bool background);
-  // As start_checkpoint(), for several items.
-  [[nodiscard]] std::function<void()> start_items(const std::string& path,
-                                                  const orbax::CompositeArgs& args,
-                                                  bool background);
   // Restores unless `look` throws; where processes restore together, all of them learn of its
   // error.
   [[nodiscard]] Tree restore_when(const std::function<void()>& look, const std::string& directory,

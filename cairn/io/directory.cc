@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 
 // Calls renameat2. Returns ENOSYS or EINVAL if the kernel or the file system does not support the
 // flags.
-int rename_with(int fd, const std::string& from, const std::string& to, unsigned flags) {
-  return renameat2(fd, from.c_str(), fd, to.c_str(), flags) == 0 ? 0 : errno;
+int rename_with(int fd, const std::string& from, int to_fd, const std::string& to, unsigned flags) {
+  return renameat2(fd, from.c_str(), to_fd, to.c_str(), flags) == 0 ? 0 : errno;
 }
 
 bool is_unknown(int error) { return error == EINVAL || error == ENOSYS || error == ENOTSUP; }
@@ -169,17 +169,21 @@ bool Directory::make(const std::string& name) const {
 }
 
 void Directory::rename(const std::string& from, const std::string& to) const {
-  int error = rename_with(*fd_, from, to, RENAME_NOREPLACE);
+  move(from, *this, to);
+}
+
+void Directory::move(const std::string& from, const Directory& into, const std::string& to) const {
+  int error = rename_with(*fd_, from, *into.fd_, to, RENAME_NOREPLACE);
   if (is_unknown(error)) {
     // Without the flag, the system still refuses to replace a non-empty directory.
-    if (kind(to) != EntryKind::kAbsent) fail(path_of(to), "be replaced", EEXIST);
-    error = rename_with(*fd_, from, to, 0);
+    if (into.kind(to) != EntryKind::kAbsent) fail(into.path_of(to), "be replaced", EEXIST);
+    error = rename_with(*fd_, from, *into.fd_, to, 0);
   }
-  if (error != 0) fail(path_of(to), "rename " + from + " to it", error);
+  if (error != 0) fail(into.path_of(to), "rename " + from + " to it", error);
 }
 
 bool Directory::swap(const std::string& a, const std::string& b) const {
-  const int error = rename_with(*fd_, a, b, RENAME_EXCHANGE);
+  const int error = rename_with(*fd_, a, *fd_, b, RENAME_EXCHANGE);
   if (is_unknown(error)) return false;
   if (error != 0) fail(path_of(b), "swap it with " + a, error);
   return true;

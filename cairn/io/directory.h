@@ -58,6 +58,8 @@ class Directory {
   [[nodiscard]] bool make(const std::string& name) const;
   // Renames `from` to `to` in one step. Throws already_exists if the name `to` is taken.
   void rename(const std::string& from, const std::string& to) const;
+  // As rename(), into another directory of the same file system.
+  void move(const std::string& from, const Directory& into, const std::string& to) const;
   // Swaps the names of two entries in one step. Returns false if the file system does not support
   // this; in that case nothing has changed.
   [[nodiscard]] bool swap(const std::string& a, const std::string& b) const;

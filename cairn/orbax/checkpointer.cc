@@ -1,12 +1,14 @@
 // checkpointer.cc -- runs checkpoint handlers inside directories that appear complete or not at
 // all.
+#include <cairn/base/errors.h>
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/restore/restored_items.h>
+#include <cairn/orbax/save/background_task.h>
+#include <cairn/orbax/save/composite_args.h>
+#include <cairn/orbax/save/pending_checkpoint.h>
 
-#include <chrono>
-#include <future>
-#include <mutex>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -23,6 +25,41 @@ void check_finished(const std::string& path) {
         path + ": is an incomplete checkpoint; its save was interrupted or is still under way");
 }
 
+orbax::CompositeArgs args_of(const CheckpointerSaveOptions& options) {
+  return {.custom_metadata = options.custom_metadata, .if_exists = options.if_exists};
+}
+
+// The checkpoint of one tree, which is the checkpoint itself or its only item.
+orbax::CompositeArgs composite(const PyTreeSaveArgs& tree, const CheckpointerSaveOptions& options) {
+  orbax::CompositeArgs args = args_of(options);
+  if (options.item) {
+    orbax::check_item_name(*options.item);
+    orbax::add_tree(*options.item, tree, args);
+  } else {
+    args.trees.push_back({.folder = "", .args = orbax::borrowed(tree)});
+  }
+  return args;
+}
+
+orbax::CompositeArgs composite(const CheckpointItems& items,
+                               const CheckpointerSaveOptions& options) {
+  if (options.item)
+    invalid_argument("the option 'item' names one tree; the items have names of their own");
+  if (items.empty()) invalid_argument("there are no items to save");
+  orbax::CompositeArgs args = args_of(options);
+  for (const auto& [name, item] : items) orbax::add_item(name, item, args);
+  return args;
+}
+
+RestoredItems restore_all(const PyTreeCheckpointHandler& handler, const std::string& path,
+                          const ItemRequests& requests) {
+  check_finished(path);
+  return orbax::restore_items(path, requests,
+                              [&](const std::string& folder, const PyTreeRestoreArgs& args) {
+                                return handler.restore(folder, args);
+                              });
+}
+
 }  // namespace
 
 Checkpointer::Checkpointer() : Checkpointer(PyTreeCheckpointHandlerOptions{}) {}
@@ -30,11 +67,21 @@ Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options) : handler_(st
 
 void Checkpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                         const CheckpointerSaveOptions& options) {
-  handler_.start_checkpoint(path, args, options, false)();
+  handler_.start_checkpoint(path, composite(args, options), false)();
+}
+
+void Checkpointer::save_items(const std::string& path, const CheckpointItems& items,
+                              const CheckpointerSaveOptions& options) {
+  handler_.start_checkpoint(path, composite(items, options), false)();
 }
 
 Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) const {
   return handler_.restore_when([&] { check_finished(path); }, path, args);
+}
+
+RestoredItems Checkpointer::restore_items(const std::string& path,
+                                          const ItemRequests& requests) const {
+  return restore_all(handler_, path, requests);
 }
 
 PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
@@ -46,48 +93,39 @@ struct AsyncCheckpointer::State {
   explicit State(PyTreeCheckpointHandlerOptions options) : handler(std::move(options)) {}
 
   PyTreeCheckpointHandler handler;
-  std::mutex mutex;
-  // valid while a save is in progress, or has ended and its result is not yet collected
-  std::future<void> save;
+  orbax::BackgroundTask save;
 };
 
 AsyncCheckpointer::AsyncCheckpointer() : AsyncCheckpointer(PyTreeCheckpointHandlerOptions{}) {}
 AsyncCheckpointer::AsyncCheckpointer(PyTreeCheckpointHandlerOptions options)
     : state_(std::make_unique<State>(std::move(options))) {}
-AsyncCheckpointer::~AsyncCheckpointer() {
-  if (state_->save.valid()) state_->save.wait();
-}
+AsyncCheckpointer::~AsyncCheckpointer() = default;
 
 void AsyncCheckpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                              const CheckpointerSaveOptions& options) {
   wait_until_finished();
-  auto rest = state_->handler.start_checkpoint(path, args, options, true);
-  const std::lock_guard lock(state_->mutex);
-  state_->save = std::async(std::launch::async, std::move(rest));
+  state_->save.start(state_->handler.start_checkpoint(path, composite(args, options), true));
 }
 
-void AsyncCheckpointer::wait_until_finished() {
-  std::future<void> save;
-  {
-    const std::lock_guard lock(state_->mutex);
-    save = std::move(state_->save);
-  }
-  if (save.valid()) save.get();
-}
-
-void AsyncCheckpointer::check_for_errors() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (!state_->save.valid() ||
-        state_->save.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-      return;
-  }
+void AsyncCheckpointer::save_items(const std::string& path, const CheckpointItems& items,
+                                   const CheckpointerSaveOptions& options) {
   wait_until_finished();
+  state_->save.start(state_->handler.start_checkpoint(path, composite(items, options), true));
 }
+
+void AsyncCheckpointer::wait_until_finished() { state_->save.wait(); }
+
+void AsyncCheckpointer::check_for_errors() { state_->save.check(); }
 
 Tree AsyncCheckpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) {
   wait_until_finished();
   return state_->handler.restore_when([&] { check_finished(path); }, path, args);
+}
+
+RestoredItems AsyncCheckpointer::restore_items(const std::string& path,
+                                               const ItemRequests& requests) {
+  wait_until_finished();
+  return restore_all(state_->handler, path, requests);
 }
 
 PyTreeMetadata AsyncCheckpointer::metadata(const std::string& path) const {

@@ -183,7 +183,7 @@ struct PyTreeCheckpointHandler::State {
   // Runs the part of a save that must end before the caller continues. With several processes, they
   // agree on the rest. Returns the remaining work.
   std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args,
-                                   bool background) {
+                                   bool background, bool without_database = false) {
     const std::lock_guard lock(mutex);
     orbax::PreparedSave prepared;
     distributed::ConsistencyCheck consistency("makes");
@@ -192,8 +192,9 @@ struct PyTreeCheckpointHandler::State {
         throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed and cannot save");
       regulate_device_limit();
       check(args);
-      prepared =
-          orbax::prepare_save(absolute(directory), args.item, save_context(args, background));
+      orbax::SaveContext context = save_context(args, background);
+      if (without_database) context.options.use_ocdbt = false;
+      prepared = orbax::prepare_save(absolute(directory), args.item, context);
       const std::uint64_t memory =
           std::min(options.resources.memory, static_cast<std::uint64_t>(save_limit));
       consistency.add("the processes do not save in the same way", prepared.description);
@@ -312,63 +313,38 @@ void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
   sync_tree(path);
 }
 
-std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
-    const std::string& path, const PyTreeSaveArgs& args, const CheckpointerSaveOptions& options,
-    bool background) {
-  SaveOptions directory;
-  directory.if_exists = options.if_exists;
-  directory.observer = state_->options.observer;
-  directory.item = options.item;
-  const Stopwatch watch;
-  auto rest = orbax::start_save(
-      {.path = path,
-       .options = directory,
-       .content = {.custom_metadata = options.custom_metadata},
-       .group = state_->group,
-       .prepare =
-           [&](const std::string& folder) { return state_->start_save(folder, args, background); },
-       .finalize = [state = state_.get()](const std::string& folder) { state->finalize(folder); }});
-  if (background)
-    observe(state_->options.observer, EventLevel::kInfo, "save.blocked", {{"path", path}},
-            watch.elapsed());
-  return rest;
-}
-
-std::function<void()> PyTreeCheckpointHandler::start_items(const std::string& path,
-                                                           const orbax::CompositeArgs& args,
-                                                           bool background) {
+std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::string& path,
+                                                                const orbax::CompositeArgs& args,
+                                                                bool background) {
   State* state = state_.get();
   SaveOptions directory;
   directory.if_exists = args.if_exists;
   directory.observer = state->options.observer;
-  orbax::CheckpointContent content{.custom_metadata = args.custom_metadata};
   std::vector<std::string> trees;
-  for (const auto& [name, tree] : args.trees) {
-    trees.push_back(name);
-    content.items.emplace_back(name, orbax::pytree_handler_name(false));
-  }
-  for (const orbax::JsonFile& json : args.json)
-    content.items.emplace_back(json.item, orbax::kJsonHandler);
+  for (const orbax::CompositeTree& tree : args.trees) trees.push_back(tree.folder);
+  const auto place = [](const std::string& folder, const std::string& part) {
+    return part.empty() ? folder : orbax::join(folder, part);
+  };
   const Stopwatch watch;
   auto rest = orbax::start_save(
       {.path = path,
        .options = directory,
-       .content = std::move(content),
+       .content = {.custom_metadata = args.custom_metadata, .items = args.folders},
        .group = state->group,
        .prepare =
            [&](const std::string& folder) {
              std::vector<std::function<void()>> writes;
-             for (const auto& [name, tree] : args.trees)
-               writes.push_back(state->start_save(orbax::join(folder, name), *tree, background));
+             for (const orbax::CompositeTree& tree : args.trees)
+               writes.push_back(state->start_save(place(folder, tree.folder), *tree.args,
+                                                  background, tree.without_database));
              return [writes = std::move(writes)] {
                for (const auto& write : writes) write();
              };
            },
        .finalize =
-           [state, trees, json = args.json](const std::string& folder) {
-             for (const std::string& name : trees) state->finalize(orbax::join(folder, name));
-             for (const orbax::JsonFile& file : json)
-               orbax::write_pending_file(orbax::join(folder, file.item), file.name, file.text);
+           [state, trees, place, files = args.files](const std::string& folder) {
+             for (const std::string& tree : trees) state->finalize(place(folder, tree));
+             for (const orbax::CompositeFiles& one : files) one.write(place(folder, one.folder));
            }});
   if (background)
     observe(state->options.observer, EventLevel::kInfo, "save.blocked", {{"path", path}},

@@ -2,7 +2,7 @@
 //
 //   step or v1 checkpoint   its marks, and items: those that _CHECKPOINT_METADATA lists, if it does
 //   item                    its metadata; a database or the folders of its parameters;
-//                           array_metadatas
+//                           array_metadatas. Of a handler that is not Orbax's own: any files
 //   database                manifest.ocdbt, manifest.<hex>, data folders with files named by 32 hex
 //                           digits
 //   parameter               .zarray or zarr.json, chunks (0.1, c/0/1), and folders: a name may
@@ -13,6 +13,7 @@
 #include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
+#include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree.h>
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -162,29 +164,39 @@ class Contents {
   }
 
   void check_step(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
-    const std::set<std::string> listed = listed_items(directory, entries);
+    const std::map<std::string, std::string> listed = listed_items(directory, entries);
     check_entries(
         directory, entries,
         [](std::string_view name) { return is_one_of(kStepFiles, name) || name == kCommitFile; },
         [&](const Directory& child, const std::string& name) {
           if (is_temporary_mark_in(name))
             return Contents(true).check_item(child, child.list(), false), true;
-          if (!listed.empty() && !listed.contains(name)) return false;
+          const auto item = listed.find(name);
+          if (!listed.empty() && item == listed.end()) return false;
+          if (item != listed.end() && is_foreign_handler(item->second))
+            return check_foreign(child), true;
           return check_item(child, child.list(), false), true;
         });
   }
 
-  // Returns the item names that the metadata lists. Empty if the metadata lists none, or if the
-  // save ended before it was written.
-  static std::set<std::string> listed_items(const Directory& directory,
-                                            const std::vector<DirectoryEntry>& entries) {
-    std::set<std::string> names;
-    if (!has(entries, kCheckpointMetadataFile)) return names;
+  // Returns the items that the metadata lists, with their handlers. Empty if the metadata lists
+  // none, or if the save ended before it was written.
+  static std::map<std::string, std::string> listed_items(
+      const Directory& directory, const std::vector<DirectoryEntry>& entries) {
+    std::map<std::string, std::string> items;
+    if (!has(entries, kCheckpointMetadataFile)) return items;
     const auto metadata = try_call(
         [&] { return read_checkpoint_metadata(directory.path_of(kCheckpointMetadataFile)); });
-    if (!metadata) return names;
-    for (const auto& [name, handler] : metadata.value().item_handlers) names.insert(name);
-    return names;
+    if (!metadata) return items;
+    items.insert(metadata.value().item_handlers.begin(), metadata.value().item_handlers.end());
+    return items;
+  }
+
+  // Accepts files and folders of any name, and nothing else.
+  void check_foreign(const Directory& directory) {
+    check_entries(
+        directory, directory.list(), [](std::string_view) { return true; },
+        [&](const Directory& child, const std::string&) { return check_foreign(child), true; });
   }
 
   // `top`: the item is the checkpoint itself.
@@ -194,6 +206,8 @@ class Contents {
     // A tree that consists of one array has no parameter name.
     const bool array = temporary_ || is_array(entries);
     const std::set<std::string> parameters = names_of_parameters(directory, entries);
+    std::map<std::string, std::string> items;  // of an unfinished checkpoint
+    if (temporary_ && top) items = listed_items(directory, entries);
     check_entries(
         directory, entries,
         [&](std::string_view name) {
@@ -208,6 +222,9 @@ class Contents {
           if (!top && is_one_of(kRandomKeyFolders, name.substr(0, name.find(kTemporaryMark))))
             return check_item(child, child.list(), false), true;
           if (array && is_chunk_name(name)) return check_chunks(child), true;
+          const auto item = items.find(name);
+          if (item != items.end() && is_foreign_handler(item->second))
+            return check_foreign(child), true;
           if (temporary_ && top && is_unfinished_item(child, name))
             return check_item(child, child.list(), false), true;
           return (temporary_ || !database) && check_parameter(child, name, parameters);

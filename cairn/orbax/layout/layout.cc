@@ -3,6 +3,7 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
 
 #include <algorithm>
@@ -99,8 +100,8 @@ std::string without_temporary_mark(std::string_view name) {
 
 // A random key item stores its array one folder level deeper.
 std::optional<Item> random_key_item(const Item& item, const Listing& listing) {
-  for (const auto& [folder, note] : {std::pair{"jax_random_key", "JAX random key"},
-                                     std::pair{"np_random_key", "NumPy random state"}})
+  for (const auto& [folder, note] : {std::pair{kJaxRandomKeyFolder, "JAX random key"},
+                                     std::pair{kNumpyRandomKeyFolder, "NumPy random state"}})
     for (const auto& name : listing.folders)
       if (without_temporary_mark(name) == folder)
         return Item{item.name, join(item.path, name), ItemKind::kPytree, note, listing.folder};

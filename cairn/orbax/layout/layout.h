@@ -35,11 +35,15 @@ inline constexpr std::string_view kProcessPrefix = "ocdbt.process_";
 inline constexpr std::string_view kCommitFile = "commit_success.txt";
 inline constexpr std::string_view kV1Marker = "orbax.checkpoint";
 inline constexpr std::string_view kTemporaryMark = ".orbax-checkpoint-tmp";
+// Ends the name of a step that is being removed. As older versions of Orbax name temporary folders,
+// something follows kTemporaryMark.
+inline constexpr std::string_view kRemovedMark = ".orbax-checkpoint-tmp-removed";
 // kPartialMark ends the name of the folder that holds the pending partial saves.
 inline constexpr std::string_view kPartialMark = ".partial_save";
 inline constexpr std::string_view kPendingMark = ".partial_save.pending_";
 inline constexpr std::string_view kRootMetadataFolder = "metadata";
 inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
+inline constexpr std::string_view kLegacyRootMetadataFile = "metadata";
 
 // Whether Orbax gives a file of this name a meaning of its own in the folder of an item.
 bool is_item_file(std::string_view name);

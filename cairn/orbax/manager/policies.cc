@@ -2,9 +2,9 @@
 #include <cairn/step_policies.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/orbax/manager/best_steps.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -81,18 +81,11 @@ Kept select_best(Steps steps, std::size_t count, const MetricFn& metric, BestMod
   if (steps.size() <= count) return Kept(steps.size(), true);
   Kept kept(steps.size(), false);
   if (count == 0) return kept;
-  std::vector<std::pair<double, std::size_t>> ranked;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].metrics)
-      ranked.emplace_back(metric(*steps[i].metrics), i);
-    else
-      kept[i] = keep_without_metrics;
-  }
-  std::ranges::stable_sort(ranked, [&](const auto& a, const auto& b) {
-    return mode == BestMode::kMax ? a.first < b.first : b.first < a.first;
-  });
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (!steps[i].metrics) kept[i] = keep_without_metrics;
+  const std::vector<std::size_t> ranked = orbax::by_quality(steps, metric, mode);
   const std::size_t first = ranked.size() - std::min(count, ranked.size());
-  for (std::size_t i = first; i < ranked.size(); ++i) kept[ranked[i].second] = true;
+  for (std::size_t i = first; i < ranked.size(); ++i) kept[ranked[i]] = true;
   return kept;
 }
 
@@ -137,6 +130,8 @@ SavePolicy initial() {
 }
 
 SavePolicy any_of(std::vector<SavePolicy> policies) {
+  for (const SavePolicy& policy : policies)
+    if (!policy) invalid_argument("one of the save policies is null");
   return [policies = std::move(policies)](const SaveQuestion& question) {
     return std::ranges::any_of(policies,
                                [&](const SavePolicy& policy) { return policy(question); });
@@ -196,6 +191,7 @@ KeepPolicy every(std::chrono::nanoseconds interval) {
 }
 
 KeepPolicy best(std::size_t count, MetricFn metric, BestMode mode, bool keep_without_metrics) {
+  if (!metric) invalid_argument("the policy of the best steps has no metric");
   return {[count, metric = std::move(metric), mode, keep_without_metrics](Steps steps) {
     return select_best(steps, count, metric, mode, keep_without_metrics);
   }};
@@ -221,6 +217,8 @@ KeepPolicy latest_duration(std::chrono::nanoseconds duration) {
 }
 
 KeepPolicy any_of(std::vector<KeepPolicy> policies) {
+  for (const KeepPolicy& policy : policies)
+    if (!policy.select) invalid_argument("one of the keep policies has no function");
   const bool details =
       std::ranges::any_of(policies, [](const KeepPolicy& policy) { return policy.needs_details; });
   return {[policies = std::move(policies)](Steps steps) {

@@ -1,10 +1,10 @@
-// step_directory.cc -- lists, describes and removes steps.
+// step_directory.cc -- lists and describes steps; reads and writes what the directory records.
 #include <cairn/orbax/manager/step_directory.h>
 
+#include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
-#include <cairn/error.h>
+#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 
@@ -15,9 +15,6 @@
 
 namespace cairn::inline v0::orbax {
 namespace {
-
-// Follows kTemporaryMark, as older versions of Orbax name temporary folders.
-constexpr std::string_view kRemovedMark = "-removed";
 
 using Time = std::chrono::system_clock::time_point;
 
@@ -77,40 +74,43 @@ std::string metrics_text(const Metrics& metrics) {
   return to_text(Json(std::move(object)), JsonStyle::kPython);
 }
 
-void check_step_removable(const Directory& root, const std::string& name) {
-  const EntryKind kind = root.kind(name);
-  if (kind != EntryKind::kDirectory)
-    throw Error(Code::kAlreadyExists, root.path_of(name) + ": is " +
-                                          std::string(entry_kind_text(kind)) +
-                                          ", not a checkpoint, and is not removed");
-  check_only_checkpoint(root.child(name), DirectoryRole::kTarget);
+std::string json_object_text(const std::string& text, std::string_view what) {
+  const Json json =
+      with_context([&] { return std::string(what); }, [&] { return parse_json(text); });
+  if (json.as_object() == nullptr)
+    invalid_argument(std::string(what) + " is " + std::string(json.type_text()) +
+                     "; it must be a JSON object");
+  return to_text(json, JsonStyle::kPython);
 }
 
-void remove_step(const Directory& root, const std::string& name) {
-  if (root.kind(name) == EntryKind::kAbsent) return;
-  check_step_removable(root, name);
-  const std::string leftover = name + std::string(kTemporaryMark) + std::string(kRemovedMark);
-  if (root.kind(leftover) != EntryKind::kAbsent) {
-    check_only_checkpoint(root.child(leftover), DirectoryRole::kTemporary);
-    root.remove(leftover);
+void write_root_metadata(const Directory& root, const std::string& custom_metadata) {
+  const std::string custom = json_object_text(custom_metadata, "the root metadata");
+  const std::string name(kRootMetadataFolder);
+  (void)root.make(name);
+  const Directory folder = root.child(name);
+  if (folder.kind(std::string(kRootMetadataFile)) != EntryKind::kAbsent) return;
+  AtomicFile file(folder.path_of(kRootMetadataFile));
+  file.append(as_bytes("{\"internal_metadata\": {}, \"custom_metadata\": " + custom + "}"));
+  try {
+    file.commit_output(IfExists::kFail);
+  } catch (const Error& e) {
+    // Another process has stored its own meanwhile.
+    if (e.code() != Code::kAlreadyExists) throw;
   }
-  root.rename(name, leftover);
-  root.remove(leftover);
   root.sync();
 }
 
-void set_step_aside(const Directory& root, const std::string& name, const std::string& subfolder) {
-  if (root.kind(name) == EntryKind::kAbsent) return;
-  check_step_removable(root, name);
-  make_directories(root.path_of(subfolder));
-  const std::string aside = subfolder + "/" + name;
-  if (root.kind(aside) != EntryKind::kAbsent) {
-    check_step_removable(root, aside);
-    root.remove(aside);
+std::string read_root_metadata(const Directory& root) {
+  const std::string folder = root.path_of(kRootMetadataFolder);
+  for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
+    const std::string file = join(folder, name);
+    if (!file_exists(file)) continue;
+    const Json custom = with_context(
+        [&] { return file; },
+        [&] { return parse_root_metadata(as_text(read_file(file, kMaxMetadataFile))); });
+    return custom.is_null() ? "" : to_text(custom, JsonStyle::kPython);
   }
-  root.rename(name, aside);
-  root.child(subfolder).sync();
-  root.sync();
+  return "";
 }
 
 }  // namespace cairn::inline v0::orbax

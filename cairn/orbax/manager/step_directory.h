@@ -1,14 +1,14 @@
-// step_directory.h -- the directory of steps of a training run: which steps there are, what they
-// record, and how one of them is removed.
+// step_directory.h -- the directory of steps of a training run: which steps there are, and what they
+// and the directory record.
 #pragma once
 
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cairn::inline v0::orbax {
@@ -24,15 +24,16 @@ std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& 
 StepInfo read_step(const std::string& folder, std::int64_t step);
 // The metrics of a step; none if there are none. Throws data_loss if the file is not JSON.
 std::optional<Metrics> read_metrics(const std::string& folder);
+// The metrics as the JSON that read_metrics() reads.
 std::string metrics_text(const Metrics& metrics);
 
-// Throws already_exists unless the folder holds a checkpoint and nothing else.
-void check_step_removable(const Directory& root, const std::string& name);
-// Removes the folder of a step. From the first moment on its name marks it as a leftover, so that a
-// kill cannot leave a half-removed step behind. Throws as check_step_removable(). Succeeds if nothing is there.
-void remove_step(const Directory& root, const std::string& name);
-// Moves the folder of a step to the folder `subfolder` of the root, where it replaces an older one.
-// Throws as check_step_removable().
-void set_step_aside(const Directory& root, const std::string& name, const std::string& subfolder);
+// Parses a JSON object, and spells it as Orbax does. Throws invalid_argument for other JSON; an
+// error names the text as `what`.
+std::string json_object_text(const std::string& text, std::string_view what);
+
+// Stores the custom metadata of a run, a JSON object, unless some are stored.
+void write_root_metadata(const Directory& root, const std::string& custom_metadata);
+// The stored custom metadata of a run as JSON; "" if there are none.
+std::string read_root_metadata(const Directory& root);
 
 }  // namespace cairn::inline v0::orbax

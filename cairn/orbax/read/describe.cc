@@ -139,8 +139,7 @@ void add_checkpoint_metadata(const Layout& layout, CheckpointInfo& info) {
 void add_root_metadata(const Layout& layout, Facts& facts) {
   if (layout.root.empty()) return;
   const std::string folder = join(layout.root, kRootMetadataFolder);
-  // kRootMetadataFolder is also the name of the legacy file: metadata/metadata.
-  for (const auto& name : {kRootMetadataFile, kRootMetadataFolder}) {
+  for (const auto& name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
     const std::string file = join(folder, name);
     if (!file_exists(file) || directory_exists(file)) continue;
     const auto custom =

@@ -23,6 +23,9 @@ CheckpointTransaction::CheckpointTransaction(const std::string& path, const Save
     if (options.item) folder_ = join(folder_, *options.item);
     if (!group_.writes_separately())
       consistency.add("the processes do not save the same checkpoint", "to " + folder_);
+    std::string items;
+    for (const auto& [name, handler] : content.items) items.append(" ").append(name);
+    consistency.add("the processes do not save the same checkpoint", "the items" + items);
     return consistency.message();
   });
   consistency.check(messages, group_, "save: other checkpoints");

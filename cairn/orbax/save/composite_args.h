@@ -1,33 +1,54 @@
-// composite_args.h -- what a checkpoint of several items is made of.
+// composite_args.h -- what a checkpoint is made of: trees and files.
 #pragma once
 
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/checkpoint_items.h>
+#include <cairn/types.h>
 
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace cairn::inline v0::orbax {
 
-// Orbax's name for the handler of JSON items.
-inline constexpr std::string_view kJsonHandler =
-    "orbax.checkpoint._src.handlers.json_checkpoint_handler.JsonCheckpointHandler";
-
-// A JSON item: a folder with one file.
-struct JsonFile {
-  std::string item;
-  std::string name;  // of the file
-  std::string text;
+// A tree in a folder of the checkpoint.
+struct CompositeTree {
+  std::string folder;  // "": the checkpoint itself
+  // Not owned if the caller's own: it must outlive the start of the save.
+  std::shared_ptr<const PyTreeSaveArgs> args;
+  bool without_database = false;  // overrules use_ocdbt
 };
 
-// The items of a checkpoint that PyTreeCheckpointHandler saves together.
+// Files in a folder of the checkpoint.
+struct CompositeFiles {
+  std::string folder;
+  std::function<void(const std::string& directory)> write;
+};
+
+// The parts of a checkpoint that PyTreeCheckpointHandler saves together.
 struct CompositeArgs {
-  // Pairs of name and tree. The trees must outlive the start of the save.
-  std::vector<std::pair<std::string, const PyTreeSaveArgs*>> trees = {};
-  std::vector<JsonFile> json = {};
+  std::vector<CompositeTree> trees = {};
+  std::vector<CompositeFiles> files = {};
+  // Pairs of item, or folder in an item, and handler ("": not recorded). Empty: the checkpoint is
+  // one tree.
+  std::vector<std::pair<std::string, std::string>> folders = {};
   std::string custom_metadata = {};  // a JSON object; "" for none
   IfExists if_exists = IfExists::kFail;
 };
+
+// The arguments, which somebody else owns.
+inline std::shared_ptr<const PyTreeSaveArgs> borrowed(const PyTreeSaveArgs& args) {
+  return {std::shared_ptr<void>(), &args};
+}
+
+// Adds an item. Trees of `item` are not copied. Throws invalid_argument for an item that its type
+// does not allow, data_loss for a text that is not JSON; the message names the item.
+void add_item(const std::string& name, const CheckpointItem& item, CompositeArgs& args);
+void add_tree(const std::string& name, const PyTreeSaveArgs& tree, CompositeArgs& args);
+// Adds an item of one file.
+void add_text(const std::string& name, std::string handler, std::string file, std::string text,
+              CompositeArgs& args);
 
 }  // namespace cairn::inline v0::orbax

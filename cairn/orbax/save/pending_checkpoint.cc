@@ -4,8 +4,10 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <utility>
@@ -24,20 +26,11 @@ std::int64_t now_ns() {
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-void check_item_name(const std::string& name) {
-  const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
-  if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
-    refuse("'" + name + "' cannot be the name of an item, because the name becomes a folder");
-  if (name.find(kTemporaryMark) != std::string::npos)
-    refuse("the item name '" + name + "' is reserved for unfinished items");
-}
-
 const SaveOptions& checked(const SaveOptions& options, const CheckpointContent& content) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
   if (options.item) check_item_name(*options.item);
   std::set<std::string_view> names;
   for (const auto& [name, handler] : content.items) {
-    check_item_name(name);
     if (!names.insert(name).second) refuse("two items would be named '" + name + "'");
   }
   if (options.v1 && !options.item && content.items.empty())
@@ -82,6 +75,14 @@ std::vector<std::pair<std::string, std::string>> items_of(const SaveOptions& opt
 
 }  // namespace
 
+void check_item_name(const std::string& name) {
+  const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
+  if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
+    refuse("'" + name + "' cannot be the name of an item, because the name becomes a folder");
+  if (name.find(kTemporaryMark) != std::string::npos)
+    refuse("the item name '" + name + "' is reserved for unfinished items");
+}
+
 std::string_view pytree_handler_name(bool v1) { return v1 ? kV1Handler : kHandler; }
 
 PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions& options,
@@ -93,6 +94,12 @@ PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions&
       folder_(content.items.empty() ? folder_of(items_.front().first) : pending_.path()) {
   for (const auto& [name, handler] : items_)
     make_directories(folder_of(name), Durability::kDeferredSync);
+  // The next save may then remove what is left of this one, although it does not know such files.
+  if (std::ranges::any_of(items_,
+                          [](const auto& item) { return is_foreign_handler(item.second); })) {
+    record_handlers();
+    write_metadata();
+  }
 }
 
 std::string PendingCheckpoint::folder_of(const std::string& item) const {
@@ -101,20 +108,28 @@ std::string PendingCheckpoint::folder_of(const std::string& item) const {
 
 void PendingCheckpoint::share() {
   pending_.leave_if_not_committed();
+  write_metadata();
+}
+
+void PendingCheckpoint::record_handlers() {
+  metadata_.item_handlers.clear();
+  for (const auto& [name, handler] : items_)
+    if (!handler.empty()) metadata_.item_handlers.emplace_back(name, handler);
+}
+
+void PendingCheckpoint::write_metadata() const {
   write_pending_file(pending_.path(), kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
 }
 
 void PendingCheckpoint::commit() {
   const std::string committed = "Checkpoint commit was successful to ";
-  metadata_.item_handlers.clear();
-  for (const auto& [name, handler] : items_) {
+  for (const auto& [name, handler] : items_)
     if (!name.empty() && !options_.v1)
       write_pending_file(folder_of(name), kCommitFile, committed + folder_of(name));
-    if (!handler.empty()) metadata_.item_handlers.emplace_back(name, handler);
-  }
   if (options_.v1) write_pending_file(pending_.path(), kV1Marker, "");
+  record_handlers();
   metadata_.commit_time_ns = now_ns();
-  write_pending_file(pending_.path(), kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
+  write_metadata();
   write_pending_file(pending_.path(), kCommitFile, committed + pending_.target());
   pending_.commit();
 }

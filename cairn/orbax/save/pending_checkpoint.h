@@ -16,17 +16,21 @@ namespace cairn::inline v0::orbax {
 struct CheckpointContent {
   std::string custom_metadata = {};             // a JSON object; "" for none
   Json metrics = {}, performance_metrics = {};  // objects or null
-  // Pairs of item name and handler name ("": not recorded) of a checkpoint with several items.
-  // Empty: the checkpoint has the one tree that SaveOptions describes.
+  // Pairs of item name and handler name ("": not recorded) of a checkpoint with several items. A
+  // name with a '/' is a folder in an item, which Orbax treats as an item of its own. Empty: the
+  // checkpoint has the one tree that SaveOptions describes.
   std::vector<std::pair<std::string, std::string>> items = {};
 };
 
 // Orbax's name for the handler of a pytree; of version 1 of its API or of the older one.
 std::string_view pytree_handler_name(bool v1);
 
+// Throws invalid_argument unless the name can be that of an item.
+void check_item_name(const std::string& name);
+
 // A checkpoint under construction: a pending directory and the folder that the caller fills: that of
-// its one tree, or that of all items. If the object is destroyed without commit(), the checkpoint never appears and the
-// directory is removed (see share() for the exception).
+// its one tree, or that of all items. If the object is destroyed without commit(), the checkpoint
+// never appears and the directory is removed (see share() for the exception).
 class PendingCheckpoint {
  public:
   // Makes the folder of each item. Throws the errors of cairn::save_orbax.
@@ -47,6 +51,8 @@ class PendingCheckpoint {
 
  private:
   [[nodiscard]] std::string folder_of(const std::string& item) const;
+  void record_handlers();
+  void write_metadata() const;
 
   SaveOptions options_;
   // Pairs of name ("": the checkpoint itself) and handler.

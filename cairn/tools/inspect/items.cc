@@ -3,6 +3,7 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/tools/source/open_to_verify.h>
 
@@ -26,11 +27,9 @@ std::optional<std::int64_t> number_at_end(const std::string& name) {
   return number;
 }
 
-// The file of a JSON item: handlers of different ages gave it different names.
 std::optional<std::string> json_file(const orbax::Item& item) {
   const orbax::Listing listing = orbax::list_directory(item.folder, item.path);
-  for (const std::string_view name :
-       {std::string_view("metadata"), std::string_view("data.json"), std::string_view(item.name)})
+  for (const std::string_view name : orbax::json_item_files(item.name))
     if (listing.has_file(name)) return orbax::join(item.path, name);
   return std::nullopt;
 }

@@ -128,7 +128,9 @@ class Cleaner {
     const std::string target = leftover.target();
     check_only_checkpoint(leftover.parent.child(leftover.name), orbax::DirectoryRole::kTemporary);
     const bool replaced = leftover.name == target + std::string(orbax::kSetAsideMark);
-    if (leftover.parent.kind(target) == EntryKind::kAbsent && (replaced || is_whole(done.path))) {
+    const bool unwanted = leftover.name == target + std::string(orbax::kRemovedMark);
+    if (leftover.parent.kind(target) == EntryKind::kAbsent && !unwanted &&
+        (replaced || is_whole(done.path))) {
       done.outcome = CleanOutcome::kRestored;
       if (mode_ == CleanMode::kShow) return;
       leftover.parent.rename(leftover.name, target);

@@ -2,9 +2,10 @@
 #include <cairn/steps.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/base/text.h>
 #include <cairn/io/directory.h>
-#include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/manager/step_directory.h>
+#include <cairn/orbax/manager/best_steps.h>
+#include <cairn/orbax/manager/step_removal.h>
 #include <cairn/tools/report/json_text.h>
 
 #include <algorithm>
@@ -23,17 +24,15 @@ std::vector<StepInfo> infos_of(const std::vector<StepRecord>& steps) {
 // Keeps the best step, of those that have the metric.
 KeepPolicy best_of(const std::string& name, BestMode mode) {
   return {[name, mode](std::span<const StepInfo> steps) {
-    std::vector<bool> kept(steps.size(), false);
-    std::optional<std::size_t> best;
-    const auto value = [&](std::size_t i) { return steps[i].metrics->at(name); };
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      if (!steps[i].metrics || !steps[i].metrics->contains(name)) continue;
-      if (!best || (mode == BestMode::kMax ? value(i) >= value(*best) : value(i) <= value(*best)))
-        best = i;
-    }
-    if (!best && !steps.empty())
+    const auto metric = [&](const StepInfo& step) -> std::optional<double> {
+      if (!step.metrics || !step.metrics->contains(name)) return std::nullopt;
+      return step.metrics->at(name);
+    };
+    const std::vector<std::size_t> ranked = orbax::by_quality(steps, metric, mode);
+    if (ranked.empty() && !steps.empty())
       throw Error(Code::kNotFound, "no step has the metric '" + name + "'");
-    if (best) kept[*best] = true;
+    std::vector<bool> kept(steps.size(), false);
+    if (!ranked.empty()) kept[ranked.back()] = true;
     return kept;
   }};
 }
@@ -70,7 +69,7 @@ std::vector<std::string> reasons(const std::vector<StepInfo>& infos, const Prune
 }
 
 void remove(const Directory& root, PrunedStep& step, bool dry_run) {
-  const std::string name = step.path.substr(root.path().size() + 1);
+  const std::string name(name_of(step.path));
   try {
     if (dry_run)
       orbax::check_step_removable(root, name);

@@ -110,7 +110,7 @@ Json save(CheckpointManager& manager, const Json& job) {
   }
   const std::int64_t step = number(job, "step");
   const PyTreeSaveArgs tree{Tree{{"x", step}}};
-  StepItems items{{"state", tree}};
+  CheckpointItems items{{"state", tree}};
   if (member(job, "json") != nullptr) items.emplace_back("config", JsonItem{text(job, "json")});
   const bool saved = manager.save(step, items, options);
   manager.wait_until_finished();

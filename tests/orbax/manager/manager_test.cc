@@ -1,14 +1,17 @@
 // What the comparison with the real CheckpointManager (tests/interop/orbax/test_manager.py) cannot
 // see: names, refused options, errors of saves in the background, and what is never removed.
 #include <cairn/checkpoint_manager.h>
-#include <cairn/distributed.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/save_lock.h>
+#include <cairn/maintain.h>
 #include <cairn/open.h>
 #include <cairn/orbax/layout/layout.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <limits>
 
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
@@ -70,7 +73,7 @@ TEST(CheckpointManager, WhatCannotBeSavedLeavesNothing) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager manager(dir / "run");
   const PyTreeSaveArgs tree{tree_of(1)};
-  const auto save = [&](StepItems items, std::string metadata = "") {
+  const auto save = [&](CheckpointItems items, std::string metadata = "") {
     return [&manager, items = std::move(items), metadata = std::move(metadata)] {
       (void)manager.save(1, items, {.custom_metadata = metadata});
     };
@@ -95,15 +98,13 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
   refuses({.max_to_keep = 1, .keep_period = 0}, "interval of 0");
   refuses({.step_name_format = StepNameFormat("a/b")}, "a/b");
   refuses({.todelete_subdir = "../x"}, "../x");
+  refuses({.todelete_subdir = "17"}, "'17'");
+  refuses({.todelete_subdir = "metadata"}, "'metadata'");
   refuses({.root_metadata = "3"}, "root metadata");
   EXPECT_THAT([&] { CheckpointManager(dir / "no", {.create = false}); },
               FailsWith(Code::kNotFound, "/no"));
   EXPECT_THAT([&] { CheckpointManager(dir / "no", {.read_only = true}); },
               FailsWith(Code::kNotFound, "/no"));
-  CheckpointManagerOptions several;
-  several.handler.multiprocessing_options.coordinator = std::move(thread_coordinators(2).front());
-  EXPECT_THAT([&] { CheckpointManager(dir / "run", several); },
-              FailsWith(Code::kUnimplemented, "one process"));
   put_file(dir / "file", "x");
   EXPECT_THAT([&] { CheckpointManager(dir / "file"); },
               FailsWith(Code::kInvalidArgument, "is a file"));
@@ -236,6 +237,78 @@ TEST(CheckpointManager, StepsSetAsideReplaceEachOther) {
   EXPECT_EQ(x_of(load(dir / "run/old/7")), 2);
 }
 
+// Nothing is moved to where a link leads.
+TEST(CheckpointManager, StepsAreNotSetAsideThroughALink) {
+  const TempDir dir = TempDir::in_memory();
+  make_directories(dir / "elsewhere/1");
+  put_file(dir / "elsewhere/1/_METADATA", "{}");
+  CheckpointManager manager(dir / "run", {.todelete_subdir = "old"});
+  std::filesystem::create_directory_symlink(dir / "elsewhere", dir / "run/old");
+  manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  manager.wait_until_finished();
+  EXPECT_THAT([&] { manager.remove(1); }, FailsWith(Code::kIo, "run/old"));
+  EXPECT_EQ(x_of(manager.restore(1)), 1);
+  EXPECT_THAT(list_directory(dir / "elsewhere").folders, ElementsAre("1"));
+}
+
+TEST(CheckpointManager, AStepThatIsBeingSavedIsNotRemoved) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run");
+  manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  manager.wait_until_finished();
+  {
+    const SaveLock other(dir / "run/1");
+    EXPECT_THAT([&] { manager.remove(1); }, FailsWith(Code::kUnavailable, "run/1"));
+  }
+  EXPECT_EQ(x_of(manager.restore(1)), 1);
+  manager.remove(1);
+  EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
+}
+
+// A step whose removal was interrupted is not wanted any more, even if it is whole.
+TEST(CheckpointManager, CleanEndsAnInterruptedRemoval) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run");
+  manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  manager.close();
+  std::filesystem::rename(dir / "run/1", dir / "run/1.orbax-checkpoint-tmp-removed");
+  const auto cleaned = clean_leftovers(dir / "run", CleanMode::kRemove);
+  ASSERT_EQ(cleaned.size(), 1U);
+  EXPECT_EQ(cleaned.front().outcome, CleanOutcome::kRemoved);
+  EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
+}
+
+TEST(CheckpointManager, TheMetadataOfTheRunAreStoredOnce) {
+  const TempDir dir = TempDir::in_memory();
+  EXPECT_EQ(CheckpointManager(dir / "run").root_metadata(), "");
+  EXPECT_EQ(CheckpointManager(dir / "run", {.root_metadata = R"({"a":1})"}).root_metadata(),
+            R"({"a": 1})");
+  EXPECT_EQ(CheckpointManager(dir / "run", {.root_metadata = R"({"a":2})"}).root_metadata(),
+            R"({"a": 1})");
+  put_file(dir / "old/metadata/metadata", R"({"lang": "en"})");
+  EXPECT_EQ(CheckpointManager(dir / "old").root_metadata(), R"({"lang": "en"})");
+  put_file(dir / "bad/metadata/_ROOT_METADATA", "{");
+  EXPECT_THAT([&] { (void)CheckpointManager(dir / "bad").root_metadata(); },
+              FailsWith(Code::kDataLoss, "_ROOT_METADATA"));
+}
+
+// A diverged run has a loss of NaN, which compares with nothing.
+TEST(CheckpointManager, NanIsTheWorstMetric) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const BestMode mode : {BestMode::kMin, BestMode::kMax}) {
+    const TempDir dir = TempDir::in_memory();
+    const CheckpointManagerOptions options{
+        .max_to_keep = 2, .best_fn = metric("loss"), .best_mode = mode};
+    CheckpointManager manager(dir / "run", options);
+    std::int64_t step = 0;
+    for (const double loss : {nan, 2.0, nan, 3.0, nan})
+      manager.save(++step, PyTreeSaveArgs{tree_of(step)}, {.metrics = Metrics{{"loss", loss}}});
+    manager.wait_until_finished();
+    EXPECT_THAT(manager.all_steps(), ElementsAre(2, 4));
+    EXPECT_EQ(manager.best_step(), mode == BestMode::kMin ? 2 : 4);
+  }
+}
+
 // A manager whose policy throws has saved nothing and lost nothing.
 TEST(CheckpointManager, AnErrorOfAPolicyIsThrown) {
   const TempDir dir = TempDir::in_memory();
@@ -259,6 +332,15 @@ TEST(CheckpointManager, NothingIsSavedAfterClose) {
   EXPECT_THAT([&] { (void)manager.save(2, PyTreeSaveArgs{tree_of(2)}); },
               FailsWith(Code::kFailedPrecondition, "closed"));
   EXPECT_EQ(x_of(manager.restore()), 1);
+}
+
+TEST(SavePolicy, PoliciesThatAreMissing) {
+  EXPECT_THAT([] { (void)save_policy::any_of({SavePolicy()}); },
+              FailsWith(Code::kInvalidArgument, "null"));
+  EXPECT_THAT([] { (void)keep_policy::any_of({KeepPolicy()}); },
+              FailsWith(Code::kInvalidArgument, "no function"));
+  EXPECT_THAT([] { (void)keep_policy::best(1, MetricFn()); },
+              FailsWith(Code::kInvalidArgument, "no metric"));
 }
 
 TEST(SavePolicy, ContinuousWaitsForTheSaveBefore) {

@@ -1,0 +1,76 @@
+// checkpoint_items.h -- the items of a checkpoint that has several. Each is a directory
+// <checkpoint>/<item>, written as the handler of Orbax does that each type names.
+#pragma once
+
+#include <cairn/leaf_args.h>
+#include <cairn/pytree_checkpoint_handler.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
+
+// A tree whose leaves are arrays and numbers (StandardCheckpointHandler). Orbax restores it without
+// being told what it is. Refused with invalid_argument: other leaves, and a single array.
+struct StandardItem {
+  Tree item;
+  std::optional<Tree> save_args = {};  // as in PyTreeSaveArgs
+};
+
+// One array or one number (ArrayCheckpointHandler), stored without a database.
+struct ArrayItem {
+  Tree item;  // a leaf: Array, ShardedArray or a number
+  SaveArgs save_args = {};
+};
+
+// A JSON text (JsonCheckpointHandler), stored as Python spells it.
+struct JsonItem {
+  std::string text;
+};
+
+// A protocol buffer in text format (ProtoCheckpointHandler). Cairn does not look into it.
+struct ProtoItem {
+  std::string text;
+};
+
+// The key data of a random key of JAX (JaxRandomKeyCheckpointHandler).
+struct JaxRandomKeyItem {
+  Tree key;           // a leaf: an array of uint32
+  bool typed = true;  // jax.random.key(); false: jax.random.PRNGKey(), an ordinary array
+};
+
+// The state of a random generator of NumPy (NumpyRandomKeyCheckpointHandler): a tuple as
+// numpy.random.get_state() returns, or a dict.
+struct NumpyRandomKeyItem {
+  Tree state;
+};
+
+// Files of your own: an item of a handler that Cairn does not have. `write` is called in the primary
+// process, in the thread of the save, with the directory of the item, which exists and is empty.
+// It writes files and directories there, which Cairn makes durable.
+struct FilesItem {
+  std::string
+      handler;  // recorded as the item's handler; Orbax restores with a handler of this name
+  std::function<void(const std::string& directory)> write;
+};
+
+using CheckpointItem = std::variant<PyTreeSaveArgs, StandardItem, ArrayItem, JsonItem, ProtoItem,
+                                    JaxRandomKeyItem, NumpyRandomKeyItem, FilesItem>;
+// Pairs of name and item.
+using CheckpointItems = std::vector<std::pair<std::string, CheckpointItem>>;
+
+// A restored item. Tree: also of a StandardItem and of an ArrayItem, which is a leaf.
+using RestoredItem = std::variant<Tree, JsonItem, ProtoItem, JaxRandomKeyItem, NumpyRandomKeyItem>;
+using RestoredItems = std::map<std::string, RestoredItem>;
+
+// The items to restore, with arguments for the trees among them.
+using ItemRequests = std::map<std::string, PyTreeRestoreArgs>;
+
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop

@@ -1,0 +1,42 @@
+// item_kinds.h -- how Orbax's handlers store items: their names and their files.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace cairn::inline v0::orbax {
+
+// The names of handlers that _CHECKPOINT_METADATA records.
+inline constexpr std::string_view kStandardHandler =
+    "orbax.checkpoint._src.handlers.standard_checkpoint_handler.StandardCheckpointHandler";
+inline constexpr std::string_view kArrayHandler =
+    "orbax.checkpoint._src.handlers.array_checkpoint_handler.ArrayCheckpointHandler";
+inline constexpr std::string_view kJsonHandler =
+    "orbax.checkpoint._src.handlers.json_checkpoint_handler.JsonCheckpointHandler";
+inline constexpr std::string_view kProtoHandler =
+    "orbax.checkpoint._src.handlers.proto_checkpoint_handler.ProtoCheckpointHandler";
+inline constexpr std::string_view kJaxRandomKeyHandler =
+    "orbax.checkpoint._src.handlers.random_key_checkpoint_handler.JaxRandomKeyCheckpointHandler";
+inline constexpr std::string_view kNumpyRandomKeyHandler =
+    "orbax.checkpoint._src.handlers.random_key_checkpoint_handler.NumpyRandomKeyCheckpointHandler";
+
+inline constexpr std::string_view kArrayItemKey = "checkpoint";  // of the one leaf of the tree
+inline constexpr std::string_view kJsonItemFile = "metadata";
+inline constexpr std::string_view kV1JsonItemFile = "data.json";
+inline constexpr std::string_view kProtoItemFile = "proto.pbtxt";
+inline constexpr std::string_view kJaxRandomKeyFolder = "jax_random_key";
+inline constexpr std::string_view kNumpyRandomKeyFolder = "np_random_key";
+
+// Whether the handler writes files that nobody but itself knows: that of a data iterator, or of an
+// object of the user's own.
+inline bool is_foreign_handler(std::string_view handler) {
+  return !handler.empty() && (!handler.starts_with("orbax.checkpoint.") ||
+                              handler.ends_with(".StatefulCheckpointableHandler"));
+}
+
+// The names that handlers of different ages gave to the file of the JSON item `item`.
+inline std::array<std::string_view, 3> json_item_files(std::string_view item) {
+  return {kJsonItemFile, kV1JsonItemFile, item};
+}
+
+}  // namespace cairn::inline v0::orbax

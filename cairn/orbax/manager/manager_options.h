@@ -1,0 +1,13 @@
+// manager_options.h -- what the options of a CheckpointManager amount to.
+#pragma once
+
+#include <cairn/checkpoint_manager.h>
+
+namespace cairn::inline v0::orbax {
+
+// Throws invalid_argument for options that exclude each other or make no sense.
+void check_options(const CheckpointManagerOptions& options);
+SavePolicy save_policy_of(const CheckpointManagerOptions& options);
+KeepPolicy keep_policy_of(const CheckpointManagerOptions& options);
+
+}  // namespace cairn::inline v0::orbax

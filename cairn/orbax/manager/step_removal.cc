@@ -1,0 +1,71 @@
+// step_removal.cc -- takes a step's name away, and then its files.
+#include <cairn/orbax/manager/step_removal.h>
+
+#include <cairn/error.h>
+#include <cairn/io/save_lock.h>
+#include <cairn/orbax/layout/contents.h>
+#include <cairn/orbax/layout/layout.h>
+
+namespace cairn::inline v0::orbax {
+namespace {
+
+// Renames the step to the name of a leftover, which it returns.
+std::string take_name(const Directory& folder, const std::string& name) {
+  check_step_removable(folder, name);
+  std::string leftover = name + std::string(kRemovedMark);
+  if (folder.kind(leftover) != EntryKind::kAbsent) {
+    check_only_checkpoint(folder.child(leftover), DirectoryRole::kTemporary);
+    folder.remove(leftover);
+  }
+  folder.rename(name, leftover);
+  return leftover;
+}
+
+// Checks again that the folder holds only a checkpoint: other files may have been added since its
+// step was checked. If there are any, the step gets its name back.
+void remove_leftover(const Directory& folder, const std::string& leftover,
+                     const std::string& name) {
+  try {
+    check_only_checkpoint(folder.child(leftover), DirectoryRole::kTarget);
+  } catch (const Error&) {
+    (void)try_call([&] { return folder.rename(leftover, name), true; });
+    throw;
+  }
+  folder.remove(leftover);
+}
+
+}  // namespace
+
+void check_step_removable(const Directory& root, const std::string& name) {
+  const EntryKind kind = root.kind(name);
+  if (kind != EntryKind::kDirectory)
+    throw Error(Code::kAlreadyExists, root.path_of(name) + ": is " +
+                                          std::string(entry_kind_text(kind)) +
+                                          ", not a checkpoint, and is not removed");
+  check_only_checkpoint(root.child(name), DirectoryRole::kTarget);
+}
+
+void remove_step(const Directory& root, const std::string& name) {
+  if (root.kind(name) == EntryKind::kAbsent) return;
+  const SaveLock lock(root.path_of(name));
+  if (root.kind(name) == EntryKind::kAbsent) return;
+  remove_leftover(root, take_name(root, name), name);
+  root.sync();
+}
+
+void set_step_aside(const Directory& root, const std::string& name, const std::string& subfolder) {
+  if (root.kind(name) == EntryKind::kAbsent) return;
+  const SaveLock lock(root.path_of(name));
+  if (root.kind(name) == EntryKind::kAbsent) return;
+  check_step_removable(root, name);
+  (void)root.make(subfolder);
+  const Directory aside = root.child(subfolder);
+  std::string older;
+  if (aside.kind(name) != EntryKind::kAbsent) older = take_name(aside, name);
+  root.move(name, aside, name);
+  aside.sync();
+  root.sync();
+  if (!older.empty()) remove_leftover(aside, older, name);
+}
+
+}  // namespace cairn::inline v0::orbax

@@ -1,0 +1,25 @@
+// step_removal.h -- removes steps of a training run. A directory that holds anything besides a
+// checkpoint stays as it is.
+#pragma once
+
+#include <cairn/io/directory.h>
+
+#include <string>
+
+namespace cairn::inline v0::orbax {
+
+// Throws already_exists unless the folder `name` holds a checkpoint and nothing else.
+void check_step_removable(const Directory& root, const std::string& name);
+
+// Removes the folder of a step. Throws as check_step_removable(), and unavailable if a save to the
+// folder, or its removal, is in progress. Succeeds if nothing is there.
+//
+// The folder first gets the name <name>.orbax-checkpoint-tmp-removed, so that a kill cannot leave a
+// step that looks whole and is not. The next removal or `cairn clean` removes such a leftover.
+void remove_step(const Directory& root, const std::string& name);
+
+// Moves the folder of a step to the folder `subfolder` of the root, where it takes the place of an
+// older one. Throws as remove_step(), and io if `subfolder` is a symbolic link.
+void set_step_aside(const Directory& root, const std::string& name, const std::string& subfolder);
+
+}  // namespace cairn::inline v0::orbax

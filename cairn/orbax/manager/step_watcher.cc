@@ -1,0 +1,53 @@
+// step_watcher.cc -- looks again and again for new steps.
+#include <cairn/checkpoint_manager.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/io/directory.h>
+#include <cairn/orbax/manager/step_directory.h>
+
+#include <thread>
+#include <utility>
+
+namespace cairn::inline v0 {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::optional<std::int64_t> latest_in(const std::string& directory, const StepNameFormat& format) {
+  const auto root = try_call([&] { return Directory::open(directory); });
+  if (!root && root.error().code() == Code::kNotFound) return std::nullopt;
+  const std::vector<std::int64_t> steps = orbax::steps_in(root.value(), format);
+  if (steps.empty()) return std::nullopt;
+  return steps.back();
+}
+
+}  // namespace
+
+StepWatcher::StepWatcher(std::string directory, StepWatcherOptions options)
+    : directory_(std::move(directory)), options_(std::move(options)), wanted_(options_.first_step) {
+  if (options_.poll_interval.count() <= 0) invalid_argument("poll_interval must be positive");
+  if (options_.min_interval.count() < 0) invalid_argument("min_interval must not be negative");
+  if (options_.timeout && options_.timeout->count() < 0)
+    invalid_argument("timeout must not be negative");
+  (void)step_name(0, options_.step_name_format);
+}
+
+std::optional<std::int64_t> StepWatcher::next() {
+  if (last_time_) std::this_thread::sleep_until(*last_time_ + options_.min_interval);
+  const Clock::time_point start = Clock::now();
+  while (true) {
+    const auto latest = latest_in(directory_, options_.step_name_format);
+    if (latest && (!wanted_ || *latest >= *wanted_)) {
+      wanted_ = *latest + 1;
+      last_time_ = Clock::now();
+      return latest;
+    }
+    // It gives up rather than wait longer than it was told.
+    const bool is_late =
+        options_.timeout && Clock::now() + options_.poll_interval > start + *options_.timeout;
+    if (is_late && (!options_.gives_up || options_.gives_up())) return std::nullopt;
+    std::this_thread::sleep_for(options_.poll_interval);
+  }
+}
+
+}  // namespace cairn::inline v0

@@ -1,0 +1,131 @@
+// restored_items.cc -- finds out the kind of each item and reads it.
+#include <cairn/orbax/restore/restored_items.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/base/json/json.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/item_kinds.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::inline v0::orbax {
+namespace {
+
+std::string read_text(const std::string& file) {
+  return std::string(as_text(read_file(file, kMaxMetadataFile)));
+}
+
+// A member of the file that describes a random key. A missing file is damage: without it nobody
+// knows the type of the key.
+bool flag_of(const std::string& folder, std::string_view key, std::string_view name) {
+  const std::string file = join(join(folder, std::string(key) + "_metadata"), kJsonItemFile);
+  return with_context(
+      [&] { return file; },
+      [&] {
+        const Json json = parse_json(read_text(file));
+        const Json* member = json.find(name);
+        if (member == nullptr || !member->as_bool())
+          data_loss("has no member '" + std::string(name) + "' that is true or false");
+        return *member->as_bool();
+      });
+}
+
+Tree only_leaf(Tree tree, const std::string& folder) {
+  if (Tree::Dict* dict = std::get_if<Tree::Dict>(&tree.value()))
+    if (dict->size() == 1 && dict->front().first == kArrayItemKey)
+      return std::move(dict->front().second);
+  throw Error(Code::kDataLoss, folder + ": is not the tree of one array '" +
+                                   std::string(kArrayItemKey) + "' that its handler writes");
+}
+
+Tree as_tuple(Tree tree) {
+  if (Tree::List* list = std::get_if<Tree::List>(&tree.value()))
+    return Tree::Tuple{std::move(*list)};
+  return tree;
+}
+
+class ItemRestorer {
+ public:
+  ItemRestorer(const std::string& path, const RestoreTree& restore_tree)
+      : layout_(find_layout(path, {})), restore_tree_(restore_tree) {
+    if (layout_.kind != LayoutKind::kComposite || !layout_.root.empty())
+      invalid_argument(path + ": is not a checkpoint of several items; restore it as a tree");
+    const auto metadata = try_call(
+        [&] { return read_checkpoint_metadata(join(layout_.path, kCheckpointMetadataFile)); });
+    // As in Orbax, metadata that cannot be read are like none.
+    if (metadata)
+      for (const auto& [name, handler] : metadata.value().item_handlers) handlers_[name] = handler;
+  }
+
+  RestoredItems all(const ItemRequests& requests) const {
+    RestoredItems items;
+    if (requests.empty())
+      for (const Item& item : layout_.items) items.emplace(item.name, restore(item, {}));
+    for (const auto& [name, args] : requests) items.emplace(name, restore(find(name), args));
+    return items;
+  }
+
+ private:
+  const Item& find(const std::string& name) const {
+    const auto found = std::ranges::find(layout_.items, name, &Item::name);
+    if (found != layout_.items.end()) return *found;
+    std::string names;
+    for (const Item& item : layout_.items)
+      names.append(names.empty() ? "'" : ", '").append(item.name).append("'");
+    throw Error(Code::kNotFound, layout_.path + ": has no item '" + name + "'; its items are " +
+                                     (names.empty() ? "none" : names));
+  }
+
+  RestoredItem restore(const Item& item, const PyTreeRestoreArgs& args) const {
+    const std::string folder = join(layout_.path, item.name);
+    const Listing listing = list_directory(folder);
+    if (listing.has_folder(kJaxRandomKeyFolder)) {
+      const std::string key = join(folder, kJaxRandomKeyFolder);
+      return JaxRandomKeyItem{.key = only_leaf(restore_tree_(key, {}), key),
+                              .typed = flag_of(folder, kJaxRandomKeyFolder, "typed")};
+    }
+    if (listing.has_folder(kNumpyRandomKeyFolder)) {
+      Tree state = restore_tree_(join(folder, kNumpyRandomKeyFolder), {});
+      const bool legacy = flag_of(folder, kNumpyRandomKeyFolder, "legacy");
+      return NumpyRandomKeyItem{legacy ? as_tuple(std::move(state)) : std::move(state)};
+    }
+    const auto handler = handlers_.find(item.name);
+    if (handler != handlers_.end() && handler->second == kArrayHandler)
+      return only_leaf(restore_tree_(folder, args), folder);
+    if (item.kind == ItemKind::kPytree) return restore_tree_(folder, args);
+    if (listing.has_file(kProtoItemFile)) return ProtoItem{read_text(join(folder, kProtoItemFile))};
+    for (const std::string_view name : json_item_files(item.name))
+      if (listing.has_file(name)) return JsonItem{read_json_file(folder, item.name)};
+    throw Error(Code::kUnimplemented,
+                folder + ": is an item of a handler that Cairn does not have" +
+                    (handler == handlers_.end() ? "" : " (" + handler->second + ")") +
+                    "; name the items to restore without it");
+  }
+
+  Layout layout_;
+  const RestoreTree& restore_tree_;
+  std::map<std::string, std::string> handlers_;
+};
+
+}  // namespace
+
+RestoredItems restore_items(const std::string& path, const ItemRequests& requests,
+                            const RestoreTree& restore_tree) {
+  return ItemRestorer(path, restore_tree).all(requests);
+}
+
+std::string read_json_file(const std::string& path, std::string_view item) {
+  for (const std::string_view name : json_item_files(item)) {
+    const std::string file = join(path, name);
+    if (!file_exists(file)) continue;
+    std::string text = read_text(file);
+    with_context([&] { return file; }, [&] { (void)parse_json(text); });
+    return text;
+  }
+  throw Error(Code::kNotFound, path + ": there is no such JSON item");
+}
+
+}  // namespace cairn::inline v0::orbax

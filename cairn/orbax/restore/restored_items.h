@@ -1,0 +1,23 @@
+// restored_items.h -- restores the items of a checkpoint by their kinds.
+#pragma once
+
+#include <cairn/checkpoint_items.h>
+
+#include <functional>
+#include <string>
+
+namespace cairn::inline v0::orbax {
+
+// Restores the tree in a folder.
+using RestoreTree = std::function<Tree(const std::string& folder, const PyTreeRestoreArgs& args)>;
+
+// Restores the named items of the checkpoint in `path`; no names: all items. Throws not_found for an
+// item that is not there, unimplemented for one of a handler that Cairn does not have,
+// invalid_argument for a checkpoint without items, data_loss for damaged files.
+RestoredItems restore_items(const std::string& path, const ItemRequests& requests,
+                            const RestoreTree& restore_tree);
+
+// The text of a JSON item in its folder `path`. Throws as restore_items().
+std::string read_json_file(const std::string& path, std::string_view item);
+
+}  // namespace cairn::inline v0::orbax

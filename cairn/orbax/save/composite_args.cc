@@ -1,0 +1,149 @@
+// composite_args.cc -- turns items into the trees and files that Orbax's handlers write for them.
+#include <cairn/orbax/save/composite_args.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/base/json/json.h>
+#include <cairn/orbax/layout/item_kinds.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/save/pending_checkpoint.h>
+#include <cairn/sharding.h>
+
+#include <cstring>
+#include <utility>
+
+namespace cairn::inline v0::orbax {
+namespace {
+
+bool is_number(const Tree& tree) {
+  return std::holds_alternative<bool>(tree.value()) ||
+         std::holds_alternative<std::int64_t>(tree.value()) ||
+         std::holds_alternative<std::uint64_t>(tree.value()) ||
+         std::holds_alternative<double>(tree.value()) ||
+         std::holds_alternative<NumpyScalar>(tree.value());
+}
+
+bool is_array(const Tree& tree) {
+  return tree.array() != nullptr || tree.custom<ShardedArray>() != nullptr;
+}
+
+// Orbax names the item of a handler that is made of parts by the parts' folders.
+void add_random_key(const std::string& name, std::string_view handler, std::string_view key,
+                    std::string_view flag, bool value, CompositeArgs& args) {
+  const std::string metadata = join(name, std::string(key) + "_metadata");
+  args.folders.emplace_back(name, handler);
+  args.folders.emplace_back(join(name, key), "");
+  args.folders.emplace_back(metadata, "");
+  args.files.push_back({metadata, [flag, value](const std::string& folder) {
+                          write_pending_file(
+                              folder, kJsonItemFile,
+                              to_text(Json(JsonObject{{std::string(flag), value}}), JsonStyle::kPython));
+                        }});
+}
+
+// A tree of one leaf, as ArrayCheckpointHandler stores it.
+CompositeTree tree_of_array(std::string folder, const Tree& leaf, const SaveArgs& save_args) {
+  const std::string name(kArrayItemKey);
+  return {
+      .folder = std::move(folder),
+      .args = std::make_shared<PyTreeSaveArgs>(PyTreeSaveArgs{
+          .item = Tree{{name, leaf}}, .save_args = Tree{{name, Tree(CustomLeaf::of(save_args))}}}),
+      .without_database = true};
+}
+
+// A leaf of a StandardItem. As in Orbax, a scalar of NumPy becomes an array without dimensions.
+Tree standard_leaf(const KeyPath& path, const Tree& leaf) {
+  if (const auto* scalar = std::get_if<NumpyScalar>(&leaf.value())) {
+    Array array = Array::allocate(scalar->dtype, {});
+    std::memcpy(array.mutable_view().data, scalar->value.data(), dtype_size(scalar->dtype));
+    return array;
+  }
+  if (!is_number(leaf) && !is_array(leaf) && !std::holds_alternative<EmptyNode>(leaf.value()))
+    invalid_argument("the leaf " + path_text(path) +
+                     " is neither an array nor a number; a StandardItem holds no other leaves");
+  return leaf;
+}
+
+class ItemAdder {
+ public:
+  ItemAdder(const std::string& name, CompositeArgs& args) : name_(name), args_(args) {}
+
+  void operator()(const PyTreeSaveArgs& item) const { add_tree(name_, item, args_); }
+
+  void operator()(const StandardItem& item) const {
+    if (is_number(item.item) || is_array(item.item))
+      invalid_argument("is one array or number; save it as an ArrayItem");
+    args_.folders.emplace_back(name_, kStandardHandler);
+    args_.trees.push_back(
+        {.folder = name_,
+         .args = std::make_shared<PyTreeSaveArgs>(PyTreeSaveArgs{
+             .item = map_leaves(item.item, standard_leaf), .save_args = item.save_args})});
+  }
+
+  void operator()(const ArrayItem& item) const {
+    if (!is_number(item.item) && !is_array(item.item))
+      invalid_argument("is neither an array nor a number; save it as a tree");
+    args_.folders.emplace_back(name_, kArrayHandler);
+    args_.trees.push_back(tree_of_array(name_, item.item, item.save_args));
+  }
+
+  void operator()(const JsonItem& item) const {
+    add_text(name_, std::string(kJsonHandler), std::string(kJsonItemFile),
+             to_text(parse_json(item.text), JsonStyle::kPython), args_);
+  }
+
+  void operator()(const ProtoItem& item) const {
+    add_text(name_, std::string(kProtoHandler), std::string(kProtoItemFile), item.text, args_);
+  }
+
+  void operator()(const JaxRandomKeyItem& item) const {
+    if (!is_array(item.key))
+      invalid_argument("is not an array; the data of a random key are an array of uint32");
+    add_random_key(name_, kJaxRandomKeyHandler, kJaxRandomKeyFolder, "typed", item.typed, args_);
+    args_.trees.push_back(tree_of_array(join(name_, kJaxRandomKeyFolder), item.key, {}));
+  }
+
+  void operator()(const NumpyRandomKeyItem& item) const {
+    const bool legacy = item.state.tuple() != nullptr;
+    if (!legacy && item.state.dict() == nullptr)
+      invalid_argument("is neither a tuple nor a dict, as NumPy's states of generators are");
+    add_random_key(name_, kNumpyRandomKeyHandler, kNumpyRandomKeyFolder, "legacy", legacy, args_);
+    args_.trees.push_back(
+        {.folder = join(name_, kNumpyRandomKeyFolder),
+         .args = std::make_shared<PyTreeSaveArgs>(PyTreeSaveArgs{.item = item.state})});
+  }
+
+  void operator()(const FilesItem& item) const {
+    if (item.handler.empty()) invalid_argument("has no name of a handler");
+    if (!item.write) invalid_argument("has no function that writes it");
+    args_.folders.emplace_back(name_, item.handler);
+    args_.files.push_back({name_, item.write});
+  }
+
+ private:
+  const std::string& name_;
+  CompositeArgs& args_;
+};
+
+}  // namespace
+
+void add_item(const std::string& name, const CheckpointItem& item, CompositeArgs& args) {
+  check_item_name(name);
+  with_context([&] { return "the item '" + name + "'"; },
+               [&] { std::visit(ItemAdder(name, args), item); });
+}
+
+void add_tree(const std::string& name, const PyTreeSaveArgs& tree, CompositeArgs& args) {
+  args.folders.emplace_back(name, pytree_handler_name(false));
+  args.trees.push_back({.folder = name, .args = borrowed(tree)});
+}
+
+void add_text(const std::string& name, std::string handler, std::string file, std::string text,
+              CompositeArgs& args) {
+  args.folders.emplace_back(name, std::move(handler));
+  args.files.push_back(
+      {name, [file = std::move(file), text = std::move(text)](const std::string& folder) {
+         write_pending_file(folder, file, text);
+       }});
+}
+
+}  // namespace cairn::inline v0::orbax

@@ -1,0 +1,134 @@
+// watcher_test.cc -- waiting for steps, and the signal to end.
+#include <cairn/checkpoint_manager.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "tests/support/matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn::orbax {
+namespace {
+
+using cairn::testing::FailsWith;
+using cairn::testing::TempDir;
+using std::chrono::milliseconds;
+
+StepWatcherOptions quick() {
+  StepWatcherOptions options;
+  options.poll_interval = milliseconds(1);
+  options.timeout = milliseconds(0);
+  return options;
+}
+
+void make_step(const std::string& path) { std::filesystem::create_directories(path); }
+
+TEST(StepWatcher, ReturnsTheLatestStepOnce) {
+  const TempDir dir = TempDir::in_memory();
+  StepWatcher watcher(dir / "run", quick());
+  EXPECT_EQ(watcher.next(), std::nullopt);  // the directory is missing
+  make_step(dir / "run/3");
+  make_step(dir / "run/12");
+  make_step(dir / "run/13.orbax-checkpoint-tmp");
+  make_step(dir / "run/notes");
+  EXPECT_EQ(watcher.next(), 12);
+  EXPECT_EQ(watcher.next(), std::nullopt);
+  make_step(dir / "run/7");
+  EXPECT_EQ(watcher.next(), std::nullopt);
+  make_step(dir / "run/13");
+  EXPECT_EQ(watcher.next(), 13);
+}
+
+TEST(StepWatcher, WaitsForAnotherProcess) {
+  const TempDir dir = TempDir::in_memory();
+  StepWatcherOptions options = quick();
+  options.timeout.reset();
+  options.first_step = 2;
+  options.step_name_format = StepNameFormat("step", 4);
+  StepWatcher watcher(dir / "run", options);
+  make_step(dir / "run/step_0001");
+  std::thread other([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    make_step(dir / "run/step_0002");
+  });
+  EXPECT_EQ(watcher.next(), 2);
+  other.join();
+}
+
+TEST(StepWatcher, AsksWhetherToGiveUp) {
+  const TempDir dir = TempDir::in_memory();
+  int asked = 0;
+  StepWatcherOptions options = quick();
+  options.gives_up = [&] { return ++asked == 3; };
+  StepWatcher watcher(dir / "run", options);
+  EXPECT_EQ(watcher.next(), std::nullopt);
+  EXPECT_EQ(asked, 3);
+}
+
+TEST(StepWatcher, KeepsTheMinimumInterval) {
+  const TempDir dir = TempDir::in_memory();
+  StepWatcherOptions options = quick();
+  options.min_interval = milliseconds(50);
+  StepWatcher watcher(dir / "run", options);
+  make_step(dir / "run/1");
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(watcher.next(), 1);
+  make_step(dir / "run/2");
+  EXPECT_EQ(watcher.next(), 2);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(50));
+}
+
+TEST(StepWatcher, RefusesIntervalsThatMakeNoSense) {
+  const auto refuses = [](auto change) {
+    StepWatcherOptions options;
+    change(options);
+    EXPECT_THAT([&] { StepWatcher("x", options); }, FailsWith(Code::kInvalidArgument, "must"));
+  };
+  refuses([](StepWatcherOptions& options) { options.poll_interval = milliseconds(0); });
+  refuses([](StepWatcherOptions& options) { options.min_interval = milliseconds(-1); });
+  refuses([](StepWatcherOptions& options) { options.timeout = milliseconds(-1); });
+}
+
+TEST(TerminationSignal, TheNextStepIsSaved) {
+  const TempDir dir = TempDir::in_memory();
+  const TerminationSignal signal(SIGUSR1);
+  CheckpointManagerOptions options;
+  options.save_interval_steps = 100;
+  options.is_preempted = signal.asked();
+  CheckpointManager manager(dir / "run", options);
+  const auto save = [&](std::int64_t step) {
+    return manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+  };
+  EXPECT_TRUE(save(0));
+  EXPECT_FALSE(save(1));
+  EXPECT_FALSE(signal.received());
+  raise(SIGUSR1);
+  EXPECT_TRUE(signal.received());
+  EXPECT_TRUE(save(2));
+  manager.close();
+}
+
+TEST(TerminationSignal, GivesTheSignalBack) {
+  static int handled = 0;
+  std::signal(SIGUSR1, [](int) { ++handled; });
+  {
+    const TerminationSignal signal(SIGUSR1);
+    EXPECT_THAT([] { TerminationSignal another(SIGUSR1); },
+                FailsWith(Code::kFailedPrecondition, "another"));
+    raise(SIGUSR1);
+    EXPECT_TRUE(signal.received());
+  }
+  EXPECT_EQ(handled, 0);
+  raise(SIGUSR1);
+  EXPECT_EQ(handled, 1);
+  const TerminationSignal again(SIGUSR1);
+  EXPECT_FALSE(again.received());
+  for (const int signal : {SIGKILL, 0, 1000})
+    EXPECT_THAT([&] { TerminationSignal one(signal); },
+                FailsWith(Code::kInvalidArgument, "cannot be caught"));
+}
+
+}  // namespace
+}  // namespace cairn::orbax
