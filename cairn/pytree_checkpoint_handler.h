@@ -175,6 +175,12 @@ struct PyTreeRestoreArgs {
   bool partial_restore = false;
 };
 
+// The arguments that restore a tree like the target: RestoreArgs or ArrayRestoreArgs in place of
+// each leaf, which may be an array, a number, a text, a ShapeDtypeStruct, or the ValueMetadata that
+// metadata() returns. An array with a sharding is restored with it, to its shape and dtype. Throws
+// invalid_argument for other leaves. Orbax's construct_restore_args.
+Tree construct_restore_args(const Tree& target);
+
 // Metadata of a stored tree.
 struct PyTreeMetadata {
   Tree tree;                    // ValueMetadata (custom leaves) and empty nodes

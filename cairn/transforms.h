@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -117,6 +118,17 @@ Tree apply_transforms(const TransformPlan& plan, std::vector<Tree> values, const
 // Plans and executes in one step, for a stored tree in memory, all of whose leaves can be read.
 Tree apply_transforms(const Tree& stored, const Tree& target, Transforms transforms,
                       UnmentionedKeys unmentioned = UnmentionedKeys::kStored);
+
+// ---- trees by their paths ----
+
+// All leaves of the trees; of two leaves with one path, that of the later tree. With a target, its
+// structure; else a dict for each level, also for lists. Empty nodes are left out. Throws not_found
+// if the target has a leaf that no tree has, invalid_argument if a path is a leaf in one tree and
+// has members in another.
+Tree merge_trees(std::span<const Tree> trees, const std::optional<Tree>& target = {});
+// The leaves of the last tree whose paths all trees have. As merge_trees. Throws invalid_argument if
+// there are no trees.
+Tree intersect_trees(std::span<const Tree> trees, const std::optional<Tree>& target = {});
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

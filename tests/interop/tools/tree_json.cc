@@ -204,6 +204,13 @@ Json items_json(const Tree::List& list) {
   return out;
 }
 
+Json restore_args_json(const std::optional<RestoreType>& type, std::optional<DType> dtype) {
+  Json out;
+  out.set("restore_type", type && type->typestr() != nullptr ? Json(*type->typestr()) : Json());
+  out.set("dtype", dtype ? Json(dtype_name(*dtype)) : Json());
+  return out;
+}
+
 Json custom_json(const Tree& tree) {
   if (const auto* array = tree.custom<ShardedArray>()) {
     Json out = array_json(gather_shards(*array));
@@ -232,6 +239,19 @@ Json custom_json(const Tree& tree) {
     out.set("sharding",
             value->sharding ? Json(sharding_json(*value->sharding).value_or("")) : Json());
     return one("abstract", std::move(out));
+  }
+  if (const auto* args = tree.custom<RestoreArgs>())
+    return one("restore_args", restore_args_json(args->restore_type, args->dtype));
+  if (const auto* args = tree.custom<ArrayRestoreArgs>()) {
+    Json out = restore_args_json(args->restore_type, args->dtype);
+    out.set("sharding",
+            args->sharding ? Json(sharding_json(*args->sharding).value_or("")) : Json());
+    // Orbax gives the shape under both names.
+    const auto& shape = args->global_shape ? args->global_shape : args->shape;
+    out.set("global_shape", shape ? shape_json(*shape) : Json());
+    out.set("shape", shape ? shape_json(*shape) : Json());
+    out.set("strict", args->strict);
+    return one("array_restore_args", std::move(out));
   }
   fail("a custom leaf");
 }

@@ -1,0 +1,213 @@
+"""Checkpoints of several items: what Cairn saves the real handlers restore, and the other way round; construct_restore_args, merge_trees."""
+
+import json
+import os
+import random
+import subprocess
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from google.protobuf import struct_pb2, text_format
+from orbax.checkpoint import transform_utils
+from orbax.checkpoint._src.handlers import proto_checkpoint_handler as proto
+
+import cairn_cli
+import tree_json
+
+SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SHARDED = jax.sharding.NamedSharding(jax.make_mesh((4, 2), ("x", "y")), jax.sharding.PartitionSpec("x"))
+
+
+def run(jobs):
+    done = subprocess.run([cairn_cli.TOOLS / "items_tool"], input=json.dumps(jobs), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def random_array(rng):
+    return np.random.default_rng(rng.getrandbits(32)).integers(0, 100, rng.choice([(), (3,), (8, 2), (1, 1)])).astype(rng.choice(["float32", "int8", "uint16", "bool"]))
+
+
+def random_tree(rng, text):
+    tree = {"a": random_array(rng), "n": rng.choice([3, 0.5, True]), "list": [random_array(rng), {"deep": random_array(rng)}], "none": None}
+    if text:
+        tree["text"] = "adam é"
+    if rng.random() < 0.5:
+        tree["sharded"] = jax.device_put(np.arange(16, dtype=np.float32).reshape(8, 2), SHARDED)
+    return tree
+
+
+def numpy_state(rng):
+    generator = np.random.RandomState(rng.getrandbits(31))
+    generator.normal()
+    return generator.get_state(legacy=rng.random() < 0.5)
+
+
+def random_key(rng):
+    return rng.choice([jax.random.key, jax.random.PRNGKey])(rng.getrandbits(31))
+
+
+def message(rng):
+    made = struct_pb2.Struct()
+    made.update({"layers": rng.randint(1, 99), "name": "é\n"})
+    return made
+
+
+def random_items(rng):
+    makers = {
+        "pytree": lambda: random_tree(rng, True), "standard": lambda: random_tree(rng, False),
+        "array": lambda: rng.choice([random_array(rng), 7, 0.25, jax.device_put(np.arange(8.0), SHARDED)]),
+        "json": lambda: {"layers": rng.randint(1, 9), "é": [None, 0.1]}, "proto": lambda: message(rng),
+        "jax_key": lambda: random_key(rng), "numpy_key": lambda: numpy_state(rng),
+    }
+    kinds = rng.sample(list(makers), rng.randint(1, len(makers)))
+    return {f"{kind}{number}": (kind, makers[kind]()) for kind in kinds for number in range(rng.randint(1, 2))}
+
+
+def is_typed(key):
+    return bool(jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key))
+
+
+def job_item(name, kind, value):
+    item = {"name": name, "kind": kind}
+    if kind == "json":
+        return item | {"text": json.dumps(value, ensure_ascii=False)}
+    if kind == "proto":
+        return item | {"text": text_format.MessageToString(value)}
+    if kind == "jax_key":
+        return item | {"typed": is_typed(value), "tree": tree_json.to_json(np.asarray(jax.random.key_data(value)))}
+    return item | {"tree": tree_json.to_json(value)}
+
+
+SAVE = {
+    "pytree": ocp.args.PyTreeSave, "standard": ocp.args.StandardSave, "array": ocp.args.ArraySave, "json": ocp.args.JsonSave,
+    "proto": proto.ProtoSaveArgs, "jax_key": ocp.args.JaxRandomKeySave, "numpy_key": ocp.args.NumpyRandomKeySave,
+}
+RESTORE = {
+    "pytree": ocp.args.PyTreeRestore, "standard": ocp.args.StandardRestore, "array": ocp.args.ArrayRestore, "json": ocp.args.JsonRestore,
+    "proto": lambda: proto.ProtoRestoreArgs(struct_pb2.Struct), "jax_key": ocp.args.JaxRandomKeyRestore, "numpy_key": ocp.args.NumpyRandomKeyRestore,
+}
+
+
+def files_below(path):
+    """The files whose names and texts do not depend on the time or on random numbers."""
+    return {str(file.relative_to(path)): file.read_text() for file in sorted(path.rglob("*"))
+            if file.is_file() and file.name in ("metadata", "proto.pbtxt", "_METADATA", ".zarray", "_strings.json")}
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_items_both_ways(part, scratch):
+    """15 checkpoints a part: Cairn's restored by Orbax, Orbax's by Cairn; the same metadata; the same recorded handlers."""
+    checkpointer = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+    cases = [random_items(random.Random(SEED * 1000 + part * 15 + number)) for number in range(15)]
+    run([{"op": "save", "path": str(scratch / f"ours{n}"), "metadata": '{"n": 1}', "async": n % 2 == 0,
+          "items": [job_item(name, *item) for name, item in items.items()]} for n, items in enumerate(cases)])
+    for n, items in enumerate(cases):
+        checkpointer.save(scratch / f"theirs{n}", ocp.args.Composite(**{name: SAVE[kind](value) for name, (kind, value) in items.items()}), custom_metadata={"n": 1})
+    answers = run([{"op": "restore", "path": str(scratch / f"{whose}{n}"), "names": []} for n in range(len(cases)) for whose in ("ours", "theirs")])
+    for n, items in enumerate(cases):
+        ours, theirs = scratch / f"ours{n}", scratch / f"theirs{n}"
+        restored = [checkpointer.restore(path, ocp.args.Composite(**{name: RESTORE[kind]() for name, (kind, _) in items.items()})) for path in (ours, theirs)]
+        for name, (kind, value) in items.items():
+            got, expected = (one[name] for one in restored)
+            if kind == "jax_key":
+                assert is_typed(got) == is_typed(expected) == is_typed(value)
+                got, expected = (np.asarray(jax.random.key_data(one)) for one in (got, expected))
+            if kind == "proto":
+                assert got == expected == value
+                continue
+            assert tree_json.normal(tree_json.to_json(got)) == tree_json.normal(tree_json.to_json(expected)), (part, n, name)
+        metadata = [json.loads((path / "_CHECKPOINT_METADATA").read_text()) for path in (ours, theirs)]
+        assert [{**one, "init_timestamp_nsecs": 0, "commit_timestamp_nsecs": 0} for one in metadata][0] == [{**one, "init_timestamp_nsecs": 0, "commit_timestamp_nsecs": 0} for one in metadata][1]
+        # A key of JAX is saved from host memory; the rest of its files are equal.
+        keys = {f"{name}/jax_random_key/_METADATA" for name, (kind, _) in items.items() if kind == "jax_key"}
+        assert {name: text for name, text in files_below(ours).items() if name not in keys} == {name: text for name, text in files_below(theirs).items() if name not in keys}, (part, n)
+        assert answers[2 * n] != [] and normal_items(answers[2 * n]) == normal_items(answers[2 * n + 1]), (part, n)
+        assert {one["name"] for one in answers[2 * n]} == set(items)
+
+
+def normal_items(answer):
+    assert isinstance(answer, list), answer
+    out = []
+    for item in answer:
+        item = dict(item)
+        if "tree" in item:
+            tree = item["tree"]
+            if item["kind"] == "jax_key" and "sharded" in tree:  # Orbax's own are arrays of JAX
+                tree = {"array": {name: tree["sharded"][name] for name in ("dtype", "shape", "hex")}}
+            item["tree"] = tree_json.normal(tree)
+        if item["kind"] == "json":
+            item["text"] = json.loads(item["text"])
+        out.append(item)
+    return out
+
+
+def test_a_manager_restores_without_arguments(scratch):
+    """Orbax chooses the handlers by the names that Cairn has recorded."""
+    items = {"standard": ("standard", {"w": np.arange(3), "step": 3}), "array": ("array", np.arange(4)), "config": ("json", {"a": 1})}
+    run([{"op": "save", "path": str(scratch / "run/1"), "metadata": "", "async": False, "items": [job_item(name, *item) for name, item in items.items()]}])
+    with ocp.CheckpointManager(scratch / "run") as manager:
+        restored = manager.restore(1)
+    assert tree_json.to_json(dict(sorted(restored["standard"].items()))) == tree_json.to_json(dict(sorted(items["standard"][1].items())))
+    np.testing.assert_array_equal(restored["array"], np.arange(4))
+    assert restored["config"] == {"a": 1}
+
+
+def test_the_same_refusals(scratch):
+    """What the real handlers refuse as the value of an item."""
+    bad = [("standard", 3), ("standard", np.float32), ("standard", {"a": "text"}), ("array", {"a": 1}), ("array", "text"), ("numpy_key", [1])]
+    checkpointer = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+    jobs = []
+    for n, (kind, value) in enumerate(bad):
+        if value is np.float32:
+            value = jax.numpy.arange(3)
+        with pytest.raises((ValueError, TypeError)):
+            checkpointer.save(scratch / f"theirs{n}", ocp.args.Composite(x=SAVE[kind](value)))
+        jobs.append({"op": "save", "path": str(scratch / f"ours{n}"), "metadata": "", "async": False, "items": [job_item("x", kind, value)]})
+    assert [answer["code"] for answer in run(jobs)] == ["invalid_argument"] * len(bad)
+
+
+def targets(rng):
+    tree = random_tree(rng, True)
+    tree["abstract"] = jax.ShapeDtypeStruct((8, 2), np.float32, sharding=SHARDED)
+    tree["host"] = jax.ShapeDtypeStruct((8, 2), np.int8)
+    return tree
+
+
+def test_construct_restore_args(scratch):
+    cases = [targets(random.Random(SEED * 77 + n)) for n in range(100)]
+    answers = run([{"op": "construct", "target": tree_json.to_json(tree)} for tree in cases])
+    for tree, answer in zip(cases, answers):
+        expected = tree_json.to_json(ocp.checkpoint_utils.construct_restore_args(tree))
+        assert tree_json.normal(answer) == tree_json.normal(expected), tree
+
+
+def random_nested(rng, depth=0):
+    if depth == 3 or rng.random() < 0.3:
+        return rng.randint(0, 99)
+    if rng.random() < 0.2:
+        return [random_nested(rng, depth + 1) for _ in range(rng.randint(1, 3))]
+    return {key: random_nested(rng, depth + 1) for key in rng.sample(["a", "b", "0", "1", "x/y"], rng.randint(1, 3))}
+
+
+def test_merge_and_intersect():
+    """Random trees, with and without a target; the kind of an error, too."""
+    jobs, expected = [], []
+    for number in range(1000):
+        rng = random.Random(SEED * 991 + number)
+        trees = [random_nested(rng) for _ in range(rng.randint(1, 3))]
+        target = random_nested(rng) if rng.random() < 0.3 else None
+        op = rng.choice(["merge", "intersect"])
+        try:
+            result = getattr(transform_utils, f"{op}_trees")(*trees, target=target)
+            expected.append(tree_json.normal(tree_json.to_json(result)))
+        except KeyError:
+            expected.append("not_found")
+        except (AssertionError, TypeError, ValueError):
+            expected.append("invalid_argument")
+        jobs.append({"op": op, "trees": [tree_json.to_json(tree) for tree in trees], "target": None if target is None else tree_json.to_json(target)})
+    for job, answer, wanted in zip(jobs, run(jobs), expected):
+        assert (answer["code"] if "code" in answer else tree_json.normal(answer)) == wanted, job
+    assert {"not_found", "invalid_argument"} <= set(map(str, expected))
