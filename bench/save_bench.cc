@@ -5,16 +5,19 @@
 //
 //   save          saves DATA (a checkpoint, read before the clock starts) with cairn::save.
 //                 Options: auto, none, zstd (level 1); zarr3; folders; unsynced; memory=BYTES
+//   async         starts to save DATA in the background, and times how long the caller waits.
+//                 Options: none; lent (the caller does not change the arrays, so nothing is copied)
 //   save-tensorflow  saves DATA as a TensorFlow checkpoint, TARGET/model
 //   floor-direct  writes as many bytes as DATA has, with O_DIRECT from 8 threads, computes the
 //                 crc32c of all of them, and syncs: the speed of the disk for a program that does
 //                 nothing else
 //   floor-memcpy  all cores copy as many bytes from touched memory to touched memory; TARGET is not
 //                 used
+//   floor-copy    the same to new memory, whose pages the system must first provide and clear
 //
 // DATA may be generated:BYTES, which means arrays of random bits of at most 256 MiB each. The
-// program prints one line of JSON: {"seconds", "bytes", "peak_rss", "beyond_data"}. beyond_data is
-// the memory that the save itself added.
+// program prints one line of JSON: {"seconds", "total_seconds", "bytes", "peak_rss",
+// "beyond_data"}. beyond_data is the memory that the save itself added.
 #include <cairn/cairn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -48,6 +51,7 @@ double seconds_since(Clock::time_point start) {
 
 struct Figures {
   double seconds = 0;
+  double total_seconds = 0;  // until everything is written, if that is later
   std::uint64_t bytes = 0;
   std::uint64_t rss_before = 0;
 };
@@ -135,6 +139,31 @@ Figures save(const std::string& data, const std::string& target,
   return figures;
 }
 
+Figures save_async(const std::string& data, const std::string& target,
+                   const std::vector<std::string>& words) {
+  cairn::PyTreeCheckpointHandlerOptions options;
+  for (const std::string& word : words) {
+    if (word == "none")
+      options.use_compression = false;
+    else if (word == "lent")
+      cairn::register_standard_handlers_with_options({.numpy = {.deepcopy_host_arrays = false}});
+    else
+      throw std::invalid_argument("unknown option " + word);
+  }
+  cairn::AsyncCheckpointer checkpointer(options);
+  checkpointer.save(target + "-first", {.item = cairn::Tree(std::int64_t{1})});
+  const cairn::PyTreeSaveArgs args{.item = tree_of(data)};
+  checkpointer.wait_until_finished();
+  Figures figures{.bytes = tree_bytes(args.item), .rss_before = bench::rss()};
+  const auto start = Clock::now();
+  checkpointer.save(target, args);
+  figures.seconds = seconds_since(start);
+  checkpointer.wait_until_finished();
+  figures.total_seconds = seconds_since(start);
+  fs::remove_all(target + "-first");
+  return figures;
+}
+
 Figures save_tensorflow(const std::string& data, const std::string& target) {
   const cairn::TensorFlowWriteOptions options{.like = cairn::TensorFlowWriteOptions::Like::kWrite};
   cairn::write_tensorflow(target + "-first/model", cairn::Tree(std::int64_t{1}), options);
@@ -148,16 +177,21 @@ Figures save_tensorflow(const std::string& data, const std::string& target) {
 }
 
 // ---- floors ----
-// Touched huge pages. They are never freed, because the process ends soon.
-std::byte* filled(std::size_t size) {
+// New huge pages. They are never freed, because the process ends soon.
+std::byte* fresh(std::size_t size) {
   void* at =
       ::mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::runtime_error("mmap");
   const auto address = (reinterpret_cast<std::uintptr_t>(at) + kHuge - 1) / kHuge * kHuge;
   auto* aligned = reinterpret_cast<std::byte*>(address);
   ::madvise(aligned, size, MADV_HUGEPAGE);
-  fill_random(aligned, size, 1);
   return aligned;
+}
+
+std::byte* filled(std::size_t size) {
+  std::byte* memory = fresh(size);
+  fill_random(memory, size, 1);
+  return memory;
 }
 
 std::size_t floor_bytes(const std::string& data) {
@@ -188,10 +222,10 @@ Figures floor_direct(const std::string& data, const std::string& target) {
   return {.seconds = seconds, .bytes = total};
 }
 
-Figures floor_memcpy(const std::string& data) {
+Figures floor_memcpy(const std::string& data, bool is_fresh) {
   const std::size_t total = floor_bytes(data);
   std::byte* source = filled(total);
-  std::byte* target = filled(total);
+  std::byte* target = is_fresh ? fresh(total) : filled(total);
   const auto start = Clock::now();
   on_threads(std::max(1U, std::thread::hardware_concurrency()), total / kPiece,
              [&](std::size_t i) { std::memcpy(target + i * kPiece, source + i * kPiece, kPiece); });
@@ -202,9 +236,12 @@ Figures run(const std::vector<std::string>& words) {
   const auto& mode = words.at(0);
   if (mode == "save")
     return save(words.at(1), words.at(2), options_of({words.begin() + 3, words.end()}));
+  if (mode == "async")
+    return save_async(words.at(1), words.at(2), {words.begin() + 3, words.end()});
   if (mode == "save-tensorflow") return save_tensorflow(words.at(1), words.at(2));
   if (mode == "floor-direct") return floor_direct(words.at(1), words.at(2));
-  if (mode == "floor-memcpy") return floor_memcpy(words.at(1));
+  if (mode == "floor-memcpy") return floor_memcpy(words.at(1), false);
+  if (mode == "floor-copy") return floor_memcpy(words.at(1), true);
   throw std::invalid_argument("unknown mode " + mode);
 }
 
@@ -213,8 +250,11 @@ Figures run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) try {
   const Figures figures = run({argv + 1, argv + argc});
   const std::uint64_t peak = bench::peak_rss();
-  fmt::print("{{\"seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}, \"beyond_data\": {}}}\n",
-             figures.seconds, figures.bytes, peak, peak - figures.rss_before);
+  fmt::print(
+      "{{\"seconds\": {:.6f}, \"total_seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}, "
+      "\"beyond_data\": {}}}\n",
+      figures.seconds, std::max(figures.seconds, figures.total_seconds), figures.bytes, peak,
+      peak - figures.rss_before);
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "save_bench: {}\n", error.what());

@@ -5,7 +5,7 @@ import sys
 from cases import CAIRN, HERE, SCALES, Aim, Case, Contender
 
 BENCH = CAIRN.parent / "save_bench"
-FLOOR, MEMCPY = "floor: O_DIRECT, 8 threads, crc32c, synced", "floor: memcpy"
+FLOOR, MEMCPY, FRESH = "floor: O_DIRECT, 8 threads, crc32c, synced", "floor: memcpy", "floor: memcpy to new memory"
 UNSYNCED = ", not synced"
 BUDGET = 256 << 20
 
@@ -48,6 +48,13 @@ def folders(*given):
     return cairn(*given, "folders", name="Cairn, a folder per parameter")
 
 
+def async_case(name, title, data, target):
+    given = (data / "model.safetensors", target)
+    runs = [Contender(name, [BENCH, "async", *given, *words], given[0]) for name, words in (("Cairn", []), ("Cairn, memory lent", ["lent"]))]
+    return Case(name, title, data.name, [*runs, floor(MEMCPY, "floor-memcpy", *given), floor(FRESH, "floor-copy", *given), peer("Orbax", "orbax_async", *given),
+                                         peer("torch DCP", "dcp_async", *given)], target=target)
+
+
 def generated_case(target, scale):
     data = f"generated:{(4 << 30) // SCALES[scale]}"
     runs = [Contender(name, [BENCH, "save", data, target, f"memory={BUDGET}", *words], None) for name, words in (("Cairn", []), ("Cairn zstd 1", ["zstd"]))]
@@ -65,12 +72,16 @@ def save_cases(data, scale):
         Case("save_compressible", "Save 512 MiB that compress well", "compressible", [
             cairn(small / "model.safetensors", target), cairn(small / "model.safetensors", target, "zstd", name="Cairn zstd 1"),
             cairn(small / "model.safetensors", target, "none", name="Cairn uncompressed"), peer("Orbax", "orbax", small / "model.safetensors", target)], target=target),
+        async_case("async_large", "Start to save 1 GiB of float32 in the background", data / "large", target),
+        async_case("async_many", "Start to save 10,000 tensors of 4 KiB in the background", data / "many", target),
         generated_case(target, scale),
     ]
 
 
 UNCOMPRESSED_PEERS = ("Orbax uncompressed", "TensorStore", "torch.save + fsync", "torch DCP", "safetensors + fsync")
 SAVE_AIMS = [
+    Aim("async_large", "Cairn", FRESH, 1.1), Aim("async_large", "Cairn, memory lent", "", 0.001, figure="seconds"),
+    *(Aim(case, name, "Cairn", 1, least=True) for case in ("async_large", "async_many") for name in ("Orbax", "torch DCP")),
     *(Aim(case, "Cairn", FLOOR, 1.2) for case in ("save_large", "save_one", "save_llama")),
     Aim("save_large", "Orbax", "Cairn", 5, least=True), *(Aim("save_large", name, "Cairn", 1, least=True) for name in UNCOMPRESSED_PEERS),
     Aim("save_large", "Cairn", "Cairn uncompressed", 1.02, figure="stored_bytes"),

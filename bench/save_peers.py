@@ -3,7 +3,7 @@
 
     python save_peers.py PEER DATA.safetensors TARGET [WORD ...]
 
-PEER: orbax (words: raw, zarr3), tensorstore (uncompressed Zarr in OCDBT), torch, dcp, safetensors, tensorflow (word: sync, which adds
+PEER: orbax (words: raw, zarr3), orbax_async (word: raw) and dcp_async, which report how long the caller waits, tensorstore (uncompressed Zarr in OCDBT), torch, dcp, safetensors, tensorflow (word: sync, which adds
 the fsync of the files and their folder that these three omit). The time excludes imports, reading the data, and the setup at the
 first use of a package: each peer first saves a tiny tree. Orbax, TensorStore and DCP sync their output themselves.
 """
@@ -25,6 +25,21 @@ def orbax(path, tree, words):
     handler = ocp.PyTreeCheckpointHandler(use_compression="raw" not in words, use_zarr3="zarr3" in words)
     with ocp.Checkpointer(handler) as checkpointer:
         checkpointer.save(path, args=ocp.args.PyTreeSave(tree))
+
+
+def orbax_async(path, tree, words):
+    """Returns a function that waits for the rest."""
+    import orbax.checkpoint as ocp
+
+    checkpointer = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(use_compression="raw" not in words))
+    checkpointer.save(path, args=ocp.args.PyTreeSave(tree))
+    return checkpointer.close
+
+
+def dcp_async(path, tree, words):
+    import torch.distributed.checkpoint
+
+    return torch.distributed.checkpoint.async_save(tree, checkpoint_id=path, no_dist=True).result
 
 
 def tensorstore(path, tree, words):
@@ -100,18 +115,23 @@ def main(peer, data, target, *words):
     import numpy as np
     import safetensors.numpy
 
-    likes = {"torch": tensors, "dcp": tensors, "tensorflow": as_tensorflow_likes}
+    likes = {"torch": tensors, "dcp": tensors, "dcp_async": tensors, "tensorflow": as_tensorflow_likes}
     as_peer_likes = likes.get(peer, lambda tree: tree)
     save = globals()[peer]
     target = pathlib.Path(target).resolve()
-    save(target.with_name(target.name + "-first"), as_peer_likes({"a": np.arange(3)}), words)
+    first = save(target.with_name(target.name + "-first"), as_peer_likes({"a": np.arange(3)}), words)
+    if first:
+        first()
     arrays = safetensors.numpy.load_file(data)
     tree = as_peer_likes(arrays)
     start = time.perf_counter()
-    save(target, tree, words)
-    seconds = time.perf_counter() - start
+    rest = save(target, tree, words)
+    seconds = total_seconds = time.perf_counter() - start
+    if rest:
+        rest()
+        total_seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"seconds": seconds, "bytes": sum(array.nbytes for array in arrays.values()), "peak_rss": peak}))
+    print(json.dumps({"seconds": seconds, "total_seconds": total_seconds, "bytes": sum(array.nbytes for array in arrays.values()), "peak_rss": peak}))
 
 
 if __name__ == "__main__":

@@ -99,6 +99,11 @@ class ItemWriter {
   // Whether the caller continues before everything is written. If so, a handler must first copy
   // values that the caller may change.
   [[nodiscard]] virtual bool is_background() const = 0;
+  // Calls task(0) ... task(n-1) with the threads of the save, and returns when all have ended. The
+  // first exception is thrown here. By default they run in the calling thread.
+  virtual void run_tasks(std::size_t n, const std::function<void(std::size_t)>& task) const {
+    for (std::size_t i = 0; i < n; ++i) task(i);
+  }
   // Becomes ready when everything that was added is written; carries the error if a write fails.
   [[nodiscard]] virtual std::shared_future<void> written() const = 0;
   // The calling process. Host values that a process other than the primary adds are not stored.

@@ -20,10 +20,56 @@ using handlers::LeafRead;
 constexpr std::array<std::string_view, 8> kOtherFiles{
     ".", "..", "_METADATA", "_sharding", "manifest.ocdbt", "array_metadatas", "d", "checkpoint"};
 
-// A private copy, for a save that continues while the caller may change the original.
-std::shared_ptr<const Bytes> copy_of(ByteView bytes) {
-  return std::make_shared<const Bytes>(bytes.begin(), bytes.end());
-}
+// Private copies of arrays, for a save that continues while the caller may change the originals.
+class HostCopies {
+ public:
+  explicit HostCopies(std::span<const Tree> originals) : arena_(shared_bytes(originals)) {}
+
+  // Returns the memory of the copy, which run() fills.
+  std::shared_ptr<const Array> add(const Array& original) {
+    auto [copy, view] =
+        arena_.allocate(original.dtype(), original.element_size(), original.shape());
+    const ByteView bytes = original.bytes();
+    for (std::size_t at = 0; at < bytes.size(); at += kTask) add_piece(bytes, at, view.data);
+    return std::make_shared<const Array>(std::move(copy));
+  }
+  void run(const ItemWriter& writer) const {
+    writer.run_tasks(tasks_.size(), [&](std::size_t i) {
+      for (const Piece& piece : tasks_[i]) std::memcpy(piece.to, piece.from, piece.size);
+    });
+  }
+
+ private:
+  // The most bytes that one task copies.
+  static constexpr std::size_t kTask = std::size_t{4} << 20U;
+  struct Piece {
+    const std::byte* from;
+    std::byte* to;
+    std::size_t size;
+  };
+
+  static std::uint64_t shared_bytes(std::span<const Tree> originals) {
+    std::uint64_t bytes = 0;
+    for (const Tree& tree : originals)
+      if (const Array* array = tree.array())
+        bytes += ArrayArena::shared_bytes(array->bytes().size());
+    return bytes;
+  }
+
+  void add_piece(ByteView from, std::size_t at, std::byte* to) {
+    const std::size_t size = std::min(kTask, from.size() - at);
+    if (tasks_.empty() || in_last_ + size > kTask) {
+      tasks_.emplace_back();
+      in_last_ = 0;
+    }
+    tasks_.back().push_back({from.data() + at, to + at, size});
+    in_last_ += size;
+  }
+
+  ArrayArena arena_;
+  std::vector<std::vector<Piece>> tasks_;
+  std::size_t in_last_ = 0;  // bytes of the last task
+};
 
 // Reads whole arrays in the requested types.
 std::vector<Array> read_whole(std::span<const ParamInfo> infos,
@@ -134,22 +180,20 @@ TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values,
                                              std::span<const SaveArgs> args) const {
   check_input_arguments({values.size(), infos.size(), args.size()});
   ItemWriter& writer = handlers::writer_of(infos);
+  const bool copies =
+      options_.deepcopy_host_arrays && writer.is_background() && writer.process().is_primary;
+  HostCopies copied(copies ? values : std::span<const Tree>());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Array* array = values[i].array();
     if (array == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is not an array");
     StoreArray store = handlers::store_array(infos[i], args[i], array->dtype(), array->shape());
     store.metadata_key = options_.metadata_key;
-    if (options_.deepcopy_host_arrays && writer.is_background() && writer.process().is_primary) {
-      const auto copy = copy_of(array->bytes());
-      store.data = copy->data();
-      store.owner = copy;
-    } else {
-      const auto kept = std::make_shared<const Array>(*array);
-      store.data = kept->bytes().data();
-      store.owner = kept;
-    }
+    const auto kept = copies ? copied.add(*array) : std::make_shared<const Array>(*array);
+    store.data = kept->bytes().data();
+    store.owner = kept;
     writer.add_array(std::move(store));
   }
+  copied.run(writer);
   return {written(writer)};
 }
 

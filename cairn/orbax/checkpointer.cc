@@ -5,9 +5,9 @@
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/restored_items.h>
-#include <cairn/orbax/save/background_task.h>
+#include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/save/composite_args.h>
-#include <cairn/orbax/save/pending_checkpoint.h>
+#include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <utility>
 

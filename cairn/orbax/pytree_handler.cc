@@ -10,7 +10,7 @@
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/pytree_restore.h>
-#include <cairn/orbax/save/checkpoint_transaction.h>
+#include <cairn/orbax/commit/checkpoint_transaction.h>
 #include <cairn/orbax/save/composite_args.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/memory_regulator.h>

@@ -3,7 +3,7 @@
 #include <cairn/cairn.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/save/commit.h>
+#include <cairn/orbax/commit/pending_directory.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>

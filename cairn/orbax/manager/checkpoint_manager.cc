@@ -17,7 +17,7 @@
 #include <cairn/orbax/manager/step_directory.h>
 #include <cairn/orbax/manager/step_removal.h>
 #include <cairn/orbax/restore/restored_items.h>
-#include <cairn/orbax/save/background_task.h>
+#include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/save/composite_args.h>
 
 #include <algorithm>

@@ -2,10 +2,12 @@
 // that the item is written in one pass.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/handlers.h>
 #include <cairn/orbax/save/item_writer.h>
 
 #include <exception>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <string>
@@ -18,12 +20,18 @@ namespace cairn::inline v0::orbax {
 // several threads.
 class CollectedItem : public ItemWriter {
  public:
-  CollectedItem(bool background, SavingProcess process)
-      : background_(background), process_(process), written_(promise_.get_future().share()) {}
+  CollectedItem(bool background, SavingProcess process, Executor& executor)
+      : background_(background),
+        process_(process),
+        executor_(executor),
+        written_(promise_.get_future().share()) {}
 
   void add_array(StoreArray array) override;
   void add_string_in(std::string file, std::string name, std::string text) override;
   [[nodiscard]] bool is_background() const override { return background_; }
+  void run_tasks(std::size_t n, const std::function<void(std::size_t)>& task) const override {
+    executor_.for_each(n, task);
+  }
   [[nodiscard]] std::shared_future<void> written() const override { return written_; }
   [[nodiscard]] SavingProcess process() const override { return process_; }
 
@@ -41,6 +49,7 @@ class CollectedItem : public ItemWriter {
  private:
   bool background_;
   SavingProcess process_;
+  Executor& executor_;
   bool done_ = false;
   std::mutex mutex_;
   std::vector<StoreArray> arrays_;

@@ -5,7 +5,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/save/pending_checkpoint.h>
+#include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/sharding.h>
 
 #include <cstring>

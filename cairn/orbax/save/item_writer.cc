@@ -7,7 +7,7 @@
 #include <cairn/ocdbt/write/database_sink.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/save/commit.h>
+#include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/save/consistency.h>
 #include <cairn/orbax/save/database_options.h>
 #include <cairn/tree/tree_metadata.h>

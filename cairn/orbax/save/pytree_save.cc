@@ -96,8 +96,9 @@ class Saver {
       : directory_(std::move(directory)),
         tree_(tree),
         context_(context),
-        collected_(
-            std::make_shared<CollectedItem>(context.background, saving_process(*context.group))) {}
+        collected_(std::make_shared<CollectedItem>(
+            context.background, saving_process(*context.group),
+            context.executor != nullptr ? *context.executor : default_executor())) {}
 
   PreparedSave prepare() {
     std::vector<TreeEntry> entries = flatten(tree_, DictOrder::kSorted);

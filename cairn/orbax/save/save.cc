@@ -6,7 +6,7 @@
 #include <cairn/handlers.h>
 #include <cairn/orbax.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/save/checkpoint_transaction.h>
+#include <cairn/orbax/commit/checkpoint_transaction.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/pytree_save.h>
 

@@ -12,7 +12,7 @@
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/save/commit.h>
+#include <cairn/orbax/commit/pending_directory.h>
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
 // checkpoint_transaction.cc -- the collective steps of a save before and after the writing.
-#include <cairn/orbax/save/checkpoint_transaction.h>
+#include <cairn/orbax/commit/checkpoint_transaction.h>
 
 #include <cairn/base/observer/observe.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/save/commit.h>
+#include <cairn/orbax/commit/pending_directory.h>
 
 #include <memory>
 #include <utility>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cairn/distributed/process_group.h>
-#include <cairn/orbax/save/pending_checkpoint.h>
+#include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <functional>
 #include <optional>

@@ -1,5 +1,5 @@
-// commit.cc -- creates temporary directories and gives them their final names.
-#include <cairn/orbax/save/commit.h>
+// pending_directory.cc -- creates temporary directories and gives them their final names.
+#include <cairn/orbax/commit/pending_directory.h>
 
 #include <cairn/base/text.h>
 #include <cairn/error.h>

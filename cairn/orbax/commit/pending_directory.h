@@ -1,4 +1,4 @@
-// commit.h -- makes a checkpoint's directory appear complete or not at all. The save writes it
+// pending_directory.h -- makes a checkpoint's directory appear complete or not at all. The save writes it
 // under a temporary name beside the target, makes it durable, and then renames it.
 //
 //   <target>.cairn-tmp-0                 locked while a save to the target is under way

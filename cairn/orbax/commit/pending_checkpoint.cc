@@ -1,6 +1,6 @@
 // pending_checkpoint.cc -- fills a pending directory with the files that describe the checkpoint, and
 // commits it.
-#include <cairn/orbax/save/pending_checkpoint.h>
+#include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>

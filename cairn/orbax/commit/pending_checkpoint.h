@@ -3,7 +3,7 @@
 
 #include <cairn/orbax.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/save/commit.h>
+#include <cairn/orbax/commit/pending_directory.h>
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
 // background_task.cc -- keeps the result of the work until somebody asks for it.
-#include <cairn/orbax/save/background_task.h>
+#include <cairn/orbax/commit/background_task.h>
 
 #include <chrono>
 #include <utility>
