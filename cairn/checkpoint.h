@@ -61,8 +61,8 @@ struct TensorInfo {
   // ...
   std::string typestr;
   DType dtype = DType::kOpaque;  // element type in memory; kOpaque if Cairn does not interpret it
-  // "float32"; for kOpaque the stored name ("|S8"); "string" for strings, "bytes" for Zarr's strings
-  // of bytes; else "".
+  // "float32"; for kOpaque the stored name ("|S8"); "string" for strings, "bytes" for Zarr's
+  // strings of bytes; else "".
   std::string dtype_name;
   std::size_t element_size = 0;  // bytes per element in memory
   Shape shape;                   // extents; empty for rank 0

@@ -51,9 +51,9 @@ struct NumpyRandomKeyItem {
   Tree state;
 };
 
-// Files of your own: an item of a handler that Cairn does not have. `write` is called in the primary
-// process, in the thread of the save, with the directory of the item, which exists and is empty.
-// It writes files and directories there, which Cairn makes durable.
+// Files of your own: an item of a handler that Cairn does not have. `write` is called in the
+// primary process, in the thread of the save, with the directory of the item, which exists and is
+// empty. It writes files and directories there, which Cairn makes durable.
 struct FilesItem {
   std::string
       handler;  // recorded as the item's handler; Orbax restores with a handler of this name

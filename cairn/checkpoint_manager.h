@@ -79,17 +79,17 @@ struct StepSaveOptions {
   std::string custom_metadata = {};     // a JSON object, stored with the step; "" for none
 };
 
-// Saves and restores the steps of one directory. One thread uses a manager at a time; a save goes on
-// in a thread of its own. No older step is removed before the new one is durable. A directory that
-// holds anything besides a checkpoint is never removed.
+// Saves and restores the steps of one directory. One thread uses a manager at a time; a save goes
+// on in a thread of its own. No older step is removed before the new one is durable. A directory
+// that holds anything besides a checkpoint is never removed.
 //
 // An error of a save in the background is thrown once, by the next call of save(), restore(),
 // check_for_errors(), wait_until_finished() or close(), and reported to the observer. The manager
 // then looks again which steps there are.
 //
-// With several processes (options.handler.multiprocessing_options), each has a manager with the same
-// options, and all call save(), remove() and the constructor together. A step is saved if any of
-// them wants it; the primary process decides which steps are kept. An error in one process fails
+// With several processes (options.handler.multiprocessing_options), each has a manager with the
+// same options, and all call save(), remove() and the constructor together. A step is saved if any
+// of them wants it; the primary process decides which steps are kept. An error in one process fails
 // all.
 class CheckpointManager {
  public:
@@ -116,7 +116,8 @@ class CheckpointManager {
   [[nodiscard]] bool should_save(std::int64_t step) const;
 
   // Saves a tree as the step's item "default". Returns false if the policy does not want the step.
-  // Waits for the save before. Throws already_exists for a step that is there, else as Checkpointer.
+  // Waits for the save before. Throws already_exists for a step that is there, else as
+  // Checkpointer.
   bool save(std::int64_t step, const PyTreeSaveArgs& tree, const StepSaveOptions& options = {});
   // Saves several items. The name "metrics" is reserved.
   bool save(std::int64_t step, const CheckpointItems& items, const StepSaveOptions& options = {});

@@ -50,8 +50,8 @@ struct ValueDiff {
   std::optional<double> max_abs_error, max_rel_error;
   // The measures of DiffOptions, over all pairs of finite numbers, those that are equal included. A
   // pair with a NaN or an infinity on either side does not count. Sums have about 100 bits before
-  // they are rounded to float64, so the order of the elements does not change them. None if there is
-  // no such pair, if the sum overflows float64, or as follows.
+  // they are rounded to float64, so the order of the elements does not change them. None if there
+  // is no such pair, if the sum overflows float64, or as follows.
   std::optional<double> rms_error;       // square root of the mean of |a - b|^2
   std::optional<double> relative_error;  // max |a - b| / max |b|; none if all b are 0
   // sum of a * conj(b), its real part, / (norm of a * norm of b); none if a norm is 0

@@ -91,9 +91,9 @@ struct Usage {
   UsageCounts parameters, optimizer;
   std::uint64_t unreadable = 0;  // leaves that cannot be read
 };
-// Sums the given tensors, from metadata only. Modules are the components of the names: the item, the
-// keys of the path, and the parts of a key between '.' or '/'. They have at most `depth` levels, and
-// at most 64.
+// Sums the given tensors, from metadata only. Modules are the components of the names: the item,
+// the keys of the path, and the parts of a key between '.' or '/'. They have at most `depth`
+// levels, and at most 64.
 Usage usage(const Checkpoint& checkpoint, std::span<const std::size_t> indices, std::size_t depth);
 // The sums as JSON text (docs/cli.md).
 std::string usage_json(const Usage& usage);

@@ -1,6 +1,6 @@
-// ocdbt.h -- writes to an OCDBT database: OcdbtTransaction collects changes of keys and commits them
-// as one new version. kvstore.h reads databases (open_ocdbt); tensorstore_spec.h opens them by their
-// specs, for transactions and for single writes.
+// ocdbt.h -- writes to an OCDBT database: OcdbtTransaction collects changes of keys and commits
+// them as one new version. kvstore.h reads databases (open_ocdbt); tensorstore_spec.h opens them by
+// their specs, for transactions and for single writes.
 //
 //   OcdbtTransaction changes(open_store("file:///ckpt/db"));
 //   changes.write("a", value);
@@ -24,7 +24,8 @@ class SpecContext;
 
 // Options of OcdbtTransaction.
 struct OcdbtTransactionOptions {
-  // A data file that has reached this size in bytes is finished and the next one begun; 0: no limit.
+  // A data file that has reached this size in bytes is finished and the next one begun; 0: no
+  // limit.
   std::uint64_t target_data_file_size = std::uint64_t{2} << 30U;
 };
 

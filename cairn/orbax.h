@@ -61,8 +61,8 @@ struct SaveOptions {
 // Saves a tree as an Orbax checkpoint at a local path. The data is written to
 // <path>.orbax-checkpoint-tmp, synced and renamed, so that a reader finds the whole checkpoint or
 // nothing. The leaves go to the handlers of default_type_handler_registry(): Array becomes
-// "np.ndarray", ShardedArray "jax.Array", a number "scalar". Every value carries a checksum that all
-// readers check, unless the compression is kNone or kBlosc.
+// "np.ndarray", ShardedArray "jax.Array", a number "scalar". Every value carries a checksum that
+// all readers check, unless the compression is kNone or kBlosc.
 //
 // Throws already_exists if the target exists and may not be replaced, invalid_argument (naming the
 // leaf) for a leaf that the format cannot hold, and io if the operating system refuses.

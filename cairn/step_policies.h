@@ -1,5 +1,5 @@
-// step_policies.h -- which steps of a training run a CheckpointManager saves, and which it keeps. The
-// policies decide as those of the same names in Orbax's save_decision_policy and
+// step_policies.h -- which steps of a training run a CheckpointManager saves, and which it keeps.
+// The policies decide as those of the same names in Orbax's save_decision_policy and
 // preservation_policy.
 #pragma once
 
@@ -70,7 +70,8 @@ struct KeepPolicy {
   KeepPolicy(Select decide, bool looks_at_details = true)
       : select(std::move(decide)), needs_details(looks_at_details) {}
 
-  // Receives the steps in the order of their saves, the new one last. Returns one decision for each.
+  // Receives the steps in the order of their saves, the new one last. Returns one decision for
+  // each.
   Select select;
   // Whether it looks at times and metrics. Reading them takes two files for each older step.
   bool needs_details = true;

@@ -27,8 +27,8 @@ struct StepRecord {
   bool complete = false;                // opens as a whole
   std::string reason = {};              // why not; "" if it is complete
 };
-// All steps of a directory, those of interrupted saves included, in ascending order. Reads no arrays.
-// Throws not_found if nothing is there, invalid_argument if it is not a directory of steps.
+// All steps of a directory, those of interrupted saves included, in ascending order. Reads no
+// arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory of steps.
 std::vector<StepRecord> read_steps(const std::string& path);
 // The records as JSON text (docs/cli.md).
 std::string steps_json(const std::vector<StepRecord>& steps);
@@ -54,9 +54,10 @@ struct PrunedStep {
   PruneOutcome outcome = PruneOutcome::kKept;
   std::string why = {};  // the reason for kKept and kRefused
 };
-// Removes the complete steps that the options do not keep, the oldest first. The newest complete step
-// is always kept; steps of interrupted saves are left to clean_leftovers(). Throws invalid_argument
-// if no option says what to keep, not_found if no step has the metric, and as read_steps().
+// Removes the complete steps that the options do not keep, the oldest first. The newest complete
+// step is always kept; steps of interrupted saves are left to clean_leftovers(). Throws
+// invalid_argument if no option says what to keep, not_found if no step has the metric, and as
+// read_steps().
 std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions& options);
 // The result as JSON text (docs/cli.md).
 std::string prune_json(const std::vector<PrunedStep>& steps);

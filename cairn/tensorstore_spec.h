@@ -4,10 +4,10 @@
 //   {"driver":"zarr","kvstore":{"driver":"ocdbt","base":"file:///ckpt/","path":"params.w"}}
 //
 // Supported are the drivers zarr, zarr3 and cast over file, memory and ocdbt stores (json:
-// open_json_spec; stores: open_kv_store), and the members that docs/tensorstore-spec.md lists. An unsupported member or
-// driver is refused, and the error gives its place in the spec ("/kvstore/base/driver"): Cairn
-// never ignores a member that could change the meaning of a spec. Malformed specs are
-// invalid_argument; features that only TensorStore has are unimplemented.
+// open_json_spec; stores: open_kv_store), and the members that docs/tensorstore-spec.md lists. An
+// unsupported member or driver is refused, and the error gives its place in the spec
+// ("/kvstore/base/driver"): Cairn never ignores a member that could change the meaning of a spec.
+// Malformed specs are invalid_argument; features that only TensorStore has are unimplemented.
 #pragma once
 
 #include <cairn/error.h>
@@ -113,8 +113,8 @@ class SpecJson {
 // Opens the value without reading anything.
 SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options = {});
 
-// Opens the key-value store of a spec: {"driver":"file"|"memory"|"ocdbt", ...} or a URL. The path of
-// the spec is a prefix of all keys, as in TensorStore: end it with "/" for a folder. Reads of a
+// Opens the key-value store of a spec: {"driver":"file"|"memory"|"ocdbt", ...} or a URL. The path
+// of the spec is a prefix of all keys, as in TensorStore: end it with "/" for a folder. Reads of a
 // database see the newest version, and each write is one commit; for many changes use
 // open_kv_transaction. A spec that names a version opens that version for reading. Throws data_loss
 // for a damaged database.

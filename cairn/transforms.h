@@ -126,8 +126,8 @@ Tree apply_transforms(const Tree& stored, const Tree& target, Transforms transfo
 // if the target has a leaf that no tree has, invalid_argument if a path is a leaf in one tree and
 // has members in another.
 Tree merge_trees(std::span<const Tree> trees, const std::optional<Tree>& target = {});
-// The leaves of the last tree whose paths all trees have. As merge_trees. Throws invalid_argument if
-// there are no trees.
+// The leaves of the last tree whose paths all trees have. As merge_trees. Throws invalid_argument
+// if there are no trees.
 Tree intersect_trees(std::span<const Tree> trees, const std::optional<Tree>& target = {});
 
 }  // namespace cairn::inline v0

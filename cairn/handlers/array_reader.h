@@ -40,8 +40,9 @@ StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys,
 // Whether open_arrays found nothing under the tensor's name, as opposed to something damaged.
 bool is_missing(const TensorInfo& tensor);
 
-// Fills in a tensor from its array's metadata. Strings and byte strings make it a string leaf; other
-// elements without a fixed size give it an error. Throws data_loss if the array would take 2^64 bytes.
+// Fills in a tensor from its array's metadata. Strings and byte strings make it a string leaf;
+// other elements without a fixed size give it an error. Throws data_loss if the array would take
+// 2^64 bytes.
 void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor);
 
 // Adds up the sizes of the chunks of each tensor. `keys` lists everything in the store; `names` is
@@ -67,8 +68,8 @@ std::optional<std::string_view> array_of_key(std::string_view key);
 // Whether `key` is the metadata of an array or group: "a/.zarray", "zarr.json".
 bool is_metadata_key(std::string_view key);
 
-// Reads a whole array of strings or byte strings, in C order. Throws unimplemented if they take more
-// than `memory` bytes, and more than 1 GiB.
+// Reads a whole array of strings or byte strings, in C order. Throws unimplemented if they take
+// more than `memory` bytes, and more than 1 GiB.
 std::vector<std::string> read_strings(const zarr::ZarrArray& array, zarr::MissingChunk missing,
                                       std::uint64_t memory);
 

@@ -125,8 +125,8 @@ Number number_of(const ParamInfo& info, const Tree& leaf) {
                                           "cannot)");
 }
 
-// The number without its fraction. Python's int() raises for NaN and infinities, too; where it has a
-// longer integer, Tree has none.
+// The number without its fraction. Python's int() raises for NaN and infinities, too; where it has
+// a longer integer, Tree has none.
 std::int64_t to_integer(double value) {
   constexpr double kEnd = 0x1p63;
   if (!(value >= -kEnd && value < kEnd))

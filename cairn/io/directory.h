@@ -79,8 +79,8 @@ class Directory {
 // The entries of a directory that is being listed, without "." and "..".
 class DirectoryReader {
  public:
-  // Opens the directory `name` below the descriptor `below`; `path` is for messages. Returns nullopt
-  // if no directory is there. Throws Error(kIo) if it cannot be listed.
+  // Opens the directory `name` below the descriptor `below`; `path` is for messages. Returns
+  // nullopt if no directory is there. Throws Error(kIo) if it cannot be listed.
   static std::optional<DirectoryReader> try_open(int below, const std::string& name,
                                                  std::string path);
   [[nodiscard]] int descriptor() const { return dirfd(dir_.get()); }

@@ -22,8 +22,8 @@ struct Words {
 std::vector<Words> options_of(const CLI::App& command);
 std::vector<Words> arguments_of(const CLI::App& command);
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
-// The arguments of the `cairn` that prints the values of this kind, one per line, for the checkpoint
-// that follows.
+// The arguments of the `cairn` that prints the values of this kind, one per line, for the
+// checkpoint that follows.
 std::string lister_of(ValueKind kind);
 
 std::string first_line(const std::string& text);

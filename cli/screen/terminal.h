@@ -27,8 +27,8 @@ class Output {
   Output& operator=(const Output&) = delete;
 
   // Writes text for people, in whole lines. Newlines and the codes of stdout_style() pass; every
-  // other character that printable_text() escapes is escaped. Call printable_text() on text from a file
-  // first, because its newlines would pass, too.
+  // other character that printable_text() escapes is escaped. Call printable_text() on text from a
+  // file first, because its newlines would pass, too.
   void show(std::string_view text);
   // Writes a JSON document. Programs read the same values from it, but nothing in it can control a
   // terminal.
@@ -68,8 +68,8 @@ const Style& stdout_style();
 const Style& stderr_style();
 
 // Prints one line to standard error: "cairn: <message>". A message is always one line, whatever it
-// quotes from a file: newlines and all other characters that printable_text() escapes are escaped. A
-// second line needs a second call.
+// quotes from a file: newlines and all other characters that printable_text() escapes are escaped.
+// A second line needs a second call.
 void print_error(std::string_view message);
 // Prints a line that continues the previous message, without "cairn: ".
 void advise(std::string_view line);

@@ -33,7 +33,8 @@ struct Column {
   std::string_view style;  // escape sequence; "" for none
 };
 
-// Rows of cells in columns that are wide enough for them. The table calls printable_text() on each cell.
+// Rows of cells in columns that are wide enough for them. The table calls printable_text() on each
+// cell.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}

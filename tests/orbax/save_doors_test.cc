@@ -1,5 +1,5 @@
-// save_doors_test.cc -- every door to the save path (save, Checkpointer, AsyncCheckpointer, convert)
-// takes the same leaves and stores the same bytes.
+// save_doors_test.cc -- every door to the save path (save, Checkpointer, AsyncCheckpointer,
+// convert) takes the same leaves and stores the same bytes.
 #include <cairn/cairn.h>
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>

@@ -1,5 +1,5 @@
-// sanitizers.h -- whether a test was compiled with a sanitizer, under either compiler, and what such
-// a test leaves to the plain build.
+// sanitizers.h -- whether a test was compiled with a sanitizer, under either compiler, and what
+// such a test leaves to the plain build.
 #pragma once
 
 namespace cairn::testing {
@@ -14,9 +14,9 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Tests that kill a process at every system call in turn advance by this many calls. The plain build
-// takes every call. Under a sanitizer, which sees nothing of a killed process, they take every
-// seventh.
+// Tests that kill a process at every system call in turn advance by this many calls. The plain
+// build takes every call. Under a sanitizer, which sees nothing of a killed process, they take
+// every seventh.
 inline constexpr int kKillStep = kSanitized ? 7 : 1;
 
 }  // namespace cairn::testing

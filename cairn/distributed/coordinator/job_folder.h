@@ -45,8 +45,8 @@ bool write_new(const std::string& path, ByteView bytes);
 // One process's access to the folder of its run. Safe to use from many threads.
 class JobFolder {
  public:
-  // Agrees with the other processes on a folder, and leaves this process's record there. Throws what
-  // files_coordinator throws.
+  // Agrees with the other processes on a folder, and leaves this process's record there. Throws
+  // what files_coordinator throws.
   static std::unique_ptr<JobFolder> join(const FilesJob& job);
 
   // Leaves this process's record in an existing folder. Throws not_found if the folder no longer
@@ -70,7 +70,8 @@ class JobFolder {
   void give_up(const std::vector<std::size_t>& missing) const;
 
  private:
-  // Returns the record of a process; nullopt if it has not left one. Throws what check_records throws.
+  // Returns the record of a process; nullopt if it has not left one. Throws what check_records
+  // throws.
   [[nodiscard]] std::optional<ProcessRecord> record_of(std::size_t process) const;
 
   std::string path_;

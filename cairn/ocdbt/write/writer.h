@@ -100,8 +100,8 @@ class Writer {
   // Makes a new version of all changes, on top of what others have committed meanwhile. Call it
   // once, when no stream is in use.
   CommittedVersion commit();
-  // As commit(), if `condition` is true for the version on which the commit builds; it may be called
-  // many times. Returns nullopt if it is false; then nothing has changed.
+  // As commit(), if `condition` is true for the version on which the commit builds; it may be
+  // called many times. Returns nullopt if it is false; then nothing has changed.
   std::optional<CommittedVersion> commit_if(
       const std::function<bool(const KvStore& newest)>& condition);
 

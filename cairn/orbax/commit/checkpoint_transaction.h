@@ -44,7 +44,8 @@ struct CheckpointSave {
   // Does what must be done before the caller continues. Returns the rest, which writes the item to
   // `folder`.
   std::function<std::function<void()>(const std::string& folder)> prepare;
-  // Completes the item (or all items) in `folder`, in the primary, after all processes have written it.
+  // Completes the item (or all items) in `folder`, in the primary, after all processes have written
+  // it.
   std::function<void(const std::string& folder)> finalize;
   // After an error, wait for all processes and remove the directory (give_up).
   bool gives_up = false;

@@ -1,5 +1,5 @@
-// pending_checkpoint.cc -- fills a pending directory with the files that describe the checkpoint, and
-// commits it.
+// pending_checkpoint.cc -- fills a pending directory with the files that describe the checkpoint,
+// and commits it.
 #include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <cairn/base/json/json.h>

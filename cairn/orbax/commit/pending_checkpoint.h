@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cairn/orbax.h>
-#include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/commit/pending_directory.h>
+#include <cairn/orbax/layout/metadata.h>
 
 #include <string>
 #include <string_view>
@@ -28,9 +28,9 @@ std::string_view pytree_handler_name(bool v1);
 // Throws invalid_argument unless the name can be that of an item.
 void check_item_name(const std::string& name);
 
-// A checkpoint under construction: a pending directory and the folder that the caller fills: that of
-// its one tree, or that of all items. If the object is destroyed without commit(), the checkpoint
-// never appears and the directory is removed (see share() for the exception).
+// A checkpoint under construction: a pending directory and the folder that the caller fills: that
+// of its one tree, or that of all items. If the object is destroyed without commit(), the
+// checkpoint never appears and the directory is removed (see share() for the exception).
 class PendingCheckpoint {
  public:
   // Makes the folder of each item. Throws the errors of cairn::save_orbax.

@@ -1,5 +1,5 @@
-// pending_directory.h -- makes a checkpoint's directory appear complete or not at all. The save writes it
-// under a temporary name beside the target, makes it durable, and then renames it.
+// pending_directory.h -- makes a checkpoint's directory appear complete or not at all. The save
+// writes it under a temporary name beside the target, makes it durable, and then renames it.
 //
 //   <target>.cairn-tmp-0                 locked while a save to the target is under way
 //                                        (io/save_lock.h)

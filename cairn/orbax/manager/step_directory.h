@@ -1,5 +1,5 @@
-// step_directory.h -- the directory of steps of a training run: which steps there are, and what they
-// and the directory record.
+// step_directory.h -- the directory of steps of a training run: which steps there are, and what
+// they and the directory record.
 #pragma once
 
 #include <cairn/checkpoint_manager.h>

@@ -11,8 +11,8 @@ namespace cairn::inline v0::orbax {
 // Restores the tree in a folder.
 using RestoreTree = std::function<Tree(const std::string& folder, const PyTreeRestoreArgs& args)>;
 
-// Restores the named items of the checkpoint in `path`; no names: all items. Throws not_found for an
-// item that is not there, unimplemented for one of a handler that Cairn does not have,
+// Restores the named items of the checkpoint in `path`; no names: all items. Throws not_found for
+// an item that is not there, unimplemented for one of a handler that Cairn does not have,
 // invalid_argument for a checkpoint without items, data_loss for damaged files.
 RestoredItems restore_items(const std::string& path, const ItemRequests& requests,
                             const RestoreTree& restore_tree);

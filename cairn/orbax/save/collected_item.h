@@ -36,8 +36,8 @@ class CollectedItem : public ItemWriter {
   [[nodiscard]] SavingProcess process() const override { return process_; }
 
   // Moves everything that handlers have added to the item, whose tree has its leaves: in the order
-  // of the tree, then what belongs to no leaf. A value belongs to the leaf of its name if that is an
-  // array, scalar or string, as the value is. Throws invalid_argument for a leaf of one of those
+  // of the tree, then what belongs to no leaf. A value belongs to the leaf of its name if that is
+  // an array, scalar or string, as the value is. Throws invalid_argument for a leaf of one of those
   // kinds without a value.
   void move_to(SaveItem& item);
   // Makes the future `written` ready.

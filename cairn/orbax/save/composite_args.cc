@@ -3,9 +3,9 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
+#include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/sharding.h>
 
 #include <cstring>
@@ -33,10 +33,9 @@ void add_random_key(const std::string& name, std::string_view handler, std::stri
   args.folders.emplace_back(name, handler);
   args.folders.emplace_back(join(name, key), "");
   args.folders.emplace_back(metadata, "");
-  args.files.push_back({metadata, [flag, value](const std::string& folder) {
-                          write_pending_file(
-                              folder, kJsonItemFile,
-                              to_text(Json(JsonObject{{std::string(flag), value}}), JsonStyle::kPython));
+  std::string text = to_text(Json(JsonObject{{std::string(flag), value}}), JsonStyle::kPython);
+  args.files.push_back({metadata, [text = std::move(text)](const std::string& folder) {
+                          write_pending_file(folder, kJsonItemFile, text);
                         }});
 }
 

@@ -1,5 +1,5 @@
-// copied_item.h -- items that are not pytrees (JSON, protocol buffers, files of other programs), copied
-// byte for byte from another checkpoint.
+// copied_item.h -- items that are not pytrees (JSON, protocol buffers, files of other programs),
+// copied byte for byte from another checkpoint.
 #pragma once
 
 #include <cairn/io/folder_handle.h>

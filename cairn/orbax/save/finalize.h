@@ -33,9 +33,9 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
                            std::size_t processes);
 
 // Merges the databases ocdbt.process_*, if any exist, into the item's own database, by reference,
-// in one commit. If `validate` is true, throws data_loss for an array that has elements and metadata
-// but no chunk, and for a chunk without array metadata (Zarr v2).
-// Returns the number of merged databases.
+// in one commit. If `validate` is true, throws data_loss for an array that has elements and
+// metadata but no chunk, and for a chunk without array metadata (Zarr v2). Returns the number of
+// merged databases.
 std::size_t merge_process_databases(const std::string& directory, bool validate,
                                     std::size_t threads);
 

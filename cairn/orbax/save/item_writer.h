@@ -49,8 +49,8 @@ struct SaveItem {
   handlers::DeviceCopies copies = {};  // limits the copies from devices
   // Called after all values are written and before the tree's metadata is written. May be null.
   std::function<void()> values_written = {};
-  // Fills boxes of arrays; `tensor` is the position in `arrays`. Only one thread calls it at a time,
-  // with at most the memory that the options allow.
+  // Fills boxes of arrays; `tensor` is the position in `arrays`. Only one thread calls it at a
+  // time, with at most the memory that the options allow.
   handlers::FetchBoxesFn fetch = {};
 };
 
@@ -58,8 +58,8 @@ struct SaveItem {
 LeafMetadata leaf_metadata(KeyPath path, std::string kind);
 // Whether leaves of the kind are stored as arrays.
 bool is_array_kind(std::string_view kind);
-// Records in the leaf and in its array whether the array is a device array, as the leaf's kind says,
-// and in which pieces it is stored. Call it when the shapes of the array are final.
+// Records in the leaf and in its array whether the array is a device array, as the leaf's kind
+// says, and in which pieces it is stored. Call it when the shapes of the array are final.
 void link(LeafMetadata& leaf, StoreArray& array);
 
 // Writes the item to `folder`, which must exist. Returns when all processes have written. If the

@@ -30,8 +30,8 @@ struct ConvertPlan {
   std::vector<Relayout> relayouts;    // of the same leaves; empty: all keep their layout
   bool nested = false;                // whether paths differ from those of the source
   std::optional<KeptItems> items;     // for a target that keeps the items of its source
-  // The recorded types of the containers of Orbax trees that the target keeps, by the item's name in
-  // the source.
+  // The recorded types of the containers of Orbax trees that the target keeps, by the item's name
+  // in the source.
   std::map<std::string, Tree> types;
   std::uint64_t memory = 0;  // for the writer; casts get the rest of the given memory
 };

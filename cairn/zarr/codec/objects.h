@@ -27,8 +27,8 @@ void for_each_object(ObjectCodec codec, std::int64_t count, ByteView bytes, cons
 // caller allows `memory` bytes of working memory. No stored number states their size.
 std::uint64_t most_object_bytes(std::uint64_t memory);
 
-// Throws unimplemented if the stored value of a chunk is too large to decode. Call it before reading
-// the value.
+// Throws unimplemented if the stored value of a chunk is too large to decode. Call it before
+// reading the value.
 void check_objects_size(std::uint64_t length);
 
 // Undoes the steps of the chain on the stored value of a chunk, and calls `visit` for each element.

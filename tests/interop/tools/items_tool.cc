@@ -1,6 +1,7 @@
 // items_tool.cc -- saves and restores checkpoints of several items; trees as in tree_json.h.
 //
-// {"op": "save", "path", "items": [{"name", "kind", "tree" | "text" | "typed"}], "metadata", "async"}
+// {"op": "save", "path", "items": [{"name", "kind", "tree" | "text" | "typed"}], "metadata",
+// "async"}
 // {"op": "restore", "path", "names": [...]}  -> [{"name", "kind", "tree" | "text" | "typed"}]
 // {"op": "construct", "target": tree}  -> tree of restore args
 // {"op": "merge" | "intersect", "trees": [...], "target": tree | null}  -> tree

@@ -1,11 +1,12 @@
-// manager_tool.cc -- drives a CheckpointManager: reads operations, a line each, and answers at once.
+// manager_tool.cc -- drives a CheckpointManager: reads operations, a line each, and answers at
+// once.
 //
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
 //   "async", "metadata", "keep": policy}}; every option may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null}
-// {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "restore", "step": n | null}
-// {"op": "metrics", "step": n} | {"op": "reload"}
+// {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "restore", "step": n |
+// null} {"op": "metrics", "step": n} | {"op": "reload"}
 //  -> {"result": what it returned, "steps": [...], "latest": n, "best": n, "names": [in the root]}
 //     or {"error", "code"}
 #include <cairn/checkpoint_manager.h>

@@ -1,5 +1,5 @@
-// msgpack_tool.cc -- writes trees as msgpack and reads them, so that the tests can compare with flax
-// and Orbax. Reads one JSON job a line, answers one JSON object a line.
+// msgpack_tool.cc -- writes trees as msgpack and reads them, so that the tests can compare with
+// flax and Orbax. Reads one JSON job a line, answers one JSON object a line.
 //   job:     {"dialect": "flax" | "flax-state" | "orbax", "sorted": true, "chunk": 64, "file":
 //            PATH,
 //             "hex": MSGPACK (restored and written again)  or  "tree": NODE}

@@ -6,9 +6,8 @@
 // "save_checkpoint" is a whole checkpoint by cairn::save, with "use_ocdbt" and "use_zarr3".
 // "save_step" is one by AsyncCheckpointer, with the item "item_name".
 //
-// In:  [{"op": "save" | "async_save" | "save_checkpoint" | "save_step" | "finalize" | "restore" | "metadata",
-// "dir": folder,
-// "options": {"use_ocdbt": true, ...},
+// In:  [{"op": "save" | "async_save" | "save_checkpoint" | "save_step" | "finalize" | "restore" |
+// "metadata", "dir": folder, "options": {"use_ocdbt": true, ...},
 //        "item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata":
 //        text, "restore_args": tree,
 //        "transforms": [[pattern, {"original_key", "use_fallback", "value_fn", "multi_value_fn",
@@ -24,9 +23,9 @@
 //        "priorities": {name: "synchronous" | "prioritized" | "deprioritized"}: by key_priority
 //        "barrier_prefix": text: the names of the collectives of process 0 are returned
 //        }]
-// Out: for each job {"tree": ..., "events": [...]}, {"done": true, "compared": [[[name, ...], [name, ...]], ...],
-// "copied": [[name, ...] before the save returned, [name, ...] later], "barriers": [text, ...]}
-// or {"error": text, "code": "invalid_argument"}
+// Out: for each job {"tree": ..., "events": [...]}, {"done": true, "compared": [[[name, ...],
+// [name, ...]], ...], "copied": [[name, ...] before the save returned, [name, ...] later],
+// "barriers": [text, ...]} or {"error": text, "code": "invalid_argument"}
 #include <cairn/aggregate_handler.h>
 #include <cairn/base/json/json.h>
 #include <cairn/checkpointer.h>

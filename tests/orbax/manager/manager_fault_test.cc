@@ -1,6 +1,6 @@
-// manager_fault_test.cc -- every system call that changes files fails in turn, while a manager saves a
-// step, removes an older one and removes another one on request: somebody is told, no older step is
-// lost before the new one is there, and the next manager goes on.
+// manager_fault_test.cc -- every system call that changes files fails in turn, while a manager
+// saves a step, removes an older one and removes another one on request: somebody is told, no older
+// step is lost before the new one is there, and the next manager goes on.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/open.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// manager_processes_test.cc -- managers of several processes, which are threads here, save the steps
-// of one directory together.
+// manager_processes_test.cc -- managers of several processes, which are threads here, save the
+// steps of one directory together.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>

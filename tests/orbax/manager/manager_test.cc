@@ -196,7 +196,8 @@ TEST(CheckpointManager, AThousandSavesOfWhichSomeFail) {
   EXPECT_EQ(left.files.size(), 250U);
 }
 
-// An old step to which somebody has added a file stays; the new one is saved, and the error says so.
+// An old step to which somebody has added a file stays; the new one is saved, and the error says
+// so.
 TEST(CheckpointManager, AStepWithForeignFilesIsNotRemoved) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager manager(dir / "run", {.max_to_keep = 1});

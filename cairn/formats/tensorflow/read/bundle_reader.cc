@@ -123,8 +123,8 @@ void describe(const BundleTensor& tensor, TensorInfo& info) {
   info.error_code = Code::kUnimplemented;
 }
 
-// Returns a leaf without its name, which the caller moves in. Adds the slices that cannot be read to
-// `lost`.
+// Returns a leaf without its name, which the caller moves in. Adds the slices that cannot be read
+// to `lost`.
 RawLeaf make_leaf(const BundleTensor& tensor, const BundleHeader& header, DataFiles& data,
                   std::vector<BundleLost>& lost) {
   RawLeaf leaf;
