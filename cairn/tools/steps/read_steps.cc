@@ -2,6 +2,7 @@
 #include <cairn/steps.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/base/executor.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
@@ -21,41 +22,47 @@ namespace {
 
 using orbax::join;
 
-// Finds the sizes of files, and how many steps have each file.
-class FileSizes {
- public:
-  // Adds the files of a step. Links are not followed.
-  void add(std::size_t step, const Directory& folder) {
-    for (const DirectoryEntry& entry : folder.list()) {
-      if (entry.kind == EntryKind::kDirectory)
-        add(step, folder.child(entry.name));
-      else if (entry.kind == EntryKind::kFile)
-        add_file(step, folder.path_of(entry.name));
-    }
-  }
-  void fill(std::vector<StepRecord>& steps) const {
-    for (const auto& [id, file] : files_) {
-      for (const std::size_t step : file.steps) steps[step].nbytes += file.size;
-      if (file.steps.size() == 1) steps[file.steps.front()].unique_nbytes += file.size;
-    }
-  }
-
- private:
-  struct File {
-    std::uint64_t size = 0;
-    std::vector<std::size_t> steps = {};  // each once
-  };
-
-  void add_file(std::size_t step, const std::string& path) {
-    struct stat status {};
-    if (::lstat(path.c_str(), &status) != 0) return;  // removed meanwhile
-    File& file = files_[{status.st_dev, status.st_ino}];
-    file.size = static_cast<std::uint64_t>(status.st_size);
-    if (file.steps.empty() || file.steps.back() != step) file.steps.push_back(step);
-  }
-
-  std::map<std::pair<dev_t, ino_t>, File> files_;
+// A file of a step. Steps may share files, under names of their own.
+struct StepFile {
+  std::pair<dev_t, ino_t> id;
+  std::uint64_t size = 0;
 };
+
+// Adds the files below the folder `name`. Links are not followed. Nothing is added for what
+// disappears meanwhile: the training job that saves the steps removes them, too.
+void add_files(const Directory& above, const std::string& name, std::vector<StepFile>& files) {
+  const auto opened = try_call([&] { return above.child(name); });
+  if (!opened && opened.error().code() == Code::kNotFound) return;
+  const Directory& folder = opened.value();
+  for (const DirectoryEntry& entry : folder.list()) {
+    if (entry.kind == EntryKind::kDirectory) {
+      add_files(folder, entry.name, files);
+    } else if (entry.kind == EntryKind::kFile) {
+      struct stat status {};
+      if (::lstat(folder.path_of(entry.name).c_str(), &status) == 0)
+        files.push_back(
+            {{status.st_dev, status.st_ino}, static_cast<std::uint64_t>(status.st_size)});
+    }
+  }
+}
+
+// Leaves each file of a step once.
+void drop_doubles(std::vector<StepFile>& files) {
+  std::ranges::sort(files, {}, &StepFile::id);
+  const auto doubles = std::ranges::unique(files, {}, &StepFile::id);
+  files.erase(doubles.begin(), doubles.end());
+}
+
+void set_sizes(const std::vector<std::vector<StepFile>>& files, std::vector<StepRecord>& steps) {
+  std::map<std::pair<dev_t, ino_t>, std::size_t> owners;  // how many steps have the file
+  for (const auto& of_step : files)
+    for (const StepFile& file : of_step) ++owners[file.id];
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    for (const StepFile& file : files[i]) {
+      steps[i].nbytes += file.size;
+      if (owners[file.id] == 1) steps[i].unique_nbytes += file.size;
+    }
+}
 
 void describe(StepRecord& record, const std::string& name) {
   if (name.find(orbax::kTemporaryMark) != std::string::npos) {
@@ -89,20 +96,26 @@ std::vector<StepRecord> read_steps(const std::string& path) {
     invalid_argument(path + ": is a file; steps are folders in a directory");
   const Directory root = Directory::open(path);
   std::vector<StepRecord> steps;
-  FileSizes sizes;
+  std::vector<std::string> names;
   for (const DirectoryEntry& entry : root.list()) {
     if (entry.kind != EntryKind::kDirectory) continue;
     const auto step =
         orbax::parse_step(entry.name.substr(0, entry.name.find(orbax::kTemporaryMark)));
     if (!step) continue;
-    StepRecord record{.step = *step, .path = root.path_of(entry.name)};
-    describe(record, entry.name);
-    sizes.add(steps.size(), root.child(entry.name));
-    steps.push_back(std::move(record));
+    steps.push_back({.step = *step, .path = root.path_of(entry.name)});
+    names.push_back(entry.name);
   }
+  std::vector<std::vector<StepFile>> files(steps.size());
+  default_executor().for_each(steps.size(), [&](std::size_t i) {
+    describe(steps[i], names[i]);
+    add_files(root, names[i], files[i]);
+    drop_doubles(files[i]);
+    if (root.kind(names[i]) == EntryKind::kAbsent) steps[i].path.clear();
+  });
   if (steps.empty() && orbax::try_find_layout(path, {.allow_uncommitted = true}))
     invalid_argument(path + ": is one checkpoint, not a directory of steps");
-  sizes.fill(steps);
+  set_sizes(files, steps);
+  std::erase_if(steps, [](const StepRecord& record) { return record.path.empty(); });
   std::ranges::stable_sort(steps, {}, &StepRecord::step);
   return steps;
 }
