@@ -57,11 +57,15 @@ struct CheckpointManagerOptions {
   MetricFn best_fn = {};
   BestMode best_mode = BestMode::kMax;
   bool keep_checkpoints_without_metrics = true;  // not counted in max_to_keep
+  bool prevent_write_metrics = false;            // do not store them; for the policies only
 
   // ---- the directory ----
   StepNameFormat step_name_format = StepNameFormat();
   bool create = true;      // make the directory if it is missing
   bool read_only = false;  // nothing is saved, removed or made
+  // Remove what interrupted saves of steps have left. What stays, because a save is in progress or
+  // foreign files are there, is reported to the observer.
+  bool cleanup_tmp_directories = false;
   // Removed steps are moved to this directory below the root; none: they are removed.
   std::optional<std::string> todelete_subdir = {};
   // A JSON object that describes the run; "" for none. Stored in metadata/_ROOT_METADATA, unless

@@ -10,6 +10,7 @@
 #include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/manager/best_steps.h>
@@ -17,7 +18,6 @@
 #include <cairn/orbax/manager/step_directory.h>
 #include <cairn/orbax/manager/step_removal.h>
 #include <cairn/orbax/restore/restored_items.h>
-#include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/save/composite_args.h>
 
 #include <algorithm>
@@ -76,8 +76,17 @@ struct CheckpointManager::State {
         throw Error(Code::kNotFound, directory + ": there is no such directory");
       make_directories(directory);
     }
-    if (!options.root_metadata.empty() && !options.read_only)
-      orbax::write_root_metadata(Directory::open(directory), options.root_metadata);
+    if (options.read_only) return;
+    const Directory made = Directory::open(directory);
+    if (!options.root_metadata.empty()) orbax::write_root_metadata(made, options.root_metadata);
+    if (options.cleanup_tmp_directories)
+      orbax::remove_leftovers(made, options.step_name_format,
+                              [&](const Error& why) { report_left(made.path(), why); });
+  }
+
+  void report_left(const std::string& directory, const Error& why) const {
+    observe(options.handler.observer, EventLevel::kWarning, "steps.not_removed",
+            {{"path", directory}, {"message", why.message()}});
   }
 
   void reload() {
@@ -192,8 +201,7 @@ struct CheckpointManager::State {
       remove(gone);
     } catch (Error& e) {
       e.add_context("step " + std::to_string(saved) + " is saved, but an older one is not removed");
-      observe(options.handler.observer, EventLevel::kWarning, "steps.not_removed",
-              {{"path", root.path()}, {"message", e.message()}});
+      report_left(root.path(), e);
       throw;
     }
   }
@@ -214,7 +222,7 @@ struct CheckpointManager::State {
       if (has(step))
         throw Error(Code::kAlreadyExists, folder_of(step) + ": the step is already saved");
       add_items(args);
-      if (save.metrics && options.best_fn)
+      if (save.metrics && options.best_fn && !options.prevent_write_metrics)
         orbax::add_text(std::string(orbax::kMetricsItem), std::string(orbax::kJsonHandler),
                         std::string(orbax::kMetricsItem), orbax::metrics_text(*save.metrics), args);
     });

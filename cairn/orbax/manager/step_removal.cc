@@ -1,8 +1,8 @@
 // step_removal.cc -- takes a step's name away, and then its files.
 #include <cairn/orbax/manager/step_removal.h>
 
-#include <cairn/error.h>
 #include <cairn/io/save_lock.h>
+#include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 
@@ -66,6 +66,24 @@ void set_step_aside(const Directory& root, const std::string& name, const std::s
   aside.sync();
   root.sync();
   if (!older.empty()) remove_leftover(aside, older, name);
+}
+
+void remove_leftovers(const Directory& root, const StepNameFormat& format,
+                      const std::function<void(const Error&)>& left) {
+  for (const DirectoryEntry& entry : root.list()) {
+    const std::size_t mark = entry.name.find(kTemporaryMark);
+    if (entry.kind != EntryKind::kDirectory || mark == std::string::npos) continue;
+    const std::string step = entry.name.substr(0, mark);
+    if (!parse_step_name(step, format) || entry.name == step + std::string(kSetAsideMark)) continue;
+    auto removed = try_call([&] {
+      const SaveLock lock(root.path_of(step));
+      if (root.kind(entry.name) == EntryKind::kAbsent) return true;
+      check_only_checkpoint(root.child(entry.name), DirectoryRole::kTemporary);
+      root.remove(entry.name);
+      return true;
+    });
+    if (!removed) left(removed.error());
+  }
 }
 
 }  // namespace cairn::inline v0::orbax

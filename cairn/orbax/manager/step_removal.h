@@ -2,8 +2,11 @@
 // checkpoint stays as it is.
 #pragma once
 
+#include <cairn/checkpoint_manager.h>
+#include <cairn/error.h>
 #include <cairn/io/directory.h>
 
+#include <functional>
 #include <string>
 
 namespace cairn::inline v0::orbax {
@@ -21,5 +24,11 @@ void remove_step(const Directory& root, const std::string& name);
 // Moves the folder of a step to the folder `subfolder` of the root, where it takes the place of an
 // older one. Throws as remove_step(), and io if `subfolder` is a symbolic link.
 void set_step_aside(const Directory& root, const std::string& name, const std::string& subfolder);
+
+// Removes the directories that interrupted saves and removals of steps have left. Calls `left` with
+// the reason for each that stays: a save is in progress, or it holds foreign files. A checkpoint that
+// was set aside during its replacement stays, too.
+void remove_leftovers(const Directory& root, const StepNameFormat& format,
+                      const std::function<void(const Error&)>& left);
 
 }  // namespace cairn::inline v0::orbax

@@ -84,10 +84,13 @@ class Real:
                 step_format_fixed_length=options.get("digits"),
                 todelete_subdir=options.get("todelete"),
                 read_only=options.get("read_only", False),
+                cleanup_tmp_directories=options.get("cleanup", False),
+                prevent_write_metrics=options.get("no_metrics", False),
                 enable_async_checkpointing=False,
             ),
             metadata=json.loads(options["metadata"]) if "metadata" in options else None,
         )
+        self.manager._maybe_await_cleanup_tmp_directory()  # it runs in the background
 
     def run(self, op, step=None, metrics=None, force=False, json=None):
         manager = self.manager
@@ -168,6 +171,7 @@ def random_options(rng, names):
         options["todelete"] = "old"
     if rng.random() < 0.1:
         options["read_only"] = True
+    options |= {name: True for name in ("cleanup", "no_metrics") if rng.random() < 0.2}
     if rng.random() < 0.2:
         options["metadata"] = json.dumps({"run": rng.randint(0, 9)})
     return options
@@ -205,6 +209,12 @@ def test_random_runs(part, scratch):
             log.append(options)
             if turn == 0:
                 options.pop("read_only", None)
+            if turn > 0 and rng.random() < 0.3:  # an interrupted save
+                for root in roots:
+                    left = next((step for step in sorted(root.iterdir()) if (step / "commit_success.txt").exists()), None)
+                    name = (f"{names['prefix']}_" if "prefix" in names else "") + f"9{turn}".zfill(names.get("digits", 0))
+                    if left:
+                        shutil.copytree(left, root / f"{name}.orbax-checkpoint-tmp", dirs_exist_ok=True)
             opened = [one.do(op="open", root=str(root), options=options) for one, root in zip((cairn, real), roots)]
             assert opened[0] == opened[1], (part, run, log)
             for _ in range(rng.randint(2, 6)):

@@ -3,7 +3,7 @@
 //
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
-//   "async", "metadata", "keep": policy}}; every option may be missing
+//   "async", "metadata", "cleanup", "no_metrics", "keep": policy}}; every option may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null}
 // {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "restore", "step": n |
 // null} {"op": "metrics", "step": n} | {"op": "reload"}
@@ -89,6 +89,8 @@ CheckpointManagerOptions options_of(const Json& json) {
   options.read_only = flag(json, "read_only", false);
   options.enable_async_checkpointing = flag(json, "async", true);
   options.root_metadata = text(json, "metadata");
+  options.cleanup_tmp_directories = flag(json, "cleanup", false);
+  options.prevent_write_metrics = flag(json, "no_metrics", false);
   if (const Json* policy = member(json, "keep")) options.keep_policy = policy_of(*policy);
   return options;
 }

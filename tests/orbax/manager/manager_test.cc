@@ -279,6 +279,30 @@ TEST(CheckpointManager, CleanEndsAnInterruptedRemoval) {
   EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
 }
 
+// Leftovers of other checkpoints, of saves in progress and with foreign files stay.
+TEST(CheckpointManager, LeftoversOfStepsAreRemovedOnRequest) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
+  const std::string mark = ".orbax-checkpoint-tmp";
+  for (const char* name : {"2", "3", "4", "model"})
+    std::filesystem::copy(dir / "run/1", dir / ("run/" + (name + mark)),
+                          std::filesystem::copy_options::recursive);
+  std::filesystem::copy(dir / "run/1", dir / ("run/5" + mark + "-old"),
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::copy(dir / "run/1", dir / ("run/6" + mark + "-removed"),
+                        std::filesystem::copy_options::recursive);
+  put_file(dir / ("run/3" + mark + "/notes.txt"), "mine");
+  const SaveLock in_progress(dir / "run/4");
+  std::vector<std::string> left;
+  CheckpointManagerOptions options{.cleanup_tmp_directories = true};
+  options.handler.observer = [&](const Event& event) { left.emplace_back(event.name); };
+  CheckpointManager manager(dir / "run", options);
+  EXPECT_THAT(list_directory(dir / "run").folders,
+              ElementsAre("1", "3" + mark, "4" + mark, "5" + mark + "-old", "model" + mark));
+  EXPECT_THAT(left, ElementsAre("steps.not_removed", "steps.not_removed"));
+  EXPECT_EQ(x_of(manager.restore()), 1);
+}
+
 TEST(CheckpointManager, TheMetadataOfTheRunAreStoredOnce) {
   const TempDir dir = TempDir::in_memory();
   EXPECT_EQ(CheckpointManager(dir / "run").root_metadata(), "");
