@@ -49,8 +49,9 @@ void add_files(const Directory& above, const std::string& name, std::vector<Step
 // Leaves each file of a step once.
 void drop_doubles(std::vector<StepFile>& files) {
   std::ranges::sort(files, {}, &StepFile::id);
-  const auto doubles = std::ranges::unique(files, {}, &StepFile::id);
-  files.erase(doubles.begin(), doubles.end());
+  files.erase(std::unique(files.begin(), files.end(),
+                          [](const StepFile& a, const StepFile& b) { return a.id == b.id; }),
+              files.end());
 }
 
 void set_sizes(const std::vector<std::vector<StepFile>>& files, std::vector<StepRecord>& steps) {
