@@ -35,6 +35,7 @@ build: deps cli  ## the command, the library, and all that tests them
 static: deps-build  ## build/static/bin/cairn, a static program that runs on any Linux
 	@scripts/configure.sh static
 	@cmake --build --preset static -j $(JOBS)
+	@cmake --install build/release --component static --prefix build/static >/dev/null
 
 demo: cli  ## open, verify and convert a checkpoint that Orbax wrote
 	@scripts/demo.sh $(CAIRN)
