@@ -8,7 +8,7 @@ COPY scripts/install-deps.sh scripts/
 RUN scripts/install-deps.sh build
 COPY . .
 RUN make static
-RUN cmake --install build/static --component command --strip --prefix /installed
+RUN cmake --install build/release --component static --strip --prefix /installed
 
 FROM debian:bookworm-slim
 COPY --from=build /installed /usr/local

@@ -35,6 +35,7 @@ build: deps cli  ## the command, the library, and all that tests them
 static: deps-build  ## build/static/bin/cairn, a static program that runs on any Linux
 	@scripts/configure.sh static
 	@cmake --build --preset static -j $(JOBS)
+	@cmake --install build/release --component static --prefix build/static >/dev/null
 
 demo: cli  ## open, verify and convert a checkpoint that Orbax wrote
 	@scripts/demo.sh $(CAIRN)
@@ -46,7 +47,7 @@ check: build venv  ## the edit loop: build, unit tests without fault injection, 
 	@scripts/check.sh $(VENV) $(JOBS)
 
 test-unit: build  ## unit tests, examples and fuzz replays
-	@ctest --test-dir build/release --output-on-failure -j $(JOBS)
+	@ctest --test-dir build/release --output-on-failure -j $$((2 * $(JOBS)))  # some of them wait
 
 test-asan: deps  ## unit tests under AddressSanitizer and UBSan
 	@scripts/sanitized.sh asan $(JOBS)

@@ -2,20 +2,17 @@
 #include "ranks.h"
 
 #include "commands.h"
-#include "mpi/module.h"
+#include "mpi/load.h"
 #include "screen/terminal.h"
 
 #include <cairn/cairn.h>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,35 +79,9 @@ Error no_mpi(const Launched& launcher, const std::string& why) {
                    "is not part of the job");
 }
 
-#ifdef CAIRN_STATIC_CLI
-// A static program has no loader, and MPI has plug-ins.
 std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
-  throw no_mpi(launcher, "it is a static program, which cannot load MPI");
-}
-#else
-// The path is relative to the command: it is the same in the build tree and after installation.
-std::string module_path() {
-  std::error_code error;
-  const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error)
-    throw Error(Code::kUnavailable,
-                "cannot find the path of the cairn command: " + error.message());
-  return (command.parent_path() / CAIRN_MODULES / "cairn-mpi.so").lexically_normal().string();
-}
-
-std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
-  const std::string path = module_path();
-  if (::access(path.c_str(), F_OK) != 0)
-    throw no_mpi(launcher,
-                 "it was built or installed without its module for MPI: " + path + " is missing");
-  // RTLD_GLOBAL, because MPI loads plug-ins that need its symbols. The library is never closed,
-  // because MPI may have registered functions that run at exit.
-  void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (module == nullptr)
-    throw no_mpi(launcher, std::string("its module for MPI cannot be loaded: ") + ::dlerror());
-  auto* start = reinterpret_cast<StartFunction*>(::dlsym(module, kStartFunction));
-  if (start == nullptr)
-    throw Error(Code::kFailedPrecondition, path + ": is not a module of this command");
+  StartFunction* start =
+      load_mpi_module([&](const std::string& why) { return no_mpi(launcher, why); });
   std::unique_ptr<Coordinator> job;
   start(std::string(version()).c_str(), job);
   const bool several = launcher.rank > 0 || launcher.count.value_or(1) > 1;
@@ -122,7 +93,6 @@ std::unique_ptr<Coordinator> start_mpi(const Launched& launcher) {
                              job->process_count()));
   return job;
 }
-#endif
 
 MultiprocessingOptions& shared_job() {
   static MultiprocessingOptions options{.timeout = kForever, .write_timeout = kForever};

@@ -8,22 +8,36 @@
 #   find_package(cairn COMPONENTS mpi)       also cairn::mpi
 #
 # Each part is a component, and a Debian package (cmake/package.cmake): command, library, mpi, dev.
+# The static program with the same pages is the component static, which only its name installs.
 include(CMakePackageConfigHelpers)
 set(CAIRN_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/cairn)
 set(CAIRN_INSTALLED ${CAIRN_LIBRARY_TARGETS})  # what the target cairn_installed builds
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+function(cairn_install_pages)  # takes what install() takes at its end
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} ${ARGN})
+  if(TARGET cairn_pages)
+    set(pages ${PROJECT_BINARY_DIR}/pages)
+    install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 ${ARGN})
+    install(DIRECTORY ${pages}/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions ${ARGN})
+    install(DIRECTORY ${pages}/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions ${ARGN})
+    install(DIRECTORY ${pages}/fish/ DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d ${ARGN})
+  endif()
+endfunction()
 
+cairn_install_pages(COMPONENT command)
 if(CAIRN_BUILD_CLI)
   install(TARGETS cairn_cli COMPONENT command)
   list(APPEND CAIRN_INSTALLED cairn_cli)
 endif()
 if(TARGET cairn_pages)
-  set(pages ${PROJECT_BINARY_DIR}/pages)
-  install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
-  install(DIRECTORY ${pages}/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT command)
-  install(DIRECTORY ${pages}/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT command)
-  install(DIRECTORY ${pages}/fish/ DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT command)
   list(APPEND CAIRN_INSTALLED cairn_pages)
+endif()
+if(TARGET cairn_static_cli)
+  install(TARGETS cairn_static_cli COMPONENT static EXCLUDE_FROM_ALL)
+  cairn_install_pages(COMPONENT static EXCLUDE_FROM_ALL)
+  add_custom_target(cairn_static DEPENDS cairn_static_cli)
+  if(TARGET cairn_pages)
+    add_dependencies(cairn_static cairn_pages)
+  endif()
 endif()
 if(TARGET cairn_mpi_module)
   install(TARGETS cairn_mpi_module LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn COMPONENT mpi)

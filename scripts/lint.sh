@@ -6,6 +6,7 @@ jobs=$1
 git ls-files '*.cc' '*.h' | grep -v golden/ | xargs -P "$jobs" -n 32 bash -c \
   'status=0; for file; do clang-format "$file" | cmp -s - "$file" || { echo "$file: not formatted; run make format" >&2; status=1; }; done; exit $status' format
 scripts/configure.sh test
+scripts/configure.sh static  # in the same folder: its sources are checked, too
 # A source is checked again only if it, or a file that it includes, changed since it passed.
 mkdir -p build/lint
 check() {

@@ -18,7 +18,7 @@ namespace {
 
 using testing::FailsWith;
 
-constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 
 template <class F>
 Code code_of(F&& f) {
@@ -35,18 +35,18 @@ TEST(Shape, CountsElements) {
   EXPECT_EQ(element_count({}), 1);
   EXPECT_EQ(element_count(Shape{5}), 5);
   EXPECT_EQ(element_count(Shape{3, 4, 5}), 60);
-  EXPECT_EQ(element_count(Shape{kMax}), kMax);
-  EXPECT_EQ(element_count(Shape{kMax, 1, 1}), kMax);
+  EXPECT_EQ(element_count(Shape{kLargest}), kLargest);
+  EXPECT_EQ(element_count(Shape{kLargest, 1, 1}), kLargest);
 }
 
 TEST(Shape, ZeroWinsOverOverflow) {
   EXPECT_EQ(element_count(Shape{0}), 0);
-  EXPECT_EQ(element_count(Shape{kMax, kMax, 0}), 0);
-  EXPECT_EQ(element_count(Shape{0, kMax, kMax}), 0);
+  EXPECT_EQ(element_count(Shape{kLargest, kLargest, 0}), 0);
+  EXPECT_EQ(element_count(Shape{0, kLargest, kLargest}), 0);
 }
 
 TEST(Shape, RefusesWhatCannotBeCounted) {
-  EXPECT_EQ(code_of([] { element_count(Shape{kMax, 2}); }), Code::kOutOfRange);
+  EXPECT_EQ(code_of([] { element_count(Shape{kLargest, 2}); }), Code::kOutOfRange);
   EXPECT_EQ(code_of([] {
               element_count(Shape{std::int64_t{1} << 32, std::int64_t{1} << 31});
             }),
@@ -64,7 +64,8 @@ TEST(Shape, PrintsAsPythonDoes) {
 TEST(Shape, Strides) {
   EXPECT_THAT(c_strides(Shape{2, 3, 4}, 8), ::testing::ElementsAre(96, 32, 8));
   EXPECT_THAT(c_strides({}, 8), ::testing::IsEmpty());
-  EXPECT_THAT(c_strides(Shape{0, kMax, kMax}, 8), ::testing::SizeIs(3));  // no overflow trap
+  EXPECT_THAT(c_strides(Shape{0, kLargest, kLargest}, 8),
+              ::testing::SizeIs(3));  // no overflow trap
 }
 
 TEST(View, KnowsWhetherItIsContiguous) {
@@ -85,8 +86,8 @@ TEST(View, KnowsWhetherItIsContiguous) {
   view = {.data = nullptr,
           .dtype = DType::kInt32,
           .element_size = 4,
-          .shape = {0, kMax, kMax},
-          .strides = c_strides(Shape{0, kMax, kMax}, 4)};
+          .shape = {0, kLargest, kLargest},
+          .strides = c_strides(Shape{0, kLargest, kLargest}, 4)};
   EXPECT_TRUE(view.contiguous());
 }
 
@@ -178,9 +179,12 @@ TEST(Array, HoldsOpaqueElements) {
 }
 
 TEST(Array, RefusesWhatCannotBeAddressed) {
-  EXPECT_EQ(code_of([] { Array::allocate(DType::kFloat64, {kMax}); }), Code::kOutOfRange);
-  EXPECT_EQ(code_of([] { Array::allocate(DType::kFloat64, {kMax / 8, 2}); }), Code::kOutOfRange);
-  EXPECT_EQ(code_of([] { Array::allocate(DType::kUint8, {kMax}); }), Code::kUnavailable);
+  EXPECT_EQ(code_of([] { Array::allocate(DType::kFloat64, {kLargest}); }), Code::kOutOfRange);
+  EXPECT_EQ(code_of([] {
+              Array::allocate(DType::kFloat64, {kLargest / 8, 2});
+            }),
+            Code::kOutOfRange);
+  EXPECT_EQ(code_of([] { Array::allocate(DType::kUint8, {kLargest}); }), Code::kUnavailable);
 }
 
 TEST(Array, TenThousandSmallOnesShareNothing) {
@@ -215,7 +219,7 @@ TEST(Array, RefusesAnotherNumberOfElements) {
       FailsWith(Code::kInvalidArgument,
                 "3 elements do not fill an array of shape (2, 2): expected 4"));
   EXPECT_THAT([] { Array::from<float>({1, 2, 3}, {-3}); }, FailsWith(Code::kInvalidArgument));
-  EXPECT_THAT([] { Array::from<float>({1}, {kMax, 2}); }, FailsWith(Code::kOutOfRange));
+  EXPECT_THAT([] { Array::from<float>({1}, {kLargest, 2}); }, FailsWith(Code::kOutOfRange));
 }
 
 TEST(Array, TypedAccessNamesBothTypes) {

@@ -21,10 +21,15 @@ NAMES = ["notes.txt", "j.jpg", ".hidden", "0", "1.0", "d.bak", "_METADATA.orig",
 @pytest.fixture(scope="module")
 def base():
     """A folder with the command and sources, in which an unprivileged user can work."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="cairn-foreign-"))
-    folder.chmod(0o777)
-    shutil.copy(CAIRN, folder / "cairn")
-    (folder / "cairn").chmod(0o755)
+    # In memory, where nothing waits for a disk. A program may not run from there everywhere.
+    memory = pathlib.Path("/dev/shm")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cairn-foreign-", dir=memory if memory.is_dir() else None))
+    programs = pathlib.Path(tempfile.mkdtemp(prefix="cairn-program-"))
+    for made in (folder, programs):
+        made.chmod(0o777)
+    shutil.copy(CAIRN, programs / "cairn")
+    (programs / "cairn").chmod(0o755)
+    (folder / "cairn").symlink_to(programs / "cairn")
     for name, number in (("old", 1), ("new", 2)):
         write_source(folder / f"{name}.safetensors", number).chmod(0o644)
     yield folder
@@ -34,12 +39,14 @@ def base():
             if not os.path.islink(os.path.join(path, name)):
                 os.chmod(os.path.join(path, name), 0o700)
     shutil.rmtree(folder)
+    shutil.rmtree(programs)
 
 
 def run(base, *args):
     """Runs the command as a user whom permissions restrict."""
-    user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-    return subprocess.run([base / "cairn", *map(str, args)], capture_output=True, timeout=60, cwd=base, **user)
+    # Not subprocess's own user=: with that it copies this whole process, which holds whole frameworks.
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    return subprocess.run([*user, base / "cairn", *map(str, args)], capture_output=True, timeout=60, cwd=base)
 
 
 def save(base, kind, folder, source="old", *options):

@@ -15,7 +15,7 @@ namespace {
 
 using cairn::testing::FailsWith;
 
-struct Device {
+struct DlDevice {
   std::int32_t device_type;
   std::int32_t device_id;
 };
@@ -26,7 +26,7 @@ struct DataType {
 };
 struct Tensor {
   void* data;
-  Device device;
+  DlDevice device;
   std::int32_t ndim;
   DataType dtype;
   std::int64_t* shape;

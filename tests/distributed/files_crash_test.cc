@@ -22,7 +22,7 @@ using testing::FailsWith;
 using testing::kLong;
 using testing::TempDir;
 
-FilesJob job_in(const TempDir& folder, std::size_t process, std::size_t count) {
+FilesJob part_of_job(const TempDir& folder, std::size_t process, std::size_t count) {
   return {.directory = folder.path(),
           .process_index = process,
           .process_count = count,
@@ -59,7 +59,7 @@ TEST_P(FilesProcesses, KeepTheContract) {
   constexpr std::size_t kCount = 4;
   std::vector<pid_t> children;
   for (std::size_t p = 0; p < kCount; ++p)
-    children.push_back(start(job_in(folder, p, kCount), GetParam().run));
+    children.push_back(start(part_of_job(folder, p, kCount), GetParam().run));
   for (const pid_t child : children) expect_good(child);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "files are left";
 }
@@ -75,7 +75,7 @@ TEST(FilesProcess, OneThatIsKilledIsNamedAndTheNextRunWorks) {
   };
   std::vector<pid_t> children;
   for (std::size_t p = 0; p < kCount; ++p)
-    children.push_back(start(job_in(folder, p, kCount), part));
+    children.push_back(start(part_of_job(folder, p, kCount), part));
   for (std::size_t p = 0; p < kCount; ++p) {
     if (p == 2) {
       int status = 0;
@@ -93,7 +93,7 @@ TEST(FilesProcess, AJobThatIsKilledAltogetherLeavesNothingThatConfuses) {
   for (int again = 0; again < 3; ++again) {
     std::vector<pid_t> children;
     for (std::size_t p = 0; p < 3; ++p)
-      children.push_back(start(job_in(folder, p, 3), [](Coordinator& job) {
+      children.push_back(start(part_of_job(folder, p, 3), [](Coordinator& job) {
         job.barrier("begin", kLong);
         raise(SIGKILL);
       }));
@@ -102,7 +102,7 @@ TEST(FilesProcess, AJobThatIsKilledAltogetherLeavesNothingThatConfuses) {
   }
   std::vector<pid_t> children;
   for (std::size_t p = 0; p < 2; ++p)
-    children.push_back(start(job_in(folder, p, 2), [](Coordinator& job) {
+    children.push_back(start(part_of_job(folder, p, 2), [](Coordinator& job) {
       EXPECT_EQ(job.all_gather("begin", {}, kLong).size(), 2U);
     }));
   for (const pid_t child : children) expect_good(child);
@@ -117,7 +117,7 @@ TEST(FilesProcess, KilledAtAnyCallItIsNamedOrHadCome) {
     SCOPED_TRACE(n);
     const TempDir folder = TempDir::in_memory();
     const auto first = [&] {
-      FilesJob job = job_in(folder, 0, 2);
+      FilesJob job = part_of_job(folder, 0, 2);
       job.join_timeout = std::chrono::seconds(2);
       const auto done = try_call([&] {
         const auto mine = files_coordinator(job);
@@ -133,7 +133,7 @@ TEST(FilesProcess, KilledAtAnyCallItIsNamedOrHadCome) {
       }
     };
     const auto second = [&] {
-      const auto mine = files_coordinator(job_in(folder, 1, 2));
+      const auto mine = files_coordinator(part_of_job(folder, 1, 2));
       mine->all_gather("g", as_bytes("a"), kLong);
       mine->all_gather("g", as_bytes("b"), kLong);
     };

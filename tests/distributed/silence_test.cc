@@ -26,7 +26,7 @@ using testing::FailsWith;
 using testing::put_file;
 using testing::TempDir;
 
-constexpr auto kLong = std::chrono::seconds(60);
+constexpr auto kMinute = std::chrono::seconds(60);
 
 void touch(const std::string& path) { ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), nullptr, 0), 0); }
 
@@ -121,7 +121,7 @@ class FarProcess : public ::testing::Test {
 TEST_F(FarProcess, IsNamedWhenItHasFallenSilent) {
   const auto mine = first(std::chrono::milliseconds(240));
   EXPECT_THAT(
-      [&] { mine->barrier("b", kLong); },
+      [&] { mine->barrier("b", kMinute); },
       FailsWith(Code::kUnavailable, "'b': process 1 was silent for 0.24 s, as seen by process 0"));
 }
 
@@ -136,7 +136,7 @@ TEST_F(FarProcess, IsWaitedForAsLongAsItGivesSigns) {
     }
     come();
   });
-  EXPECT_NO_THROW(mine->barrier("b", kLong));
+  EXPECT_NO_THROW(mine->barrier("b", kMinute));
   other.join();
 }
 

@@ -22,12 +22,12 @@ ShardedArray described(Shape shape, Sharding sharding) {
   return array;
 }
 
-NamedSharding on_2x2(PartitionSpec spec) {
+NamedSharding sharded_2x2(PartitionSpec spec) {
   return {.mesh = make_mesh({2, 2}, {"x", "y"}), .spec = std::move(spec)};
 }
 
 Shape write_shape(Shape shape, const PartitionSpec& spec, const PieceOptions& options = {}) {
-  return plan_pieces(described(std::move(shape), on_2x2(spec)), options).write_shape;
+  return plan_pieces(described(std::move(shape), sharded_2x2(spec)), options).write_shape;
 }
 
 TEST(WritePlan, ReplicasShareTheFirstDimensionThatCanBeDivided) {
@@ -49,19 +49,19 @@ TEST(WritePlan, SmallPartsAreNotWorthIt) {
 }
 
 TEST(WritePlan, EveryReplicaWritesItsPart) {
-  const WritePlan plan = plan_pieces(described({8}, on_2x2({{"y"}})));
+  const WritePlan plan = plan_pieces(described({8}, sharded_2x2({{"y"}})));
   EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {2}}, Box{{4}, {2}},
                                                           Box{{2}, {2}}, Box{{6}, {2}}}));
 }
 
 TEST(WritePlan, ReplicasBeyondTheLimitWriteNothing) {
-  const WritePlan plan = plan_pieces(described({8}, on_2x2({})), {.max_replicas = 2});
+  const WritePlan plan = plan_pieces(described({8}, sharded_2x2({})), {.max_replicas = 2});
   EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {4}}, Box{{4}, {4}},
                                                           std::nullopt, std::nullopt}));
 }
 
 TEST(WritePlan, OneReplicaWritesItWhole) {
-  const ShardedArray array = described({8}, on_2x2({{"y"}}));
+  const ShardedArray array = described({8}, sharded_2x2({{"y"}}));
   const auto first = plan_pieces(array, {.use_replica_parallel = false}).pieces;
   EXPECT_EQ(first, (std::vector<std::optional<Box>>{Box{{0}, {4}}, Box{{4}, {4}}, std::nullopt,
                                                     std::nullopt}));
@@ -71,7 +71,7 @@ TEST(WritePlan, OneReplicaWritesItWhole) {
 }
 
 TEST(WritePlan, AProcessThatSavesForItselfWritesItsFirstReplica) {
-  ShardedArray array = described({8}, on_2x2({{"y"}}));
+  ShardedArray array = described({8}, sharded_2x2({{"y"}}));
   // devices 2 and 3, which hold replica 1
   array.shards.erase(array.shards.begin(), array.shards.begin() + 2);
   const WritePlan plan =
@@ -82,7 +82,7 @@ TEST(WritePlan, AProcessThatSavesForItselfWritesItsFirstReplica) {
 }
 
 TEST(WritePlan, WriteShapeIsKnownToThoseWhoWriteNothing) {
-  ShardedArray array = described({8}, on_2x2({}));
+  ShardedArray array = described({8}, sharded_2x2({}));
   array.shards.clear();
   EXPECT_EQ(plan_pieces(array).write_shape, (Shape{2}));
   EXPECT_TRUE(plan_pieces(array).pieces.empty());
@@ -127,7 +127,7 @@ TEST(WritePlan, RefusesWhatIsNoGrid) {
 TEST(WritePlan, RefusesShardsThatTheShardingDoesNotMake) {
   const auto fails = [](const std::function<void(std::vector<ArrayShard>&)>& damage,
                         const char* text) {
-    ShardedArray array = described({8}, on_2x2({{"y"}}));
+    ShardedArray array = described({8}, sharded_2x2({{"y"}}));
     damage(array.shards);
     EXPECT_THAT([&] { plan_pieces(array); }, FailsWith(Code::kInvalidArgument, text));
   };

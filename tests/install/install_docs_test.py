@@ -47,7 +47,7 @@ def test_presets_targets_and_options_exist():
 
 def test_components_and_packages():
     text = (ROOT / "cmake/install.cmake").read_text() + (ROOT / "cmake/package.cmake").read_text()
-    assert set(re.findall(r"COMPONENT (\w+)", text)) == {"command", "library", "dev", "mpi"}
+    assert set(re.findall(r"COMPONENT (\w+)", text)) == {"command", "library", "dev", "mpi", "static"}
     version = ".".join(re.search(r"VERSION (\d+)\.(\d+)", (ROOT / "CMakeLists.txt").read_text().split("project(")[1]).groups())
     assert f"`libcairn{version}`" in PAGE
 
@@ -62,7 +62,7 @@ def test_the_image_is_built_by_documented_commands():
     build, image = DOCKERFILE.split("\nFROM ")[1:]
     runs = re.findall(r"^RUN (.*)", build, re.MULTILINE)
     assert runs[0] == "scripts/install-deps.sh build" and runs[1] in commands()
-    assert re.fullmatch(r"cmake --install build/static --component command --strip --prefix (/\w+)", runs[2])
+    assert re.fullmatch(r"cmake --install build/release --component static --strip --prefix (/\w+)", runs[2])
     assert f"COPY --from=build {runs[2].split()[-1]} /usr/local" in image
     assert "apt-get" not in DOCKERFILE and "RUN" not in image
     for source in re.findall(r"^COPY (?!--)(\S+)", build, re.MULTILINE):

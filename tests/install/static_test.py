@@ -1,7 +1,7 @@
 """The static command: it needs no shared library and does what the other one does.
 
-`make static` builds it. It differs in three things: archives of the codecs, fmt from its headers,
-and checksums without ISA-L.
+`make static` builds it. It differs in four things: archives of the codecs, fmt from its headers,
+checksums without ISA-L, and no loader of modules.
 """
 
 import json

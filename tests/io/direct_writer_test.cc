@@ -32,11 +32,11 @@ Buffer random_buffer(std::size_t size, unsigned seed) {
   return buffer;
 }
 
-enum class Place { kDisk, kMemory };
+enum class WritePlace { kDisk, kMemory };
 
-class DirectWriting : public ::testing::TestWithParam<Place> {
+class DirectWriting : public ::testing::TestWithParam<WritePlace> {
  protected:
-  TempDir dir_ = GetParam() == Place::kDisk ? TempDir() : TempDir::in_memory();
+  TempDir dir_ = GetParam() == WritePlace::kDisk ? TempDir() : TempDir::in_memory();
   const std::string path_ = dir_ / "file";
 };
 
@@ -108,9 +108,10 @@ TEST_P(DirectWriting, EveryFaultIsSaidOrMended) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, DirectWriting, ::testing::Values(Place::kDisk, Place::kMemory),
+INSTANTIATE_TEST_SUITE_P(Places, DirectWriting,
+                         ::testing::Values(WritePlace::kDisk, WritePlace::kMemory),
                          [](const auto& place) {
-                           return place.param == Place::kDisk ? "disk" : "memory";
+                           return place.param == WritePlace::kDisk ? "disk" : "memory";
                          });
 
 }  // namespace

@@ -28,7 +28,7 @@ using testing::contents;
 
 using Items = std::map<std::string, std::string>;
 
-void commit(const StorePtr& base, const Items& items, const WriterOptions& options = {}) {
+void write_items(const StorePtr& base, const Items& items, const WriterOptions& options = {}) {
   Writer writer(base, options);
   auto& stream = writer.stream();
   for (const auto& [key, value] : items) stream.write(key, as_bytes(value));
@@ -57,7 +57,8 @@ struct Case {
 };
 
 void several_commits(const StorePtr& base, ManifestKind kind) {
-  for (const char* name : {"a", "b", "c", "d"}) commit(base, some_items(name), options_of(kind));
+  for (const char* name : {"a", "b", "c", "d"})
+    write_items(base, some_items(name), options_of(kind));
 }
 
 void replace_and_remove(const StorePtr& base) {
@@ -70,8 +71,8 @@ void replace_and_remove(const StorePtr& base) {
 }
 
 void write_children(const StorePtr& base) {
-  commit(prefix_store(base, "p_0/"), some_items("a"));
-  commit(prefix_store(base, "p_1/"), some_items("b"));
+  write_items(prefix_store(base, "p_0/"), some_items("a"));
+  write_items(prefix_store(base, "p_1/"), some_items("b"));
 }
 
 void merge(const StorePtr& base) {
@@ -88,11 +89,11 @@ void do_compact(const StorePtr& base) {
 const Case kCases[] = {
     {"first_single", [](const StorePtr&) {},
      [](const StorePtr& base) {
-       commit(base, some_items("a"), options_of(ManifestKind::kSingle));
+       write_items(base, some_items("a"), options_of(ManifestKind::kSingle));
      }},
     {"first_numbered", [](const StorePtr&) {},
      [](const StorePtr& base) {
-       commit(base, some_items("a"), options_of(ManifestKind::kNumbered));
+       write_items(base, some_items("a"), options_of(ManifestKind::kNumbered));
      }},
     {"next_single", [](const StorePtr& base) { several_commits(base, ManifestKind::kSingle); },
      replace_and_remove},
@@ -138,7 +139,7 @@ class Crash : public ::testing::TestWithParam<Case> {
     for (const auto& finding : report.findings)
       ADD_FAILURE() << finding.file << ": " << finding.message;
     if (info) {
-      commit(base, {{"next", "n"}});
+      write_items(base, {{"next", "n"}});
       Items expected = generation == old_generation_ ? before_ : after_;
       expected["next"] = "n";
       ASSERT_EQ(contents(*open_ocdbt(base)), expected);
@@ -217,7 +218,7 @@ TEST(Writer, KeepsItsFilesWhenItCannotKnowWhetherTheManifestIsWritten) {
     }
   };
   const StorePtr base = make_memory_store();
-  EXPECT_THAT([&] { commit(std::make_shared<NoManifest>(base), some_items("a")); },
+  EXPECT_THAT([&] { write_items(std::make_shared<NoManifest>(base), some_items("a")); },
               FailsWith(Code::kIo, "no"));
   EXPECT_FALSE(base->list("d/").empty())
       << "the manifest may have been written all the same, so its files must stay";

@@ -16,13 +16,13 @@ using cairn::testing::Guard;
 using cairn::testing::insert_at;
 using testing::to_bytes;
 
-Bytes encode(const DataFileTable& files) {
+Bytes encode_table(const DataFileTable& files) {
   ByteWriter out;
   write_data_files(out, files);
   return std::move(out).take();
 }
 
-DataFileTable decode(ByteView bytes) {
+DataFileTable decode_table(ByteView bytes) {
   ByteReader in(bytes);
   DataFileTable files = read_data_files(in);
   in.finish();
@@ -39,7 +39,7 @@ TEST(DataFiles, RoundTrip) {
       {{"a", "bc"}, {"ab", "c"}, {"abc", ""}},  // one path, three ways to split it
       {{"z", "1"}, {"a", "1"}, {"a", "1"}},     // neither sorted nor distinct
   };
-  for (const auto& table : tables) check_codec(table, encode, decode, Guard::kNone);
+  for (const auto& table : tables) check_codec(table, encode_table, decode_table, Guard::kNone);
 }
 
 // The table that TensorStore wrote for the root of a merged checkpoint of three processes.
@@ -47,7 +47,7 @@ TEST(DataFiles, HaveTheDocumentedBytes) {
   const DataFileTable files = {{"ocdbt.process_0/", "d/cb6800000000000000000000000000aa"},
                                {"ocdbt.process_1/", "d/4cef00000000000000000000000000bb"},
                                {"ocdbt.process_2/", "d/9d5f00000000000000000000000000cc"}};
-  EXPECT_EQ(as_text(encode(files)),
+  EXPECT_EQ(as_text(encode_table(files)),
             "\x03\x0e\x0e\x32\x24\x24\x10\x10\x10"
             "ocdbt.process_0/d/cb6800000000000000000000000000aa"
             "1/d/4cef00000000000000000000000000bb"
@@ -55,7 +55,7 @@ TEST(DataFiles, HaveTheDocumentedBytes) {
 }
 
 TEST(DataFiles, TablesThatAreRefused) {
-  const Bytes good = encode(testing::files_of_two());  // 3 | 5 1 | 6 1 5 | 3 3 3 | ...
+  const Bytes good = encode_table(testing::files_of_two());  // 3 | 5 1 | 6 1 5 | 3 3 3 | ...
   const Damage table[] = {
       {"more files than bytes", [](Bytes& b) { b[0] = std::byte{0x7f}; }, Code::kDataLoss,
        "data file table of 127 files in"},
@@ -80,14 +80,14 @@ TEST(DataFiles, TablesThatAreRefused) {
       {"suffix cut short", [](Bytes& b) { b.pop_back(); }, Code::kDataLoss,
        "unexpected end of data"},
   };
-  check_damages(good, table, decode);
+  check_damages(good, table, decode_table);
 }
 
 TEST(DataFiles, PathsThatShareFarTooMuchAreRefused) {
   DataFileTable files;
   for (int i = 1000; i < 3500; ++i)
     files.push_back({"", std::string(16000, 'x') + std::to_string(i)});
-  EXPECT_THAT([&] { decode(encode(files)); },
+  EXPECT_THAT([&] { decode_table(encode_table(files)); },
               FailsWith(Code::kDataLoss, "which exceeds the allowed expansion"));
 }
 

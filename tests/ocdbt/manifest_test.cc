@@ -15,19 +15,19 @@ using testing::BodyDamage;
 using testing::check_body_damages;
 using testing::small_manifest;
 
-const auto decode = testing::of_view<decode_manifest>;
+const auto decode_view = testing::of_view<decode_manifest>;
 
 TEST(Manifest, RoundTripsAndNoticesDamage) {
   for (const std::optional<std::int32_t> level :
        {std::optional<std::int32_t>(), {0}, {22}, {-131072}}) {
     Manifest m = small_manifest();
     m.config.zstd_level = level;
-    check_codec(m, encode_manifest, decode, Guard::kChecksum);
+    check_codec(m, encode_manifest, decode_view, Guard::kChecksum);
   }
   Manifest numbered;
   numbered.config = small_manifest().config;
   numbered.config.manifest_kind = ManifestKind::kNumbered;
-  check_codec(numbered, encode_manifest, decode, Guard::kChecksum);
+  check_codec(numbered, encode_manifest, decode_view, Guard::kChecksum);
 }
 
 // A manifest that TensorStore wrote.
@@ -51,7 +51,7 @@ TEST(Manifest, HasTheDocumentedBytes) {
       "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x16\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x57\0\x03\0\x57\0\x16"s +
       "\x0e\xbd\x95\x61\x7d\xd6\xe9\x18\xe8\x59\xe4\x61\x7d\xd6\xe9\x18\0\xcd\xc1\x3c\x47"s;
   EXPECT_EQ(as_text(encode_manifest(m)), expected);
-  EXPECT_EQ(decode(as_bytes(expected)), m);
+  EXPECT_EQ(decode_view(as_bytes(expected)), m);
 }
 
 TEST(Manifest, ConfigsThatAreRefused) {
@@ -88,7 +88,7 @@ TEST(Manifest, ConfigsThatAreRefused) {
       {"one byte too few", [](Bytes& b) { b.pop_back(); }, "unexpected end of data"},
       {"half a uuid", [](Bytes& b) { b.resize(8); }, "unexpected end of data"},
   };
-  check_body_damages(ObjectKind::kManifest, encode_manifest(m), table, decode);
+  check_body_damages(ObjectKind::kManifest, encode_manifest(m), table, decode_view);
 }
 
 TEST(Manifest, VersionListsThatAreRefused) {
@@ -125,15 +125,15 @@ TEST(Manifest, VersionListsThatAreRefused) {
       {"file id", [](Manifest& m) { m.version_nodes[2].location.file = 2; },
        "data file id 2 of entry 2 is outside range [0, 2)"},
   };
-  testing::check_spoilt<Manifest>(small_manifest(), table, encode_manifest, decode);
+  testing::check_spoilt<Manifest>(small_manifest(), table, encode_manifest, decode_view);
 }
 
 TEST(Manifest, HeightsAndHistoryMayBeAbsent) {
   Manifest m = small_manifest();
   m.version_nodes.erase(m.version_nodes.begin() + 1);
-  EXPECT_EQ(decode(encode_manifest(m)), m);
+  EXPECT_EQ(decode_view(encode_manifest(m)), m);
   m.version_nodes.clear();
-  EXPECT_EQ(decode(encode_manifest(m)), m);
+  EXPECT_EQ(decode_view(encode_manifest(m)), m);
 }
 
 TEST(NumberedManifest, Names) {

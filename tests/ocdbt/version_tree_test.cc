@@ -18,12 +18,14 @@ using testing::small_version_interior;
 using testing::small_version_leaf;
 using testing::Spoilt;
 
-const auto decode = testing::of_view<decode_version_node>;
-const auto encode = [](const VersionNode& node) { return encode_version_node(node, std::nullopt); };
+const auto decode_node = testing::of_view<decode_version_node>;
+const auto encode_node = [](const VersionNode& node) {
+  return encode_version_node(node, std::nullopt);
+};
 
 TEST(VersionNode, RoundTripsAndNoticesDamage) {
-  check_codec(small_version_leaf(), encode, decode, Guard::kChecksum);
-  check_codec(small_version_interior(), encode, decode, Guard::kChecksum);
+  check_codec(small_version_leaf(), encode_node, decode_node, Guard::kChecksum);
+  check_codec(small_version_interior(), encode_node, decode_node, Guard::kChecksum);
 }
 
 TEST(VersionNode, LeavesThatAreRefused) {
@@ -58,7 +60,7 @@ TEST(VersionNode, LeavesThatAreRefused) {
        [](VersionNode& n) { n.versions[1].root.offset = std::uint64_t{1} << 63U; },
        "invalid offset/length pair"},
   };
-  check_spoilt<VersionNode>(small_version_leaf(), table, encode, decode);
+  check_spoilt<VersionNode>(small_version_leaf(), table, encode_node, decode_node);
 }
 
 TEST(VersionNode, InteriorNodesThatAreRefused) {
@@ -89,7 +91,7 @@ TEST(VersionNode, InteriorNodesThatAreRefused) {
        },
        "invalid offset/length"},
   };
-  check_spoilt<VersionNode>(small_version_interior(), table, encode, decode);
+  check_spoilt<VersionNode>(small_version_interior(), table, encode_node, decode_node);
 }
 
 TEST(VersionNode, BodiesThatAreRefused) {
@@ -100,13 +102,14 @@ TEST(VersionNode, BodiesThatAreRefused) {
       {"nothing", [](Bytes& b) { b.clear(); }, "unexpected end of data"},
       {"height 0 although interior", [](Bytes& b) { b[1] = {}; }, ""},
   };
-  check_body_damages(ObjectKind::kVersionNode, encode(small_version_interior()), table, decode);
+  check_body_damages(ObjectKind::kVersionNode, encode_node(small_version_interior()), table,
+                     decode_node);
 }
 
 TEST(VersionNode, MoreVersionsThanBytesAllocateNothing) {
   // arity 2^16, height 0, no files, 65535 versions
   Bytes body = testing::to_bytes(std::string_view("\x10\x00\x00\xff\xff\x03", 6));
-  EXPECT_THAT([&] { decode(testing::sealed(ObjectKind::kVersionNode, body)); },
+  EXPECT_THAT([&] { decode_node(testing::sealed(ObjectKind::kVersionNode, body)); },
               FailsWith(Code::kDataLoss, "unexpected end of data: 65535 versions in 0 bytes"));
 }
 

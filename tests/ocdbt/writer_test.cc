@@ -32,8 +32,8 @@ void write_all(Writer::Stream& stream, const Items& items) {
   for (const auto& [key, value] : items) stream.write(key, as_bytes(value));
 }
 
-CommittedVersion commit(const StorePtr& base, const Items& items,
-                        const WriterOptions& options = {}) {
+CommittedVersion commit_items(const StorePtr& base, const Items& items,
+                              const WriterOptions& options = {}) {
   Writer writer(base, options);
   write_all(writer.stream(), items);
   return writer.commit();
@@ -75,7 +75,7 @@ TEST(Writer, WritesOneFileAndTheManifestForASmallCheckpoint) {
                        {"a/0", std::string(5000, 'x')},
                        {"b", ""},
                        {std::string("\0\xff", 2), "odd"}};
-  const CommittedVersion done = commit(base, items);
+  const CommittedVersion done = commit_items(base, items);
   EXPECT_EQ(done.num_keys, 4U);
   EXPECT_EQ(contents(*open_ocdbt(base)), items);
   EXPECT_EQ(base->list("").size(), 2U);
@@ -89,7 +89,7 @@ TEST(Writer, ValuesUpToTheLimitAreInline) {
     config.max_inline_value_bytes = limit;
     const Items items = {
         {"at", std::string(limit, 'a')}, {"empty", ""}, {"over", std::string(limit + 1, 'b')}};
-    commit(base, items, {.config = config});
+    commit_items(base, items, {.config = config});
     EXPECT_EQ(contents(*open_ocdbt(base)), items);
     EXPECT_EQ(read_database_info(*base)->newest()->statistics.num_indirect_value_bytes, limit + 1);
   }
@@ -141,7 +141,7 @@ TEST(Writer, BeginsAnotherFileAtTheTargetSize) {
   const StorePtr base = make_memory_store();
   Items items;
   for (int i = 0; i < 9; ++i) items[std::to_string(i)] = std::string(400, 'v');
-  commit(base, items, {.target_data_file_size = 1000});
+  commit_items(base, items, {.target_data_file_size = 1000});
   EXPECT_EQ(contents(*open_ocdbt(base)), items);
   std::vector<std::uint64_t> sizes;
   for (const auto& entry : base->list("d/")) sizes.push_back(entry.size);
@@ -160,7 +160,7 @@ TEST(Writer, KindsOfObjectsMayHaveFilesOfTheirOwn) {
   for (int i = 0; i < 6; ++i) {
     const Items items = {{"k" + std::to_string(i), std::string(300, 'v')}};
     all.merge(Items(items));
-    commit(base, items, options);
+    commit_items(base, items, options);
   }
   EXPECT_EQ(contents(*open_ocdbt(base)), all);
   EXPECT_EQ(base->list("values/").size(), 6U);
@@ -186,7 +186,7 @@ TEST(Writer, SameCallsGiveSameBytesOnRequest) {
 
 TEST(Writer, LaterChangesToAKeyCount) {
   const StorePtr base = make_memory_store();
-  commit(base, {{"a", "old"}, {"b", "old"}, {"c", "old"}, {"d", "old"}, {"e", "old"}});
+  commit_items(base, {{"a", "old"}, {"b", "old"}, {"c", "old"}, {"d", "old"}, {"e", "old"}});
   Writer writer(base, {});
   auto& one = writer.stream();
   auto& two = writer.stream();
@@ -210,7 +210,7 @@ TEST(Writer, RemovingEverythingLeavesAnEmptyTree) {
   const StorePtr base = make_memory_store();
   Config config;
   config.max_decoded_node_bytes = 300;
-  commit(base, numbered_items(200, 20), {.config = config});
+  commit_items(base, numbered_items(200, 20), {.config = config});
   {
     Writer writer(base, {});
     writer.stream().remove_range({});
@@ -218,7 +218,7 @@ TEST(Writer, RemovingEverythingLeavesAnEmptyTree) {
   }
   EXPECT_TRUE(open_ocdbt(base)->list("").empty());
   EXPECT_TRUE(read_database_info(*base)->newest()->root.missing());
-  EXPECT_EQ(commit(base, {{"back", "again"}}).generation, 3U);
+  EXPECT_EQ(commit_items(base, {{"back", "again"}}).generation, 3U);
   EXPECT_EQ(contents(*open_ocdbt(base)), (Items{{"back", "again"}}));
   EXPECT_EQ(open_ocdbt(base, {.generation = 1, .commit_time_ns = {}})->list("").size(), 200U);
   expect_sound(base);
@@ -308,7 +308,7 @@ TEST(Writer, NumberedManifestsThatAreOldGo) {
   const StorePtr base = make_memory_store();
   Config config;
   config.manifest_kind = ManifestKind::kNumbered;
-  for (int i = 0; i < 141; ++i) commit(base, {{std::to_string(i), "v"}}, {.config = config});
+  for (int i = 0; i < 141; ++i) commit_items(base, {{std::to_string(i), "v"}}, {.config = config});
   const auto generations = list_numbered_manifests(*base);
   EXPECT_EQ(generations.size(), 129U);
   EXPECT_EQ(generations.front(), 13U);
@@ -320,19 +320,20 @@ TEST(Writer, CommitTimesIncrease) {
   const StorePtr base = make_memory_store();
   const WriterOptions early{.deterministic =
                                 Deterministic{.uuid = {}, .seed = 1, .commit_time_ns = 500}};
-  EXPECT_EQ(commit(base, {{"a", "1"}}, early).commit_time_ns, 500U);
-  EXPECT_EQ(commit(base, {{"a", "2"}},
+  EXPECT_EQ(commit_items(base, {{"a", "1"}}, early).commit_time_ns, 500U);
+  EXPECT_EQ(
+      commit_items(base, {{"a", "2"}},
                    {.deterministic = Deterministic{.uuid = {}, .seed = 2, .commit_time_ns = 400}})
-                .commit_time_ns,
-            501U);
-  EXPECT_GT(commit(base, {{"a", "3"}}).commit_time_ns, 1000U);
+          .commit_time_ns,
+      501U);
+  EXPECT_GT(commit_items(base, {{"a", "3"}}).commit_time_ns, 1000U);
 }
 
 TEST(Writer, AConfigurationThatIsGivenMustMatch) {
   const StorePtr base = make_memory_store();
-  commit(base, {{"a", "1"}});
+  commit_items(base, {{"a", "1"}});
   Config config;
-  EXPECT_EQ(commit(base, {{"b", "2"}}, {.config = config}).generation, 2U)
+  EXPECT_EQ(commit_items(base, {{"b", "2"}}, {.config = config}).generation, 2U)
       << "a uuid of zeros matches any";
   config.max_inline_value_bytes = 7;
   EXPECT_THAT([&] { Writer(base, {.config = config}); },
@@ -351,7 +352,7 @@ TEST(Writer, BuildsOnWhatOthersHaveCommittedMeanwhile) {
   const StorePtr base = make_memory_store();
   Writer slow(base, {});
   slow.stream().write("slow", as_bytes(std::string(500, 's')));
-  commit(base, {{"quick", "q"}});
+  commit_items(base, {{"quick", "q"}});
   EXPECT_EQ(slow.commit().generation, 2U);
   EXPECT_EQ(contents(*open_ocdbt(base)), (Items{{"quick", "q"}, {"slow", std::string(500, 's')}}));
 }
@@ -362,7 +363,7 @@ class RacedStore final : public testing::ForwardingStore {
   RacedStore(StorePtr base, int races)
       : ForwardingStore(base), base_(std::move(base)), races_(races) {}
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
-    if (races_-- > 0) commit(base_, {{"race" + std::to_string(races_), "r"}});
+    if (races_-- > 0) commit_items(base_, {{"race" + std::to_string(races_), "r"}});
     return base_->replace_if(key, expected, value);
   }
 
@@ -376,9 +377,9 @@ TEST(Writer, TriesAgainWhenItLosesARace) {
     const StorePtr base = make_memory_store();
     Config config;
     config.manifest_kind = kind;
-    commit(base, {{"first", "1"}}, {.config = config});
+    commit_items(base, {{"first", "1"}}, {.config = config});
     const auto raced = std::make_shared<RacedStore>(base, 3);
-    commit(raced, {{"mine", std::string(500, 'm')}});
+    commit_items(raced, {{"mine", std::string(500, 'm')}});
     EXPECT_EQ(open_ocdbt(base)->list("").size(), 5U);
     EXPECT_EQ(base->list("d/").size(), 6U)
         << "nodes of lost races are removed; the first ones are in the file of the value";
@@ -414,7 +415,8 @@ TEST(Writer, ManyWritersOfOneFolderLoseNothing) {
   executor.for_each(4, [&](std::size_t worker) {
     const StorePtr base = open_file_store(dir.path(), Durability::kUnsynced);
     for (int i = 0; i < 25; ++i)
-      commit(base, {{std::to_string(worker) + "/" + std::to_string(i), std::string(200, 'v')}});
+      commit_items(base,
+                   {{std::to_string(worker) + "/" + std::to_string(i), std::string(200, 'v')}});
   });
   const StorePtr base = open_file_store(dir.path());
   EXPECT_EQ(open_ocdbt(base)->list("").size(), 100U);
@@ -442,7 +444,7 @@ TEST(Writer, CopiesDatabasesByReference) {
     Items items = {{"shared", "of " + name}, {name + "inline", std::string(300, 'i')}};
     for (int i = 0; i < 40; ++i)
       items[name + std::to_string(i)] = std::string(2000, static_cast<char>('a' + i % 26));
-    commit(prefix_store(base, name), items, {.config = child});
+    commit_items(prefix_store(base, name), items, {.config = child});
     for (const auto& [key, value] : items) all[key] = value;
   }
   const auto bytes = [&] {
@@ -470,7 +472,7 @@ TEST(Writer, CopiesDatabasesByReference) {
   outer.commit();
   all["own"] = "o";
   EXPECT_EQ(contents(*open_ocdbt(top)), all);
-  commit(top, {{"p_0/7", "replaced"}});
+  commit_items(top, {{"p_0/7", "replaced"}});
   all["p_0/7"] = "replaced";
   EXPECT_EQ(contents(*open_ocdbt(top)), all);
   expect_sound(top);
@@ -532,7 +534,7 @@ TEST(Writer, MovesNoValuesOfManyDatabases) {
 
 TEST(Writer, DoesNotPromiseValuesThatAreGone) {
   const StorePtr base = make_memory_store();
-  commit(prefix_store(base, "p/"), {{"k", std::string(500, 'v')}});
+  commit_items(prefix_store(base, "p/"), {{"k", std::string(500, 'v')}});
   const std::string file = base->list("p/d/").front().key;
   const Bytes whole = base->read(file, {}).value();
   // The node lies behind the value, so a shorter file would lose the node first: the value must

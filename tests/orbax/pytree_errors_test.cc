@@ -22,7 +22,7 @@ namespace {
 using testing::error_of;
 using ::testing::HasSubstr;
 
-Array floats(Shape shape) {
+Array filled(Shape shape) {
   Array array = Array::allocate(DType::kFloat32, std::move(shape));
   for (std::size_t i = 0; i < array.bytes().size(); ++i)
     array.mutable_view().data[i] = std::byte{1};
@@ -40,7 +40,7 @@ Sharding over_two(const PartitionSpec& spec = {{"x"}}) {
   return NamedSharding{make_mesh({2}, {"x"}), spec};
 }
 Tree sharded(Shape shape = {8}) {
-  return custom(ShardedArray::from_array(floats(std::move(shape)), over_two()));
+  return custom(ShardedArray::from_array(filled(std::move(shape)), over_two()));
 }
 
 // A folder, and what a row of a table does in it.
@@ -140,7 +140,7 @@ TEST(PyTreeErrors, SavedTrees) {
 }
 
 TEST(PyTreeErrors, SaveArgs) {
-  const auto save = [](const SaveArgs& args, Tree value = Tree(floats({8, 6}))) {
+  const auto save = [](const SaveArgs& args, Tree value = Tree(filled({8, 6}))) {
     return [args, value](Room& r) { r.save(leaf("a", value), leaf("a", custom(args))); };
   };
   check({
@@ -227,7 +227,7 @@ TEST(PyTreeErrors, HandlerOptions) {
       PyTreeCheckpointHandlerOptions options;
       options.type_handler_registry = registry;
       set(options);
-      PyTreeCheckpointHandler(options).save(r.path, {.item = leaf("a", Tree(floats({2})))});
+      PyTreeCheckpointHandler(options).save(r.path, {.item = leaf("a", Tree(filled({2})))});
     };
   };
   check({
@@ -411,7 +411,7 @@ TEST(PyTreeErrors, RestoreArgs) {
     set(args);
     return args;
   };
-  const Tree host(floats({8}));
+  const Tree host(filled({8}));
   check({
       {"two shapes",
        kInvalid,
@@ -499,7 +499,7 @@ TEST(PyTreeErrors, MissingFiles) {
   folders.use_ocdbt = false;
   const auto without = [](const std::string& file) {
     return [=](Room& r) {
-      r.save(leaf("a", Tree(floats({8}))));
+      r.save(leaf("a", Tree(filled({8}))));
       std::filesystem::remove_all(r.file(file));
       r.restore();
     };
@@ -519,7 +519,7 @@ TEST(PyTreeErrors, MissingFiles) {
            Code::kNotFound,
            {"a: "},
            [](Room& r) {
-             r.save(leaf("a", Tree(floats({8}))));
+             r.save(leaf("a", Tree(filled({8}))));
              std::filesystem::remove_all(r.file("a"));
              static_cast<void>(r.handler.metadata(r.path));
            }},
@@ -535,7 +535,7 @@ TEST(PyTreeErrors, MissingFiles) {
            kInvalid,
            {"a: cannot be restored", "'quantized'"},
            [](Room& r) {
-             r.save(leaf("a", Tree(floats({8}))));
+             r.save(leaf("a", Tree(filled({8}))));
              r.replace("_METADATA", "np.ndarray", "quantized");
              r.restore();
            }},
@@ -638,7 +638,7 @@ TEST(PyTreeErrors, Merging) {
        Code::kDataLoss,
        {"manifest"},
        [&](Room& r) {
-         r.save(leaf("a", Tree(floats({8}))));
+         r.save(leaf("a", Tree(filled({8}))));
          apart(r);
          r.restore();
        }},
@@ -646,7 +646,7 @@ TEST(PyTreeErrors, Merging) {
        Code::kDataLoss,
        {"params are missing", "'a'"},
        [&](Room& r) {
-         r.save(leaf("a", Tree(floats({600}))));
+         r.save(leaf("a", Tree(filled({600}))));
          forget(r, "a/0");
          apart(r);
          r.handler.finalize(r.path);
@@ -655,7 +655,7 @@ TEST(PyTreeErrors, Merging) {
        Code::kDataLoss,
        {"no .zarray", "'a'"},
        [&](Room& r) {
-         r.save(leaf("a", Tree(floats({600}))));
+         r.save(leaf("a", Tree(filled({600}))));
          forget(r, "a/.zarray");
          apart(r);
          r.handler.finalize(r.path);

@@ -27,7 +27,7 @@ using testing::TempDir;
 using Job = std::shared_ptr<Coordinator>;
 using Errors = std::vector<std::optional<Error>>;
 
-void expect_none(const Errors& errors) {
+void expect_no_errors(const Errors& errors) {
   for (std::size_t p = 0; p < errors.size(); ++p)
     EXPECT_FALSE(errors[p]) << "process " << p << ": " << errors[p]->message();
 }
@@ -67,7 +67,7 @@ TEST_P(SingleReplicaForms, OnlyThePrimaryReplicaHasDataToRead) {
     Checkpointer(saving).save(full, {.item = model.tree()});
     copy_without_data(full, bare);
     const std::size_t primary = replicas - 1;
-    expect_none(run_as_processes(2 * replicas, [&](const Job& job) {
+    expect_no_errors(run_as_processes(2 * replicas, [&](const Job& job) {
       const bool reads = job->process_index() / 2 == primary;
       const Tree restored = Checkpointer(model.options(job, primary))
                                 .restore(reads ? full : bare, {.restore_args = model.args()});
@@ -91,7 +91,7 @@ TEST(SingleReplicaRestore, TargetsSayWhatArgumentsDoNot) {
   saved.emplace_back("name", std::string("a text"));
   saved.emplace_back("step", std::int64_t{12});
   Checkpointer().save(dir / "a", {.item = Tree(saved)});
-  expect_none(run_as_processes(4, [&](const Job& job) {
+  expect_no_errors(run_as_processes(4, [&](const Job& job) {
     Tree::Dict target, args;
     for (const auto& [name, of] : model.arrays()) {
       target.emplace_back(
@@ -127,7 +127,7 @@ TEST(SingleReplicaRestore, WithoutItEachRestoresTheShardsOfItsDevices) {
 
 // ---- failures ----
 
-struct Failure {
+struct RestoreFailure {
   const char* name;
   // What process 2 of four does otherwise, in `dir`, where "a" is a checkpoint.
   std::function<Tree(Checkpointer& checkpointer, const Replicated& model, const TempDir& dir)>
@@ -135,9 +135,9 @@ struct Failure {
   Code code;
   std::string says;
 };
-void PrintTo(const Failure& failure, std::ostream* out) { *out << failure.name; }
+void PrintTo(const RestoreFailure& failure, std::ostream* out) { *out << failure.name; }
 
-const Failure kFailures[] = {
+const RestoreFailure kRestoreFailures[] = {
     {"NoSuchCheckpoint",
      [](Checkpointer& checkpointer, const Replicated& model, const TempDir& dir) {
        return checkpointer.restore(dir / "b", {.restore_args = model.args()});
@@ -186,8 +186,8 @@ const Failure kFailures[] = {
      Code::kDataLoss, ""},
 };
 
-class FailingRestore : public ::testing::TestWithParam<Failure> {};
-INSTANTIATE_TEST_SUITE_P(SingleReplica, FailingRestore, ::testing::ValuesIn(kFailures),
+class FailingRestore : public ::testing::TestWithParam<RestoreFailure> {};
+INSTANTIATE_TEST_SUITE_P(SingleReplica, FailingRestore, ::testing::ValuesIn(kRestoreFailures),
                          [](const auto& of) { return of.param.name; });
 
 TEST_P(FailingRestore, FailsInAll) {

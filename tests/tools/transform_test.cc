@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using testing::make_array;
 using testing::MemoryCheckpoint;
 
-std::vector<float> counting(std::size_t n, float from = 0) {
+std::vector<float> counting_from(std::size_t n, float from = 0) {
   std::vector<float> values(n);
   std::iota(values.begin(), values.end(), from);
   return values;
@@ -32,12 +32,13 @@ std::shared_ptr<MemoryCheckpoint> source() {
   for (int i = 0; i < 3; ++i) {
     const std::string layer = "layers." + std::to_string(i);
     made->add(layer + ".w",
-              make_array(DType::kFloat32, {4, 6}, counting(24, static_cast<float>(100 * i))))
+              make_array(DType::kFloat32, {4, 6}, counting_from(24, static_cast<float>(100 * i))))
         .chunk_shape = {2, 6};
-    made->add(layer + ".b", make_array(DType::kFloat32, {6}, counting(6, static_cast<float>(i))));
+    made->add(layer + ".b",
+              make_array(DType::kFloat32, {6}, counting_from(6, static_cast<float>(i))));
   }
-  made->add("lora.a", make_array(DType::kFloat32, {4, 2}, counting(8)));
-  made->add("lora.b", make_array(DType::kFloat32, {2, 6}, counting(12, 1)));
+  made->add("lora.a", make_array(DType::kFloat32, {4, 2}, counting_from(8)));
+  made->add("lora.b", make_array(DType::kFloat32, {2, 6}, counting_from(12, 1)));
   made->add("ids", make_array<std::int32_t>(DType::kInt32, {3}, {7, 8, 9}));
   made->add("step", make_array<std::int64_t>(DType::kInt64, {}, {42}), "scalar");
   made->add_string("note", "hello");
@@ -87,7 +88,7 @@ TEST(TransformRules, RenamedLeavesStayWhatTheyAre) {
   EXPECT_THAT(names(*made.checkpoint),
               ElementsAre("count.step", "empty", "layers.0.b", "layers.0.kernel", "layers.1.b",
                           "layers.1.kernel", "layers.2.b", "layers.2.kernel", "x_ids", "x_note"));
-  EXPECT_EQ(floats(*made.checkpoint, "layers.2.kernel"), counting(24, 200));
+  EXPECT_EQ(floats(*made.checkpoint, "layers.2.kernel"), counting_from(24, 200));
   const TensorInfo& kernel = made.checkpoint->info("layers.2.kernel");
   EXPECT_EQ(kernel.path[1].type, KeyType::kSequence);  // still a list
   EXPECT_EQ(kernel.typestr, "jax.Array");
@@ -131,7 +132,7 @@ TEST(TransformRules, ArraysAreTurnedCutAndJoined) {
   EXPECT_EQ(c.info("first").shape, (Shape{8, 1}));
   EXPECT_EQ(floats(c, "first"), (std::vector<float>{100, 106, 112, 118, 200, 206, 212, 218}));
   EXPECT_EQ(c.info("second").shape, (Shape{8, 5}));
-  EXPECT_EQ(floats(c, "rows.1"), counting(6, 7));
+  EXPECT_EQ(floats(c, "rows.1"), counting_from(6, 7));
   EXPECT_EQ(c.info("b").typestr, "np.ndarray");
   for (const char* name : {"layers.0.w", "b", "first", "second", "rows.0"})
     expect_same_in_pieces(c, name);
@@ -155,7 +156,7 @@ TEST(TransformRules, CastsAndLowRankSumsGoInPieces) {
   const std::string text = rules(
       R"j({"add_low_rank": "layers/0/w", "a": "lora/a", "b": "lora/b", "scale": 0.5}, {"cast": "(layers/.*|ids)", "dtype": "bfloat16"},
                                     {"cast": "layers/0/w", "dtype": "float32"})j");
-  std::vector<float> want = counting(24);
+  std::vector<float> want = counting_from(24);
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 6; ++j)
       for (int k = 0; k < 2; ++k)
@@ -199,7 +200,7 @@ TEST(TransformRules, ASmallLeafOfALargeCheckpointCostsItsBytes) {
   Array large = Array::allocate(DType::kUint8, {kLarge});
   std::fill_n(large.mutable_view().data, kLarge, std::byte{1});
   leaves.emplace_back("large", Tree(std::move(large)));
-  leaves.emplace_back("small", Tree(make_array(DType::kFloat32, {64, 64}, counting(4096))));
+  leaves.emplace_back("small", Tree(make_array(DType::kFloat32, {64, 64}, counting_from(4096))));
   save(dir.path() + "/c", Tree(std::move(leaves)), {.compression = Compression::kNone});
   const std::uint64_t before = bytes_read();
   const auto made = transform_checkpoint(

@@ -2,11 +2,13 @@
 #include <cairn/tree.h>
 #include <gtest/gtest.h>
 
+#include "tests/tree/short_names.h"
+
 namespace cairn {
 namespace {
 
-Key d(std::string text) { return {std::move(text), KeyType::kDict}; }
-Key s(std::string text) { return {std::move(text), KeyType::kSequence}; }
+using testing::d;
+using testing::s;
 
 TEST(KeyPath, ParameterNameJoinsWithDotsAndEscapesNothing) {
   EXPECT_EQ(param_name({}), "");

@@ -3,16 +3,18 @@
 #include <cairn/tree.h>
 #include <gmock/gmock.h>
 
+#include "tests/tree/short_names.h"
+
 namespace cairn {
 namespace {
 
 using ::testing::AllOf;
+using testing::dict;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::i;
 
-Tree i(std::int64_t v) { return Tree(v); }
 Tree none() { return Tree(EmptyNode::kNone); }
-Tree dict(Tree::Dict members) { return Tree(std::move(members)); }
 Tree list(Tree::List items) { return Tree(std::move(items)); }
 Tree tuple(Tree::List items) { return Tree(Tree::Tuple{std::move(items)}); }
 

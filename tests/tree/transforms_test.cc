@@ -5,23 +5,25 @@
 
 #include <ctime>
 
+#include "tests/tree/short_names.h"
+
 namespace cairn {
 namespace {
 
+using testing::dict;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::i;
 
-Tree i(std::int64_t v) { return Tree(v); }
-Tree dict(Tree::Dict members) { return Tree(std::move(members)); }
-
-std::string text(const Tree& tree) {
+std::string outcome(const Tree& tree) {
   std::string out;
   if (const auto* d = tree.dict()) {
-    for (const auto& [key, child] : *d) out += (out.empty() ? "" : ",") + key + ":" + text(child);
+    for (const auto& [key, child] : *d)
+      out += (out.empty() ? "" : ",") + key + ":" + outcome(child);
     return "{" + out + "}";
   }
   if (const auto* l = tree.list()) {
-    for (const auto& child : *l) out += (out.empty() ? "" : ",") + text(child);
+    for (const auto& child : *l) out += (out.empty() ? "" : ",") + outcome(child);
     return "[" + out + "]";
   }
   if (const auto* number = std::get_if<std::int64_t>(&tree.value())) return std::to_string(*number);
@@ -37,12 +39,12 @@ Tree add_100(const Tree& v) { return i(std::get<std::int64_t>(v.value()) + 100);
 Transform computed(std::vector<std::string> inputs) {
   return {
       .multi_value_fn = [](std::string_view key,
-                           const Tree& stored) { return Tree(std::string(key) + text(stored)); },
+                           const Tree& stored) { return Tree(std::string(key) + outcome(stored)); },
       .multi_value_fn_input_args = std::move(inputs)};
 }
 
 // {a: 1, b: {c: 2}, l: [3, 4]}
-Tree stored() {
+Tree checkpoint() {
   return dict({{"a", i(1)}, {"b", dict({{"c", i(2)}})}, {"l", Tree(Tree::List{i(3), i(4)})}});
 }
 // A dict whose leaves are -1.
@@ -161,8 +163,9 @@ TEST(Transforms, GiveWhatOrbaxGives) {
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.name);
-    const auto result = try_call(
-        [&] { return text(apply_transforms(stored(), c.target, c.transforms, c.unmentioned)); });
+    const auto result = try_call([&] {
+      return outcome(apply_transforms(checkpoint(), c.target, c.transforms, c.unmentioned));
+    });
     if (result.ok()) {
       EXPECT_EQ(result.value(), c.expect);
     } else {
@@ -188,7 +191,7 @@ TEST(Transforms, ForbiddenFieldsAreRefused) {
   };
   for (const Transform& bad : kCases) {
     const auto result = try_call([&] {
-      return apply_transforms(stored(), want({"q"}), {{"never", bad}});
+      return apply_transforms(checkpoint(), want({"q"}), {{"never", bad}});
     });
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.error().code(), Code::kInvalidArgument);
@@ -200,7 +203,7 @@ TEST(Transforms, ForbiddenFieldsAreRefused) {
 std::vector<std::string> reads(const Tree& target, Transforms transforms,
                                UnmentionedKeys unmentioned = kStored) {
   std::vector<KeyPath> paths;
-  for (const auto& leaf : flatten(stored(), DictOrder::kSorted)) paths.push_back(leaf.path);
+  for (const auto& leaf : flatten(checkpoint(), DictOrder::kSorted)) paths.push_back(leaf.path);
   const TransformPlan plan = plan_transforms(paths, target, std::move(transforms), unmentioned);
   std::vector<std::string> out;
   for (const auto& read : plan.reads) {
@@ -249,14 +252,14 @@ TEST(Transforms, TreesOfThemAreFlattenedInJaxsOrder) {
 TEST(Transforms, KeysThatCannotBeToldApartAreRefused) {
   const Tree ambiguous = dict({{"a/b", i(1)}, {"a", dict({{"b", i(2)}})}});
   EXPECT_THROW(apply_transforms(ambiguous, want({"a"}), {}), Error);
-  EXPECT_THROW(apply_transforms(stored(), ambiguous, {}), Error);
+  EXPECT_THROW(apply_transforms(checkpoint(), ambiguous, {}), Error);
 }
 
 TEST(Transforms, AThrowingFunctionNamesItsOutput) {
   const Transform bad{
       .value_fn = [](const Tree&) -> Tree { throw Error(Code::kUnimplemented, "no"); }};
   const auto result = try_call([&] {
-    return apply_transforms(stored(), want({"a"}), {{"a", bad}});
+    return apply_transforms(checkpoint(), want({"a"}), {{"a", bad}});
   });
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().message(), "transform of 'a': no");
@@ -280,7 +283,7 @@ TEST(Transforms, ManyRenamesAreFast) {
       apply_transforms(dict(std::move(from)), dict(std::move(to)), std::move(transforms));
   // some 0.1 s, 2 s with sanitizers; each with each: minutes, however idle the machine
   EXPECT_LT(processor_seconds() - begin, 20);
-  EXPECT_EQ(text(out.dict()->at(777).second), "777");
+  EXPECT_EQ(outcome(out.dict()->at(777).second), "777");
 }
 
 }  // namespace

@@ -7,27 +7,27 @@
 #include <limits>
 
 #include "tests/support/matchers.h"
+#include "tests/tree/short_names.h"
 
 namespace cairn {
 namespace {
 
+using testing::d;
 using testing::FailsWith;
 using ::testing::HasSubstr;
-
-Key d(std::string text) { return {std::move(text), KeyType::kDict}; }
-Key s(std::string text) { return {std::move(text), KeyType::kSequence}; }
-Tree i(std::int64_t v) { return Tree(v); }
+using testing::i;
+using testing::s;
 
 // A tree as text: {a:[1,2],b:None}.
-std::string text(const Tree& tree) {
+std::string spelled(const Tree& tree) {
   std::string out;
   if (const auto* dict = tree.dict()) {
     for (const auto& [key, child] : *dict)
-      out += (out.empty() ? "" : ",") + key + ":" + text(child);
+      out += (out.empty() ? "" : ",") + key + ":" + spelled(child);
     return "{" + out + "}";
   }
   if (const auto* list = tree.list()) {
-    for (const auto& child : *list) out += (out.empty() ? "" : ",") + text(child);
+    for (const auto& child : *list) out += (out.empty() ? "" : ",") + spelled(child);
     return "[" + out + "]";
   }
   if (const auto* number = std::get_if<std::int64_t>(&tree.value())) return std::to_string(*number);
@@ -42,21 +42,21 @@ TEST(Tree, UnflattenSortsSequencesAsNumbersAndDictsAsText) {
   entries.push_back({{d("d"), d("9")}, i(9)});
   entries.push_back({{d("d"), d("10")}, i(10)});
   entries.push_back({{d("a")}, Tree(EmptyNode::kTuple)});
-  EXPECT_EQ(text(unflatten(std::move(entries))),
+  EXPECT_EQ(spelled(unflatten(std::move(entries))),
             "{a:Tuple,d:{10:10,9:9},l:[0,1,2,3,4,5,6,7,8,9,10,11]}");
 }
 
-TEST(Tree, ABareLeafIsATree) { EXPECT_EQ(text(unflatten({{{}, i(5)}})), "5"); }
+TEST(Tree, ABareLeafIsATree) { EXPECT_EQ(spelled(unflatten({{{}, i(5)}})), "5"); }
 
 TEST(Tree, GapsInListsClose) {
-  EXPECT_EQ(text(unflatten({{{s("7")}, i(7)}, {{s("3")}, i(3)}})), "[3,7]");
+  EXPECT_EQ(spelled(unflatten({{{s("7")}, i(7)}, {{s("3")}, i(3)}})), "[3,7]");
 }
 
 TEST(Tree, EntriesThatOthersExtendAreDropped) {
-  EXPECT_EQ(text(unflatten({{{d("a")}, Tree(EmptyNode::kDict)},
-                            {{d("a"), d("b")}, i(1)},
-                            {{}, i(0)},
-                            {{d("a"), d("b"), d("c")}, i(2)}})),
+  EXPECT_EQ(spelled(unflatten({{{d("a")}, Tree(EmptyNode::kDict)},
+                               {{d("a"), d("b")}, i(1)},
+                               {{}, i(0)},
+                               {{d("a"), d("b"), d("c")}, i(2)}})),
             "{a:{b:{c:2}}}");
 }
 
@@ -70,8 +70,8 @@ TEST(Tree, FlattenIsTheReverse) {
   EXPECT_EQ(path_text(entries[0].path), "['z'][0]");
   EXPECT_EQ(path_text(entries[1].path), "['z'][1]['k']");
   EXPECT_EQ(path_text(entries[2].path), "['a']");
-  EXPECT_EQ(text(entries[3].value), "Dict");
-  EXPECT_EQ(text(unflatten(entries)), "{a:2,e:Dict,z:[1,{k:None}]}");
+  EXPECT_EQ(spelled(entries[3].value), "Dict");
+  EXPECT_EQ(spelled(unflatten(entries)), "{a:2,e:Dict,z:[1,{k:None}]}");
 }
 
 Tree optimizer_state() {
@@ -85,11 +85,12 @@ Tree optimizer_state() {
 TEST(Tree, TuplesAreSequencesAndFieldsAreMembers) {
   const auto entries = flatten(optimizer_state());
   std::string paths;
-  for (const auto& entry : entries) paths += path_text(entry.path) + "=" + text(entry.value) + " ";
+  for (const auto& entry : entries)
+    paths += path_text(entry.path) + "=" + spelled(entry.value) + " ";
   EXPECT_EQ(
       paths,
       "['z']=0 ['opt'][0]['nu']=1 ['opt'][0]['mu']=2 ['opt'][1]=Tuple ['opt'][2]=NamedTuple ");
-  EXPECT_EQ(text(*optimizer_state().find("opt")->find("0")->find("mu")), "2");
+  EXPECT_EQ(spelled(*optimizer_state().find("opt")->find("0")->find("mu")), "2");
   EXPECT_EQ(optimizer_state().find("opt")->find("3"), nullptr);
 }
 
@@ -108,9 +109,9 @@ TEST(Tree, MappingKeepsContainersAndReplacesLeaves) {
   const Tree* state = tree.find("opt")->find("0");
   ASSERT_NE(state->named_tuple(), nullptr);
   EXPECT_EQ(state->named_tuple()->name, "State");
-  EXPECT_EQ(text(*state->find("nu")), "31");
-  EXPECT_EQ(text(*tree.find("z")), "10");
-  EXPECT_EQ(text(*tree.find("opt")->find("1")), "Tuple");
+  EXPECT_EQ(spelled(*state->find("nu")), "31");
+  EXPECT_EQ(spelled(*tree.find("z")), "10");
+  EXPECT_EQ(spelled(*tree.find("opt")->find("1")), "Tuple");
 }
 
 TEST(Tree, CustomLeavesKeepTheirTypeAndShareTheirValue) {
@@ -166,7 +167,7 @@ TEST(Tree, ValuesOfEveryKindAreTrees) {
   EXPECT_EQ(at("own class").custom<Quantized>()->scale, 7);
   EXPECT_TRUE(holds(at("empty"), EmptyNode::kTuple));
   EXPECT_TRUE(holds(*at("list").find("1"), std::string("two")));
-  EXPECT_EQ(text(at("dict")), "{k:1,l:2}");
+  EXPECT_EQ(spelled(at("dict")), "{k:1,l:2}");
 }
 
 // They would become custom leaves, which nobody wants.
@@ -190,7 +191,7 @@ TEST(Tree, FindLooksIntoDictsAndLists) {
   const Tree tree(Tree::Dict{{"l", Tree(Tree::List{i(1), i(2)})}});
   ASSERT_NE(tree.find("l"), nullptr);
   ASSERT_NE(tree.find("l")->find("1"), nullptr);
-  EXPECT_EQ(text(*tree.find("l")->find("1")), "2");
+  EXPECT_EQ(spelled(*tree.find("l")->find("1")), "2");
   for (const char* missing : {"2", "-1", "", "x", "1x", "99999999999999999999"})
     EXPECT_EQ(tree.find("l")->find(missing), nullptr) << missing;
   EXPECT_EQ(tree.find("m"), nullptr);
@@ -202,7 +203,7 @@ TEST(Tree, AThousandLevelsAreEnough) {
   EXPECT_EQ(flatten(tree).at(0).path.size(), 1000U);
 }
 
-void expect_error(std::vector<TreeEntry> entries, Code code, const char* message) {
+void expect_refusal(std::vector<TreeEntry> entries, Code code, const char* message) {
   try {
     unflatten(std::move(entries));
     FAIL() << message;
@@ -213,13 +214,13 @@ void expect_error(std::vector<TreeEntry> entries, Code code, const char* message
 }
 
 TEST(Tree, UnflattenRefuses) {
-  expect_error({}, Code::kInvalidArgument, "no entries");
-  expect_error({{{d("a"), s("0")}, i(1)}, {{d("a"), d("b")}, i(2)}}, Code::kDataLoss,
-               "the node at '['a']' has both");
-  expect_error({{{d("a")}, i(1)}, {{d("a")}, i(2)}}, Code::kInvalidArgument,
-               "two leaves have the path ['a']");
-  expect_error({{{}, i(1)}, {{}, i(2)}}, Code::kInvalidArgument, "two leaves");
-  expect_error({{KeyPath(1000000, d("x")), i(1)}}, Code::kDataLoss, "1000000 levels");
+  expect_refusal({}, Code::kInvalidArgument, "no entries");
+  expect_refusal({{{d("a"), s("0")}, i(1)}, {{d("a"), d("b")}, i(2)}}, Code::kDataLoss,
+                 "the node at '['a']' has both");
+  expect_refusal({{{d("a")}, i(1)}, {{d("a")}, i(2)}}, Code::kInvalidArgument,
+                 "two leaves have the path ['a']");
+  expect_refusal({{{}, i(1)}, {{}, i(2)}}, Code::kInvalidArgument, "two leaves");
+  expect_refusal({{KeyPath(1000000, d("x")), i(1)}}, Code::kDataLoss, "1000000 levels");
 }
 
 TEST(Tree, IsMadeFromLiterals) {

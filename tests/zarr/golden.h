@@ -27,6 +27,10 @@ struct GoldenArray {
   }
 };
 
+inline MissingChunk missing_of(const GoldenArray& golden) {
+  return golden.fill ? MissingChunk::kFill : MissingChunk::kError;
+}
+
 inline Bytes from_hex(const std::string& hex) {
   Bytes bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2)

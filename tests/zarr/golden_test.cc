@@ -2,8 +2,8 @@
 // boxes, into any strides, from memory and from files; and verifies it.
 #include <cairn/array/box.h>
 #include <cairn/zarr/read/array.h>
-#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <tests/support/hex.h>
 #include <tests/support/temp_dir.h>
 #include <tests/zarr/golden.h>
 
@@ -14,7 +14,9 @@ namespace cairn::zarr {
 namespace {
 
 using cairn::testing::TempDir;
+using cairn::testing::to_hex;
 using testing::GoldenArray;
+using testing::missing_of;
 
 constexpr std::byte kUntouched{0xa5};
 
@@ -33,10 +35,6 @@ Bytes expected_part(const GoldenArray& golden, const Box& box) {
     out.insert(out.end(), from, from + static_cast<std::ptrdiff_t>(golden.element_size));
   }
   return out;
-}
-
-MissingChunk missing_of(const GoldenArray& golden) {
-  return golden.fill ? MissingChunk::kFill : MissingChunk::kError;
 }
 
 Bytes read_box(const ZarrArray& array, const Box& box, MissingChunk missing) {
@@ -81,13 +79,7 @@ Bytes read_box_scattered(const ZarrArray& array, const Box& box, MissingChunk mi
   return out;
 }
 
-std::string hex(ByteView bytes) {
-  std::string text;
-  for (const std::byte b : bytes) text += fmt::format("{:02x}", std::to_integer<int>(b));
-  return text;
-}
-
-Box random_box(const Shape& shape, std::mt19937& random) {
+Box random_part(const Shape& shape, std::mt19937& random) {
   Box box;
   for (const std::int64_t extent : shape) {
     const auto from = std::uniform_int_distribution<std::int64_t>(0, extent)(random);
@@ -103,14 +95,14 @@ void check_reads(const GoldenArray& golden, const StorePtr& store, std::mt19937&
   EXPECT_EQ(array.metadata().dtype_name, golden.dtype);
   EXPECT_EQ(array.metadata().element_size, golden.element_size);
   EXPECT_EQ(array.metadata().shape, golden.shape);
-  ASSERT_EQ(hex(read_box(array, Box::whole(golden.shape), missing_of(golden))),
-            hex(golden.expected));
+  ASSERT_EQ(to_hex(read_box(array, Box::whole(golden.shape), missing_of(golden))),
+            to_hex(golden.expected));
   for (int i = 0; i < 10; ++i) {
-    const Box box = random_box(golden.shape, random);
+    const Box box = random_part(golden.shape, random);
     SCOPED_TRACE(box_text(box));
-    ASSERT_EQ(hex(read_box(array, box, missing_of(golden))), hex(expected_part(golden, box)));
-    ASSERT_EQ(hex(read_box_scattered(array, box, missing_of(golden))),
-              hex(expected_part(golden, box)));
+    ASSERT_EQ(to_hex(read_box(array, box, missing_of(golden))), to_hex(expected_part(golden, box)));
+    ASSERT_EQ(to_hex(read_box_scattered(array, box, missing_of(golden))),
+              to_hex(expected_part(golden, box)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cairn/zarr/read/array.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <tests/support/hex.h>
 #include <tests/support/matchers.h>
 
 #include <functional>
@@ -12,6 +13,7 @@ namespace cairn::zarr {
 namespace {
 
 using cairn::testing::FailsWith;
+using cairn::testing::to_hex;
 
 constexpr std::string_view kV2 =
     R"({"chunks":[2,3],"compressor":{"id":"zstd","level":1},"dimension_separator":".","dtype":"<f4","fill_value":null,)"
@@ -39,12 +41,6 @@ ArrayMetadata v3(std::string_view key, std::string_view value) {
   return parse_zarr_json(with(kV3, key, value));
 }
 
-std::string hex(ByteView bytes) {
-  std::string text;
-  for (const std::byte b : bytes) text += fmt::format("{:02x}", std::to_integer<int>(b));
-  return text;
-}
-
 TEST(Zarray, SaysWhatAnArrayIs) {
   const ArrayMetadata metadata = parse_zarray(kV2);
   EXPECT_EQ(metadata.zarr_format, 2);
@@ -55,7 +51,7 @@ TEST(Zarray, SaysWhatAnArrayIs) {
   EXPECT_EQ(metadata.dtype_name, "float32");
   EXPECT_EQ(metadata.element_size, 4U);
   EXPECT_TRUE(metadata.fill_is_null);
-  EXPECT_EQ(hex(metadata.fill_value), "00000000");
+  EXPECT_EQ(to_hex(metadata.fill_value), "00000000");
   EXPECT_EQ(metadata.codecs.steps, std::vector<ByteStep>{CompressStep{Codec::kZstd}});
   const std::int64_t position[] = {2, 1};
   EXPECT_EQ(metadata.keys.key(position), "2.1");
@@ -446,7 +442,8 @@ TEST(FillValue, V2) {
     const std::string text =
         with(with(kV2, "dtype", fmt::format("\"{}\"", fill.dtype)), "fill_value", fill.fill);
     if (fill.expect) {
-      EXPECT_EQ(hex(parse_zarray(text).fill_value), fill.expect) << fill.dtype << " " << fill.fill;
+      EXPECT_EQ(to_hex(parse_zarray(text).fill_value), fill.expect)
+          << fill.dtype << " " << fill.fill;
     } else {
       EXPECT_THAT([&] { parse_zarray(text); }, FailsWith(Code::kDataLoss, "fill_value"))
           << fill.dtype << " " << fill.fill;
@@ -489,7 +486,7 @@ TEST(FillValue, V3) {
     const std::string text =
         with(with(kV3, "data_type", fmt::format("\"{}\"", fill.type)), "fill_value", fill.fill);
     if (fill.expect) {
-      EXPECT_EQ(hex(parse_zarr_json(text).fill_value), fill.expect)
+      EXPECT_EQ(to_hex(parse_zarr_json(text).fill_value), fill.expect)
           << fill.type << " " << fill.fill;
     } else {
       EXPECT_THAT([&] { parse_zarr_json(text); }, FailsWith(Code::kDataLoss, "fill_value"))

@@ -15,16 +15,13 @@ namespace {
 
 using cairn::testing::FailsWith;
 using testing::GoldenArray;
+using testing::missing_of;
 
 constexpr std::uint64_t kMost = std::uint64_t{1} << 20U;
 
 const std::vector<GoldenArray>& object_arrays() {
   static const auto arrays = testing::load_golden("zarr-python-3.1.6-objects");
   return arrays;
-}
-
-MissingChunk missing_of(const GoldenArray& golden) {
-  return golden.fill ? MissingChunk::kFill : MissingChunk::kError;
 }
 
 VerifyReport verify(const StorePtr& store, MissingChunk missing) {

@@ -23,7 +23,7 @@ using testing::from_hex;
 using testing::golden;
 using testing::TempDir;
 
-const std::string kGolden = "msgpack/flax-0.12.8_orbax-0.12.8/";
+const std::string kGoldenFolder = "msgpack/flax-0.12.8_orbax-0.12.8/";
 constexpr MsgpackDialect kEvery[] = {MsgpackDialect::kFlax, MsgpackDialect::kFlaxState,
                                      MsgpackDialect::kOrbax};
 
@@ -179,11 +179,11 @@ TEST(MsgpackWrite, CutsLargeArraysBelowDictsAlone) {
 }
 
 TEST(MsgpackWrite, TheSameAsThePackagesWrote) {
-  const Json files = testing::golden_json(kGolden + "leaves.json");
+  const Json files = testing::golden_json(kGoldenFolder + "leaves.json");
   std::size_t same = 0;
   for (const auto& [name, leaves] : *files.as_object()) {
     if (name == "flax_int_keys") continue;  // keys that became texts
-    const Bytes file = read_file(golden(kGolden + name + ".msgpack"));
+    const Bytes file = read_file(golden(kGoldenFolder + name + ".msgpack"));
     const std::uint64_t limit =
         name.find("chunked") == std::string::npos ? std::uint64_t{1} << 30U : 64;
     const MsgpackDialect dialect =

@@ -25,12 +25,12 @@ using testing::TempDir;
 using testing::whole;
 using testing::write_ints;
 
-struct Case {
+struct MergeCase {
   int old_files;  // of a checkpoint that is replaced; 0: there is none
   bool one_part;
 };
 
-class BundleMergeFault : public ::testing::TestWithParam<Case> {
+class BundleMergeFault : public ::testing::TestWithParam<MergeCase> {
  protected:
   static const Contents& merged() {
     static const Contents one = {{"a", {1, 1}}, {"b", {1}}};
@@ -124,8 +124,9 @@ TEST_P(BundleMergeFault, SaysWhatFails) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BundleMergeFault,
-                         ::testing::Values(Case{0, true}, Case{0, false}, Case{1, false},
-                                           Case{2, true}, Case{3, false}, Case{4, false}),
+                         ::testing::Values(MergeCase{0, true}, MergeCase{0, false},
+                                           MergeCase{1, false}, MergeCase{2, true},
+                                           MergeCase{3, false}, MergeCase{4, false}),
                          [](const auto& test) {
                            return std::to_string(test.param.old_files) + "to" +
                                   (test.param.one_part ? "One" : "Two");

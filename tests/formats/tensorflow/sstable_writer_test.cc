@@ -23,9 +23,10 @@ namespace {
 using testing::FailsWith;
 using testing::TempDir;
 
-using Items = std::map<std::string, std::string>;
+using TableItems = std::map<std::string, std::string>;
 
-Bytes written_by_us(const TempDir& dir, const Items& items, const SstableOptions& options = {}) {
+Bytes written_by_us(const TempDir& dir, const TableItems& items,
+                    const SstableOptions& options = {}) {
   const std::string path = dir.path() + "/ours";
   AtomicFile file(path);
   SstableWriter writer(file, options);
@@ -37,7 +38,7 @@ Bytes written_by_us(const TempDir& dir, const Items& items, const SstableOptions
 
 // With a flush before entries for which `apart` holds.
 template <class Apart>
-Bytes written_by_leveldb(const TempDir& dir, const Items& items, const SstableOptions& options,
+Bytes written_by_leveldb(const TempDir& dir, const TableItems& items, const SstableOptions& options,
                          Apart apart) {
   leveldb::Options leveldb_options;
   leveldb_options.block_size = options.block_bytes;
@@ -57,8 +58,8 @@ Bytes written_by_leveldb(const TempDir& dir, const Items& items, const SstableOp
   return read_file(path);
 }
 
-Items items_of(ByteView table) {
-  Items found;
+TableItems items_of(ByteView table) {
+  TableItems found;
   read_sstable(table.size(), testing::reader_of(table),
                [&](std::string_view key, ByteView value) { found.emplace(key, as_text(value)); });
   return found;
@@ -66,7 +67,7 @@ Items items_of(ByteView table) {
 
 // Keys of few letters, the greatest byte among them, so that they share beginnings and separators
 // meet their limits.
-Items random_items(std::mt19937& random) {
+TableItems random_table_items(std::mt19937& random) {
   const auto bytes = [&](std::size_t most) {
     constexpr std::string_view kLetters("ab\xfe\xff\0", 5);
     std::string text(random() % (most + 1), '\0');
@@ -74,7 +75,7 @@ Items random_items(std::mt19937& random) {
       c = random() % 8 == 0 ? static_cast<char>(random()) : kLetters[random() % kLetters.size()];
     return text;
   };
-  Items items;
+  TableItems items;
   for (std::size_t i = 0, n = random() % 400; i < n; ++i)
     items[bytes(12)] = bytes(random() % 20 == 0 ? 2000 : 40);
   return items;
@@ -85,7 +86,7 @@ TEST(SstableWriter, WritesTheBytesOfLevelDb) {
   std::mt19937 random(seed);
   const TempDir dir = TempDir::in_memory();
   for (int round = 0; round < 200; ++round) {
-    const Items items = random_items(random);
+    const TableItems items = random_table_items(random);
     SstableOptions options;
     options.block_bytes = std::array<std::size_t, 4>{1, 200, 1500, 262144}[random() % 4];
     options.restart_interval = std::array<std::size_t, 3>{1, 16, 64}[random() % 3];

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "tests/orbax/manager/small_steps.h"
 #include "tests/support/kill_at.h"
 #include "tests/support/matchers.h"
 #include "tests/support/sanitizers.h"
@@ -19,19 +20,11 @@ namespace {
 
 using cairn::testing::Ended;
 using cairn::testing::run_and_kill_at;
+using cairn::testing::save_step;
 using cairn::testing::TempDir;
+using cairn::testing::three_steps;
 using ::testing::Contains;
 using ::testing::ElementsAre;
-
-CheckpointManagerOptions options() {
-  CheckpointManagerOptions options{.max_to_keep = 3, .enable_async_checkpointing = false};
-  options.handler.resources.threads = 1;
-  return options;
-}
-
-void save(CheckpointManager& manager, std::int64_t step) {
-  manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
-}
 
 TEST(CheckpointManagerCrash, NoStepIsHalfThere) {
   Ended ended = Ended::kKilled;
@@ -40,16 +33,16 @@ TEST(CheckpointManagerCrash, NoStepIsHalfThere) {
     const TempDir dir = TempDir::in_memory();
     const std::string root = dir / "run";
     {
-      CheckpointManager manager(root, options());
-      for (const std::int64_t step : {1, 2, 3}) save(manager, step);
+      CheckpointManager manager(root, three_steps());
+      for (const std::int64_t step : {1, 2, 3}) save_step(manager, step);
     }
     ended = run_and_kill_at(n, [&] {
-      CheckpointManager manager(root, options());
-      save(manager, 4);  // removes step 1
+      CheckpointManager manager(root, three_steps());
+      save_step(manager, 4);  // removes step 1
       manager.remove(2);
     });
     ASSERT_NE(ended, Ended::kBadly) << n;
-    CheckpointManager manager(root, options());
+    CheckpointManager manager(root, three_steps());
     const auto steps = manager.all_steps();
     saw_old = saw_old || steps.front() == 1;
     ASSERT_THAT(steps, Contains(3)) << n;
@@ -65,9 +58,9 @@ TEST(CheckpointManagerCrash, NoStepIsHalfThere) {
         ASSERT_TRUE(parse_step_name(name)) << n << " left " << name;
       manager.reload();
     }
-    save(manager, 5);
-    save(manager, 6);
-    save(manager, 7);
+    save_step(manager, 5);
+    save_step(manager, 6);
+    save_step(manager, 7);
     ASSERT_THAT(manager.all_steps(), ElementsAre(5, 6, 7)) << n;
     if (n % 2 == 0) {
       ASSERT_EQ(list_directory(root).folders.size(), 3U) << n;

@@ -5,6 +5,7 @@
 #include <cairn/open.h>
 #include <gtest/gtest.h>
 
+#include "tests/orbax/manager/small_steps.h"
 #include "tests/support/fail_at.h"
 #include "tests/support/matchers.h"
 #include "tests/support/sanitizers.h"
@@ -15,19 +16,11 @@ namespace {
 
 using cairn::testing::Faulted;
 using cairn::testing::run_and_fail_at;
+using cairn::testing::save_step;
 using cairn::testing::TempDir;
+using cairn::testing::three_steps;
 using ::testing::Contains;
 using ::testing::ElementsAre;
-
-CheckpointManagerOptions options() {
-  CheckpointManagerOptions options{.max_to_keep = 3, .enable_async_checkpointing = false};
-  options.handler.resources.threads = 1;
-  return options;
-}
-
-void save(CheckpointManager& manager, std::int64_t step) {
-  manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
-}
 
 class CheckpointManagerFault : public ::testing::TestWithParam<int> {};
 
@@ -37,17 +30,17 @@ TEST_P(CheckpointManagerFault, NoStepIsLost) {
     const TempDir dir = TempDir::in_memory();
     const std::string root = dir / "run";
     {
-      CheckpointManager manager(root, options());
-      for (const std::int64_t step : {1, 2, 3}) save(manager, step);
+      CheckpointManager manager(root, three_steps());
+      for (const std::int64_t step : {1, 2, 3}) save_step(manager, step);
     }
     const Faulted result = run_and_fail_at(n, GetParam(), [&] {
-      CheckpointManager manager(root, options());
-      save(manager, 4);  // removes step 1
+      CheckpointManager manager(root, three_steps());
+      save_step(manager, 4);  // removes step 1
       manager.remove(2);
     });
     SCOPED_TRACE(std::to_string(n) + ": " + result.call);
     ASSERT_TRUE(result.ended);
-    CheckpointManager manager(root, options());
+    CheckpointManager manager(root, three_steps());
     const auto steps = manager.all_steps();
     for (const std::int64_t step : steps)
       ASSERT_EQ(std::get<std::int64_t>(manager.restore(step).at("x").value()), step);
@@ -59,7 +52,7 @@ TEST_P(CheckpointManagerFault, NoStepIsLost) {
       ASSERT_THAT(steps, ElementsAre(3, 4));
     }
     told += result.error ? 1 : 0;
-    for (const std::int64_t step : {5, 6, 7}) save(manager, step);
+    for (const std::int64_t step : {5, 6, 7}) save_step(manager, step);
     ASSERT_THAT(manager.all_steps(), ElementsAre(5, 6, 7));
     if (!result.injected) break;
   }

@@ -1,0 +1,20 @@
+// small_steps.h -- a manager that keeps three steps, and steps of one number.
+#pragma once
+
+#include <cairn/checkpoint_manager.h>
+
+#include <cstdint>
+
+namespace cairn::testing {
+
+inline CheckpointManagerOptions three_steps() {
+  CheckpointManagerOptions options{.max_to_keep = 3, .enable_async_checkpointing = false};
+  options.handler.resources.threads = 1;
+  return options;
+}
+
+inline void save_step(CheckpointManager& manager, std::int64_t step) {
+  manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+}
+
+}  // namespace cairn::testing
