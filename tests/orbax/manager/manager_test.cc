@@ -326,8 +326,10 @@ TEST(CheckpointManager, NanIsTheWorstMetric) {
         .max_to_keep = 2, .best_fn = metric("loss"), .best_mode = mode};
     CheckpointManager manager(dir / "run", options);
     std::int64_t step = 0;
-    for (const double loss : {nan, 2.0, nan, 3.0, nan})
-      manager.save(++step, PyTreeSaveArgs{tree_of(step)}, {.metrics = Metrics{{"loss", loss}}});
+    for (const double loss : {nan, 2.0, nan, 3.0, nan}) {
+      ++step;
+      manager.save(step, PyTreeSaveArgs{tree_of(step)}, {.metrics = Metrics{{"loss", loss}}});
+    }
     manager.wait_until_finished();
     EXPECT_THAT(manager.all_steps(), ElementsAre(2, 4));
     EXPECT_EQ(manager.best_step(), mode == BestMode::kMin ? 2 : 4);
