@@ -106,6 +106,13 @@ SaveOptions save_options(const PyTreeCheckpointHandlerOptions& options,
   return out;
 }
 
+// The item of the earlier step, unless the tree has a source of its own.
+std::string reuse_from(const orbax::CompositeArgs& args, const std::string& item,
+                       const PyTreeSaveArgs& tree) {
+  if (!tree.reuse_from.empty() || args.reuse_from.empty()) return tree.reuse_from;
+  return orbax::join(args.reuse_from, item);
+}
+
 std::string absolute(const std::string& directory) {
   if (directory.empty()) throw Error(Code::kInvalidArgument, "the path of the folder is empty");
   return absolute_path(directory);
@@ -126,6 +133,12 @@ struct PyTreeCheckpointHandler::State {
         options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument,
                   "'" + options.aggregate_filename + "' cannot be the name of the aggregate file");
+    if (options.reuse == Reuse::kUnchanged) {
+      if (!group.is_single())
+        throw Error(Code::kUnimplemented,
+                    "reuse is for one process: several processes do not share stored arrays yet");
+      known = std::make_shared<ValueFingerprints>();
+    }
     if (options.resources.threads != 0)
       executor = std::make_unique<Executor>(options.resources.threads);
     set_device_limit();
@@ -183,7 +196,7 @@ struct PyTreeCheckpointHandler::State {
   // Runs the part of a save that must end before the caller continues. With several processes, they
   // agree on the rest. Returns the remaining work.
   std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args,
-                                   bool background) {
+                                   bool background, const std::string& reuse_from) {
     const std::lock_guard lock(mutex);
     orbax::PreparedSave prepared;
     distributed::ConsistencyCheck consistency("makes");
@@ -192,8 +205,11 @@ struct PyTreeCheckpointHandler::State {
         throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed and cannot save");
       regulate_device_limit();
       check(args);
-      prepared =
-          orbax::prepare_save(absolute(directory), args.item, save_context(args, background));
+      if (!args.reuse_from.empty() && known == nullptr)
+        throw Error(Code::kInvalidArgument,
+                    "reuse_from is set, but the handler's option reuse is not kUnchanged");
+      prepared = orbax::prepare_save(absolute(directory), args.item,
+                                     save_context(args, background, reuse_from));
       const std::uint64_t memory =
           std::min(options.resources.memory, static_cast<std::uint64_t>(save_limit));
       consistency.add("the processes do not save in the same way", prepared.description);
@@ -211,7 +227,8 @@ struct PyTreeCheckpointHandler::State {
     return [write = std::move(prepared.write), limits] { write(limits); };
   }
 
-  [[nodiscard]] orbax::SaveContext save_context(const PyTreeSaveArgs& args, bool background) const {
+  [[nodiscard]] orbax::SaveContext save_context(const PyTreeSaveArgs& args, bool background,
+                                                const std::string& reuse_from) const {
     return {.options = save_options(options, args),
             .save_args = args.save_args ? &*args.save_args : nullptr,
             .support_rich_types = options.pytree_metadata_options.support_rich_types,
@@ -223,7 +240,8 @@ struct PyTreeCheckpointHandler::State {
             .executor = executor.get(),
             .limiter = std::make_shared<ByteLimiter>(save_limit),
             .background = background,
-            .observer = options.observer};
+            .observer = options.observer,
+            .reuse = {.from = reuse_from, .known = known, .observer = options.observer}};
   }
 
   // Completes the item after all processes have written. Does not make it durable.
@@ -265,7 +283,8 @@ struct PyTreeCheckpointHandler::State {
   std::int64_t restore_limit = 0;
   std::shared_ptr<ByteLimiter> device_limiter;  // null: no limit
   std::optional<MemoryRegulator> regulator;
-  std::unique_ptr<Executor> executor;  // null: the default executor of the process
+  std::shared_ptr<ValueFingerprints> known;  // of stored values; null: saves reuse nothing
+  std::unique_ptr<Executor> executor;        // null: the default executor of the process
   std::mutex mutex;
   bool closed = false;
   std::vector<std::shared_future<void>> saves;  // in the background
@@ -281,15 +300,16 @@ PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->wait(); }
 
 void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSaveArgs& args) {
   reporting_failure(state_->options.observer, "save.failed", directory,
-                    [&] { state_->start_save(directory, args, false)(); });
+                    [&] { state_->start_save(directory, args, false, args.reuse_from)(); });
 }
 
 std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
     const std::string& directory, const PyTreeSaveArgs& args) {
   const Observer& observer = state_->options.observer;
   const Stopwatch watch;
-  auto rest = reporting_failure(observer, "save.failed", directory,
-                                [&] { return state_->start_save(directory, args, true); });
+  auto rest = reporting_failure(observer, "save.failed", directory, [&] {
+    return state_->start_save(directory, args, true, args.reuse_from);
+  });
   std::shared_future<void> save =
       std::async(std::launch::async, [&observer, directory, rest = std::move(rest)] {
         reporting_failure(observer, "save.failed", directory, rest);
@@ -326,7 +346,9 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
        .content = {.custom_metadata = options.custom_metadata},
        .group = state_->group,
        .prepare =
-           [&](const std::string& folder) { return state_->start_save(folder, args, background); },
+           [&](const std::string& folder) {
+             return state_->start_save(folder, args, background, args.reuse_from);
+           },
        .finalize = [state = state_.get()](const std::string& folder) { state->finalize(folder); }});
   if (background)
     observe(state_->options.observer, EventLevel::kInfo, "save.blocked", {{"path", path}},
@@ -359,7 +381,8 @@ std::function<void()> PyTreeCheckpointHandler::start_items(const std::string& pa
            [&](const std::string& folder) {
              std::vector<std::function<void()>> writes;
              for (const auto& [name, tree] : args.trees)
-               writes.push_back(state->start_save(orbax::join(folder, name), *tree, background));
+               writes.push_back(state->start_save(orbax::join(folder, name), *tree, background,
+                                                  reuse_from(args, name, *tree)));
              return [writes = std::move(writes)] {
                for (const auto& write : writes) write();
              };

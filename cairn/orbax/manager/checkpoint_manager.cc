@@ -315,6 +315,8 @@ bool CheckpointManager::save(std::int64_t step, const StepItems& items,
   if (has_metrics)
     args.json.push_back({std::string(orbax::kMetricsItem), std::string(orbax::kMetricsItem),
                          orbax::metrics_text(*options.metrics)});
+  if (state.options.handler.reuse == Reuse::kUnchanged && !state.steps.empty())
+    args.reuse_from = state.folder_of(state.steps.back().step);
   auto write = state.handler.start_items(state.folder_of(step), args,
                                          state.options.enable_async_checkpointing);
   state.steps.push_back(

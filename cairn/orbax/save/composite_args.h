@@ -28,6 +28,7 @@ struct CompositeArgs {
   std::vector<JsonFile> json = {};
   std::string custom_metadata = {};  // a JSON object; "" for none
   IfExists if_exists = IfExists::kFail;
+  std::string reuse_from = {};  // an earlier checkpoint of such items; "" for none
 };
 
 }  // namespace cairn::inline v0::orbax
