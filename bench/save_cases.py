@@ -48,6 +48,16 @@ def folders(*given):
     return cairn(*given, "folders", name="Cairn, a folder per parameter")
 
 
+def step_case(data, target):
+    given = (data / "large" / "model.safetensors", target)
+
+    def ours(name, *words):
+        return Contender(name, [BENCH, "save-step", *given, *words], given[0])
+
+    return Case("save_step", "Save a step of 1 GiB of float32 of which 1 % has changed", "large", [
+        ours("Cairn", "reuse"), ours("Cairn, a new manager", "reuse", "restart"), ours("Cairn, everything"), peer("Orbax", "orbax_step", *given)], target=target)
+
+
 def generated_case(target, scale):
     data = f"generated:{(4 << 30) // SCALES[scale]}"
     runs = [Contender(name, [BENCH, "save", data, target, f"memory={BUDGET}", *words], None) for name, words in (("Cairn", []), ("Cairn zstd 1", ["zstd"]))]
@@ -65,12 +75,14 @@ def save_cases(data, scale):
         Case("save_compressible", "Save 512 MiB that compress well", "compressible", [
             cairn(small / "model.safetensors", target), cairn(small / "model.safetensors", target, "zstd", name="Cairn zstd 1"),
             cairn(small / "model.safetensors", target, "none", name="Cairn uncompressed"), peer("Orbax", "orbax", small / "model.safetensors", target)], target=target),
+        step_case(data, target),
         generated_case(target, scale),
     ]
 
 
 UNCOMPRESSED_PEERS = ("Orbax uncompressed", "TensorStore", "torch.save + fsync", "torch DCP", "safetensors + fsync")
 SAVE_AIMS = [
+    Aim("save_step", "Cairn", "Cairn, everything", 0.1), Aim("save_step", "Cairn", "Cairn, everything", 0.02, figure="written"),
     *(Aim(case, "Cairn", FLOOR, 1.2) for case in ("save_large", "save_one", "save_llama")),
     Aim("save_large", "Orbax", "Cairn", 5, least=True), *(Aim("save_large", name, "Cairn", 1, least=True) for name in UNCOMPRESSED_PEERS),
     Aim("save_large", "Cairn", "Cairn uncompressed", 1.02, figure="stored_bytes"),
