@@ -10,12 +10,11 @@ std::vector<bool> ArrayWriter::with_unchanged_metadata(const ReusableValues& ear
   zarr::MetadataCache cache;
   std::vector<bool> unchanged(arrays_.size());
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    const std::optional<Bytes> stored = earlier.read(metadata_key(i));
-    if (!stored) continue;
     const std::string& text = metadata_text(i);
-    // Metadata that cannot be parsed, or that Cairn would not write, is not that of the new array.
-    const auto respelled = try_call([&] {
-      if (as_text(*stored) == text) return text;
+    // Metadata that cannot be read, or that Cairn would not write, is not that of the new array.
+    const auto respelled = try_call([&]() -> std::string {
+      const std::optional<Bytes> stored = earlier.read(metadata_key(i));
+      if (!stored || as_text(*stored) == text) return stored ? text : "";
       return zarr::metadata_text(*cache.parse(options_.zarr_format, as_text(*stored)));
     });
     unchanged[i] = respelled && respelled.value() == text;
