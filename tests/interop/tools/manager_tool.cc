@@ -8,7 +8,7 @@
 // {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "restore", "step": n | null}
 // {"op": "metrics", "step": n} | {"op": "reload"}
 //  -> {"result": what it returned, "steps": [...], "latest": n, "best": n, "names": [in the root],
-//      "reused": number of values that the last save has shared}
+//      "reused": number of values that a save of a tree has shared}
 //     or {"error", "code"}
 #include <cairn/checkpoint_manager.h>
 #include <cairn/error.h>
@@ -174,11 +174,12 @@ int main() {
     }
     JsonArray steps;
     for (const std::int64_t step : manager->all_steps()) steps.push_back(step);
-    return JsonObject{{"result", std::move(result)},
+    JsonObject answer{{"result", std::move(result)},
                       {"steps", std::move(steps)},
                       {"latest", or_null(manager->latest_step())},
                       {"best", or_null(manager->best_step())},
-                      {"reused", reused},
                       {"names", names_below(Directory::open(manager->directory()))}};
+    if (member(job, "tree") != nullptr) answer.emplace_back("reused", reused);
+    return answer;
   });
 }

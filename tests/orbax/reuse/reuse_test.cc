@@ -110,7 +110,7 @@ void flip_a_bit(const std::string& file, std::uint64_t at) {
   stream.seekg(static_cast<std::streamoff>(at));
   const int byte = stream.get();
   stream.seekp(static_cast<std::streamoff>(at));
-  stream.put(static_cast<char>(byte ^ 0x10));
+  stream.put(static_cast<char>(byte ^ 0x08));
 }
 
 // Damages every file of the step before, or only the large ones, which hold nothing but values.
@@ -134,25 +134,24 @@ TEST_P(ReuseLayout, NothingDamagedIsShared) {
         if (!same_manager)
           manager = std::make_unique<CheckpointManager>(root, options_for(GetParam(), report_));
         manager->save(2, PyTreeSaveArgs{model(1)});
-        EXPECT_LE(report_.values, only_values ? 2 : 0);  // what is not in a large file
+        EXPECT_LE(report_.values, only_values ? 3 : 0);  // what is not in a large file
         fs::remove_all(root + "/1");
         EXPECT_EQ(load(root), model(1));
-        EXPECT_EQ(verify(root).verdict(),
-                  GetParam().compression ? Verdict::kGood : Verdict::kNotChecked);
+        EXPECT_FALSE(verify(root).damaged());
       }
 }
 
 TEST_P(ReuseLayout, OtherTypesAndShapesAreNotShared) {
   const auto of_shape = [](DType dtype, Shape shape) {
     Array array = Array::allocate(dtype, std::move(shape));
-    const MutableByteView bytes(array.mutable_view().data, array.bytes().size());
-    std::ranges::fill(bytes, std::byte{1});
+    const Tree same = noise(static_cast<std::int64_t>(array.bytes().size()) / 4, 1);
+    std::ranges::copy(same.array()->bytes(), array.mutable_view().data);
     return Tree(std::move(array));
   };
   CheckpointManager manager(root_, options_for(GetParam(), report_));
   std::int64_t step = 0;
   for (const DType dtype : {DType::kUint32, DType::kInt32, DType::kFloat32, DType::kUint64})
-    for (const Shape& shape : {Shape{2000, 1000}, Shape{1000, 2000}, Shape{2000000}}) {
+    for (const Shape& shape : {Shape{200, 100}, Shape{100, 200}, Shape{20000}}) {
       const Tree tree{{"x", of_shape(dtype, shape)}};
       report_.values = 0;
       manager.save(++step, PyTreeSaveArgs{tree});
@@ -240,6 +239,7 @@ TEST(Reuse, ValuesThatAreCastOrInSeveralChunksAreCompared) {
   for (const bool ocdbt : {true, false}) {
     Report report;
     PyTreeCheckpointHandlerOptions options = options_for({"", ocdbt, true, true}, report).handler;
+    options.resources.threads = 1;  // one data file
     const auto with = [](const Tree& x, const Tree& y) { return Tree{{"x", x}, {"y", y}}; };
     const auto leaf = [](SaveArgs args) { return Tree(CustomLeaf::of(std::move(args))); };
     const Tree args =
@@ -248,11 +248,12 @@ TEST(Reuse, ValuesThatAreCastOrInSeveralChunksAreCompared) {
     const std::string first = dir / (ocdbt ? "a1" : "b1"), second = dir / (ocdbt ? "a2" : "b2");
     const Tree x = noise(40'000, 1), y = noise(20'000, 2);
     Checkpointer(options).save(first, {.item = with(x, y), .save_args = args});
-    Array changed = *y.array();
-    const Array copy = Array::from<std::uint32_t>(
-        {reinterpret_cast<const std::uint32_t*>(changed.bytes().data()), 20'000}, {20'000});
-    reinterpret_cast<std::uint32_t*>(Array(copy).mutable_view().data)[12'345] ^= 1U;
-    const Tree now = with(x, Tree(copy));
+    const ByteView stored = y.array()->bytes();
+    Bytes bytes(stored.begin(), stored.end());
+    bytes[4 * 12'345] ^= std::byte{1};
+    const Tree now =
+        with(x, Tree(Array::from<std::uint32_t>(
+                    {reinterpret_cast<const std::uint32_t*>(bytes.data()), 20'000}, {20'000})));
     Checkpointer(options).save(second, {.item = now, .save_args = args, .reuse_from = first});
     EXPECT_EQ(report.values, 1 + 3);  // x, and the chunks of y without the changed one
     fs::remove_all(first);
