@@ -38,7 +38,7 @@ class Aim:
     to: str
     bound: float
     least: bool = False
-    figure: str = "seconds"  # or "stored_bytes", "beyond_data"
+    figure: str = "seconds"  # or "stored_bytes", "beyond_data", "written"
 
 
 def cairn(mode, files, *args, name="Cairn"):

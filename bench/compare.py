@@ -147,7 +147,7 @@ def aim_text(aim, value):
     return seconds_text(value) if aim["figure"] == "seconds" else f"{value / 2**20:.0f} MiB"
 
 
-NAMED_FIGURES = {"beyond_data": ", memory beyond the data", "stored_bytes": ", bytes on disk"}
+NAMED_FIGURES = {"beyond_data": ", memory beyond the data", "stored_bytes": ", bytes on disk", "written": ", new bytes on disk"}
 
 
 def aims_table(aims):

@@ -7,6 +7,9 @@
 //                 Options: auto, none, zstd (level 1); zarr3; folders; unsynced; memory=BYTES
 //   async         starts to save DATA in the background, and times how long the caller waits.
 //                 Options: none; lent (the caller does not change the arrays, so nothing is copied)
+//   save-step     saves DATA as the steps 1 to 4 of a CheckpointManager, each with other values in a
+//                 hundredth of the elements, and times the saves of 2 to 4 (the median).
+//                 Options: reuse (Reuse::kUnchanged), restart (a new manager for each step)
 //   save-tensorflow  saves DATA as a TensorFlow checkpoint, TARGET/model
 //   floor-direct  writes as many bytes as DATA has, with O_DIRECT from 8 threads, computes the
 //                 crc32c of all of them, and syncs: the speed of the disk for a program that does
@@ -16,9 +19,12 @@
 //   floor-copy    the same to new memory, whose pages the system must first provide and clear
 //
 // DATA may be generated:BYTES, which means arrays of random bits of at most 256 MiB each. The
-// program prints one line of JSON: {"seconds", "total_seconds", "bytes", "peak_rss",
-// "beyond_data"}. beyond_data is the memory that the save itself added.
+// program prints one line of JSON: {"seconds", "total_seconds", "bytes", "peak_rss", "beyond_data",
+// "written"}. beyond_data is the memory that the save itself added. written is the size of the last
+// step's files that no other step has; 0 for other modes.
 #include <cairn/cairn.h>
+#include <cairn/checkpoint_manager.h>
+#include <cairn/steps.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <isa-l/crc.h>
@@ -30,6 +36,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -54,6 +61,7 @@ struct Figures {
   double total_seconds = 0;  // until everything is written, if that is later
   std::uint64_t bytes = 0;
   std::uint64_t rss_before = 0;
+  std::uint64_t written = 0;
 };
 
 // Runs f(i) for i in [0, n) on the given number of threads.
@@ -164,6 +172,45 @@ Figures save_async(const std::string& data, const std::string& target,
   return figures;
 }
 
+// A model, of which a hundredth is trained: small matrices beside the large ones.
+cairn::Tree adapted(const cairn::Tree& frozen, std::uint64_t step) {
+  cairn::Tree::Dict adapters;
+  for (const auto& entry : cairn::flatten(frozen)) {
+    const auto* array = entry.value.array();
+    if (array == nullptr) continue;
+    auto small = cairn::Array::allocate(cairn::DType::kFloat32,
+                                        {static_cast<std::int64_t>(array->bytes().size() / 400)});
+    fill_random(small.mutable_view().data, small.bytes().size(), step * 1000 + adapters.size());
+    adapters.emplace_back(fmt::format("a{:04}", adapters.size()), cairn::Tree(std::move(small)));
+  }
+  return cairn::Tree{{"frozen", frozen}, {"trained", cairn::Tree(std::move(adapters))}};
+}
+
+Figures save_step(const std::string& data, const std::string& target,
+                  const std::vector<std::string>& words) {
+  const auto has = [&](const char* word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  cairn::CheckpointManagerOptions options{.enable_async_checkpointing = false};
+  if (has("reuse")) options.handler.reuse = cairn::Reuse::kUnchanged;
+  auto manager = std::make_unique<cairn::CheckpointManager>(target, options);
+  const cairn::Tree frozen = tree_of(data);
+  manager->save(1, cairn::PyTreeSaveArgs{adapted(frozen, 1)});
+  Figures figures{.seconds = 0, .bytes = tree_bytes(frozen), .rss_before = bench::rss()};
+  std::vector<double> seconds;
+  for (const std::int64_t step : {2, 3, 4}) {
+    const cairn::PyTreeSaveArgs tree{adapted(frozen, static_cast<std::uint64_t>(step))};
+    if (has("restart")) manager = std::make_unique<cairn::CheckpointManager>(target, options);
+    const auto start = Clock::now();
+    manager->save(step, tree);
+    seconds.push_back(seconds_since(start));
+  }
+  std::sort(seconds.begin(), seconds.end());
+  figures.seconds = seconds[1];
+  figures.written = cairn::read_steps(target).back().unique_nbytes;
+  return figures;
+}
+
 Figures save_tensorflow(const std::string& data, const std::string& target) {
   const cairn::TensorFlowWriteOptions options{.like = cairn::TensorFlowWriteOptions::Like::kWrite};
   cairn::write_tensorflow(target + "-first/model", cairn::Tree(std::int64_t{1}), options);
@@ -238,6 +285,8 @@ Figures run(const std::vector<std::string>& words) {
     return save(words.at(1), words.at(2), options_of({words.begin() + 3, words.end()}));
   if (mode == "async")
     return save_async(words.at(1), words.at(2), {words.begin() + 3, words.end()});
+  if (mode == "save-step")
+    return save_step(words.at(1), words.at(2), {words.begin() + 3, words.end()});
   if (mode == "save-tensorflow") return save_tensorflow(words.at(1), words.at(2));
   if (mode == "floor-direct") return floor_direct(words.at(1), words.at(2));
   if (mode == "floor-memcpy") return floor_memcpy(words.at(1), false);
@@ -252,9 +301,9 @@ int main(int argc, char** argv) try {
   const std::uint64_t peak = bench::peak_rss();
   fmt::print(
       "{{\"seconds\": {:.6f}, \"total_seconds\": {:.6f}, \"bytes\": {}, \"peak_rss\": {}, "
-      "\"beyond_data\": {}}}\n",
+      "\"beyond_data\": {}, \"written\": {}}}\n",
       figures.seconds, std::max(figures.seconds, figures.total_seconds), figures.bytes, peak,
-      peak - figures.rss_before);
+      peak - figures.rss_before, figures.written);
   return 0;
 } catch (const std::exception& error) {
   fmt::print(stderr, "save_bench: {}\n", error.what());

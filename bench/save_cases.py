@@ -55,6 +55,16 @@ def async_case(name, title, data, target):
                                          peer("torch DCP", "dcp_async", *given)], target=target)
 
 
+def step_case(data, target):
+    given = (data / "large" / "model.safetensors", target)
+
+    def ours(name, *words):
+        return Contender(name, [BENCH, "save-step", *given, *words], given[0])
+
+    return Case("save_step", "Save a step of 1 GiB of float32 of which 1 % has changed", "large", [
+        ours("Cairn", "reuse"), ours("Cairn, a new manager", "reuse", "restart"), ours("Cairn, everything"), peer("Orbax", "orbax_step", *given)], target=target)
+
+
 def generated_case(target, scale):
     data = f"generated:{(4 << 30) // SCALES[scale]}"
     runs = [Contender(name, [BENCH, "save", data, target, f"memory={BUDGET}", *words], None) for name, words in (("Cairn", []), ("Cairn zstd 1", ["zstd"]))]
@@ -74,6 +84,7 @@ def save_cases(data, scale):
             cairn(small / "model.safetensors", target, "none", name="Cairn uncompressed"), peer("Orbax", "orbax", small / "model.safetensors", target)], target=target),
         async_case("async_large", "Start to save 1 GiB of float32 in the background", data / "large", target),
         async_case("async_many", "Start to save 10,000 tensors of 4 KiB in the background", data / "many", target),
+        step_case(data, target),
         generated_case(target, scale),
     ]
 
@@ -82,6 +93,7 @@ UNCOMPRESSED_PEERS = ("Orbax uncompressed", "TensorStore", "torch.save + fsync",
 SAVE_AIMS = [
     Aim("async_large", "Cairn", FRESH, 1.1), Aim("async_large", "Cairn, memory lent", "", 0.001, figure="seconds"),
     *(Aim(case, name, "Cairn", 1, least=True) for case in ("async_large", "async_many") for name in ("Orbax", "torch DCP")),
+    Aim("save_step", "Cairn", "Cairn, everything", 0.1), Aim("save_step", "Cairn", "Cairn, everything", 0.02, figure="written"),
     *(Aim(case, "Cairn", FLOOR, 1.2) for case in ("save_large", "save_one", "save_llama")),
     Aim("save_large", "Orbax", "Cairn", 5, least=True), *(Aim("save_large", name, "Cairn", 1, least=True) for name in UNCOMPRESSED_PEERS),
     Aim("save_large", "Cairn", "Cairn uncompressed", 1.02, figure="stored_bytes"),

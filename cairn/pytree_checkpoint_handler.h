@@ -63,6 +63,12 @@ struct SavedArrayMetadata {
 using ArrayMetadataValidator = std::function<void(const std::vector<SavedArrayMetadata>& first,
                                                   const std::vector<SavedArrayMetadata>& other)>;
 
+// Whether a save shares stored arrays with an earlier checkpoint.
+enum class Reuse : std::uint8_t {
+  kNone,      // each save writes everything
+  kUnchanged  // arrays whose bytes are those of the earlier checkpoint are not written again
+};
+
 // Options of PyTreeCheckpointHandler.
 struct PyTreeCheckpointHandlerOptions {
   // Name of the msgpack file of older checkpoints; read only.
@@ -105,6 +111,13 @@ struct PyTreeCheckpointHandlerOptions {
   // are saved. An error in one process fails all of them: the others throw its text ("process 2:
   // ..."); if a process has died, they throw unavailable within the timeout.
   MultiprocessingOptions multiprocessing_options = {};
+  // kUnchanged: a save with PyTreeSaveArgs::reuse_from gives the files of unchanged arrays a second
+  // name (a hard link). Each checkpoint remains complete and outlives the deletion of every other.
+  // Stored values are compared, or fingerprints where this handler has stored them and nobody has
+  // written to the file since. Where nothing can be shared, everything is written, and the observer
+  // receives save.not_reused. Large arrays get data files of their own, so set it for the first
+  // save, too. CheckpointManager shares with its latest step. For one process.
+  Reuse reuse = Reuse::kNone;
   // The memory is never more than the limits above. Batches of device arrays come in addition if
   // they have a limit.
   Resources resources = {};
@@ -119,6 +132,9 @@ struct PyTreeSaveArgs {
   std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // bytes; 0: no limit; none: 2 GiB
   // JSON text, stored with the tree; "" for none.
   std::string custom_metadata = {};
+  // An earlier checkpoint (or item of one) with which unchanged arrays are shared; "" for none, or
+  // for CheckpointManager's latest step. Needs the handler's option `reuse`.
+  std::string reuse_from = {};
 };
 
 // As MultiValueFn, and receives the arguments that restore_args have for the output.

@@ -34,8 +34,8 @@ INSIDE = {
     "tree": {"": [], "transform": [""], "msgpack": [""]},
     "distributed": {"sharding": [], "coordinator": [], "": ["sharding", "coordinator"]},
     "handlers": {"": [], "specs": [""], "single_replica": [""]},
-    "orbax": {"layout": [], "read": ["layout"], "restore": ["read", "layout"], "commit": ["layout"],
-              "save": ["commit", "layout"], "": ["save", "commit", "restore", "read", "layout"],
+    "orbax": {"layout": [], "read": ["layout"], "restore": ["read", "layout"], "commit": ["layout"], "reuse": ["layout"],
+              "save": ["reuse", "commit", "layout"], "": ["save", "reuse", "commit", "restore", "read", "layout"],
               "manager": ["", "save", "commit", "restore", "layout"]},
     "formats": {"files": [], "raw": [], "safetensors": ["raw", "files"], "npz": ["raw", "files"], "msgpack": ["raw", "files"],
                 "tensorflow/index": ["raw"], "tensorflow/sharding": ["tensorflow/index"],
@@ -63,7 +63,7 @@ THIRD_PARTY = {
     "rapidjson/": ["base/json/json.cc"],
     "zstd": ["codec/zstd.cc"], "zlib.h": ["codec/zlib.cc", "base/checksum_portable.cc"], "bzlib.h": ["codec/zlib.cc"],
     "blosc.h": ["codec/blosc.cc"], "lz4": ["codec/blosc.cc"], "isa-l": ["base/checksum.cc"],
-    "xxhash.h": ["codec/zstd_frame.cc"], "pcre2.h": ["tree/transform/regex.cc"], "mpi.h": ["distributed/coordinator/mpi.cc"],
+    "xxhash.h": ["codec/zstd_frame.cc", "base/fingerprint.cc"], "pcre2.h": ["tree/transform/regex.cc"], "mpi.h": ["distributed/coordinator/mpi.cc"],
 }
 # Outside the library only these files look below the public headers.
 MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/interrupt.cc": ["io"]}

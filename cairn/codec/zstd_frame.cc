@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -22,6 +23,8 @@ constexpr std::size_t kBlockHeader = 3;
 // the header of a frame and of its first block
 constexpr std::size_t kMostHeader = 4 + 1 + 1 + 8 + kBlockHeader;
 constexpr std::size_t kChecksum = 4;
+// blocks that are read together: half a megabyte, which fits a second-level cache
+constexpr std::uint64_t kTogether = 4;
 
 std::uint64_t block_count(std::uint64_t size) {
   return size == 0 ? 1 : (size + kBlock - 1) / kBlock;
@@ -144,34 +147,68 @@ RawZstdFrame make_raw_zstd_frame(ByteView content) {
   return frame;
 }
 
-bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content) {
-  // half a megabyte in blocks, which fits a second-level cache
-  constexpr std::uint64_t kTogether = 4;
-  const Framing framing = make_framing(content.size());
-  std::array<std::byte, kChecksum> stored{};
+namespace {
+
+// Walks over a raw frame of `size` content bytes. `room` gives the memory for the content of blocks
+// [begin, end), and `take` receives it when it is read; it returns false to stop. Returns whether
+// the framing is as expected to the end; `stored` then holds the checksum.
+template <class Room, class Take>
+bool walk_frame(const Framing& framing, const ScatterSource& source, MutableByteView stored,
+                Room room, Take take) {
   std::array<std::byte, kTogether * kMostHeader> read_around{};
-  XXH64_state_t state;
-  XXH64_reset(&state, 0);
   std::uint64_t offset = 0;  // offset in the frame
   std::vector<MutableByteView> parts;
   for (std::uint64_t block = 0; block < framing.blocks; block += kTogether) {
     const std::uint64_t end = std::min(framing.blocks, block + kTogether);
+    const std::uint64_t size = (end - block - 1) * kBlock + framing.block_size(end - 1);
+    const MutableByteView content = room(block * kBlock, size);
     parts.clear();
-    std::uint64_t size = 0;
     std::size_t used = 0;
     for (std::uint64_t i = block; i < end; ++i) {
       parts.push_back(MutableByteView(read_around).subspan(used, framing.before(i).size()));
-      parts.push_back(content.subspan(i * kBlock, framing.block_size(i)));
+      parts.push_back(content.subspan((i - block) * kBlock, framing.block_size(i)));
       used += framing.before(i).size();
-      size += framing.block_size(i);
     }
-    if (end == framing.blocks) parts.emplace_back(stored);
+    if (end == framing.blocks) parts.push_back(stored);
     source(offset, parts);
     offset += used + size;
     for (std::uint64_t i = block; i < end; ++i)
       if (!std::ranges::equal(parts[2 * (i - block)], framing.before(i))) return false;
-    hash(state, content.subspan(block * kBlock, size));
+    if (!take(block * kBlock, content)) return false;
   }
+  return true;
+}
+
+}  // namespace
+
+bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content) {
+  std::array<std::byte, kChecksum> stored{};
+  XXH64_state_t state;
+  XXH64_reset(&state, 0);
+  const auto room = [&](std::uint64_t at, std::uint64_t size) { return content.subspan(at, size); };
+  const auto take = [&](std::uint64_t /*at*/, ByteView read) { return hash(state, read), true; };
+  return walk_frame(make_framing(content.size()), source, stored, room, take) &&
+         ByteReader(stored).u32() == static_cast<std::uint32_t>(XXH64_digest(&state));
+}
+
+std::optional<bool> is_raw_zstd_frame_of(const ScatterSource& source, std::uint64_t size,
+                                         ByteView content) {
+  if (size != raw_zstd_frame_size(content.size())) return std::nullopt;
+  Buffer buffer(std::min<std::size_t>(content.size(), kTogether * kBlock));
+  std::array<std::byte, kChecksum> stored{};
+  XXH64_state_t state;
+  XXH64_reset(&state, 0);
+  bool differs = false;
+  const auto room = [&](std::uint64_t /*at*/, std::uint64_t n) {
+    return MutableByteView(buffer.data(), n);
+  };
+  const auto take = [&](std::uint64_t at, ByteView read) {
+    differs = !read.empty() && std::memcmp(read.data(), content.data() + at, read.size()) != 0;
+    if (!differs) hash(state, read);
+    return !differs;
+  };
+  if (!walk_frame(make_framing(content.size()), source, stored, room, take))
+    return differs ? std::optional(false) : std::nullopt;
   return ByteReader(stored).u32() == static_cast<std::uint32_t>(XXH64_digest(&state));
 }
 

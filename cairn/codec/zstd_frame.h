@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,5 +42,11 @@ using ScatterSource =
 // `content` in any state, for any other frame or a wrong checksum. The caller then uses a zstd
 // decoder, which decodes the frame or reports the error.
 bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content);
+
+// Returns whether a stored value of `size` bytes is the frame that make_raw_zstd_frame makes of
+// `content`. Stops reading at the first difference. Returns nullopt if the value is another frame,
+// which may still decode to the content.
+std::optional<bool> is_raw_zstd_frame_of(const ScatterSource& source, std::uint64_t size,
+                                         ByteView content);
 
 }  // namespace cairn::inline v0

@@ -297,22 +297,40 @@ class ArrayWriter::Portions {
 void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
   {
     const ProgressPump pump(progress_, options_.progress);
-    Portions portions(*this);
-    while (portions.current() != nullptr) {
-      std::vector<Portion> batch{portions.take()};
-      std::uint64_t fetched = padded_size(batch.front().fetched);
-      const auto goes_along = [&](const Portion& portion) {
-        return arrays_[portion.array]->priority == arrays_[batch.front().array]->priority &&
-               fetched + padded_size(portion.fetched) <= fetch_bytes();
-      };
-      while (portions.current() != nullptr && goes_along(*portions.current())) {
-        fetched += padded_size(portions.current()->fetched);
-        batch.push_back(portions.take());
-      }
-      write_batch(batch, sink, fetch);
-    }
+    const auto is_to_write = [&](const Portion& portion) {
+      if (!is_shared(portion)) return true;
+      progress_.done += bytes_of(portion.box.shape, arrays_[portion.array]->dtype);
+      return false;
+    };
+    for_each_batch(is_to_write, fetch, [&](auto writes, const zarr::WriteContext& context) {
+      zarr::write_boxes(writes, sink, context);
+    });
   }
   if (options_.progress) options_.progress(progress_.total, progress_.total);
+}
+
+void ArrayWriter::for_each_batch(const std::function<bool(const Portion&)>& wanted,
+                                 const FetchBoxesFn& fetch, const BatchFn& use) {
+  std::vector<Portion> batch;
+  std::uint64_t fetched = 0;
+  const auto use_all = [&] {
+    if (!batch.empty()) use_batch(batch, fetch, use);
+    batch.clear();
+    fetched = 0;
+  };
+  const auto goes_along = [&](const Portion& portion) {
+    return batch.empty() ||
+           (arrays_[portion.array]->priority == arrays_[batch.front().array]->priority &&
+            fetched + padded_size(portion.fetched) <= fetch_bytes());
+  };
+  for (Portions portions(*this); portions.current() != nullptr;) {
+    Portion portion = portions.take();
+    if (!wanted(portion)) continue;
+    if (!goes_along(portion)) use_all();
+    fetched += padded_size(portion.fetched);
+    batch.push_back(std::move(portion));
+  }
+  use_all();
 }
 
 // The portion's own elements, or else contiguous elements at `data`.
@@ -327,8 +345,8 @@ ArrayView ArrayWriter::source_of(const Portion& portion, const std::byte* data) 
           .strides = c_strides(portion.box.shape, element_size)};
 }
 
-void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink,
-                              const FetchBoxesFn& fetch) {
+void ArrayWriter::use_batch(std::span<const Portion> batch, const FetchBoxesFn& fetch,
+                            const BatchFn& use) {
   std::uint64_t size = 0;
   for (const Portion& portion : batch) size += padded_size(portion.fetched);
   std::optional<ByteLimiter::Reservation> held;
@@ -357,8 +375,11 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink,
   }
   fill(std::move(requests), fetch);
   ByteBudget budget(options_.memory / kShares);
-  zarr::write_boxes(writes, sink,
-                    {.executor = options_.executor, .budget = &budget, .progress = &progress_});
+  use(writes, {.executor = options_.executor,
+               .budget = &budget,
+               .progress = &progress_,
+               .reusable = earlier_,
+               .fingerprints = options_.fingerprints});
 }
 
 // Copies the elements of arrays that can be copied; `fetch` supplies those of the others together.

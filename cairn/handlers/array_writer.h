@@ -8,6 +8,8 @@
 #include <cairn/compression.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/byte_limiter.h>
+#include <cairn/kvstore/reusable_values.h>
+#include <cairn/kvstore/value_fingerprints.h>
 #include <cairn/zarr/write/write_array.h>
 
 #include <cstdint>
@@ -50,6 +52,7 @@ struct ArrayWriteOptions {
   // This process writes this share of the chunks of fetched arrays. Other processes plan the same
   // arrays and write the rest.
   WorkShare share = {};
+  SavedFingerprints* fingerprints = nullptr;  // as in zarr::WriteContext
 };
 
 // Fills boxes of arrays that have no elements of their own (neither `data` nor `copy` nor parts);
@@ -78,6 +81,10 @@ class ArrayWriter {
   void write(ValueSink& sink, const FetchBoxesFn& fetch);
   void write_metadata(ValueSink& sink) const;
   void write_values(ValueSink& sink, const FetchBoxesFn& fetch);
+  // Finds the values that an earlier save has stored and that are unchanged, for arrays whose
+  // metadata is unchanged, too. write_values() then leaves out those that `earlier` has. Fetches
+  // elements as write_values() does. `earlier` must outlive the writer.
+  void find_unchanged(ReusableValues& earlier, const FetchBoxesFn& fetch);
   [[nodiscard]] bool has_values() const { return !areas_.empty(); }
 
  private:
@@ -125,7 +132,15 @@ class ArrayWriter {
   void add_areas(std::size_t number, WorkPartition& line);
   void add_dealt(std::size_t number, WorkPartition& line);
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
-  void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);
+  [[nodiscard]] std::vector<bool> with_unchanged_metadata(const ReusableValues& earlier) const;
+  [[nodiscard]] bool is_shared(const Portion& portion) const;
+  // What is done with the elements of a batch.
+  using BatchFn =
+      std::function<void(std::span<const zarr::ArrayWrite>, const zarr::WriteContext& context)>;
+  // Calls `use` for batches of the portions that `wanted` accepts.
+  void for_each_batch(const std::function<bool(const Portion&)>& wanted, const FetchBoxesFn& fetch,
+                      const BatchFn& use);
+  void use_batch(std::span<const Portion> batch, const FetchBoxesFn& fetch, const BatchFn& use);
   void fill(std::vector<ReadRequest> requests, const FetchBoxesFn& fetch) const;
 
   std::vector<const StoreArray*> arrays_;
@@ -135,6 +150,7 @@ class ArrayWriter {
   std::vector<const Described*> described_;  // parallel to arrays_
   std::vector<Area> areas_;                  // sorted by priority
   Progress progress_;
+  const ReusableValues* earlier_ = nullptr;  // whose values are shared; null: none
 };
 
 }  // namespace cairn::inline v0::handlers

@@ -249,4 +249,9 @@ void remove_file(const std::string& path) {
   if (unlink(path.c_str()) != 0 && errno != ENOENT) fail(path, "remove it", errno);
 }
 
+std::string link_file(int below, const std::string& name, const std::string& to) {
+  if (linkat(below, name.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return "";
+  return std::generic_category().message(errno);
+}
+
 }  // namespace cairn::inline v0

@@ -107,6 +107,10 @@ void remove_tree(const std::string& path);
 // directory.
 void remove_file(const std::string& path);
 
+// Gives the file `name`, below the folder with the open descriptor `below`, the second name `to` (a
+// hard link). Follows links. Returns "" or the reason why the file system refuses.
+std::string link_file(int below, const std::string& name, const std::string& to);
+
 // Syncs `path` and every file and folder below it, so that they survive a power loss. Files that
 // are already on disk add no cost.
 void sync_tree(const std::string& path);

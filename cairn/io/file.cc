@@ -30,6 +30,10 @@ struct stat status_of(int fd, const std::string& path) {
   return status;
 }
 
+std::int64_t modified_ns_of(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
 // O_NONBLOCK: opening a named pipe must not wait for its writer. Regular files ignore the flag.
 int open_for_reading(int folder, const std::string& name) {
   // The kernel would stop at the NUL byte and open another file.
@@ -118,9 +122,14 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> File::data_from(std::uint
                    hole <= begin ? end : static_cast<std::uint64_t>(hole)};
 }
 
-std::int64_t File::modified_ns() const {
-  const timespec at = status_of(fd_, path_).st_mtim;
-  return std::int64_t{at.tv_sec} * 1'000'000'000 + at.tv_nsec;
+std::int64_t File::modified_ns() const { return modified_ns_of(status_of(fd_, path_)); }
+
+FileState File::state() const {
+  const struct stat status = status_of(fd_, path_);
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .size = static_cast<std::uint64_t>(status.st_size),
+          .modified_ns = modified_ns_of(status)};
 }
 
 bool File::unlinked() const { return status_of(fd_, path_).st_nlink == 0; }
@@ -255,6 +264,14 @@ void sync_path(const std::string& path) {
   // A file system without folder sync offers nothing stronger, so these errors are ignored.
   if (result != 0 && error != EINVAL && error != EROFS && error != ENOTSUP)
     fail_file_call(path, "sync it", error);
+}
+
+void stamp_file(const std::string& path) {
+  std::array<timespec, 2> times{};
+  clock_gettime(CLOCK_REALTIME, &times[1]);
+  times[0].tv_nsec = UTIME_OMIT;
+  if (utimensat(AT_FDCWD, path.c_str(), times.data(), 0) != 0)
+    fail_file_call(path, "set the time of the file", errno);
 }
 
 void sync_parent(const std::string& path) {

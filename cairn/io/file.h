@@ -7,6 +7,7 @@
 #include <cairn/bytes.h>
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,14 @@
 #include <utility>
 
 namespace cairn::inline v0 {
+
+// What tells a file from another, and from itself before somebody wrote to it.
+struct FileState {
+  std::uint64_t device = 0, inode = 0;
+  std::uint64_t size = 0;        // bytes
+  std::int64_t modified_ns = 0;  // nanoseconds since 1970, with the precision of the file system
+  auto operator<=>(const FileState&) const = default;
+};
 
 // A file opened for reading. Move-only; the destructor closes the file. Reads are positioned
 // (pread), so many threads may share one File.
@@ -49,6 +58,7 @@ class File {
   // The time of the last modification in nanoseconds since 1970, with the precision of the file
   // system.
   [[nodiscard]] std::int64_t modified_ns() const;
+  [[nodiscard]] FileState state() const;
   // True if the file has no name left, because it was deleted or replaced after it was opened.
   [[nodiscard]] bool unlinked() const;
   // Fills all of `out` with the bytes from `offset`. Throws out_of_range if the file ends before
@@ -96,6 +106,9 @@ Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{
 Bytes read_text(const File& file, std::uint64_t max_size);
 // As read_text, for the file at `path`.
 Bytes read_text_file(const std::string& path, std::uint64_t max_size);
+// Sets the file's time of modification to now, in nanoseconds. The kernel's own clock for files
+// advances in steps of milliseconds; after a stamp every later write to the file changes the time.
+void stamp_file(const std::string& path);
 // Returns true if anything exists at the path, including a link that leads nowhere. Throws io if
 // the system cannot tell, for example below a folder without permission. In that case the answer
 // "nothing exists" would be wrong and could let a save overwrite data.

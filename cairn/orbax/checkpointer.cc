@@ -3,11 +3,11 @@
 #include <cairn/base/errors.h>
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/commit/background_task.h>
+#include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/restored_items.h>
-#include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/save/composite_args.h>
-#include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <utility>
 

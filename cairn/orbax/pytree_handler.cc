@@ -8,9 +8,9 @@
 #include <cairn/handlers/byte_limiter.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/commit/checkpoint_transaction.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/pytree_restore.h>
-#include <cairn/orbax/commit/checkpoint_transaction.h>
 #include <cairn/orbax/save/composite_args.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/memory_regulator.h>
@@ -106,6 +106,12 @@ SaveOptions save_options(const PyTreeCheckpointHandlerOptions& options,
   return out;
 }
 
+// The item of the earlier step, unless the tree has a source of its own.
+std::string reuse_from(const orbax::CompositeArgs& args, const orbax::CompositeTree& tree) {
+  if (!tree.args->reuse_from.empty() || args.reuse_from.empty()) return tree.args->reuse_from;
+  return orbax::join(args.reuse_from, tree.folder);
+}
+
 std::string absolute(const std::string& directory) {
   if (directory.empty()) throw Error(Code::kInvalidArgument, "the path of the folder is empty");
   return absolute_path(directory);
@@ -126,6 +132,12 @@ struct PyTreeCheckpointHandler::State {
         options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument,
                   "'" + options.aggregate_filename + "' cannot be the name of the aggregate file");
+    if (options.reuse == Reuse::kUnchanged) {
+      if (!group.is_single())
+        throw Error(Code::kUnimplemented,
+                    "reuse is for one process: several processes do not share stored arrays yet");
+      known = std::make_shared<ValueFingerprints>();
+    }
     if (options.resources.threads != 0)
       executor = std::make_unique<Executor>(options.resources.threads);
     set_device_limit();
@@ -183,7 +195,8 @@ struct PyTreeCheckpointHandler::State {
   // Runs the part of a save that must end before the caller continues. With several processes, they
   // agree on the rest. Returns the remaining work.
   std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args,
-                                   bool background, bool without_database = false) {
+                                   bool background, const std::string& reuse_from,
+                                   bool without_database = false) {
     const std::lock_guard lock(mutex);
     orbax::PreparedSave prepared;
     distributed::ConsistencyCheck consistency("makes");
@@ -192,7 +205,10 @@ struct PyTreeCheckpointHandler::State {
         throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed and cannot save");
       regulate_device_limit();
       check(args);
-      orbax::SaveContext context = save_context(args, background);
+      if (!args.reuse_from.empty() && known == nullptr)
+        throw Error(Code::kInvalidArgument,
+                    "reuse_from is set, but the handler's option reuse is not kUnchanged");
+      orbax::SaveContext context = save_context(args, background, reuse_from);
       if (without_database) context.options.use_ocdbt = false;
       prepared = orbax::prepare_save(absolute(directory), args.item, context);
       const std::uint64_t memory =
@@ -212,7 +228,8 @@ struct PyTreeCheckpointHandler::State {
     return [write = std::move(prepared.write), limits] { write(limits); };
   }
 
-  [[nodiscard]] orbax::SaveContext save_context(const PyTreeSaveArgs& args, bool background) const {
+  [[nodiscard]] orbax::SaveContext save_context(const PyTreeSaveArgs& args, bool background,
+                                                const std::string& reuse_from) const {
     return {.options = save_options(options, args),
             .save_args = args.save_args ? &*args.save_args : nullptr,
             .support_rich_types = options.pytree_metadata_options.support_rich_types,
@@ -224,7 +241,8 @@ struct PyTreeCheckpointHandler::State {
             .executor = executor.get(),
             .limiter = std::make_shared<ByteLimiter>(save_limit),
             .background = background,
-            .observer = options.observer};
+            .observer = options.observer,
+            .reuse = {.from = reuse_from, .known = known, .observer = options.observer}};
   }
 
   // Completes the item after all processes have written. Does not make it durable.
@@ -266,7 +284,8 @@ struct PyTreeCheckpointHandler::State {
   std::int64_t restore_limit = 0;
   std::shared_ptr<ByteLimiter> device_limiter;  // null: no limit
   std::optional<MemoryRegulator> regulator;
-  std::unique_ptr<Executor> executor;  // null: the default executor of the process
+  std::shared_ptr<ValueFingerprints> known;  // of stored values; null: saves reuse nothing
+  std::unique_ptr<Executor> executor;        // null: the default executor of the process
   std::mutex mutex;
   bool closed = false;
   std::vector<std::shared_future<void>> saves;  // in the background
@@ -282,15 +301,16 @@ PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->wait(); }
 
 void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSaveArgs& args) {
   reporting_failure(state_->options.observer, "save.failed", directory,
-                    [&] { state_->start_save(directory, args, false)(); });
+                    [&] { state_->start_save(directory, args, false, args.reuse_from)(); });
 }
 
 std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
     const std::string& directory, const PyTreeSaveArgs& args) {
   const Observer& observer = state_->options.observer;
   const Stopwatch watch;
-  auto rest = reporting_failure(observer, "save.failed", directory,
-                                [&] { return state_->start_save(directory, args, true); });
+  auto rest = reporting_failure(observer, "save.failed", directory, [&] {
+    return state_->start_save(directory, args, true, args.reuse_from);
+  });
   std::shared_future<void> save =
       std::async(std::launch::async, [&observer, directory, rest = std::move(rest)] {
         reporting_failure(observer, "save.failed", directory, rest);
@@ -336,7 +356,8 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
              std::vector<std::function<void()>> writes;
              for (const orbax::CompositeTree& tree : args.trees)
                writes.push_back(state->start_save(place(folder, tree.folder), *tree.args,
-                                                  background, tree.without_database));
+                                                  background, reuse_from(args, tree),
+                                                  tree.without_database));
              return [writes = std::move(writes)] {
                for (const auto& write : writes) write();
              };

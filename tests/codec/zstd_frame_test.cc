@@ -115,6 +115,34 @@ TEST(RawZstdFrame, IsNotReadStraightIfAnyBitIsAnother) {
   }
 }
 
+TEST(RawZstdFrame, IsComparedUpToTheFirstDifference) {
+  for (const std::size_t n : kSizes) {
+    Bytes content = random_bytes(n);
+    const Bytes frame = joined(make_raw_zstd_frame(content));
+    EXPECT_EQ(is_raw_zstd_frame_of(Source{frame}, frame.size(), content), true) << n;
+    EXPECT_EQ(is_raw_zstd_frame_of(Source{frame}, frame.size() + 1, content), std::nullopt) << n;
+    for (const std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
+      if (n == 0) continue;
+      content[at] ^= std::byte{1};
+      Source source{frame};
+      EXPECT_EQ(is_raw_zstd_frame_of(std::ref(source), frame.size(), content), false) << n;
+      EXPECT_LE(source.read, at + (std::size_t{1} << 19U) + 1000) << n;  // and the framing
+      content[at] ^= std::byte{1};
+    }
+  }
+}
+
+TEST(RawZstdFrame, IsNotTakenForItsContentIfAnyBitIsAnother) {
+  const Bytes content = random_bytes(600'000);
+  Bytes frame = joined(make_raw_zstd_frame(content));
+  for (std::size_t i = 0; i < frame.size();
+       i += (i % 131075 < 20 || i + 20 > frame.size()) ? 1 : 4099) {
+    frame[i] ^= std::byte{0x10};
+    EXPECT_NE(is_raw_zstd_frame_of(Source{frame}, frame.size(), content), true) << i;
+    frame[i] ^= std::byte{0x10};
+  }
+}
+
 TEST(RawZstdFrame, NoFlippedBitGivesOtherBytes) {
   for (const std::size_t n : {1U, 40U, 300U}) {
     const Bytes content = random_bytes(n);

@@ -17,6 +17,12 @@ void DatabaseSink::write(std::string_view key, std::span<const ByteView> pieces)
   stream->write(key, pieces);
 }
 
+void DatabaseSink::refer(std::string_view key, const std::string& file, ByteRange range) {
+  Writer::Stream* stream = take();
+  stream->refer(key, file, range);
+  give_back(stream);
+}
+
 Writer::Stream* DatabaseSink::take() {
   std::unique_lock lock(mutex_);
   if (idle_.empty() && streams_ < kMostStreams) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,8 @@ class DatabaseSink : public ValueSink {
   // Writes a value on a free stream; waits for one if all are in use.
   void write(std::string_view key, std::span<const ByteView> pieces) override;
   void remove(std::string_view /*key*/) override {}  // a new database has nothing to remove
+  // Adds a value that is already in a data file of the database (Writer::Stream::refer).
+  void refer(std::string_view key, const std::string& file, ByteRange range);
   // Publishes the values. Call it once, after the last write. Throws what Writer::commit throws.
   void commit() { writer_.commit(); }
 

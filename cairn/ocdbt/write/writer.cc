@@ -71,12 +71,20 @@ std::uint64_t commit_time_ns(const WriterOptions& options) {
 }
 
 struct Writer::Stream::State {
-  State(StorePtr base, FileSet& files, DataWriterOptions options, std::uint32_t limit,
-        std::atomic<std::uint64_t>& clock)
-      : data(std::move(base), files, std::move(options)), inline_limit(limit), sequence(clock) {}
+  // `large` writes the values that get a file of their own.
+  State(DataWriter data_writer, DataWriter large_writer, FileSet& file_set,
+        std::uint32_t most_inline, std::uint64_t least_large, std::atomic<std::uint64_t>& clock)
+      : data(std::move(data_writer)),
+        large(std::move(large_writer)),
+        files(file_set),
+        inline_limit(most_inline),
+        own_file_bytes(least_large),
+        sequence(clock) {}
 
-  DataWriter data;
+  DataWriter data, large;
+  FileSet& files;
   std::uint32_t inline_limit;
+  std::uint64_t own_file_bytes;          // 0: no value gets a file of its own
   std::atomic<std::uint64_t>& sequence;  // orders the changes of all streams
   Arena arena;
   EditLog log;
@@ -98,11 +106,23 @@ void Writer::Stream::write(std::string_view key, std::span<const ByteView> parts
     for (const ByteView part : parts) end = std::ranges::copy(part, end).out;
     entry.inline_value = copy;
   } else {
-    const auto place = state_->data.append(parts);
+    const bool is_large = state_->own_file_bytes != 0 && length >= state_->own_file_bytes;
+    DataWriter& writer = is_large ? state_->large : state_->data;
+    const auto place = writer.append(parts);
+    if (is_large) writer.finish();
     entry.file = place.file;
     entry.offset = place.offset;
     entry.length = length;
   }
+  state_->log.edits.push_back({.entry = entry, .remove = false, .sequence = ++state_->sequence});
+}
+
+void Writer::Stream::refer(std::string_view key, const std::string& file, ByteRange range) {
+  check_key(key);
+  const LeafEntry entry{.key = state_->arena.keep(key),
+                        .file = state_->files.add({.base_path = {}, .relative_path = file}),
+                        .offset = range.offset,
+                        .length = *range.length};
   state_->log.edits.push_back({.entry = entry, .remove = false, .sequence = ++state_->sequence});
 }
 
@@ -178,15 +198,12 @@ DataWriter Writer::State::make_writer(const std::string& prefix, std::uint64_t n
 }
 
 Writer::Stream& Writer::State::add_stream() {
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 33U;  // above the numbers of all others
   const std::scoped_lock lock(mutex);
-  const auto seed =
-      options.deterministic ? std::optional(options.deterministic->seed) : std::nullopt;
-  DataWriterOptions data{.prefix = options.value_prefix,
-                         .target_size = options.target_data_file_size,
-                         .seed = seed,
-                         .number = streams.size()};
-  auto stream =
-      std::make_unique<Stream::State>(base, files, std::move(data), inline_limit, sequence);
+  const std::uint64_t number = streams.size();
+  auto stream = std::make_unique<Stream::State>(
+      make_writer(options.value_prefix, number), make_writer(options.value_prefix, kLarge + number),
+      files, inline_limit, options.own_file_bytes, sequence);
   streams.push_back(std::unique_ptr<Stream>(new Stream(std::move(stream))));
   return *streams.back();
 }
@@ -265,7 +282,10 @@ void Writer::State::discard(const std::vector<std::string>& keys) noexcept {
 }
 
 void Writer::State::discard_all() noexcept {
-  for (const auto& stream : streams) discard(stream->state_->data.finished());
+  for (const auto& stream : streams) {
+    discard(stream->state_->data.finished());
+    discard(stream->state_->large.finished());
+  }
   discard(node_files);
 }
 

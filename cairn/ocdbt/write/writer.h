@@ -39,6 +39,9 @@ struct WriterOptions {
   std::string version_prefix = "d/";
   // A data file that has reached this size is finished and the next one begun; 0: no limit.
   std::uint64_t target_data_file_size = std::uint64_t{2} << 30U;
+  // A value of at least this size gets a data file of its own, so that later databases can share it
+  // alone; 0: none does.
+  std::uint64_t own_file_bytes = 0;
   std::optional<Deterministic> deterministic{};
   std::size_t threads = 0;  // as in Resources: for reading the tree and syncing the files
 };
@@ -73,6 +76,9 @@ class Writer {
     // concatenated. Throws invalid_argument for other key lengths.
     void write(std::string_view key, ByteView value);
     void write(std::string_view key, std::span<const ByteView> parts);
+    // Adds a value that is already in a data file of the database. `file` is relative to the store;
+    // the commit does not check that the value is there.
+    void refer(std::string_view key, const std::string& file, ByteRange range);
     void remove(std::string_view key);
     void remove_range(KeyRange range);
 

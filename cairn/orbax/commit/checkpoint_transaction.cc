@@ -3,8 +3,8 @@
 
 #include <cairn/base/observer/observe.h>
 #include <cairn/distributed/consistency.h>
-#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/commit/pending_directory.h>
+#include <cairn/orbax/layout/layout.h>
 
 #include <memory>
 #include <utility>

@@ -218,6 +218,8 @@ struct CheckpointManager::State {
     wait();
     orbax::CompositeArgs args{.custom_metadata = save.custom_metadata,
                               .if_exists = IfExists::kReplace};
+    if (options.handler.reuse == Reuse::kUnchanged && !steps.empty())
+      args.reuse_from = folder_of(steps.back().step);
     group.step("steps: check", StepKind::kControl, [&] {
       if (has(step))
         throw Error(Code::kAlreadyExists, folder_of(step) + ": the step is already saved");

@@ -36,6 +36,7 @@ struct CompositeArgs {
   std::vector<std::pair<std::string, std::string>> folders = {};
   std::string custom_metadata = {};  // a JSON object; "" for none
   IfExists if_exists = IfExists::kFail;
+  std::string reuse_from = {};  // an earlier checkpoint of such items; "" for none
 };
 
 // The arguments, which somebody else owns.

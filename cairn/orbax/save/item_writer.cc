@@ -5,9 +5,9 @@
 #include <cairn/io/file.h>
 #include <cairn/kvstore.h>
 #include <cairn/ocdbt/write/database_sink.h>
+#include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/save/consistency.h>
 #include <cairn/orbax/save/database_options.h>
 #include <cairn/tree/tree_metadata.h>
@@ -30,9 +30,13 @@ using distributed::StepKind;
 
 using handlers::piece_shape;
 
+// Values of this many bytes get data files of their own where later saves may share them. For
+// smaller ones, opening and syncing a file costs more than writing them again.
+constexpr std::uint64_t kOwnFile = std::uint64_t{4} << 20U;
+
 handlers::ArrayWriteOptions array_options(const SaveOptions& options,
                                           const handlers::DeviceCopies& copies, Executor& executor,
-                                          WorkShare share) {
+                                          WorkShare share, SavedFingerprints* fingerprints) {
   handlers::ArrayWriteOptions out;
   out.zarr_format = options.use_zarr3 ? 3 : 2;
   out.compression = options.compression;
@@ -43,6 +47,7 @@ handlers::ArrayWriteOptions array_options(const SaveOptions& options,
   out.executor = &executor;
   out.progress = options.progress;
   out.share = share;
+  out.fingerprints = fingerprints;
   return out;
 }
 
@@ -104,7 +109,9 @@ class ItemWriting {
         item_(std::move(item)),
         options_(options),
         executor_(executor),
-        group_(group) {}
+        group_(group) {
+    if (item_.reuse.known) fingerprints_.emplace(*item_.reuse.known);
+  }
 
   void run() {
     SaveConsistencyCheck consistency;
@@ -156,7 +163,8 @@ class ItemWriting {
       std::vector<const StoreArray*> arrays;
       for (const std::size_t array : to.arrays) arrays.push_back(&item_.arrays[array]);
       to.writer = std::make_unique<handlers::ArrayWriter>(
-          std::move(arrays), array_options(options_, item_.copies, executor_, share));
+          std::move(arrays), array_options(options_, item_.copies, executor_, share,
+                                           fingerprints_ ? &*fingerprints_ : nullptr));
     }
     sidecars_ = described.get();
   }
@@ -240,15 +248,19 @@ class ItemWriting {
       for (ReadRequest& request : requests) request.tensor = to.arrays[request.tensor];
       item_.fetch(requests);
     };
+    const ItemTarget target{to.folder, options_.use_ocdbt, options_.resources.threads};
+    const auto shared = share_values(item_.reuse, target, *to.writer, fetch);
     const auto write_to = [&](ValueSink& sink) {
       if (with_metadata) to.writer->write_metadata(sink);
       to.writer->write_values(sink, fetch);
     };
     if (options_.use_ocdbt) {
       const auto data_file_bytes = static_cast<std::uint64_t>(options_.target_file_bytes);
-      ocdbt::DatabaseSink sink(files_in(to.folder),
-                               database_options(options_.resources.threads, data_file_bytes));
+      ocdbt::WriterOptions database = database_options(options_.resources.threads, data_file_bytes);
+      if (fingerprints_) database.own_file_bytes = kOwnFile;
+      ocdbt::DatabaseSink sink(files_in(to.folder), std::move(database));
       write_to(sink);
+      if (shared) shared->add_to(sink);
       sink.commit();
       if (!group_.is_single() && is_durable()) sync_tree(to.folder);
     } else if (group_.is_single()) {
@@ -259,6 +271,7 @@ class ItemWriting {
       write_to(sink);
       if (is_durable()) sink.sync(to.folder);
     }
+    if (fingerprints_) remember_values(*fingerprints_, target);
   }
 
   void write_array_metadatas() const {
@@ -290,6 +303,7 @@ class ItemWriting {
   const SaveOptions& options_;
   Executor& executor_;
   const ProcessGroup& group_;
+  std::optional<SavedFingerprints> fingerprints_;  // none: nothing of this save is to be reused
   std::vector<Destination> destinations_;
   std::vector<Place> places_;  // in the order of the arrays
   Sidecars sidecars_;

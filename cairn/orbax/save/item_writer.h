@@ -16,6 +16,7 @@
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_writer.h>
 #include <cairn/orbax.h>
+#include <cairn/orbax/reuse/item_reuse.h>
 #include <cairn/tree.h>
 #include <cairn/tree/tree_metadata.h>
 
@@ -47,6 +48,7 @@ struct SaveItem {
   // then each write a share of the chunks. In this mode no array has `parts` or `data`.
   bool dealt = false;
   handlers::DeviceCopies copies = {};  // limits the copies from devices
+  ItemReuse reuse = {};                // for a single process
   // Called after all values are written and before the tree's metadata is written. May be null.
   std::function<void()> values_written = {};
   // Fills boxes of arrays; `tensor` is the position in `arrays`. Only one thread calls it at a

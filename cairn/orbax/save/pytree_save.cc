@@ -115,6 +115,7 @@ class Saver {
     collected_->move_to(item_);
     check_metadata_keys(item_.arrays, context_);
     item_.tree.custom_metadata = context_.options.custom_metadata;
+    item_.reuse = context_.reuse;
     if (context_.support_rich_types) item_.tree.rich_types = rich_types();
     item_.values_written = [collected = collected_, futures = std::move(futures)] {
       collected->set_written();

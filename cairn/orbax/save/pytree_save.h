@@ -7,6 +7,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/handlers/array_writer.h>
+#include <cairn/orbax/save/item_writer.h>
 
 #include <functional>
 #include <memory>
@@ -30,6 +31,7 @@ struct SaveContext {
   std::shared_ptr<ByteLimiter> limiter = {};  // null: no limit
   bool background = false;
   Observer observer = {};  // null: none
+  ItemReuse reuse = {};
 };
 
 // The memory that a save may use. Equal in all processes, because the chunks depend on it.

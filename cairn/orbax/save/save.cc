@@ -5,8 +5,8 @@
 #include <cairn/base/executor.h>
 #include <cairn/handlers.h>
 #include <cairn/orbax.h>
-#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/commit/checkpoint_transaction.h>
+#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/pytree_save.h>
 

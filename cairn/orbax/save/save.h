@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cairn/distributed.h>
+#include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/orbax/save/copied_item.h>
 #include <cairn/orbax/save/item_writer.h>
-#include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <string>
 #include <vector>

@@ -4,6 +4,8 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/compression.h>
+#include <cairn/kvstore/reusable_values.h>
+#include <cairn/kvstore/value_fingerprints.h>
 #include <cairn/kvstore/value_sink.h>
 #include <cairn/types.h>
 #include <cairn/zarr/read/array.h>
@@ -38,6 +40,9 @@ struct WriteContext {
   ByteBudget* budget = nullptr;  // bounds the bytes held in addition to the sources; null: no bound
   // `done` grows by the bytes of the array's elements; the caller sets `total`
   Progress* progress = nullptr;
+  const ReusableValues* reusable = nullptr;  // values that it has are not written; null: none
+  // Receives the fingerprints of values whose elements are contiguous; null: none are made.
+  SavedFingerprints* fingerprints = nullptr;
 };
 
 // Writes the chunks that the parts touch. A chunk that is contiguous in its source reaches the sink
@@ -45,5 +50,13 @@ struct WriteContext {
 // chunk. The caller writes the metadata.
 void write_boxes(std::span<const ArrayWrite> writes, ValueSink& sink,
                  const WriteContext& context = {});
+
+// Compares the chunks that the parts touch with the values that `earlier` offers, and decides about
+// each. A value is unchanged if it decodes to exactly the elements of the parts. Where the
+// fingerprints know the stored elements and the file has not been written to since, they are
+// compared instead. A value that is damaged, or gone, is changed. The arrays' metadata must be equal
+// in both saves.
+void find_unchanged(std::span<const ArrayWrite> writes, ReusableValues& earlier,
+                    const WriteContext& context);
 
 }  // namespace cairn::inline v0::zarr

@@ -3,15 +3,19 @@
 //
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
-//   "async", "metadata", "cleanup", "no_metrics", "keep": policy}}; every option may be missing
-// {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null}
-// {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "restore", "step": n |
-// null} {"op": "metrics", "step": n} | {"op": "reload"}
-//  -> {"result": what it returned, "steps": [...], "latest": n, "best": n, "names": [in the root]}
+//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "reuse", "ocdbt", "zarr3"}}; every
+//   option may be missing
+// {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
+//   "tree": path | null}: the tree is that of a checkpoint at the path, saved as the item "default"
+// {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "reload"}
+// {"op": "restore", "step": n | null} | {"op": "metrics", "step": n}
+//  -> {"result": what it returned, "steps": [...], "latest": n, "best": n, "names": [in the root],
+//      "reused": number of values that a save of a tree has shared}
 //     or {"error", "code"}
 #include <cairn/checkpoint_manager.h>
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
+#include <cairn/open.h>
 
 #include <memory>
 #include <string>
@@ -92,7 +96,19 @@ CheckpointManagerOptions options_of(const Json& json) {
   options.cleanup_tmp_directories = flag(json, "cleanup", false);
   options.prevent_write_metrics = flag(json, "no_metrics", false);
   if (const Json* policy = member(json, "keep")) options.keep_policy = policy_of(*policy);
+  if (flag(json, "reuse", false)) options.handler.reuse = Reuse::kUnchanged;
+  options.handler.use_ocdbt = flag(json, "ocdbt", true);
+  options.handler.use_zarr3 = flag(json, "zarr3", false);
   return options;
+}
+
+// Counts the values that saves share.
+Observer counting(std::int64_t& values) {
+  return [&values](const Event& event) {
+    if (event.name != "save.reused") return;
+    for (const EventAttribute& attribute : event.attributes)
+      if (attribute.name == "values") values = std::get<std::int64_t>(attribute.value);
+  };
 }
 
 Json or_null(const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(); }
@@ -114,6 +130,8 @@ Json save(CheckpointManager& manager, const Json& job) {
   const std::int64_t step = number(job, "step");
   const PyTreeSaveArgs tree{Tree{{"x", step}}};
   CheckpointItems items{{"state", tree}};
+  if (member(job, "tree") != nullptr)
+    items = {{"default", PyTreeSaveArgs{load(text(job, "tree"))}}};
   if (member(job, "json") != nullptr) items.emplace_back("config", JsonItem{text(job, "json")});
   const bool saved = manager.save(step, items, options);
   manager.wait_until_finished();
@@ -145,22 +163,27 @@ JsonArray names_below(const Directory& folder) {
 }  // namespace
 
 int main() {
+  std::int64_t reused = 0;
   std::unique_ptr<CheckpointManager> manager;
   testing::answer_lines([&](const Json& job) -> Json {
     Json result;
     if (text(job, "op") == "open") {
       manager.reset();
-      manager =
-          std::make_unique<CheckpointManager>(text(job, "root"), options_of(*job.find("options")));
+      CheckpointManagerOptions options = options_of(*job.find("options"));
+      options.handler.observer = counting(reused);
+      manager = std::make_unique<CheckpointManager>(text(job, "root"), std::move(options));
     } else {
+      reused = 0;
       result = run(*manager, job);
     }
     JsonArray steps;
     for (const std::int64_t step : manager->all_steps()) steps.push_back(step);
-    return JsonObject{{"result", std::move(result)},
+    JsonObject answer{{"result", std::move(result)},
                       {"steps", std::move(steps)},
                       {"latest", or_null(manager->latest_step())},
                       {"best", or_null(manager->best_step())},
                       {"names", names_below(Directory::open(manager->directory()))}};
+    if (member(job, "tree") != nullptr) answer.emplace_back("reused", reused);
+    return answer;
   });
 }

@@ -1,0 +1,74 @@
+// reuse_support.h -- trees, and what a save reports about reuse.
+#pragma once
+
+#include <cairn/checkpoint_manager.h>
+#include <cairn/checkpointer.h>
+#include <cairn/open.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::testing {
+
+// Elements that no compressor shrinks.
+inline Tree noise(std::int64_t count, std::uint64_t seed) {
+  Array array = Array::allocate(DType::kUint32, {count});
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15U + 1;
+  auto* to = reinterpret_cast<std::uint32_t*>(array.mutable_view().data);
+  for (std::int64_t i = 0; i < count; ++i) {
+    state ^= state << 13U;
+    state ^= state >> 7U;
+    state ^= state << 17U;
+    to[i] = static_cast<std::uint32_t>(state >> 16U);
+  }
+  return Tree(std::move(array));
+}
+// Elements that compress well.
+inline Tree pattern(std::int64_t count, std::uint64_t seed) {
+  Array array = Array::allocate(DType::kUint32, {count});
+  auto* to = reinterpret_cast<std::uint32_t*>(array.mutable_view().data);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint32_t>(i / 64 + seed);
+  return Tree(std::move(array));
+}
+
+// What an observer was told.
+class Report {
+ public:
+  [[nodiscard]] Observer observer() {
+    return [this](const Event& event) {
+      const std::scoped_lock lock(mutex_);
+      for (const EventAttribute& attribute : event.attributes) {
+        if (event.name == "save.reused" && attribute.name == "bytes")
+          bytes = std::get<std::int64_t>(attribute.value);
+        if (event.name == "save.reused" && attribute.name == "values")
+          values = std::get<std::int64_t>(attribute.value);
+        if (event.name == "save.not_reused" && attribute.name == "message")
+          refusals.emplace_back(std::get<std::string_view>(attribute.value));
+      }
+    };
+  }
+  std::int64_t bytes = 0, values = 0;  // of the last save that reused something
+  std::vector<std::string> refusals;
+
+ private:
+  std::mutex mutex_;
+};
+
+// The files below a folder: inode by path.
+inline std::map<std::string, ino_t> inodes_below(const std::string& folder) {
+  std::map<std::string, ino_t> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    struct stat status {};
+    if (entry.is_regular_file() && stat(entry.path().c_str(), &status) == 0)
+      found[std::filesystem::relative(entry.path(), folder).string()] = status.st_ino;
+  }
+  return found;
+}
+
+}  // namespace cairn::testing
