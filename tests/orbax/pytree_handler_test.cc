@@ -501,7 +501,7 @@ TEST(PyTreeHandler, APlaceholderHasNoValueOfAnyType) {
     EXPECT_EQ(e.code(), Code::kNotFound);
     EXPECT_THAT(
         e.what(),
-        HasSubstr("['b']: a placeholder was saved here, so there is no value to restore as int"));
+        HasSubstr("b: a placeholder was saved here, so there is no value to restore as int"));
   }
   EXPECT_EQ(error_of([&] { restored({.restore_args = with("np.ndarray")}); }).code(),
             Code::kNotFound);

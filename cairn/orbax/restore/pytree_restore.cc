@@ -11,6 +11,7 @@
 #include <cairn/orbax/restore/multiprocess_restore.h>
 #include <cairn/orbax/restore/pytree_transform.h>
 #include <cairn/tree.h>
+#include <cairn/tree/names.h>
 #include <cairn/tree/rich_types.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
   const auto wanted = handlers::restore_type_of(args);
   if (!wanted || (wanted->typestr() != nullptr && *wanted->typestr() == "placeholder")) return;
   throw Error(Code::kNotFound,
-              path_text(path) + ": a placeholder was saved here, so there is no value to restore" +
+              leaf_text(path) + ": a placeholder was saved here, so there is no value to restore" +
                   (wanted->typestr() != nullptr ? " as " + *wanted->typestr() : "") +
                   "; leave out restore_type to keep it a placeholder");
 }
@@ -75,8 +76,8 @@ std::vector<KeyPath> plan_legacy(const Tree& stored, const Tree& target) {
     if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
     const Tree* node = node_at(stored, entry.path);
     if (node == nullptr)
-      throw Error(Code::kNotFound,
-                  "the target has a leaf at " + path_text(entry.path) + ", which is not stored");
+      throw Error(Code::kNotFound, "the target has a leaf at " + quoted_leaf_text(entry.path) +
+                                       ", which is not stored");
     if (node->custom<std::size_t>() != nullptr) paths.push_back(std::move(entry.path));
   }
   return paths;
@@ -282,7 +283,7 @@ Tree stored_tree(const PytreeItem& item, bool rich_types) {
           if (it != by_path.end()) return stored_leaf(item.tensors[it->second], it->second, true);
           if (std::holds_alternative<EmptyNode>(leaf.value())) return leaf;
           throw Error(Code::kDataLoss, item.item.path + ": value_metadata_tree has a leaf at " +
-                                           path_text(path) + " that tree_metadata lacks");
+                                           quoted_leaf_text(path) + " that tree_metadata lacks");
         });
   }
   std::vector<TreeEntry> entries;
