@@ -142,6 +142,7 @@ void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
                      const std::shared_ptr<const void>& file) {
   TensorInfo tensor = make_tensor(leaf.path, std::string(kind_name(leaf.kind)), LeafKind::kEmpty);
   LeafValue value;
+  value.is_aggregated = true;
   tensor.nbytes = leaf.nbytes();
   if (leaf.kind == MsgpackKind::kString) {
     tensor.kind = LeafKind::kString;
