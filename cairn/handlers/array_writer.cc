@@ -241,6 +241,7 @@ class ArrayWriter::Portions {
   Portion take() {
     Portion taken = *std::move(current_);
     load();
+    taken.is_last = !current_ || current_->array != taken.array;
     return taken;
   }
 
@@ -294,7 +295,23 @@ class ArrayWriter::Portions {
   std::optional<Portion> current_;
 };
 
+void ArrayWriter::tell(std::size_t array, std::function<void()> StoreArray::*what) const {
+  if (arrays_[array]->*what) (arrays_[array]->*what)();
+}
+
+// Tells of the arrays of which this process stores nothing.
+void ArrayWriter::tell_about_others() const {
+  std::vector<bool> stored(arrays_.size(), false);
+  for (const Area& area : areas_) stored[area.array] = true;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    if (stored[i]) continue;
+    tell(i, &StoreArray::on_copied);
+    tell(i, &StoreArray::on_written);
+  }
+}
+
 void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
+  tell_about_others();
   {
     const ProgressPump pump(progress_, options_.progress);
     Portions portions(*this);
@@ -356,9 +373,13 @@ void ArrayWriter::write_batch(std::span<const Portion> batch, ValueSink& sink,
                       zarr::encode_options(options_.compression)});
   }
   fill(std::move(requests), fetch);
+  for (const Portion& portion : batch)
+    if (portion.is_last) tell(portion.array, &StoreArray::on_copied);
   ByteBudget budget(options_.memory / kShares);
   zarr::write_boxes(writes, sink,
                     {.executor = options_.executor, .budget = &budget, .progress = &progress_});
+  for (const Portion& portion : batch)
+    if (portion.is_last) tell(portion.array, &StoreArray::on_written);
 }
 
 // Copies the elements of arrays that can be copied; `fetch` supplies those of the others together.

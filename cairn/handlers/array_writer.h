@@ -87,6 +87,7 @@ class ArrayWriter {
     Box box;
     std::uint64_t fetched = 0;        // bytes to fetch for it, without padding
     const ArrayView* from = nullptr;  // its elements, if they belong to a given part
+    bool is_last = false;             // of its array
   };
   // A box of an array that this process writes, in one portion or several. Its shape determines the
   // portions. They are not listed, because a hostile shape may make more of them than fit into
@@ -127,6 +128,8 @@ class ArrayWriter {
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
   void write_batch(std::span<const Portion> batch, ValueSink& sink, const FetchBoxesFn& fetch);
   void fill(std::vector<ReadRequest> requests, const FetchBoxesFn& fetch) const;
+  void tell(std::size_t array, std::function<void()> StoreArray::*what) const;
+  void tell_about_others() const;
 
   std::vector<const StoreArray*> arrays_;
   ArrayWriteOptions options_;

@@ -199,13 +199,20 @@ void describe(PytreeItem& item, const PyTreeRestoreArgs& args,
   }
 }
 
-// Reports that the structure is known only in part, which a later version may refuse.
-void report_legacy(const PytreeItem& item, const Observer& observer) {
-  if (item.structure == Structure::kTreeMetadata) return;
-  observe(observer, EventLevel::kWarning, "restore.missing_metadata", {{"path", item.item.path}});
-  if (item.structure == Structure::kNames)
-    observe(observer, EventLevel::kWarning, "restore.missing_structure",
-            {{"path", item.item.path}});
+// Reports the files that say what the structure is, and that are not there. As Orbax, it looks for
+// the aggregate file only where `_METADATA` alone is not enough. Without OCDBT, the folders can take
+// its place.
+void report_missing(const PytreeItem& item, const PyTreeRestoreArgs& args,
+                    const PyTreeCheckpointHandlerOptions& options) {
+  const auto report = [&](std::string_view event) {
+    observe(options.observer, EventLevel::kWarning, event, {{"path", item.item.path}});
+  };
+  const bool has_metadata = item.structure == Structure::kTreeMetadata;
+  if (!has_metadata) report("restore.missing_metadata");
+  if (has_metadata && !args.transforms && !args.legacy_transform_fn) return;
+  if (options.use_ocdbt &&
+      !item.item.folder->exists(join(item.item.path, options.aggregate_filename)))
+    report("restore.missing_structure");
 }
 
 PytreeItem open_item(const std::string& directory, const RestoreContext& context) {
@@ -225,7 +232,7 @@ std::shared_ptr<const StoredItem> stored_item(PytreeItem item, const RestoreCont
 Tree restore_here(const std::string& directory, const PyTreeRestoreArgs& args,
                   const RestoreContext& context) {
   PytreeItem opened = open_item(directory, context);
-  report_legacy(opened, context.options->observer);
+  report_missing(opened, args, *context.options);
   describe(opened, args, *context.options);
   if (args.transforms && args.legacy_transform_fn)
     throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");

@@ -201,10 +201,14 @@ class Saver {
         options.resources.memory = limits.memory;
         item->copies = limits.copies;
         make_directories(directory);
-        write_pytree_item(directory, std::move(*item), options,
-                          executor != nullptr ? *executor : default_executor(), *group);
+        const std::uint64_t stored =
+            write_pytree_item(directory, std::move(*item), options,
+                              executor != nullptr ? *executor : default_executor(), *group);
         observe(observer, EventLevel::kInfo, "save.item_written",
-                {{"path", directory}, {"bytes", bytes}}, watch.elapsed());
+                {{"path", directory},
+                 {"bytes", bytes},
+                 {"stored_bytes", static_cast<std::int64_t>(stored)}},
+                watch.elapsed());
       } catch (...) {
         collected->fail(std::current_exception());
         throw;
