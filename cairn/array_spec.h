@@ -20,6 +20,13 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
+// ---- names ----
+
+// The drivers that specs name.
+inline constexpr std::string_view kFileDriver = "file";
+inline constexpr std::string_view kZarr2Driver = "zarr";
+inline constexpr std::string_view kZarr3Driver = "zarr3";
+
 // ---- key-value stores ----
 
 // The folder, below the checkpoint, to which one process writes its own OCDBT database:
@@ -140,11 +147,36 @@ struct ArrayMetadata {
   bool operator==(const ArrayMetadata&) const = default;
 };
 
+// What an array's own metadata file (`.zarray`, `zarr.json`) says, in one form for both versions of
+// Zarr.
+struct ZarrMetadata {
+  // A compressor and its level, if it has one.
+  struct Compression {
+    std::string algorithm;  // "zstd", "gzip", "blosc", ...
+    std::optional<std::int64_t> level = {};
+    bool operator==(const Compression&) const = default;
+  };
+  int zarr_format = 2;  // 2 or 3
+  Shape shape = {};
+  std::string dtype = {};                       // as stored: "<f4" in Zarr v2, "float32" in v3
+  Shape chunk_shape = {};                       // of the stored values; for shards, of the shards
+  std::optional<Compression> compression = {};  // none: not compressed
+  std::string order = {};                       // Zarr v2: "C" or "F"
+  std::string dimension_separator = {};         // Zarr v2: "." or "/"
+  // Zarr v3: of the chunks in a shard. None: there are no shards, or the array has rank 0.
+  std::optional<Shape> inner_chunk_shape = {};
+  bool operator==(const ZarrMetadata&) const = default;
+};
+
 // Storage layout of an array, as the metadata of a leaf reports it.
 struct StorageMetadata {
   std::optional<Shape> chunk_shape = {};  // of the smallest pieces that can be read separately
   std::optional<Shape> write_shape = {};  // of the pieces that are written whole
-  bool operator==(const StorageMetadata&) const = default;
+  // None: unknown, or TensorStore does not read such an array. Not compared by ==, as in Orbax.
+  std::optional<ZarrMetadata> zarr_metadata = {};
+  bool operator==(const StorageMetadata& other) const {
+    return chunk_shape == other.chunk_shape && write_shape == other.write_shape;
+  }
 };
 
 // Options of ArrayReadSpec.

@@ -96,9 +96,11 @@ struct ConvertOptions {
   std::vector<std::string> include = {}, exclude = {};  // globs over names; empty include: all
   // (regular expression, replacement) pairs, applied to each name in order. Syntax and meaning are
   // those of Python's re.sub: every match is replaced; \1 is the first group, \g<0> the whole
-  // match.
+  // match. The name has its keys joined with '.'. If no name of the source has a '/', and the
+  // expression changes nothing, '/' stands for '.', too, in it and in the replacement.
   std::vector<std::pair<std::string, std::string>> rename = {};
-  // Called with each name after `rename`; returns the new name. In a job of several processes, it
+  // Called with each name after `rename` (its keys joined with '.'); returns the new name, which is
+  // taken as it is. In a job of several processes, it
   // must return the same names in all of them. Null: none.
   std::function<std::string(std::string_view)> rename_fn = {};
   // Splits each key of a dict at this separator, so that flat names become a nested tree: with ".",

@@ -78,6 +78,11 @@ struct StoreArray {
   // Store the values in a database separate from that of other arrays, where each process has its
   // own.
   bool in_replica_folder = false;
+  // A device array of which array_metadatas and _METADATA record nothing about its pieces.
+  bool is_unrecorded = false;
+  // Called when all elements that this process stores are in host memory, and when they are
+  // written. Null: nobody is told. Must not throw.
+  std::function<void()> on_copied = {}, on_written = {};
 };
 
 // Collects what the handlers want stored. All of it is written together, after every handler was
@@ -138,6 +143,11 @@ class ItemReader {
   [[nodiscard]] virtual std::optional<std::string> sharding(const std::string& name) const = 0;
   // Implementation of the typed PRNG key whose data the array holds; "" for other arrays.
   [[nodiscard]] virtual std::string random_key_impl(const std::string& name) const = 0;
+  // What the metadata file of an array that was described says. nullopt: unknown.
+  [[nodiscard]] virtual std::optional<ZarrMetadata> zarr_metadata(
+      const std::string& /*name*/) const {
+    return std::nullopt;
+  }
   // Reads all boxes as one plan, in parallel. Errors name the array.
   virtual void read(std::span<const Read> reads) const = 0;
   // The stored string. Throws not_found.
@@ -158,10 +168,12 @@ using IsPrioritizedKeyFn = std::function<bool(const KeyPath&)>;
 
 // Information about a leaf beside its value. PyTreeCheckpointHandler fills it in.
 struct ParamInfo {
-  std::string name;                              // the keys joined with '.'
-  KeyPath keypath = {};                          // path in the tree
-  std::string parent_dir = {};                   // the item's folder
-  bool skip_deserialize = false;                 // not read; restored as a Placeholder
+  std::string name;             // the keys joined with '.'
+  KeyPath keypath = {};         // path in the tree
+  std::string parent_dir = {};  // the item's folder
+  // In a StoredStructure, which legacy_transform_fn returns: do not read the leaf, but restore it as
+  // a Placeholder. A handler is not called for such leaves.
+  bool skip_deserialize = false;
   std::optional<bool> is_ocdbt_checkpoint = {};  // whether a database stores the leaf
   bool use_compression = true;
   bool use_zarr3 = false;                                        // Zarr v3; false: Zarr v2
@@ -339,6 +351,13 @@ class ArrayHandler : public TypeHandler {
     bool enable_replica_parallel_separate_folder = false;
     // Null: determined by the checkpoint handler's is_prioritized_key_fn, else synchronous.
     std::function<TransferPriority(const KeyPath&)> key_priority = {};
+    // Called for each array when this process has its elements in host memory, and when it has
+    // written them. A background save calls them in its own thread, except for arrays of which it
+    // copies the elements before it returns. Must not throw. Null: nobody is told.
+    std::function<void(const KeyPath&)> on_transfer_end = {}, on_write_end = {};
+    // Record the pieces of arrays in array_metadatas and `_METADATA`, and restore the types of PRNG
+    // keys from there. False (Orbax's array_metadata_store=None): keys come back as their data.
+    bool keep_array_metadata = true;
   };
   ArrayHandler();
   explicit ArrayHandler(Options options);
@@ -455,6 +474,10 @@ struct StandardHandlerOptions {
 // Replaces the handlers of scalars, arrays and sharded arrays in the default registry by handlers
 // with these options.
 void register_standard_handlers_with_options(const StandardHandlerOptions& options);
+
+// The types of leaves for which the default registry has handlers from the start, in the order of
+// Orbax's: std::int64_t, double, Bytes, NumpyScalar, Array, ShardedArray, std::string, Placeholder.
+std::vector<std::type_index> supported_types();
 
 // The typestr as which a leaf is restored if the checkpoint does not record types: "jax.Array" for
 // ArrayRestoreArgs, else "np.ndarray".

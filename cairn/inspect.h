@@ -25,9 +25,9 @@ namespace cairn::inline v0 {
 bool glob_match(std::string_view pattern, std::string_view text);
 
 // Indices of the tensors that match a glob of `include` (empty: all) and none of `exclude`, in the
-// checkpoint's order. A glob matches the name or, if it has a '/', the keys joined with '/'. If
-// there are several items, "item/" may come before either. Every name, also in the escaped form of
-// printable_text(), matches itself, whatever characters it has.
+// checkpoint's order. A '/' of a glob also matches '.', unless the glob is exactly the name of a
+// leaf. If there are several items, "item/" may come before it. Every name, also in the escaped form
+// of printable_text(), matches itself, whatever characters it has.
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude = {});

@@ -1,9 +1,9 @@
 // transforms.h -- maps a stored tree onto a target tree: rename, compute, fall back. Corresponds to
 // Orbax's Transform and RestoreTransform.
 //
-// Keys are paths joined with '/': "params/dense/0/kernel". The name of a transform is a regular
-// expression in Python's syntax that must match a whole output key. All transforms that match a key
-// are applied in order; the last one that gives a value wins.
+// Keys are paths joined with '/', as in Orbax, and only with '/': "params/dense/0/kernel". The name
+// of a transform is a regular expression in Python's syntax that must match a whole output key. All
+// transforms that match a key are applied in order; the last one that gives a value wins.
 #pragma once
 
 #include <cairn/tree.h>

@@ -38,7 +38,8 @@ using KeyPath = std::vector<Key>;
 
 // The parameter name: the keys joined with '.', without escaping; "" for a tree that is one leaf.
 std::string param_name(const KeyPath& path);
-// The path as JAX prints it, for messages: "['a'][0]['b']".
+// The path as JAX prints it: "['a'][0]['b']". Unlike names, texts of different paths differ. Messages
+// name leaves by param_name.
 std::string path_text(const KeyPath& path);
 // Order in which Orbax rebuilds trees: sequence keys compare as integers, other keys bytewise; a
 // prefix precedes the paths that extend it.
@@ -186,8 +187,10 @@ class Tree {
   // The child or nullptr: by key in dicts, by field name in named tuples, by decimal index in lists
   // and tuples.
   [[nodiscard]] const Tree* find(std::string_view key) const;
-  // The node below the keys, which are joined with '/': at("params/layers/0"). A key that contains
-  // a '/' needs find(). Throws not_found with the keys that there are.
+  // The node below the keys, joined with '.' or '/': at("params.layers.0"), at("params/layers/0").
+  // Where keys contain these characters and several nodes fit, the one with the longest first key
+  // is returned; find() takes one key as it is. "" is the key "", not this node. Throws not_found
+  // with the keys that there are.
   [[nodiscard]] const Tree& at(std::string_view keys) const;
 
   // Whether both have one structure and equal leaves. The order of the members of a dict does not

@@ -127,7 +127,8 @@ void setup_ls(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("ls", "List the tensors");
   add_source(*command, options->source);
   command->add_option("GLOB", options->glob,
-                      "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z]");
+                      "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z];\n"
+                      "'/' also stands for '.'");
   add_exclude(*command, options->exclude);
   check_choice(command->add_option("--sort", options->sort,
                                    "name, size (the largest first), dtype or shape\n"

@@ -159,7 +159,7 @@ void setup_reshard(CLI::App& app, int& status) {
           "--spec", arguments->specs,
           "How to split arrays with matching names: for each dimension\na mesh axis, None, "
           "or several axes (x+y). The first GLOB\n"
-          "that matches counts; may be repeated")
+          "that matches counts ('/' also stands for '.'); may be repeated")
       ->type_name("GLOB=SPEC")
       ->allow_extra_args(false);
   command

@@ -86,6 +86,19 @@ void set_source(StoreArray& store, const ShardedArray& array, bool copy_now) {
   store.copy = [kept](const Box& part, const MutableArrayView& out) { copy_box(*kept, part, out); };
 }
 
+// Tells the caller's functions when the elements are in host memory, and when they are written.
+void set_callbacks(StoreArray& store, const ArrayHandler::Options& options, const KeyPath& path,
+                   bool is_copied) {
+  const auto call = [&path](const std::function<void(const KeyPath&)>& function) {
+    return function ? std::function<void()>([function, path] { function(path); }) : nullptr;
+  };
+  if (!is_copied)
+    store.on_copied = call(options.on_transfer_end);
+  else if (options.on_transfer_end)
+    options.on_transfer_end(path);
+  store.on_written = call(options.on_write_end);
+}
+
 // ---- restoring ----
 
 // The arguments as those of an array, whichever kind was given.
@@ -184,6 +197,7 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
                    WritePlan plan = plan_pieces(*array, pieces);
                    StoreArray store = describe(*array, infos[i], args[i], plan.write_shape);
                    store.metadata_key = options_.metadata_key;
+                   store.is_unrecorded = !options_.keep_array_metadata;
                    if (options_.enable_write_sharding_file && process.is_primary) {
                      store.sharding = sharding_json(array->sharding).value_or("");
                      if (store.sharding.empty()) warnings.without_sharding.push_back(infos[i].name);
@@ -202,6 +216,7 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
                                                handlers::looks_replicated(array->sharding);
                      handlers::set_parts(store, *array, plan.pieces, copy_now);
                    }
+                   set_callbacks(store, options_, infos[i].keypath, copy_now);
                    writer.add_array(std::move(store));
                  });
   }
@@ -228,7 +243,9 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos,
                  [&] {
                    const ArrayRestoreArgs wanted = array_args(args[i]);
                    Sharding sharding = sharding_for(reader, infos[i], wanted);
-                   keys.push_back(reader.random_key_impl(infos[i].name));
+                   keys.push_back(options_.keep_array_metadata
+                                      ? reader.random_key_impl(infos[i].name)
+                                      : std::string());
                    // The data of a PRNG key is never cast.
                    const DType dtype = keys.back().empty() ? wanted.dtype.value_or(stored[i].dtype)
                                                            : stored[i].dtype;

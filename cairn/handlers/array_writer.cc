@@ -241,6 +241,7 @@ class ArrayWriter::Portions {
   Portion take() {
     Portion taken = *std::move(current_);
     load();
+    taken.is_last = !current_ || current_->array != taken.array;
     return taken;
   }
 
@@ -294,27 +295,54 @@ class ArrayWriter::Portions {
   std::optional<Portion> current_;
 };
 
+void ArrayWriter::tell(std::size_t array, std::function<void()> StoreArray::*what) const {
+  if (arrays_[array]->*what) (arrays_[array]->*what)();
+}
+
+// Tells of the arrays of which this process stores nothing.
+void ArrayWriter::tell_about_others() const {
+  std::vector<bool> stored(arrays_.size(), false);
+  for (const Area& area : areas_) stored[area.array] = true;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    if (stored[i]) continue;
+    tell(i, &StoreArray::on_copied);
+    tell(i, &StoreArray::on_written);
+  }
+}
+
 void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
+  tell_about_others();
   {
     const ProgressPump pump(progress_, options_.progress);
+    std::vector<std::size_t> ended;  // arrays whose last portion is shared
+    const auto tell_ended = [&] {
+      for (const std::size_t array : std::exchange(ended, {})) {
+        tell(array, &StoreArray::on_copied);
+        tell(array, &StoreArray::on_written);
+      }
+    };
     const auto is_to_write = [&](const Portion& portion) {
       if (!is_shared(portion)) return true;
       progress_.done += bytes_of(portion.box.shape, arrays_[portion.array]->dtype);
+      if (portion.is_last) ended.push_back(portion.array);
       return false;
     };
-    for_each_batch(is_to_write, fetch, [&](auto writes, const zarr::WriteContext& context) {
+    const auto write = [&](auto writes, const zarr::WriteContext& context) {
       zarr::write_boxes(writes, sink, context);
-    });
+      tell_ended();
+    };
+    for_each_batch(is_to_write, fetch, write, true);
+    tell_ended();
   }
   if (options_.progress) options_.progress(progress_.total, progress_.total);
 }
 
 void ArrayWriter::for_each_batch(const std::function<bool(const Portion&)>& wanted,
-                                 const FetchBoxesFn& fetch, const BatchFn& use) {
+                                 const FetchBoxesFn& fetch, const BatchFn& use, bool announces) {
   std::vector<Portion> batch;
   std::uint64_t fetched = 0;
   const auto use_all = [&] {
-    if (!batch.empty()) use_batch(batch, fetch, use);
+    if (!batch.empty()) use_batch(batch, fetch, use, announces);
     batch.clear();
     fetched = 0;
   };
@@ -346,7 +374,7 @@ ArrayView ArrayWriter::source_of(const Portion& portion, const std::byte* data) 
 }
 
 void ArrayWriter::use_batch(std::span<const Portion> batch, const FetchBoxesFn& fetch,
-                            const BatchFn& use) {
+                            const BatchFn& use, bool announces) {
   std::uint64_t size = 0;
   for (const Portion& portion : batch) size += padded_size(portion.fetched);
   std::optional<ByteLimiter::Reservation> held;
@@ -374,12 +402,16 @@ void ArrayWriter::use_batch(std::span<const Portion> batch, const FetchBoxesFn& 
                       zarr::encode_options(options_.compression)});
   }
   fill(std::move(requests), fetch);
+  for (const Portion& portion : batch)
+    if (announces && portion.is_last) tell(portion.array, &StoreArray::on_copied);
   ByteBudget budget(options_.memory / kShares);
   use(writes, {.executor = options_.executor,
                .budget = &budget,
                .progress = &progress_,
                .reusable = earlier_,
                .fingerprints = options_.fingerprints});
+  for (const Portion& portion : batch)
+    if (announces && portion.is_last) tell(portion.array, &StoreArray::on_written);
 }
 
 // Copies the elements of arrays that can be copied; `fetch` supplies those of the others together.

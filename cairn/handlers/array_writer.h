@@ -94,6 +94,7 @@ class ArrayWriter {
     Box box;
     std::uint64_t fetched = 0;        // bytes to fetch for it, without padding
     const ArrayView* from = nullptr;  // its elements, if they belong to a given part
+    bool is_last = false;             // of its array
   };
   // A box of an array that this process writes, in one portion or several. Its shape determines the
   // portions. They are not listed, because a hostile shape may make more of them than fit into
@@ -137,11 +138,15 @@ class ArrayWriter {
   // What is done with the elements of a batch.
   using BatchFn =
       std::function<void(std::span<const zarr::ArrayWrite>, const zarr::WriteContext& context)>;
-  // Calls `use` for batches of the portions that `wanted` accepts.
+  // Calls `use` for batches of the portions that `wanted` accepts. Tells the arrays what has
+  // happened if `announces` is set.
   void for_each_batch(const std::function<bool(const Portion&)>& wanted, const FetchBoxesFn& fetch,
-                      const BatchFn& use);
-  void use_batch(std::span<const Portion> batch, const FetchBoxesFn& fetch, const BatchFn& use);
+                      const BatchFn& use, bool announces = false);
+  void use_batch(std::span<const Portion> batch, const FetchBoxesFn& fetch, const BatchFn& use,
+                 bool announces);
   void fill(std::vector<ReadRequest> requests, const FetchBoxesFn& fetch) const;
+  void tell(std::size_t array, std::function<void()> StoreArray::*what) const;
+  void tell_about_others() const;
 
   std::vector<const StoreArray*> arrays_;
   ArrayWriteOptions options_;

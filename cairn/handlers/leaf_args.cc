@@ -5,6 +5,7 @@
 #include <cairn/handlers.h>
 #include <cairn/sharding.h>
 #include <cairn/tree.h>
+#include <cairn/tree/names.h>
 
 #include <string>
 
@@ -17,7 +18,7 @@ void check_structure(const Tree& tree, const Tree& args) {
   if (differences.empty()) return;
   std::string text = "the structure of the arguments does not match the tree:";
   for (const auto& difference : differences)
-    text += "\n  " + path_text(difference.path) + ": " + difference.source + " in the arguments, " +
+    text += "\n  " + leaf_text(difference.path) + ": " + difference.source + " in the arguments, " +
             difference.target + " in the tree";
   throw Error(Code::kInvalidArgument, text);
 }
@@ -67,7 +68,7 @@ void check_restore_args(const Tree& tree, const Tree& args, bool may_have_more) 
         node_at(args, entry.path) == nullptr)
       throw Error(
           Code::kInvalidArgument,
-          "the restore_args have nothing at " + path_text(entry.path) +
+          "the restore_args have nothing at " + quoted_leaf_text(entry.path) +
               ", where the target has a leaf; give RestoreArgs there, or None for the defaults");
 }
 

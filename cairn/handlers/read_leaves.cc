@@ -139,7 +139,8 @@ std::vector<ValueMetadata> array_value_metadata(std::span<const ParamInfo> infos
     entry.directory = infos[i].parent_dir;
     entry.shape = stored[i].shape;
     entry.dtype = stored[i].dtype;
-    entry.storage = StorageMetadata{stored[i].chunk_shape, std::nullopt};
+    entry.storage = StorageMetadata{stored[i].chunk_shape, std::nullopt,
+                                    infos[i].reader->zarr_metadata(infos[i].name)};
   }
   return out;
 }

@@ -176,6 +176,11 @@ void register_standard_handlers_with_options(const StandardHandlerOptions& optio
   add_numeric(default_type_handler_registry(), options);
 }
 
+std::vector<std::type_index> supported_types() {
+  return {typeid(std::int64_t), typeid(double),       typeid(Bytes),       typeid(NumpyScalar),
+          typeid(Array),        typeid(ShardedArray), typeid(std::string), typeid(Placeholder)};
+}
+
 std::string_view default_restore_type(const AnyRestoreArgs& args) {
   return array_restore_args(args) != nullptr ? "jax.Array" : "np.ndarray";
 }

@@ -4,6 +4,8 @@
 #include <cairn/bytes.h>
 #include <cairn/kvstore.h>
 
+#include <atomic>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -19,6 +21,22 @@ class ValueSink {
   virtual void write(std::string_view key, std::span<const ByteView> pieces) = 0;
   // Removes a value that is no longer needed. The value may be absent.
   virtual void remove(std::string_view key) = 0;
+};
+
+// Passes values on and counts their bytes.
+class CountingSink : public ValueSink {
+ public:
+  explicit CountingSink(ValueSink& sink) : sink_(sink) {}
+  void write(std::string_view key, std::span<const ByteView> pieces) override {
+    for (const ByteView piece : pieces) bytes_ += piece.size();
+    sink_.write(key, pieces);
+  }
+  void remove(std::string_view key) override { sink_.remove(key); }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  ValueSink& sink_;
+  std::atomic<std::uint64_t> bytes_ = 0;
 };
 
 // Writes each value directly to a store.

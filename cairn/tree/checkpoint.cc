@@ -3,87 +3,20 @@
 #include <cairn/checkpoint.h>
 
 #include <cairn/array/arena.h>
-#include <cairn/base/visible_text.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <utility>
 
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMaxSuggestions = 3;
-constexpr std::size_t kMaxComparedLength = 200;  // longer names are not compared
 constexpr std::uint64_t kMaxCheckedPiece = std::uint64_t{64} << 20U;  // bytes read at once
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return lower(c); });
-  return out;
-}
-
-// Levenshtein distance. Returns more than `limit` as soon as the distance must exceed it.
-std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
-  const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
-  if (gap > limit) return limit + 1;
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    std::size_t best = row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-      best = std::min(best, row[j + 1]);
-    }
-    if (best > limit) return limit + 1;
-  }
-  return row[b.size()];
-}
-
-// A distance between two names in lower case; small means alike. nullopt: not alike at all.
-std::optional<std::size_t> unlikeness(std::string_view wanted, std::string_view name) {
-  if (wanted == name) return 0;
-  if (wanted.empty() || wanted.size() > kMaxComparedLength || name.size() > kMaxComparedLength)
-    return std::nullopt;
-  const std::size_t limit = std::max<std::size_t>(2, wanted.size() / 4);
-  if (const std::size_t distance = edit_distance(wanted, name, limit); distance <= limit)
-    return distance;
-  if (name.ends_with(wanted)) return limit + 1;
-  if (name.find(wanted) != std::string_view::npos) return limit + 2;
-  if (!name.empty() && wanted.find(name) != std::string_view::npos) return limit + 3;
-  return std::nullopt;
-}
-
-std::string suggestions(std::string_view wanted, const std::vector<TensorInfo>& tensors) {
-  const std::string key = lower(wanted);
-  std::vector<std::pair<std::size_t, const std::string*>> close;
-  for (const auto& tensor : tensors)
-    if (const auto distance = unlikeness(key, lower(tensor.name)))
-      close.emplace_back(*distance, &tensor.name);
-  std::stable_sort(close.begin(), close.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::string text;
-  for (std::size_t i = 0; i < close.size() && i < kMaxSuggestions; ++i)
-    text += (i == 0 ? "; did you mean '" : "', '") + *close[i].second;
-  return text.empty() ? text : text + "'?";
-}
-
-std::string hex_text(std::string_view bytes) {
-  std::string out;
-  for (const char c : bytes) append_hex(out, "", static_cast<unsigned char>(c), 2);
-  return out;
-}
 
 // An array that is described and has an error is not damaged: Cairn cannot read its type.
 void check_readable(const std::string& name, const TensorInfo& tensor) {
@@ -103,26 +36,6 @@ void for_each_piece(const Box& box, std::int64_t most, const std::function<void(
   second.origin[longest] += first.shape[longest];
   for_each_piece(first, most, f);
   for_each_piece(second, most, f);
-}
-
-// The leaf whose escaped name was given. Throws if leaves of different names are shown alike.
-std::size_t only_one(std::string_view shown, const std::vector<std::size_t>& found,
-                     const std::vector<TensorInfo>& tensors) {
-  const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
-    return tensors[i].full_name() != tensors[found[0]].full_name();
-  });
-  if (other == found.end()) return found[0];
-  std::string names;
-  for (const std::size_t i : found)
-    names.append(names.empty() ? "'" : ", '")
-        .append(visible_text(tensors[i].full_name()))
-        .append("' (bytes ")
-        .append(hex_text(tensors[i].full_name()))
-        .append(")");
-  throw Error(Code::kInvalidArgument, "'" + std::string(shown) +
-                                          "' is how several names are shown: give one of them "
-                                          "unescaped: " +
-                                          names);
 }
 
 // Reads a leaf and drops its values. Throws the error of the read.
@@ -148,53 +61,6 @@ Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string
 }
 
 }  // namespace
-
-struct Checkpoint::Names {
-  std::once_flag made;
-  std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
-  // The escaped forms, with and without the item, of the names that are shown escaped.
-  std::unordered_map<std::string, std::vector<std::size_t>> by_visible;
-
-  void add(std::string_view name, std::size_t index) {
-    if (std::string shown = visible_text(name); shown != name)
-      by_visible[std::move(shown)].push_back(index);
-  }
-
-  // The tensor of a name or of "item/name"; nullopt if there is none. `separator` joins the keys in
-  // the wanted name.
-  [[nodiscard]] std::optional<std::size_t> find(const std::vector<TensorInfo>& all,
-                                                std::string_view wanted, char separator) const;
-};
-
-std::optional<std::size_t> Checkpoint::Names::find(const std::vector<TensorInfo>& all,
-                                                   std::string_view wanted, char separator) const {
-  const auto tensors_named = [&](std::string_view text) {
-    std::string name(text);
-    std::replace(name.begin(), name.end(), separator, '.');
-    const auto it = by_name.find(name);
-    return it == by_name.end() ? std::span<const std::size_t>() : std::span(it->second);
-  };
-  if (const auto found = tensors_named(wanted); !found.empty()) {
-    const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
-      return all[i].item != all[found[0]].item;
-    });
-    // Two leaves of one item may have the same name ({"a.b": x} and {"a": {"b": y}}). Then they
-    // share the array, too.
-    if (other == found.end()) return found[0];
-    std::string names;
-    for (const auto i : found) names += (names.empty() ? "'" : ", '") + all[i].full_name() + "'";
-    throw Error(Code::kInvalidArgument,
-                "'" + std::string(wanted) + "' is in several items: name one of " + names);
-  }
-  for (auto slash = wanted.find('/'); slash != std::string_view::npos;
-       slash = wanted.find('/', slash + 1))
-    for (const auto i : tensors_named(wanted.substr(slash + 1)))
-      if (all[i].item == wanted.substr(0, slash)) return i;
-  return std::nullopt;
-}
-
-Checkpoint::Checkpoint() : names_(std::make_unique<Names>()) {}
-Checkpoint::~Checkpoint() = default;
 
 VerifyReport Checkpoint::verify(const ProgressFn& progress) const {
   VerifyReport report;
@@ -223,28 +89,6 @@ std::string Checkpoint::read_string(std::size_t index) const {
   const TensorInfo& tensor = tensors()[index];
   throw Error(Code::kInvalidArgument,
               "'" + tensor.full_name() + "' is not a string (kind: " + tensor.typestr + ")");
-}
-
-std::size_t Checkpoint::index(std::string_view name) const {
-  const auto& all = tensors();
-  std::call_once(names_->made, [&] {
-    names_->by_name.reserve(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      names_->by_name[all[i].name].push_back(i);
-      names_->add(all[i].name, i);
-      if (all[i].item) names_->add(all[i].full_name(), i);
-    }
-  });
-  if (const auto found = names_->find(all, name, '.')) return *found;
-  if (const auto other = find_other(name)) return *other;
-  if (name.find('/') != std::string_view::npos)
-    if (const auto found = names_->find(all, name, '/')) return *found;
-  // JSON shows a name partly escaped; escaping the rest gives the form that people see.
-  if (const auto shown = names_->by_visible.find(visible_text(name));
-      shown != names_->by_visible.end())
-    return only_one(name, shown->second, all);
-  throw Error(Code::kNotFound,
-              "no tensor is named '" + std::string(name) + "'" + suggestions(name, all));
 }
 
 void Checkpoint::read(std::string_view name, const Box& box, const MutableArrayView& out) const {

@@ -3,6 +3,7 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/error.h>
+#include <cairn/tree/names.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -112,7 +113,7 @@ class Reader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(Code::kDataLoss, "value_metadata_tree at '" + path_text(path_) + "': " + what);
+    throw Error(Code::kDataLoss, "value_metadata_tree at " + quoted_leaf_text(path_) + ": " + what);
   }
   static const std::string* text_of(const Json& json, std::string_view key) {
     const Json* member = json.find(key);

@@ -3,6 +3,7 @@
 #include <cairn/tree.h>
 
 #include <cairn/tree/depth.h>
+#include <cairn/tree/names.h>
 
 #include <map>
 #include <optional>
@@ -123,7 +124,7 @@ class Comparison {
                      (differences.size() == 1 ? " path:" : " paths:");
   for (const auto& difference : differences)
     text.append("\n  ")
-        .append(difference.path.empty() ? "(the tree itself)" : path_text(difference.path))
+        .append(leaf_text(difference.path))
         .append(": source: ")
         .append(difference.source)
         .append(", target: ")
@@ -163,7 +164,7 @@ class Pourer {
   void check_all_used() const {
     if (!values_.empty())
       throw Error(Code::kInvalidArgument, "a restored value has no leaf in the target: " +
-                                              path_text(values_.begin()->first));
+                                              quoted_leaf_text(values_.begin()->first));
   }
 
  private:

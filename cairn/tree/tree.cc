@@ -2,6 +2,7 @@
 #include <cairn/tree.h>
 
 #include <cairn/tree/depth.h>
+#include <cairn/tree/names.h>
 
 #include <algorithm>
 #include <charconv>
@@ -100,7 +101,7 @@ std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
     if (i + 1 < entries.size() && is_prefix(entries[i].path, entries[i + 1].path)) {
       if (entries[i].path.size() == entries[i + 1].path.size())
         throw Error(Code::kInvalidArgument,
-                    "two leaves have the path " + path_text(entries[i].path));
+                    "two leaves have the name " + quoted_leaf_text(entries[i].path));
       continue;
     }
     kept.push_back(std::move(entries[i]));
@@ -121,7 +122,7 @@ Tree build(std::span<TreeEntry> entries, std::size_t depth) {
       const KeyPath above(entries[first].path.begin(),
                           entries[first].path.begin() + static_cast<std::ptrdiff_t>(depth));
       throw Error(Code::kDataLoss,
-                  "the node at '" + path_text(above) + "' has both sequence and dict keys");
+                  "the node at " + quoted_leaf_text(above) + " has both sequence and dict keys");
     }
     std::size_t last = first + 1;
     while (last < entries.size() && entries[last].path[depth] == key) ++last;
@@ -133,11 +134,6 @@ Tree build(std::span<TreeEntry> entries, std::size_t depth) {
     first = last;
   }
   return type == KeyType::kDict ? Tree(std::move(dict)) : Tree(std::move(list));
-}
-
-// The name of a node in a message.
-std::string node_text(std::string_view keys) {
-  return keys.empty() ? "the root" : "'" + std::string(keys) + "'";
 }
 
 // " has 'a', 'b'", " has 3 items" or " is a leaf", to follow the name of the node.
@@ -158,6 +154,44 @@ std::string children_text(const Tree& node) {
     text += " and " + std::to_string(members->size() - kMaxKeys) + " more";
   return text;
 }
+
+// Finds the node of a name whose keys are joined with '.' or '/'. Each node is visited at most once,
+// because the keys that lead to it are all of the name before it.
+class Lookup {
+ public:
+  explicit Lookup(std::string_view keys) : keys_(keys) {}
+
+  // The node that the rest of the name after `start` leads to, or nullptr.
+  const Tree* find(const Tree& node, std::size_t start) {
+    for (std::size_t end = keys_.size();; end = keys_.find_last_of("./", end - 1)) {
+      if (end == std::string_view::npos || end < start) return nullptr;
+      const Tree* const child = node.find(keys_.substr(start, end - start));
+      if (child != nullptr) {
+        if (end == keys_.size()) return child;
+        if (end >= found_) {
+          found_ = end + 1;
+          last_ = child;
+        }
+        if (const Tree* below = find(*child, end + 1)) return below;
+      }
+      if (end == 0) return nullptr;
+    }
+  }
+
+  // What to say after find() has failed: how far the name leads.
+  [[nodiscard]] std::string failure(const Tree& root) const {
+    const std::size_t end = std::min(keys_.find_first_of("./", found_), keys_.size());
+    const Tree& last = last_ != nullptr ? *last_ : root;
+    return "the tree has no '" + std::string(keys_.substr(0, end)) + "': " +
+           (last_ == nullptr ? "the root" : "'" + std::string(keys_.substr(0, found_ - 1)) + "'") +
+           children_text(last);
+  }
+
+ private:
+  std::string_view keys_;
+  std::size_t found_ = 0;  // where the name goes on after the keys of last_
+  const Tree* last_ = nullptr;
+};
 
 }  // namespace
 
@@ -203,18 +237,9 @@ const Tree* Tree::find(std::string_view key) const {
 }
 
 const Tree& Tree::at(std::string_view keys) const {
-  const Tree* node = this;
-  for (std::size_t start = 0; start <= keys.size();) {
-    const std::size_t end = std::min(keys.find('/', start), keys.size());
-    const Tree* const child = node->find(keys.substr(start, end - start));
-    if (child == nullptr)
-      throw Error(Code::kNotFound, "the tree has no '" + std::string(keys.substr(0, end)) + "': " +
-                                       node_text(keys.substr(0, start == 0 ? 0 : start - 1)) +
-                                       children_text(*node));
-    node = child;
-    start = end + 1;
-  }
-  return *node;
+  Lookup lookup(keys);
+  if (const Tree* node = lookup.find(*this, 0)) return *node;
+  throw Error(Code::kNotFound, lookup.failure(*this));
 }
 
 std::vector<TreeEntry> flatten(const Tree& tree, DictOrder order) {

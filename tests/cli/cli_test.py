@@ -440,3 +440,12 @@ def test_dump(folder, tmp_path):
     (tmp_path / "shard").write_bytes(b"chunk" + index + b"\0\0\0\0")
     assert json.loads(good("dump", tmp_path / "shard", "--shard-index", 2)) == {"crc32c": "wrong", "chunks": [{"offset": 0, "nbytes": 5}, None]}
     bad(FAILURE, "dump", tmp_path / "shard", "--shard-index", 2**60)
+
+
+def test_dump_names_the_path_once(folder, tmp_path):
+    for path, words in ((tmp_path, "is a directory without a manifest.ocdbt"), (tmp_path / "none", "no such file"), (folder / "note.txt", "unknown structure")):
+        for more in ([], ["--shard-index", 1]) if path != folder / "note.txt" else ([],):
+            message = bad(FAILURE, "dump", path, *more)
+            assert message.startswith(f"cairn: {path}: ") and message.count(str(path)) == 1 and words in message, message
+    beyond = bad(FAILURE, "dump", "--node", f"{folder / 'note.txt'}:100:1")
+    assert beyond.startswith(f"cairn: {folder / 'note.txt'}: the range at byte 100 is beyond the end"), beyond

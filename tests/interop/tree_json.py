@@ -29,6 +29,16 @@ def sharded_json(array):
     return array_json(array) | {"sharding": sharding_text(sharding), "key": key, "shards": len(array.addressable_shards)}
 
 
+def zarr_json(zarr):
+    """What Orbax says of an array's metadata file."""
+    out = {"zarr_format": zarr.zarr_format, "shape": list(zarr.shape), "dtype": zarr.dtype, "chunk_shape": list(zarr.chunk_shape)}
+    if zarr.compression is not None:
+        out["compression"] = [zarr.compression.algorithm, zarr.compression.level]
+    if zarr.zarr_format == 2:
+        return out | {"order": zarr.order, "dimension_separator": zarr.dimension_separator}
+    return out | ({"inner_chunk_shape": list(zarr.inner_chunk_shape)} if zarr.inner_chunk_shape is not None else {})
+
+
 def type_name(restore_type):
     return {int: "int", float: "float", bool: "bool", str: "str", complex: "complex", np.ndarray: "np.ndarray", jax.Array: "jax.Array"}.get(restore_type, restore_type)
 

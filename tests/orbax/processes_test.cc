@@ -432,7 +432,7 @@ const Failure kFailures[] = {
        Checkpointer(options_of(job))
            .save(path, {.item = Tree(Tree::Dict{{"w", Tree(std::complex<double>(1, 2))}})});
      },
-     "process 1: type handler lookup failed for ['w']"},
+     "process 1: type handler lookup failed for 'w'"},
     {"writes otherwise", 1,
      [](const Job& job, const std::string& path) {
        PyTreeCheckpointHandlerOptions options = options_of(job);

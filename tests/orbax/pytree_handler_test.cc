@@ -2,6 +2,7 @@
 // one: handlers of the user's own, saves in the background, limits, priorities, merging, functions
 // instead of transforms, damage.
 #include <cairn/io/file.h>
+#include <cairn/open.h>
 #include <cairn/pytree_checkpoint_handler.h>
 #include <gmock/gmock.h>
 
@@ -10,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <mutex>
 
 #include "tests/support/matchers.h"
@@ -360,6 +363,76 @@ TEST(PyTreeHandler, AChunkLargerThanTheLimitOfCopiesIsRefusedByName) {
   handler.save(dir.path(), {.item = many_on_device(1)});
 }
 
+TEST(PyTreeHandler, TheDefaultLimitIs96Gigabytes) {
+  const testing::TempDir dir;
+  ShardedArray array;
+  array.shape = {96'000'000'000};
+  array.dtype = DType::kInt8;
+  array.sharding = SingleDeviceSharding{"cpu:0"};
+  array.shards.push_back({0, Box::whole(array.shape), 0,
+                          ShardCopy([](const Box&, const MutableArrayView&) { FAIL(); })});
+  EXPECT_THAT(error_of([&] {
+                PyTreeCheckpointHandler().save(dir / "a", {.item = {{"w", array}}});
+              }).what(),
+              HasSubstr("less than the limit of 96000000000"));
+}
+
+// ---- copies of host arrays ----
+
+// A leaf that is fetched when it is written.
+struct Late {
+  std::function<void()> wait;
+};
+class LateHandler : public TypeHandler {
+ public:
+  [[nodiscard]] std::string typestr() const override { return "late"; }
+  [[nodiscard]] std::vector<ValueMetadata> metadata(std::span<const ParamInfo>) const override {
+    return {};
+  }
+  Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                    std::span<const SaveArgs>) const override {
+    StoreArray array;
+    array.name = infos[0].name;
+    array.dtype = array.source_dtype = DType::kInt8;
+    array.shape = {1};
+    array.copy = [wait = values[0].custom<Late>()->wait](const Box&, const MutableArrayView&) {
+      wait();
+    };
+    infos[0].writer->add_array(array);
+    return {infos[0].writer->written()};
+  }
+  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo>,
+                                              std::span<const AnyRestoreArgs>) const override {
+    return {};
+  }
+};
+
+// The writing of the host array waits until the caller has changed it.
+TEST(PyTreeHandler, HostArraysAreCopiedBeforeABackgroundSaveReturnsUnlessAskedNotTo) {
+  for (const bool deepcopy : {true, false}) {
+    const testing::TempDir dir;
+    auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+    registry->add(typeid(Late), std::make_shared<LateHandler>());
+    registry->add(typeid(Array),
+                  std::make_shared<NumpyHandler>(
+                      NumpyHandler::Options{.metadata_key = {}, .deepcopy_host_arrays = deepcopy}),
+                  {nullptr, true});
+    PyTreeCheckpointHandlerOptions options;
+    options.type_handler_registry = registry;
+    PyTreeCheckpointHandler handler(options);
+    auto memory = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
+    const Array array(DType::kFloat32, 4, {3}, memory,
+                      reinterpret_cast<const std::byte*>(memory->data()));
+    std::promise<void> changed;
+    const Late late{[ready = changed.get_future().share()] { ready.wait(); }};
+    const auto futures = handler.async_save(dir.path(), {.item = {{"late", late}, {"w", array}}});
+    (*memory)[1] = 7;
+    changed.set_value();
+    for (const auto& future : futures) future.get();
+    EXPECT_THAT(open(dir.path())->read<float>("w"), ElementsAre(1, deepcopy ? 2 : 7, 3));
+  }
+}
+
 TEST(PyTreeHandler, ALimitHasOneUnit) {
   PyTreeCheckpointHandlerOptions options;
   options.save_device_host_concurrent_bytes = 1000;
@@ -501,7 +574,7 @@ TEST(PyTreeHandler, APlaceholderHasNoValueOfAnyType) {
     EXPECT_EQ(e.code(), Code::kNotFound);
     EXPECT_THAT(
         e.what(),
-        HasSubstr("['b']: a placeholder was saved here, so there is no value to restore as int"));
+        HasSubstr("b: a placeholder was saved here, so there is no value to restore as int"));
   }
   EXPECT_EQ(error_of([&] { restored({.restore_args = with("np.ndarray")}); }).code(),
             Code::kNotFound);

@@ -176,12 +176,12 @@ TEST(SaveTree, RefusesBeforeItWritesAnything) {
   const Tree bytes(Tree::Dict{{"o", Tree(Bytes(3))}});
   EXPECT_THAT([&] { refused(bytes, {}); }, FailsWith(Code::kInvalidArgument, "o: is not a number"));
   const Tree complex(Tree::Dict{{"o", Tree(std::complex<double>(1, 2))}});
-  EXPECT_THAT([&] { refused(complex, {}); },
-              FailsWith(Code::kInvalidArgument,
-                        "['o']: no type handler is registered for the type complex"));
+  EXPECT_THAT(
+      [&] { refused(complex, {}); },
+      FailsWith(Code::kInvalidArgument, "'o': no type handler is registered for the type complex"));
   const Tree unknown(Tree::Dict{{"o", Tree(CustomLeaf::of(1))}});
   EXPECT_THAT([&] { refused(unknown, {}); },
-              FailsWith(Code::kInvalidArgument, "['o']: no type handler is registered"));
+              FailsWith(Code::kInvalidArgument, "'o': no type handler is registered"));
   SaveOptions options;
   options.v1 = true;
   EXPECT_THAT([&] { refused(leaf, options); }, FailsWith(Code::kInvalidArgument, "item"));

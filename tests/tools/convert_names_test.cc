@@ -98,6 +98,25 @@ TEST_F(ConvertNames, FlatFormatsCannotNest) {
                 FailsWith(Code::kInvalidArgument, std::string(format) + " has no nested dicts"));
 }
 
+TEST_F(ConvertNames, ASlashInAnExpressionStandsForADot) {
+  for (const char* name : {"p.d.w", "p.e.w", "q"})
+    checkpoint_.add(name, make_array<float>(DType::kFloat32, {1}, {1}));
+  const auto renamed = [&](const char* expression, const char* text) {
+    return convert(checkpoint_, target("x.npz"),
+                   {.rename = {{expression, text}}, .if_exists = IfExists::kReplace})
+        .renamed;
+  };
+  EXPECT_THAT(renamed("^p/([^/]+)/w$", "new/\\1"),
+              ElementsAre(std::pair("p.d.w", "new.d"), std::pair("p.e.w", "new.e")));
+  EXPECT_THAT(renamed("p/d", "p.x"), ElementsAre(std::pair("p.d.w", "p.x.w")));
+  // an expression that takes names as they are listed may write a '/'
+  EXPECT_THAT(renamed("^p\\.d\\.", "p/d/"), ElementsAre(std::pair("p.d.w", "p/d/w")));
+  EXPECT_THAT(renamed("[^/]*w$", "w/\\g<0>"),
+              ElementsAre(std::pair("p.d.w", "w/p.d.w"), std::pair("p.e.w", "w/p.e.w")));
+  add("r/s");  // names have slashes: one in an expression is itself
+  EXPECT_THAT(renamed("/", "_"), ElementsAre(std::pair("r/s", "r_s")));
+}
+
 TEST_F(ConvertNames, AFunctionRenames) {
   add("a");
   add("b");

@@ -75,6 +75,39 @@ TEST(Glob, SelectsIncludedButNotExcluded) {
   EXPECT_EQ(select({"other/d/w"}, {}), (Indices{3}));
 }
 
+TEST(Glob, ASlashStandsForADot) {
+  MemoryCheckpoint checkpoint;
+  const auto add = [&](const std::string& name, KeyPath path) {
+    checkpoint.add(name, make_array<float>(DType::kFloat32, {1}, {0})).path = std::move(path);
+  };
+  const auto key = [](const char* text) { return Key{text, KeyType::kDict}; };
+  add("p.d.w", {key("p"), key("d"), key("w")});
+  add("p.d.b", {key("p.d.b")});  // one flat key, as in safetensors
+  add("p/d.e", {key("p/d"), key("e")});
+  add("p/d/f", {key("p/d/f")});
+  add("x/y", {key("x/y")});
+  add("x.y", {key("x"), key("y")});
+  const auto select = [&](const std::string& glob) {
+    std::vector<std::string> names;
+    for (const std::size_t i : select_tensors(checkpoint, std::vector{glob}))
+      names.push_back(checkpoint.tensors()[i].name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(select("p/d/*"), (Names{"p.d.w", "p.d.b", "p/d.e", "p/d/f"}));
+  EXPECT_EQ(select("p.d/*"), (Names{"p.d.w", "p.d.b"}));
+  EXPECT_EQ(select("p.d.*"), (Names{"p.d.w", "p.d.b"}));
+  EXPECT_EQ(select("*/b"), (Names{"p.d.b"}));
+  EXPECT_EQ(select("p/d/e"), (Names{"p/d.e"}));
+  EXPECT_EQ(select("p[/]d/*"), (Names{"p/d.e", "p/d/f"}));  // in brackets it is itself
+  // the very name of a leaf is that leaf only
+  EXPECT_EQ(select("x/y"), (Names{"x/y"}));
+  EXPECT_EQ(select("x.y"), (Names{"x.y"}));
+  EXPECT_EQ(select("x/?"), (Names{"x/y", "x.y"}));
+  for (const TensorInfo& leaf : checkpoint.tensors())
+    EXPECT_EQ(select(leaf.name), Names{leaf.name});
+}
+
 TEST(Slice, Parses) {
   const Shape shape{10, 20, 30};
   const struct {

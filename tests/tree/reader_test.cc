@@ -130,6 +130,20 @@ TEST(Reader, FindsByKeysJoinedWithSlashes) {
   expect_error([&] { (void)c.index("state/opt/0/mu"); }, Code::kNotFound, "'state/opt/0/mu'");
 }
 
+TEST(Reader, ASlashStandsForADot) {
+  MemoryCheckpoint c;
+  for (const char* name : {"a/b.c", "x/y", "x.y", "k/l.m", "k.l/m"})
+    c.add(bytes_array(name, {1}, std::nullopt), "x");
+  EXPECT_EQ(c.index("a/b.c"), 0U);
+  EXPECT_EQ(c.index("a/b/c"), 0U);
+  expect_error([&] { (void)c.index("a.b.c"); }, Code::kNotFound, "did you mean 'a/b.c'");
+  EXPECT_EQ(c.index("x/y"), 1U);  // the very name comes first
+  EXPECT_EQ(c.index("x.y"), 2U);
+  EXPECT_EQ(c.index("k/l.m"), 3U);
+  expect_error([&] { (void)c.index("k/l/m"); }, Code::kInvalidArgument,
+               "'k/l/m' stands for several names: name one of 'k/l.m', 'k.l/m'");
+}
+
 TEST(Reader, ReadsValuesOfAKnownType) {
   MemoryCheckpoint c;
   TensorInfo tensor = MemoryCheckpoint::leaf("w", "np.ndarray", "float32");

@@ -105,32 +105,32 @@ TEST(Structure, EveryDifferenceIsListed) {
   const Differing kCases[] = {
       {"dict for a leaf",
        target("a", dict({{"x", i(1)}})),
-       {"['a']: source: a leaf, target: a dict of 1"}},
-      {"leaf for a dict", target("b", i(1)), {"['b']: source: a dict of 1, target: a leaf"}},
-      {"missing in the target", without("a"), {"['a']: source: a leaf, target: nothing"}},
+       {"\n  a: source: a leaf, target: a dict of 1"}},
+      {"leaf for a dict", target("b", i(1)), {"\n  b: source: a dict of 1, target: a leaf"}},
+      {"missing in the target", without("a"), {"\n  a: source: a leaf, target: nothing"}},
       {"missing in the source",
        target("z", dict({{"q", i(1)}})),
-       {"['z']: source: nothing, target: a dict of 1"}},
+       {"\n  z: source: nothing, target: a dict of 1"}},
       {"empty dict for a dict",
        target("b", dict({})),
-       {"['b']['c']: source: a leaf, target: nothing"}},
+       {"\n  b.c: source: a leaf, target: nothing"}},
       {"empty list for a dict",
        target("b", list({})),
-       {"['b']: source: a dict of 1, target: an empty List"}},
-      {"None for a dict", target("b", none()), {"['b']: source: a dict of 1, target: None"}},
+       {"\n  b: source: a dict of 1, target: an empty List"}},
+      {"None for a dict", target("b", none()), {"\n  b: source: a dict of 1, target: None"}},
       {"empty tuple for a list",
        target("t", tuple({})),
-       {"['t']: source: a list of 1, target: an empty Tuple"}},
+       {"\n  t: source: a list of 1, target: an empty Tuple"}},
       {"shorter list",
        target("l", list({i(1)})),
-       {"['l']: source: a list of 2, target: a list of 1"}},
+       {"\n  l: source: a list of 2, target: a list of 1"}},
       {"dict for a list",
        target("t", dict({{"0", i(1)}})),
-       {"['t']: source: a list of 1, target: a dict of 1"}},
+       {"\n  t: source: a list of 1, target: a dict of 1"}},
       {"dict for an empty node",
        target("e", dict({{"x", i(1)}})),
-       {"['e']: source: an empty Dict, target: a dict of 1"}},
-      {"another tree", i(1), {"(the tree itself): source: a dict of 6, target: a leaf"}},
+       {"\n  e: source: an empty Dict, target: a dict of 1"}},
+      {"another tree", i(1), {"the root: source: a dict of 6, target: a leaf"}},
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.name);
@@ -188,7 +188,7 @@ TEST(Structure, RefusesValuesWithoutALeaf) {
     return fill_target(target(), {{{{"b", KeyType::kDict}}, i(1)}});
   });
   ASSERT_FALSE(result.ok());
-  EXPECT_THAT(result.error().message(), HasSubstr("['b']"));
+  EXPECT_THAT(result.error().message(), HasSubstr("'b'"));
 }
 
 TEST(Structure, DepthIsBounded) {

@@ -216,10 +216,11 @@ void expect_refusal(std::vector<TreeEntry> entries, Code code, const char* messa
 TEST(Tree, UnflattenRefuses) {
   expect_refusal({}, Code::kInvalidArgument, "no entries");
   expect_refusal({{{d("a"), s("0")}, i(1)}, {{d("a"), d("b")}, i(2)}}, Code::kDataLoss,
-                 "the node at '['a']' has both");
+                 "the node at 'a' has both");
   expect_refusal({{{d("a")}, i(1)}, {{d("a")}, i(2)}}, Code::kInvalidArgument,
-                 "two leaves have the path ['a']");
-  expect_refusal({{{}, i(1)}, {{}, i(2)}}, Code::kInvalidArgument, "two leaves");
+                 "two leaves have the name 'a'");
+  expect_refusal({{{}, i(1)}, {{}, i(2)}}, Code::kInvalidArgument,
+                 "two leaves have the name the root");
   expect_refusal({{KeyPath(1000000, d("x")), i(1)}}, Code::kDataLoss, "1000000 levels");
 }
 
@@ -252,10 +253,33 @@ TEST(Tree, FindsNodesBelowKeys) {
   EXPECT_THAT([&] { (void)tree.at("a/b/2"); },
               FailsWith(Code::kNotFound, "no 'a/b/2': 'a/b' has 2 items"));
   EXPECT_THAT([&] { (void)tree.at("e/f"); }, FailsWith(Code::kNotFound, "'e' is a leaf"));
-  EXPECT_THAT([&] { (void)tree.at("a/c/d"); }, FailsWith(Code::kNotFound, "no 'a/c'"));
-  for (const char* bad : {"", "/", "a/", "/a", "a//b"})
+  EXPECT_THAT([&] { (void)tree.at("a/c/e"); }, FailsWith(Code::kNotFound, "no 'a/c'"));
+  for (const char* bad : {"", "/", "a/", "/a", "a//b", ".", "a.", ".a", "a..b"})
     EXPECT_THAT([&] { (void)tree.at(bad); }, FailsWith(Code::kNotFound)) << bad;
   EXPECT_THAT([&] { (void)Tree().at("x"); }, FailsWith(Code::kNotFound, "the root is empty"));
+}
+
+TEST(Tree, FindsNodesByTheNamesThatAreListed) {
+  const Tree tree{{"a", {{"b", Tree(Tree::List{Tree(5), Tree(6)})}, {"c/d", 8}, {"e.f", 9}}}};
+  for (const TreeEntry& entry : flatten(tree))
+    EXPECT_EQ(tree.at(param_name(entry.path)), entry.value) << param_name(entry.path);
+  for (const char* name : {"a/b/1", "a.b.1", "a/b.1", "a.b/1"})
+    EXPECT_EQ(tree.at(name), Tree(6)) << name;
+  EXPECT_EQ(tree.at("a/c/d"), Tree(8));
+  EXPECT_EQ(tree.at("a/e.f"), Tree(9));
+  EXPECT_THAT([&] { (void)tree.at("a.e/f"); }, FailsWith(Code::kNotFound, "no 'a.e': 'a' has"));
+  EXPECT_THAT([&] { (void)tree.at("a.b.2"); },
+              FailsWith(Code::kNotFound, "no 'a.b.2': 'a.b' has 2 items"));
+}
+
+TEST(Tree, TheLongestKeyIsTriedFirst) {
+  const Tree tree{{"a", {{"b", 1}, {"c", {{"d", 2}}}}}, {"a.b", 3}, {"a.c", {{"e", 4}}}};
+  EXPECT_EQ(tree.at("a.b"), Tree(3));
+  EXPECT_EQ(tree.at("a/b"), Tree(1));
+  EXPECT_EQ(tree.at("a.c.e"), Tree(4));
+  EXPECT_EQ(tree.at("a.c.d"), Tree(2));  // the longer key leads nowhere
+  EXPECT_THAT([&] { (void)tree.at("a.c.x"); },
+              FailsWith(Code::kNotFound, "no 'a.c.x': 'a.c' has 'e'"));
 }
 
 struct Comparable {

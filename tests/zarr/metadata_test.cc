@@ -428,6 +428,16 @@ TEST(FillValue, V2) {
       {"|S3", "0", "000000"},
       {"|S3", "\"YWJjZA==\"", nullptr},
       {"|S3", "\"%%\"", nullptr},
+      {"|S3", "\"YWJj\"", "616263"},
+      {"|S3", "\"YWI\"", "616200"},      // without padding
+      {"|S3", "\"YWI===\"", "616200"},   // with too much of it
+      {"|S3", "\"YR==\"", "610000"},     // bits behind the last byte
+      {"|S3", "\"Y\"", nullptr},         // not a byte
+      {"|S3", "\"YWJjY\"", nullptr},     // not a byte
+      {"|S3", "\"-_==\"", nullptr},      // the alphabet of URLs
+      {"|S3", "\"Y W I=\"", nullptr},    // white space
+      {"|S3", "\"YQ==YQ==\"", nullptr},  // padding inside
+      {"|V3", "\"\"", "000000"},
       {"|V3", "\"AQID\"", "010203"},
       {"|V3", "\"AQI=\"", nullptr},
       {"|V3", "5", nullptr},

@@ -7,6 +7,7 @@
 #include <cairn/formats/msgpack/content.h>
 #include <cairn/formats/msgpack/sink.h>
 #include <cairn/sharding.h>
+#include <cairn/tree/names.h>
 
 #include <fmt/format.h>
 
@@ -34,8 +35,7 @@ class Encoder {
 
   MsgpackPlan run(const Tree& tree) {
     const auto walk = [&] {
-      with_context([&] { return path_.empty() ? std::string("the root") : path_text(path_); },
-                   [&] { value(tree, Place::kDict); });
+      with_context([&] { return leaf_text(path_); }, [&] { value(tree, Place::kDict); });
     };
     walk();
     sink_.start_writing();

@@ -117,6 +117,7 @@ Bytes SingleReplicaRestore::check_arguments() {
                            .value());
                    shardings_.push_back(std::move(sharding));
                  });
+  report_deprecated();
   ByteWriter out;
   out.u64(arguments_.digest()).u64(group_.max_value_bytes());
   for (const std::int64_t id : processes_.local_devices
@@ -238,6 +239,17 @@ void SingleReplicaRestore::broadcast() {
           {{"arrays", static_cast<std::int64_t>(arrays_.size())},
            {"groups", static_cast<std::int64_t>(groups.size())}},
           watch.elapsed());
+}
+
+void SingleReplicaRestore::report_deprecated() const {
+  std::int64_t count = 0;
+  std::string_view first;
+  for (std::size_t i = 0; i < infos_.size(); ++i)
+    if (single_replica_args(args_[i]).single_replica_sharding && count++ == 0)
+      first = infos_[i].name;
+  if (count > 0)
+    observe(infos_[0].observer, EventLevel::kWarning, "restore.single_replica_sharding_deprecated",
+            {{"leaf", first}, {"leaves", count}});
 }
 
 void SingleReplicaRestore::report_large_arrays(

@@ -36,6 +36,7 @@ class SingleReplicaRestore {
   void read();
   void broadcast();
   // Reports arrays that are larger than the limit of a group.
+  void report_deprecated() const;
   void report_large_arrays(std::span<const std::pair<std::size_t, std::size_t>> groups) const;
   void add_transfers(RestoringArray& array, std::vector<distributed::Transfer>& transfers) const;
 

@@ -38,7 +38,7 @@ Json name_of(DType dtype) {
 }
 
 Json array_spec(bool zarr3, Json kvstore, const std::optional<std::string>& metadata_key) {
-  Json spec = object({{"driver", zarr3 ? "zarr3" : "zarr"},
+  Json spec = object({{"driver", zarr3 ? kZarr3Driver : kZarr2Driver},
                       {"kvstore", std::move(kvstore)},
                       {"recheck_cached_data", false},
                       {"recheck_cached_metadata", false}});

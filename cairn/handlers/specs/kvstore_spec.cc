@@ -109,7 +109,8 @@ Places ocdbt_places(const KvStoreSpecOptions& options) {
   if (gcs) {
     places.base = gcs_spec(directory);
   } else {
-    places.manifest = object({{"driver", "file"}, {"path", file_driver_path(directory + "/")}});
+    places.manifest =
+        object({{"driver", kFileDriver}, {"path", file_driver_path(directory + "/")}});
     places.base = *places.manifest;
     places.base.set("file_io_locking", object({{"mode", "non_atomic"}}));
   }
@@ -201,7 +202,7 @@ Json kvstore_spec(const KvStoreSpecOptions& options) {
   std::string path = normalized_directory(options.directory);
   const bool gcs = is_gcs_path(path);
   if (options.name) path = joined_path(path, *options.name);
-  return gcs ? gcs_spec(path) : object({{"driver", "file"}, {"path", std::move(path)}});
+  return gcs ? gcs_spec(path) : object({{"driver", kFileDriver}, {"path", std::move(path)}});
 }
 
 }  // namespace handlers

@@ -11,6 +11,7 @@
 #include <cairn/orbax/read/custom_strings.h>
 #include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/names.h>
 
 #include <algorithm>
 #include <cstring>
@@ -141,6 +142,7 @@ void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
                      const std::shared_ptr<const void>& file) {
   TensorInfo tensor = make_tensor(leaf.path, std::string(kind_name(leaf.kind)), LeafKind::kEmpty);
   LeafValue value;
+  value.is_aggregated = true;
   tensor.nbytes = leaf.nbytes();
   if (leaf.kind == MsgpackKind::kString) {
     tensor.kind = LeafKind::kString;
@@ -172,7 +174,7 @@ void note_array_folders(PytreeItem& out, std::vector<StoredElsewhere> arrays) {
   for (StoredElsewhere& array : arrays) {
     const auto [known, added] = out.array_folders.emplace(param_name(array.path), array.folder);
     if (!added && known->second != array.folder)
-      throw Error(Code::kUnimplemented, path_text(array.path) + ": the name '" + known->first +
+      throw Error(Code::kUnimplemented, leaf_text(array.path) + ": the name '" + known->first +
                                             "' belongs to two arrays, in '" + known->second +
                                             "' and '" + array.folder +
                                             "'; they cannot be told apart");

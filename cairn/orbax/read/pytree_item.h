@@ -38,11 +38,12 @@ struct InsideValue {
   std::vector<ByteView> pieces;
 };
 
-// The value of a leaf that is not stored as an array. It comes from the aggregate file (`inside`)
-// or from a file of strings (`text`). Both are null for a stored array.
+// The value of a leaf that is not stored as an array: an array of the aggregate file (`inside`), or
+// a string of that file or of a file of strings (`text`). Both are null for a stored array.
 struct LeafValue {
   std::shared_ptr<const InsideValue> inside;
   std::shared_ptr<const std::string> text;
+  bool is_aggregated = false;  // the aggregate file has the value
 };
 
 // A file that exists but cannot be used, and the reason.

@@ -1,6 +1,7 @@
 // stored_item.cc -- opens and reads the arrays that type handlers request.
 #include <cairn/orbax/read/stored_item.h>
 
+#include <cairn/handlers/zarr_metadata.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -93,6 +94,10 @@ std::optional<std::string> StoredItem::sharding(const std::string& name) const {
 std::string StoredItem::random_key_impl(const std::string& name) const {
   const auto it = item_.random_keys.find(name);
   return it == item_.random_keys.end() ? "" : it->second;
+}
+
+std::optional<ZarrMetadata> StoredItem::zarr_metadata(const std::string& name) const {
+  return handlers::describe_zarr(opened(name).metadata());
 }
 
 void StoredItem::read(std::span<const Read> reads) const {

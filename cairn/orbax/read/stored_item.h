@@ -34,6 +34,7 @@ class StoredItem : public ItemReader {
       std::span<const std::string_view> names, const std::string& metadata_key) const override;
   [[nodiscard]] std::optional<std::string> sharding(const std::string& name) const override;
   [[nodiscard]] std::string random_key_impl(const std::string& name) const override;
+  [[nodiscard]] std::optional<ZarrMetadata> zarr_metadata(const std::string& name) const override;
   void read(std::span<const Read> reads) const override;
   [[nodiscard]] std::string string_in(const std::string& file,
                                       const std::string& name) const override;

@@ -79,7 +79,7 @@ std::optional<Tree> aggregated_value(const PytreeItem& item, std::size_t positio
     const TensorInfo& leaf = item.tensors[position];
     return array_leaf(leaf, inside_array(*value.inside, leaf));
   }
-  if (value.text != nullptr && item.structure == Structure::kAggregate) return Tree(*value.text);
+  if (value.text != nullptr && value.is_aggregated) return Tree(*value.text);
   return std::nullopt;
 }
 

@@ -11,6 +11,7 @@
 #include <cairn/orbax/restore/multiprocess_restore.h>
 #include <cairn/orbax/restore/pytree_transform.h>
 #include <cairn/tree.h>
+#include <cairn/tree/names.h>
 #include <cairn/tree/rich_types.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
   const auto wanted = handlers::restore_type_of(args);
   if (!wanted || (wanted->typestr() != nullptr && *wanted->typestr() == "placeholder")) return;
   throw Error(Code::kNotFound,
-              path_text(path) + ": a placeholder was saved here, so there is no value to restore" +
+              leaf_text(path) + ": a placeholder was saved here, so there is no value to restore" +
                   (wanted->typestr() != nullptr ? " as " + *wanted->typestr() : "") +
                   "; leave out restore_type to keep it a placeholder");
 }
@@ -75,8 +76,8 @@ std::vector<KeyPath> plan_legacy(const Tree& stored, const Tree& target) {
     if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
     const Tree* node = node_at(stored, entry.path);
     if (node == nullptr)
-      throw Error(Code::kNotFound,
-                  "the target has a leaf at " + path_text(entry.path) + ", which is not stored");
+      throw Error(Code::kNotFound, "the target has a leaf at " + quoted_leaf_text(entry.path) +
+                                       ", which is not stored");
     if (node->custom<std::size_t>() != nullptr) paths.push_back(std::move(entry.path));
   }
   return paths;
@@ -198,13 +199,20 @@ void describe(PytreeItem& item, const PyTreeRestoreArgs& args,
   }
 }
 
-// Reports that the structure is known only in part, which a later version may refuse.
-void report_legacy(const PytreeItem& item, const Observer& observer) {
-  if (item.structure == Structure::kTreeMetadata) return;
-  observe(observer, EventLevel::kWarning, "restore.missing_metadata", {{"path", item.item.path}});
-  if (item.structure == Structure::kNames)
-    observe(observer, EventLevel::kWarning, "restore.missing_structure",
-            {{"path", item.item.path}});
+// Reports the files that say what the structure is, and that are not there. As Orbax, it looks for
+// the aggregate file only where `_METADATA` alone is not enough. Without OCDBT, the folders can take
+// its place.
+void report_missing(const PytreeItem& item, const PyTreeRestoreArgs& args,
+                    const PyTreeCheckpointHandlerOptions& options) {
+  const auto report = [&](std::string_view event) {
+    observe(options.observer, EventLevel::kWarning, event, {{"path", item.item.path}});
+  };
+  const bool has_metadata = item.structure == Structure::kTreeMetadata;
+  if (!has_metadata) report("restore.missing_metadata");
+  if (has_metadata && !args.transforms && !args.legacy_transform_fn) return;
+  if (options.use_ocdbt &&
+      !item.item.folder->exists(join(item.item.path, options.aggregate_filename)))
+    report("restore.missing_structure");
 }
 
 PytreeItem open_item(const std::string& directory, const RestoreContext& context) {
@@ -224,7 +232,7 @@ std::shared_ptr<const StoredItem> stored_item(PytreeItem item, const RestoreCont
 Tree restore_here(const std::string& directory, const PyTreeRestoreArgs& args,
                   const RestoreContext& context) {
   PytreeItem opened = open_item(directory, context);
-  report_legacy(opened, context.options->observer);
+  report_missing(opened, args, *context.options);
   describe(opened, args, *context.options);
   if (args.transforms && args.legacy_transform_fn)
     throw Error(Code::kInvalidArgument, "transforms and legacy_transform_fn exclude each other");
@@ -282,7 +290,7 @@ Tree stored_tree(const PytreeItem& item, bool rich_types) {
           if (it != by_path.end()) return stored_leaf(item.tensors[it->second], it->second, true);
           if (std::holds_alternative<EmptyNode>(leaf.value())) return leaf;
           throw Error(Code::kDataLoss, item.item.path + ": value_metadata_tree has a leaf at " +
-                                           path_text(path) + " that tree_metadata lacks");
+                                           quoted_leaf_text(path) + " that tree_metadata lacks");
         });
   }
   std::vector<TreeEntry> entries;

@@ -5,6 +5,7 @@
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/orbax/restore/leaf_restorer.h>
+#include <cairn/tree/names.h>
 #include <cairn/tree/transform/transform_keys.h>
 
 #include <map>
@@ -76,8 +77,8 @@ void check_returned(const StoredStructure& wanted) {
   if (differences.empty()) return;
   throw Error(Code::kInvalidArgument,
               "legacy_transform_fn returned trees of different structures: at " +
-                  path_text(differences[0].path) + " the structure has " + differences[0].source +
-                  ", the infos have " + differences[0].target);
+                  quoted_leaf_text(differences[0].path) + " the structure has " +
+                  differences[0].source + ", the infos have " + differences[0].target);
 }
 
 // The arguments of a leaf, with the type that the function gave it unless they name another.
@@ -137,14 +138,14 @@ Tree restore_by_function(const std::shared_ptr<const StoredItem>& item,
     const Tree& leaf = *node_at(wanted.structure, entry.path);
     const auto* type = leaf.custom<LeafType>();
     if (type == nullptr) {
-      values.emplace_back(with_context([&] { return path_text(entry.path); },
+      values.emplace_back(with_context([&] { return leaf_text(entry.path); },
                                        [&] { return with_restore_args(leaf, leaf_args); }));
     } else if (info->skip_deserialize) {
       values.emplace_back(Tree(Placeholder{}));
     } else {
       const auto it = by_name.find(info->name);
       if (it == by_name.end())
-        throw Error(Code::kNotFound, path_text(entry.path) + ": legacy_transform_fn needs '" +
+        throw Error(Code::kNotFound, leaf_text(entry.path) + ": legacy_transform_fn needs '" +
                                          info->name + "', which is not stored");
       values.emplace_back();
       reads.push_back({entry.path, it->second, with_type(std::move(leaf_args), type->value_type)});

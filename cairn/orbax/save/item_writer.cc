@@ -113,7 +113,8 @@ class ItemWriting {
     if (item_.reuse.known) fingerprints_.emplace(*item_.reuse.known);
   }
 
-  void run() {
+  // Returns the bytes of the values that were stored.
+  std::uint64_t run() {
     SaveConsistencyCheck consistency;
     const auto messages = group_.gather("save: plan", StepKind::kControl, [&] {
       plan();
@@ -125,6 +126,7 @@ class ItemWriting {
     if (in_common_files())
       group_.step("save: array metadata", StepKind::kControl, [&] { write_common_metadata(); });
     group_.step("save: write", StepKind::kIo, [&] { write(); });
+    return stored_bytes_;
   }
 
  private:
@@ -252,7 +254,9 @@ class ItemWriting {
     const auto shared = share_values(item_.reuse, target, *to.writer, fetch);
     const auto write_to = [&](ValueSink& sink) {
       if (with_metadata) to.writer->write_metadata(sink);
-      to.writer->write_values(sink, fetch);
+      CountingSink counting(sink);
+      to.writer->write_values(counting, fetch);
+      stored_bytes_ += counting.bytes();
     };
     if (options_.use_ocdbt) {
       const auto data_file_bytes = static_cast<std::uint64_t>(options_.target_file_bytes);
@@ -278,7 +282,7 @@ class ItemWriting {
     std::vector<StoredArrayMetadata> described;
     for (const Place& place : places_) {
       const StoreArray& array = array_of(place);
-      if (array.device_array)
+      if (array.device_array && !array.is_unrecorded)
         described.push_back({array.name, piece_shape(array),
                              writer_of(place).read_chunk_shape(place.number),
                              array.random_key_impl});
@@ -307,6 +311,7 @@ class ItemWriting {
   std::vector<Destination> destinations_;
   std::vector<Place> places_;  // in the order of the arrays
   Sidecars sidecars_;
+  std::uint64_t stored_bytes_ = 0;
 };
 
 }  // namespace
@@ -325,12 +330,13 @@ bool is_array_kind(std::string_view kind) {
 
 void link(LeafMetadata& leaf, StoreArray& array) {
   array.device_array = leaf.value_type == "jax.Array";
-  if (array.device_array) leaf.write_shape = piece_shape(array);
+  if (array.device_array && !array.is_unrecorded) leaf.write_shape = piece_shape(array);
 }
 
-void write_pytree_item(const std::string& folder, SaveItem item, const SaveOptions& options,
-                       Executor& executor, const ProcessGroup& group) {
-  ItemWriting(folder, std::move(item), options, executor, group).run();
+std::uint64_t write_pytree_item(const std::string& folder, SaveItem item,
+                                const SaveOptions& options, Executor& executor,
+                                const ProcessGroup& group) {
+  return ItemWriting(folder, std::move(item), options, executor, group).run();
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -67,8 +67,10 @@ void link(LeafMetadata& leaf, StoreArray& array);
 // Writes the item to `folder`, which must exist. Returns when all processes have written. If the
 // process is single, files are not synced. Before it writes anything, it throws invalid_argument or
 // unimplemented and names the leaf, in these cases: two leaves have the same name, the format
-// cannot hold a leaf, or the processes describe an array differently.
-void write_pytree_item(const std::string& folder, SaveItem item, const SaveOptions& options,
-                       Executor& executor, const distributed::ProcessGroup& group);
+// cannot hold a leaf, or the processes describe an array differently. Returns the bytes of the
+// values of arrays that this process stored.
+std::uint64_t write_pytree_item(const std::string& folder, SaveItem item,
+                                const SaveOptions& options, Executor& executor,
+                                const distributed::ProcessGroup& group);
 
 }  // namespace cairn::inline v0::orbax

@@ -7,6 +7,7 @@
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/save/collected_item.h>
+#include <cairn/tree/names.h>
 #include <cairn/tree/rich_types.h>
 
 #include <algorithm>
@@ -133,12 +134,12 @@ class Saver {
     if (std::holds_alternative<Placeholder>(entry.value.value()))
       return add_leaf(std::move(entry.path), "placeholder");
     if (entry.value.custom<ValueMetadata>() != nullptr)
-      throw Error(Code::kInvalidArgument, path_text(entry.path) +
+      throw Error(Code::kInvalidArgument, leaf_text(entry.path) +
                                               ": is the metadata() of a stored leaf, which cannot "
                                               "be saved; restore the tree first");
-    const TypeHandlerPtr handler =
-        with_context([&] { return "type handler lookup failed for " + path_text(entry.path); },
-                     [&] { return context_.registry->get(leaf_type(entry.value)); });
+    const TypeHandlerPtr handler = with_context(
+        [&] { return "type handler lookup failed for " + quoted_leaf_text(entry.path); },
+        [&] { return context_.registry->get(leaf_type(entry.value)); });
     Batch& batch = batch_of(handler);
     ParamInfo& info = batch.infos.emplace_back(common);
     info.name = param_name(entry.path);
@@ -202,10 +203,14 @@ class Saver {
         options.resources.memory = limits.memory;
         item->copies = limits.copies;
         make_directories(directory);
-        write_pytree_item(directory, std::move(*item), options,
-                          executor != nullptr ? *executor : default_executor(), *group);
+        const std::uint64_t stored =
+            write_pytree_item(directory, std::move(*item), options,
+                              executor != nullptr ? *executor : default_executor(), *group);
         observe(observer, EventLevel::kInfo, "save.item_written",
-                {{"path", directory}, {"bytes", bytes}}, watch.elapsed());
+                {{"path", directory},
+                 {"bytes", bytes},
+                 {"stored_bytes", static_cast<std::int64_t>(stored)}},
+                watch.elapsed());
       } catch (...) {
         collected->fail(std::current_exception());
         throw;

@@ -2,6 +2,7 @@
 #include <cairn/tools/convert/leaf_names.h>
 
 #include <cairn/inspect.h>
+#include <cairn/tree/names.h>
 
 #include <algorithm>
 
@@ -58,19 +59,26 @@ void check_dollars(const std::string& text) {
 
 }  // namespace
 
-LeafNames::LeafNames(const ConvertOptions& options)
+LeafNames::LeafNames(const ConvertOptions& options, bool slashes_in_names)
     : function_(options.rename_fn), separator_(options.nest) {
   for (const auto& [pattern, text] : options.rename) {
-    Regex regex(pattern, Regex::Extent::kPart);
     check_dollars(text);
-    regex.check_template(text);
-    rules_.emplace_back(std::move(regex), text);
+    Rule& rule = rules_.emplace_back(Rule{Regex(pattern, Regex::Extent::kPart), text, {}});
+    rule.regex.check_template(text);
+    if (!slashes_in_names && pattern.find('/') != std::string::npos)
+      rule.dotted.emplace(with_dots_in_expression(pattern), Regex::Extent::kPart);
   }
+}
+
+std::string LeafNames::Rule::apply(const std::string& name) {
+  std::string as_typed = regex.replace_all(name, text);
+  if (!dotted || as_typed != name) return as_typed;
+  return dotted->replace_all(name, with_dots(text));
 }
 
 LeafNames::Name LeafNames::rename(const std::string& stored, KeyPath path) {
   Name out{stored, std::move(path)};
-  for (auto& [regex, text] : rules_) out.name = regex.replace_all(out.name, text);
+  for (Rule& rule : rules_) out.name = rule.apply(out.name);
   if (function_) out.name = function_(out.name);
   if (out.name != stored) {
     out.renamed = true;

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,8 +17,9 @@ namespace cairn::inline v0 {
 // What the options make of the names.
 class LeafNames {
  public:
+  // `slashes_in_names`: names of the source have a '/', so a '/' of an expression means only itself.
   // Throws invalid_argument for a bad regular expression or template.
-  explicit LeafNames(const ConvertOptions& options);
+  LeafNames(const ConvertOptions& options, bool slashes_in_names);
 
   struct Name {
     std::string name;
@@ -39,7 +41,15 @@ class LeafNames {
     std::string old;
   };
 
-  std::vector<std::pair<Regex, std::string>> rules_;  // expressions and templates
+  struct Rule {
+    Regex regex;
+    std::string text;             // the template
+    std::optional<Regex> dotted;  // the expression with '/' for '.', too, if it has one
+    // The new name. Where only `dotted` matches, '/' means '.' in the template, too.
+    std::string apply(const std::string& name);
+  };
+
+  std::vector<Rule> rules_;
   std::function<std::string(std::string_view)> function_;
   std::string separator_;
   // By tree and new name.

@@ -213,11 +213,16 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   plan.report.format = choose_format(target, options.format);
   check_options(options, plan.report.format);
   plan.items = choose_items(source, options, is_orbax_format(plan.report.format), plan.report);
-  LeafNames names(options);
-  std::vector<std::pair<std::string, std::string>> unsupported;
-  std::vector<std::size_t> left_out;  // indices of the same leaves
   // Between two TensorFlow checkpoints, keys and types do not change.
   const bool of_one_kind = plan.report.format == "tensorflow" && has_keys(source);
+  const auto stored_name = [&](const TensorInfo& t) {
+    return of_one_kind ? t.name : tree_name(source, t);
+  };
+  LeafNames names(options, std::ranges::any_of(source.tensors(), [&](const TensorInfo& t) {
+                    return stored_name(t).find('/') != std::string::npos;
+                  }));
+  std::vector<std::pair<std::string, std::string>> unsupported;
+  std::vector<std::size_t> left_out;  // indices of the same leaves
   for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
     const TensorInfo& t = source.tensors()[index];
     KeptTree* tree = nullptr;  // the item that the leaf stays in
@@ -237,7 +242,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
       continue;
     }
     const bool prefixed = t.item && tree == nullptr;
-    const std::string stored = of_one_kind ? t.name : tree_name(source, t);
+    const std::string stored = stored_name(t);
     const KeyPath path = prefixed ? with_item(t) : t.path;
     LeafNames::Name named = names.rename(prefixed ? param_name(path) : stored, path);
     if (std::string why = name_obstacle(named.name, plan.report.format); !why.empty()) {

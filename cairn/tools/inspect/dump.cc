@@ -56,10 +56,15 @@ struct Section {
   }
 };
 
-Section open_section(const DumpRange& range) {
-  const bool manifest = directory_exists(range.file) && file_exists(range.file + "/manifest.ocdbt");
-  Section section{File::open(manifest ? range.file + "/manifest.ocdbt" : range.file), range.offset,
-                  0};
+File open_file(const std::string& path) {
+  if (!directory_exists(path)) return File::open(path);
+  if (file_exists(path + "/manifest.ocdbt")) return File::open(path + "/manifest.ocdbt");
+  throw Error(Code::kInvalidArgument,
+              path + ": is a directory without a manifest.ocdbt; give one of its files");
+}
+
+Section section_of(File file, const DumpRange& range) {
+  Section section{std::move(file), range.offset, 0};
   const std::uint64_t size = section.file.size();
   if (range.offset > size || range.length.value_or(0) > size - range.offset)
     throw Error(Code::kOutOfRange, "the range at byte " + std::to_string(range.offset) +
@@ -67,6 +72,14 @@ Section open_section(const DumpRange& range) {
                                        std::to_string(size) + " bytes");
   section.length = range.length.value_or(size - range.offset);
   return section;
+}
+
+// Calls f with the bytes to show. Errors name the file; those of opening it name it already.
+template <class F>
+std::string with_section(const DumpRange& range, F&& f) {
+  File file = open_file(range.file);
+  return with_context([&] { return range.file; },
+                      [&] { return f(section_of(std::move(file), range)); });
 }
 
 std::string pretty(const Json& json) { return to_text(json, JsonStyle::kPretty) + "\n"; }
@@ -160,35 +173,31 @@ std::string dump_section(const Section& section, const DumpRange& range) {
 }  // namespace
 
 std::string dump_file(const DumpRange& range) {
-  return with_context([&] { return range.file; },
-                      [&] { return dump_section(open_section(range), range); });
+  return with_section(range, [&](const Section& section) { return dump_section(section, range); });
 }
 
 // Does not use the reader's decoder, which refuses a damaged index; this shows the damage.
 std::string dump_shard_index(const DumpRange& range, std::uint64_t chunks) {
-  return with_context(
-      [&] { return range.file; },
-      [&] {
-        constexpr std::uint64_t kAbsent = ~std::uint64_t{0};
-        const Section section = open_section(range);
-        if (section.length < 4 || chunks > (section.length - 4) / 16)
-          throw Error(Code::kDataLoss, "an index of " + std::to_string(chunks) +
-                                           " chunks does not fit into " +
-                                           std::to_string(section.length) + " bytes");
-        const Bytes index = section.read(section.length - 16 * chunks - 4, 16 * chunks + 4);
-        ByteReader reader(index);
-        JsonArray entries;
-        for (std::uint64_t i = 0; i < chunks; ++i) {
-          const std::uint64_t offset = reader.u64();
-          const std::uint64_t nbytes = reader.u64();
-          entries.push_back(offset == kAbsent && nbytes == kAbsent
-                                ? Json()
-                                : Json(JsonObject{{"offset", offset}, {"nbytes", nbytes}}));
-        }
-        const bool intact = reader.u32() == crc32c(ByteView(index).first(16 * chunks));
-        return pretty(
-            JsonObject{{"crc32c", intact ? "good" : "wrong"}, {"chunks", std::move(entries)}});
-      });
+  return with_section(range, [&](const Section& section) {
+    constexpr std::uint64_t kAbsent = ~std::uint64_t{0};
+    if (section.length < 4 || chunks > (section.length - 4) / 16)
+      throw Error(Code::kDataLoss, "an index of " + std::to_string(chunks) +
+                                       " chunks does not fit into " +
+                                       std::to_string(section.length) + " bytes");
+    const Bytes index = section.read(section.length - 16 * chunks - 4, 16 * chunks + 4);
+    ByteReader reader(index);
+    JsonArray entries;
+    for (std::uint64_t i = 0; i < chunks; ++i) {
+      const std::uint64_t offset = reader.u64();
+      const std::uint64_t nbytes = reader.u64();
+      entries.push_back(offset == kAbsent && nbytes == kAbsent
+                            ? Json()
+                            : Json(JsonObject{{"offset", offset}, {"nbytes", nbytes}}));
+    }
+    const bool intact = reader.u32() == crc32c(ByteView(index).first(16 * chunks));
+    return pretty(
+        JsonObject{{"crc32c", intact ? "good" : "wrong"}, {"chunks", std::move(entries)}});
+  });
 }
 
 }  // namespace cairn::inline v0

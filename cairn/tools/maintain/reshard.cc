@@ -45,14 +45,16 @@ std::string format_of(const Checkpoint& source, const ReshardOptions& options) {
 // Chooses the sharding of each array.
 class Chooser {
  public:
-  explicit Chooser(const ReshardOptions& options)
-      : options_(options), used_(options.specs.size(), false) {}
+  Chooser(const ReshardOptions& options, const std::vector<TensorInfo>& leaves)
+      : options_(options), used_(options.specs.size(), false) {
+    for (const auto& [glob, spec] : options.specs) patterns_.emplace_back(glob, leaves);
+  }
 
   // nullopt: the array gets none.
   std::optional<Sharding> sharding_of(const TensorInfo& tensor) {
     if (!options_.mesh) return stored_sharding(tensor);
     for (std::size_t i = 0; i < options_.specs.size(); ++i) {
-      if (!name_matches(options_.specs[i].first, tensor)) continue;
+      if (!patterns_[i].matches(tensor)) continue;
       used_[i] = true;
       return NamedSharding{*options_.mesh, options_.specs[i].second};
     }
@@ -80,6 +82,7 @@ class Chooser {
   }
 
   const ReshardOptions& options_;
+  std::vector<NamePattern> patterns_;  // of the specs
   std::vector<bool> used_;
 };
 
@@ -92,7 +95,7 @@ bool is_placeable(const TensorInfo& tensor) {
 ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
                         ConvertPlan& plan) {
   ReshardReport report;
-  Chooser chooser(options);
+  Chooser chooser(options, source.tensors());
   plan.relayouts.resize(plan.indices.size());
   for (std::size_t i = 0; i < plan.indices.size(); ++i) {
     const TensorInfo& tensor = source.tensors()[plan.indices[i]];

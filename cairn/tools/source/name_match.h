@@ -3,6 +3,8 @@
 
 #include <cairn/checkpoint.h>
 
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace cairn::inline v0 {
@@ -10,7 +12,18 @@ namespace cairn::inline v0 {
 // Whether a pattern stands for a name: it is the name, or the form in which the name is shown, or a
 // glob that matches one of them.
 bool name_matches(std::string_view pattern, std::string_view name);
-// The same for a leaf, whose name may be preceded by its item.
-bool name_matches(std::string_view pattern, const TensorInfo& tensor);
+
+// A pattern for leaves, whose names may be preceded by their items. As in every typed name
+// (tree/names.h), '/' also stands for '.', unless the pattern is exactly the name of a leaf.
+class NamePattern {
+ public:
+  // `leaves` are those of the checkpoint.
+  NamePattern(std::string pattern, std::span<const TensorInfo> leaves);
+  [[nodiscard]] bool matches(const TensorInfo& leaf) const;
+
+ private:
+  std::string pattern_;
+  bool slash_is_dot_ = false;
+};
 
 }  // namespace cairn::inline v0

@@ -3,6 +3,7 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/names.h>
 
 #include <fmt/format.h>
 
@@ -91,7 +92,7 @@ class Taker {
   }
 
   void take(Tree& tree) {
-    with_context([&] { return path_text(path_); },
+    with_context([&] { return leaf_text(path_); },
                  [&] {
                    found_.push_back({path_, folder_of(tree)});
                  });

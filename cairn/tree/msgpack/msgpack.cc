@@ -1,6 +1,8 @@
 // msgpack.cc -- converts a parsed msgpack object to a list of leaves with their paths.
 #include <cairn/tree/msgpack/msgpack.h>
 
+#include <cairn/tree/names.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -82,7 +84,7 @@ class Lister {
     const std::uint64_t cost = sizeof(MsgpackLeaf) + path_bytes_;
     if (cost > budget_)
       throw Error(Code::kDataLoss,
-                  path_text(path_) + ": more leaves and names than an input of this size can hold");
+                  leaf_text(path_) + ": more leaves and names than an input of this size can hold");
     budget_ -= cost;
     leaves_.push_back(leaf_of(tree));
     leaves_.back().path = path_;

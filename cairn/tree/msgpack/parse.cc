@@ -6,6 +6,7 @@
 #include <cairn/tree/depth.h>
 #include <cairn/tree/msgpack/head.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/names.h>
 
 #include <fmt/format.h>
 
@@ -151,7 +152,7 @@ class Parser {
         in_(bytes) {}
 
   Tree run() {
-    return with_context([&] { return path_.empty() ? std::string("the root") : path_text(path_); },
+    return with_context([&] { return leaf_text(path_); },
                         [&] {
                           Tree tree = value(in_, Place::kDict);
                           in_.finish();

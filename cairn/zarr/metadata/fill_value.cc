@@ -52,8 +52,11 @@ Bytes low_bytes(std::uint64_t value, std::size_t size) {
 
 // ---- text encodings ----
 
+// Takes any padding, as zarr-python takes too much of it. Bits behind the last whole byte do not
+// count, but a character that is alone does not make a byte.
 std::optional<Bytes> decode_base64(std::string_view text) {
   while (!text.empty() && text.back() == '=') text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
   Bytes out;
   std::uint32_t bits = 0;
   int count = 0;

@@ -314,9 +314,9 @@ TEST(WriteTensorflow, RefusesWhatTensorFlowHasNothingFor) {
     EXPECT_THAT([&] { write_tensorflow(dir / "x", tree); },
                 FailsWith(Code::kInvalidArgument, text));
   };
-  refuses(Tree(Tree::Dict{{"a", Tree()}}), "['a']: TensorFlow cannot store this leaf");
-  refuses(Tree(Tree::Dict{{"a", Tree(Placeholder())}}), "['a']: TensorFlow cannot store this leaf");
-  refuses(Tree(Tree::Dict{{"a", Tree(Tree::Dict{})}}), "['a']: TensorFlow cannot store this leaf");
+  refuses(Tree(Tree::Dict{{"a", Tree()}}), "a: TensorFlow cannot store this leaf");
+  refuses(Tree(Tree::Dict{{"a", Tree(Placeholder())}}), "a: TensorFlow cannot store this leaf");
+  refuses(Tree(Tree::Dict{{"a", Tree(Tree::Dict{})}}), "a: TensorFlow cannot store this leaf");
   refuses(Tree(Tree::Dict{{"a", Tree(Array::allocate(DType::kFloat8E3m4, {2}))}}),
           "TensorFlow has no element type for float8_e3m4");
   refuses(Tree(Tree::Dict{{"\xff", Tree(true)}}), "not UTF-8");

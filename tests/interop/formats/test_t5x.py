@@ -110,7 +110,7 @@ def test_other_specs_are_refused_by_name(scratch, case):
     folder = save(scratch / "checkpoint_7", change)
     done = cairn_cli.call("ls", folder)
     assert done.returncode == cairn_cli.IO, done
-    assert gist in done.stderr.decode() and "['optimizer']['target']['decoder']['kernel']" in done.stderr.decode(), done.stderr
+    assert gist in done.stderr.decode() and "optimizer.target.decoder.kernel" in done.stderr.decode(), done.stderr
 
 
 def test_the_file_alone_points_to_its_folder(scratch):

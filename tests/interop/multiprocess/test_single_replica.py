@@ -154,6 +154,20 @@ def test_4_bit_integers(scratch):
     assert tree_json.normal(ours["tree"]) == tree_json.normal(tree_json.to_json({"w": values}))
 
 
+def test_prng_keys_come_back_as_their_data(scratch):
+    """From the real one, too: only ArrayHandler makes keys of the data."""
+    sharding = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b")), PartitionSpec())
+    keys = jax.device_put(jax.random.split(jax.random.key(7), 4), sharding)
+    data = np.asarray(jax.random.key_data(keys))
+    saved(scratch / "ckpt", {"k": keys})
+    args = {"k": Args(sharding=sharding, global_shape=data.shape, dtype=data.dtype)}
+    theirs = real_restore(scratch / "ckpt", args)["k"]
+    assert not jax.dtypes.issubdtype(theirs.dtype, jax.dtypes.prng_key)
+    np.testing.assert_array_equal(np.asarray(theirs), data)
+    [ours] = run([{"dirs": [str(scratch / "ckpt")] * 2, "owners": [[0, 1, 2, 3], [4, 5, 6, 7]], "options": {}, "restore_args": [tree_json.to_json(args)] * 2}])
+    assert tree_json.normal(ours["tree"]) == tree_json.normal(tree_json.to_json({"k": jax.device_put(data, sharding)}))
+
+
 # ---- errors ----
 def mesh_of(*shape, names="rm", devices=None):
     devices = np.array(jax.devices()) if devices is None else np.array(devices)

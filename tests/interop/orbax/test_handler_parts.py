@@ -11,11 +11,16 @@ import math
 import os
 import subprocess
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from orbax.checkpoint._src.serialization import limits, memory_regulator, type_handler_registry
+from etils import epath
+from orbax.checkpoint._src.serialization import limits, memory_regulator, tensorstore_utils, type_handler_registry, types
 
 import cairn_cli
+import tree_json
+from test_pytree_handler import outcome
 
 TOOL = cairn_cli.TOOLS / "handler_tool"
 FRESH = int(os.environ["CAIRN_FRESH_SEED"])
@@ -134,7 +139,92 @@ def test_registries(seed):
     assert failures == set(REASONS) and events == set(WARNINGS.values())
 
 
+def test_the_global_registry():
+    """register_type_handler and its like change the registry that handlers use by default."""
+    steps = [{"has": "T0"}, {"add": "T0", "id": 1, "typestr": "a", "accepts": None, "override": False}, {"has": "T0"}, {"get": "T0"},
+             {"add": "T0", "id": 2, "typestr": "b", "accepts": None, "override": False}, {"add": "T0", "id": 2, "typestr": "b", "accepts": None, "override": True},
+             {"get": "T0"}, {"get": "int"}, {"get_typestr": "string"}]
+    registry = type_handler_registry.GLOBAL_TYPE_HANDLER_REGISTRY
+    kept = {name: list(value) if isinstance(value, list) else dict(value) for name, value in vars(registry).items() if isinstance(value, (list, dict))}
+    module = type_handler_registry
+
+    def step_of(step):
+        if "has" in step:
+            return module.has_type_handler(TYPES[step["has"]])
+        if "get" in step:
+            return registry_step(type("", (), {"get": staticmethod(module.get_type_handler)}), step)
+        if "get_typestr" in step:
+            return registry.get(step["get_typestr"]).typestr()
+        with logged() as texts:
+            module.register_type_handler(TYPES[step["add"]], Handler(step["typestr"], step["id"]), None, step["override"])
+        return next((event for text in texts for words, event in WARNINGS.items() if words in text), None)
+
+    try:
+        want = []
+        for step in steps:
+            try:
+                want.append(step_of(step))
+            except ValueError as error:
+                want.append(str(error))
+    finally:
+        for name, value in kept.items():
+            setattr(registry, name, value)
+    [got] = run([{"op": "registry", "standard": False, "global": True, "steps": steps}])
+    assert "is already registered" in want.pop(4) and "a handler is already registered for the type" in got.pop(4)
+    assert got == want == [False, None, True, 1, "registry.handler_replaced", 2, "scalar", "string"]
+
+
+# ---- leaves ----
+def test_supported_types():
+    names = {np.number: "np.number", np.ndarray: "np.ndarray", jax.Array: "jax.Array"}
+    [got] = run([{"op": "supported_types"}])
+    assert got == [names.get(of, of.__name__) for of in type_handler_registry.supported_types()]
+
+
+def test_names_of_drivers():
+    [got] = run([{"op": "drivers"}])
+    assert got == [tensorstore_utils.FILE_DRIVER, tensorstore_utils.ZARR_VER2, tensorstore_utils.ZARR_VER3]
+
+
+def test_is_supported_type():
+    """Without a handler of the user's own. Empty nodes are no leaves in Cairn, and a placeholder has a handler of its own in both."""
+    leaves = [True, 1, 1.5, "text", b"bytes", np.float32(1.5), np.int8(1), np.arange(3), jnp.arange(3), 1 + 2j, jax.ShapeDtypeStruct((2,), np.float32)]
+    want = [types.is_supported_type(leaf) for leaf in leaves]
+    [got] = run([{"op": "supported", "leaves": [tree_json.to_json(leaf) for leaf in leaves]}])
+    assert got == want == [True] * 9 + [False] * 2
+
+
+@pytest.mark.parametrize("lengths, refused", [([0], None), ([3], None), ([2, 2], None), ([2, 2, 2], None), ([0, 0], "length 0"), ([2, 3], "mismatched"), ([2, 2, 3], "mismatched")])
+def test_arguments_of_different_lengths(lengths, refused):
+    _, error = outcome(lambda: types.check_input_arguments(*([None] * length for length in lengths)))
+    [got] = run([{"op": "lengths", "of": lengths}])
+    assert (error is None) == (got is None) == (refused is None)
+    if refused:
+        assert isinstance(error, ValueError) and refused in str(error)
+        assert got["code"] == "invalid_argument" and {"length 0": "no leaves", "mismatched": "entries in one list"}[refused] in got["error"]
+
+
+def test_paths_of_leaves():
+    folder = epath.Path("/item")
+    path = types.ParamInfo(name="leaf", parent_dir=folder).path
+    answers = run([{"op": "path", "name": name, "dir": folder} for name, folder in (("leaf", "/item"), ("", "/item"), ("leaf", ""))])
+    assert answers[0] == str(path) == "/item/leaf"
+    for missing, got in zip(({"name": None, "parent_dir": folder}, {"name": "leaf", "parent_dir": None}), answers[1:]):
+        _, error = outcome(lambda: types.ParamInfo(**missing))
+        assert isinstance(error, TypeError) and got["code"] == "invalid_argument"
+    info = types.ParamInfo(name="leaf", parent_dir=folder)
+    info.path = None
+    assert isinstance(outcome(lambda: info.path)[1], ValueError)
+
+
 # ---- limiters ----
+def test_no_limit():
+    limiter = limits.get_byte_limiter(None)
+    asyncio.run(limiter.wait_for_bytes(1 << 62))
+    [got] = run([{"op": "limiter", "limit": None, "steps": [{"reserve": 1 << 62}, {"reserve": 1 << 62}, {"release": 0}]}])
+    assert got == [["granted"], ["granted", "granted"], ["released", "granted"]]
+
+
 async def limiter_case(rng):
     """Random requests and releases, and the state of every request after each. At most one request waits at a time: which of several comes first is up to the
     scheduler in both."""

@@ -299,6 +299,6 @@ def test_what_functions_are_refused(scratch):
     job = {"op": "restore", "dir": str(path), "item": tree_json.to_json(stored), "restore_args": tree_json.to_json(args)}
     fewer, renamed, transformed = handler_test.run([job | {"function": [both[0], [["b"], ["b"], {"no_info": True}]]}, job | {"function": [both[0], [["b"], ["b"], {"name": "c"}]]},
                                                     job | {"function": both, "transforms": []}])
-    assert fewer["code"] == "invalid_argument" and "legacy_transform_fn returned trees of different structures: at ['b']" in fewer["error"], fewer
+    assert fewer["code"] == "invalid_argument" and "legacy_transform_fn returned trees of different structures: at 'b'" in fewer["error"], fewer
     assert renamed["code"] == "not_found" and "legacy_transform_fn needs 'c', which is not stored" in renamed["error"], renamed
     assert transformed["code"] == "invalid_argument" and "transforms and legacy_transform_fn exclude each other" in transformed["error"], transformed

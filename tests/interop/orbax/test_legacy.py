@@ -99,6 +99,41 @@ class Older:
         return job | ({"restore_args": tree_json.to_json(args)} if args is not None else {})
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "other.msgpack"])
+def test_the_name_of_the_aggregate(scratch, name):
+    handler, path = ocp.PyTreeCheckpointHandler(aggregate_filename=name), scratch / "ckpt"
+    with ocp.Checkpointer(handler) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave({"n": 7}))
+    (path / "_METADATA").unlink()
+    (path / "other.msgpack").write_bytes(msgpack_utils.msgpack_serialize({"n": 8}))
+    want, error = outcome(lambda: handler.restore(path))
+    [got] = run([{"op": "restore", "dir": str(path), "options": {"aggregate_filename": name}}])
+    if name == "checkpoint":
+        assert isinstance(error, FileNotFoundError) and got["code"] == "not_found", (error, got)
+    else:
+        assert want == {"n": 8} and tree_json.normal(got["tree"]) == tree_json.normal(tree_json.to_json(want))
+
+
+@pytest.mark.parametrize("restore_type", [None, str, int, np.ndarray])
+def test_a_string_of_the_aggregate_is_a_value(scratch, restore_type):
+    """Also where `_METADATA` describes the leaf: no type handler reads it, so the restore type does not count."""
+    handler, path = ocp.PyTreeCheckpointHandler(), scratch / "ckpt"
+    with ocp.Checkpointer(handler) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave({"s": "stored", "n": 7}))
+    (path / "checkpoint").write_bytes(msgpack_utils.msgpack_serialize({"s": "aggregated", "n": "PLACEHOLDER://n"}))
+    args = {"s": ocp.RestoreArgs(restore_type=restore_type), "n": ocp.RestoreArgs()}
+    want = handler.restore(path, args=ocp.args.PyTreeRestore(restore_args=args))
+    job = {"op": "restore", "dir": str(path), "restore_args": tree_json.to_json(args)}
+    item = tree_json.to_json({"s": "target", "n": 7})
+    plain, function = run([job, job | {"item": item, "restore_args": tree_json.to_json({"x": args["s"], "n": args["n"]}), "function": [[["x"], ["s"], {}], [["n"], ["n"], {}]]}])
+    assert want == {"s": "aggregated", "n": 7} and tree_json.normal(plain["tree"]) == tree_json.normal(tree_json.to_json(want))
+    renamed = ocp.args.PyTreeRestore({"s": "target", "n": 7}, restore_args={"x": args["s"], "n": args["n"]},
+                                     legacy_transform_fn=lambda _, structure, infos: ({"x": structure["s"], "n": structure["n"]}, {"x": infos["s"], "n": infos["n"]}))
+    want, error = outcome(lambda: handler.restore(path, args=renamed))
+    assert error is None, error
+    assert tree_json.normal(function["tree"]) == tree_json.normal(tree_json.to_json(want)), function
+
+
 def arguments(rng, older, target):
     """Of the structure of what is stored: the older path of Orbax takes no other."""
     flat = names(older.tree)

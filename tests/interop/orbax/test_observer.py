@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from orbax.checkpoint import type_handlers
+from absl import logging
+from orbax.checkpoint import msgpack_utils, type_handlers
 from orbax.checkpoint._src.handlers import base_pytree_checkpoint_handler
 from orbax.checkpoint._src.serialization import type_handler_registry
 from orbax.checkpoint._src.serialization import types
@@ -113,6 +114,58 @@ def test_warnings_of_priorities(scratch, later):
     [got] = run([{"op": "async_save", "dir": str(scratch / "ours"), "options": {"prioritized": not later, "save_device_host_concurrent_gb": 1},
                   "item": tree_json.to_json(tree), "events": True}])
     assert theirs(said) == ours(got["events"]) == ({"save.no_prioritized_arrays"} if later else set())
+
+
+@pytest.mark.parametrize("folder", [False, True])
+@pytest.mark.parametrize("ocdbt", [False, True])
+def test_a_separate_folder_for_replicas(scratch, monkeypatch, folder, ocdbt):
+    monkeypatch.setattr(logging, "log_first_n", lambda level, text, n, *args: logging.log(level, text, *args))
+    registry = type_handler_registry.create_type_handler_registry((jax.Array, type_handlers.ArrayHandler(enable_replica_parallel_separate_folder=folder)))
+    tree = {"a": TREE["a"]}
+    with heard() as said, ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry, use_ocdbt=ocdbt)) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(tree))
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "options": {"use_ocdbt": ocdbt}, "array": {"separate_folder": folder},
+                  "item": tree_json.to_json(tree), "events": True}])
+    assert theirs(said) - {"save.no_prioritized_arrays"} == ours(got["events"]) == ({"save.replica_folder_ignored"} if folder and not ocdbt else set())
+
+
+@pytest.mark.parametrize("aggregate", [False, True])
+@pytest.mark.parametrize("ocdbt", [False, True])
+@pytest.mark.parametrize("how", ["transforms", "function", "neither"])
+def test_a_missing_structure(scratch, how, ocdbt, aggregate):
+    """Transforms make both look for the aggregate file, which no version writes any more."""
+    handler, path = ocp.PyTreeCheckpointHandler(use_ocdbt=ocdbt), scratch / "ckpt"
+    with ocp.Checkpointer(handler) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave({"c": 3}))
+    if aggregate:
+        (path / "checkpoint").write_bytes(msgpack_utils.msgpack_serialize({"c": "PLACEHOLDER://c"}))
+    args = {"c": ocp.RestoreArgs()}
+    given = {"transforms": {"transforms": {}}, "function": {"legacy_transform_fn": lambda item, structure, infos: (structure, infos)}, "neither": {}}[how]
+    with heard() as said:
+        handler.restore(path, args=ocp.args.PyTreeRestore({"c": 3}, restore_args=args, **given))
+    job = {"op": "restore", "dir": str(path), "options": {"use_ocdbt": ocdbt}, "item": tree_json.to_json({"c": 3}), "restore_args": tree_json.to_json(args), "events": True}
+    [got] = run([job | {"transforms": {"transforms": []}, "function": {"function": [[["c"], ["c"], {}]]}, "neither": {}}[how]])
+    assert theirs(said) == ours(got["events"]) == ({"restore.missing_structure"} if how != "neither" and ocdbt and not aggregate else set())
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_the_ratio_of_compression(scratch, compressed):
+    """Orbax reports it and the throughput of the raw bytes, Cairn both numbers of bytes. Orbax counts the nodes of the database, too."""
+    tree = {"a": jnp.asarray(np.random.default_rng(5).integers(0, 16, 1 << 20).astype(np.float32))}
+    ratios = []
+    listener = lambda name, value, **attributes: ratios.append(value) if name == "/jax/orbax/write/worker/io/compression_ratio" else None
+    jax.monitoring.register_scalar_listener(listener)
+    try:
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_compression=compressed)) as checkpointer:
+            checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(tree))
+    finally:
+        jax.monitoring.unregister_scalar_listener(listener)
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "options": {"use_compression": compressed}, "item": tree_json.to_json(tree), "events": True}])
+    [written] = [event for event in got["events"] if event["event"] == "save.item_written"]
+    assert written["bytes"] == tree["a"].nbytes
+    [want] = ratios
+    assert written["bytes"] / written["stored_bytes"] == pytest.approx(want, rel=0.05), written
+    assert (want > 2) == compressed
 
 
 def test_durations_and_bytes(scratch):

@@ -292,6 +292,22 @@ def test_saves_as_orbax_does(scratch, seed):
             assert tree_json.normal(a["tree"]) == tree_json.normal(tree_json.to_json(want))
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_scalars(scratch, dtype):
+    """NumPy's: both refuse Python's own (test_refusals)."""
+    tree = {"c": dtype(1.5 - 2j), "zero": dtype(-0.0)}
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(tree))
+        folders = [scratch / "theirs", scratch / "ours"]
+        [done] = run([{"op": "save", "dir": str(folders[1]), "item": tree_json.to_json(tree)}])
+        assert done == {"done": True}
+        assert metadata(folders[1]) == metadata(folders[0])
+        want, got = (checkpointer.restore(folder) for folder in folders)
+    assert tree_json.to_json(got) == tree_json.to_json(want)
+    for answer in run([{"op": "restore", "dir": str(folder)} for folder in folders]):
+        assert tree_json.normal(answer["tree"]) == tree_json.normal(tree_json.to_json(want))
+
+
 def metadata(folder):
     """The files beside the arrays, as JSON."""
     names = ["_METADATA", "_sharding", "_strings.json", "array_metadatas/process_0"]
@@ -337,6 +353,7 @@ def test_metadata_is_what_orbax_says(scratch, seed):
             out["chunk_shape"] = list(storage.chunk_shape)
             if storage.write_shape is not None:
                 out["write_shape"] = list(storage.write_shape)
+            out["zarr"] = tree_json.zarr_json(storage.zarr_metadata)
         return {"metadata": out}
 
     value_types = {"ArrayMetadata": "jax.Array", "ScalarMetadata": "scalar", "StringMetadata": "string"}

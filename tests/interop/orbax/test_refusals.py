@@ -55,6 +55,41 @@ def test_trees_that_are_refused(scratch, tree, theirs, ours):
     both(error, got, ValueError, theirs, "invalid_argument", ours)
 
 
+def test_items_that_are_not_values(scratch):
+    """Arguments in place of leaves, and the metadata of a stored tree."""
+    path, handler = saved(scratch / "ckpt", {"a": np.arange(3)}), ocp.PyTreeCheckpointHandler()
+    arguments, described = {"a": ocp.SaveArgs()}, handler.metadata(epath.Path(path))
+    jobs = [{"op": "save", "dir": str(scratch / "ours0"), "item": tree_json.to_json(arguments)},
+            {"op": "save", "dir": str(scratch / "ours1"), "item": tree_json.to_json({}), "item_metadata": str(path)}]
+    for number, (item, words, got) in enumerate(zip((arguments, described), ("no type handler is registered for the type", "restore the tree first"), run(jobs))):
+        _, error = outcome(lambda: saved(scratch / f"theirs{number}", item))
+        assert isinstance(error, ValueError), repr(error)
+        assert got["code"] == "invalid_argument" and words in got["error"], got
+
+
+def test_custom_metadata_that_is_not_json(scratch):
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        _, error = outcome(lambda: checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave({"a": 1}, custom_metadata={"x": object()})))
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json({"a": 1}), "custom_metadata": "{'x': 1}"}])
+    assert isinstance(error, TypeError) and "JSON" in str(error), repr(error)
+    assert got["code"] == "invalid_argument" and "JSON" in got["error"], got
+
+
+def test_a_limit_that_sets_itself_needs_a_maximum(scratch):
+    _, error = outcome(lambda: ocp.PyTreeCheckpointHandler(save_device_host_concurrent_gb="auto"))
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "options": {"save_device_host_concurrent_gb": "auto"}, "item": tree_json.to_json({"a": 1})}])
+    both(error, got, ValueError, 'must be provided if save_device_host_concurrent_bytes is "auto"', "invalid_argument", "max_transfer_concurrent_gb")
+
+
+def test_a_placeholder_has_no_value(scratch):
+    path = saved(scratch / "ckpt", {"a": 1, "p": ...})
+    want, error, got = restored(path)
+    assert error is None and want == {"a": 1, "p": ...} and tree_json.normal(got["tree"]) == tree_json.normal(tree_json.to_json(want))
+    _, error, got = restored(path, restore_args={"a": ocp.RestoreArgs(), "p": ocp.RestoreArgs(restore_type=int)})
+    assert isinstance(error, (ValueError, FileNotFoundError)), repr(error)
+    assert got["code"] == "not_found" and "p: a placeholder was saved here" in got["error"], got
+
+
 def test_good_names_with_a_tilde(scratch):
     """`~0` and `~1` stand for other characters only where the string is looked up."""
     tree = {"a~0b": "x", "a~1b": "y", "c/d": "z"}
@@ -71,7 +106,7 @@ def test_save_args_of_other_leaves(scratch):
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
         _, error = outcome(lambda: checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave({"a": 1}, args)))
     [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json({"a": 1}), "save_args": tree_json.to_json(args)}])
-    both(error, got, ValueError, "pytree structure error", "invalid_argument", "['b']", "nothing in the tree")
+    both(error, got, ValueError, "pytree structure error", "invalid_argument", "\n  b: ", "nothing in the tree")
 
 
 def test_a_negative_data_file_size(scratch):
@@ -137,11 +172,11 @@ STORED = {"a": 7, "l": [7, 7]}
 
 
 @pytest.mark.parametrize("item, partial, kind, theirs, ours", [
-    ({"a": 7}, False, ValueError, "partial_restore=True", ("['l']", "partial_restore")),
-    (STORED | {"x": 7}, False, ValueError, "partial_restore=True", ("['x']", "partial_restore")),
-    ({"l": [7]}, True, ValueError, "Length mismatch", ("['l']", "a list of 2", "a list of 1")),
-    ({"l": 7}, True, TypeError, "Type mismatch", ("['l']", "a list of 2", "a leaf")),
-    ({"a": {"b": 7}}, True, TypeError, "Type mismatch", ("['a']", "a leaf", "a dict of 1")),
+    ({"a": 7}, False, ValueError, "partial_restore=True", ("\n  l: ", "partial_restore")),
+    (STORED | {"x": 7}, False, ValueError, "partial_restore=True", ("\n  x: ", "partial_restore")),
+    ({"l": [7]}, True, ValueError, "Length mismatch", ("\n  l: ", "a list of 2", "a list of 1")),
+    ({"l": 7}, True, TypeError, "Type mismatch", ("\n  l: ", "a list of 2", "a leaf")),
+    ({"a": {"b": 7}}, True, TypeError, "Type mismatch", ("\n  a: ", "a leaf", "a dict of 1")),
 ], ids=["less", "more", "shorter", "leaf", "dict"])
 def test_targets_that_do_not_fit(scratch, item, partial, kind, theirs, ours):
     _, error, got = restored(saved(scratch / "ckpt", STORED), item, partial=partial)
@@ -151,9 +186,9 @@ def test_targets_that_do_not_fit(scratch, item, partial, kind, theirs, ours):
 def test_restore_args_of_another_structure(scratch):
     path = saved(scratch / "ckpt", STORED)
     _, error, got = restored(path, restore_args={"a": ocp.RestoreArgs()})
-    both(error, got, ValueError, "pytree structure error", "invalid_argument", "['l']", "nothing in the arguments")
+    both(error, got, ValueError, "pytree structure error", "invalid_argument", "\n  l: ", "nothing in the arguments")
     _, error, got = restored(path, {"a": 7}, {"x": ocp.RestoreArgs()}, partial=True)
-    both(error, got, ValueError, "['a']", "invalid_argument", "['a']", "restore_args")
+    both(error, got, ValueError, "['a']", "invalid_argument", "'a'", "restore_args")
 
 
 def test_leaves_restored_as_what_they_are_not(scratch):

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+import tensorstore as ts
 from etils import epath
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from orbax.checkpoint import type_handlers
@@ -18,7 +20,7 @@ from orbax.checkpoint._src.serialization import type_handler_registry
 from orbax.checkpoint._src.serialization import types
 
 import tree_json
-from test_pytree_handler import outcome, run
+from test_pytree_handler import metadata, outcome, run
 
 TREE = {name: jax.device_put(jnp.arange(8.0), NamedSharding(Mesh(np.array(jax.devices()[:2]), "x"), PartitionSpec("x"))) for name in "abcdef"}
 
@@ -167,6 +169,95 @@ def test_is_prioritized_key_fn(scratch):
         our_before, our_later = cairn_copies(scratch / str(all_first), {"options": {"prioritized": all_first}})
         assert sorted(our_before + our_later) == list("abcdef")
         assert not all_first or our_later == []
+
+
+def test_callbacks(scratch):
+    """Each array is transferred, then written; those that are copied at once are transferred before the save returns."""
+    said = []
+
+    class Callback(types.DefaultSerializationStatusCallback):
+        def on_transfer_end(self, keypath):
+            said.append(["transferred", keypath[-1].key])
+
+        def on_write_end(self, keypath):
+            said.append(["written", keypath[-1].key])
+
+    registry = type_handler_registry.create_type_handler_registry((jax.Array, type_handlers.ArrayHandler(callback=Callback())))
+    handler = base_pytree_checkpoint_handler.BasePyTreeCheckpointHandler(type_handler_registry=registry)
+    (scratch / "theirs").mkdir()
+
+    async def save():
+        futures = await handler.async_save(epath.Path(scratch / "theirs"), base_pytree_checkpoint_handler.BasePyTreeSaveArgs(TREE))
+        said.append(["returned"])
+        await asyncio.gather(*[asyncio.to_thread(future.result) for future in futures])
+
+    asyncio.run(save())
+    job = {"item": tree_json.to_json(TREE), "array": {}, "callbacks": True}
+    background, at_once = run([job | {"op": op, "dir": str(scratch / op)} for op in ("async_save", "save")])
+    each = sorted([what, name] for what in ("transferred", "written") for name in TREE)
+    for told in (said, background["told"]):
+        assert sorted(told[:6]) == each[:6], told
+        assert sorted(call for call in told[6:] if call != ["returned"]) == each[6:] and ["returned"] in told[6:]
+    assert sorted(at_once["told"]) == each
+    for name in TREE:
+        assert at_once["told"].index(["transferred", name]) < at_once["told"].index(["written", name])
+
+
+# ---- the files beside the arrays ----
+@pytest.mark.parametrize("theirs, ours, files", [
+    ({}, {}, {"_sharding", "array_metadatas"}),
+    ({"enable_write_sharding_file": False}, {"write_sharding_file": False}, {"array_metadatas"}),
+    ({"array_metadata_store": None}, {"keep_array_metadata": False}, {"_sharding"}),
+    ({"enable_write_sharding_file": False, "array_metadata_store": None}, {"write_sharding_file": False, "keep_array_metadata": False}, set()),
+], ids=["both", "no shardings", "no metadata", "neither"])
+def test_files_beside_the_arrays(scratch, theirs, ours, files):
+    tree = {"a": TREE["a"], "key": jax.random.key(7), "text": "text", "n": 3}
+    options = {"array_metadata_store": array_metadata_store.Store()} | theirs
+    standard = [pair for pair in type_handler_registry._DEFAULT_TYPE_HANDLERS if pair[0] is not jax.Array]
+    registry = type_handler_registry.create_type_handler_registry((jax.Array, type_handlers.ArrayHandler(**options)), *standard)
+    item, folders = tree_json.to_json(tree), [scratch / "theirs", scratch / "ours"]
+    args = jax.tree.map(lambda leaf: ocp.ArrayRestoreArgs(sharding=leaf.sharding) if isinstance(leaf, jax.Array) else ocp.RestoreArgs(), tree)
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as checkpointer:
+        checkpointer.save(folders[0], args=ocp.args.PyTreeSave(tree))
+        [done] = run([{"op": "save", "dir": str(folders[1]), "item": item, "array": ours}])
+        assert done == {"done": True}
+        want, got = (checkpointer.restore(folder, args=ocp.args.PyTreeRestore(restore_args=args)) for folder in folders)
+    for folder in folders:
+        assert {name for name in ("_sharding", "array_metadatas") if (folder / name).exists()} == files
+    assert metadata(folders[1]) == metadata(folders[0])
+    assert tree_json.to_json(got) == tree_json.to_json(want)
+    assert jax.dtypes.issubdtype(want["key"].dtype, jax.dtypes.prng_key) == ("array_metadatas" in files)
+    for answer in run([{"op": "restore", "dir": str(folder), "restore_args": tree_json.to_json(args), "array": ours} for folder in folders]):
+        assert tree_json.normal(answer["tree"]) == tree_json.normal(tree_json.to_json(want))
+
+
+# ---- what a merge leaves ----
+@pytest.mark.parametrize("lost, theirs, ours", [
+    (None, None, None),
+    (lambda key: key == b"a/.zarray", "1/2 params are missing .zarray", "there are values but no .zarray of"),
+    (lambda key: key.startswith(b"a/") and key != b"a/.zarray", "1/2 params are missing in checkpoint", "no process wrote values of"),
+], ids=["nothing", "metadata", "values"])
+def test_what_is_lost_before_a_merge(scratch, lost, theirs, ours):
+    path, handler = scratch / "ckpt", ocp.PyTreeCheckpointHandler()
+    with ocp.Checkpointer(handler) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave({"a": np.arange(1.0, 4.0), "b": np.arange(1.0, 3.0)}))
+    database = path / "ocdbt.process_0"
+    shutil.rmtree(database, ignore_errors=True)
+    database.mkdir()
+    for name in ("manifest.ocdbt", "d"):
+        (path / name).rename(database / name)
+    store = ts.KvStore.open({"driver": "ocdbt", "base": f"file://{database}/"}).result()
+    for key in store.list().result():
+        if lost and lost(key):
+            store.delete_range(ts.KvStore.KeyRange(key, key + b"\0")).result()
+    shutil.copytree(path, scratch / "ours")
+    error = outcome(lambda: handler.finalize(epath.Path(path)))[1]
+    [got] = run([{"op": "finalize", "dir": str(scratch / "ours")}])
+    if theirs is None:
+        assert error is None and got == {"done": True}
+        return
+    assert isinstance(error, ValueError) and theirs in str(error), error
+    assert got["code"] == "data_loss" and ours in got["error"] and "a" in got["error"].rsplit(ours, 1)[1], got
 
 
 # ---- barrier_sync_key_prefix ----

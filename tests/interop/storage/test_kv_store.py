@@ -167,7 +167,12 @@ def test_conditions(scratch):
     for (pair, why), got in zip(requires, run(jobs), strict=True):
         assert isinstance(got, list) if why is None else got["error"].startswith("failed_precondition: ") and why in got["error"], (pair, got)
     swaps = [["a", "2", "3"], ["a", "1", "3"], ["b", None, "4"], ["b", None, "5"]]
-    assert run([{"kv": {"spec": spec, "steps": [{"replace": swap} for swap in swaps]}}]) == [[False, True, True, False]]
+    [ours] = run([{"kv": {"spec": spec, "steps": [{"replace": swap} for swap in swaps]}}])
+    # TensorStore names the expected value by its generation; the result of a write that did not happen has none.
+    theirs = ts.KvStore.open({"driver": "ocdbt", "base": f"file://{scratch}/theirs/"}).result()
+    generations = {value: theirs.write("a", value.encode()).result().generation for value in ("2", "1")} | {None: theirs.read("b").result().stamp.generation}
+    assert ours == [bool(theirs.write(key, new.encode(), if_equal=generations[old]).result().generation) for key, old, new in swaps] == [False, True, True, False]
+    assert values(theirs) == {"a": "3", "b": "4"}
     assert values(ts.KvStore.open(spec, context=ts.Context()).result()) == {"a": "3", "b": "4", "out": "x"}
 
 

@@ -389,6 +389,12 @@ def ask_again(text):
 
 
 # ---- hashes, devices ----
+def test_policies_are_described_and_compared_as_tensorflows():
+    [ours] = ask([{"ask": "policies"}])
+    one, other = sharding_policies.MaxShardSizePolicy(100), sharding_policies.MaxShardSizePolicy(100)
+    assert ours == {"by_task": sharding_policies.ShardByTaskPolicy().description, "max_size": one.description, "equal": [one == one, one == other]}
+
+
 def test_callbacks_hash_alike_where_tensorflows_do():
     class Callback(sharding_util.ShardingCallback):
         def __init__(self, text, kwargs):

@@ -18,6 +18,8 @@
 //                                                                    "text"}
 //      {"ask": "hash", "description": TEXT, "kwargs": [[NAME, VALUE], ...]}                ->
 //      {"hash": N}
+//      {"ask": "policies"} -> {"by_task": TEXT, "max_size": TEXT: their descriptions,
+//             "equal": [BOOL, BOOL]: a policy and itself, a policy and another of its arguments}
 //      {"ask": "task", "device": TEXT}                                                     ->
 //                                                                    {"task": N or null}
 // or {"error": MESSAGE}.
@@ -200,6 +202,13 @@ Json answer(const Json& question) {
   if (ask == "compare") return compare(question);
   if (ask == "spec") return spec(question);
   if (ask == "hash") return JsonObject{{"hash", AskedCallback(question).hash()}};
+  if (ask == "policies") {
+    const MaxShardSizePolicy one(100), other(100);
+    const ShardingCallback &a = one, &b = other;
+    return JsonObject{{"by_task", ShardByTaskPolicy().description()},
+                      {"max_size", one.description()},
+                      {"equal", JsonArray{a == a, a == b}}};
+  }
   if (ask == "task") {
     const auto task = device_task(text(at(question, "device")));
     return JsonObject{{"task", task ? Json(*task) : Json()}};

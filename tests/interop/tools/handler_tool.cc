@@ -2,13 +2,21 @@
 // byte limiters, and the controller of the device-to-host limit. Reads jobs, a list, and
 // writes the list of answers.
 //
-// {"op": "registry", "standard": false, "steps": [
+// {"op": "registry", "standard": false, "global": true: the default one, "steps": [
 //    {"add": type, "id": handler, "typestr": text, "accepts": [type, ...] | null, "override": true},
 //    {"get": type} | {"has": type} | {"get_typestr": text} | {"has_typestr": text}]}
 //  -> [handler | true | false | event | null | error text, ...]; a standard handler is its typestr
 // {"op": "limiter", "limit": n, "steps": [{"reserve": bytes} | {"release": number of a request}]}
 //  -> for each step, the state of each request: "granted", "waits", "refused", "released"
 // {"op": "regulator", "max": gib, "steps": [{"current", "total", "peak", "surge"}]} -> [gib, ...]
+// {"op": "supported", "leaves": [tree, ...]} -> [bool, ...]: whether there is a handler
+// {"op": "supported_types"} -> [type, ...]
+// {"op": "drivers"} -> [text, ...]: of files, Zarr v2 and v3
+// {"op": "lengths", "of": [n, ...]}: check_input_arguments -> null
+// {"op": "path", "name": text, "dir": text}: of a ParamInfo -> text
+// {"op": "flags", "of": [true | false | null, ...]}: is_ocdbt_checkpoint of leaves that one call
+//    serializes -> null
+#include <cairn/array_spec.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/byte_limiter.h>
 #include <cairn/orbax/save/memory_regulator.h>
@@ -20,11 +28,13 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/interop/tools/answer_jobs.h"
+#include "tests/interop/tools/tree_json.h"
 
 namespace {
 
@@ -37,13 +47,29 @@ struct T1 {};
 struct T2 {};
 struct T3 {};
 
-std::type_index type_of(const Json& name) {
-  static const std::map<std::string, std::type_index> kTypes = {
-      {"T0", typeid(T0)},           {"T1", typeid(T1)},       {"T2", typeid(T2)},
-      {"T3", typeid(T3)},           {"bool", typeid(bool)},   {"int", typeid(std::int64_t)},
-      {"float", typeid(double)},    {"bytes", typeid(Bytes)}, {"str", typeid(std::string)},
-      {"np.ndarray", typeid(Array)}};
-  return kTypes.at(*name.as_string());
+const std::map<std::string, std::type_index>& types() {
+  static const std::map<std::string, std::type_index> kTypes = {{"T0", typeid(T0)},
+                                                                {"T1", typeid(T1)},
+                                                                {"T2", typeid(T2)},
+                                                                {"T3", typeid(T3)},
+                                                                {"bool", typeid(bool)},
+                                                                {"int", typeid(std::int64_t)},
+                                                                {"float", typeid(double)},
+                                                                {"bytes", typeid(Bytes)},
+                                                                {"str", typeid(std::string)},
+                                                                {"np.ndarray", typeid(Array)},
+                                                                {"np.number", typeid(NumpyScalar)},
+                                                                {"jax.Array", typeid(ShardedArray)},
+                                                                {"ellipsis", typeid(Placeholder)}};
+  return kTypes;
+}
+
+std::type_index type_of(const Json& name) { return types().at(*name.as_string()); }
+
+Json name_of(std::type_index type) {
+  for (const auto& [name, of] : types())
+    if (of == type) return name;
+  throw std::runtime_error("a type without a name");
 }
 
 // A handler that has a typestr and an identity.
@@ -104,8 +130,11 @@ Json registry_step(TypeHandlerRegistry& registry, const Json& step) {
 }
 
 Json run_registry(const Json& job) {
-  TypeHandlerRegistry registry;
-  if (*job.find("standard")->as_bool()) registry = standard_type_handlers();
+  TypeHandlerRegistry own;
+  if (*job.find("standard")->as_bool()) own = standard_type_handlers();
+  const bool global = job.find("global") != nullptr;
+  if (global) default_type_handler_registry() = standard_type_handlers();
+  TypeHandlerRegistry& registry = global ? default_type_handler_registry() : own;
   JsonArray out;
   for (const Json& step : *job.find("steps")->as_array()) {
     try {
@@ -115,6 +144,65 @@ Json run_registry(const Json& job) {
     }
   }
   return out;
+}
+
+// ---- what a call gets ----
+
+class NoWriter : public ItemWriter {
+ public:
+  void add_array(StoreArray) override {}
+  void add_string_in(std::string, std::string, std::string) override {}
+  [[nodiscard]] bool is_background() const override { return false; }
+  [[nodiscard]] std::shared_future<void> written() const override { return {}; }
+};
+
+Json run_supported(const Json& job) {
+  const TypeHandlerRegistry registry = standard_type_handlers();
+  JsonArray out;
+  for (const Json& leaf : *job.find("leaves")->as_array())
+    out.emplace_back(registry.has(leaf_type(cairn::testing::tree_from_json(leaf))));
+  return out;
+}
+
+Json run_supported_types() {
+  JsonArray out;
+  for (const std::type_index type : supported_types()) out.push_back(name_of(type));
+  return out;
+}
+
+Json run_lengths(const Json& job) {
+  const JsonArray& of = *job.find("of")->as_array();
+  const auto length = [&](std::size_t i) {
+    return static_cast<std::size_t>(of.at(i).as_int64().value());
+  };
+  if (of.size() == 1)
+    check_input_arguments({length(0)});
+  else if (of.size() == 2)
+    check_input_arguments({length(0), length(1)});
+  else
+    check_input_arguments({length(0), length(1), length(2)});
+  return {};
+}
+
+Json run_path(const Json& job) {
+  ParamInfo info;
+  info.name = *job.find("name")->as_string();
+  info.parent_dir = *job.find("dir")->as_string();
+  return info.path();
+}
+
+Json run_flags(const Json& job) {
+  const JsonArray& of = *job.find("of")->as_array();
+  std::vector<ParamInfo> infos(of.size());
+  const auto writer = std::make_shared<NoWriter>();
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    infos[i].name = "leaf";
+    infos[i].writer = writer;
+    if (const bool* flag = of[i].as_bool()) infos[i].is_ocdbt_checkpoint = *flag;
+  }
+  const std::vector<Tree> values(of.size(), Tree(Array::allocate(DType::kInt8, {1})));
+  static_cast<void>(NumpyHandler().serialize(values, infos, std::vector<SaveArgs>(of.size())));
+  return {};
 }
 
 // ---- limiters ----
@@ -209,7 +297,14 @@ Json run(const Json& job) {
   const std::string& op = *job.find("op")->as_string();
   if (op == "registry") return run_registry(job);
   if (op == "limiter") return run_limiter(job);
-  return run_regulator(job);
+  if (op == "regulator") return run_regulator(job);
+  if (op == "supported") return run_supported(job);
+  if (op == "supported_types") return run_supported_types();
+  if (op == "drivers") return JsonArray{kFileDriver, kZarr2Driver, kZarr3Driver};
+  if (op == "lengths") return run_lengths(job);
+  if (op == "path") return run_path(job);
+  if (op == "flags") return run_flags(job);
+  throw std::runtime_error("no such job: " + op);
 }
 
 }  // namespace

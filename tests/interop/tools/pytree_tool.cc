@@ -19,6 +19,7 @@
 //        "function": [[new path, stored path, {"skip": true, "name": text, "type": text, "value": tree, "no_info":
 //        true}], ...]: a legacy_transform_fn that makes a tree of dicts of these leaves
 //        "closed": true: the handler is closed first
+//        "callbacks": true: of the ArrayHandler; "told" lists their calls, and when the save returned
 //        "validator": text: an array_metadata_validator that refuses with this text, or accepts if it is ""
 //        "priorities": {name: "synchronous" | "prioritized" | "deprioritized"}: by key_priority
 //        "barrier_prefix": text: the names of the collectives of process 0 are returned
@@ -175,6 +176,31 @@ std::shared_ptr<const TypeHandlerRegistry> registry_with_priorities(const Json& 
   return registry;
 }
 
+// Notes the calls of an ArrayHandler's callbacks.
+class Callbacks {
+ public:
+  // The function to be told; null if nobody asks.
+  Told told(bool asked) {
+    if (!asked) return nullptr;
+    return [this](const char* what, const KeyPath& path) {
+      add(JsonArray{what, param_name(path)});
+    };
+  }
+  void returned() { add(JsonArray{"returned"}); }
+  Json taken() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(calls_, {});
+  }
+
+ private:
+  void add(Json call) {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(std::move(call));
+  }
+  std::mutex mutex_;
+  JsonArray calls_;
+};
+
 // Saves in the background; returns what was copied before the call returned, and what later.
 Json save_watched(PyTreeCheckpointHandler& handler, const std::string& directory,
                   PyTreeSaveArgs args) {
@@ -304,6 +330,10 @@ Json run(const Json& job) {
     };
   if (const Json* by_name = given(job, "priorities"))
     options.type_handler_registry = registry_with_priorities(*by_name);
+  Callbacks callbacks;
+  if (const Json* array = given(job, "array"); array != nullptr && !given(job, "owners"))
+    options.type_handler_registry =
+        registry_of(*array, callbacks.told(given(job, "callbacks") != nullptr));
   if (given(job, "events")) options.observer = [&](const Event& event) { events.add(event); };
   PyTreeCheckpointHandler handler(std::move(options));
   const std::string& op = *job.find("op")->as_string();
@@ -318,13 +348,19 @@ Json run(const Json& job) {
     out.set("copied", save_watched(handler, directory, save_args_of(job)));
     out.set("done", true);
   } else if (op == "save" || op == "async_save") {
-    const PyTreeSaveArgs args = save_args_of(job);
-    if (op == "save")
+    PyTreeSaveArgs args = save_args_of(job);
+    if (const Json* of = given(job, "item_metadata"))
+      args.item = handler.metadata(*of->as_string()).tree;
+    if (op == "save") {
       handler.save(directory, args);
-    else
-      for (const auto& future : handler.async_save(directory, args)) future.get();
+    } else {
+      const auto futures = handler.async_save(directory, args);
+      callbacks.returned();
+      for (const auto& future : futures) future.get();
+    }
     handler.finalize(directory);
     out.set("done", true);
+    if (given(job, "callbacks")) out.set("told", callbacks.taken());
   } else if (op == "save_checkpoint") {
     SaveOptions save_options;
     set(*job.find("options"), "use_ocdbt", save_options.use_ocdbt);

@@ -56,9 +56,14 @@ PyTreeCheckpointHandlerOptions options_of(const Json& json) {
   set(json, "save_concurrent_bytes", options.save_concurrent_bytes);
   set(json, "restore_concurrent_bytes", options.restore_concurrent_bytes);
   set(json, "enable_post_merge_validation", options.enable_post_merge_validation);
-  std::optional<std::int64_t> gigabytes;
-  set(json, "save_device_host_concurrent_gb", gigabytes);
-  if (gigabytes) options.save_device_host_concurrent_gb = *gigabytes;
+  if (const Json* limit = given(json, "save_device_host_concurrent_gb")) {
+    if (limit->as_string() != nullptr)  // "auto"
+      options.save_device_host_concurrent_gb = AutoLimit{};
+    else
+      options.save_device_host_concurrent_gb = limit->as_int64().value();
+  }
+  if (const Json* name = given(json, "aggregate_filename"))
+    options.aggregate_filename = *name->as_string();
   if (const Json* of = given(json, "prioritized"))
     options.is_prioritized_key_fn = [all = *of->as_bool()](const KeyPath&) { return all; };
   if (given(json, "metadata_key") || given(json, "strings_file"))
@@ -75,13 +80,19 @@ PyTreeSaveArgs save_args_of(const Json& job) {
   return args;
 }
 
-std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json) {
+std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json, const Told& told) {
   ArrayHandler::Options options;
   set(json, "use_replica_parallel", options.use_replica_parallel);
   set(json, "separate_folder", options.enable_replica_parallel_separate_folder);
   if (const Json* of = given(json, "min_slice_bytes"))
     options.min_slice_bytes_for_replica_parallel = *of->as_int64();
   set(json, "max_replicas", options.max_replicas_for_replica_parallel);
+  set(json, "write_sharding_file", options.enable_write_sharding_file);
+  set(json, "keep_array_metadata", options.keep_array_metadata);
+  if (told != nullptr) {
+    options.on_transfer_end = [told](const KeyPath& path) { told("transferred", path); };
+    options.on_write_end = [told](const KeyPath& path) { told("written", path); };
+  }
   auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
   registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(options), {nullptr, true});
   return registry;

@@ -6,6 +6,7 @@
 #include <cairn/handlers.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_set>
@@ -23,8 +24,11 @@ PyTreeCheckpointHandlerOptions options_of(const Json& json);
 // {"item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata": text}
 PyTreeSaveArgs save_args_of(const Json& job);
 
-// {"use_replica_parallel": true, "separate_folder": false, "min_slice_bytes": n, "max_replicas": n}
-std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json);
+// Called with "transferred" or "written" and the path of an array.
+using Told = std::function<void(const char* what, const KeyPath& path)>;
+// {"use_replica_parallel": true, "separate_folder": false, "min_slice_bytes": n, "max_replicas": n,
+// "write_sharding_file": true, "keep_array_metadata": true}
+std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json, const Told& told = {});
 // The devices of a process in {"owners": [[device, ...] of process 0, ...]}.
 std::unordered_set<std::int64_t> devices_of(const Json& job, std::size_t process);
 // The tree as a process has it that holds these devices' shards.

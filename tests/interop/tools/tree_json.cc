@@ -211,6 +211,24 @@ Json restore_args_json(const std::optional<RestoreType>& type, std::optional<DTy
   return out;
 }
 
+Json zarr_json(const ZarrMetadata& zarr) {
+  Json out;
+  out.set("zarr_format", zarr.zarr_format);
+  out.set("shape", shape_json(zarr.shape));
+  out.set("dtype", zarr.dtype);
+  out.set("chunk_shape", shape_json(zarr.chunk_shape));
+  if (zarr.compression)
+    out.set("compression",
+            JsonArray{zarr.compression->algorithm,
+                      zarr.compression->level ? Json(*zarr.compression->level) : Json()});
+  if (zarr.zarr_format == 2) {
+    out.set("order", zarr.order);
+    out.set("dimension_separator", zarr.dimension_separator);
+  }
+  if (zarr.inner_chunk_shape) out.set("inner_chunk_shape", shape_json(*zarr.inner_chunk_shape));
+  return out;
+}
+
 Json custom_json(const Tree& tree) {
   if (const auto* array = tree.custom<ShardedArray>()) {
     Json out = array_json(gather_shards(*array));
@@ -230,6 +248,8 @@ Json custom_json(const Tree& tree) {
       out.set("chunk_shape", shape_json(*value->storage->chunk_shape));
     if (value->storage && value->storage->write_shape)
       out.set("write_shape", shape_json(*value->storage->write_shape));
+    if (value->storage && value->storage->zarr_metadata)
+      out.set("zarr", zarr_json(*value->storage->zarr_metadata));
     return one("metadata", std::move(out));
   }
   if (const auto* value = tree.custom<ShapeDtypeStruct>()) {

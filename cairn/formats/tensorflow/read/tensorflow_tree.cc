@@ -1,6 +1,8 @@
 // tensorflow_tree.cc -- converts a tree in memory to the tensors of a TensorFlow checkpoint.
 #include <cairn/tensorflow.h>
 
+#include <cairn/tree/names.h>
+
 #include <array>
 #include <complex>
 #include <cstring>
@@ -15,7 +17,7 @@ class Leaves {
  public:
   void add(const KeyPath& path, const Tree& leaf) {
     with_context(
-        [&] { return path_text(path); },
+        [&] { return leaf_text(path); },
         [&] { std::visit([&](const auto& value) { add_value(path, value); }, leaf.value()); });
   }
   [[nodiscard]] std::vector<TensorFlowSource>& sources() { return sources_; }

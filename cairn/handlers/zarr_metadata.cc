@@ -1,0 +1,84 @@
+// zarr_metadata.cc -- reads the facts of a metadata file that both versions of Zarr have. They are
+// taken from the text that TensorStore would write.
+#include <cairn/handlers/zarr_metadata.h>
+
+#include <cairn/base/json/json.h>
+#include <cairn/error.h>
+
+#include <string>
+#include <string_view>
+
+namespace cairn::inline v0::handlers {
+namespace {
+
+std::string text_of(const Json* json, std::string_view otherwise) {
+  const std::string* text = json == nullptr ? nullptr : json->as_string();
+  return std::string(text == nullptr ? otherwise : *text);
+}
+
+std::optional<Shape> shape_of(const Json* json) {
+  const JsonArray* extents = json == nullptr ? nullptr : json->as_array();
+  if (extents == nullptr) return std::nullopt;
+  Shape shape;
+  for (const Json& extent : *extents) shape.push_back(extent.as_int64().value_or(0));
+  return shape;
+}
+
+// A member of a member, or nullptr.
+const Json* find(const Json* json, std::string_view key) {
+  return json == nullptr ? nullptr : json->find(key);
+}
+
+ZarrMetadata::Compression compression_of(const Json* name, const Json* config) {
+  const Json* level = find(config, "level");
+  return {text_of(name, "unknown"), level == nullptr ? std::nullopt : level->as_int64()};
+}
+
+void describe_v2(const Json& json, ZarrMetadata& out) {
+  out.dtype = text_of(json.find("dtype"), "");
+  out.chunk_shape = shape_of(json.find("chunks")).value_or(Shape());
+  const Json* compressor = json.find("compressor");
+  if (compressor != nullptr && compressor->as_object() != nullptr)
+    out.compression = compression_of(compressor->find("id"), compressor);
+  out.order = text_of(json.find("order"), "C");
+  out.dimension_separator = text_of(json.find("dimension_separator"), ".");
+}
+
+void describe_v3(const Json& json, ZarrMetadata& out) {
+  out.dtype = text_of(json.find("data_type"), "");
+  out.chunk_shape = shape_of(find(find(json.find("chunk_grid"), "configuration"), "chunk_shape"))
+                        .value_or(Shape());
+  const Json* codecs = json.find("codecs");
+  if (codecs == nullptr || codecs->as_array() == nullptr) return;
+  for (const Json& codec : *codecs->as_array()) {
+    if (text_of(codec.find("name"), "") != "sharding_indexed") continue;
+    const Json* config = codec.find("configuration");
+    out.inner_chunk_shape = shape_of(find(config, "chunk_shape"));
+    if (out.inner_chunk_shape && out.inner_chunk_shape->empty()) out.inner_chunk_shape.reset();
+    codecs = find(config, "codecs");
+    break;
+  }
+  if (codecs == nullptr || codecs->as_array() == nullptr) return;
+  for (const Json& codec : *codecs->as_array()) {
+    const std::string name = text_of(codec.find("name"), "");
+    if (name == "bytes" || name == "crc32c" || name == "transpose") continue;
+    out.compression = compression_of(codec.find("name"), codec.find("configuration"));
+    return;
+  }
+}
+
+}  // namespace
+
+std::optional<ZarrMetadata> describe_zarr(const zarr::ArrayMetadata& metadata) {
+  const auto text = try_call([&] { return zarr::metadata_text(metadata); });
+  if (!text) return std::nullopt;
+  const Json json = parse_json(text.value());
+  ZarrMetadata out{.zarr_format = metadata.zarr_format, .shape = metadata.shape};
+  if (metadata.zarr_format == 2)
+    describe_v2(json, out);
+  else
+    describe_v3(json, out);
+  return out;
+}
+
+}  // namespace cairn::inline v0::handlers

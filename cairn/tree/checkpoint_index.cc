@@ -1,0 +1,211 @@
+// checkpoint_index.cc -- finds a leaf by the name that a user typed.
+#include <cairn/checkpoint.h>
+
+#include <cairn/base/visible_text.h>
+#include <cairn/tree/names.h>
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+namespace cairn::inline v0 {
+namespace {
+
+constexpr std::size_t kMaxSuggestions = 3;
+constexpr std::size_t kMaxComparedLength = 200;  // longer names are not compared
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return lower(c); });
+  return out;
+}
+
+// Levenshtein distance. Returns more than `limit` as soon as the distance must exceed it.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  const std::size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
+  if (gap > limit) return limit + 1;
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    std::size_t best = row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+      best = std::min(best, row[j + 1]);
+    }
+    if (best > limit) return limit + 1;
+  }
+  return row[b.size()];
+}
+
+// A distance between two names in lower case; small means alike. nullopt: not alike at all.
+std::optional<std::size_t> unlikeness(std::string_view wanted, std::string_view name) {
+  if (wanted == name) return 0;
+  if (wanted.empty() || wanted.size() > kMaxComparedLength || name.size() > kMaxComparedLength)
+    return std::nullopt;
+  const std::size_t limit = std::max<std::size_t>(2, wanted.size() / 4);
+  if (const std::size_t distance = edit_distance(wanted, name, limit); distance <= limit)
+    return distance;
+  if (name.ends_with(wanted)) return limit + 1;
+  if (name.find(wanted) != std::string_view::npos) return limit + 2;
+  if (!name.empty() && wanted.find(name) != std::string_view::npos) return limit + 3;
+  return std::nullopt;
+}
+
+std::string suggestions(std::string_view wanted, const std::vector<TensorInfo>& tensors) {
+  const std::string key = lower(wanted);
+  std::vector<std::pair<std::size_t, const std::string*>> close;
+  for (const auto& tensor : tensors)
+    if (const auto distance = unlikeness(key, lower(tensor.name)))
+      close.emplace_back(*distance, &tensor.name);
+  std::stable_sort(close.begin(), close.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < close.size() && i < kMaxSuggestions; ++i)
+    text += (i == 0 ? "; did you mean '" : "', '") + *close[i].second;
+  return text.empty() ? text : text + "'?";
+}
+
+std::string hex_text(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes) append_hex(out, "", static_cast<unsigned char>(c), 2);
+  return out;
+}
+
+// The leaf whose escaped name was given. Throws if leaves of different names are shown alike.
+std::size_t only_one(std::string_view shown, const std::vector<std::size_t>& found,
+                     const std::vector<TensorInfo>& tensors) {
+  const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
+    return tensors[i].full_name() != tensors[found[0]].full_name();
+  });
+  if (other == found.end()) return found[0];
+  std::string names;
+  for (const std::size_t i : found)
+    names.append(names.empty() ? "'" : ", '")
+        .append(visible_text(tensors[i].full_name()))
+        .append("' (bytes ")
+        .append(hex_text(tensors[i].full_name()))
+        .append(")");
+  throw Error(Code::kInvalidArgument, "'" + std::string(shown) +
+                                          "' is how several names are shown: give one of them "
+                                          "unescaped: " +
+                                          names);
+}
+
+// The leaf of a typed name; nullopt if none was found. Two leaves of one item may have the same name
+// ({"a.b": x} and {"a": {"b": y}}). Then they share the array, too. Throws if several were found.
+std::optional<std::size_t> only_leaf(std::string_view typed, const std::vector<TensorInfo>& all,
+                                     const std::vector<std::size_t>& found) {
+  if (found.empty()) return std::nullopt;
+  const TensorInfo& first = all[found[0]];
+  const auto differs = [&](auto member) {
+    return std::any_of(found.begin(), found.end(),
+                       [&](std::size_t i) { return all[i].*member != first.*member; });
+  };
+  const bool items = differs(&TensorInfo::item);
+  if (!items && !differs(&TensorInfo::name)) return found[0];
+  std::string names;
+  for (const auto i : found) names += (names.empty() ? "'" : ", '") + all[i].full_name() + "'";
+  throw Error(Code::kInvalidArgument,
+              "'" + std::string(typed) +
+                  (items ? "' is in several items" : "' stands for several names") +
+                  ": name one of " + names);
+}
+
+}  // namespace
+
+struct Checkpoint::Names {
+  std::once_flag made;
+  std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
+  // The escaped forms, with and without the item, of the names that are shown escaped.
+  std::unordered_map<std::string, std::vector<std::size_t>> by_visible;
+
+  void add(std::string_view name, std::size_t index) {
+    if (std::string shown = visible_text(name); shown != name)
+      by_visible[std::move(shown)].push_back(index);
+  }
+
+  // By the name with '.' in place of '/', for typed names with '/'.
+  std::once_flag dotted_made;
+  std::unordered_map<std::string, std::vector<std::size_t>> by_dotted;
+
+  // The leaves of a typed name. `found` returns those of a name without an item.
+  template <class Found>
+  static std::vector<std::size_t> with_item(const std::vector<TensorInfo>& all,
+                                            std::string_view typed, const Found& found);
+  // The leaf of a name or of "item/name"; nullopt if there is none.
+  [[nodiscard]] std::optional<std::size_t> find(const std::vector<TensorInfo>& all,
+                                                std::string_view typed) const;
+  // The leaf of a name or of "item/name" in which '/' stands for '.', too.
+  [[nodiscard]] std::optional<std::size_t> find_spelled(const std::vector<TensorInfo>& all,
+                                                        std::string_view typed);
+};
+
+template <class Found>
+std::vector<std::size_t> Checkpoint::Names::with_item(const std::vector<TensorInfo>& all,
+                                                      std::string_view typed, const Found& found) {
+  std::vector<std::size_t> leaves = found(typed);
+  for (auto slash = typed.find('/'); leaves.empty() && slash != std::string_view::npos;
+       slash = typed.find('/', slash + 1))
+    for (const auto i : found(typed.substr(slash + 1)))
+      if (all[i].item == typed.substr(0, slash)) leaves.push_back(i);
+  return leaves;
+}
+
+std::optional<std::size_t> Checkpoint::Names::find(const std::vector<TensorInfo>& all,
+                                                   std::string_view typed) const {
+  return only_leaf(typed, all, with_item(all, typed, [&](std::string_view name) {
+                     const auto it = by_name.find(name);
+                     return it == by_name.end() ? std::vector<std::size_t>() : it->second;
+                   }));
+}
+
+std::optional<std::size_t> Checkpoint::Names::find_spelled(const std::vector<TensorInfo>& all,
+                                                           std::string_view typed) {
+  if (typed.find('/') == std::string_view::npos) return std::nullopt;
+  std::call_once(dotted_made, [&] {
+    for (std::size_t i = 0; i < all.size(); ++i) by_dotted[with_dots(all[i].name)].push_back(i);
+  });
+  return only_leaf(typed, all, with_item(all, typed, [&](std::string_view name) {
+                     std::vector<std::size_t> leaves;
+                     if (const auto it = by_dotted.find(with_dots(name)); it != by_dotted.end())
+                       std::copy_if(it->second.begin(), it->second.end(),
+                                    std::back_inserter(leaves),
+                                    [&](std::size_t i) { return is_typed_as(name, all[i].name); });
+                     return leaves;
+                   }));
+}
+
+Checkpoint::Checkpoint() : names_(std::make_unique<Names>()) {}
+Checkpoint::~Checkpoint() = default;
+
+std::size_t Checkpoint::index(std::string_view name) const {
+  const auto& all = tensors();
+  std::call_once(names_->made, [&] {
+    names_->by_name.reserve(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      names_->by_name[all[i].name].push_back(i);
+      names_->add(all[i].name, i);
+      if (all[i].item) names_->add(all[i].full_name(), i);
+    }
+  });
+  if (const auto found = names_->find(all, name)) return *found;
+  if (const auto other = find_other(name)) return *other;
+  if (const auto found = names_->find_spelled(all, name)) return *found;
+  // JSON shows a name partly escaped; escaping the rest gives the form that people see.
+  if (const auto shown = names_->by_visible.find(visible_text(name));
+      shown != names_->by_visible.end())
+    return only_one(name, shown->second, all);
+  throw Error(Code::kNotFound,
+              "no tensor is named '" + std::string(name) + "'" + suggestions(name, all));
+}
+
+}  // namespace cairn::inline v0
