@@ -201,9 +201,10 @@ Writer::Stream& Writer::State::add_stream() {
   constexpr std::uint64_t kOwnFiles = std::uint64_t{1} << 33U;  // above the numbers of all others
   const std::scoped_lock lock(mutex);
   const std::uint64_t number = streams.size();
-  auto stream = std::make_unique<Stream::State>(
-      make_writer(options.value_prefix, number), make_writer(options.value_prefix, kOwnFiles + number),
-      files, inline_limit, options.own_file_bytes, sequence);
+  auto stream =
+      std::make_unique<Stream::State>(make_writer(options.value_prefix, number),
+                                      make_writer(options.value_prefix, kOwnFiles + number), files,
+                                      inline_limit, options.own_file_bytes, sequence);
   streams.push_back(std::unique_ptr<Stream>(new Stream(std::move(stream))));
   return *streams.back();
 }
