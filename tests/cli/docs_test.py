@@ -142,7 +142,7 @@ def source_of(page, block):
     lines = f'#line {block.line + 1} "{page}"\n{body}\n'
     if not re.match(r"\s*(class|struct) ", body):
         lines = f"void example() {{\n{READERS_CPP.get(page, '')}\n{{\n{lines}}}\n}}\n"
-    return f"namespace block_{block.line} {{\n{lines}}}\n"
+    return f"namespace block_{re.sub('[^a-z]', '_', page)}_{block.line} {{\n{lines}}}\n"
 
 
 def test_cpp_compiles(tmp_path):

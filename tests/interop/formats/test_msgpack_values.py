@@ -178,4 +178,4 @@ def test_an_array_that_is_not_all_here_is_refused(tool):
     node[4] = [[0, [0, 0], [4, 8]]]
     for key in write.WRITERS:
         ours = tool.ask(key, tree=["dict", [["w", node]]])
-        assert ours["code"] == "failed_precondition" and ours["error"].startswith("['w']: "), ours
+        assert ours["code"] == "failed_precondition" and ours["error"].startswith("w: "), ours
