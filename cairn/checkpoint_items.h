@@ -60,6 +60,7 @@ struct FilesItem {
   std::function<void(const std::string& directory)> write;
 };
 
+// An item to be saved.
 using CheckpointItem = std::variant<PyTreeSaveArgs, StandardItem, ArrayItem, JsonItem, ProtoItem,
                                     JaxRandomKeyItem, NumpyRandomKeyItem, FilesItem>;
 // Pairs of name and item.
@@ -67,6 +68,7 @@ using CheckpointItems = std::vector<std::pair<std::string, CheckpointItem>>;
 
 // A restored item. Tree: also of a StandardItem and of an ArrayItem, which is a leaf.
 using RestoredItem = std::variant<Tree, JsonItem, ProtoItem, JaxRandomKeyItem, NumpyRandomKeyItem>;
+// Restored items by name.
 using RestoredItems = std::map<std::string, RestoredItem>;
 
 // The items to restore, with arguments for the trees among them.
