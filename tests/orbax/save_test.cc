@@ -2,8 +2,8 @@
 // replacement leave behind.
 #include <cairn/cairn.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/commit/pending_directory.h>
+#include <cairn/orbax/layout/layout.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cairn/convert.h>
+#include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/orbax/save/copied_item.h>
-#include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <cstdint>
 #include <map>

@@ -9,10 +9,10 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/save_lock.h>
+#include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/orbax/commit/pending_directory.h>
 
 #include <algorithm>
 #include <array>
