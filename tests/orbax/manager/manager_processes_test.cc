@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "tests/orbax/manager/small_steps.h"
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
@@ -19,12 +20,11 @@ namespace {
 using cairn::testing::FailsWith;
 using cairn::testing::put_file;
 using cairn::testing::TempDir;
+using cairn::testing::tree_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::size_t kCount = 3;
-
-Tree tree_of(std::int64_t step) { return Tree{{"x", step}}; }
 
 // Runs the work in all processes. Returns the error of each.
 std::vector<std::optional<Error>> run_all(

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "tests/orbax/manager/small_steps.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -22,10 +23,10 @@ namespace {
 using cairn::testing::FailsWith;
 using cairn::testing::put_file;
 using cairn::testing::TempDir;
+using cairn::testing::tree_of;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Tree tree_of(std::int64_t step) { return Tree{{"x", step}}; }
 std::int64_t x_of(const Tree& tree) { return std::get<std::int64_t>(tree.at("x").value()); }
 
 TEST(StepName, PrefixAndDigits) {
@@ -176,7 +177,8 @@ TEST(CheckpointManager, AThousandSavesOfWhichSomeFail) {
   for (std::int64_t step = 1; step <= 1000; ++step) {
     const bool fails = step % 4 == 0;
     // The next call of the manager tells the error; then the step is saved.
-    for (bool done = false; !done;) try {
+    bool done = false;
+    while (!done) try {
         manager.wait_until_finished();
         obstacle.stop();
         if (fails) obstacle.put_at(dir / ("run/" + std::to_string(step)));

@@ -13,8 +13,10 @@ inline CheckpointManagerOptions three_steps() {
   return options;
 }
 
+inline Tree tree_of(std::int64_t step) { return Tree{{"x", step}}; }
+
 inline void save_step(CheckpointManager& manager, std::int64_t step) {
-  manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+  manager.save(step, PyTreeSaveArgs{tree_of(step)});
 }
 
 }  // namespace cairn::testing
