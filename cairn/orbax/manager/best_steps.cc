@@ -20,6 +20,7 @@ std::vector<std::size_t> by_quality(
     return a.first < b.first;
   });
   std::vector<std::size_t> positions;
+  positions.reserve(ranked.size());
   for (const auto& [value, position] : ranked) positions.push_back(position);
   return positions;
 }
