@@ -188,6 +188,9 @@ class Checkpoint {
   // The pytree with the index into tensors() (a std::int64_t) in place of each leaf and empty node.
   // Unlike the paths, it distinguishes tuples from lists where the format does.
   [[nodiscard]] virtual Tree structure() const;
+  // The same with tuples and named tuples also where Orbax records them beside the tree
+  // (SaveOptions::support_rich_types). Throws data_loss if the two contradict each other.
+  [[nodiscard]] virtual Tree rich_structure() const { return structure(); }
   // Objects of the program that saved the checkpoint; object 0 is the root. Empty where the format
   // does not store them. The graph may share children and may contain cycles.
   [[nodiscard]] virtual std::vector<ProgramObject> objects() const { return {}; }

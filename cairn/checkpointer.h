@@ -81,6 +81,8 @@ class AsyncCheckpointer {
   void wait_until_finished();
   // Throws the error of a finished save, once. Does not wait.
   void check_for_errors();
+  // Whether a save runs in the background.
+  [[nodiscard]] bool is_saving_in_progress() const;
   // Waits for the previous save, then restores.
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {});
   [[nodiscard]] RestoredItems restore_items(const std::string& path,

@@ -47,6 +47,9 @@ struct SaveOptions {
   std::optional<std::int64_t> chunk_bytes = {};
   // Target size of the database's data files in bytes; 0: no limit.
   std::int64_t target_file_bytes = std::int64_t{2} << 30U;
+  // Record tuples and named tuples as such, so that they are restored without a target, as
+  // PyTreeMetadataOptions. False: a restore returns lists and dicts.
+  bool support_rich_types = false;
   // JSON text, stored with the tree; "" for none. JSON null is refused.
   std::string custom_metadata = {};
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists

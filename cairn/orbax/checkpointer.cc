@@ -117,6 +117,8 @@ void AsyncCheckpointer::wait_until_finished() { state_->save.wait(); }
 
 void AsyncCheckpointer::check_for_errors() { state_->save.check(); }
 
+bool AsyncCheckpointer::is_saving_in_progress() const { return state_->save.is_running(); }
+
 Tree AsyncCheckpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) {
   wait_until_finished();
   return state_->handler.restore_when([&] { check_finished(path); }, path, args);

@@ -52,6 +52,7 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
   const distributed::ProcessGroup group({});
   const Workers workers(options.resources.threads);
   const orbax::SaveContext context{.options = options,
+                                   .support_rich_types = options.support_rich_types,
                                    .registry = &default_type_handler_registry(),
                                    .group = &group,
                                    .executor = &workers.executor(),

@@ -1,0 +1,42 @@
+"""Checkpoints of machine-learning models: save, restore, inspect, verify, convert.
+
+    import cairn
+
+    cairn.save("ckpt", {"params": {"w": w, "b": b}, "step": 3})   # an Orbax checkpoint
+    tree = cairn.load("ckpt")                                     # dicts of NumPy arrays
+    state = cairn.load("ckpt", target=state)                      # into your own structure
+    rows = cairn.open("ckpt")["params"]["w"][0:8]                 # reads only these rows
+
+Reads Orbax, safetensors, TensorFlow, flax msgpack, npz and Zarr; writes Orbax, safetensors, npz and
+msgpack, and through convert() TensorFlow. JAX, PyTorch and TensorFlow are never imported by this
+package; their arrays are taken and returned where the program has imported them.
+"""
+
+from cairn._cairn import CorruptionError
+from cairn._cairn import version as __version__
+from cairn._checkpoint import Checkpoint, Group, Tensor, open
+from cairn._load import load
+from cairn._manager import CheckpointManager
+from cairn._save import PendingSave, save, save_async
+from cairn._tools import DiffReport, VerifyReport, convert, diff, stats, steps, verify
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointManager",
+    "CorruptionError",
+    "DiffReport",
+    "Group",
+    "PendingSave",
+    "Tensor",
+    "VerifyReport",
+    "__version__",
+    "convert",
+    "diff",
+    "load",
+    "open",
+    "save",
+    "save_async",
+    "stats",
+    "steps",
+    "verify",
+]

@@ -1,0 +1,324 @@
+"""An opened checkpoint: a lazy mapping whose leaves read only what is asked for."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cairn import _cairn
+
+
+def open(  # noqa: A001
+    path: "str | os.PathLike[str]",
+    *,
+    step: "int | None" = None,
+    item: "str | None" = None,
+    allow_uncommitted: bool = False,
+    threads: int = 0,
+    memory: "int | None" = None,
+) -> "Checkpoint":
+    """Opens a checkpoint of any format and reads its metadata only.
+
+    Args:
+      path: a directory or file; `file:///path` works, too.
+      step: the step to open below a directory of steps; None: the latest complete one.
+      item: the item to open of a checkpoint that has several.
+      allow_uncommitted: open what an interrupted save has left, too.
+      threads: worker threads of reads; 0: one for each core.
+      memory: working memory of reads in bytes; None: 1 GiB.
+
+    Raises:
+      FileNotFoundError: nothing is there, or no such step or item.
+      RuntimeError: the checkpoint is unfinished.
+      ValueError: this is not a checkpoint; the message says what was looked for.
+    """
+    path = os.fspath(path)
+    return Checkpoint(_cairn.open(path, step, item, allow_uncommitted, threads, memory), path)
+
+
+def item_value(reader: Any, index: int) -> Any:
+    """The value of a leaf that is not an array."""
+    info = reader.tensor(index)
+    if info.kind == "placeholder":
+        return ...
+    if info.kind == "string":
+        values = reader.strings(index)
+        return values[0] if info.shape == () else values
+    return {"Dict": {}, "List": [], "Tuple": (), "NamedTuple": ()}.get(info.typestr)
+
+
+class Group(Mapping[Any, Any]):
+    """A dict, list or tuple of a checkpoint. Indexing returns a Group or a Tensor."""
+
+    def __init__(self, reader: Any, node: Any, name: str) -> None:
+        self.reader = reader
+        self._node = node
+        self._name = name
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            found: Any = self
+            for part in key:
+                found = found[part]
+            return found
+        if isinstance(self._node, dict):
+            if key in self._node:
+                return self._child(key, self._node[key])
+        elif isinstance(key, int) and -len(self._node) <= key < len(self._node):
+            return self._child(key % len(self._node), self._node[key])
+        elif hasattr(self._node, "_fields") and key in self._node._fields:
+            return self._child(key, getattr(self._node, key))
+        return self._by_name(key)
+
+    def __iter__(self) -> "Iterator[Any]":
+        if isinstance(self._node, dict):
+            return iter(self._node)
+        return iter(range(len(self._node)))
+
+    def __len__(self) -> int:
+        return len(self._node)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self[key]
+        except (KeyError, ValueError, TypeError):
+            return False
+        return True
+
+    def __repr__(self) -> str:
+        kind = type(self._node).__name__
+        return f"<cairn.Group {self._name or '(root)'}: {kind} of {len(self)}>"
+
+    def load(self, **options: Any) -> Any:
+        """Reads everything below into memory. Options as those of cairn.load without a target."""
+        from cairn._load import load_below
+
+        return load_below(self.reader, self._node, **options)
+
+    def _child(self, key: Any, node: Any) -> Any:
+        name = f"{self._name}.{key}" if self._name else str(key)
+        if isinstance(node, int):
+            return leaf(self.reader, node)
+        return Group(self.reader, node, name)
+
+    def _by_name(self, key: Any) -> Any:
+        """A leaf by its name from here: "dense.kernel" or "dense/kernel"."""
+        if not isinstance(key, str):
+            raise KeyError(key)
+        node: Any = self._node
+        for part in key.replace("/", ".").split("."):
+            if isinstance(node, dict) and part in node:
+                node = node[part]
+            elif isinstance(node, Sequence) and part.isdigit() and int(part) < len(node):
+                node = node[int(part)]
+            elif hasattr(node, "_fields") and part in node._fields:
+                node = getattr(node, part)
+            else:
+                full = f"{self._name}.{key}" if self._name else key
+                return leaf(self.reader, self.reader.index(full))
+        full = f"{self._name}.{key}" if self._name else key
+        return leaf(self.reader, node) if isinstance(node, int) else Group(self.reader, node, full)
+
+
+def leaf(reader: Any, index: int) -> Any:
+    """A Tensor, or the value of a leaf that is not an array."""
+    if reader.tensor(index).kind in ("array", "unknown", "custom"):
+        return Tensor(reader, index)
+    return item_value(reader, index)
+
+
+class Checkpoint(Group):
+    """An opened checkpoint. A mapping of its tree: ckpt["params"]["w"], or ckpt["params.w"]."""
+
+    def __init__(self, reader: Any, path: str) -> None:
+        super().__init__(reader, reader.structure(), "")
+        self.path = path
+
+    @property
+    def info(self) -> "dict[str, Any]":
+        """Format, layout, step, items, counts and bytes: what `cairn info --json` shows."""
+        import json
+
+        return dict(json.loads(self.reader.info_json()))
+
+    @property
+    def tensors(self) -> "dict[str, Tensor]":
+        """All arrays by name."""
+        return {
+            self.reader.tensor(i).name: Tensor(self.reader, i)
+            for i in range(len(self.reader))
+            if self.reader.tensor(i).kind in ("array", "unknown", "custom")
+        }
+
+    def tree(self) -> str:
+        """The tree, drawn with one line for each node."""
+        return str(self.reader.drawn())
+
+    def json_item(self, name: str) -> Any:
+        """The value of a JSON item ("metrics"), or None if there is none of this name."""
+        import json
+
+        text = self.reader.json_item(name)
+        return None if text is None else json.loads(text)
+
+    def __repr__(self) -> str:
+        info = self.info
+        count = sum(1 for i in range(len(self.reader)) if self.reader.tensor(i).kind == "array")
+        nbytes = sum(self.reader.tensor(i).nbytes for i in range(len(self.reader)))
+        step = f", step {info['step']}" if info.get("step") is not None else ""
+        return f"<cairn.Checkpoint {self.path!r}: {info['format']}{step}, {count} arrays, {size_text(nbytes)}>"
+
+    def _repr_html_(self) -> str:
+        from cairn._html import drawn
+
+        return drawn(self)
+
+
+def size_text(nbytes: int) -> str:
+    """ "1.5 GiB" """
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+class Tensor:
+    """An array of a checkpoint. Nothing is read before it is indexed or converted."""
+
+    def __init__(self, reader: Any, index: int) -> None:
+        self._reader = reader
+        self._index = index
+        self._info = reader.tensor(index)
+
+    name: str = property(lambda self: self._info.name)  # type: ignore[assignment]
+    dtype: str = property(lambda self: self._info.dtype)  # type: ignore[assignment]
+    shape: "tuple[int, ...]" = property(lambda self: self._info.shape)  # type: ignore[assignment]
+    nbytes: int = property(lambda self: self._info.nbytes)  # type: ignore[assignment]
+    stored_nbytes: int = property(lambda self: self._info.stored_nbytes)  # type: ignore[assignment]
+    chunk_shape: "tuple[int, ...]" = property(lambda self: self._info.chunk_shape)  # type: ignore[assignment]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def sharding(self) -> "str | None":
+        """The stored sharding as JSON text; None if none is stored."""
+        return self._info.sharding or None
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array of rank 0 has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<cairn.Tensor {self.name}: {self.dtype}{list(self.shape)}>"
+
+    def __getitem__(self, index: Any) -> Any:
+        """Reads a part: integers, slices and `...`, as NumPy. Returns an array of NumPy."""
+        box, rest = _box(index, self.shape)
+        (array,) = self._reader.read([(self._index, [b[0] for b in box], [b[1] for b in box])])
+        return array[rest]
+
+    def numpy(self) -> Any:
+        """The whole array, in memory of its own."""
+        (array,) = self._reader.read([(self._index, [0] * self.ndim, list(self.shape))])
+        return array
+
+    def view(self) -> Any:
+        """The whole array, read-only, in the mapped file. Nothing is copied, nor is a checksum checked.
+
+        Raises RuntimeError unless the array is stored as one uncompressed chunk in a local file.
+        """
+        array = self._reader.view(self._index)
+        if array is None:
+            raise RuntimeError(
+                f"{self.name}: not stored as one uncompressed chunk in a local file, so it cannot be "
+                "mapped; numpy() reads it"
+            )
+        return array
+
+    def torch(self) -> Any:
+        """The whole array as a tensor of PyTorch."""
+        from cairn import _torch
+
+        return _torch.from_numpy(self.numpy())
+
+    def jax(self, sharding: Any = None) -> Any:
+        """The whole array as an array of JAX. With a sharding, each device's part is read alone."""
+        import jax
+
+        if sharding is None:
+            return jax.numpy.asarray(self.numpy())
+        from cairn import _jax
+
+        boxes = _jax.boxes(sharding, self.shape)
+        arrays = self._reader.read([(self._index, origin, shape) for _, origin, shape in boxes])
+        parts = [(device, array) for (device, _, _), array in zip(boxes, arrays, strict=True)]
+        return _jax.assemble(sharding, self.shape, parts)
+
+    def read_into(self, out: Any) -> Any:
+        """Reads the whole array into an array of NumPy or a tensor of PyTorch, which is returned."""
+        torch = sys.modules.get("torch")
+        destination = out
+        if torch is not None and isinstance(out, torch.Tensor):
+            from cairn import _torch
+
+            destination = _torch.writable(out.detach())
+        self._reader.read_into([(self._index, [0] * self.ndim, destination)])
+        return out
+
+    def item(self) -> Any:
+        """The only element, as a number of Python."""
+        return self.numpy().item()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Any:
+        if copy is False:
+            raise ValueError("reading makes a new array; view() does not")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def _box(index: Any, shape: "tuple[int, ...]") -> "tuple[list[tuple[int, int]], tuple[Any, ...]]":
+    """The box that covers an index, and what is left to do on the array that was read."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if sum(part is ... for part in parts) > 1:
+        raise IndexError("an index can only have one '...'")
+    if ... in [part for part in parts if part is ...]:
+        at = next(i for i, part in enumerate(parts) if part is ...)
+        parts[at : at + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+    parts += [slice(None)] * (len(shape) - len(parts))
+    if len(parts) > len(shape):
+        raise IndexError(f"{len(parts)} indices for an array of rank {len(shape)}")
+    box, rest = [], []
+    for dimension, (part, extent) in enumerate(zip(parts, shape, strict=True)):
+        first, count, left = _range(part, extent, dimension)
+        box.append((first, count))
+        rest.append(left)
+    return box, tuple(rest)
+
+
+def _range(part: Any, extent: int, dimension: int) -> "tuple[int, int, Any]":
+    """First element, number of elements to read, and the index into these."""
+    if isinstance(part, slice):
+        wanted = range(*part.indices(extent))
+        if len(wanted) == 0:
+            return 0, 0, slice(None)
+        first, last = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
+        step = slice(None) if wanted.step == 1 else slice(None, None, wanted.step)
+        return first, last - first + 1, step
+    operator: Callable[[], int] | None = getattr(part, "__index__", None)
+    if operator is None or isinstance(part, bool):
+        raise TypeError(f"index with integers, slices and '...', not with {type(part).__qualname__}")
+    number = operator()
+    if not -extent <= number < extent:
+        raise IndexError(f"index {number} is out of range for dimension {dimension} of {extent}")
+    return number % extent, 1, 0

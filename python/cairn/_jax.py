@@ -1,0 +1,86 @@
+"""Arrays and shardings of JAX. Imported when the program has imported JAX."""
+
+import sys
+from typing import Any
+
+from cairn import _cairn
+
+
+def _jax() -> Any:
+    return sys.modules["jax"]
+
+
+def _box(index: Any, shape: Any) -> "tuple[list[int], list[int]]":
+    """Origin and shape of the slices that JAX gives for a shard."""
+    ranges = [part.indices(extent) for part, extent in zip(index, shape, strict=True)]
+    return [r[0] for r in ranges], [r[1] - r[0] for r in ranges]
+
+
+def describe_sharding(sharding: Any, shape: Any) -> "tuple[Any, ...]":
+    """A sharding in the form that the native part takes."""
+    jax = _jax()
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        mesh = sharding.mesh
+        types = getattr(mesh, "axis_types", None)
+        spec = [
+            [] if axes is None else [axes] if isinstance(axes, str) else list(axes)
+            for axes in sharding.spec
+        ]
+        return (
+            "named",
+            list(mesh.devices.shape),
+            [str(name) for name in mesh.axis_names],
+            None if types is None else [kind.name for kind in types],
+            [device.id for device in mesh.devices.flat],
+            [[str(axis) for axis in axes] for axes in spec],
+        )
+    if isinstance(sharding, jax.sharding.SingleDeviceSharding):
+        (device,) = sharding.device_set
+        return ("single", str(device))
+    parts = sharding.devices_indices_map(tuple(shape))
+    return ("explicit", [(device.id, *_box(index, shape)) for device, index in parts.items()])
+
+
+def sharded_array(array: Any) -> Any:
+    """An array of JAX with the shards of this process, without a copy where they are in host memory."""
+    import numpy as np
+
+    jax = _jax()
+    if not array.is_fully_addressable:
+        raise NotImplementedError(
+            "an array whose shards lie in several processes cannot be saved from Python yet"
+        )
+    implementation = ""
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        implementation = str(jax.random.key_impl(array))
+        array = jax.random.key_data(array)
+    shards = []
+    for shard in array.addressable_shards:
+        origin, shape = _box(shard.index, array.shape)
+        values = np.asarray(shard.data)
+        shards.append((shard.device.id, origin, shape, shard.replica_id, values))
+    return _cairn.ShardedArray(
+        list(array.shape),
+        array.dtype.name,
+        describe_sharding(array.sharding, array.shape),
+        implementation,
+        shards,
+    )
+
+
+def boxes(sharding: Any, shape: Any) -> "list[tuple[Any, list[int], list[int]]]":
+    """(device, origin, shape) for each device of this process."""
+    parts = sharding.addressable_devices_indices_map(tuple(shape))
+    return [(device, *_box(index, shape)) for device, index in parts.items()]
+
+
+def assemble(sharding: Any, shape: Any, parts: "list[tuple[Any, Any]]") -> Any:
+    """An array of the values for each device."""
+    jax = _jax()
+    on_devices = [jax.device_put(values, device) for device, values in parts]
+    return jax.make_array_from_single_device_arrays(tuple(shape), sharding, on_devices)
+
+
+def wrap_key(array: Any, implementation: str) -> Any:
+    """An array of random keys of their data."""
+    return _jax().random.wrap_key_data(array, impl=implementation)

@@ -1,0 +1,87 @@
+"""Objects that the native part does not know: arrays of other frameworks, nodes of other trees."""
+
+import dataclasses
+import sys
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import Any
+
+
+
+
+def convert(obj: Any) -> Any:
+    """What the native part takes in place of an object: an array, a dict, a list, a number or a str."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(obj, jax.Array):
+        from cairn import _jax
+
+        return _jax.sharded_array(obj)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(obj, torch.Tensor):
+        from cairn import _torch
+
+        return _torch.foreign_array(obj)
+    if jax is not None:
+        children = _children(jax, obj)
+        if children is not None:
+            return children
+    if isinstance(obj, Mapping):
+        return dict(obj)
+    if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
+        return {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj)}
+    for plain in (bool, int, float, complex, str, bytes, list, tuple):
+        if isinstance(obj, plain):
+            return plain(obj)
+    if isinstance(obj, bytearray | memoryview):
+        return bytes(obj)
+    if hasattr(obj, "__array__"):
+        import numpy as np
+
+        return np.asarray(obj)
+    raise TypeError(
+        f"a leaf of type {type(obj).__module__}.{type(obj).__qualname__} cannot be saved; "
+        "convert it to an array, a number or a str, or leave it out"
+    )
+
+
+def _children(jax: Any, obj: Any) -> "dict[str, Any] | list[Any] | None":
+    """The children of a node of JAX's registry; None for a leaf."""
+    util = jax.tree_util
+    pairs, _ = util.tree_flatten_with_path(obj, is_leaf=lambda node: node is not obj)
+    if len(pairs) == 1 and not pairs[0][0]:
+        return None  # the object itself: a leaf
+    if pairs and all(isinstance(path[0], util.SequenceKey) for path, _ in pairs):
+        return [child for _, child in pairs]
+    return {key_text(path[0]): child for path, child in pairs}
+
+
+def key_text(key: Any) -> str:
+    """The text of one key of JAX's key paths, as Orbax stores it."""
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
+
+
+_made: "dict[tuple[str, str, tuple[str, ...]], Any]" = {}
+
+
+def namedtuple_type(module: str, name: str, fields: "list[str]") -> Any:
+    """The class of a stored named tuple, if the program has imported it; else one of the same fields.
+
+    A checkpoint never makes this function import a module.
+    """
+    found = getattr(sys.modules.get(module), name, None)
+    if (
+        isinstance(found, type)
+        and issubclass(found, tuple)
+        and list(getattr(found, "_fields", ())) == fields
+    ):
+        return found
+    key = (module, name, tuple(fields))
+    if key not in _made:
+        made = namedtuple(name if name.isidentifier() else "NamedTuple", fields, rename=True)
+        _made[key] = made
+    return _made[key]
+
+

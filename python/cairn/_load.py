@@ -1,0 +1,393 @@
+"""cairn.load: a whole checkpoint into memory, or into the caller's own structure."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cairn import _targets
+from cairn._checkpoint import Checkpoint, item_value, open  # noqa: A004
+from cairn._progress import shown
+
+_Box = tuple[int, list[int], list[int]]
+
+
+def load(
+    path: "str | os.PathLike[str] | Checkpoint",
+    target: Any = None,
+    *,
+    out: Any = None,
+    include: "str | list[str] | None" = None,
+    step: "int | None" = None,
+    item: "str | None" = None,
+    partial: bool = False,
+    framework: str = "numpy",
+    dtype: Any = None,
+    sharding: Any = None,
+    progress: Any = None,
+) -> Any:
+    """Reads a checkpoint into memory.
+
+    Without a target: dicts and lists of NumPy arrays, numbers and strings, as stored. The arrays
+    are the caller's own; those of at most 256 KiB share blocks of memory of 16 MiB.
+
+    Args:
+      path: the checkpoint, or one that open() has opened.
+      target: a tree of the structure to return. Each leaf says what to return in its place: an
+        array of NumPy, a tensor of PyTorch, an array of JAX or a jax.ShapeDtypeStruct (with its
+        sharding), a number or a str. Values are converted to the leaf's type; shapes must agree.
+        `...` stays. The target is not changed.
+      out: a tree of arrays of NumPy or tensors of PyTorch, into which the values are read. Types
+        and shapes must be those stored. It is returned.
+      include: globs; only leaves whose names match are read. Without a target.
+      step: the step to read below a directory of steps; None: the latest.
+      item: the item to read of a checkpoint that has several.
+      partial: leaves that the target lacks are not read; leaves that are not stored keep the
+        target's value. False: either is a ValueError that lists them.
+      framework: "numpy", "torch" or "jax": whose arrays to return. Without a target.
+      dtype: a type to which floating-point arrays are converted, or None. Without a target.
+      sharding: a jax.sharding.Sharding for all arrays, or a function of a leaf's name and shape
+        that returns one. Each device reads its part only. Without a target.
+      progress: True (a bar), or a function of bytes done and bytes in total.
+
+    Raises:
+      FileNotFoundError: there is no such checkpoint, step or item.
+      CorruptionError: stored bytes are damaged.
+      ValueError: the target does not have the stored structure or shapes; this is no checkpoint.
+    """
+    if framework not in ("numpy", "torch", "jax"):
+        raise ValueError(f"framework: {framework!r} is not 'numpy', 'torch' or 'jax'")
+    if sum(given is not None for given in (target, out, include)) > 1:
+        raise ValueError("give only one of target, out and include")
+    if (target is not None or out is not None) and (
+        framework != "numpy" or dtype is not None or sharding is not None
+    ):
+        raise ValueError("framework, dtype and sharding are those of the target's leaves")
+    opened = path if isinstance(path, Checkpoint) else open(path, step=step, item=item)
+    if opened is path and (step is not None or item is not None):
+        raise ValueError("step and item choose what to open; this checkpoint is open")
+    with shown(progress, "load") as callback:
+        if out is not None:
+            return _into(opened, out, partial, callback)
+        if target is not None:
+            return _like(opened, target, partial, callback)
+        if include is None and framework == "numpy" and dtype is None and sharding is None:
+            return opened.reader.load(callback)
+        return _converted(opened, include, framework, dtype, sharding, callback)
+
+
+# ---- one plan of reads for many leaves ----
+
+
+class _Plan:
+    """Boxes to read, and what becomes of each leaf."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader = reader
+        self.boxes: list[_Box] = []
+        self.leaves: list[Callable[[list[Any]], Any]] = []
+
+    def add(self, index: int, finish: "Callable[[Any], Any]") -> None:
+        """Reads the whole array; finish() makes the leaf of it."""
+        shape = list(self.reader.tensor(index).shape)
+        at = len(self.boxes)
+        self.boxes.append((index, [0] * len(shape), shape))
+        self.leaves.append(lambda arrays: finish(arrays[at]))
+
+    def add_sharded(self, index: int, sharding: Any, finish: "Callable[[Any], Any]") -> None:
+        """Reads each box of a sharding of JAX once."""
+        from cairn import _jax
+
+        shape = self.reader.tensor(index).shape
+        at: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        wanted = []
+        for device, origin, extents in _jax.boxes(sharding, shape):
+            key = (tuple(origin), tuple(extents))
+            if key not in at:
+                at[key] = len(self.boxes)
+                self.boxes.append((index, origin, extents))
+            wanted.append((device, at[key]))
+        self.leaves.append(
+            lambda arrays: _jax.assemble(
+                sharding, shape, [(device, finish(arrays[i])) for device, i in wanted]
+            )
+        )
+
+    def add_value(self, value: Any) -> None:
+        """A leaf that needs no array."""
+        self.leaves.append(lambda arrays: value)
+
+    def run(self, callback: Any) -> "list[Any]":
+        arrays = self.reader.read(self.boxes, callback)
+        return [leaf(arrays) for leaf in self.leaves]
+
+
+def _cast(array: Any, dtype: Any) -> Any:
+    import numpy as np
+
+    wanted = np.dtype(dtype)
+    return array if array.dtype == wanted else array.astype(wanted)
+
+
+# ---- without a target ----
+
+
+def _converted(
+    opened: Checkpoint, include: Any, framework: str, dtype: Any, sharding: Any, callback: Any
+) -> Any:
+    reader = opened.reader
+    if include is None:
+        indices = list(range(len(reader)))
+    else:
+        globs = [include] if isinstance(include, str) else include
+        indices = reader.select(globs)
+        if not indices:
+            raise KeyError(f"no leaf matches {', '.join(map(repr, globs))}")
+    return _read_leaves(reader, indices, reader.structure(), framework, dtype, sharding, callback)
+
+
+def load_below(
+    reader: Any,
+    node: Any,
+    framework: str = "numpy",
+    dtype: Any = None,
+    sharding: Any = None,
+    progress: Any = None,
+) -> Any:
+    """Everything below a node of the structure."""
+    with shown(progress, "load") as callback:
+        return _read_leaves(reader, list(_indices(node)), node, framework, dtype, sharding, callback)
+
+
+def _indices(node: Any) -> "Iterator[int]":
+    if isinstance(node, int):
+        yield node
+        return
+    for child in node.values() if isinstance(node, dict) else node:
+        yield from _indices(child)
+
+
+def _read_leaves(
+    reader: Any,
+    indices: "list[int]",
+    structure: Any,
+    framework: str,
+    dtype: Any,
+    sharding: Any,
+    callback: Any,
+) -> Any:
+    plan = _Plan(reader)
+    for index in indices:
+        info = reader.tensor(index)
+        if info.kind not in ("array", "unknown", "custom"):
+            plan.add_value(item_value(reader, index))
+            continue
+        placed = sharding(info.name, info.shape) if callable(sharding) else sharding
+        finish = _finisher(info, framework if placed is None else "numpy", dtype)
+        if placed is not None:
+            plan.add_sharded(index, placed, finish)
+        else:
+            plan.add(index, finish)
+    return _pick(structure, dict(zip(indices, plan.run(callback), strict=True)))
+
+
+def _finisher(info: Any, framework: str, dtype: Any) -> "Callable[[Any], Any]":
+    def finish(array: Any) -> Any:
+        if dtype is not None and _is_float(info.dtype):
+            array = _cast(array, _numpy_dtype(dtype))
+        if framework == "torch":
+            from cairn import _torch
+
+            return _torch.from_numpy(array)
+        if framework == "jax":
+            import jax
+
+            return jax.numpy.asarray(array)
+        return array
+
+    return finish
+
+
+def _is_float(name: str) -> bool:
+    return name.startswith(("float", "bfloat"))
+
+
+def _numpy_dtype(dtype: Any) -> Any:
+    """A type of NumPy for a name, a type of NumPy, JAX or PyTorch."""
+    import numpy as np
+
+    text = str(dtype)
+    if text.startswith("torch."):
+        from cairn import _torch
+
+        dtype = _torch.dtype_name(dtype)
+    if isinstance(dtype, str):
+        try:
+            return np.dtype(dtype)
+        except TypeError:
+            import ml_dtypes
+
+            return np.dtype(getattr(ml_dtypes, dtype))
+    return np.dtype(dtype)
+
+
+def _pick(node: Any, values: "dict[int, Any]") -> Any:
+    """The structure with the values that there are; containers without any are left out."""
+    picked = _pick_or_none(node, values)
+    return {} if picked is None else picked[0]
+
+
+def _pick_or_none(node: Any, values: "dict[int, Any]") -> "tuple[Any] | None":
+    if isinstance(node, int):
+        return (values[node],) if node in values else None
+    if isinstance(node, dict):
+        found = {key: _pick_or_none(child, values) for key, child in node.items()}
+        kept = {key: child[0] for key, child in found.items() if child is not None}
+        return (kept,) if kept or not node else None
+    items = [_pick_or_none(child, values) for child in node]
+    kept_items = [child[0] for child in items if child is not None]
+    if not kept_items and node:
+        return None
+    if hasattr(node, "_fields") and len(kept_items) == len(node):
+        return (type(node)(*kept_items),)
+    return (kept_items if isinstance(node, list) else tuple(kept_items),)
+
+
+# ---- into the caller's structure ----
+
+
+def _match(opened: Checkpoint, paths: "list[_targets.Path]", partial: bool) -> "list[int | None]":
+    """The stored leaf of each path."""
+    reader = opened.reader
+    stored, empty = {}, set()
+    for index in range(len(reader)):
+        info = reader.tensor(index)
+        path = tuple(str(key) for key in info.path)
+        if info.kind == "empty":
+            empty.add(path)
+        else:
+            stored[path] = index
+    missing = [path for path in paths if path not in stored]
+    wanted = set(paths)
+    extra = [path for path in stored if path not in wanted]
+    if not partial and (missing or extra):
+        raise ValueError(_mismatch(opened, missing, extra, empty))
+    return [stored.get(path) for path in paths]
+
+
+def _mismatch(opened: Checkpoint, missing: Any, extra: Any, empty: Any) -> str:
+    lines = [f"{opened.path}: the target does not have the stored structure"]
+    for path in missing[:10]:
+        stored = "stored as empty" if path in empty else "not stored"
+        lines.append(f"  {_targets.path_text(path)}: in the target, {stored}")
+    for path in extra[:10]:
+        lines.append(f"  {_targets.path_text(path)}: stored, not in the target")
+    hidden = max(0, len(missing) - 10) + max(0, len(extra) - 10)
+    if hidden:
+        lines.append(f"  ... and {hidden} more")
+    lines.append("  partial=True restores what both have")
+    return "\n".join(lines)
+
+
+def _like(opened: Checkpoint, target: Any, partial: bool, callback: Any) -> Any:
+    paths, leaves, rebuild = _targets.flatten(target)
+    needed = [path for path, leaf in zip(paths, leaves, strict=True) if leaf is not ...]
+    matched = dict(zip(needed, _match(opened, needed, partial or len(needed) < len(paths)), strict=True))
+    plan = _Plan(opened.reader)
+    for path, leaf in zip(paths, leaves, strict=True):
+        index = matched.get(path)
+        if index is None:
+            plan.add_value(leaf)
+            continue
+        try:
+            _add_like(plan, index, leaf)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"{_targets.path_text(path)}: {error}") from None
+    return rebuild(plan.run(callback))
+
+
+def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
+    info = plan.reader.tensor(index)
+    if info.kind == "string":
+        plan.add_value(item_value(plan.reader, index))
+        return
+    if isinstance(leaf, bool | int | float | complex):
+        _check_shape(info, ())
+        plan.add(index, lambda array: type(leaf)(array[()].item()))
+        return
+    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+        raise TypeError(f"a target cannot have a leaf of type {type(leaf).__qualname__}")
+    torch = sys.modules.get("torch")
+    jax = sys.modules.get("jax")
+    if torch is not None and isinstance(leaf, torch.Tensor):
+        from cairn import _torch
+
+        _check_shape(info, leaf.shape)
+        wanted = _numpy_dtype(leaf.dtype)
+        plan.add(
+            index,
+            lambda array: _torch.from_numpy(_cast(array, wanted))
+            .to(leaf.device)
+            .requires_grad_(leaf.requires_grad),
+        )
+    elif jax is not None and isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
+        _add_jax(plan, index, leaf, jax)
+    else:
+        _check_shape(info, leaf.shape)
+        is_scalar = _is_numpy_scalar(leaf)
+        plan.add(
+            index,
+            lambda array: _cast(array, leaf.dtype)[()] if is_scalar else _cast(array, leaf.dtype),
+        )
+
+
+def _is_numpy_scalar(leaf: Any) -> bool:
+    import numpy as np
+
+    return isinstance(leaf, np.generic)
+
+
+def _add_jax(plan: _Plan, index: int, leaf: Any, jax: Any) -> None:
+    from cairn import _jax
+
+    info = plan.reader.tensor(index)
+    sharding = getattr(leaf, "sharding", None)
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        implementation = plan.reader.random_key_impl(index) or str(leaf.dtype._impl.name)
+        _check_shape(info, (*leaf.shape, *info.shape[len(leaf.shape) :]))
+        plan.add(index, lambda array: _jax.wrap_key(array, implementation))
+        return
+    _check_shape(info, leaf.shape)
+    if sharding is None:
+        plan.add(index, lambda array: jax.numpy.asarray(_cast(array, leaf.dtype)))
+    else:
+        plan.add_sharded(index, sharding, lambda array: _cast(array, leaf.dtype))
+
+
+def _check_shape(info: Any, shape: Any) -> None:
+    if tuple(info.shape) != tuple(shape):
+        raise ValueError(f"the stored shape is {tuple(info.shape)}, the target's is {tuple(shape)}")
+
+
+def _into(opened: Checkpoint, out: Any, partial: bool, callback: Any) -> Any:
+    paths, leaves, _ = _targets.flatten(out)
+    torch = sys.modules.get("torch")
+    boxes = []
+    for path, leaf, index in zip(paths, leaves, _match(opened, paths, partial), strict=True):
+        if index is None:
+            continue
+        if torch is not None and isinstance(leaf, torch.Tensor):
+            from cairn import _torch
+
+            leaf = _torch.writable(leaf.detach())
+        elif type(leaf).__module__ != "numpy" or not hasattr(leaf, "strides"):
+            raise TypeError(
+                f"{_targets.path_text(path)}: a {type(leaf).__qualname__} cannot be read into; "
+                "arrays of NumPy and tensors of PyTorch can"
+            )
+        origin = [0] * len(opened.reader.tensor(index).shape)
+        boxes.append((index, origin, leaf))
+    opened.reader.read_into(boxes, callback)
+    return out
+
+

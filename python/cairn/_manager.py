@@ -1,0 +1,122 @@
+"""cairn.CheckpointManager: the checkpoints of a training run."""
+
+import os
+from typing import Any
+
+from cairn import _cairn
+from cairn._load import load
+
+
+class CheckpointManager:
+    """Saves, keeps and removes the steps of a directory. Orbax's manager continues it, and the reverse.
+
+    Args:
+      directory: of the steps; made if it is missing and `create` is True.
+      **options: which steps are saved: save_interval_steps (1), save_on_steps (a set), is_preempted
+        (a function of the step). Which are kept: max_to_keep, keep_period, keep_time_interval
+        (seconds), best_metric (a name) or best_fn (a function of the metrics), best_mode ("max",
+        "min"), keep_checkpoints_without_metrics. The directory: step_prefix, step_digits, create,
+        read_only, cleanup_tmp_directories, todelete_subdir, root_metadata (JSON text).
+        enable_async_checkpointing (True): save() returns before the step is written.
+        reuse_unchanged: arrays that have not changed share the files of the step before. And the
+        options of save_async().
+
+    An error of a save in the background is raised once, by the next call of save(), restore(),
+    wait_until_finished() or close().
+    """
+
+    def __init__(self, directory: "str | os.PathLike[str]", **options: Any) -> None:
+        self._prefix = options.get("step_prefix") or ""
+        self._digits = options.get("step_digits") or 0
+        chosen = {"support_rich_types": True, **options}
+        self._native = _cairn.Manager(os.fspath(directory), chosen)
+
+    @property
+    def directory(self) -> str:
+        """The absolute path."""
+        return str(self._native.directory())
+
+    def save(
+        self,
+        step: int,
+        tree: Any,
+        *,
+        metrics: "dict[str, float] | None" = None,
+        force: bool = False,
+        metadata: "dict[str, Any] | None" = None,
+    ) -> bool:
+        """Saves a tree as a step; False if the options do not want the step.
+
+        Waits for the save before. metrics need best_metric or best_fn. force saves in any case.
+        """
+        import json
+
+        text = "" if metadata is None else json.dumps(metadata)
+        return bool(self._native.save(step, tree, metrics, force, text))
+
+    def restore(self, step: "int | None" = None, target: Any = None, **options: Any) -> Any:
+        """The tree of a step (None: the latest). Options as those of cairn.load."""
+        self.wait_until_finished()
+        if step is None:
+            step = self.latest_step()
+            if step is None:
+                raise FileNotFoundError(f"{self.directory}: there are no steps")
+        options.setdefault("item", "default")
+        return load(self.step_path(step), target, **options)
+
+    def step_path(self, step: int) -> str:
+        """The directory of a step."""
+        return os.path.join(self.directory, _cairn.step_name(step, self._prefix, self._digits))
+
+    def all_steps(self) -> "list[int]":
+        """The steps, in the order of their saves."""
+        return list(self._native.all_steps())
+
+    def latest_step(self) -> "int | None":
+        """The step that was saved last."""
+        return self._native.latest_step()
+
+    def best_step(self) -> "int | None":
+        """The best step by its metrics; the latest if the manager has no best_metric or best_fn."""
+        return self._native.best_step()
+
+    def metrics(self, step: int) -> "dict[str, float] | None":
+        """The metrics of a step; None if it has none."""
+        return self._native.metrics(step)
+
+    def should_save(self, step: int) -> bool:
+        """Whether save() would save the step."""
+        return bool(self._native.should_save(step))
+
+    def delete(self, step: int) -> None:
+        """Removes a step."""
+        self._native.remove(step)
+
+    def reload(self) -> None:
+        """Looks again which steps there are."""
+        self._native.reload()
+
+    def wait_until_finished(self) -> None:
+        """Waits until the running save is durable. Raises its error."""
+        self._native.wait()
+
+    def check_for_errors(self) -> None:
+        """Raises the error of a save that has ended. Does not wait."""
+        self._native.check_for_errors()
+
+    def is_saving_in_progress(self) -> bool:
+        """Whether a save goes on in the background."""
+        return bool(self._native.is_saving())
+
+    def close(self) -> None:
+        """Waits for a running save. Nothing can be saved afterwards."""
+        self._native.close()
+
+    def __enter__(self) -> "CheckpointManager":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<cairn.CheckpointManager {self.directory!r}: {len(self.all_steps())} steps>"

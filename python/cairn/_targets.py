@@ -1,0 +1,65 @@
+"""The leaves of a target: where they lie in the caller's tree, and a tree like it with other leaves."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cairn._leaves import key_text
+
+Path = tuple[str, ...]
+
+
+def flatten(target: Any) -> "tuple[list[Path], list[Any], Callable[[list[Any]], Any]]":
+    """Paths and leaves of a tree, and a function that makes the tree again with other leaves.
+
+    By JAX's registry, if the program has imported JAX. Else dicts, lists, tuples, named tuples and
+    dataclasses are nodes. None and empty containers are no leaves.
+    """
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        pairs, treedef = jax.tree_util.tree_flatten_with_path(target)
+        paths = [tuple(key_text(key) for key in path) for path, _ in pairs]
+        return paths, [leaf for _, leaf in pairs], treedef.unflatten
+    paths, leaves = [], []
+
+    def collect(path: Path, leaf: Any) -> Any:
+        paths.append(path)
+        leaves.append(leaf)
+        return leaf
+
+    _map(target, (), collect)
+
+    def rebuild(others: "list[Any]") -> Any:
+        following = iter(others)
+        return _map(target, (), lambda path, leaf: next(following))
+
+    return paths, leaves, rebuild
+
+
+def _map(node: Any, path: Path, leaf: "Callable[[Path, Any], Any]") -> Any:
+    if node is None:
+        return None
+    if isinstance(node, Mapping):
+        made = {key: _map(child, (*path, str(key)), leaf) for key, child in node.items()}
+        return made if type(node) is dict else type(node)(made)  # type: ignore[call-arg]
+    if isinstance(node, list | tuple):
+        if hasattr(node, "_fields"):
+            names = node._fields
+            return type(node)(
+                *(_map(c, (*path, n), leaf) for n, c in zip(names, node, strict=True))
+            )
+        items = [_map(child, (*path, str(i)), leaf) for i, child in enumerate(node)]
+        return items if isinstance(node, list) else tuple(items)
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        fields = {
+            f.name: _map(getattr(node, f.name), (*path, f.name), leaf)
+            for f in dataclasses.fields(node)
+        }
+        return dataclasses.replace(node, **fields)
+    return leaf(path, node)
+
+
+def path_text(path: Path) -> str:
+    """A path for messages: "params.dense.kernel"."""
+    return ".".join(path) or "(the whole tree)"

@@ -1,0 +1,152 @@
+"""verify, diff, convert, stats and steps. The reports are those of the command's --json (docs/cli.md)."""
+
+import json
+import os
+from typing import Any
+
+from cairn import _cairn
+from cairn._checkpoint import Checkpoint, open  # noqa: A004
+from cairn._progress import shown
+
+
+class VerifyReport:
+    """What verify() found. True in a condition if nothing is damaged and all could be checked."""
+
+    def __init__(self, data: "dict[str, Any]") -> None:
+        self.data = data
+
+    @property
+    def damaged(self) -> bool:
+        return bool(self.data["damaged"])
+
+    @property
+    def findings(self) -> "list[dict[str, Any]]":
+        """Each with severity, tensor, file, offset and message."""
+        return list(self.data["findings"])
+
+    def __bool__(self) -> bool:
+        return bool(self.data["ok"])
+
+    def __repr__(self) -> str:
+        state = "ok" if self else "damaged" if self.damaged else "not all checked"
+        return f"<cairn.VerifyReport {state}: {len(self.findings)} findings>"
+
+
+class DiffReport:
+    """How two checkpoints differ. `equal` is True if they do not."""
+
+    def __init__(self, data: "dict[str, Any]") -> None:
+        self.data = data
+
+    @property
+    def equal(self) -> bool:
+        return bool(self.data["equal"])
+
+    def __repr__(self) -> str:
+        return f"<cairn.DiffReport {'equal' if self.equal else 'different'}>"
+
+
+def verify(
+    path: "str | os.PathLike[str]",
+    *,
+    step: "int | None" = None,
+    item: "str | None" = None,
+    strict: bool = False,
+    progress: Any = None,
+) -> VerifyReport:
+    """Reads all stored bytes and checks everything that can be checked. Damage is in the report.
+
+    strict: a note (a file that nothing refers to) counts as damage.
+    """
+    with shown(progress, "verify") as callback:
+        text = _cairn.verify_json(os.fspath(path), step, item, strict, callback)
+    return VerifyReport(json.loads(text))
+
+
+def diff(
+    a: "str | os.PathLike[str]",
+    b: "str | os.PathLike[str]",
+    *,
+    include: "list[str] | None" = None,
+    exclude: "list[str] | None" = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    ignore_dtype: bool = False,
+    progress: Any = None,
+) -> DiffReport:
+    """Compares two checkpoints of any format: structure and values."""
+    with shown(progress, "diff") as callback:
+        text = _cairn.diff_json(
+            os.fspath(a), os.fspath(b), include or [], exclude or [], rtol, atol, ignore_dtype, callback
+        )
+    return DiffReport(json.loads(text))
+
+
+def convert(
+    source: "str | os.PathLike[str]",
+    target: "str | os.PathLike[str]",
+    *,
+    to: str = "",
+    step: "int | None" = None,
+    item: "str | None" = None,
+    include: "list[str] | None" = None,
+    exclude: "list[str] | None" = None,
+    rename: "list[tuple[str, str]] | None" = None,
+    nest: str = "",
+    dtype: "str | None" = None,
+    skip_unsupported: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    progress: Any = None,
+) -> "dict[str, Any]":
+    """Writes a checkpoint in another format, in bounded memory; returns what was written.
+
+    Args:
+      source: a checkpoint of any format.
+      target: the path to write.
+      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz"; "":
+        by the end of the target's name.
+      step: the step to read below a directory of steps; None: the latest.
+      item: the item to read of a checkpoint that has several.
+      include: globs of the names to write; None: all.
+      exclude: globs of the names to leave out.
+      rename: pairs of a regular expression and its replacement, as re.sub takes them.
+      nest: a separator at which flat names become a nested tree.
+      dtype: a type to which floating-point arrays are converted.
+      skip_unsupported: leave out what the format cannot hold, and list it.
+      overwrite: replace an older checkpoint, once the new one is complete.
+      dry_run: decide and report, but write nothing.
+      progress: True (a bar), or a function of bytes done and bytes in total.
+    """
+    with shown(progress, "convert") as callback:
+        text = _cairn.convert_json(
+            os.fspath(source),
+            os.fspath(target),
+            step,
+            item,
+            to,
+            include or [],
+            exclude or [],
+            rename or [],
+            nest,
+            dtype,
+            skip_unsupported,
+            overwrite,
+            dry_run,
+            callback,
+        )
+    return dict(json.loads(text))
+
+
+def stats(checkpoint: "Checkpoint | str | os.PathLike[str]", *globs: str) -> "list[dict[str, Any]]":
+    """Minimum, maximum, mean, deviation, zeros, NaN, Inf and a histogram of each array."""
+    opened = checkpoint if isinstance(checkpoint, Checkpoint) else open(checkpoint)
+    reader = opened.reader
+    chosen = reader.select(list(globs)) if globs else range(len(reader))
+    arrays = [i for i in chosen if reader.tensor(i).kind == "array"]
+    return list(json.loads(reader.stats_json(arrays)))
+
+
+def steps(directory: "str | os.PathLike[str]") -> "list[dict[str, Any]]":
+    """The steps of a directory, unfinished ones included: what `cairn steps --json` shows."""
+    return list(json.loads(_cairn.steps_json(os.fspath(directory))))

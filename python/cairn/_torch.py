@@ -1,0 +1,92 @@
+"""Tensors of PyTorch, without a copy. Imported when the program has a tensor."""
+
+from typing import Any
+
+from cairn import _cairn
+
+
+def _torch() -> Any:
+    import torch  # noqa: PLC0415
+
+    return torch
+
+
+# PyTorch's names of types that differ from NumPy's.
+_NAMES = {
+    "half": "float16",
+    "double": "float64",
+    "float": "float32",
+    "float4_e2m1fn_x2": "",  # two elements in a byte
+}
+
+
+def dtype_name(dtype: Any) -> str:
+    """NumPy's name of a type of PyTorch: "bfloat16"."""
+    name = str(dtype).removeprefix("torch.")
+    return _NAMES.get(name, name)
+
+
+def torch_dtype(name: str) -> Any:
+    """PyTorch's type of this name of NumPy's; raises TypeError if PyTorch has none."""
+    torch = _torch()
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise TypeError(f"PyTorch has no type {name}")
+    return found
+
+
+def foreign_array(tensor: Any) -> Any:
+    """The elements of a tensor; a tensor on a device is copied to host memory."""
+    tensor = tensor.detach()
+    if tensor.is_sparse or tensor.is_quantized:
+        raise TypeError("a sparse or quantized tensor cannot be saved; convert it to a dense one")
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    tensor = tensor.cpu().contiguous()
+    size = tensor.element_size()
+    return _cairn.ForeignArray(
+        tensor.data_ptr(),
+        dtype_name(tensor.dtype),
+        list(tensor.shape),
+        [stride * size for stride in tensor.stride()] if tensor.numel() else _c_strides(tensor),
+        True,
+        tensor,
+    )
+
+
+def writable(tensor: Any) -> Any:
+    """A tensor of host memory as a destination of a read."""
+    if tensor.device.type != "cpu":
+        raise ValueError(f"a destination must be on the CPU, not on {tensor.device}")
+    size = tensor.element_size()
+    return _cairn.ForeignArray(
+        tensor.data_ptr(),
+        dtype_name(tensor.dtype),
+        list(tensor.shape),
+        [stride * size for stride in tensor.stride()],
+        True,
+        tensor,
+    )
+
+
+def _c_strides(tensor: Any) -> "list[int]":
+    strides, size = [], tensor.element_size()
+    for extent in reversed(tensor.shape):
+        strides.insert(0, size)
+        size *= extent
+    return strides
+
+
+def from_numpy(array: Any) -> Any:
+    """A tensor that shares the memory of an array of NumPy."""
+    torch = _torch()
+    if array.dtype.kind in "biufc" and array.dtype.name in ("bool", *_SHARED):
+        return torch.from_numpy(array)
+    dtype = torch_dtype(array.dtype.name)
+    bytes_ = {1: "uint8", 2: "int16"}[array.dtype.itemsize]
+    return torch.from_numpy(array.view(bytes_)).view(dtype)
+
+
+_SHARED = frozenset(
+    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
+)

@@ -1,0 +1,221 @@
+// arrays.cc -- numpy.ndarray to the library's arrays and back. NumPy is imported when the first
+// array is made; its C API is not used, so that any version of it works.
+#include "arrays.h"
+
+#include <cairn/error.h>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace cairn::python {
+namespace {
+
+// The module `name` if somebody has imported it: an object of it exists only then.
+nb::object loaded_module(const char* name) {
+  PyObject* modules = PyImport_GetModuleDict();  // borrowed
+  PyObject* found = PyDict_GetItemString(modules, name);
+  return found == nullptr ? nb::none() : nb::borrow(found);
+}
+
+// What is used of NumPy, looked up once. It is never freed: NumPy cannot be unloaded.
+struct Numpy {
+  nb::object ndarray, generic, dtype, ascontiguousarray, frombuffer;
+  std::array<nb::object, kDTypeCount> dtypes;  // by DType; made when used
+
+  Numpy() {
+    const nb::object numpy = nb::module_::import_("numpy");
+    ndarray = numpy.attr("ndarray");
+    generic = numpy.attr("generic");
+    dtype = numpy.attr("dtype");
+    ascontiguousarray = numpy.attr("ascontiguousarray");
+  }
+  // NumPy's object for the type. Types that NumPy lacks come from ml_dtypes.
+  const nb::object& of(DType type) {
+    nb::object& made = dtypes[static_cast<std::size_t>(type)];
+    if (made.is_valid()) return made;
+    const std::string name(dtype_name(type));
+    const nb::object numpy = nb::module_::import_("numpy");
+    const bool own = nb::hasattr(numpy, name.c_str());
+    const nb::object home = own ? numpy : nb::module_::import_("ml_dtypes");
+    made = dtype(home.attr(name.c_str()));
+    return made;
+  }
+};
+Numpy& numpy() {
+  static Numpy* loaded = new Numpy();  // NOLINT(cppcoreguidelines-owning-memory)
+  return *loaded;
+}
+
+struct ElementInfo {
+  DType dtype = DType::kOpaque;
+  std::size_t size = 0;
+};
+
+// The library's type for a NumPy dtype; nullopt if its byte order is not the machine's.
+std::optional<ElementInfo> element_info(nb::handle dtype) {
+  if (nb::cast<bool>(dtype.attr("hasobject")))
+    throw Error(Code::kInvalidArgument,
+                "an array of Python objects cannot be stored; convert it to an array of numbers or "
+                "to a list of str");
+  if (!nb::cast<bool>(dtype.attr("isnative"))) return std::nullopt;
+  const auto size = nb::cast<std::size_t>(dtype.attr("itemsize"));
+  const auto name = nb::cast<std::string>(dtype.attr("name"));
+  if (const auto known = dtype_from_name(name); known && dtype_size(*known) == size)
+    return ElementInfo{*known, size};
+  return ElementInfo{DType::kOpaque, size};
+}
+
+BorrowedArray borrow_numpy(nb::handle array) {
+  // Most arrays of a tree have one of a few dtypes, and NumPy has one object for each.
+  thread_local PyObject* last_dtype = nullptr;  // owned
+  thread_local ElementInfo last_info;
+  const nb::object dtype = array.attr("dtype");
+  if (dtype.ptr() != last_dtype) {
+    const auto info = element_info(dtype);
+    if (!info) {
+      const nb::object native = dtype.attr("newbyteorder")("=");
+      return borrow_numpy(array.attr("astype")(native));
+    }
+    Py_XDECREF(last_dtype);
+    last_dtype = nb::object(dtype).release().ptr();
+    last_info = *info;
+  }
+  BorrowedArray result;
+  result.dtype = last_info.dtype;
+  result.element_size = last_info.size;
+  result.owner = nb::borrow(array);
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(array.ptr(), &buffer, PyBUF_STRIDES) == 0) {
+    result.data = static_cast<std::byte*>(buffer.buf);
+    result.writable = buffer.readonly == 0;
+    result.shape.assign(buffer.shape, buffer.shape + buffer.ndim);
+    result.strides.assign(buffer.strides, buffer.strides + buffer.ndim);
+    PyBuffer_Release(&buffer);
+    return result;
+  }
+  PyErr_Clear();  // the types of ml_dtypes, and dates, have no buffer
+  const nb::object interface = array.attr("__array_interface__");
+  const nb::object data = interface["data"];
+  result.data = reinterpret_cast<std::byte*>(nb::cast<std::size_t>(data[0]));
+  result.writable = !nb::cast<bool>(data[1]);
+  result.shape = nb::cast<Shape>(array.attr("shape"));
+  result.strides = nb::cast<std::vector<std::int64_t>>(array.attr("strides"));
+  return result;
+}
+
+BorrowedArray borrow_foreign(const ForeignArray& array) {
+  const auto dtype = dtype_from_name(array.dtype);
+  if (!dtype) throw Error(Code::kInvalidArgument, "unknown element type '" + array.dtype + "'");
+  if (array.strides.size() != array.shape.size())
+    throw Error(Code::kInvalidArgument, "shape and strides differ in rank");
+  return {reinterpret_cast<std::byte*>(array.address),
+          *dtype,
+          dtype_size(*dtype),
+          array.shape,
+          array.strides,
+          array.writable,
+          array.owner};
+}
+
+// Memory of the library as an object with Python's buffer protocol, from which NumPy makes arrays.
+struct Memory {
+  Array array;
+  bool writable = false;
+};
+
+int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
+  const auto* memory = nb::inst_ptr<Memory>(self);
+  auto* bytes = const_cast<std::byte*>(memory->array.bytes().data());
+  static std::byte nothing;  // an empty array has an address, too
+  return PyBuffer_FillInfo(buffer, self, bytes == nullptr ? &nothing : bytes,
+                           static_cast<Py_ssize_t>(memory->array.bytes().size()),
+                           memory->writable ? 0 : 1, flags);
+}
+
+PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
+
+}  // namespace
+
+std::shared_ptr<const void> keep_alive(nb::object object) {
+  return {object.release().ptr(), [](const void* kept) {
+            if (Py_IsInitialized() == 0) return;  // the interpreter has ended
+            const nb::gil_scoped_acquire lock;
+            Py_DECREF(static_cast<PyObject*>(const_cast<void*>(kept)));
+          }};
+}
+
+bool is_numpy_array(nb::handle object) {
+  return !loaded_module("numpy").is_none() && nb::isinstance(object, numpy().ndarray);
+}
+
+bool is_numpy_scalar(nb::handle object) {
+  return !loaded_module("numpy").is_none() && nb::isinstance(object, numpy().generic);
+}
+
+BorrowedArray borrow(nb::handle array) {
+  ForeignArray* foreign = nullptr;
+  if (nb::try_cast(array, foreign) && foreign != nullptr) return borrow_foreign(*foreign);
+  if (is_numpy_array(array)) return borrow_numpy(array);
+  throw Error(Code::kInvalidArgument,
+              "expected an array of NumPy, not " + nb::cast<std::string>(nb::repr(array.type())));
+}
+
+BorrowedArray borrow_contiguous(nb::handle array) {
+  BorrowedArray borrowed = borrow(array);
+  if (borrowed.view().contiguous()) return borrowed;
+  if (!is_numpy_array(borrowed.owner))
+    throw Error(Code::kInvalidArgument, "the array is not in C order");
+  return borrow_numpy(numpy().ascontiguousarray(borrowed.owner));
+}
+
+MutableArrayView borrow_writable(nb::handle array) {
+  const BorrowedArray borrowed = borrow(array);
+  if (!borrowed.writable) throw Error(Code::kInvalidArgument, "the destination is read-only");
+  if (borrowed.owner.ptr() != array.ptr() && is_numpy_array(array))
+    throw Error(Code::kInvalidArgument,
+                "the destination's byte order is not the machine's; a read does not convert it");
+  return {borrowed.data, borrowed.dtype, borrowed.element_size, borrowed.shape, borrowed.strides};
+}
+
+nb::object to_numpy(const Array& array, Access access, std::string_view opaque) {
+  nb::object dtype;
+  if (array.dtype() != DType::kOpaque)
+    dtype = numpy().of(array.dtype());
+  else if (!opaque.empty())
+    dtype = numpy().dtype(nb::str(opaque.data(), opaque.size()));
+  else
+    dtype = numpy().dtype(nb::str(("V" + std::to_string(array.element_size())).c_str()));
+  const nb::object memory = nb::cast(Memory{array, access == Access::kWritable});
+  nb::list shape;
+  for (const std::int64_t extent : array.shape()) shape.append(extent);
+  return numpy().ndarray(nb::tuple(shape), dtype, memory);
+}
+
+nb::object to_numpy_scalar(const Array& array) {
+  return to_numpy(array, Access::kReadOnly)[nb::tuple()];
+}
+
+void define_arrays(nb::module_& module) {
+  nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots),
+                     "Memory that an array of NumPy shares with the library.");
+  nb::class_<ForeignArray>(module, "ForeignArray", "Host memory of another framework, as an array.")
+      .def(
+          "__init__",
+          [](ForeignArray* self, std::size_t address, std::string dtype, Shape shape,
+             std::vector<std::int64_t> strides, bool writable, nb::object owner) {
+            new (self)
+                ForeignArray{address,  std::move(dtype), std::move(shape), std::move(strides),
+                             writable, std::move(owner)};
+          },
+          nb::arg("address"), nb::arg("dtype"), nb::arg("shape"), nb::arg("strides"),
+          nb::arg("writable"), nb::arg("owner"));
+}
+
+}  // namespace cairn::python

@@ -1,0 +1,66 @@
+// arrays.h -- arrays between Python and the library, without a copy.
+#pragma once
+
+#include <cairn/types.h>
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::python {
+
+// Keeps a Python object alive. The last copy may be destroyed in any thread.
+std::shared_ptr<const void> keep_alive(nanobind::object object);
+
+// Host memory of another framework, as its Python module describes it (cairn._leaves).
+struct ForeignArray {
+  std::size_t address = 0;
+  std::string dtype;  // as dtype_name()
+  Shape shape;
+  std::vector<std::int64_t> strides;  // in bytes
+  bool writable = false;
+  nanobind::object owner;  // keeps the memory alive
+};
+
+// The elements of a Python array, and who keeps them.
+struct BorrowedArray {
+  std::byte* data = nullptr;
+  DType dtype = DType::kUint8;
+  std::size_t element_size = 1;
+  Shape shape;
+  std::vector<std::int64_t> strides;  // in bytes
+  bool writable = false;
+  nanobind::object owner;
+
+  [[nodiscard]] ArrayView view() const { return {data, dtype, element_size, shape, strides}; }
+};
+
+// Whether the object is a numpy.ndarray, a numpy scalar.
+bool is_numpy_array(nanobind::handle object);
+bool is_numpy_scalar(nanobind::handle object);
+// Borrows the elements of a numpy.ndarray (any strides) or of a ForeignArray. An array of another
+// byte order than the machine's is converted first. Throws invalid_argument for elements that are
+// Python objects and for any other object.
+BorrowedArray borrow(nanobind::handle array);
+// The same in C order without gaps; copies if the array is not.
+BorrowedArray borrow_contiguous(nanobind::handle array);
+// Borrows a destination: the same, which may not be converted or copied. Throws invalid_argument if
+// the array is read-only.
+MutableArrayView borrow_writable(nanobind::handle array);
+
+// Whether a numpy.ndarray of the library's memory may be changed. kWritable: nobody else may use
+// the array.
+enum class Access { kReadOnly, kWritable };
+// A numpy.ndarray that shares the memory of `array`. `opaque`: NumPy's name of the type ("|S8") if
+// the elements are opaque; "": raw bytes.
+nanobind::object to_numpy(const Array& array, Access access, std::string_view opaque = {});
+// The element of an array of rank 0 as a scalar of NumPy.
+nanobind::object to_numpy_scalar(const Array& array);
+
+void define_arrays(nanobind::module_& module);
+
+}  // namespace cairn::python

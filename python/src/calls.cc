@@ -1,0 +1,67 @@
+// calls.cc -- runs the work in a thread of its own while the caller's thread serves Python.
+#include "calls.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <optional>
+
+namespace nb = nanobind;
+
+namespace cairn::python {
+namespace {
+
+constexpr auto kPeriod = std::chrono::milliseconds(100);
+constexpr auto kShort = std::chrono::milliseconds(2);  // most calls end before Python need be asked
+
+struct Counters {
+  std::atomic<std::uint64_t> done = 0, total = 0;
+};
+
+// Lets Python handle signals and tells it the progress; returns whether it raised an exception,
+// which is then set.
+bool raises(nb::handle progress, const Counters& counters) {
+  if (PyErr_CheckSignals() != 0) return true;
+  if (progress.is_none() || counters.total == 0) return false;
+  PyObject* result = PyObject_CallFunction(progress.ptr(), "KK",
+                                           static_cast<unsigned long long>(counters.done.load()),
+                                           static_cast<unsigned long long>(counters.total.load()));
+  Py_XDECREF(result);
+  return result == nullptr;
+}
+
+}  // namespace
+
+void run_long(nb::handle progress, const std::function<void(const ProgressFn&)>& work) {
+  Counters counters;
+  const ProgressFn count = [&](std::uint64_t done, std::uint64_t total) {
+    counters.done = done;
+    counters.total = total;
+  };
+  std::optional<nb::python_error> raised;
+  std::future<void> running;
+  {
+    const nb::gil_scoped_release unlocked;
+    running = std::async(std::launch::async, [&] { work(count); });
+    if (running.wait_for(kShort) == std::future_status::timeout) {
+      while (running.wait_for(kPeriod) == std::future_status::timeout) {
+        const nb::gil_scoped_acquire locked;
+        if (!raised && raises(progress, counters)) raised.emplace();
+      }
+    }
+  }
+  if (raised) {
+    const nb::gil_scoped_release unlocked;
+    running.wait();
+  }
+  if (!raised) {
+    running.get();
+    if (!progress.is_none() && counters.total != 0 && raises(progress, counters))
+      throw nb::python_error();
+    return;
+  }
+  throw nb::python_error(*raised);
+}
+
+}  // namespace cairn::python

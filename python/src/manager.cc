@@ -1,0 +1,171 @@
+// manager.cc -- binds CheckpointManager.
+#include "manager.h"
+
+#include "calls.h"
+#include "options.h"
+#include "trees.h"
+
+#include <cairn/checkpoint_manager.h>
+
+#include <nanobind/stl/chrono.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/set.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace cairn::python {
+namespace {
+
+template <class T>
+void take(nb::dict options, const char* name, T& into) {
+  if (!options.contains(name)) return;
+  const nb::object value = options[name];
+  PyDict_DelItemString(options.ptr(), name);
+  if (value.is_none()) return;
+  if (!nb::try_cast(value, into))
+    throw Error(Code::kInvalidArgument, std::string(name) + ": " +
+                                            nb::cast<std::string>(nb::repr(value)) +
+                                            " is of a type that the option does not take");
+}
+
+// The options of CheckpointManagerOptions under their names; those that remain are options of the
+// saves.
+CheckpointManagerOptions manager_options(nb::dict given) {
+  const nb::dict options = nb::steal<nb::dict>(PyDict_Copy(given.ptr()));
+  CheckpointManagerOptions result;
+  take(options, "save_interval_steps", result.save_interval_steps);
+  take(options, "save_on_steps", result.save_on_steps);
+  take(options, "is_preempted", result.is_preempted);
+  std::int64_t count = -1;
+  take(options, "max_to_keep", count);
+  if (count >= 0) result.max_to_keep = static_cast<std::size_t>(count);
+  std::int64_t period = 0;
+  take(options, "keep_period", period);
+  if (period != 0) result.keep_period = period;
+  double seconds = 0;
+  take(options, "keep_time_interval", seconds);
+  if (seconds != 0)
+    result.keep_time_interval = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(seconds));
+  std::string best_metric;
+  take(options, "best_metric", best_metric);
+  if (!best_metric.empty()) result.best_fn = metric(best_metric);
+  take(options, "best_fn", result.best_fn);
+  std::string mode = "max";
+  take(options, "best_mode", mode);
+  if (mode != "max" && mode != "min")
+    throw Error(Code::kInvalidArgument, "best_mode: '" + mode + "' is not 'max' or 'min'");
+  result.best_mode = mode == "min" ? BestMode::kMin : BestMode::kMax;
+  take(options, "keep_checkpoints_without_metrics", result.keep_checkpoints_without_metrics);
+  take(options, "step_prefix", result.step_name_format.prefix);
+  take(options, "step_digits", result.step_name_format.digits);
+  take(options, "create", result.create);
+  take(options, "read_only", result.read_only);
+  take(options, "cleanup_tmp_directories", result.cleanup_tmp_directories);
+  std::string todelete;
+  take(options, "todelete_subdir", todelete);
+  if (!todelete.empty()) result.todelete_subdir = todelete;
+  take(options, "root_metadata", result.root_metadata);
+  take(options, "enable_async_checkpointing", result.enable_async_checkpointing);
+  bool reuse = false;
+  take(options, "reuse_unchanged", reuse);
+  result.handler = handler_options(save_options(options));
+  result.handler.reuse = reuse ? Reuse::kUnchanged : Reuse::kNone;
+  return result;
+}
+
+// Calls that wait give Python's lock back, because the thread of a save takes it: for best_fn, and
+// when it returns borrowed objects.
+class Manager {
+ public:
+  Manager(const std::string& directory, nb::dict options)
+      : Manager(directory, manager_options(options)) {}
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+  ~Manager() {
+    const nb::gil_scoped_release unlocked;
+    manager_.reset();
+  }
+
+  bool save(std::int64_t step, nb::handle tree, std::optional<Metrics> metrics, bool force,
+            const std::string& custom_metadata) {
+    PyTreeSaveArgs args{.item = tree_from(tree)};
+    bool saved = false;
+    run_long(nb::none(), [&](const ProgressFn&) {
+      saved = manager_->save(step, args, {std::move(metrics), force, custom_metadata});
+    });
+    return saved;
+  }
+  void wait() {
+    run_long(nb::none(), [&](const ProgressFn&) { manager_->wait_until_finished(); });
+  }
+  void close() {
+    run_long(nb::none(), [&](const ProgressFn&) { manager_->close(); });
+  }
+  CheckpointManager& get() { return *manager_; }
+
+ private:
+  Manager(const std::string& directory, CheckpointManagerOptions options) {
+    const nb::gil_scoped_release unlocked;
+    manager_ = std::make_unique<CheckpointManager>(directory, std::move(options));
+  }
+
+  std::unique_ptr<CheckpointManager> manager_;
+};
+
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+}  // namespace
+
+void define_manager(nb::module_& module) {
+  nb::class_<Manager>(module, "Manager", "Saves and removes the steps of a directory.")
+      .def(nb::init<const std::string&, nb::dict>(), nb::arg("directory"), nb::arg("options"))
+      .def("save", &Manager::save, nb::arg("step"), nb::arg("tree").none(),
+           nb::arg("metrics").none(), nb::arg("force"), nb::arg("custom_metadata"))
+      .def("wait", &Manager::wait)
+      .def("close", &Manager::close)
+      .def("directory", [](Manager& m) { return m.get().directory(); })
+      .def(
+          "all_steps", [](Manager& m) { return m.get().all_steps(); }, Unlocked())
+      .def(
+          "latest_step", [](Manager& m) { return m.get().latest_step(); }, Unlocked())
+      .def(
+          "best_step", [](Manager& m) { return m.get().best_step(); }, Unlocked())
+      .def(
+          "metrics", [](Manager& m, std::int64_t step) { return m.get().metrics(step); },
+          nb::arg("step"), Unlocked())
+      .def(
+          "root_metadata", [](Manager& m) { return m.get().root_metadata(); }, Unlocked())
+      .def(
+          "should_save", [](Manager& m, std::int64_t step) { return m.get().should_save(step); },
+          nb::arg("step"), Unlocked())
+      .def(
+          "remove", [](Manager& m, std::int64_t step) { m.get().remove(step); }, nb::arg("step"),
+          Unlocked())
+      .def(
+          "reload", [](Manager& m) { m.get().reload(); }, Unlocked())
+      .def(
+          "check_for_errors", [](Manager& m) { m.get().check_for_errors(); }, Unlocked())
+      .def(
+          "is_saving", [](Manager& m) { return m.get().is_saving_in_progress(); }, Unlocked());
+  module.def(
+      "step_name",
+      [](std::int64_t step, const std::string& prefix, std::size_t digits) {
+        return step_name(step, StepNameFormat(prefix, digits));
+      },
+      nb::arg("step"), nb::arg("prefix"), nb::arg("digits"));
+}
+
+}  // namespace cairn::python

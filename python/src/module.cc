@@ -1,0 +1,27 @@
+// module.cc -- cairn._cairn, the part of the Python package that is native.
+#include "arrays.h"
+#include "errors.h"
+#include "manager.h"
+#include "reader.h"
+#include "saver.h"
+#include "sharded.h"
+#include "tools.h"
+
+#include <cairn/open.h>
+
+#include <nanobind/nanobind.h>
+
+NB_MODULE(_cairn, module) {
+  // JAX keeps arrays in caches until the process ends, which is no leak of ours.
+  nanobind::set_leak_warnings(false);
+  module.doc() = "The native part of the package cairn. Its names may change; use cairn's.";
+  const auto version = cairn::version();
+  module.attr("version") = nanobind::str(version.data(), version.size());
+  cairn::python::define_errors(module);
+  cairn::python::define_arrays(module);
+  cairn::python::define_sharded(module);
+  cairn::python::define_reader(module);
+  cairn::python::define_saver(module);
+  cairn::python::define_manager(module);
+  cairn::python::define_tools(module);
+}

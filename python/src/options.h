@@ -1,0 +1,25 @@
+// options.h -- options of saves as Python passes them: a dict whose unknown keys are errors.
+#pragma once
+
+#include <cairn/orbax.h>
+#include <cairn/pytree_checkpoint_handler.h>
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+
+namespace cairn::python {
+
+// "auto", "none", "zstd", "zstd:3", "blosc", "blosc:5". Throws invalid_argument for any other text.
+Compression parse_compression(const std::string& text);
+
+// Keys and types: if_exists ("fail", "replace"), use_ocdbt, use_zarr3, v1, support_rich_types
+// (bool), item, compression, custom_metadata (str), chunk_bytes, target_file_bytes, threads, memory
+// (int), durability ("synced", "unsynced"). None stands for the default.
+SaveOptions save_options(nanobind::dict options);
+// The options of the same names for a save in the background. Throws invalid_argument for those
+// that it does not have (v1, durability).
+PyTreeCheckpointHandlerOptions handler_options(const SaveOptions& options);
+
+}  // namespace cairn::python

@@ -1,0 +1,291 @@
+// reader.cc -- binds Checkpoint and TensorInfo.
+#include "reader.h"
+
+#include "arrays.h"
+#include "calls.h"
+#include "trees.h"
+
+#include <cairn/inspect.h>
+#include <cairn/open.h>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace cairn::python {
+namespace {
+
+nb::tuple tuple_of(std::span<const std::int64_t> extents) {
+  nb::list list;
+  for (const std::int64_t extent : extents) list.append(extent);
+  return nb::tuple(list);
+}
+
+std::string_view kind_name(LeafKind kind) {
+  switch (kind) {
+    case LeafKind::kArray:
+      return "array";
+    case LeafKind::kString:
+      return "string";
+    case LeafKind::kEmpty:
+      return "empty";
+    case LeafKind::kPlaceholder:
+      return "placeholder";
+    case LeafKind::kUnknown:
+      return "unknown";
+    case LeafKind::kCustom:
+      break;
+  }
+  return "custom";
+}
+
+// The keys from the root: str for dicts and fields, int for sequences.
+nb::tuple path_of(const TensorInfo& tensor) {
+  nb::list keys;
+  if (tensor.item) keys.append(*tensor.item);
+  for (const Key& key : tensor.path) {
+    nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+        key.text.data(), static_cast<Py_ssize_t>(key.text.size()), "surrogateescape"));
+    keys.append(key.type == KeyType::kSequence ? nb::object(nb::int_(text)) : text);
+  }
+  return nb::tuple(keys);
+}
+
+// Throws the error for which a leaf cannot be read.
+void check_readable(const TensorInfo& tensor) {
+  if (!tensor.error.empty())
+    throw Error(tensor.error_code, tensor.full_name() + ": " + tensor.error);
+}
+
+class Reader {
+ public:
+  explicit Reader(std::shared_ptr<const Checkpoint> checkpoint)
+      : checkpoint_(std::move(checkpoint)) {}
+
+  [[nodiscard]] std::size_t size() const { return all().size(); }
+  [[nodiscard]] const TensorInfo& tensor(std::size_t i) const {
+    if (i >= all().size())
+      throw Error(Code::kOutOfRange, "there is no tensor " + std::to_string(i));
+    return all()[i];
+  }
+  [[nodiscard]] std::size_t index(const std::string& name) const {
+    try {
+      return checkpoint_->index(name);
+    } catch (const Error& e) {
+      if (e.code() == Code::kNotFound) throw nb::key_error(e.what());
+      throw;
+    }
+  }
+  [[nodiscard]] std::vector<std::size_t> select(const std::vector<std::string>& globs) const {
+    return select_tensors(*checkpoint_, globs);
+  }
+  // Nested containers with the number of the tensor in place of each leaf.
+  [[nodiscard]] nb::object structure() const { return to_python(checkpoint_->rich_structure()); }
+
+  // Reads boxes (number of the tensor, origin, shape) to new arrays, in one plan.
+  [[nodiscard]] nb::list read(nb::list boxes, nb::handle progress) const {
+    std::vector<Array> arrays;
+    std::vector<ReadRequest> requests;
+    for (const nb::handle request : boxes) {
+      const auto i = nb::cast<std::size_t>(request[0]);
+      Box box{nb::cast<std::vector<std::int64_t>>(request[1]), nb::cast<Shape>(request[2])};
+      check_readable(tensor(i));
+      arrays.push_back(Array::allocate(tensor(i).dtype, tensor(i).element_size, box.shape));
+      requests.push_back({i, std::move(box), arrays.back().mutable_view()});
+    }
+    run(requests, progress);
+    nb::list result;
+    for (std::size_t k = 0; k < arrays.size(); ++k)
+      result.append(
+          to_numpy(arrays[k], Access::kWritable, opaque_name(tensor(requests[k].tensor))));
+    return result;
+  }
+
+  // Reads boxes (number of the tensor, origin, destination) into the caller's arrays.
+  void read_into(nb::list boxes, nb::handle progress) const {
+    std::vector<ReadRequest> requests;
+    for (const nb::handle request : boxes) {
+      const auto i = nb::cast<std::size_t>(request[0]);
+      check_readable(tensor(i));
+      MutableArrayView out = with_context([&] { return tensor(i).full_name(); },
+                                          [&] { return borrow_writable(request[2]); });
+      Box box{nb::cast<std::vector<std::int64_t>>(request[1]), out.shape};
+      requests.push_back({i, std::move(box), std::move(out)});
+    }
+    run(requests, progress);
+  }
+
+  // Loads everything. The values come in the plain structure, and go into the rich one.
+  [[nodiscard]] nb::object load(nb::handle progress) const {
+    Tree loaded, structure;
+    run_long(progress, [&](const ProgressFn& count) {
+      loaded = checkpoint_->load(count);
+      structure = checkpoint_->rich_structure();
+    });
+    Leaves leaves(all().size());
+    collect(loaded, checkpoint_->structure(), leaves);
+    const Tree filled = map_leaves(structure, [&](const KeyPath& path, const Tree& leaf) {
+      const auto* number = std::get_if<std::int64_t>(&leaf.value());
+      if (number == nullptr) return leaf;
+      const Tree* value = leaves.at(static_cast<std::size_t>(*number));
+      if (value == nullptr)
+        throw Error(Code::kDataLoss, param_name(path) + ": the tree has no place for this leaf");
+      return *value;
+    });
+    return to_python(filled, opaque_names(leaves));
+  }
+
+  [[nodiscard]] nb::object view(std::size_t i) const {
+    const TensorInfo& wanted = tensor(i);
+    std::optional<Array> mapped;
+    {
+      const nb::gil_scoped_release unlocked;
+      check_readable(wanted);
+      mapped = checkpoint_->try_view(i);
+    }
+    if (!mapped) return nb::none();
+    return to_numpy(*mapped, Access::kReadOnly, opaque_name(wanted));
+  }
+
+  [[nodiscard]] nb::object strings(std::size_t i) const {
+    std::vector<std::string> values;
+    {
+      const nb::gil_scoped_release unlocked;
+      check_readable(tensor(i));
+      values = checkpoint_->read_strings(i);
+    }
+    Tree::List list;
+    for (std::string& value : values) list.emplace_back(std::move(value));
+    return to_python(Tree(std::move(list)));
+  }
+
+  [[nodiscard]] std::string random_key_impl(std::size_t i) const {
+    return checkpoint_->random_key_impl(i);
+  }
+  [[nodiscard]] std::string info_json() const { return cairn::info_json(*checkpoint_); }
+  [[nodiscard]] std::string drawn() const { return render_tree(*checkpoint_); }
+  [[nodiscard]] std::string preview(std::size_t i) const {
+    check_readable(tensor(i));
+    return preview_tensor(*checkpoint_, i, {Box::whole(tensor(i).shape), tensor(i).shape});
+  }
+  [[nodiscard]] std::string stats_json(const std::vector<std::size_t>& indices) const {
+    std::vector<TensorStats> stats;
+    run_long(nb::none(), [&](const ProgressFn&) {
+      for (const std::size_t i : indices) stats.push_back(tensor_stats(*checkpoint_, i));
+    });
+    return cairn::stats_json(stats);
+  }
+  [[nodiscard]] nb::object json_item(const std::string& name) const {
+    const auto text = read_json_item(*checkpoint_, name);
+    return text ? nb::cast(*text) : nb::none();
+  }
+  [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
+
+ private:
+  [[nodiscard]] const std::vector<TensorInfo>& all() const { return checkpoint_->tensors(); }
+
+  void run(const std::vector<ReadRequest>& requests, nb::handle progress) const {
+    run_long(progress, [&](const ProgressFn& count) { checkpoint_->read(requests, count); });
+  }
+
+  static std::string opaque_name(const TensorInfo& tensor) {
+    return tensor.dtype == DType::kOpaque ? tensor.dtype_name : std::string();
+  }
+
+  // The loaded leaves by their number.
+  using Leaves = std::vector<const Tree*>;
+  static void collect(const Tree& loaded, const Tree& structure, Leaves& leaves) {
+    if (const auto* number = std::get_if<std::int64_t>(&structure.value())) {
+      leaves.at(static_cast<std::size_t>(*number)) = &loaded;
+    } else if (const auto* dict = structure.dict()) {
+      for (std::size_t i = 0; i < dict->size(); ++i)
+        collect((*loaded.dict())[i].second, (*dict)[i].second, leaves);
+    } else if (const auto* list = structure.list()) {
+      for (std::size_t i = 0; i < list->size(); ++i)
+        collect((*loaded.list())[i], (*list)[i], leaves);
+    } else if (const auto* tuple = structure.tuple()) {
+      for (std::size_t i = 0; i < tuple->items.size(); ++i)
+        collect(loaded.tuple()->items[i], tuple->items[i], leaves);
+    }
+  }
+  // Opaque elements are loaded without the name of their type.
+  [[nodiscard]] OpaqueName opaque_names(const Leaves& leaves) const {
+    std::map<const std::byte*, std::string> names;
+    for (std::size_t i = 0; i < leaves.size(); ++i)
+      if (leaves[i] != nullptr && leaves[i]->array() != nullptr && all()[i].dtype == DType::kOpaque)
+        names.emplace(leaves[i]->array()->bytes().data(), opaque_name(all()[i]));
+    if (names.empty()) return {};
+    return [names = std::move(names)](const Array& array) {
+      const auto found = names.find(array.bytes().data());
+      return found == names.end() ? std::string() : found->second;
+    };
+  }
+
+  std::shared_ptr<const Checkpoint> checkpoint_;
+};
+
+Reader open_reader(const std::string& path, std::optional<std::int64_t> step,
+                   std::optional<std::string> item, bool allow_uncommitted, std::size_t threads,
+                   std::optional<std::uint64_t> memory) {
+  OpenOptions options{.step = step, .item = std::move(item)};
+  options.allow_uncommitted = allow_uncommitted;
+  options.resources.threads = threads;
+  if (memory) options.resources.memory = *memory;
+  const nb::gil_scoped_release unlocked;
+  return Reader(cairn::open(path, options));
+}
+
+void define_tensor_info(nb::module_& module) {
+  nb::class_<TensorInfo>(module, "TensorInfo", "Description of one leaf of a checkpoint.")
+      .def_prop_ro("name", [](const TensorInfo& t) { return t.full_name(); })
+      .def_prop_ro("path", path_of)
+      .def_prop_ro("kind", [](const TensorInfo& t) { return std::string(kind_name(t.kind)); })
+      .def_prop_ro("typestr", [](const TensorInfo& t) { return t.typestr; })
+      .def_prop_ro("dtype", [](const TensorInfo& t) { return t.dtype_name; })
+      .def_prop_ro("shape", [](const TensorInfo& t) { return tuple_of(t.shape); })
+      .def_prop_ro("nbytes", [](const TensorInfo& t) { return t.nbytes; })
+      .def_prop_ro("stored_nbytes", [](const TensorInfo& t) { return t.stored_nbytes; })
+      .def_prop_ro("chunk_shape", [](const TensorInfo& t) { return tuple_of(t.chunk_shape); })
+      .def_prop_ro("sharding", [](const TensorInfo& t) { return t.sharding; })
+      .def_prop_ro("error", [](const TensorInfo& t) { return t.error; });
+}
+
+}  // namespace
+
+void define_reader(nb::module_& module) {
+  define_tensor_info(module);
+  nb::class_<Reader>(module, "Reader", "An opened checkpoint.")
+      .def("__len__", &Reader::size)
+      .def("tensor", &Reader::tensor, nb::arg("index"), nb::rv_policy::reference_internal)
+      .def("index", &Reader::index, nb::arg("name"))
+      .def("select", &Reader::select, nb::arg("globs"))
+      .def("structure", &Reader::structure)
+      .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none())
+      .def("read_into", &Reader::read_into, nb::arg("boxes"),
+           nb::arg("progress").none() = nb::none())
+      .def("load", &Reader::load, nb::arg("progress").none() = nb::none())
+      .def("view", &Reader::view, nb::arg("index"))
+      .def("strings", &Reader::strings, nb::arg("index"))
+      .def("random_key_impl", &Reader::random_key_impl, nb::arg("index"))
+      .def("info_json", &Reader::info_json)
+      .def("drawn", &Reader::drawn, nb::call_guard<nb::gil_scoped_release>())
+      .def("preview", &Reader::preview, nb::arg("index"), nb::call_guard<nb::gil_scoped_release>())
+      .def("stats_json", &Reader::stats_json, nb::arg("indices"))
+      .def("json_item", &Reader::json_item, nb::arg("name"));
+  module.def("open", open_reader, nb::arg("path"), nb::arg("step") = nb::none(),
+             nb::arg("item") = nb::none(), nb::arg("allow_uncommitted") = false,
+             nb::arg("threads") = 0, nb::arg("memory") = nb::none());
+}
+
+}  // namespace cairn::python

@@ -1,0 +1,158 @@
+// saver.cc -- binds the saves.
+#include "saver.h"
+
+#include "calls.h"
+#include "options.h"
+#include "trees.h"
+
+#include <cairn/checkpointer.h>
+#include <cairn/msgpack.h>
+#include <cairn/npz.h>
+#include <cairn/open.h>
+#include <cairn/safetensors.h>
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace cairn::python {
+namespace {
+
+void save(const std::string& path, nb::handle tree, nb::dict options, nb::handle progress) {
+  SaveOptions chosen = save_options(options);
+  const Tree read = tree_from(tree);
+  run_long(progress, [&](const ProgressFn& count) {
+    chosen.progress = count;
+    cairn::save(path, read, chosen);
+  });
+}
+
+// ---- files of other formats ----
+
+template <class T>
+Array array_of(T value) {
+  return Array::from<T>({value}, {});
+}
+
+// The values of a leaf. A number becomes an array of rank 0, as numpy.asarray makes it.
+Array array_leaf(const Tree& leaf) {
+  if (const auto* array = leaf.array()) return *array;
+  if (const auto* sharded = leaf.custom<ShardedArray>()) return gather_shards(*sharded);
+  if (const auto* scalar = std::get_if<NumpyScalar>(&leaf.value())) {
+    Array array = Array::allocate(scalar->dtype, {});
+    std::memcpy(array.mutable_view().data, scalar->value.data(), array.bytes().size());
+    return array;
+  }
+  if (const auto* value = std::get_if<bool>(&leaf.value())) return array_of(*value);
+  if (const auto* value = std::get_if<std::int64_t>(&leaf.value())) return array_of(*value);
+  if (const auto* value = std::get_if<std::uint64_t>(&leaf.value())) return array_of(*value);
+  if (const auto* value = std::get_if<double>(&leaf.value())) return array_of(*value);
+  throw Error(Code::kInvalidArgument,
+              "the format holds arrays and numbers; leave this leaf out, or save as Orbax");
+}
+
+// The arrays of a tree under their names, "params.dense.kernel". Empty containers have none.
+struct NamedArrays {
+  std::vector<TensorSource> sources;
+  std::vector<Array> arrays;
+
+  explicit NamedArrays(const Tree& tree) {
+    for (const TreeEntry& entry : flatten(tree)) {
+      const auto* empty = std::get_if<EmptyNode>(&entry.value.value());
+      if (empty != nullptr && *empty != EmptyNode::kNone) continue;
+      const std::string name = param_name(entry.path);
+      arrays.push_back(with_context([&] { return name; }, [&] { return array_leaf(entry.value); }));
+      sources.push_back(
+          {.name = name, .dtype = arrays.back().dtype(), .shape = arrays.back().shape()});
+    }
+  }
+  [[nodiscard]] FetchFn fetch() const {
+    std::vector<ArrayView> views;
+    for (const Array& array : arrays) views.push_back(array.view());
+    return fetch_from(std::move(views));
+  }
+};
+
+void save_file(const std::string& path, nb::handle tree, const std::string& format, bool replace,
+               const std::map<std::string, std::string>& metadata, nb::handle progress) {
+  const Tree read = tree_from(tree);
+  const IfExists if_exists = replace ? IfExists::kReplace : IfExists::kFail;
+  run_long(progress, [&](const ProgressFn& count) {
+    if (format == "msgpack") {
+      write_msgpack(path, read,
+                    {.encoding = {.dialect = MsgpackDialect::kFlaxState},
+                     .if_exists = if_exists,
+                     .progress = count});
+      return;
+    }
+    const NamedArrays named(read);
+    if (format == "safetensors")
+      write_safetensors(path, named.sources, named.fetch(),
+                        {.metadata = {metadata.begin(), metadata.end()},
+                         .if_exists = if_exists,
+                         .progress = count});
+    else if (format == "npz")
+      write_npz(path, named.sources, named.fetch(), {.if_exists = if_exists, .progress = count});
+    else
+      throw Error(Code::kInvalidArgument,
+                  "unknown format '" + format + "'; known are orbax, safetensors, npz and msgpack");
+  });
+}
+
+// ---- saves in the background ----
+
+class BackgroundSave {
+ public:
+  BackgroundSave(const std::string& path, nb::handle tree, nb::dict options)
+      : BackgroundSave(path, tree_from(tree), save_options(options)) {}
+  BackgroundSave(const BackgroundSave&) = delete;
+  BackgroundSave& operator=(const BackgroundSave&) = delete;
+  // The background thread takes Python's lock when it gives borrowed objects back.
+  ~BackgroundSave() {
+    const nb::gil_scoped_release unlocked;
+    checkpointer_.reset();
+  }
+
+  [[nodiscard]] bool is_running() const { return checkpointer_->is_saving_in_progress(); }
+  void wait() {
+    run_long(nb::none(), [&](const ProgressFn&) { checkpointer_->wait_until_finished(); });
+  }
+
+ private:
+  BackgroundSave(const std::string& path, const Tree& tree, const SaveOptions& options)
+      : checkpointer_(std::make_unique<AsyncCheckpointer>(handler_options(options))) {
+    PyTreeSaveArgs args{.item = tree};
+    args.ocdbt_target_data_file_size = options.target_file_bytes;
+    const CheckpointerSaveOptions target{.if_exists = options.if_exists,
+                                         .custom_metadata = options.custom_metadata,
+                                         .item = options.item};
+    run_long(nb::none(), [&](const ProgressFn&) { checkpointer_->save(path, args, target); });
+  }
+
+  std::unique_ptr<AsyncCheckpointer> checkpointer_;
+};
+
+}  // namespace
+
+void define_saver(nb::module_& module) {
+  module.def("save", save, nb::arg("path"), nb::arg("tree").none(), nb::arg("options"),
+             nb::arg("progress").none() = nb::none());
+  module.def("save_file", save_file, nb::arg("path"), nb::arg("tree").none(), nb::arg("format"),
+             nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none());
+  nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")
+      .def(nb::init<const std::string&, nb::handle, nb::dict>(), nb::arg("path"),
+           nb::arg("tree").none(), nb::arg("options"))
+      .def("is_running", &BackgroundSave::is_running)
+      .def("wait", &BackgroundSave::wait);
+}
+
+}  // namespace cairn::python

@@ -1,0 +1,264 @@
+// trees.cc -- trees between Python and the library. Containers are walked here and not in Python,
+// because a model has tens of thousands of leaves.
+#include "trees.h"
+
+#include "arrays.h"
+
+#include <cairn/error.h>
+#include <cairn/sharding.h>
+
+#include <nanobind/stl/complex.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace cairn::python {
+namespace {
+
+constexpr std::size_t kMaxDepth = 1000;  // as in the library
+
+std::string text_of(nb::handle object) { return nb::cast<std::string>(nb::str(object)); }
+
+class TreeReader {
+ public:
+  Tree read(nb::handle object) {
+    if (object.is_none()) return {};
+    PyObject* const raw = object.ptr();
+    if (PyBool_Check(raw)) return Tree(raw == Py_True);
+    if (PyLong_CheckExact(raw)) return integer(object);
+    if (PyFloat_CheckExact(raw)) return Tree(PyFloat_AsDouble(raw));
+    if (PyUnicode_CheckExact(raw)) return Tree(string(object));
+    if (PyDict_CheckExact(raw)) return dict(object);
+    if (PyList_CheckExact(raw)) return Tree(Tree::List(items(object)));
+    if (PyTuple_CheckExact(raw)) return Tree(Tree::Tuple{items(object)});
+    if (is_numpy_array(object)) return array(object);
+    return rare(object);
+  }
+
+ private:
+  // What is checked after everything that is frequent.
+  Tree rare(nb::handle object) {
+    PyObject* const raw = object.ptr();
+    if (raw == Py_Ellipsis) return Tree(Placeholder{});
+    if (is_numpy_scalar(object)) return numpy_scalar(object);
+    if (PyTuple_Check(raw) && nb::hasattr(object, "_fields")) return named_tuple(object);
+    if (PyComplex_CheckExact(raw)) return Tree(nb::cast<std::complex<double>>(object));
+    if (PyBytes_CheckExact(raw)) return bytes(object);
+    ShardedArray* sharded = nullptr;
+    if (nb::try_cast(object, sharded) && sharded != nullptr) return Tree(*sharded);
+    ForeignArray* foreign = nullptr;
+    if (nb::try_cast(object, foreign) && foreign != nullptr) return array(object);
+    return converted(object);
+  }
+
+  Tree converted(nb::handle object) {
+    if (!convert_.is_valid()) convert_ = nb::module_::import_("cairn._leaves").attr("convert");
+    const Level level(*this);
+    return read(convert_(object));
+  }
+
+  // Counts the levels of the tree, which a cycle makes endless.
+  class Level {
+   public:
+    explicit Level(TreeReader& reader) : reader_(reader) {
+      if (++reader_.depth_ > kMaxDepth)
+        throw Error(Code::kInvalidArgument,
+                    "the tree is more than 1000 levels deep; does it contain itself?");
+    }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+    ~Level() { --reader_.depth_; }
+
+   private:
+    TreeReader& reader_;
+  };
+
+  static std::string string(nb::handle object) {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+    if (text == nullptr) throw nb::python_error();  // a lone surrogate
+    return {text, static_cast<std::size_t>(size)};
+  }
+
+  static Tree integer(nb::handle object) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+    if (overflow == 0) return Tree(static_cast<std::int64_t>(value));
+    if (overflow > 0) {
+      const unsigned long long positive = PyLong_AsUnsignedLongLong(object.ptr());
+      if (PyErr_Occurred() == nullptr) return Tree(static_cast<std::uint64_t>(positive));
+      PyErr_Clear();
+    }
+    throw Error(Code::kInvalidArgument, "the int " + text_of(object) + " needs more than 64 bits");
+  }
+
+  static Tree bytes(nb::handle object) {
+    const nb::bytes value = nb::borrow<nb::bytes>(object);
+    const auto* begin = static_cast<const std::byte*>(value.data());
+    return Tree(Bytes(begin, begin + value.size()));
+  }
+
+  static Tree array(nb::handle object) {
+    const BorrowedArray borrowed = borrow_contiguous(object);
+    return Tree(Array(borrowed.dtype, borrowed.element_size, borrowed.shape,
+                      keep_alive(borrowed.owner), borrowed.data));
+  }
+
+  static Tree numpy_scalar(nb::handle object) {
+    const nb::object as_array = nb::module_::import_("numpy").attr("asarray")(object);
+    const BorrowedArray element = borrow(as_array);
+    NumpyScalar scalar{.dtype = element.dtype};
+    // np.str_, np.bytes_ and dates are no numbers
+    if (element.dtype == DType::kOpaque || element.element_size > scalar.value.size())
+      return array(as_array);
+    std::memcpy(scalar.value.data(), element.data, element.element_size);
+    return Tree(scalar);
+  }
+
+  std::vector<Tree> items(nb::handle sequence) {
+    const Level level(*this);
+    std::vector<Tree> result;
+    result.reserve(nb::len(sequence));
+    for (const nb::handle item : sequence) {
+      const std::string index = std::to_string(result.size());
+      result.push_back(with_context([&] { return "[" + index + "]"; }, [&] { return read(item); }));
+    }
+    return result;
+  }
+
+  Tree dict(nb::handle object) {
+    const Level level(*this);
+    Tree::Dict members;
+    members.reserve(static_cast<std::size_t>(PyDict_Size(object.ptr())));
+    bool only_strings = true;
+    // A copy: convert() may run the caller's code, which may change the dict.
+    const nb::dict copy = nb::steal<nb::dict>(PyDict_Copy(object.ptr()));
+    for (const auto [key, value] : copy) {
+      only_strings = only_strings && PyUnicode_CheckExact(key.ptr());
+      std::string name = PyUnicode_CheckExact(key.ptr()) ? string(key) : text_of(key);
+      Tree child = with_context([&] { return "['" + name + "']"; }, [&] { return read(value); });
+      members.emplace_back(std::move(name), std::move(child));
+    }
+    if (!only_strings) check_unique(members);
+    return Tree(std::move(members));
+  }
+
+  static void check_unique(const Tree::Dict& members) {
+    std::vector<std::string> names;
+    names.reserve(members.size());
+    for (const auto& [name, child] : members) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    const auto twice = std::adjacent_find(names.begin(), names.end());
+    if (twice != names.end())
+      throw Error(Code::kInvalidArgument,
+                  "two keys of a dict have the text '" + *twice + "'; keys are stored as strings");
+  }
+
+  Tree named_tuple(nb::handle object) {
+    const Level level(*this);
+    const nb::handle type = object.type();
+    Tree::NamedTuple result{.module = text_of(type.attr("__module__")),
+                            .name = text_of(type.attr("__name__")),
+                            .fields = {}};
+    for (const nb::handle field : object.attr("_fields")) {
+      const std::string name = text_of(field);
+      result.fields.emplace_back(name,
+                                 with_context([&] { return "." + name; },
+                                              [&] { return read(nb::getattr(object, field)); }));
+    }
+    return Tree(std::move(result));
+  }
+
+  nb::object convert_;
+  std::size_t depth_ = 0;
+};
+
+class TreeWriter {
+ public:
+  explicit TreeWriter(const OpaqueName& opaque) : opaque_(opaque) {}
+
+  nb::object write(const Tree& tree) {
+    return std::visit([this](const auto& value) { return one(value); }, tree.value());
+  }
+
+ private:
+  static nb::object one(EmptyNode node) {
+    switch (node) {
+      case EmptyNode::kDict:
+        return nb::dict();
+      case EmptyNode::kList:
+        return nb::list();
+      case EmptyNode::kTuple:
+      case EmptyNode::kNamedTuple:
+        return nb::tuple();
+      case EmptyNode::kNone:
+        break;
+    }
+    return nb::none();
+  }
+  static nb::object one(const Placeholder& /*unused*/) { return nb::borrow(Py_Ellipsis); }
+  static nb::object one(bool value) { return nb::bool_(value); }
+  static nb::object one(std::int64_t value) { return nb::int_(value); }
+  static nb::object one(std::uint64_t value) { return nb::int_(value); }
+  static nb::object one(double value) { return nb::float_(value); }
+  static nb::object one(const std::complex<double>& value) { return nb::cast(value); }
+  static nb::object one(const NumpyScalar& scalar) {
+    Array element = Array::allocate(scalar.dtype, {});
+    std::memcpy(element.mutable_view().data, scalar.value.data(), element.bytes().size());
+    return to_numpy_scalar(element);
+  }
+  static nb::object one(const std::string& text) {
+    // Names and strings of a file may hold any bytes.
+    return nb::steal(
+        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+  }
+  static nb::object one(const Bytes& bytes) { return nb::bytes(bytes.data(), bytes.size()); }
+  nb::object one(const Array& array) {
+    const bool named = array.dtype() == DType::kOpaque && opaque_;
+    return to_numpy(array, Access::kWritable, named ? opaque_(array) : std::string());
+  }
+  static nb::object one(const CustomLeaf& /*unused*/) {
+    throw Error(Code::kUnimplemented, "a leaf of a type that Python does not know");
+  }
+  nb::object one(const Tree::List& list) {
+    nb::list result;
+    for (const Tree& item : list) result.append(write(item));
+    return result;
+  }
+  nb::object one(const Tree::Tuple& tuple) { return nb::tuple(one(tuple.items)); }
+  nb::object one(const Tree::Dict& dict) {
+    nb::dict result;
+    for (const auto& [name, child] : dict) result[one(name)] = write(child);
+    return result;
+  }
+  nb::object one(const Tree::NamedTuple& tuple) {
+    nb::list names;
+    nb::list values;
+    for (const auto& [name, child] : tuple.fields) {
+      names.append(one(name));
+      values.append(write(child));
+    }
+    const nb::object type = nb::module_::import_("cairn._leaves")
+                                .attr("namedtuple_type")(one(tuple.module), one(tuple.name), names);
+    return type(*values);
+  }
+
+  const OpaqueName& opaque_;
+};
+
+}  // namespace
+
+Tree tree_from(nb::handle object) { return TreeReader().read(object); }
+
+nb::object to_python(const Tree& tree, const OpaqueName& opaque) {
+  return TreeWriter(opaque).write(tree);
+}
+
+}  // namespace cairn::python
