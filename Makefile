@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 VENV := build/venv
 CAIRN := build/bin/cairn
 
-.PHONY: help deps deps-build cli build static deb demo test check bench format lint install clean venv \
+.PHONY: help deps deps-build cli build python static deb demo test check bench format lint install clean venv \
         docs test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
@@ -31,6 +31,9 @@ cli: deps-build  ## build/bin/cairn alone, optimised
 build: deps cli  ## the command, the library, and all that tests them
 	@scripts/configure.sh test
 	@cmake --build --preset test -j $(JOBS)
+
+python: build venv  ## the Python package, in build/venv (pip install . installs it anywhere)
+	@scripts/python-package.sh $(VENV)
 
 static: deps-build  ## build/static/bin/cairn, a static program that runs on any Linux
 	@scripts/configure.sh static
@@ -64,8 +67,8 @@ test-layering: deps  ## includes point down; every public header compiles alone
 test-consumer: build  ## install, then build and run a program that uses find_package(cairn)
 	@tests/consumer/run.sh
 
-test-interop: build static venv  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed
-	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) tests/interop tests/cli tests/install
+test-interop: build static python  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed; Python
+	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) tests/interop tests/cli tests/install tests/python
 
 docs: deps  ## the documentation site with the C++ API, in build/site
 	@scripts/test-env.sh build/docs-venv docs/requirements.txt
@@ -73,7 +76,6 @@ docs: deps  ## the documentation site with the C++ API, in build/site
 
 bench: build  ## side by side with the real packages; writes build/bench.json and build/bench.md
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
-	@scripts/test-env.sh $(VENV) bench/requirements.txt
 	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python bench/compare.py
 
 format: deps  ## rewrite the sources in the project's style

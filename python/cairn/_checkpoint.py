@@ -8,7 +8,7 @@ from typing import Any
 from cairn import _cairn
 
 
-def open(  # noqa: A001
+def open(
     path: "str | os.PathLike[str]",
     *,
     step: "int | None" = None,
@@ -32,7 +32,7 @@ def open(  # noqa: A001
       RuntimeError: the checkpoint is unfinished.
       ValueError: this is not a checkpoint; the message says what was looked for.
     """
-    path = os.fspath(path)
+    path = os.fsdecode(path)
     return Checkpoint(_cairn.open(path, step, item, allow_uncommitted, threads, memory), path)
 
 
@@ -165,8 +165,10 @@ class Checkpoint(Group):
         info = self.info
         count = sum(1 for i in range(len(self.reader)) if self.reader.tensor(i).kind == "array")
         nbytes = sum(self.reader.tensor(i).nbytes for i in range(len(self.reader)))
-        step = f", step {info['step']}" if info.get("step") is not None else ""
-        return f"<cairn.Checkpoint {self.path!r}: {info['format']}{step}, {count} arrays, {size_text(nbytes)}>"
+        what = info["format"]
+        if info.get("step") is not None:
+            what += f", step {info['step']}"
+        return f"<cairn.Checkpoint {self.path!r}: {what}, {count} arrays, {size_text(nbytes)}>"
 
     def _repr_html_(self) -> str:
         from cairn._html import drawn
@@ -187,21 +189,43 @@ def size_text(nbytes: int) -> str:
 class Tensor:
     """An array of a checkpoint. Nothing is read before it is indexed or converted."""
 
-    def __init__(self, reader: Any, index: int) -> None:
+    def __init__(self, reader: _cairn.Reader, index: int) -> None:
         self._reader = reader
         self._index = index
         self._info = reader.tensor(index)
 
-    name: str = property(lambda self: self._info.name)  # type: ignore[assignment]
-    dtype: str = property(lambda self: self._info.dtype)  # type: ignore[assignment]
-    shape: "tuple[int, ...]" = property(lambda self: self._info.shape)  # type: ignore[assignment]
-    nbytes: int = property(lambda self: self._info.nbytes)  # type: ignore[assignment]
-    stored_nbytes: int = property(lambda self: self._info.stored_nbytes)  # type: ignore[assignment]
-    chunk_shape: "tuple[int, ...]" = property(lambda self: self._info.chunk_shape)  # type: ignore[assignment]
+    @property
+    def name(self) -> str:
+        """The keys joined with dots: "params.w"; with several items, "item/params.w"."""
+        return self._info.name
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of the element type: "bfloat16"."""
+        return self._info.dtype
+
+    @property
+    def shape(self) -> "tuple[int, ...]":
+        return self._info.shape
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._info.nbytes
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes in the checkpoint."""
+        return self._info.stored_nbytes
+
+    @property
+    def chunk_shape(self) -> "tuple[int, ...]":
+        """Shape of the stored chunks; () if there are none."""
+        return self._info.chunk_shape
 
     @property
     def sharding(self) -> "str | None":
@@ -228,15 +252,15 @@ class Tensor:
         return array
 
     def view(self) -> Any:
-        """The whole array, read-only, in the mapped file. Nothing is copied, nor is a checksum checked.
+        """The whole array, read-only, in the mapped file. Nothing is copied or checked.
 
         Raises RuntimeError unless the array is stored as one uncompressed chunk in a local file.
         """
         array = self._reader.view(self._index)
         if array is None:
             raise RuntimeError(
-                f"{self.name}: not stored as one uncompressed chunk in a local file, so it cannot be "
-                "mapped; numpy() reads it"
+                f"{self.name}: not stored as one uncompressed chunk in a local file, so it cannot "
+                "be mapped; numpy() reads it"
             )
         return array
 
@@ -260,14 +284,14 @@ class Tensor:
         return _jax.assemble(sharding, self.shape, parts)
 
     def read_into(self, out: Any) -> Any:
-        """Reads the whole array into an array of NumPy or a tensor of PyTorch, which is returned."""
+        """Reads the whole array into an array of NumPy or a tensor of PyTorch; returns that."""
         torch = sys.modules.get("torch")
         destination = out
         if torch is not None and isinstance(out, torch.Tensor):
             from cairn import _torch
 
             destination = _torch.writable(out.detach())
-        self._reader.read_into([(self._index, [0] * self.ndim, destination)])
+        self._reader.read_into([(self._index, destination)])
         return out
 
     def item(self) -> Any:
@@ -317,7 +341,8 @@ def _range(part: Any, extent: int, dimension: int) -> "tuple[int, int, Any]":
         return first, last - first + 1, step
     operator: Callable[[], int] | None = getattr(part, "__index__", None)
     if operator is None or isinstance(part, bool):
-        raise TypeError(f"index with integers, slices and '...', not with {type(part).__qualname__}")
+        kind = type(part).__qualname__
+        raise TypeError(f"index with integers, slices and '...', not with {kind}")
     number = operator()
     if not -extent <= number < extent:
         raise IndexError(f"index {number} is out of range for dimension {dimension} of {extent}")

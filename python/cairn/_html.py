@@ -27,9 +27,11 @@ def drawn(checkpoint: Any) -> str:
             shown.append(f"<li>... and {len(value) - _MOST_CHILDREN} more</li>")
         state = " open" if level < _OPEN_LEVELS else ""
         title = f"<b>{_text(name)}</b> <small>{len(value)}</small>"
-        return f"<li><details{state}><summary>{title}</summary><ul>{''.join(shown)}</ul></details></li>"
+        children = "".join(shown)
+        return f"<li><details{state}><summary>{title}</summary><ul>{children}</ul></details></li>"
 
-    return f"<div><code>{_text(repr(checkpoint))}</code><ul>{node('/', checkpoint._node, 0)}</ul></div>"
+    tree = node("/", checkpoint._node, 0)
+    return f"<div><code>{_text(repr(checkpoint))}</code><ul>{tree}</ul></div>"
 
 
 def _text(text: str) -> str:

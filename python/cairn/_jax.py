@@ -42,7 +42,7 @@ def describe_sharding(sharding: Any, shape: Any) -> "tuple[Any, ...]":
 
 
 def sharded_array(array: Any) -> Any:
-    """An array of JAX with the shards of this process, without a copy where they are in host memory."""
+    """An array of JAX with the shards of this process. Shards in host memory are not copied."""
     import numpy as np
 
     jax = _jax()

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 
-
-
 def convert(obj: Any) -> Any:
-    """What the native part takes in place of an object: an array, a dict, a list, a number or a str."""
+    """What the native part takes for an object: an array, a dict, a list, a number or a str."""
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(obj, jax.Array):
         from cairn import _jax
@@ -29,6 +27,7 @@ def convert(obj: Any) -> Any:
         return dict(obj)
     if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
         return {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj)}
+    plain: Any  # of a subclass: an IntEnum, a str with methods of its own
     for plain in (bool, int, float, complex, str, bytes, list, tuple):
         if isinstance(obj, plain):
             return plain(obj)
@@ -67,7 +66,7 @@ _made: "dict[tuple[str, str, tuple[str, ...]], Any]" = {}
 
 
 def namedtuple_type(module: str, name: str, fields: "list[str]") -> Any:
-    """The class of a stored named tuple, if the program has imported it; else one of the same fields.
+    """The class of a stored named tuple, if the program has imported it; else one like it.
 
     A checkpoint never makes this function import a module.
     """
@@ -80,8 +79,6 @@ def namedtuple_type(module: str, name: str, fields: "list[str]") -> Any:
         return found
     key = (module, name, tuple(fields))
     if key not in _made:
-        made = namedtuple(name if name.isidentifier() else "NamedTuple", fields, rename=True)
-        _made[key] = made
+        word = name if name.isidentifier() else "NamedTuple"
+        _made[key] = namedtuple(word, fields, rename=True)
     return _made[key]
-
-

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cairn import _targets
-from cairn._checkpoint import Checkpoint, item_value, open  # noqa: A004
+from cairn._checkpoint import Checkpoint, item_value, open
 from cairn._progress import shown
 
 _Box = tuple[int, list[int], list[int]]
@@ -156,7 +156,9 @@ def load_below(
 ) -> Any:
     """Everything below a node of the structure."""
     with shown(progress, "load") as callback:
-        return _read_leaves(reader, list(_indices(node)), node, framework, dtype, sharding, callback)
+        return _read_leaves(
+            reader, list(_indices(node)), node, framework, dtype, sharding, callback
+        )
 
 
 def _indices(node: Any) -> "Iterator[int]":
@@ -184,7 +186,9 @@ def _read_leaves(
             continue
         placed = sharding(info.name, info.shape) if callable(sharding) else sharding
         finish = _finisher(info, framework if placed is None else "numpy", dtype)
-        if placed is not None:
+        if info.typestr == "scalar" and not info.dtype.startswith("complex"):
+            plan.add(index, lambda array: array.item())
+        elif placed is not None:
             plan.add_sharded(index, placed, finish)
         else:
             plan.add(index, finish)
@@ -292,7 +296,9 @@ def _mismatch(opened: Checkpoint, missing: Any, extra: Any, empty: Any) -> str:
 def _like(opened: Checkpoint, target: Any, partial: bool, callback: Any) -> Any:
     paths, leaves, rebuild = _targets.flatten(target)
     needed = [path for path, leaf in zip(paths, leaves, strict=True) if leaf is not ...]
-    matched = dict(zip(needed, _match(opened, needed, partial or len(needed) < len(paths)), strict=True))
+    matched = dict(
+        zip(needed, _match(opened, needed, partial or len(needed) < len(paths)), strict=True)
+    )
     plan = _Plan(opened.reader)
     for path, leaf in zip(paths, leaves, strict=True):
         index = matched.get(path)
@@ -326,9 +332,11 @@ def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
         wanted = _numpy_dtype(leaf.dtype)
         plan.add(
             index,
-            lambda array: _torch.from_numpy(_cast(array, wanted))
-            .to(leaf.device)
-            .requires_grad_(leaf.requires_grad),
+            lambda array: (
+                _torch.from_numpy(_cast(array, wanted))
+                .to(leaf.device)
+                .requires_grad_(leaf.requires_grad)
+            ),
         )
     elif jax is not None and isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
         _add_jax(plan, index, leaf, jax)
@@ -372,7 +380,7 @@ def _check_shape(info: Any, shape: Any) -> None:
 def _into(opened: Checkpoint, out: Any, partial: bool, callback: Any) -> Any:
     paths, leaves, _ = _targets.flatten(out)
     torch = sys.modules.get("torch")
-    boxes = []
+    destinations = []
     for path, leaf, index in zip(paths, leaves, _match(opened, paths, partial), strict=True):
         if index is None:
             continue
@@ -385,9 +393,6 @@ def _into(opened: Checkpoint, out: Any, partial: bool, callback: Any) -> Any:
                 f"{_targets.path_text(path)}: a {type(leaf).__qualname__} cannot be read into; "
                 "arrays of NumPy and tensors of PyTorch can"
             )
-        origin = [0] * len(opened.reader.tensor(index).shape)
-        boxes.append((index, origin, leaf))
-    opened.reader.read_into(boxes, callback)
+        destinations.append((index, leaf))
+    opened.reader.read_into(destinations, callback)
     return out
-
-

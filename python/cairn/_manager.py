@@ -8,7 +8,7 @@ from cairn._load import load
 
 
 class CheckpointManager:
-    """Saves, keeps and removes the steps of a directory. Orbax's manager continues it, and the reverse.
+    """Saves, keeps and removes the steps of a directory, as Orbax's manager, which continues it.
 
     Args:
       directory: of the steps; made if it is missing and `create` is True.
@@ -29,7 +29,7 @@ class CheckpointManager:
         self._prefix = options.get("step_prefix") or ""
         self._digits = options.get("step_digits") or 0
         chosen = {"support_rich_types": True, **options}
-        self._native = _cairn.Manager(os.fspath(directory), chosen)
+        self._native = _cairn.Manager(directory, chosen)
 
     @property
     def directory(self) -> str:

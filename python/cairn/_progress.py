@@ -9,7 +9,7 @@ Progress = "bool | Callable[[int, int], object] | None"
 
 @contextlib.contextmanager
 def shown(progress: Any, label: str) -> "Iterator[Callable[[int, int], object] | None]":
-    """The callback (bytes done, bytes in total) to use. True: a bar, if tqdm or rich is installed."""
+    """The callback (bytes done, bytes in total). True: a bar, if tqdm or rich is installed."""
     if progress is None or progress is False:
         yield None
     elif progress is not True:

@@ -16,7 +16,7 @@ def save(
     path: "str | os.PathLike[str]",
     tree: Any,
     *,
-    format: "str | None" = None,  # noqa: A002
+    format: "str | None" = None,
     overwrite: bool = False,
     metadata: "dict[str, Any] | None" = None,
     progress: Any = None,
@@ -35,8 +35,8 @@ def save(
       overwrite: replace an older checkpoint, once the new one is complete.
       metadata: values for JSON, stored with the tree (Orbax), or text (safetensors).
       progress: True (a bar), or a function of bytes done and bytes in total.
-      **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item ("default" as a step
-        of a manager has it), compression ("auto", "none", "zstd:3", "blosc"), chunk_bytes,
+      **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item (a name: "default"
+        as in the steps of a manager), compression ("auto", "none", "zstd:3", "blosc"), chunk_bytes,
         target_file_bytes, durability ("synced", "unsynced"), support_rich_types (True: tuples and
         named tuples come back as such), threads, memory (bytes).
 
@@ -45,7 +45,7 @@ def save(
       ValueError, TypeError: a leaf that cannot be stored, named by its path.
       OSError: the system refuses.
     """
-    path = os.fspath(path)
+    path = os.fsdecode(path)
     chosen = format or _FORMATS.get(os.path.splitext(path)[1], "orbax")
     with shown(progress, "save") as callback:
         if chosen == "orbax":
@@ -71,7 +71,7 @@ def save_async(
 
     Arguments as those of save(). The options chunk_bytes and durability are not available.
     """
-    path = os.fspath(path)
+    path = os.fsdecode(path)
     pending = _cairn.BackgroundSave(path, tree, _options(overwrite, metadata, options))
     return PendingSave(pending, path)
 
@@ -103,7 +103,7 @@ class PendingSave:
         return not self._native.is_running()
 
     def wait(self) -> None:
-        """Waits until the checkpoint is durable and has its name. Raises the error of the save, once."""
+        """Waits until the checkpoint is durable and has its name. Raises its error, once."""
         self._native.wait()
 
     def __enter__(self) -> "PendingSave":

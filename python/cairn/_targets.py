@@ -1,4 +1,4 @@
-"""The leaves of a target: where they lie in the caller's tree, and a tree like it with other leaves."""
+"""The leaves of a target: where they lie in a tree, and a tree like it with other leaves."""
 
 import dataclasses
 import sys

@@ -1,11 +1,11 @@
-"""verify, diff, convert, stats and steps. The reports are those of the command's --json (docs/cli.md)."""
+"""verify, diff, convert, stats and steps. Reports are those of `--json` (docs/cli.md)."""
 
 import json
 import os
 from typing import Any
 
 from cairn import _cairn
-from cairn._checkpoint import Checkpoint, open  # noqa: A004
+from cairn._checkpoint import Checkpoint, open
 from cairn._progress import shown
 
 
@@ -17,7 +17,7 @@ class VerifyReport:
 
     @property
     def damaged(self) -> bool:
-        return bool(self.data["damaged"])
+        return bool(self.data["verdict"] == "damaged")
 
     @property
     def findings(self) -> "list[dict[str, Any]]":
@@ -59,7 +59,7 @@ def verify(
     strict: a note (a file that nothing refers to) counts as damage.
     """
     with shown(progress, "verify") as callback:
-        text = _cairn.verify_json(os.fspath(path), step, item, strict, callback)
+        text = _cairn.verify_json(path, step, item, strict, callback)
     return VerifyReport(json.loads(text))
 
 
@@ -77,7 +77,7 @@ def diff(
     """Compares two checkpoints of any format: structure and values."""
     with shown(progress, "diff") as callback:
         text = _cairn.diff_json(
-            os.fspath(a), os.fspath(b), include or [], exclude or [], rtol, atol, ignore_dtype, callback
+            a, b, include or [], exclude or [], rtol, atol, ignore_dtype, callback
         )
     return DiffReport(json.loads(text))
 
@@ -104,8 +104,8 @@ def convert(
     Args:
       source: a checkpoint of any format.
       target: the path to write.
-      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz"; "":
-        by the end of the target's name.
+      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
+        "": by the end of the target's name.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
       include: globs of the names to write; None: all.
@@ -120,8 +120,8 @@ def convert(
     """
     with shown(progress, "convert") as callback:
         text = _cairn.convert_json(
-            os.fspath(source),
-            os.fspath(target),
+            source,
+            target,
             step,
             item,
             to,
@@ -149,4 +149,4 @@ def stats(checkpoint: "Checkpoint | str | os.PathLike[str]", *globs: str) -> "li
 
 def steps(directory: "str | os.PathLike[str]") -> "list[dict[str, Any]]":
     """The steps of a directory, unfinished ones included: what `cairn steps --json` shows."""
-    return list(json.loads(_cairn.steps_json(os.fspath(directory))))
+    return list(json.loads(_cairn.steps_json(directory)))

@@ -6,7 +6,7 @@ from cairn import _cairn
 
 
 def _torch() -> Any:
-    import torch  # noqa: PLC0415
+    import torch
 
     return torch
 
@@ -70,7 +70,8 @@ def writable(tensor: Any) -> Any:
 
 
 def _c_strides(tensor: Any) -> "list[int]":
-    strides, size = [], tensor.element_size()
+    strides: list[int] = []
+    size = tensor.element_size()
     for extent in reversed(tensor.shape):
         strides.insert(0, size)
         size *= extent
@@ -88,5 +89,6 @@ def from_numpy(array: Any) -> Any:
 
 
 _SHARED = frozenset(
-    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
+    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
+    "float16 float32 float64 complex64 complex128".split()
 )

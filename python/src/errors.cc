@@ -4,6 +4,7 @@
 #include <cairn/error.h>
 
 #include <exception>
+#include <string_view>
 
 namespace cairn::python {
 namespace {
@@ -42,7 +43,13 @@ void translate(const std::exception_ptr& thrown, void* /*unused*/) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& e) {
-    PyErr_SetString(exception_of(e.code()), e.what());
+    // A message may quote bytes of a file that are not UTF-8.
+    const std::string_view text = e.message();
+    PyObject* message =
+        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+    if (message == nullptr) return;  // no memory: that error is set
+    PyErr_SetObject(exception_of(e.code()), message);
+    Py_DECREF(message);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "options.h"
+#include "text.h"
 #include "trees.h"
 
 #include <cairn/checkpoint_manager.h>
@@ -90,8 +91,8 @@ CheckpointManagerOptions manager_options(nb::dict given) {
 // when it returns borrowed objects.
 class Manager {
  public:
-  Manager(const std::string& directory, nb::dict options)
-      : Manager(directory, manager_options(options)) {}
+  Manager(const PathText& directory, nb::dict options)
+      : Manager(directory.text, manager_options(options)) {}
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
   ~Manager() {
@@ -131,12 +132,12 @@ using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
 void define_manager(nb::module_& module) {
   nb::class_<Manager>(module, "Manager", "Saves and removes the steps of a directory.")
-      .def(nb::init<const std::string&, nb::dict>(), nb::arg("directory"), nb::arg("options"))
+      .def(nb::init<const PathText&, nb::dict>(), nb::arg("directory"), nb::arg("options"))
       .def("save", &Manager::save, nb::arg("step"), nb::arg("tree").none(),
            nb::arg("metrics").none(), nb::arg("force"), nb::arg("custom_metadata"))
       .def("wait", &Manager::wait)
       .def("close", &Manager::close)
-      .def("directory", [](Manager& m) { return m.get().directory(); })
+      .def("directory", [](Manager& m) { return to_str(m.get().directory()); })
       .def(
           "all_steps", [](Manager& m) { return m.get().all_steps(); }, Unlocked())
       .def(

@@ -3,6 +3,7 @@
 
 #include "arrays.h"
 #include "calls.h"
+#include "text.h"
 #include "trees.h"
 
 #include <cairn/inspect.h>
@@ -53,10 +54,9 @@ std::string_view kind_name(LeafKind kind) {
 // The keys from the root: str for dicts and fields, int for sequences.
 nb::tuple path_of(const TensorInfo& tensor) {
   nb::list keys;
-  if (tensor.item) keys.append(*tensor.item);
+  if (tensor.item) keys.append(to_str(*tensor.item));
   for (const Key& key : tensor.path) {
-    nb::object text = nb::steal(PyUnicode_DecodeUTF8(
-        key.text.data(), static_cast<Py_ssize_t>(key.text.size()), "surrogateescape"));
+    const nb::object text = to_str(key.text);
     keys.append(key.type == KeyType::kSequence ? nb::object(nb::int_(text)) : text);
   }
   return nb::tuple(keys);
@@ -66,6 +66,12 @@ nb::tuple path_of(const TensorInfo& tensor) {
 void check_readable(const TensorInfo& tensor) {
   if (!tensor.error.empty())
     throw Error(tensor.error_code, tensor.full_name() + ": " + tensor.error);
+}
+
+// KeyError takes a name, not a sentence, but the names that are alike help more.
+[[noreturn]] void throw_key_error(const Error& error) {
+  PyErr_SetObject(PyExc_KeyError, to_str(error.message()).ptr());
+  throw nb::python_error();
 }
 
 class Reader {
@@ -79,16 +85,18 @@ class Reader {
       throw Error(Code::kOutOfRange, "there is no tensor " + std::to_string(i));
     return all()[i];
   }
-  [[nodiscard]] std::size_t index(const std::string& name) const {
+  [[nodiscard]] std::size_t index(const NameText& name) const {
     try {
-      return checkpoint_->index(name);
+      return checkpoint_->index(name.text);
     } catch (const Error& e) {
-      if (e.code() == Code::kNotFound) throw nb::key_error(e.what());
+      if (e.code() == Code::kNotFound) throw_key_error(e);
       throw;
     }
   }
-  [[nodiscard]] std::vector<std::size_t> select(const std::vector<std::string>& globs) const {
-    return select_tensors(*checkpoint_, globs);
+  [[nodiscard]] std::vector<std::size_t> select(const std::vector<NameText>& globs) const {
+    std::vector<std::string> texts;
+    for (const NameText& glob : globs) texts.push_back(glob.text);
+    return select_tensors(*checkpoint_, texts);
   }
   // Nested containers with the number of the tensor in place of each leaf.
   [[nodiscard]] nb::object structure() const { return to_python(checkpoint_->rich_structure()); }
@@ -112,16 +120,13 @@ class Reader {
     return result;
   }
 
-  // Reads boxes (number of the tensor, origin, destination) into the caller's arrays.
-  void read_into(nb::list boxes, nb::handle progress) const {
+  // Reads whole arrays (number of the tensor, destination) into the caller's memory.
+  void read_into(nb::list destinations, nb::handle progress) const {
     std::vector<ReadRequest> requests;
-    for (const nb::handle request : boxes) {
+    for (const nb::handle request : destinations) {
       const auto i = nb::cast<std::size_t>(request[0]);
       check_readable(tensor(i));
-      MutableArrayView out = with_context([&] { return tensor(i).full_name(); },
-                                          [&] { return borrow_writable(request[2]); });
-      Box box{nb::cast<std::vector<std::int64_t>>(request[1]), out.shape};
-      requests.push_back({i, std::move(box), std::move(out)});
+      requests.push_back({i, Box::whole(tensor(i).shape), destination(i, request[1])});
     }
     run(requests, progress);
   }
@@ -186,14 +191,26 @@ class Reader {
     });
     return cairn::stats_json(stats);
   }
-  [[nodiscard]] nb::object json_item(const std::string& name) const {
-    const auto text = read_json_item(*checkpoint_, name);
+  [[nodiscard]] nb::object json_item(const NameText& name) const {
+    const auto text = read_json_item(*checkpoint_, name.text);
     return text ? nb::cast(*text) : nb::none();
   }
   [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
 
  private:
   [[nodiscard]] const std::vector<TensorInfo>& all() const { return checkpoint_->tensors(); }
+
+  [[nodiscard]] MutableArrayView destination(std::size_t i, nb::handle array) const {
+    return with_context([&] { return tensor(i).full_name(); },
+                        [&] {
+                          MutableArrayView out = borrow_writable(array);
+                          if (out.shape != tensor(i).shape)
+                            throw Error(Code::kInvalidArgument,
+                                        "the stored shape is " + shape_text(tensor(i).shape) +
+                                            ", the destination's is " + shape_text(out.shape));
+                          return out;
+                        });
+  }
 
   void run(const std::vector<ReadRequest>& requests, nb::handle progress) const {
     run_long(progress, [&](const ProgressFn& count) { checkpoint_->read(requests, count); });
@@ -235,7 +252,7 @@ class Reader {
   std::shared_ptr<const Checkpoint> checkpoint_;
 };
 
-Reader open_reader(const std::string& path, std::optional<std::int64_t> step,
+Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
                    std::optional<std::string> item, bool allow_uncommitted, std::size_t threads,
                    std::optional<std::uint64_t> memory) {
   OpenOptions options{.step = step, .item = std::move(item)};
@@ -243,22 +260,22 @@ Reader open_reader(const std::string& path, std::optional<std::int64_t> step,
   options.resources.threads = threads;
   if (memory) options.resources.memory = *memory;
   const nb::gil_scoped_release unlocked;
-  return Reader(cairn::open(path, options));
+  return Reader(cairn::open(path.text, options));
 }
 
 void define_tensor_info(nb::module_& module) {
   nb::class_<TensorInfo>(module, "TensorInfo", "Description of one leaf of a checkpoint.")
-      .def_prop_ro("name", [](const TensorInfo& t) { return t.full_name(); })
+      .def_prop_ro("name", [](const TensorInfo& t) { return to_str(t.full_name()); })
       .def_prop_ro("path", path_of)
       .def_prop_ro("kind", [](const TensorInfo& t) { return std::string(kind_name(t.kind)); })
-      .def_prop_ro("typestr", [](const TensorInfo& t) { return t.typestr; })
-      .def_prop_ro("dtype", [](const TensorInfo& t) { return t.dtype_name; })
+      .def_prop_ro("typestr", [](const TensorInfo& t) { return to_str(t.typestr); })
+      .def_prop_ro("dtype", [](const TensorInfo& t) { return to_str(t.dtype_name); })
       .def_prop_ro("shape", [](const TensorInfo& t) { return tuple_of(t.shape); })
       .def_prop_ro("nbytes", [](const TensorInfo& t) { return t.nbytes; })
       .def_prop_ro("stored_nbytes", [](const TensorInfo& t) { return t.stored_nbytes; })
       .def_prop_ro("chunk_shape", [](const TensorInfo& t) { return tuple_of(t.chunk_shape); })
-      .def_prop_ro("sharding", [](const TensorInfo& t) { return t.sharding; })
-      .def_prop_ro("error", [](const TensorInfo& t) { return t.error; });
+      .def_prop_ro("sharding", [](const TensorInfo& t) { return to_str(t.sharding); })
+      .def_prop_ro("error", [](const TensorInfo& t) { return to_str(t.error); });
 }
 
 }  // namespace
@@ -272,7 +289,7 @@ void define_reader(nb::module_& module) {
       .def("select", &Reader::select, nb::arg("globs"))
       .def("structure", &Reader::structure)
       .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none())
-      .def("read_into", &Reader::read_into, nb::arg("boxes"),
+      .def("read_into", &Reader::read_into, nb::arg("destinations"),
            nb::arg("progress").none() = nb::none())
       .def("load", &Reader::load, nb::arg("progress").none() = nb::none())
       .def("view", &Reader::view, nb::arg("index"))

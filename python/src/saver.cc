@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "options.h"
+#include "text.h"
 #include "trees.h"
 
 #include <cairn/checkpointer.h>
@@ -27,12 +28,12 @@ namespace nb = nanobind;
 namespace cairn::python {
 namespace {
 
-void save(const std::string& path, nb::handle tree, nb::dict options, nb::handle progress) {
+void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle progress) {
   SaveOptions chosen = save_options(options);
   const Tree read = tree_from(tree);
   run_long(progress, [&](const ProgressFn& count) {
     chosen.progress = count;
-    cairn::save(path, read, chosen);
+    cairn::save(path.text, read, chosen);
   });
 }
 
@@ -82,13 +83,13 @@ struct NamedArrays {
   }
 };
 
-void save_file(const std::string& path, nb::handle tree, const std::string& format, bool replace,
+void save_file(const PathText& path, nb::handle tree, const std::string& format, bool replace,
                const std::map<std::string, std::string>& metadata, nb::handle progress) {
   const Tree read = tree_from(tree);
   const IfExists if_exists = replace ? IfExists::kReplace : IfExists::kFail;
   run_long(progress, [&](const ProgressFn& count) {
     if (format == "msgpack") {
-      write_msgpack(path, read,
+      write_msgpack(path.text, read,
                     {.encoding = {.dialect = MsgpackDialect::kFlaxState},
                      .if_exists = if_exists,
                      .progress = count});
@@ -96,12 +97,13 @@ void save_file(const std::string& path, nb::handle tree, const std::string& form
     }
     const NamedArrays named(read);
     if (format == "safetensors")
-      write_safetensors(path, named.sources, named.fetch(),
+      write_safetensors(path.text, named.sources, named.fetch(),
                         {.metadata = {metadata.begin(), metadata.end()},
                          .if_exists = if_exists,
                          .progress = count});
     else if (format == "npz")
-      write_npz(path, named.sources, named.fetch(), {.if_exists = if_exists, .progress = count});
+      write_npz(path.text, named.sources, named.fetch(),
+                {.if_exists = if_exists, .progress = count});
     else
       throw Error(Code::kInvalidArgument,
                   "unknown format '" + format + "'; known are orbax, safetensors, npz and msgpack");
@@ -112,8 +114,8 @@ void save_file(const std::string& path, nb::handle tree, const std::string& form
 
 class BackgroundSave {
  public:
-  BackgroundSave(const std::string& path, nb::handle tree, nb::dict options)
-      : BackgroundSave(path, tree_from(tree), save_options(options)) {}
+  BackgroundSave(const PathText& path, nb::handle tree, nb::dict options)
+      : BackgroundSave(path.text, tree_from(tree), save_options(options)) {}
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
   // The background thread takes Python's lock when it gives borrowed objects back.
@@ -149,7 +151,7 @@ void define_saver(nb::module_& module) {
   module.def("save_file", save_file, nb::arg("path"), nb::arg("tree").none(), nb::arg("format"),
              nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none());
   nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")
-      .def(nb::init<const std::string&, nb::handle, nb::dict>(), nb::arg("path"),
+      .def(nb::init<const PathText&, nb::handle, nb::dict>(), nb::arg("path"),
            nb::arg("tree").none(), nb::arg("options"))
       .def("is_running", &BackgroundSave::is_running)
       .def("wait", &BackgroundSave::wait);

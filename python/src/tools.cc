@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "options.h"
+#include "text.h"
 
 #include <cairn/convert.h>
 #include <cairn/diff.h>
@@ -29,24 +30,22 @@ using Globs = std::vector<std::string>;
 using Step = std::optional<std::int64_t>;
 using Item = std::optional<std::string>;
 
-std::string verify(const std::string& path, Step step, Item item, bool strict,
-                   nb::handle progress) {
+std::string verify(const PathText& path, Step step, Item item, bool strict, nb::handle progress) {
   std::string json;
   run_long(progress, [&](const ProgressFn& count) {
-    const VerifyReport report =
-        cairn::verify(path, {.open = {.step = step, .item = std::move(item)}, .progress = count});
+    const VerifyReport report = cairn::verify(
+        path.text, {.open = {.step = step, .item = std::move(item)}, .progress = count});
     json = verify_json(report, strict);
   });
   return json;
 }
 
-std::string diff(const std::string& a, const std::string& b, const Globs& include,
-                 const Globs& exclude, double rtol, double atol, bool ignore_dtype,
-                 nb::handle progress) {
+std::string diff(const PathText& a, const PathText& b, const Globs& include, const Globs& exclude,
+                 double rtol, double atol, bool ignore_dtype, nb::handle progress) {
   std::string json;
   run_long(progress, [&](const ProgressFn& count) {
-    const auto first = cairn::open(a);
-    const auto second = cairn::open(b);
+    const auto first = cairn::open(a.text);
+    const auto second = cairn::open(b.text);
     json = diff_json(cairn::diff(*first, *second,
                                  {.include = include,
                                   .exclude = exclude,
@@ -68,7 +67,7 @@ struct Conversion {
   bool skip_unsupported = false, replace = false, dry_run = false;
 };
 
-std::string convert(const std::string& source, const std::string& target, Step step, Item item,
+std::string convert(const PathText& source, const PathText& target, Step step, Item item,
                     const Conversion& chosen, nb::handle progress) {
   ConvertOptions options{.format = chosen.format,
                          .include = chosen.include,
@@ -86,8 +85,8 @@ std::string convert(const std::string& source, const std::string& target, Step s
   std::string json;
   run_long(progress, [&](const ProgressFn& count) {
     options.progress = count;
-    const auto opened = cairn::open(source, {.step = step, .item = std::move(item)});
-    json = convert_json(cairn::convert(*opened, target, options));
+    const auto opened = cairn::open(source.text, {.step = step, .item = std::move(item)});
+    json = convert_json(cairn::convert(*opened, target.text, options));
   });
   return json;
 }
@@ -101,11 +100,10 @@ void define_tools(nb::module_& module) {
              nb::arg("rtol"), nb::arg("atol"), nb::arg("ignore_dtype"), nb::arg("progress").none());
   module.def(
       "convert_json",
-      [](const std::string& source, const std::string& target, Step step, Item item,
-         std::string format, Globs include, Globs exclude,
-         std::vector<std::pair<std::string, std::string>> rename, std::string nest,
-         std::optional<std::string> dtype, bool skip_unsupported, bool replace, bool dry_run,
-         nb::handle progress) {
+      [](const PathText& source, const PathText& target, Step step, Item item, std::string format,
+         Globs include, Globs exclude, std::vector<std::pair<std::string, std::string>> rename,
+         std::string nest, std::optional<std::string> dtype, bool skip_unsupported, bool replace,
+         bool dry_run, nb::handle progress) {
         return convert(
             source, target, step, std::move(item),
             {std::move(format), std::move(include), std::move(exclude), std::move(rename),
@@ -118,9 +116,9 @@ void define_tools(nb::module_& module) {
       nb::arg("progress").none());
   module.def(
       "steps_json",
-      [](const std::string& path) {
+      [](const PathText& path) {
         const nb::gil_scoped_release unlocked;
-        return steps_json(read_steps(path));
+        return steps_json(read_steps(path.text));
       },
       nb::arg("path"));
 }

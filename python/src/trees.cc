@@ -3,6 +3,7 @@
 #include "trees.h"
 
 #include "arrays.h"
+#include "text.h"
 
 #include <cairn/error.h>
 #include <cairn/sharding.h>
@@ -83,8 +84,9 @@ class TreeReader {
   static std::string string(nb::handle object) {
     Py_ssize_t size = 0;
     const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
-    if (text == nullptr) throw nb::python_error();  // a lone surrogate
-    return {text, static_cast<std::size_t>(size)};
+    if (text != nullptr) return {text, static_cast<std::size_t>(size)};
+    PyErr_Clear();  // bytes that a checkpoint has held, as to_str() returns them
+    return nb::cast<NameText>(object).text;
   }
 
   static Tree integer(nb::handle object) {
@@ -215,9 +217,7 @@ class TreeWriter {
     return to_numpy_scalar(element);
   }
   static nb::object one(const std::string& text) {
-    // Names and strings of a file may hold any bytes.
-    return nb::steal(
-        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+    return to_str(text);  // names and strings of a file may hold any bytes
   }
   static nb::object one(const Bytes& bytes) { return nb::bytes(bytes.data(), bytes.size()); }
   nb::object one(const Array& array) {

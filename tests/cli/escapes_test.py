@@ -295,3 +295,12 @@ def test_on_a_terminal(scratch):
             shown[name, command[0]] = text
     assert shown["c.msgpack", "cat"] == SHOWN + "\n"
     assert SHOWN in shown["a.safetensors", "cat"] and SHOWN in shown["b.safetensors", "ls"]
+
+
+def test_a_path_that_is_not_utf8_is_escaped_in_json(scratch):
+    folder = os.fsencode(str(scratch)) + b"/\xff\xfe"
+    np.savez(os.fsdecode(folder + b".npz"), a=np.ones(2))
+    os.mkdir(folder + b".orbax-checkpoint-tmp")
+    for command in (["info", folder + b".npz"], ["verify", folder + b".npz"], ["clean", "--dry-run", folder + b".orbax-checkpoint-tmp"],
+                    ["convert", folder + b".npz", folder + b".safetensors"]):
+        assert "\\\\xff\\\\xfe" in good(command[0], "--json", *map(os.fsdecode, command[1:])), command

@@ -170,7 +170,7 @@ JsonArray reasons_json(const std::vector<std::pair<std::string, std::string>>& e
                        const char* subject) {
   JsonArray out;
   for (const auto& [name, why] : entries)
-    out.push_back(JsonObject{{subject, text_json(name)}, {"why", why}});
+    out.push_back(JsonObject{{subject, text_json(name)}, {"why", text_json(why)}});
   return out;
 }
 

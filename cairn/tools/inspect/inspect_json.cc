@@ -114,10 +114,10 @@ std::string info_json(const Checkpoint& checkpoint) {
   JsonObject dtype_counts;
   for (const auto& [name, count] : sum.dtypes) dtype_counts.emplace_back(name, count);
   JsonObject facts;
-  for (const auto& [label, value] : info.facts) facts.emplace_back(label, value);
-  const Json out = JsonObject{{"path", info.path},
+  for (const auto& [label, value] : info.facts) facts.emplace_back(label, text_json(value));
+  const Json out = JsonObject{{"path", text_json(info.path)},
                               {"format", info.format},
-                              {"layout", info.layout},
+                              {"layout", text_json(info.layout)},
                               {"step", info.step ? Json(*info.step) : Json()},
                               {"items", strings_json(info.items)},
                               {"leaves", sum.leaves},
@@ -166,13 +166,13 @@ Json report_json(const VerifyReport& report, bool strict) {
   for (const auto& f : report.findings)
     findings.push_back(JsonObject{{"severity", std::string(severity_text(f.severity))},
                                   {"tensor", f.tensor.empty() ? Json() : text_json(f.tensor)},
-                                  {"file", f.file.empty() ? Json() : Json(f.file)},
+                                  {"file", f.file.empty() ? Json() : text_json(f.file)},
                                   {"offset", f.file.empty() ? Json() : Json(f.offset)},
                                   {"message", text_json(f.message)}});
   const Verdict verdict = report.verdict(strict);
   return JsonObject{{"ok", verdict == Verdict::kGood},
                     {"verdict", std::string(verdict_text(verdict))},
-                    {"path", report.path},
+                    {"path", text_json(report.path)},
                     {"step", report.step ? Json(*report.step) : Json()},
                     {"tensors", report.tensors},
                     {"chunks", report.chunks},

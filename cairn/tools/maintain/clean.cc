@@ -13,6 +13,7 @@
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/tools/report/json_text.h>
 
 #include <algorithm>
 #include <array>
@@ -194,11 +195,11 @@ std::string clean_json(const std::vector<CleanedPath>& cleaned) {
   JsonArray list;
   for (const auto& c : cleaned)
     list.push_back(
-        JsonObject{{"path", c.path},
+        JsonObject{{"path", text_json(c.path)},
                    {"bytes", c.bytes},
                    {"restored", c.outcome == CleanOutcome::kRestored},
                    {"outcome", std::string(kOutcomes[static_cast<std::size_t>(c.outcome)])},
-                   {"why", c.why}});
+                   {"why", text_json(c.why)}});
   return to_text(Json(std::move(list)), JsonStyle::kPretty) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/write/compact.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/tools/report/json_text.h>
 
 #include <algorithm>
 
@@ -53,7 +54,7 @@ std::vector<CompactedDatabase> compact_databases(const std::string& path,
 std::string compact_json(const std::vector<CompactedDatabase>& databases) {
   JsonArray list;
   for (const auto& d : databases)
-    list.push_back(JsonObject{{"path", d.path},
+    list.push_back(JsonObject{{"path", text_json(d.path)},
                               {"keys", d.keys},
                               {"files_before", d.files_before},
                               {"bytes_before", d.bytes_before},

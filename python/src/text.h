@@ -1,0 +1,62 @@
+// text.h -- names and paths, which may hold bytes that are not UTF-8. Python writes such bytes as
+// lone surrogates ("surrogateescape").
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <string_view>
+
+namespace cairn::python {
+
+// A str of Python.
+inline nanobind::object to_str(std::string_view text) {
+  return nanobind::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+}
+
+// An argument that is a path: a str, bytes, or an object of os.PathLike.
+struct PathText {
+  std::string text;
+};
+// An argument that is a name from a checkpoint.
+struct NameText {
+  std::string text;
+};
+
+}  // namespace cairn::python
+
+namespace nanobind::detail {
+
+template <>
+struct type_caster<cairn::python::PathText> {
+  NB_TYPE_CASTER(cairn::python::PathText, const_name("str | bytes | os.PathLike[str]"))
+  bool from_python(handle source, std::uint32_t /*flags*/, cleanup_list* /*cleanup*/) noexcept {
+    PyObject* bytes = nullptr;
+    if (PyUnicode_FSConverter(source.ptr(), &bytes) == 0) {
+      PyErr_Clear();  // no path, or one with a NUL
+      return false;
+    }
+    value.text.assign(PyBytes_AsString(bytes), static_cast<std::size_t>(PyBytes_Size(bytes)));
+    Py_DECREF(bytes);
+    return true;
+  }
+};
+
+template <>
+struct type_caster<cairn::python::NameText> {
+  NB_TYPE_CASTER(cairn::python::NameText, const_name("str"))
+  bool from_python(handle source, std::uint32_t /*flags*/, cleanup_list* /*cleanup*/) noexcept {
+    if (!PyUnicode_Check(source.ptr())) return false;
+    PyObject* bytes = PyUnicode_AsEncodedString(source.ptr(), "utf-8", "surrogateescape");
+    if (bytes == nullptr) {
+      PyErr_Clear();
+      return false;
+    }
+    value.text.assign(PyBytes_AsString(bytes), static_cast<std::size_t>(PyBytes_Size(bytes)));
+    Py_DECREF(bytes);
+    return true;
+  }
+};
+
+}  // namespace nanobind::detail

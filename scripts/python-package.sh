@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs the Python package into an environment, built against the library that make build has
+# built: python-package.sh VENV. `pip install .` builds the library, too. Does nothing if what is
+# installed is up to date.
+set -euo pipefail
+venv=$1
+prefix=build/python/prefix
+cmake --install build/release --prefix "$prefix" >/dev/null
+stamp=build/python/$(cat python/src/* python/CMakeLists.txt pyproject.toml "$(find "$prefix" -name libcairn.a)" python/cairn/*.py |
+  sha256sum | cut -c1-16).$(basename "$venv").stamp
+[ -f "$stamp" ] && exit 0
+
+requirements=$(python3 - <<'PY'
+import re
+text = open("pyproject.toml").read()
+print(*re.findall(r'"([^"]+)"', re.search(r"^requires = \[(.*)\]", text, re.M)[1]))
+PY
+)
+# shellcheck disable=SC2086  # a list of words
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check $requirements
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall . \
+  -C cmake.source-dir=python -C cmake.define.CMAKE_PREFIX_PATH="$PWD/$prefix" -C build-dir=build/python/module \
+  -C build.targets=cairn_python
+touch "$stamp"

@@ -1,0 +1,179 @@
+"""cairn.save_async and cairn.CheckpointManager, beside the real manager of Orbax."""
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+
+import cairn
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from same import assert_same
+
+ROOT = cairn.__file__.rpartition("/cairn/")[0]
+
+
+def run(code, *arguments):
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], env={"PYTHONPATH": ROOT}, capture_output=True, text=True)
+
+
+def test_the_caller_may_change_the_arrays_at_once(tmp_path):
+    array = np.ones(1 << 20)
+    pending = cairn.save_async(tmp_path / "c", {"a": array})
+    array[:] = 2
+    del array
+    gc.collect()
+    pending.wait()
+    assert pending.done() and cairn.load(tmp_path / "c")["a"].min() == 1 and cairn.load(tmp_path / "c")["a"].max() == 1
+    assert_same(ocp.PyTreeCheckpointer().restore(tmp_path / "c"), {"a": np.ones(1 << 20)})
+
+
+def test_its_error_is_raised_once_by_wait(tmp_path):
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "mine").write_text("x")
+    with pytest.raises(FileExistsError):
+        cairn.save_async(tmp_path / "c", {"a": np.ones(2)}).wait()
+    with pytest.raises(ValueError, match="no option"):
+        cairn.save_async(tmp_path / "d", {"a": np.ones(2)}, durability="unsynced")
+
+
+def test_many_at_once_from_many_threads(tmp_path):
+    errors = []
+
+    def work(i):
+        try:
+            for k in range(5):
+                with cairn.save_async(tmp_path / f"{i}.{k}", {"a": np.full(1000, i * 10 + k)}):
+                    pass
+                assert cairn.load(tmp_path / f"{i}.{k}")["a"][0] == i * 10 + k
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_other_threads_of_python_go_on(tmp_path):
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    began = time.monotonic()
+    cairn.save(tmp_path / "c", {"a": np.random.default_rng(0).random(1 << 24)}, compression="zstd:9")
+    ended = time.monotonic()
+    stop.set()
+    thread.join()
+    during = [t for t in ticks if began < t < ended]
+    assert len(during) > 10 * (ended - began), f"{len(during)} ticks in {ended - began} s"
+
+
+def test_the_program_waits_for_its_saves_and_says_which_failed(tmp_path):
+    ended = run("import cairn, numpy as np, sys\np = cairn.save_async(sys.argv[1], {'a': np.ones(1 << 22)})", tmp_path / "c")
+    assert ended.returncode == 0 and ended.stderr == "" and cairn.verify(tmp_path / "c")
+    ended = run("import cairn, numpy as np, sys\ncairn.save_async(sys.argv[1], {'a': np.ones(1 << 22)})", tmp_path / "d")
+    assert ended.returncode == 0 and cairn.verify(tmp_path / "d")
+
+
+def test_progress(tmp_path):
+    calls = []
+    cairn.save(tmp_path / "c", {"a": np.random.default_rng(0).random(1 << 23)}, compression="zstd:9",
+               progress=lambda done, total: calls.append((done, total)))
+    assert calls and calls[-1][0] <= calls[-1][1] and calls == sorted(calls)
+
+    def fails(done, total):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        cairn.save(tmp_path / "d", {"a": np.random.default_rng(0).random(1 << 23)}, compression="zstd:9", progress=fails)
+    assert_same(cairn.load(tmp_path / "c", progress=True), cairn.load(tmp_path / "c"))
+
+
+# ---- the manager ----
+
+
+def tree(step):
+    return {"w": np.full((3, 4), step, np.float32), "opt": [np.arange(step + 1), {"count": step}]}
+
+
+def test_each_manager_continues_the_others_directory(tmp_path):
+    with cairn.CheckpointManager(tmp_path / "run", max_to_keep=3, save_interval_steps=2) as ours:
+        assert [ours.save(step, tree(step)) for step in range(5)] == [True, False, True, False, True]
+    with ocp.CheckpointManager(tmp_path / "run", options=ocp.CheckpointManagerOptions(max_to_keep=3)) as theirs:
+        assert theirs.all_steps() == [0, 2, 4]
+        assert_same(theirs.restore(4, args=ocp.args.PyTreeRestore()), tree(4))
+        theirs.save(5, args=ocp.args.PyTreeSave(tree(5)))
+    with cairn.CheckpointManager(tmp_path / "run", max_to_keep=3) as ours:
+        assert ours.all_steps() == [2, 4, 5] and ours.latest_step() == 5
+        assert_same(ours.restore(), tree(5))
+        assert_same(ours.restore(2, target=tree(2)), tree(2))
+        ours.delete(4)
+        assert ours.all_steps() == [2, 5]
+        with pytest.raises(FileNotFoundError):
+            ours.restore(4)
+
+
+def test_metrics_and_the_best_step(tmp_path):
+    losses = {1: 3.0, 2: 1.0, 3: 2.0, 4: float("nan"), 5: 5.0}
+    for options in ({"best_metric": "loss"}, {"best_fn": lambda metrics: metrics["loss"]}):
+        root = tmp_path / str(len(options["best_metric"]) if "best_metric" in options else 0)
+        with cairn.CheckpointManager(root, max_to_keep=2, best_mode="min", **options) as manager:
+            for step, loss in losses.items():
+                manager.save(step, tree(step), metrics={"loss": loss})
+            manager.wait_until_finished()
+            assert manager.best_step() == 2 and manager.metrics(2) == {"loss": 1.0}
+            assert manager.all_steps() == [2, 3]
+
+
+def test_names_of_steps_and_unchanged_arrays(tmp_path):
+    frozen = np.random.default_rng(0).random(1 << 20)
+    with cairn.CheckpointManager(tmp_path / "run", step_prefix="step", step_digits=6, reuse_unchanged=True) as manager:
+        for step in (1, 2):
+            manager.save(step, {"frozen": frozen, "step": step})
+        manager.wait_until_finished()
+        assert manager.step_path(2).endswith("step_000002")
+        assert_same(manager.restore(2), {"frozen": frozen, "step": 2})
+    first, second = cairn.steps(tmp_path / "run")
+    assert second["unique_nbytes"] < 100_000 < second["nbytes"]
+
+
+def test_wrong_options_of_the_manager(tmp_path):
+    for options, match in [({"max_to_kep": 1}, "unknown option 'max_to_kep'"), ({"best_mode": "most"}, "best_mode"),
+                           ({"save_interval_steps": "2"}, "save_interval_steps")]:
+        with pytest.raises(ValueError, match=match):
+            cairn.CheckpointManager(tmp_path / "run", **options)
+    with pytest.raises(FileNotFoundError):
+        cairn.CheckpointManager(tmp_path / "absent", create=False)
+
+
+def test_an_error_of_a_function_of_the_callers_arrives(tmp_path):
+    def best(metrics):
+        raise RuntimeError("mine")
+
+    manager = cairn.CheckpointManager(tmp_path / "run", best_fn=best, max_to_keep=1)
+    with pytest.raises(RuntimeError, match="mine"):
+        for step in range(3):
+            manager.save(step, tree(step), metrics={"loss": 1})
+        manager.wait_until_finished()
+
+
+def test_a_save_in_the_background_is_no_cause_of_a_deadlock_when_its_object_goes(tmp_path):
+    for i in range(20):
+        manager = cairn.CheckpointManager(tmp_path / f"run{i}", best_fn=lambda metrics: metrics["loss"], max_to_keep=1)
+        manager.save(1, {"a": np.ones(1 << 16)}, metrics={"loss": 1})
+        del manager
+        pending = cairn.save_async(tmp_path / f"c{i}", {"a": np.ones(1 << 16)})
+        del pending
+    gc.collect()
+    assert all(cairn.verify(tmp_path / f"c{i}") for i in range(20))

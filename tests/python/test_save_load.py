@@ -1,0 +1,218 @@
+"""Trees through cairn.save and cairn.load, and through the real Orbax, both ways."""
+
+import collections
+import dataclasses
+
+import cairn
+import ml_dtypes
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from same import assert_same
+
+Moments = collections.namedtuple("Moments", "mu nu")
+
+DTYPES = [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+    "complex64", "complex128", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "int4",
+]
+
+
+def values(dtype, shape=(3, 5)):
+    rng = np.random.default_rng(len(dtype))
+    dtype = np.dtype(getattr(np, dtype, None) or getattr(ml_dtypes, dtype))
+    return rng.integers(0, 7, shape).astype(np.float32).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_type_comes_back_and_orbax_reads_it(tmp_path, dtype):
+    array = values(dtype)
+    cairn.save(tmp_path / "ours", {"a": array})
+    assert_same(cairn.load(tmp_path / "ours"), {"a": array})
+    theirs = ocp.PyTreeCheckpointer()
+    assert_same(theirs.restore(tmp_path / "ours"), {"a": array})
+    theirs.save(tmp_path / "theirs", {"a": array})
+    assert_same(cairn.load(tmp_path / "theirs"), {"a": array})
+
+
+def test_types_that_orbax_cannot_hold_are_refused_before_anything_is_written(tmp_path):
+    for array in (np.ones(3).astype(ml_dtypes.uint4), np.array(["a"]), np.array([b"a"]), np.array(["2020-01-01"], "M8[D]")):
+        with pytest.raises(NotImplementedError, match="^a: cannot write arrays of"):
+            cairn.save(tmp_path / "c", {"a": array})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7, 0, 3), (2, 3, 4, 5)])
+def test_every_shape(tmp_path, shape):
+    array = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    cairn.save(tmp_path / "c", {"a": array})
+    assert_same(cairn.load(tmp_path / "c"), {"a": array})
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.arange(12).reshape(3, 4).T, np.arange(20)[::3], np.arange(6)[::-1], np.broadcast_to(np.float32(2), (3, 4)),
+     np.arange(5, dtype=">i4"), np.asfortranarray(np.ones((3, 4)))],
+    ids=["transposed", "strided", "reversed", "broadcast", "big-endian", "fortran"],
+)
+def test_arrays_in_any_order(tmp_path, array):
+    cairn.save(tmp_path / "c", {"a": array})
+    loaded = cairn.load(tmp_path / "c")["a"]
+    np.testing.assert_array_equal(loaded, array)
+    assert loaded.dtype == array.dtype.newbyteorder("=")
+
+
+def test_containers_and_numbers_come_back_as_they_were(tmp_path):
+    tree = {
+        "list": [1, 2.5, True, "text", None],
+        "tuple": (1, (2, 3)),
+        "moments": Moments(np.zeros(2), {"a": np.ones(3)}),
+        "empty": {"dict": {}, "list": [], "tuple": ()},
+        "big": 2**63 + 5,
+        "negative": -(2**62),
+        "text": "ünïcode \U0001f600",
+    }
+    cairn.save(tmp_path / "c", tree)
+    assert_same(cairn.load(tmp_path / "c"), tree)
+
+
+def test_a_named_tuple_of_a_module_that_is_not_imported_is_made_anew(tmp_path):
+    other = collections.namedtuple("Other", "x y")
+    other.__module__ = "a_module_that_nobody_has"
+    cairn.save(tmp_path / "c", {"o": other(1, 2)})
+    loaded = cairn.load(tmp_path / "c")["o"]
+    assert type(loaded) is not other and type(loaded).__name__ == "Other"
+    assert loaded._asdict() == {"x": 1, "y": 2}
+
+
+def test_a_dataclass_is_saved_as_its_fields(tmp_path):
+    @dataclasses.dataclass
+    class State:
+        step: int
+        w: np.ndarray
+
+    cairn.save(tmp_path / "c", State(3, np.ones(2)))
+    assert_same(cairn.load(tmp_path / "c"), {"step": 3, "w": np.ones(2)})
+
+
+def test_keys_that_are_not_str_become_str_and_two_of_one_text_are_refused(tmp_path):
+    cairn.save(tmp_path / "c", {1: np.ones(2), "b": 2})
+    assert sorted(cairn.load(tmp_path / "c")) == ["1", "b"]
+    with pytest.raises(ValueError, match="two keys of a dict have the text '1'"):
+        cairn.save(tmp_path / "d", {1: 1, "1": 2})
+    assert not (tmp_path / "d").exists()
+
+
+def test_what_cannot_be_saved_is_named_by_its_path(tmp_path):
+    with pytest.raises(TypeError, match="a leaf of type builtins.object cannot be saved"):
+        cairn.save(tmp_path / "c", {"a": [object()]})
+    with pytest.raises(ValueError, match=r"\['a'\]: \[1\]: .*Python objects"):
+        cairn.save(tmp_path / "c", {"a": [1, np.array([object()])]})
+    with pytest.raises(ValueError, match="more than 64 bits"):
+        cairn.save(tmp_path / "c", {"a": 2**64})
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="more than 1000 levels"):
+        cairn.save(tmp_path / "c", endless)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_reach_the_files(tmp_path):
+    tree = {"w": np.arange(1000, dtype=np.float32)}
+    cairn.save(tmp_path / "zarr3", tree, use_zarr3=True, use_ocdbt=False)
+    assert (tmp_path / "zarr3" / "w" / "zarr.json").exists()
+    cairn.save(tmp_path / "item", tree, item="default", metadata={"note": [1, 2]})
+    assert (tmp_path / "item" / "default" / "_METADATA").exists()
+    assert_same(ocp.PyTreeCheckpointer().restore(tmp_path / "item" / "default"), tree)
+    cairn.save(tmp_path / "raw", tree, compression="none", use_ocdbt=False)
+    assert cairn.open(tmp_path / "raw")["w"].stored_nbytes == 4000
+    for bad, error in [({"compression": "lzma"}, "is not one of"), ({"nonsense": 1}, "unknown option 'nonsense'"),
+                       ({"use_ocdbt": "yes"}, "expected True or False"), ({"threads": -1}, "not negative")]:
+        with pytest.raises(ValueError, match=error):
+            cairn.save(tmp_path / "bad", tree, **bad)
+
+
+def test_an_older_checkpoint_is_replaced_only_if_asked(tmp_path):
+    cairn.save(tmp_path / "c", {"a": 1})
+    with pytest.raises(FileExistsError, match="c"):
+        cairn.save(tmp_path / "c", {"a": 2})
+    assert cairn.load(tmp_path / "c") == {"a": 1}
+    cairn.save(tmp_path / "c", {"a": 2}, overwrite=True)
+    assert cairn.load(tmp_path / "c") == {"a": 2}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(OSError):
+        cairn.save(tmp_path / "mine", {"a": 2}, overwrite=True)
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "x"
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".msgpack"])
+def test_files_of_other_formats(tmp_path, suffix):
+    tree = {"a": {"b": np.arange(6, dtype=np.float32).reshape(2, 3)}, "c": np.ones(2, np.int64)}
+    path = tmp_path / f"x{suffix}"
+    cairn.save(path, tree)
+    loaded = cairn.load(path)
+    if suffix != ".msgpack":
+        loaded = {"a": {"b": loaded["a.b"]}, "c": loaded["c"]}
+    assert_same(loaded, tree)
+    with pytest.raises(FileExistsError):
+        cairn.save(path, tree)
+    cairn.save(path, tree, overwrite=True)
+
+
+def test_the_real_readers_of_other_formats_agree(tmp_path):
+    import flax.serialization
+    import safetensors.numpy
+
+    tree = {"a": {"b": np.arange(6, dtype=np.float32).reshape(2, 3)}, "c": np.ones(2, np.int64)}
+    cairn.save(tmp_path / "x.safetensors", tree, metadata={"format": "np"})
+    assert_same(safetensors.numpy.load_file(tmp_path / "x.safetensors"), {"a.b": tree["a"]["b"], "c": tree["c"]})
+    cairn.save(tmp_path / "x.npz", tree)
+    with np.load(tmp_path / "x.npz") as npz:
+        assert_same(dict(npz), {"a.b": tree["a"]["b"], "c": tree["c"]})
+    cairn.save(tmp_path / "x.msgpack", tree)
+    assert_same(flax.serialization.msgpack_restore((tmp_path / "x.msgpack").read_bytes()), tree)
+
+
+def test_loaded_arrays_are_the_callers_own(tmp_path):
+    cairn.save(tmp_path / "c", {"a": np.zeros(4), "b": np.zeros(4)})
+    loaded = cairn.load(tmp_path / "c")
+    loaded["a"][:] = 7
+    assert loaded["b"].tolist() == [0, 0, 0, 0]
+    assert cairn.load(tmp_path / "c")["a"].tolist() == [0, 0, 0, 0]
+
+
+def test_a_part_of_a_checkpoint(tmp_path):
+    tree = {"params": {"w": np.ones((2, 2), np.float32), "b": np.ones(2)}, "opt": [np.zeros(3)], "step": 3}
+    cairn.save(tmp_path / "c", tree)
+    assert_same(cairn.load(tmp_path / "c", include="params.*"), {"params": tree["params"]})
+    assert_same(cairn.load(tmp_path / "c", include=["params/w", "step"]), {"params": {"w": tree["params"]["w"]}, "step": 3})
+    halves = cairn.load(tmp_path / "c", dtype="bfloat16")
+    assert halves["params"]["w"].dtype == ml_dtypes.bfloat16 and halves["opt"][0].dtype == ml_dtypes.bfloat16
+    assert_same(cairn.open(tmp_path / "c")["params"].load(), tree["params"])
+    with pytest.raises(KeyError, match="no leaf matches"):
+        cairn.load(tmp_path / "c", include="nothing*")
+
+
+def test_random_trees_both_ways(tmp_path):
+    rng = np.random.default_rng()
+
+    def tree(depth):
+        kind = rng.integers(5 if depth else 2)
+        if kind == 0 or depth == 0:
+            return values(str(rng.choice(DTYPES)), tuple(rng.integers(1, 4, rng.integers(0, 4))))  # Orbax refuses empty arrays
+        if kind == 1:
+            return [1, 2.5, "s"][rng.integers(3)]
+        if kind == 2:
+            return [tree(depth - 1) for _ in range(rng.integers(1, 4))]
+        return {f"k{i}": tree(depth - 1) for i in range(rng.integers(1, 5))}
+
+    orbax = ocp.PyTreeCheckpointer()
+    for i in range(20):
+        made = {"root": tree(4)}
+        cairn.save(tmp_path / f"ours{i}", made)
+        from_orbax = orbax.restore(tmp_path / f"ours{i}")
+        assert_same(cairn.load(tmp_path / f"ours{i}"), from_orbax)
+        orbax.save(tmp_path / f"theirs{i}", made)
+        assert_same(cairn.load(tmp_path / f"theirs{i}"), orbax.restore(tmp_path / f"theirs{i}"))
+        assert_same(from_orbax, orbax.restore(tmp_path / f"theirs{i}"))

@@ -1,0 +1,88 @@
+"""Tensors of PyTorch in and out."""
+
+import cairn
+import numpy as np
+import pytest
+import torch
+
+
+DTYPES = [
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+    "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "uint16", "uint32", "uint64",
+]
+
+
+def same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and bytes(a.contiguous().view(torch.uint8).numpy()) == bytes(
+        b.contiguous().view(torch.uint8).numpy()
+    )
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_type(tmp_path, name):
+    tensor = torch.arange(6).reshape(2, 3).to(torch.float32).to(getattr(torch, name))
+    cairn.save(tmp_path / "c", {"a": tensor})
+    opened = cairn.open(tmp_path / "c")
+    assert opened["a"].dtype == name
+    for got in (opened["a"].torch(), cairn.load(tmp_path / "c", framework="torch")["a"],
+                cairn.load(tmp_path / "c", {"a": torch.zeros_like(tensor)})["a"]):
+        assert same(got, tensor)
+    out = torch.zeros_like(tensor)
+    assert cairn.load(tmp_path / "c", out={"a": out})["a"] is out and same(out, tensor)
+
+
+def test_orders_views_and_shapes(tmp_path):
+    base = torch.arange(24.0).reshape(4, 6)
+    tree = {"t": base.T, "step": base[::2, 1::3], "zero": torch.zeros(0, 3), "number": torch.tensor(2.5), "expanded": torch.ones(1).expand(3, 4),
+            "conj": torch.tensor([1 + 2j]).conj()}
+    cairn.save(tmp_path / "c", tree)
+    for name, got in cairn.load(tmp_path / "c", framework="torch").items():
+        assert torch.equal(got, tree[name].resolve_conj()), name
+    out = torch.zeros(4, 6).T
+    cairn.load(tmp_path / "c", out={"t": out}, partial=True)
+    assert torch.equal(out, base.T)
+
+
+def test_a_module_and_its_optimizer(tmp_path):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(5, 3)).sum().backward()
+    optimizer.step()
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    cairn.save(tmp_path / "c", state)
+    loaded = cairn.load(tmp_path / "c", framework="torch")
+    other = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    other.load_state_dict(loaded["model"])
+    for a, b in zip(model.state_dict().values(), other.state_dict().values()):
+        assert torch.equal(a, b)
+    target = cairn.load(tmp_path / "c", state)
+    assert torch.equal(target["optimizer"]["state"][0]["exp_avg"], state["optimizer"]["state"][0]["exp_avg"])
+    assert target["optimizer"]["param_groups"] == state["optimizer"]["param_groups"]
+
+
+def test_safetensors_of_torch(tmp_path):
+    import safetensors.torch
+
+    tree = {"w": torch.ones(2, 3, dtype=torch.bfloat16), "f8": torch.ones(3).to(torch.float8_e4m3fn)}
+    cairn.save(tmp_path / "x.safetensors", tree)
+    for name, got in safetensors.torch.load_file(tmp_path / "x.safetensors").items():
+        assert same(got, tree[name])
+    safetensors.torch.save_file(tree, tmp_path / "y.safetensors")
+    for name, got in cairn.load(tmp_path / "y.safetensors", framework="torch").items():
+        assert same(got, tree[name])
+
+
+def test_what_has_no_dense_memory_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="sparse"):
+        cairn.save(tmp_path / "c", {"a": torch.ones(2, 2).to_sparse()})
+    with pytest.raises(NotImplementedError, match="meta"):
+        cairn.save(tmp_path / "c", {"a": torch.ones(2, device="meta")})
+    assert not (tmp_path / "c").exists()
+
+
+def test_the_gradient_of_a_tensor_is_not_touched(tmp_path):
+    parameter = torch.nn.Parameter(torch.ones(3))
+    cairn.save(tmp_path / "c", {"p": parameter})
+    loaded = cairn.load(tmp_path / "c", {"p": parameter})["p"]
+    assert loaded.requires_grad and np.array_equal(loaded.detach().numpy(), np.ones(3))

@@ -1,0 +1,78 @@
+"""The annotations: of the package itself, and as a user's program sees them."""
+
+import ast
+import inspect
+import pathlib
+import subprocess
+import sys
+
+import cairn
+from cairn import _cairn
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PACKAGE = pathlib.Path(cairn.__file__).parent
+
+USER = """
+import pathlib
+import cairn
+
+def restore(path: pathlib.Path) -> tuple[str, int | None]:
+    cairn.save(path, {"a": 1}, overwrite=True)
+    checkpoint = cairn.open(path, step=3)
+    shape: tuple[int, ...] = checkpoint.tensors["w"].shape
+    with cairn.CheckpointManager(path, max_to_keep=3) as manager:
+        saved: bool = manager.save(1, {"a": 1}, metrics={"loss": 0.5})
+        latest = manager.latest_step()
+    if not cairn.verify(path) or shape == () or not saved:
+        raise cairn.CorruptionError("damaged")
+    return checkpoint.tree(), latest
+"""
+WRONG = """
+import cairn
+
+cairn.load(5)
+text: int = cairn.open("c").tree()
+cairn.verify("c", nonsense=True)
+"""
+
+
+def check(tool, text, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    command = {"mypy": ["-m", "mypy", "--strict", "--no-incremental"],
+               "pyright": ["-m", "basedpyright", "--level", "error", "--pythonpath", sys.executable]}[tool]
+    return subprocess.run([sys.executable, *command, program], capture_output=True, text=True, cwd=tmp_path,
+                          env={"MYPYPATH": "", "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+
+
+def test_the_package_is_strictly_typed_and_clean():
+    for command in (["mypy"], ["ruff", "check", "python"], ["ruff", "format", "--check", "python"]):
+        ended = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_a_users_program(tmp_path):
+    for tool in ("mypy", "pyright"):
+        good = check(tool, USER, tmp_path)
+        assert good.returncode == 0, good.stdout + good.stderr
+        wrong = check(tool, WRONG, tmp_path)
+        assert wrong.returncode == 1 and all(f":{line}:" in wrong.stdout for line in (4, 5, 6)), wrong.stdout
+
+
+def test_the_stub_names_what_the_module_has():
+    tree = ast.parse((PACKAGE / "_cairn.pyi").read_text())
+    stub = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            stub[node.name] = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+        elif isinstance(node, ast.FunctionDef):
+            stub[node.name] = [argument.arg for argument in node.args.args]
+    native = {name: value for name, value in vars(_cairn).items() if not name.startswith("_") and name != "version"}
+    assert set(stub) == set(native)
+    for name, value in native.items():
+        if inspect.isclass(value):
+            members = {member for member in vars(value) if not member.startswith("_")}
+            assert members == {member for member in stub[name] if not member.startswith("_")}, name
+        else:
+            arguments = [part.split(":")[0].strip() for part in value.__doc__.split("(", 1)[1].split(")")[0].split(",") if ":" in part]
+            assert arguments == stub[name], name
