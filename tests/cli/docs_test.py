@@ -4,7 +4,8 @@ The language of a block decides how it is tested; a block without a test fails.
 
     ```console          commands after "$ " and what they print; "..." stands for any lines
     ```sh               commands, each of which succeeds and prints something
-    ```python           compiles, and runs if no name in it is the reader's
+    ```python           compiles, and runs if no name in it is the reader's; blocks without other
+                        commands between them are one program
     ```cpp              compiles; a whole program also runs
     ```json             parses
     ```LANGUAGE file=PATH    is a file of the session
@@ -182,14 +183,20 @@ def clone(tmp_path):
 
 def steps_of(page):
     """(kind, command, expected lines) for each command of a page's session."""
-    for block in (block for other, block in ALL if other == page and is_of_session(page, block)):
+    program = []  # blocks of Python that follow each other are one program
+    for block in [block for other, block in ALL if other == page and is_of_session(page, block)] + [None]:
+        if block and block.language == "python" and "file" not in block.attributes:
+            program += [] if found(READERS_PYTHON, page, block) else [block.body]
+            continue
+        if program:
+            yield "python", "python - <<'END'\n" + "\n".join(program) + "\nEND", []
+            program = []
+        if block is None:
+            return
         if name := block.attributes.get("file"):
             yield "file", f"mkdir -p $(dirname {name}); cat >{name} <<'END'\n{block.body}\nEND", []
         elif block.language == "sh":
             yield from (("sh", line, []) for line in block.body.splitlines())
-        elif block.language == "python":
-            if not found(READERS_PYTHON, page, block):
-                yield "python", f"python - <<'END'\n{block.body}\nEND", []
         else:
             for text in re.split(r"^\$ ", block.body, flags=re.MULTILINE)[1:]:
                 command, *expected = text.splitlines()
