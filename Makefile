@@ -65,7 +65,7 @@ test-consumer: build  ## install, then build and run a program that uses find_pa
 	@tests/consumer/run.sh
 
 test-interop: build static venv  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed
-	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) tests/interop tests/cli tests/install
+	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) --dist worksteal tests/interop tests/cli tests/install
 
 docs: deps  ## the documentation site with the C++ API, in build/site
 	@scripts/test-env.sh build/docs-venv docs/requirements.txt
