@@ -20,7 +20,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
 # Folders whose subfolders are checked together. Two sources of them must not give one name to two things.
-TOGETHER = ("cairn/distributed", "cairn/handlers", "cairn/ocdbt", "cairn/orbax", "cairn/tools", "cli")
+TOGETHER = ("cairn/distributed", "cairn/handlers", "cairn/ocdbt", "cairn/orbax", "cairn/tools", "cairn/tree", "cairn/zarr", "cli")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 
