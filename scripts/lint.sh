@@ -11,7 +11,7 @@ scripts/configure.sh static  # in the same folder: its sources are checked, too
 mkdir -p build/lint
 check() {
   case $1 in
-    tidy) clang-tidy --quiet -p build/release "$2" 2>"$3.log" ;;
+    tidy) clang-tidy --quiet -p build/lint "$2" 2>"$3.log" ;;
     alone) clang++ -std=c++20 -fsyntax-only -I. -Icli -DCAIRN_VERSION='""' -DCAIRN_MODULES='""' "$2" ;;
   esac && touch "$3" && rm -f "$3.log"
 }

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Prints what lint.sh has to check, the longest first: `tidy SOURCE STAMP` or `alone SOURCE STAMP`.
 
-clang-tidy checks the units that are compiled, most of which are the sources of a folder together.
+clang-tidy checks the units that are compiled, most of which are the sources of a folder together,
+and the units below some folders together: it takes six seconds to read and to search the headers of
+the standard library, and two or three for the sources of a folder.
 A compiler checks that each of these sources also compiles alone.
 
 The stamp's name is a hash of the source, the project's files that it includes (directly or not),
@@ -17,6 +19,8 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
+# Folders whose subfolders are checked together. Two sources of them must not give one name to two things.
+TOGETHER = ("cairn/distributed", "cairn/handlers", "cairn/ocdbt", "cairn/orbax", "cairn/tools", "cairn/tree", "cairn/zarr", "cli")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 
@@ -39,12 +43,28 @@ def closure(file):
 
 
 def units():
-    """The library's and the command's compiled files, and the sources that each consists of."""
-    for command in json.loads((BUILD / "compile_commands.json").read_text()):
-        file = os.path.relpath(command["file"], ROOT)
+    """The library's and the command's compiled files: each with its command and the sources of which it consists."""
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        file = os.path.relpath(entry["file"], ROOT)
         parts = [part for part in closure(file) if part.endswith(".cc")]
         if all(part.startswith(("cairn/", "cli/")) for part in parts) and parts:
-            yield file, parts
+            yield file, entry["command"].replace(entry["file"], "FILE"), parts
+
+
+def groups(found):
+    """What clang-tidy reads at a time: units that are compiled with the same options."""
+    grouped = {}
+    for file, command, parts in found:
+        folder = os.path.dirname(parts[0])
+        folder = next((above for above in TOGETHER if f"{folder}/".startswith(f"{above}/")), folder)
+        options = re.sub(r" -o \S+", "", command)
+        grouped.setdefault((folder.replace("/", "_"), options), []).append((file, parts))
+    for number, ((folder, options), members) in enumerate(sorted(grouped.items())):
+        file = ROOT / f"build/lint/{folder}_{number}.cc"
+        text = "".join(f'// NOLINTNEXTLINE(bugprone-suspicious-include)\n#include "{member}"\n' for member, _ in sorted(members))
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+        yield os.path.relpath(file, ROOT), options, [part for _, parts in members for part in parts]
 
 
 def stamp(check, file):
@@ -55,13 +75,17 @@ def stamp(check, file):
 
 
 def main():
-    found = dict(units())
-    sources = {part for parts in found.values() for part in parts}
+    found = list(units())
+    sources = {part for _, _, parts in found for part in parts}
     missing = [source for folder in ("cairn", "cli") for source in ROOT.glob(f"{folder}/**/*.cc")
                if str(source.relative_to(ROOT)) not in sources]
     assert not missing, f"compiled by nothing: {missing}"
-    checks = [("tidy", file, sum(len(content(part)) for part in parts)) for file, parts in found.items()]
-    checks += [("alone", part, 0) for file, parts in found.items() if parts != [file] for part in parts]
+    together = list(groups(found))
+    commands = [{"directory": str(BUILD), "file": str(ROOT / file), "command": options.replace("FILE", str(ROOT / file))}
+                for file, options, _ in together]
+    (ROOT / "build/lint/compile_commands.json").write_text(json.dumps(commands))
+    checks = [("tidy", file, sum(len(content(part)) for part in parts)) for file, _, parts in together]
+    checks += [("alone", part, 0) for file, _, parts in found if parts != [file] for part in parts]
     for check, file, _ in sorted(checks, key=lambda entry: -entry[2]):
         if not (ROOT / stamp(check, file)).exists():
             print(check, file, stamp(check, file))

@@ -28,7 +28,9 @@ std::string quoted(const std::string& text) {
          "\"";
 }
 
-std::string number(const std::optional<double>& v) { return v ? fmt::format("{:.3g}", *v) : "-"; }
+std::string number_text(const std::optional<double>& v) {
+  return v ? fmt::format("{:.3g}", *v) : "-";
+}
 
 // Close to 1, the distance from 1 says more: "1-2.5e-09".
 std::string cosine_text(const std::optional<double>& v) {
@@ -119,8 +121,8 @@ class ValueTable {
   void add(const LeafDiff& leaf) {
     const ValueDiff& v = *leaf.values;
     names_.push_back(printable_text(full_name(leaf)));
-    rows_.push_back({count_of_text(leaf), number(v.max_abs_error), number(v.rms_error),
-                     number(v.relative_error), cosine_text(v.cosine),
+    rows_.push_back({count_of_text(leaf), number_text(v.max_abs_error), number_text(v.rms_error),
+                     number_text(v.relative_error), cosine_text(v.cosine),
                      v.first && !leaf.a.shape.empty()
                          ? shape_text(element_index(leaf.a.shape, *v.first))
                          : ""});
@@ -225,9 +227,9 @@ std::string worst_text(const DiffReport& report) {
       text += fmt::format("{:<13}{:>10}  {}\n", label, shown(*leaf->values),
                           printable_text(full_name(*leaf)));
   };
-  add("max-abs", "max abs", [](const ValueDiff& v) { return number(v.max_abs_error); });
-  add("rms", "RMS", [](const ValueDiff& v) { return number(v.rms_error); });
-  add("relative", "relative", [](const ValueDiff& v) { return number(v.relative_error); });
+  add("max-abs", "max abs", [](const ValueDiff& v) { return number_text(v.max_abs_error); });
+  add("rms", "RMS", [](const ValueDiff& v) { return number_text(v.rms_error); });
+  add("relative", "relative", [](const ValueDiff& v) { return number_text(v.relative_error); });
   add("cosine", "cosine", [](const ValueDiff& v) { return cosine_text(v.cosine); });
   return text;
 }

@@ -1,22 +1,32 @@
 """An opened checkpoint: a lazy mapping whose leaves read only what is asked for."""
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from cairn import _cairn
 
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    _Mapping = Mapping[Any, Any]
+else:
+    _Mapping = Mapping
+
 
 def open(
-    path: "str | os.PathLike[str]",
+    path: str | os.PathLike[str],
     *,
-    step: "int | None" = None,
-    item: "str | None" = None,
+    step: int | None = None,
+    item: str | None = None,
     allow_uncommitted: bool = False,
     threads: int = 0,
-    memory: "int | None" = None,
-) -> "Checkpoint":
+    memory: int | None = None,
+) -> Checkpoint:
     """Opens a checkpoint of any format and reads its metadata only.
 
     Args:
@@ -47,7 +57,7 @@ def item_value(reader: Any, index: int) -> Any:
     return {"Dict": {}, "List": [], "Tuple": (), "NamedTuple": ()}.get(info.typestr)
 
 
-class Group(Mapping[Any, Any]):
+class Group(_Mapping):
     """A dict, list or tuple of a checkpoint. Indexing returns a Group or a Tensor."""
 
     def __init__(self, reader: Any, node: Any, name: str) -> None:
@@ -70,7 +80,7 @@ class Group(Mapping[Any, Any]):
             return self._child(key, getattr(self._node, key))
         return self._by_name(key)
 
-    def __iter__(self) -> "Iterator[Any]":
+    def __iter__(self) -> Iterator[Any]:
         if isinstance(self._node, dict):
             return iter(self._node)
         return iter(range(len(self._node)))
@@ -135,14 +145,14 @@ class Checkpoint(Group):
         self.path = path
 
     @property
-    def info(self) -> "dict[str, Any]":
+    def info(self) -> dict[str, Any]:
         """Format, layout, step, items, counts and bytes: what `cairn info --json` shows."""
         import json
 
         return dict(json.loads(self.reader.info_json()))
 
     @property
-    def tensors(self) -> "dict[str, Tensor]":
+    def tensors(self) -> dict[str, Tensor]:
         """All arrays by name."""
         return {
             self.reader.tensor(i).name: Tensor(self.reader, i)
@@ -205,7 +215,7 @@ class Tensor:
         return self._info.dtype
 
     @property
-    def shape(self) -> "tuple[int, ...]":
+    def shape(self) -> tuple[int, ...]:
         return self._info.shape
 
     @property
@@ -223,12 +233,12 @@ class Tensor:
         return self._info.stored_nbytes
 
     @property
-    def chunk_shape(self) -> "tuple[int, ...]":
+    def chunk_shape(self) -> tuple[int, ...]:
         """Shape of the stored chunks; () if there are none."""
         return self._info.chunk_shape
 
     @property
-    def sharding(self) -> "str | None":
+    def sharding(self) -> str | None:
         """The stored sharding as JSON text; None if none is stored."""
         return self._info.sharding or None
 
@@ -304,14 +314,14 @@ class Tensor:
     def __int__(self) -> int:
         return int(self.item())
 
-    def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if copy is False:
             raise ValueError("reading makes a new array; view() does not")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
 
-def _box(index: Any, shape: "tuple[int, ...]") -> "tuple[list[tuple[int, int]], tuple[Any, ...]]":
+def _box(index: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int]], tuple[Any, ...]]:
     """The box that covers an index, and what is left to do on the array that was read."""
     parts = list(index) if isinstance(index, tuple) else [index]
     if sum(part is ... for part in parts) > 1:
@@ -330,7 +340,7 @@ def _box(index: Any, shape: "tuple[int, ...]") -> "tuple[list[tuple[int, int]], 
     return box, tuple(rest)
 
 
-def _range(part: Any, extent: int, dimension: int) -> "tuple[int, int, Any]":
+def _range(part: Any, extent: int, dimension: int) -> tuple[int, int, Any]:
     """First element, number of elements to read, and the index into these."""
     if isinstance(part, slice):
         wanted = range(*part.indices(extent))

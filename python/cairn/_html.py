@@ -1,7 +1,12 @@
 """The tree of a checkpoint for a notebook: nested lists that open and close."""
 
+from __future__ import annotations
+
 from html import escape
-from typing import Any
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 _OPEN_LEVELS = 2  # the rest opens with a click
 _MOST_CHILDREN = 200  # of one node

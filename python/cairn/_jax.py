@@ -1,22 +1,27 @@
 """Arrays and shardings of JAX. Imported when the program has imported JAX."""
 
+from __future__ import annotations
+
 import sys
-from typing import Any
 
 from cairn import _cairn
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _jax() -> Any:
     return sys.modules["jax"]
 
 
-def _box(index: Any, shape: Any) -> "tuple[list[int], list[int]]":
+def _box(index: Any, shape: Any) -> tuple[list[int], list[int]]:
     """Origin and shape of the slices that JAX gives for a shard."""
     ranges = [part.indices(extent) for part, extent in zip(index, shape, strict=True)]
     return [r[0] for r in ranges], [r[1] - r[0] for r in ranges]
 
 
-def describe_sharding(sharding: Any, shape: Any) -> "tuple[Any, ...]":
+def describe_sharding(sharding: Any, shape: Any) -> tuple[Any, ...]:
     """A sharding in the form that the native part takes."""
     jax = _jax()
     if isinstance(sharding, jax.sharding.NamedSharding):
@@ -68,13 +73,13 @@ def sharded_array(array: Any) -> Any:
     )
 
 
-def boxes(sharding: Any, shape: Any) -> "list[tuple[Any, list[int], list[int]]]":
+def boxes(sharding: Any, shape: Any) -> list[tuple[Any, list[int], list[int]]]:
     """(device, origin, shape) for each device of this process."""
     parts = sharding.addressable_devices_indices_map(tuple(shape))
     return [(device, *_box(index, shape)) for device, index in parts.items()]
 
 
-def assemble(sharding: Any, shape: Any, parts: "list[tuple[Any, Any]]") -> Any:
+def assemble(sharding: Any, shape: Any, parts: list[tuple[Any, Any]]) -> Any:
     """An array of the values for each device."""
     jax = _jax()
     on_devices = [jax.device_put(values, device) for device, values in parts]

@@ -1,10 +1,13 @@
 """Objects that the native part does not know: arrays of other frameworks, nodes of other trees."""
 
-import dataclasses
+from __future__ import annotations
+
 import sys
-from collections import namedtuple
 from collections.abc import Mapping
-from typing import Any
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def convert(obj: Any) -> Any:
@@ -25,8 +28,11 @@ def convert(obj: Any) -> Any:
             return children
     if isinstance(obj, Mapping):
         return dict(obj)
-    if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
-        return {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj)}
+    fields = getattr(type(obj), "__dataclass_fields__", None)
+    if fields is not None:
+        import dataclasses
+
+        return {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)}
     plain: Any  # of a subclass: an IntEnum, a str with methods of its own
     for plain in (bool, int, float, complex, str, bytes, list, tuple):
         if isinstance(obj, plain):
@@ -43,7 +49,7 @@ def convert(obj: Any) -> Any:
     )
 
 
-def _children(jax: Any, obj: Any) -> "dict[str, Any] | list[Any] | None":
+def _children(jax: Any, obj: Any) -> dict[str, Any] | list[Any] | None:
     """The children of a node of JAX's registry; None for a leaf."""
     util = jax.tree_util
     pairs, _ = util.tree_flatten_with_path(obj, is_leaf=lambda node: node is not obj)
@@ -62,10 +68,10 @@ def key_text(key: Any) -> str:
     return str(key)
 
 
-_made: "dict[tuple[str, str, tuple[str, ...]], Any]" = {}
+_made: dict[tuple[str, str, tuple[str, ...]], Any] = {}
 
 
-def namedtuple_type(module: str, name: str, fields: "list[str]") -> Any:
+def namedtuple_type(module: str, name: str, fields: list[str]) -> Any:
     """The class of a stored named tuple, if the program has imported it; else one like it.
 
     A checkpoint never makes this function import a module.
@@ -79,6 +85,8 @@ def namedtuple_type(module: str, name: str, fields: "list[str]") -> Any:
         return found
     key = (module, name, tuple(fields))
     if key not in _made:
+        from collections import namedtuple
+
         word = name if name.isidentifier() else "NamedTuple"
         _made[key] = namedtuple(word, fields, rename=True)
     return _made[key]

@@ -1,25 +1,30 @@
 """cairn.load: a whole checkpoint into memory, or into the caller's own structure."""
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
 
 from cairn import _targets
 from cairn._checkpoint import Checkpoint, item_value, open
 from cairn._progress import shown
 
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
 _Box = tuple[int, list[int], list[int]]
 
 
 def load(
-    path: "str | os.PathLike[str] | Checkpoint",
+    path: str | os.PathLike[str] | Checkpoint,
     target: Any = None,
     *,
     out: Any = None,
-    include: "str | list[str] | None" = None,
-    step: "int | None" = None,
-    item: "str | None" = None,
+    include: str | list[str] | None = None,
+    step: int | None = None,
+    item: str | None = None,
     partial: bool = False,
     framework: str = "numpy",
     dtype: Any = None,
@@ -44,7 +49,7 @@ def load(
       item: the item to read of a checkpoint that has several.
       partial: leaves that the target lacks are not read; leaves that are not stored keep the
         target's value. False: either is a ValueError that lists them.
-      framework: "numpy", "torch" or "jax": whose arrays to return. Without a target.
+      framework: numpy, "torch" or "jax": whose arrays to return. Without a target.
       dtype: a type to which floating-point arrays are converted, or None. Without a target.
       sharding: a jax.sharding.Sharding for all arrays, or a function of a leaf's name and shape
         that returns one. Each device reads its part only. Without a target.
@@ -87,14 +92,14 @@ class _Plan:
         self.boxes: list[_Box] = []
         self.leaves: list[Callable[[list[Any]], Any]] = []
 
-    def add(self, index: int, finish: "Callable[[Any], Any]") -> None:
+    def add(self, index: int, finish: Callable[[Any], Any]) -> None:
         """Reads the whole array; finish() makes the leaf of it."""
         shape = list(self.reader.tensor(index).shape)
         at = len(self.boxes)
         self.boxes.append((index, [0] * len(shape), shape))
         self.leaves.append(lambda arrays: finish(arrays[at]))
 
-    def add_sharded(self, index: int, sharding: Any, finish: "Callable[[Any], Any]") -> None:
+    def add_sharded(self, index: int, sharding: Any, finish: Callable[[Any], Any]) -> None:
         """Reads each box of a sharding of JAX once."""
         from cairn import _jax
 
@@ -117,7 +122,7 @@ class _Plan:
         """A leaf that needs no array."""
         self.leaves.append(lambda arrays: value)
 
-    def run(self, callback: Any) -> "list[Any]":
+    def run(self, callback: Any) -> list[Any]:
         arrays = self.reader.read(self.boxes, callback)
         return [leaf(arrays) for leaf in self.leaves]
 
@@ -161,7 +166,7 @@ def load_below(
         )
 
 
-def _indices(node: Any) -> "Iterator[int]":
+def _indices(node: Any) -> Iterator[int]:
     if isinstance(node, int):
         yield node
         return
@@ -171,7 +176,7 @@ def _indices(node: Any) -> "Iterator[int]":
 
 def _read_leaves(
     reader: Any,
-    indices: "list[int]",
+    indices: list[int],
     structure: Any,
     framework: str,
     dtype: Any,
@@ -195,7 +200,7 @@ def _read_leaves(
     return _pick(structure, dict(zip(indices, plan.run(callback), strict=True)))
 
 
-def _finisher(info: Any, framework: str, dtype: Any) -> "Callable[[Any], Any]":
+def _finisher(info: Any, framework: str, dtype: Any) -> Callable[[Any], Any]:
     def finish(array: Any) -> Any:
         if dtype is not None and _is_float(info.dtype):
             array = _cast(array, _numpy_dtype(dtype))
@@ -235,13 +240,13 @@ def _numpy_dtype(dtype: Any) -> Any:
     return np.dtype(dtype)
 
 
-def _pick(node: Any, values: "dict[int, Any]") -> Any:
+def _pick(node: Any, values: dict[int, Any]) -> Any:
     """The structure with the values that there are; containers without any are left out."""
     picked = _pick_or_none(node, values)
     return {} if picked is None else picked[0]
 
 
-def _pick_or_none(node: Any, values: "dict[int, Any]") -> "tuple[Any] | None":
+def _pick_or_none(node: Any, values: dict[int, Any]) -> tuple[Any] | None:
     if isinstance(node, int):
         return (values[node],) if node in values else None
     if isinstance(node, dict):
@@ -260,7 +265,7 @@ def _pick_or_none(node: Any, values: "dict[int, Any]") -> "tuple[Any] | None":
 # ---- into the caller's structure ----
 
 
-def _match(opened: Checkpoint, paths: "list[_targets.Path]", partial: bool) -> "list[int | None]":
+def _match(opened: Checkpoint, paths: list[_targets.Path], partial: bool) -> list[int | None]:
     """The stored leaf of each path."""
     reader = opened.reader
     stored, empty = {}, set()

@@ -1,10 +1,15 @@
 """cairn.CheckpointManager: the checkpoints of a training run."""
 
+from __future__ import annotations
+
 import os
-from typing import Any
 
 from cairn import _cairn
 from cairn._load import load
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class CheckpointManager:
@@ -25,7 +30,7 @@ class CheckpointManager:
     wait_until_finished() or close().
     """
 
-    def __init__(self, directory: "str | os.PathLike[str]", **options: Any) -> None:
+    def __init__(self, directory: str | os.PathLike[str], **options: Any) -> None:
         self._prefix = options.get("step_prefix") or ""
         self._digits = options.get("step_digits") or 0
         chosen = {"support_rich_types": True, **options}
@@ -41,9 +46,9 @@ class CheckpointManager:
         step: int,
         tree: Any,
         *,
-        metrics: "dict[str, float] | None" = None,
+        metrics: dict[str, float] | None = None,
         force: bool = False,
-        metadata: "dict[str, Any] | None" = None,
+        metadata: dict[str, Any] | None = None,
     ) -> bool:
         """Saves a tree as a step; False if the options do not want the step.
 
@@ -54,7 +59,7 @@ class CheckpointManager:
         text = "" if metadata is None else json.dumps(metadata)
         return bool(self._native.save(step, tree, metrics, force, text))
 
-    def restore(self, step: "int | None" = None, target: Any = None, **options: Any) -> Any:
+    def restore(self, step: int | None = None, target: Any = None, **options: Any) -> Any:
         """The tree of a step (None: the latest). Options as those of cairn.load."""
         self.wait_until_finished()
         if step is None:
@@ -68,19 +73,19 @@ class CheckpointManager:
         """The directory of a step."""
         return os.path.join(self.directory, _cairn.step_name(step, self._prefix, self._digits))
 
-    def all_steps(self) -> "list[int]":
+    def all_steps(self) -> list[int]:
         """The steps, in the order of their saves."""
         return list(self._native.all_steps())
 
-    def latest_step(self) -> "int | None":
+    def latest_step(self) -> int | None:
         """The step that was saved last."""
         return self._native.latest_step()
 
-    def best_step(self) -> "int | None":
+    def best_step(self) -> int | None:
         """The best step by its metrics; the latest if the manager has no best_metric or best_fn."""
         return self._native.best_step()
 
-    def metrics(self, step: int) -> "dict[str, float] | None":
+    def metrics(self, step: int) -> dict[str, float] | None:
         """The metrics of a step; None if it has none."""
         return self._native.metrics(step)
 
@@ -112,7 +117,7 @@ class CheckpointManager:
         """Waits for a running save. Nothing can be saved afterwards."""
         self._native.close()
 
-    def __enter__(self) -> "CheckpointManager":
+    def __enter__(self) -> CheckpointManager:
         return self
 
     def __exit__(self, *exception: object) -> None:

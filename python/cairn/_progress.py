@@ -1,44 +1,58 @@
 """Progress of long calls: a callback of the caller's, or a bar of tqdm or rich."""
 
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from __future__ import annotations
 
-Progress = "bool | Callable[[int, int], object] | None"
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-
-@contextlib.contextmanager
-def shown(progress: Any, label: str) -> "Iterator[Callable[[int, int], object] | None]":
-    """The callback (bytes done, bytes in total). True: a bar, if tqdm or rich is installed."""
-    if progress is None or progress is False:
-        yield None
-    elif progress is not True:
-        yield progress
-    else:
-        with _bar(label) as update:
-            yield update
+    Callback = Callable[[int, int], object] | None
 
 
-@contextlib.contextmanager
-def _bar(label: str) -> "Iterator[Callable[[int, int], object] | None]":
-    try:
-        from tqdm.auto import tqdm  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError:
-        pass
-    else:
-        with tqdm(desc=label, unit="B", unit_scale=True, unit_divisor=1024) as bar:
+class shown:
+    """A context whose value is the callback to use (bytes done, bytes in total), or None.
 
-            def update(done: int, total: int) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
+    True makes a bar, if tqdm or rich is installed.
+    """
 
-            yield update
-        return
-    try:
-        from rich.progress import Progress as RichProgress
-    except ImportError:
-        yield None
-        return
-    with RichProgress() as rich_bar:
-        task = rich_bar.add_task(label, total=None)
-        yield lambda done, total: rich_bar.update(task, completed=done, total=total)
+    def __init__(self, progress: Any, label: str) -> None:
+        self._progress = progress
+        self._label = label
+        self._bar: Any = None
+
+    def __enter__(self) -> Callback:
+        if self._progress is None or self._progress is False:
+            return None
+        if self._progress is not True:
+            callback: Callback = self._progress
+            return callback
+        return self._tqdm() or self._rich()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(*exception)
+
+    def _tqdm(self) -> Callback:
+        try:
+            from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
+        except ImportError:
+            return None
+        bar = tqdm(desc=self._label, unit="B", unit_scale=True, unit_divisor=1024)
+        self._bar = bar.__enter__()
+
+        def update(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        return update
+
+    def _rich(self) -> Callback:
+        try:
+            from rich.progress import Progress
+        except ImportError:
+            return None
+        bar = Progress()
+        self._bar = bar.__enter__()
+        task = bar.add_task(self._label, total=None)
+        return lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,24 +1,29 @@
 """cairn.save and cairn.save_async."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import sys
 import weakref
-from typing import Any
 
 from cairn import _cairn
 from cairn._progress import shown
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 _FORMATS = {".safetensors": "safetensors", ".npz": "npz", ".msgpack": "msgpack"}
 
 
 def save(
-    path: "str | os.PathLike[str]",
+    path: str | os.PathLike[str],
     tree: Any,
     *,
-    format: "str | None" = None,
+    format: str | None = None,
     overwrite: bool = False,
-    metadata: "dict[str, Any] | None" = None,
+    metadata: dict[str, Any] | None = None,
     progress: Any = None,
     **options: Any,
 ) -> None:
@@ -31,7 +36,7 @@ def save(
     Args:
       path: a directory (Orbax), or a file that ends in .safetensors, .npz or .msgpack.
       tree: what to save. A file of safetensors or npz holds its arrays under names like "a.b.c".
-      format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path.
+      format: orbax, "safetensors", "npz" or "msgpack"; None: by the end of the path.
       overwrite: replace an older checkpoint, once the new one is complete.
       metadata: values for JSON, stored with the tree (Orbax), or text (safetensors).
       progress: True (a bar), or a function of bytes done and bytes in total.
@@ -60,13 +65,13 @@ def save(
 
 
 def save_async(
-    path: "str | os.PathLike[str]",
+    path: str | os.PathLike[str],
     tree: Any,
     *,
     overwrite: bool = False,
-    metadata: "dict[str, Any] | None" = None,
+    metadata: dict[str, Any] | None = None,
     **options: Any,
-) -> "PendingSave":
+) -> PendingSave:
     """Saves an Orbax checkpoint in the background. Returns when the caller may change the arrays.
 
     Arguments as those of save(). The options chunk_bytes and durability are not available.
@@ -76,7 +81,7 @@ def save_async(
     return PendingSave(pending, path)
 
 
-def _options(overwrite: bool, metadata: Any, options: "dict[str, Any]") -> "dict[str, Any]":
+def _options(overwrite: bool, metadata: Any, options: dict[str, Any]) -> dict[str, Any]:
     chosen: dict[str, Any] = {"support_rich_types": True}
     chosen.update(options)
     chosen["if_exists"] = "replace" if overwrite else "fail"
@@ -87,7 +92,7 @@ def _options(overwrite: bool, metadata: Any, options: "dict[str, Any]") -> "dict
     return chosen
 
 
-_running: "weakref.WeakSet[PendingSave]" = weakref.WeakSet()
+_running: weakref.WeakSet[PendingSave] = weakref.WeakSet()
 
 
 class PendingSave:
@@ -106,7 +111,7 @@ class PendingSave:
         """Waits until the checkpoint is durable and has its name. Raises its error, once."""
         self._native.wait()
 
-    def __enter__(self) -> "PendingSave":
+    def __enter__(self) -> PendingSave:
         return self
 
     def __exit__(self, *exception: object) -> None:

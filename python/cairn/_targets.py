@@ -1,16 +1,21 @@
 """The leaves of a target: where they lie in a tree, and a tree like it with other leaves."""
 
-import dataclasses
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from cairn._leaves import key_text
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 Path = tuple[str, ...]
 
 
-def flatten(target: Any) -> "tuple[list[Path], list[Any], Callable[[list[Any]], Any]]":
+def flatten(target: Any) -> tuple[list[Path], list[Any], Callable[[list[Any]], Any]]:
     """Paths and leaves of a tree, and a function that makes the tree again with other leaves.
 
     By JAX's registry, if the program has imported JAX. Else dicts, lists, tuples, named tuples and
@@ -30,14 +35,14 @@ def flatten(target: Any) -> "tuple[list[Path], list[Any], Callable[[list[Any]], 
 
     _map(target, (), collect)
 
-    def rebuild(others: "list[Any]") -> Any:
+    def rebuild(others: list[Any]) -> Any:
         following = iter(others)
         return _map(target, (), lambda path, leaf: next(following))
 
     return paths, leaves, rebuild
 
 
-def _map(node: Any, path: Path, leaf: "Callable[[Path, Any], Any]") -> Any:
+def _map(node: Any, path: Path, leaf: Callable[[Path, Any], Any]) -> Any:
     if node is None:
         return None
     if isinstance(node, Mapping):
@@ -51,7 +56,9 @@ def _map(node: Any, path: Path, leaf: "Callable[[Path, Any], Any]") -> Any:
             )
         items = [_map(child, (*path, str(i)), leaf) for i, child in enumerate(node)]
         return items if isinstance(node, list) else tuple(items)
-    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+    if hasattr(type(node), "__dataclass_fields__"):
+        import dataclasses
+
         fields = {
             f.name: _map(getattr(node, f.name), (*path, f.name), leaf)
             for f in dataclasses.fields(node)

@@ -1,18 +1,22 @@
 """verify, diff, convert, stats and steps. Reports are those of `--json` (docs/cli.md)."""
 
-import json
+from __future__ import annotations
+
 import os
-from typing import Any
 
 from cairn import _cairn
 from cairn._checkpoint import Checkpoint, open
 from cairn._progress import shown
 
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class VerifyReport:
     """What verify() found. True in a condition if nothing is damaged and all could be checked."""
 
-    def __init__(self, data: "dict[str, Any]") -> None:
+    def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
 
     @property
@@ -20,7 +24,7 @@ class VerifyReport:
         return bool(self.data["verdict"] == "damaged")
 
     @property
-    def findings(self) -> "list[dict[str, Any]]":
+    def findings(self) -> list[dict[str, Any]]:
         """Each with severity, tensor, file, offset and message."""
         return list(self.data["findings"])
 
@@ -35,7 +39,7 @@ class VerifyReport:
 class DiffReport:
     """How two checkpoints differ. `equal` is True if they do not."""
 
-    def __init__(self, data: "dict[str, Any]") -> None:
+    def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
 
     @property
@@ -47,10 +51,10 @@ class DiffReport:
 
 
 def verify(
-    path: "str | os.PathLike[str]",
+    path: str | os.PathLike[str],
     *,
-    step: "int | None" = None,
-    item: "str | None" = None,
+    step: int | None = None,
+    item: str | None = None,
     strict: bool = False,
     progress: Any = None,
 ) -> VerifyReport:
@@ -60,15 +64,15 @@ def verify(
     """
     with shown(progress, "verify") as callback:
         text = _cairn.verify_json(path, step, item, strict, callback)
-    return VerifyReport(json.loads(text))
+    return VerifyReport(_parsed(text))
 
 
 def diff(
-    a: "str | os.PathLike[str]",
-    b: "str | os.PathLike[str]",
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
     *,
-    include: "list[str] | None" = None,
-    exclude: "list[str] | None" = None,
+    include: list[str] | None = None,
+    exclude: list[str] | None = None,
     rtol: float = 0.0,
     atol: float = 0.0,
     ignore_dtype: bool = False,
@@ -79,32 +83,32 @@ def diff(
         text = _cairn.diff_json(
             a, b, include or [], exclude or [], rtol, atol, ignore_dtype, callback
         )
-    return DiffReport(json.loads(text))
+    return DiffReport(_parsed(text))
 
 
 def convert(
-    source: "str | os.PathLike[str]",
-    target: "str | os.PathLike[str]",
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     *,
     to: str = "",
-    step: "int | None" = None,
-    item: "str | None" = None,
-    include: "list[str] | None" = None,
-    exclude: "list[str] | None" = None,
-    rename: "list[tuple[str, str]] | None" = None,
+    step: int | None = None,
+    item: str | None = None,
+    include: list[str] | None = None,
+    exclude: list[str] | None = None,
+    rename: list[tuple[str, str]] | None = None,
     nest: str = "",
-    dtype: "str | None" = None,
+    dtype: str | None = None,
     skip_unsupported: bool = False,
     overwrite: bool = False,
     dry_run: bool = False,
     progress: Any = None,
-) -> "dict[str, Any]":
+) -> dict[str, Any]:
     """Writes a checkpoint in another format, in bounded memory; returns what was written.
 
     Args:
       source: a checkpoint of any format.
       target: the path to write.
-      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
+      to: orbax, "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
         "": by the end of the target's name.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
@@ -135,18 +139,24 @@ def convert(
             dry_run,
             callback,
         )
-    return dict(json.loads(text))
+    return dict(_parsed(text))
 
 
-def stats(checkpoint: "Checkpoint | str | os.PathLike[str]", *globs: str) -> "list[dict[str, Any]]":
+def stats(checkpoint: Checkpoint | str | os.PathLike[str], *globs: str) -> list[dict[str, Any]]:
     """Minimum, maximum, mean, deviation, zeros, NaN, Inf and a histogram of each array."""
     opened = checkpoint if isinstance(checkpoint, Checkpoint) else open(checkpoint)
     reader = opened.reader
     chosen = reader.select(list(globs)) if globs else range(len(reader))
     arrays = [i for i in chosen if reader.tensor(i).kind == "array"]
-    return list(json.loads(reader.stats_json(arrays)))
+    return list(_parsed(reader.stats_json(arrays)))
 
 
-def steps(directory: "str | os.PathLike[str]") -> "list[dict[str, Any]]":
+def steps(directory: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The steps of a directory, unfinished ones included: what `cairn steps --json` shows."""
-    return list(json.loads(_cairn.steps_json(directory)))
+    return list(_parsed(_cairn.steps_json(directory)))
+
+
+def _parsed(text: str) -> Any:
+    import json
+
+    return json.loads(text)

@@ -1,8 +1,12 @@
 """Tensors of PyTorch, without a copy. Imported when the program has a tensor."""
 
-from typing import Any
+from __future__ import annotations
 
 from cairn import _cairn
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _torch() -> Any:
@@ -69,7 +73,7 @@ def writable(tensor: Any) -> Any:
     )
 
 
-def _c_strides(tensor: Any) -> "list[int]":
+def _c_strides(tensor: Any) -> list[int]:
     strides: list[int] = []
     size = tensor.element_size()
     for extent in reversed(tensor.shape):

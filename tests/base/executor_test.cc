@@ -93,7 +93,7 @@ TEST(Executor, TheFirstErrorWinsAndDropsWhatHasNotBegun) {
       executor.for_each(100000, [&](std::size_t i) {
         ++calls;
         if (i == 3) throw Error(Code::kDataLoss, "task 3");
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       });
     };
     EXPECT_THAT(run, FailsWith(Code::kDataLoss, "task 3"));

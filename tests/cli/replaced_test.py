@@ -100,6 +100,10 @@ def test_replaced_again_and_again(tmp_path):
             finish(readers.pop(path), path)
         assert writer.returncode == GOOD, writer.communicate()
         writer.communicate()
+        # While nobody writes, a reader gets what was saved last.
+        alone = tmp_path / f"alone{turn}.npz"
+        finish(subprocess.Popen([CAIRN, "convert", target, alone], stdout=subprocess.PIPE, stderr=subprocess.PIPE), alone)
+        assert values_of(alone) == {turn % 2 + 1.0}
     for path, reader in readers.items():
         finish(reader, path)
     assert seen[1.0] + seen[2.0] > 0, seen

@@ -14,6 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/hex.h"
+
 namespace cairn::testing {
 
 inline std::string golden(std::string_view name) {
@@ -30,14 +32,6 @@ inline Shape shape_of(const Json& json) {
   Shape shape;
   for (const Json& extent : *json.find("shape")->as_array()) shape.push_back(*extent.as_int64());
   return shape;
-}
-
-inline Bytes from_hex(std::string_view text) {
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  Bytes bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-    bytes.push_back(static_cast<std::byte>(digit(text[i]) * 16 + digit(text[i + 1])));
-  return bytes;
 }
 
 // What golden files spell in Latin-1.

@@ -25,16 +25,12 @@
 #include <sstream>
 #include <string>
 
+#include "tests/support/hex.h"
+
 namespace cairn::ocdbt::testing {
 
+using cairn::testing::text_from_hex;
 using Options = std::map<std::string, std::string>;
-
-inline std::string from_hex(const std::string& hex) {
-  std::string text;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
-    text += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  return text;
-}
 
 // Byte i is the top byte of (i + seed) * 2654435761 modulo 2^32.
 inline std::string filler(std::size_t size, std::uint32_t seed) {
@@ -64,7 +60,7 @@ inline WriterOptions writer_options(const Options& given, std::uint64_t commit) 
       config.zstd_level =
           given.at("zstd") == "none" ? std::nullopt : std::optional(std::stoi(given.at("zstd")));
     if (given.contains("uuid")) {
-      const std::string uuid = from_hex(given.at("uuid"));
+      const std::string uuid = text_from_hex(given.at("uuid"));
       for (std::size_t i = 0; i < config.uuid.size(); ++i)
         config.uuid[i] = static_cast<std::uint8_t>(uuid.at(i));
     }
@@ -85,10 +81,10 @@ inline void apply(Writer& writer, Writer::Stream& stream, const std::string& lin
   std::string what, key, second;
   words >> what >> key;
   if (what == "m") return writer.copy_database(key);
-  key = from_hex(key);
+  key = text_from_hex(key);
   words >> second;
   if (what == "w") {
-    stream.write(key, as_bytes(from_hex(second)));
+    stream.write(key, as_bytes(text_from_hex(second)));
   } else if (what == "z") {
     std::uint32_t seed = 0;
     words >> seed;
@@ -97,7 +93,8 @@ inline void apply(Writer& writer, Writer::Stream& stream, const std::string& lin
     stream.remove(key);
   } else if (what == "r") {
     stream.remove_range(
-        {.first = key, .last = second == "-" ? std::nullopt : std::optional(from_hex(second))});
+        {.first = key,
+         .last = second == "-" ? std::nullopt : std::optional(text_from_hex(second))});
   } else {
     throw Error(Code::kInvalidArgument, "what is \"" + line + "\"?");
   }

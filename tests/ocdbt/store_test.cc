@@ -4,7 +4,9 @@
 #include <cairn/ocdbt/read/versions.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -329,17 +331,20 @@ TEST_F(OcdbtStoreTest, OnlyTheNodesNeededAreReadAndOnce) {
   EXPECT_EQ(base->reads(), 0U);
 }
 
-// Records the threads that read.
+// Records the threads that read, and lets each wait a while until there are as many as expected.
 class ThreadRecorder final : public cairn::testing::ForwardingStore {
  public:
-  using ForwardingStore::ForwardingStore;
+  ThreadRecorder(StorePtr base, std::size_t expected)
+      : ForwardingStore(std::move(base)), expected_(expected) {}
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
     {
-      const std::scoped_lock lock(mutex_);
+      std::unique_lock lock(mutex_);
       readers_.insert(std::this_thread::get_id());
+      another_.notify_all();
+      // The first reads, from the manifest to the root's children, are one thread's.
+      another_.wait_for(lock, std::chrono::milliseconds(300),
+                        [&] { return readers_.size() >= expected_; });
     }
-    // Long enough for another thread to take the next node.
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return ForwardingStore::read(key, range);
   }
   [[nodiscard]] std::set<std::thread::id> readers() const {
@@ -348,14 +353,16 @@ class ThreadRecorder final : public cairn::testing::ForwardingStore {
   }
 
  private:
+  std::size_t expected_;
   mutable std::mutex mutex_;
+  mutable std::condition_variable another_;
   mutable std::set<std::thread::id> readers_;
 };
 
 TEST_F(OcdbtStoreTest, AListReadsWithAsManyThreadsAsAskedFor) {
   for (const std::size_t threads : {1U, 2U, 4U}) {
-    const auto base =
-        std::make_shared<ThreadRecorder>(open_file_store(testing::golden_path("deep_raw")));
+    const auto base = std::make_shared<ThreadRecorder>(
+        open_file_store(testing::golden_path("deep_raw")), std::min<std::size_t>(threads, 2));
     EXPECT_EQ(open_ocdbt(base, {}, threads)->list("").size(), 70U);
     const auto readers = base->readers();
     if (threads == 1)

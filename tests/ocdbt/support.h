@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/faulty_store.h"
+#include "tests/support/hex.h"
 
 namespace cairn::ocdbt::testing {
 
@@ -35,13 +36,6 @@ inline const std::vector<std::string>& golden_names() {
       "deep_raw",  "many_versions", "numbered",    "numbered_empty", "prefixes",
       "deletions", "emptied",       "merged",      "merged_levels",  "merged_twice"};
   return names;
-}
-
-inline std::string unhex(const std::string& hex) {
-  std::string text;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
-    text += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  return text;
 }
 
 // One version of a golden database as TensorStore reads it.
@@ -69,8 +63,8 @@ inline Golden load_golden(const std::string& name) {
     version.generation = *v.find("generation")->as_uint64();
     version.commit_time_ns = *v.find("commit_time")->as_uint64();
     for (const Json& item : *v.find("items")->as_array())
-      version.items[unhex(*(*item.as_array())[0].as_string())] =
-          unhex(*(*item.as_array())[1].as_string());
+      version.items[cairn::testing::text_from_hex(*(*item.as_array())[0].as_string())] =
+          cairn::testing::text_from_hex(*(*item.as_array())[1].as_string());
   }
   for (const Json& o : *json.find("objects")->as_array()) {
     auto& object = golden.objects.emplace_back();

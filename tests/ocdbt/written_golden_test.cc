@@ -48,7 +48,7 @@ TEST_P(WrittenGolden, HoldsWhatTensorStoreReads) {
   std::map<std::string, std::string> expected;
   const Json json = parse_json(as_text(read_file(folder_ + "/contents.json")));
   for (const auto& [key, value] : *json.as_object())
-    expected[testing::unhex(key)] = testing::unhex(*value.as_string());
+    expected[testing::text_from_hex(key)] = testing::text_from_hex(*value.as_string());
   EXPECT_EQ(testing::contents(*open_ocdbt(open_file_store(folder_ + "/db"))), expected);
 }
 

@@ -9,7 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/hex.h"
+
 namespace cairn::zarr::testing {
+
+using cairn::testing::from_hex;
 
 struct GoldenArray {
   std::string name;
@@ -29,13 +33,6 @@ struct GoldenArray {
 
 inline MissingChunk missing_of(const GoldenArray& golden) {
   return golden.fill ? MissingChunk::kFill : MissingChunk::kError;
-}
-
-inline Bytes from_hex(const std::string& hex) {
-  Bytes bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
-    bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  return bytes;
 }
 
 inline std::vector<GoldenArray> load_golden(const std::string& producer) {

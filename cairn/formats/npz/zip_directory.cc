@@ -33,7 +33,7 @@ Bytes read_bytes(const ReadAtFn& read, std::uint64_t offset, std::uint64_t size)
   return bytes;
 }
 
-struct Directory {
+struct CentralDirectory {
   std::uint64_t start = 0, size = 0, count = 0;
 };
 
@@ -52,8 +52,8 @@ std::uint64_t find_end_record(std::uint64_t archive_size, const ReadAtFn& read) 
 
 // Reads the zip64 end record, if the end record's locator points to one that ends directly before
 // the locator.
-std::optional<Directory> read_end_record64(std::uint64_t end, std::uint64_t& directory_end,
-                                           const ReadAtFn& read) {
+std::optional<CentralDirectory> read_end_record64(std::uint64_t end, std::uint64_t& directory_end,
+                                                  const ReadAtFn& read) {
   if (end < kLocator) return std::nullopt;
   const Bytes locator = read_bytes(read, end - kLocator, kLocator);
   ByteReader in(locator);
@@ -74,7 +74,7 @@ std::optional<Directory> read_end_record64(std::uint64_t end, std::uint64_t& dir
   fields.take(4);
   if (fields.u32() != 0 || fields.u32() != 0) damaged_zip("it is one part of a multi-part archive");
   const std::uint64_t here = fields.u64();
-  Directory directory;
+  CentralDirectory directory;
   directory.count = fields.u64();
   if (here != directory.count) damaged_zip("it is one part of a multi-part archive");
   directory.size = fields.u64();
@@ -83,13 +83,13 @@ std::optional<Directory> read_end_record64(std::uint64_t end, std::uint64_t& dir
   return directory;
 }
 
-Directory find_directory(std::uint64_t archive_size, const ReadAtFn& read) {
+CentralDirectory find_directory(std::uint64_t archive_size, const ReadAtFn& read) {
   const std::uint64_t end = find_end_record(archive_size, read);
   const Bytes record = read_bytes(read, end, kEndRecord);
   ByteReader in(record);
   in.take(4);
   const std::uint16_t disk = in.u16(), first_disk = in.u16(), here = in.u16(), count = in.u16();
-  Directory directory;
+  CentralDirectory directory;
   directory.count = count;
   directory.size = in.u32();
   directory.start = in.u32();
@@ -161,7 +161,7 @@ ZipMember read_central_header(ByteReader& in) {
 // archive claims its size.
 class DirectoryWindow {
  public:
-  DirectoryWindow(const Directory& directory, const ReadAtFn& read)
+  DirectoryWindow(const CentralDirectory& directory, const ReadAtFn& read)
       : directory_(directory), read_(read) {}
 
   ZipMember next() {
@@ -195,7 +195,7 @@ class DirectoryWindow {
     read_(directory_.start + start_ + old, MutableByteView(bytes_).subspan(old));
   }
 
-  const Directory& directory_;
+  const CentralDirectory& directory_;
   const ReadAtFn& read_;
   Bytes bytes_;              // the directory from start_ on
   std::uint64_t start_ = 0;  // in the directory
@@ -220,7 +220,7 @@ const char* flaw_of_zip_name(std::string_view name) {
 }
 
 std::vector<ZipMember> read_zip_directory(std::uint64_t archive_size, const ReadAtFn& read) {
-  const Directory directory = find_directory(archive_size, read);
+  const CentralDirectory directory = find_directory(archive_size, read);
   DirectoryWindow window(directory, read);
   std::vector<ZipMember> members;
   for (std::uint64_t i = 0; i < directory.count; ++i) {

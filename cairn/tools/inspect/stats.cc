@@ -17,7 +17,7 @@ namespace cairn::inline v0 {
 namespace {
 
 // elements; their float64 copies fit the second-level cache
-constexpr std::size_t kBlock = 16384;
+constexpr std::size_t kStatsBlock = 16384;
 constexpr std::size_t kBins = 16;
 
 // Moments of finite values. Threads compute them separately and merge them (Chan's parallel form of
@@ -88,7 +88,7 @@ std::span<const double> as_doubles(ByteView bytes, DType dtype, std::vector<doub
 // Splits a piece into blocks for the workers; calls f(values, block) with each block as float64.
 template <class F>
 void for_each_block(Executor& executor, ByteView piece, DType dtype, F f) {
-  const std::size_t bytes = kBlock * dtype_size(dtype);
+  const std::size_t bytes = kStatsBlock * dtype_size(dtype);
   executor.for_each((piece.size() + bytes - 1) / bytes, [&](std::size_t block) {
     static thread_local std::vector<double> scratch;
     f(as_doubles(piece.subspan(block * bytes, std::min(bytes, piece.size() - block * bytes)), dtype,
@@ -99,7 +99,7 @@ void for_each_block(Executor& executor, ByteView piece, DType dtype, F f) {
 
 // Merges blocks in their order, so that the result does not depend on the number of threads.
 void add_moments(Executor& executor, ByteView piece, DType dtype, Moments& total) {
-  std::vector<Moments> parts(piece.size() / (kBlock * dtype_size(dtype)) + 1);
+  std::vector<Moments> parts(piece.size() / (kStatsBlock * dtype_size(dtype)) + 1);
   for_each_block(executor, piece, dtype, [&](std::span<const double> values, std::size_t block) {
     parts[block] = moments_of(values);
   });

@@ -141,9 +141,9 @@ void refuse_repeated_keys(const Tree::Dict& dict) {
 
 // ---- objects ----
 
-class Parser {
+class MsgpackParser {
  public:
-  Parser(ByteView bytes, const MsgpackInput& input)
+  MsgpackParser(ByteView bytes, const MsgpackInput& input)
       : budget_(kFreeBytes +
                 kBytesPerByte *
                     std::min<std::uint64_t>(bytes.size(), input.stored.value_or(bytes.size()))),
@@ -397,6 +397,8 @@ class Parser {
 
 }  // namespace
 
-Tree parse_msgpack(ByteView bytes, const MsgpackInput& input) { return Parser(bytes, input).run(); }
+Tree parse_msgpack(ByteView bytes, const MsgpackInput& input) {
+  return MsgpackParser(bytes, input).run();
+}
 
 }  // namespace cairn::inline v0

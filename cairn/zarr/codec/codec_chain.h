@@ -116,6 +116,14 @@ struct CodecChain {
   [[nodiscard]] bool raw() const {
     return !shard && steps.empty() && !swap_bytes && objects == ObjectCodec::kNone;
   }
+
+  // What each dimension has, in the order of the encoded chunk's dimensions. Not without a transpose.
+  template <class T>
+  [[nodiscard]] std::vector<T> transposed(const std::vector<T>& values) const {
+    std::vector<T> out(values.size());
+    for (std::size_t i = 0; i < order.size(); ++i) out[i] = values[order[i]];
+    return out;
+  }
 };
 
 // The sharding_indexed codec: stores a chunk as a grid of smaller chunks and an index (shard.h).

@@ -13,13 +13,6 @@
 namespace cairn::inline v0::zarr {
 namespace {
 
-template <class T>
-std::vector<T> permuted(const std::vector<T>& values, std::span<const std::size_t> order) {
-  std::vector<T> out(values.size());
-  for (std::size_t i = 0; i < order.size(); ++i) out[i] = values[order[i]];
-  return out;
-}
-
 void check_bool_view(const ArrayView& view) {
   if (view.dtype != DType::kBool) return;
   if (view.contiguous())
@@ -66,10 +59,10 @@ ArrayView chunk_view(const DecodeContext& context, const CodecChain& chain, Byte
 
 Wanted transposed(const CodecChain& chain, Wanted wanted) {
   if (chain.order.empty()) return wanted;
-  wanted.part = {.origin = permuted(wanted.part.origin, chain.order),
-                 .shape = permuted(wanted.part.shape, chain.order)};
+  wanted.part = {.origin = chain.transposed(wanted.part.origin),
+                 .shape = chain.transposed(wanted.part.shape)};
   wanted.out.shape = wanted.part.shape;
-  wanted.out.strides = permuted(wanted.out.strides, chain.order);
+  wanted.out.strides = chain.transposed(wanted.out.strides);
   return wanted;
 }
 

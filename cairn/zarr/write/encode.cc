@@ -24,21 +24,14 @@ using Sources = std::vector<ChunkSource>;
 
 constexpr int kFastLevel = 1;  // zstd's level if none is given
 
-template <class T>
-std::vector<T> permuted(const std::vector<T>& values, std::span<const std::size_t> order) {
-  std::vector<T> out(values.size());
-  for (std::size_t i = 0; i < order.size(); ++i) out[i] = values[order[i]];
-  return out;
-}
-
 // Returns the sources in the order of dimensions after the chain's transpose.
 Sources transposed(const CodecChain& chain, Sources sources) {
   if (chain.order.empty()) return sources;
   for (ChunkSource& source : sources) {
-    source.box = {.origin = permuted(source.box.origin, chain.order),
-                  .shape = permuted(source.box.shape, chain.order)};
+    source.box = {.origin = chain.transposed(source.box.origin),
+                  .shape = chain.transposed(source.box.shape)};
     source.from.shape = source.box.shape;
-    source.from.strides = permuted(source.from.strides, chain.order);
+    source.from.strides = chain.transposed(source.from.strides);
   }
   return sources;
 }

@@ -128,7 +128,7 @@ def free_port():
 def start(plan, processes):
     """Starts the processes of a job; `finish` waits for them."""
     devices = 8 // processes
-    env = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
+    env = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, __file__, "--plan", str(plan), "--processes", str(processes), "--port", str(free_port())]
     return [subprocess.Popen(command + ["--process", str(p)], env=env, stderr=open(f"{plan}.{p}.log", "w")) for p in range(processes)]
 

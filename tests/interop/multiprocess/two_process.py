@@ -111,7 +111,7 @@ def free_port():
 def run_pair(options):
     shutil.rmtree(options.root, ignore_errors=True)
     options.root.mkdir(parents=True)
-    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    env = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, __file__, "--root", str(options.root), "--port", str(free_port()), "--seed", str(options.seed)]
     for name in options.only:
         command += ["--only", name]

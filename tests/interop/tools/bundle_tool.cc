@@ -17,9 +17,12 @@
 #include <iostream>
 #include <iterator>
 
+#include "tests/support/hex.h"
+
 namespace {
 
 using cairn::Json;
+using cairn::testing::text_from_hex;
 
 const std::string& text(const Json& json, std::string_view member) {
   return *json.find(member)->as_string();
@@ -27,12 +30,6 @@ const std::string& text(const Json& json, std::string_view member) {
 bool flag(const Json& json, std::string_view member) {
   const Json* value = json.find(member);
   return value != nullptr && *value->as_bool();
-}
-std::string unhex(const std::string& hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  return bytes;
 }
 std::vector<std::int64_t> integers(const Json* json) {
   std::vector<std::int64_t> out;
@@ -50,7 +47,7 @@ Tensors read_tensors(const Json& job) {
   Tensors out;
   for (const Json& json : *job.find("tensors")->as_array()) {
     cairn::TensorFlowSource& source = out.sources.emplace_back();
-    source.key = unhex(text(json, "key"));
+    source.key = text_from_hex(text(json, "key"));
     const auto dtype = cairn::dtype_from_name(text(json, "dtype"));
     source.dtype =
         dtype ? cairn::TensorType(*dtype)
@@ -59,11 +56,11 @@ Tensors read_tensors(const Json& job) {
     source.shape = integers(json.find("shape"));
     if (const Json* strings = json.find("strings"))
       for (const Json& value : *strings->as_array())
-        source.strings.push_back(unhex(*value.as_string()));
+        source.strings.push_back(text_from_hex(*value.as_string()));
     if (json.find("origin") != nullptr)
       source.slice = {integers(json.find("full_shape")), integers(json.find("origin"))};
     if (const Json* device = json.find("device")) source.device = *device->as_string();
-    out.bytes.push_back(json.find("hex") != nullptr ? unhex(text(json, "hex")) : "");
+    out.bytes.push_back(json.find("hex") != nullptr ? text_from_hex(text(json, "hex")) : "");
   }
   return out;
 }

@@ -33,13 +33,7 @@ namespace {
 
 using testing::to_hex;
 
-Bytes from_hex(const Json& json) {
-  const std::string& hex = *json.as_string();
-  Bytes bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
-    bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  return bytes;
-}
+Bytes from_hex(const Json& json) { return testing::from_hex(*json.as_string()); }
 
 double to_double(const Json& json) {
   double value = 0;

@@ -11,27 +11,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/support/hex.h"
+
 namespace cairn::testing {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error("tree description: " + what);
-}
-
-std::string hex(ByteView bytes) {
-  std::string out;
-  for (const std::byte b : bytes) {
-    out += "0123456789abcdef"[static_cast<unsigned>(b) >> 4U];
-    out += "0123456789abcdef"[static_cast<unsigned>(b) & 15U];
-  }
-  return out;
-}
-
-Bytes unhex(const std::string& text) {
-  Bytes out;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-    out.push_back(static_cast<std::byte>(std::stoi(text.substr(i, 2), nullptr, 16)));
-  return out;
 }
 
 const Json& member(const Json& json, const char* name) {
@@ -64,7 +50,7 @@ DType dtype_of(const Json& json) {
 
 Array array_of(const Json& json) {
   Array array = Array::allocate(dtype_of(member(json, "dtype")), shape_of(member(json, "shape")));
-  const Bytes bytes = unhex(text(json, "hex"));
+  const Bytes bytes = from_hex(text(json, "hex"));
   if (bytes.size() != array.bytes().size()) fail("bytes of an array");
   if (!bytes.empty()) std::memcpy(array.mutable_view().data, bytes.data(), bytes.size());
   return array;
@@ -73,14 +59,14 @@ Array array_of(const Json& json) {
 template <class T>
 T number_of(const std::string& digits) {
   T value;
-  const Bytes bytes = unhex(digits);
+  const Bytes bytes = from_hex(digits);
   if (bytes.size() != sizeof value) fail("bytes of a number");
   std::memcpy(&value, bytes.data(), sizeof value);
   return value;
 }
 template <class T>
 std::string number_hex(const T& value) {
-  return hex({reinterpret_cast<const std::byte*>(&value), sizeof value});
+  return to_hex({reinterpret_cast<const std::byte*>(&value), sizeof value});
 }
 
 SaveArgs save_args(const Json& json) {
@@ -189,7 +175,7 @@ Json array_json(const Array& array) {
   Json out;
   out.set("dtype", dtype_name(array.dtype()));
   out.set("shape", shape_json(array.shape()));
-  out.set("hex", hex(array.bytes()));
+  out.set("hex", to_hex(array.bytes()));
   return out;
 }
 
@@ -288,11 +274,11 @@ struct ToJson {
     return one("complex", number_hex(value));
   }
   Json operator()(const std::string& value) const { return one("str", value); }
-  Json operator()(const Bytes& value) const { return one("bytes", hex(value)); }
+  Json operator()(const Bytes& value) const { return one("bytes", to_hex(value)); }
   Json operator()(const NumpyScalar& value) const {
     Json out;
     out.set("dtype", dtype_name(value.dtype));
-    out.set("hex", hex(ByteView(value.value).first(dtype_size(value.dtype))));
+    out.set("hex", to_hex(ByteView(value.value).first(dtype_size(value.dtype))));
     return one("numpy", std::move(out));
   }
   Json operator()(const Array& value) const { return one("array", array_json(value)); }
@@ -326,10 +312,10 @@ Tree tree_from_json(const Json& json) {
   if (kind == "float") return Tree(number_of<double>(*value.as_string()));
   if (kind == "complex") return Tree(number_of<std::complex<double>>(*value.as_string()));
   if (kind == "str") return Tree(*value.as_string());
-  if (kind == "bytes") return Tree(unhex(*value.as_string()));
+  if (kind == "bytes") return Tree(from_hex(*value.as_string()));
   if (kind == "numpy") {
     NumpyScalar scalar{dtype_of(member(value, "dtype")), {}};
-    const Bytes bytes = unhex(text(value, "hex"));
+    const Bytes bytes = from_hex(text(value, "hex"));
     std::memcpy(scalar.value.data(), bytes.data(), bytes.size());
     return Tree(scalar);
   }
