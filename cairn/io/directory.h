@@ -111,11 +111,4 @@ void remove_file(const std::string& path);
 // hard link). Follows links. Returns "" or the reason why the file system refuses.
 std::string link_file(int below, const std::string& name, const std::string& to);
 
-// Syncs `path` and every file and folder below it, so that they survive a power loss. Files that
-// are already on disk add no cost.
-void sync_tree(const std::string& path);
-// As sync_tree, for some files and folders, all of which lie below `path`.
-void sync_some(const std::string& path, std::vector<std::string> files,
-               const std::vector<std::string>& folders);
-
 }  // namespace cairn::inline v0
