@@ -7,11 +7,11 @@
 // parameters in folders: 2.6 s). In that case the whole file system is synced once (0.4 s), if that
 // gives the same guarantee.
 //
-// A checkpoint shares files with an older one (orbax/reuse/). If this process has synced such a file
-// and nobody has written to it since, only its new name is not on disk yet, and the sync of its
-// folder takes care of that. An fsync of the file would cost a flush of the disk (4 ms) for nothing.
-// How many names a file has says nothing about that: anybody may link a file that is being written,
-// and the older checkpoint may have been saved without syncing.
+// A checkpoint shares files with an older one (orbax/reuse/). If this process has synced such a
+// file and nobody has written to it since, only its new name is not on disk yet, and the sync of
+// its folder takes care of that. An fsync of the file would cost a flush of the disk (4 ms) for
+// nothing. How many names a file has says nothing about that: anybody may link a file that is being
+// written, and the older checkpoint may have been saved without syncing.
 #include <cairn/base/executor.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>

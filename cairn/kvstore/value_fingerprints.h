@@ -1,5 +1,5 @@
-// value_fingerprints.h -- remembers what this process has stored and where, so that it can tell that
-// stored elements are unchanged without reading them.
+// value_fingerprints.h -- remembers what this process has stored and where, so that it can tell
+// that stored elements are unchanged without reading them.
 #pragma once
 
 #include <cairn/base/fingerprint.h>

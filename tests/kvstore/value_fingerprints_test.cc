@@ -68,8 +68,8 @@ TEST(ValueFingerprints, ThoseOfTheOldestSaveAreForgotten) {
   EXPECT_FALSE(known.find(first));
 }
 
-// A file that was written a moment ago, by somebody else, may be written to again in the same tick of
-// the clock.
+// A file that was written a moment ago, by somebody else, may be written to again in the same tick
+// of the clock.
 TEST(ValueFingerprints, OfAFileThatIsNotStampedCountOnlyIfItIsOld) {
   const TempDir dir;
   put_file(dir / "a", "abcd");

@@ -1,6 +1,7 @@
 // fail_at.h -- runs code in a child process in which one chosen system call fails, or writes less
-// than requested, or records the calls. Full disks, quotas, broken devices, missing permissions and signals cause such
-// failures. The call may come from any thread. Like kill_at.h, this works on x86-64 only.
+// than requested, or records the calls. Full disks, quotas, broken devices, missing permissions and
+// signals cause such failures. The call may come from any thread. Like kill_at.h, this works on
+// x86-64 only.
 #pragma once
 
 #include <cairn/error.h>

@@ -1,4 +1,5 @@
-// shared_folder.h -- shares the chunks of an earlier item that stores each chunk in a file of its own.
+// shared_folder.h -- shares the chunks of an earlier item that stores each chunk in a file of its
+// own.
 #pragma once
 
 #include <cairn/orbax/reuse/shared_values.h>

@@ -35,7 +35,8 @@ class SharedValues : public ReusableValues {
 
   void decide(std::string_view key, bool is_unchanged) final;
   [[nodiscard]] bool has(std::string_view key) const final;
-  // Call it after the last decision: takes back the second names of files that are not to be shared.
+  // Call it after the last decision: takes back the second names of files that are not to be
+  // shared.
   void settle();
   // Enters the shared values into the new item's database, if it has one.
   virtual void add_to(ocdbt::DatabaseSink& sink) const = 0;

@@ -1,6 +1,6 @@
-// reuse_fault_test.cc -- every system call that changes files fails in turn, and a kill comes at every
-// one, while a step is saved that shares files with the one before: the steps before stay as they
-// are, the new one is whole or absent, and a link that the system refuses is no error.
+// reuse_fault_test.cc -- every system call that changes files fails in turn, and a kill comes at
+// every one, while a step is saved that shares files with the one before: the steps before stay as
+// they are, the new one is whole or absent, and a link that the system refuses is no error.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/inspect.h>
 #include <cairn/open.h>
