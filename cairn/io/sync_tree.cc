@@ -14,8 +14,8 @@
 // written, and the older checkpoint may have been saved without syncing.
 #include <cairn/base/executor.h>
 #include <cairn/error.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/io/sync_tree.h>
 #include <cairn/io/system_call.h>
 #include <fcntl.h>
 #include <linux/magic.h>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cairn/base/fingerprint.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/io/sync_tree.h>
 #include <cairn/kvstore.h>
 
 #include <cstddef>

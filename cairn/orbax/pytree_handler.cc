@@ -8,7 +8,6 @@
 #include <cairn/handlers/byte_limiter.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/io/sync_tree.h>
 #include <cairn/orbax/commit/checkpoint_transaction.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/pytree_restore.h>

@@ -1,6 +1,6 @@
 // sync_tree_test.cc -- which files a sync waits for, and which it may leave out.
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/io/sync_tree.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

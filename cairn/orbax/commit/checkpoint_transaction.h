@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cairn/distributed/process_group.h>
-#include <cairn/io/sync_tree.h>
+#include <cairn/io/directory.h>
 #include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <functional>

@@ -11,7 +11,6 @@
 
 #include <cairn/io/directory.h>
 #include <cairn/io/save_lock.h>
-#include <cairn/io/sync_tree.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/types.h>
 

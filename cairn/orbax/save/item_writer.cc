@@ -3,7 +3,6 @@
 
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/io/sync_tree.h>
 #include <cairn/kvstore.h>
 #include <cairn/ocdbt/write/database_sink.h>
 #include <cairn/orbax/commit/pending_directory.h>
