@@ -7,8 +7,8 @@
 //                 Options: auto, none, zstd (level 1); zarr3; folders; unsynced; memory=BYTES
 //   async         starts to save DATA in the background, and times how long the caller waits.
 //                 Options: none; lent (the caller does not change the arrays, so nothing is copied)
-//   save-step     saves DATA as the steps 1 to 4 of a CheckpointManager, each with other values in a
-//                 hundredth of the elements, and times the saves of 2 to 4 (the median).
+//   save-step     saves DATA as the steps 1 to 4 of a CheckpointManager, each with other values in
+//                 a hundredth of the elements, and times the saves of 2 to 4 (the median).
 //                 Options: reuse (Reuse::kUnchanged), restart (a new manager for each step)
 //   save-tensorflow  saves DATA as a TensorFlow checkpoint, TARGET/model
 //   floor-direct  writes as many bytes as DATA has, with O_DIRECT from 8 threads, computes the

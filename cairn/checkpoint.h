@@ -202,9 +202,9 @@ class Checkpoint {
   // ---- conveniences on top ----
   // Index of a tensor by name, by "item/name" where there are several items, by another name that
   // the format knows (find_other), with '/' in place of '.' ("params/w" for "params.w"), or by the
-  // escaped form in which a name is shown (printable_text). The first of these that is found counts.
-  // Throws not_found and suggests similar names; throws invalid_argument, listing them, for a name
-  // that several items have and for a spelling of several names.
+  // escaped form in which a name is shown (printable_text). The first of these that is found
+  // counts. Throws not_found and suggests similar names; throws invalid_argument, listing them, for
+  // a name that several items have and for a spelling of several names.
   [[nodiscard]] std::size_t index(std::string_view name) const;
   // Description of the named tensor. Throws as index().
   [[nodiscard]] const TensorInfo& info(std::string_view name) const {

@@ -171,8 +171,8 @@ struct ParamInfo {
   std::string name;             // the keys joined with '.'
   KeyPath keypath = {};         // path in the tree
   std::string parent_dir = {};  // the item's folder
-  // In a StoredStructure, which legacy_transform_fn returns: do not read the leaf, but restore it as
-  // a Placeholder. A handler is not called for such leaves.
+  // In a StoredStructure, which legacy_transform_fn returns: do not read the leaf, but restore it
+  // as a Placeholder. A handler is not called for such leaves.
   bool skip_deserialize = false;
   std::optional<bool> is_ocdbt_checkpoint = {};  // whether a database stores the leaf
   bool use_compression = true;

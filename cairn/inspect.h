@@ -26,8 +26,8 @@ bool glob_match(std::string_view pattern, std::string_view text);
 
 // Indices of the tensors that match a glob of `include` (empty: all) and none of `exclude`, in the
 // checkpoint's order. A '/' of a glob also matches '.', unless the glob is exactly the name of a
-// leaf. If there are several items, "item/" may come before it. Every name, also in the escaped form
-// of printable_text(), matches itself, whatever characters it has.
+// leaf. If there are several items, "item/" may come before it. Every name, also in the escaped
+// form of printable_text(), matches itself, whatever characters it has.
 std::vector<std::size_t> select_tensors(const Checkpoint& checkpoint,
                                         std::span<const std::string> include,
                                         std::span<const std::string> exclude = {});

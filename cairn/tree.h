@@ -38,8 +38,8 @@ using KeyPath = std::vector<Key>;
 
 // The parameter name: the keys joined with '.', without escaping; "" for a tree that is one leaf.
 std::string param_name(const KeyPath& path);
-// The path as JAX prints it: "['a'][0]['b']". Unlike names, texts of different paths differ. Messages
-// name leaves by param_name.
+// The path as JAX prints it: "['a'][0]['b']". Unlike names, texts of different paths differ.
+// Messages name leaves by param_name.
 std::string path_text(const KeyPath& path);
 // Order in which Orbax rebuilds trees: sequence keys compare as integers, other keys bytewise; a
 // prefix precedes the paths that extend it.

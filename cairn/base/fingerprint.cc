@@ -1,4 +1,5 @@
-// fingerprint.cc -- XXH3 from xxHash's header, as inline code, so that the library need not be linked.
+// fingerprint.cc -- XXH3 from xxHash's header, as inline code, so that the library need not be
+// linked.
 #define XXH_INLINE_ALL
 #include <cairn/base/fingerprint.h>
 

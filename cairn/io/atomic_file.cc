@@ -11,7 +11,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>  // clock_gettime
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,11 +131,7 @@ void AtomicFile::append(std::span<const ByteView> parts) {
 
 void AtomicFile::stamp() {
   if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": stamped after its commit");
-  std::array<timespec, 2> times{};
-  clock_gettime(CLOCK_REALTIME, &times[1]);
-  times[0] = times[1];
-  if (futimens(fd_, times.data()) != 0)
-    fail_file_call(temp_path_, "set the time of the file", errno);
+  (void)stamp_descriptor(fd_, temp_path_);
 }
 
 void AtomicFile::finish(Durability durability) {

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>  // clock_gettime
 #include <unistd.h>
 
 #include <algorithm>
@@ -131,6 +130,8 @@ FileState File::state() const {
           .size = static_cast<std::uint64_t>(status.st_size),
           .modified_ns = modified_ns_of(status)};
 }
+
+bool File::stamp() const { return stamp_descriptor(fd_, path_); }
 
 bool File::unlinked() const { return status_of(fd_, path_).st_nlink == 0; }
 
@@ -264,14 +265,6 @@ void sync_path(const std::string& path) {
   // A file system without folder sync offers nothing stronger, so these errors are ignored.
   if (result != 0 && error != EINVAL && error != EROFS && error != ENOTSUP)
     fail_file_call(path, "sync it", error);
-}
-
-void stamp_file(const std::string& path) {
-  std::array<timespec, 2> times{};
-  clock_gettime(CLOCK_REALTIME, &times[1]);
-  times[0].tv_nsec = UTIME_OMIT;
-  if (utimensat(AT_FDCWD, path.c_str(), times.data(), 0) != 0)
-    fail_file_call(path, "set the time of the file", errno);
 }
 
 void sync_parent(const std::string& path) {

@@ -7,12 +7,12 @@
 #include <cairn/bytes.h>
 
 #include <atomic>
-#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -22,8 +22,11 @@ struct FileState {
   std::uint64_t device = 0, inode = 0;
   std::uint64_t size = 0;        // bytes
   std::int64_t modified_ns = 0;  // nanoseconds since 1970, with the precision of the file system
-  // clang-tidy 14 takes the comparison with 0 in the generated code for a null pointer.
-  auto operator<=>(const FileState&) const = default;  // NOLINT(modernize-use-nullptr)
+  bool operator==(const FileState&) const = default;
+  friend bool operator<(const FileState& a, const FileState& b) {
+    return std::tie(a.device, a.inode, a.size, a.modified_ns) <
+           std::tie(b.device, b.inode, b.size, b.modified_ns);
+  }
 };
 
 // A file opened for reading. Move-only; the destructor closes the file. Reads are positioned
@@ -60,6 +63,10 @@ class File {
   // system.
   [[nodiscard]] std::int64_t modified_ns() const;
   [[nodiscard]] FileState state() const;
+  // Sets the time of the last modification to now, in nanoseconds. The kernel's own clock for files
+  // advances in steps of milliseconds; after a stamp every later write to the file changes the
+  // time. Returns false if the file system has rounded the time, so that this is not certain.
+  [[nodiscard]] bool stamp() const;
   // True if the file has no name left, because it was deleted or replaced after it was opened.
   [[nodiscard]] bool unlinked() const;
   // Fills all of `out` with the bytes from `offset`. Throws out_of_range if the file ends before
@@ -107,9 +114,6 @@ Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{
 Bytes read_text(const File& file, std::uint64_t max_size);
 // As read_text, for the file at `path`.
 Bytes read_text_file(const std::string& path, std::uint64_t max_size);
-// Sets the file's time of modification to now, in nanoseconds. The kernel's own clock for files
-// advances in steps of milliseconds; after a stamp every later write to the file changes the time.
-void stamp_file(const std::string& path);
 // Returns true if anything exists at the path, including a link that leads nowhere. Throws io if
 // the system cannot tell, for example below a folder without permission. In that case the answer
 // "nothing exists" would be wrong and could let a save overwrite data.

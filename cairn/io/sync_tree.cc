@@ -7,10 +7,11 @@
 // parameters in folders: 2.6 s). In that case the whole file system is synced once (0.4 s), if that
 // gives the same guarantee.
 //
-// A file with a second name belongs to an older checkpoint, too (orbax/reuse/), and was synced with
-// that. It has a new name, which the sync of its folder makes durable. An fsync of such a file costs
-// a flush of the disk (4 ms) for nothing. Its bytes are awaited all the same: the older checkpoint
-// may have been saved without syncing.
+// A checkpoint shares files with an older one (orbax/reuse/). If this process has synced such a
+// file and nobody has written to it since, only its new name is not on disk yet, and the sync of
+// its folder takes care of that. An fsync of the file would cost a flush of the disk (4 ms) for
+// nothing. How many names a file has says nothing about that: anybody may link a file that is being
+// written, and the older checkpoint may have been saved without syncing.
 #include <cairn/base/executor.h>
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
@@ -18,7 +19,6 @@
 #include <cairn/io/system_call.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -28,7 +28,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -80,34 +79,18 @@ bool sync_file_system(const std::string& path) {
   return true;
 }
 
-bool has_second_name(const std::string& path) {
-  struct stat status {};
-  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 1;
+// Removes the files that `synced` has. Returns the states of all, as they are before the sync.
+std::set<FileState> remove_synced(std::vector<std::string>& files, const SyncedFiles& synced) {
+  std::set<FileState> states;
+  std::erase_if(files, [&](const std::string& file) {
+    return synced.has(*states.insert(File::open(file).state()).first);
+  });
+  return states;
 }
 
-}  // namespace
-
-void sync_tree(const std::string& path) {
-  std::vector<std::string> files;
-  std::vector<std::string> folders;
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
-       at.increment(error)) {
-    if (at->is_symlink()) continue;
-    if (at->is_regular_file()) files.push_back(at->path().string());
-    if (at->is_directory()) folders.push_back(at->path().string());
-  }
-  if (error) fail_file_call(path, "list it", error.value());
-  folders.push_back(path);
-  sync_some(path, std::move(files), folders);
-}
-
-void sync_some(const std::string& path, std::vector<std::string> files,
-               const std::vector<std::string>& folders) {
-  const auto shared =
-      std::stable_partition(files.begin(), files.end(), std::not_fn(has_second_name));
-  const auto own = static_cast<std::size_t>(shared - files.begin());
-  if (own + folders.size() > kMany && sync_file_system(path)) return;
+void sync_all(const std::string& path, std::vector<std::string> files,
+              const std::vector<std::string>& folders) {
+  if (files.size() + folders.size() > kMany && sync_file_system(path)) return;
   // This is only advice: the later syncs do whatever these calls do not do.
   for (const std::string& file : files)
     sync_file_range(Opened(file).fd(), 0, 0, SYNC_FILE_RANGE_WRITE);
@@ -119,12 +102,63 @@ void sync_some(const std::string& path, std::vector<std::string> files,
     if (sync_file_range(Opened(file).fd(), 0, 0, kWait) != 0 &&
         (errno == EIO || errno == ENOSPC || errno == EDQUOT))
       fail_file_call(file, "sync it", errno);
-  files.resize(own);
   files.insert(files.end(), folders.begin(), folders.end());
   // Each sync waits for the disk and not for a processor; the system writes concurrent syncs
   // together.
   Executor waiting(std::clamp<std::size_t>(files.size() / 64, 1, kWaiting));
   waiting.for_each(files.size(), [&](std::size_t i) { sync_path(files[i]); });
+}
+
+}  // namespace
+
+bool SyncedFiles::is_synced(const FileState& file) const {
+  return std::ranges::any_of(saves_, [&](const auto& save) {
+    const auto found = save.find(file);
+    return found != save.end() && found->second;
+  });
+}
+
+bool SyncedFiles::has(const FileState& file) const {
+  const std::scoped_lock lock(mutex_);
+  return is_synced(file);
+}
+
+void SyncedFiles::track(const std::set<FileState>& files) {
+  const std::scoped_lock lock(mutex_);
+  std::map<FileState, bool> save;
+  for (const FileState& file : files) save.emplace(file, is_synced(file));
+  saves_.push_front(std::move(save));
+  if (saves_.size() > kMostSaves) saves_.pop_back();
+}
+
+void SyncedFiles::note(const std::set<FileState>& files) {
+  const std::scoped_lock lock(mutex_);
+  for (const FileState& file : files)
+    for (auto& save : saves_)
+      if (const auto found = save.find(file); found != save.end()) found->second = true;
+}
+
+void sync_tree(const std::string& path, SyncedFiles* synced) {
+  std::vector<std::string> files;
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->is_symlink()) continue;
+    if (at->is_regular_file()) files.push_back(at->path().string());
+    if (at->is_directory()) folders.push_back(at->path().string());
+  }
+  if (error) fail_file_call(path, "list it", error.value());
+  folders.push_back(path);
+  sync_some(path, std::move(files), folders, synced);
+}
+
+void sync_some(const std::string& path, std::vector<std::string> files,
+               const std::vector<std::string>& folders, SyncedFiles* synced) {
+  if (synced == nullptr) return sync_all(path, std::move(files), folders);
+  const std::set<FileState> states = remove_synced(files, *synced);
+  sync_all(path, std::move(files), folders);
+  synced->note(states);
 }
 
 }  // namespace cairn::inline v0

@@ -3,7 +3,10 @@
 #include <cairn/io/system_call.h>
 
 #include <cairn/error.h>
+#include <sys/stat.h>
+#include <time.h>  // clock_gettime
 
+#include <array>
 #include <system_error>
 
 namespace cairn::inline v0 {
@@ -19,6 +22,16 @@ void check_file_range(const std::string& path, std::uint64_t offset, std::uint64
   if (offset > kMaxFileOffset || length > kMaxFileOffset - offset)
     throw Error(Code::kOutOfRange, path + ": bytes at " + std::to_string(offset) +
                                        " are beyond the largest possible file size");
+}
+
+bool stamp_descriptor(int descriptor, const std::string& path) {
+  std::array<timespec, 2> times{};
+  times[0].tv_nsec = UTIME_OMIT;
+  clock_gettime(CLOCK_REALTIME, &times[1]);
+  struct stat status {};
+  if (futimens(descriptor, times.data()) != 0 || fstat(descriptor, &status) != 0)
+    fail_file_call(path, "set the time of the file", errno);
+  return status.st_mtim.tv_sec == times[1].tv_sec && status.st_mtim.tv_nsec == times[1].tv_nsec;
 }
 
 }  // namespace cairn::inline v0

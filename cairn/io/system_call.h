@@ -35,4 +35,7 @@ inline constexpr std::uint64_t kMaxFileOffset = std::numeric_limits<off_t>::max(
 // Throws out_of_range unless a file can hold this range of bytes.
 void check_file_range(const std::string& path, std::uint64_t offset, std::uint64_t length);
 
+// As File::stamp, for an open file.
+bool stamp_descriptor(int descriptor, const std::string& path);
+
 }  // namespace cairn::inline v0

@@ -1,8 +1,9 @@
-// value_fingerprints.h -- remembers what this process has stored and where, so that it can tell that
-// stored elements are unchanged without reading them.
+// value_fingerprints.h -- remembers what this process has stored and where, so that it can tell
+// that stored elements are unchanged without reading them.
 #pragma once
 
 #include <cairn/base/fingerprint.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore.h>
 
@@ -29,12 +30,15 @@ class ValueFingerprints {
   [[nodiscard]] std::optional<Fingerprint> find(const Range& range) const;
   // Remembers the values of one more save. Forgets those of the oldest.
   void add(std::map<Range, Fingerprint> saved);
+  // The files of all values.
+  [[nodiscard]] SyncedFiles& files() { return files_; }
 
  private:
   static constexpr std::size_t kMostSaves = 16;  // each item of a checkpoint counts
 
   mutable std::mutex mutex_;
   std::deque<std::map<Range, Fingerprint>> saves_;  // the newest first
+  SyncedFiles files_;
 };
 
 // The fingerprints of the values of one save. Safe to use from many threads.
@@ -46,10 +50,12 @@ class SavedFingerprints {
   // Notes a value that this save writes.
   void note(std::string_view key, const Fingerprint& fingerprint);
   [[nodiscard]] bool has(std::string_view key) const;  // whether note() was called
-  // Notes a value that was found unchanged in a file of this state.
+  // Notes a value that was found unchanged in a file of this state. Does nothing if the next write
+  // to the file may leave its state as it is.
   void note_stored(const ValueFingerprints::Range& range, const Fingerprint& fingerprint);
   // Adds everything to the known ones. `store` tells where the written values are; their files are
-  // stamped, so that no later write to them goes unnoticed. Call it last.
+  // stamped, so that no later write to them goes unnoticed. Where the file system rounds the time,
+  // nothing is remembered. Call it last.
   void finish(const KvStore& store);
 
  private:

@@ -245,6 +245,11 @@ struct PyTreeCheckpointHandler::State {
             .reuse = {.from = reuse_from, .known = known, .observer = options.observer}};
   }
 
+  // Null: this handler knows of no files that are synced.
+  [[nodiscard]] std::shared_ptr<SyncedFiles> synced_files() const {
+    return known ? std::shared_ptr<SyncedFiles>(known, &known->files()) : nullptr;
+  }
+
   // Completes the item after all processes have written. Does not make it durable.
   void finalize(const std::string& directory) const {
     // Processes that write separately have their own folders on their own disks, and each knows
@@ -366,7 +371,8 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
            [state, trees, place, files = args.files](const std::string& folder) {
              for (const std::string& tree : trees) state->finalize(place(folder, tree));
              for (const orbax::CompositeFiles& one : files) one.write(place(folder, one.folder));
-           }});
+           },
+       .synced = state->synced_files()});
   if (background)
     observe(state->options.observer, EventLevel::kInfo, "save.blocked", {{"path", path}},
             watch.elapsed());

@@ -100,8 +100,9 @@ std::size_t only_one(std::string_view shown, const std::vector<std::size_t>& fou
                                           names);
 }
 
-// The leaf of a typed name; nullopt if none was found. Two leaves of one item may have the same name
-// ({"a.b": x} and {"a": {"b": y}}). Then they share the array, too. Throws if several were found.
+// The leaf of a typed name; nullopt if none was found. Two leaves of one item may have the same
+// name ({"a.b": x} and {"a": {"b": y}}). Then they share the array, too. Throws if several were
+// found.
 std::optional<std::size_t> only_leaf(std::string_view typed, const std::vector<TensorInfo>& all,
                                      const std::vector<std::size_t>& found) {
   if (found.empty()) return std::nullopt;

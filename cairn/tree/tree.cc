@@ -155,8 +155,8 @@ std::string children_text(const Tree& node) {
   return text;
 }
 
-// Finds the node of a name whose keys are joined with '.' or '/'. Each node is visited at most once,
-// because the keys that lead to it are all of the name before it.
+// Finds the node of a name whose keys are joined with '.' or '/'. Each node is visited at most
+// once, because the keys that lead to it are all of the name before it.
 class Lookup {
  public:
   explicit Lookup(std::string_view keys) : keys_(keys) {}

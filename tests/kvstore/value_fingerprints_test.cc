@@ -3,6 +3,9 @@
 #include <cairn/kvstore/value_fingerprints.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
@@ -63,6 +66,23 @@ TEST(ValueFingerprints, ThoseOfTheOldestSaveAreForgotten) {
   EXPECT_TRUE(known.find(first));
   for (int i = 0; i < 16; ++i) known.add({});
   EXPECT_FALSE(known.find(first));
+}
+
+// A file that was written a moment ago, by somebody else, may be written to again in the same tick
+// of the clock.
+TEST(ValueFingerprints, OfAFileThatIsNotStampedCountOnlyIfItIsOld) {
+  const TempDir dir;
+  put_file(dir / "a", "abcd");
+  for (const bool is_old : {false, true}) {
+    if (is_old)
+      std::filesystem::last_write_time(
+          dir / "a", std::filesystem::file_time_type::clock::now() - std::chrono::seconds(10));
+    ValueFingerprints known;
+    SavedFingerprints saved(known);
+    saved.note_stored(range_of(dir / "a"), fingerprint(as_bytes("abcd")));
+    saved.finish(*make_memory_store());
+    EXPECT_EQ(known.find(range_of(dir / "a")).has_value(), is_old);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // fail_at.h -- runs code in a child process in which one chosen system call fails, or writes less
-// than requested. Full disks, quotas, broken devices, missing permissions and signals cause such
-// failures. The call may come from any thread. Like kill_at.h, this works on x86-64 only.
+// than requested, or records the calls. Full disks, quotas, broken devices, missing permissions and
+// signals cause such failures. The call may come from any thread. Like kill_at.h, this works on
+// x86-64 only.
 #pragma once
 
 #include <cairn/error.h>
@@ -15,6 +16,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/support/traced.h"
 
@@ -195,6 +197,9 @@ class Injection {
 class FaultTracer {
  public:
   FaultTracer(pid_t child, int n, int error) : child_(child), left_(n), error_(error) {}
+  // Lets no call fail, and adds all to `record`.
+  FaultTracer(pid_t child, std::vector<std::string>& record)
+      : child_(child), left_(0), error_(0), record_(&record) {}
 
   // Returns the call that failed, or "" if there was none.
   std::string run() {
@@ -223,8 +228,9 @@ class FaultTracer {
       injection_->end();
       injection_.reset();
     }
-    if (call.op != PTRACE_SYSCALL_INFO_ENTRY || !call_.empty() || !counts(call) || left_-- > 0)
-      return;
+    if (call.op != PTRACE_SYSCALL_INFO_ENTRY || !call_.empty() || !counts(call)) return;
+    if (record_ != nullptr) return record_->push_back(describe_call(thread, call));
+    if (left_-- > 0) return;
     call_ = describe_call(thread, call);
     injection_.emplace(thread, error_);
     injection_->begin(call);
@@ -243,6 +249,7 @@ class FaultTracer {
   int error_;
   std::string call_;
   std::optional<Injection> injection_;
+  std::vector<std::string>* record_ = nullptr;
 };
 
 }  // namespace detail
@@ -274,6 +281,18 @@ Faulted run_and_fail_at(int n, int error, Work work) {
   result.descriptors_left = report->descriptors_left;
   if (report->failed) result.error.emplace(report->code, report->message.data());
   return result;
+}
+
+// Runs `work` in a child. Returns its calls that change files, as Faulted::call.
+template <class Work>
+std::vector<std::string> recorded_calls(Work work) {
+  std::vector<std::string> calls;
+  const auto child_work = [&] {
+    work();
+    _exit(0);
+  };
+  detail::FaultTracer(start_traced(child_work, PTRACE_O_TRACECLONE), calls).run();
+  return calls;
 }
 
 }  // namespace cairn::testing

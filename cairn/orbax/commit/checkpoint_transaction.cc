@@ -46,13 +46,13 @@ void CheckpointTransaction::give_up() {
   if (all_here && pending_) pending_->remove();
 }
 
-void CheckpointTransaction::commit(const std::function<void()>& finalize) {
+void CheckpointTransaction::commit(const std::function<void()>& finalize, SyncedFiles* synced) {
   bool in_place = false;
   try {
     group_.step("save: commit", StepKind::kIo, [&] {
       if (!pending_) return;
       finalize();
-      pending_->commit();
+      pending_->commit(synced);
       in_place = true;
     });
   } catch (Error& e) {
@@ -73,10 +73,10 @@ std::function<void()> start_save(CheckpointSave save) {
     return save.prepare(transaction->folder());
   });
   const auto finish = [transaction, write = std::move(write), finalize = std::move(save.finalize),
-                       gives_up = save.gives_up] {
+                       gives_up = save.gives_up, synced = std::move(save.synced)] {
     try {
       write();
-      transaction->commit([&] { finalize(transaction->folder()); });
+      transaction->commit([&] { finalize(transaction->folder()); }, synced.get());
     } catch (...) {
       if (gives_up) transaction->give_up();
       throw;

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cairn/distributed/process_group.h>
+#include <cairn/io/directory.h>
 #include <cairn/orbax/commit/pending_checkpoint.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -22,8 +24,9 @@ class CheckpointTransaction {
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
   // The primary calls `finalize` and then commits. Returns in all processes when the checkpoint is
-  // in place. An error says "in place" if the checkpoint already has its final name.
-  void commit(const std::function<void()>& finalize);
+  // in place. An error says "in place" if the checkpoint already has its final name. `synced` as in
+  // sync_tree().
+  void commit(const std::function<void()>& finalize, SyncedFiles* synced);
   // Call it in all processes after an error. If all processes reach this call, none of them writes
   // any more, and the primary removes the directory unless it is already in place. A single process
   // does nothing here: the destructor removes the directory.
@@ -49,6 +52,8 @@ struct CheckpointSave {
   std::function<void(const std::string& folder)> finalize;
   // After an error, wait for all processes and remove the directory (give_up).
   bool gives_up = false;
+  // Files that need no sync, as in sync_tree(); null: all are synced.
+  std::shared_ptr<SyncedFiles> synced = {};
 };
 
 // The way of every save: makes the directory and calls `prepare`. Returns the rest of the save,

@@ -121,7 +121,7 @@ void PendingCheckpoint::write_metadata() const {
   write_pending_file(pending_.path(), kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
 }
 
-void PendingCheckpoint::commit() {
+void PendingCheckpoint::commit(SyncedFiles* synced) {
   const std::string committed = "Checkpoint commit was successful to ";
   for (const auto& [name, handler] : items_)
     if (!name.empty() && !options_.v1)
@@ -131,7 +131,7 @@ void PendingCheckpoint::commit() {
   metadata_.commit_time_ns = now_ns();
   write_metadata();
   write_pending_file(pending_.path(), kCommitFile, committed + pending_.target());
-  pending_.commit();
+  pending_.commit(synced);
 }
 
 }  // namespace cairn::inline v0::orbax

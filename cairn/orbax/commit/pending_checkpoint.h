@@ -46,8 +46,8 @@ class PendingCheckpoint {
   // finished writing. Has no effect after commit().
   void remove() { pending_.remove_if_not_committed(); }
   // Writes the files that mark the checkpoint as complete, makes it durable, and gives it its final
-  // name.
-  void commit();
+  // name. `synced` as in sync_tree().
+  void commit(SyncedFiles* synced = nullptr);
 
  private:
   [[nodiscard]] std::string folder_of(const std::string& item) const;

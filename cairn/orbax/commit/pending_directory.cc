@@ -109,8 +109,8 @@ PendingDirectory::~PendingDirectory() {
   }
 }
 
-void PendingDirectory::commit() {
-  if (durability_ != Durability::kUnsynced) sync_tree(path());
+void PendingDirectory::commit(SyncedFiles* synced) {
+  if (durability_ != Durability::kUnsynced) sync_tree(path(), synced);
   const CommitSection section;
   // The files were written by path. They are in the created directory only if the path still names
   // it.

@@ -54,8 +54,8 @@ class PendingDirectory {
   // Syncs everything (unless the durability is kUnsynced) and puts the directory into place. At
   // every moment a whole checkpoint exists, the old or the new one. If something has taken the
   // target's name in the meantime, throws as the constructor does. The message of an error says "in
-  // place" if the new checkpoint is in place.
-  void commit();
+  // place" if the new checkpoint is in place. `synced` as in sync_tree().
+  void commit(SyncedFiles* synced = nullptr);
 
  private:
   struct Names {

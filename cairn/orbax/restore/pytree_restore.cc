@@ -200,8 +200,8 @@ void describe(PytreeItem& item, const PyTreeRestoreArgs& args,
 }
 
 // Reports the files that say what the structure is, and that are not there. As Orbax, it looks for
-// the aggregate file only where `_METADATA` alone is not enough. Without OCDBT, the folders can take
-// its place.
+// the aggregate file only where `_METADATA` alone is not enough. Without OCDBT, the folders can
+// take its place.
 void report_missing(const PytreeItem& item, const PyTreeRestoreArgs& args,
                     const PyTreeCheckpointHandlerOptions& options) {
   const auto report = [&](std::string_view event) {

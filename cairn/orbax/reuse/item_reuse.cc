@@ -3,6 +3,7 @@
 
 #include <cairn/base/observer/observe.h>
 #include <cairn/error.h>
+#include <cairn/orbax/reuse/earlier_item.h>
 
 #include <utility>
 

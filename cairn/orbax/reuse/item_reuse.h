@@ -1,4 +1,5 @@
-// item_reuse.h -- how the save of an item shares values with an earlier one, and prepares for later ones.
+// item_reuse.h -- how the save of an item shares values with an earlier one, and prepares for later
+// ones.
 #pragma once
 
 #include <cairn/handlers/array_writer.h>

@@ -1,41 +1,58 @@
-// shared_values.cc -- finds the item of an earlier checkpoint.
+// shared_values.cc -- links files, and keeps the links that are worth it.
 #include <cairn/orbax/reuse/shared_values.h>
 
 #include <cairn/base/text.h>
 #include <cairn/error.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/reuse/shared_database.h>
-#include <cairn/orbax/reuse/shared_folder.h>
-
-#include <algorithm>
 
 namespace cairn::inline v0::orbax {
-namespace {
 
-const Item& find_item(const Layout& layout, std::string_view name) {
-  const auto is_tree = [](const Item& item) { return item.kind == ItemKind::kPytree; };
-  const auto named = std::ranges::find_if(
-      layout.items, [&](const Item& item) { return is_tree(item) && item.name == name; });
-  if (named != layout.items.end()) return *named;
-  if (std::ranges::count_if(layout.items, is_tree) == 1)
-    return *std::ranges::find_if(layout.items, is_tree);
-  throw Error(Code::kNotFound, layout.path + ": has no tree named '" + std::string(name) +
-                                   "', and not just one tree");
+std::optional<std::uint64_t> SharedValues::link(const std::string& from, const std::string& to) {
+  const std::string path = join(earlier_->path(), from), target = join(folder_, to);
+  make_directories(parent_of(target), Durability::kDeferredSync);
+  const std::string refusal = link_file(earlier_->descriptor(), earlier_->relative(path), target);
+  // Whoever replaces the earlier file now does not change the one that is linked.
+  if (refusal.empty()) {
+    const auto size = try_call([&] { return File::open(target).size(); });
+    if (size) return size.value();
+    remove_file(target);
+    return std::nullopt;
+  }
+  const std::scoped_lock lock(refusal_mutex_);
+  if (refusal_.empty()) refusal_ = path + ": cannot link it: " + refusal;
+  return std::nullopt;
 }
 
-}  // namespace
+void SharedValues::decide(std::string_view key, bool is_unchanged) {
+  const std::scoped_lock lock(mutex_);
+  Value& value = values_.at(std::string(key));
+  value.is_unchanged = is_unchanged;
+  if (is_unchanged) files_[value.file].unchanged += value.length;
+}
 
-std::unique_ptr<SharedValues> open_shared_values(const std::string& from, const std::string& folder,
-                                                 bool is_database, std::size_t threads) {
-  const Layout layout = find_layout(from, {});
-  const Item& item = find_item(layout, name_of(folder));
-  const FolderPtr earlier = item.folder->open_below(item.path);
-  if (earlier->exists(join(item.path, kManifestFile)) != is_database)
-    throw Error(Code::kFailedPrecondition,
-                item.path + (is_database ? ": has no database, but the new checkpoint has one"
-                                         : ": has a database, but the new checkpoint has none"));
-  if (is_database) return std::make_unique<SharedDatabase>(earlier, folder, threads);
-  return std::make_unique<SharedFolder>(earlier, folder);
+bool SharedValues::has(std::string_view key) const {
+  const auto found = values_.find(std::string(key));
+  return found != values_.end() && found->second.is_unchanged;
+}
+
+bool SharedValues::is_shared(const LinkedFile& file) {
+  return file.size && file.unchanged != 0 && is_mostly(file.unchanged, *file.size);
+}
+
+void SharedValues::settle() {
+  std::erase_if(values_, [&](const auto& entry) {
+    return !entry.second.is_unchanged || !is_shared(files_[entry.second.file]);
+  });
+  for (const LinkedFile& file : files_)
+    if (file.size && !is_shared(file)) remove_file(join(folder_, file.name));
+}
+
+SharedCounts SharedValues::counts() const {
+  SharedCounts counts{.values = static_cast<std::int64_t>(values_.size()), .refusal = refusal_};
+  for (const auto& [key, value] : values_) counts.bytes += static_cast<std::int64_t>(value.length);
+  return counts;
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -17,8 +17,8 @@ namespace cairn::inline v0 {
 // What the options make of the names.
 class LeafNames {
  public:
-  // `slashes_in_names`: names of the source have a '/', so a '/' of an expression means only itself.
-  // Throws invalid_argument for a bad regular expression or template.
+  // `slashes_in_names`: names of the source have a '/', so a '/' of an expression means only
+  // itself. Throws invalid_argument for a bad regular expression or template.
   LeafNames(const ConvertOptions& options, bool slashes_in_names);
 
   struct Name {

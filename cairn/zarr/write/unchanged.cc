@@ -1,5 +1,5 @@
-// unchanged.cc -- compares elements with stored values. Values in the usual encodings are decoded and
-// compared block by block, up to the first difference.
+// unchanged.cc -- compares elements with stored values. Values in the usual encodings are decoded
+// and compared block by block, up to the first difference.
 #include <cairn/array/box.h>
 #include <cairn/codec/zstd_frame.h>
 #include <cairn/error.h>

@@ -54,8 +54,8 @@ void write_boxes(std::span<const ArrayWrite> writes, ValueSink& sink,
 // Compares the chunks that the parts touch with the values that `earlier` offers, and decides about
 // each. A value is unchanged if it decodes to exactly the elements of the parts. Where the
 // fingerprints know the stored elements and the file has not been written to since, they are
-// compared instead. A value that is damaged, or gone, is changed. The arrays' metadata must be equal
-// in both saves.
+// compared instead. A value that is damaged, or gone, is changed. The arrays' metadata must be
+// equal in both saves.
 void find_unchanged(std::span<const ArrayWrite> writes, ReusableValues& earlier,
                     const WriteContext& context);
 

@@ -1,12 +1,15 @@
-// reuse_fault_test.cc -- every system call that changes files fails in turn, and a kill comes at every
-// one, while a step is saved that shares files with the one before: the steps before stay as they
-// are, the new one is whole or absent, and a link that the system refuses is no error.
+// reuse_fault_test.cc -- every system call that changes files fails in turn, and a kill comes at
+// every one, while a step is saved that shares files with the one before: the steps before stay as
+// they are, the new one is whole or absent, and a link that the system refuses is no error.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/inspect.h>
 #include <cairn/open.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/orbax/reuse/reuse_support.h"
 #include "tests/support/fail_at.h"
@@ -20,9 +23,12 @@ namespace {
 using cairn::testing::Ended;
 using cairn::testing::Faulted;
 using cairn::testing::noise;
+using cairn::testing::recorded_calls;
 using cairn::testing::run_and_fail_at;
 using cairn::testing::run_and_kill_at;
 using cairn::testing::TempDir;
+using ::testing::Contains;
+using ::testing::Not;
 
 CheckpointManagerOptions options(bool ocdbt) {
   CheckpointManagerOptions options{.max_to_keep = 2, .enable_async_checkpointing = false};
@@ -92,6 +98,71 @@ TEST_P(ReuseFault, TheStepsBeforeAreKept) {
 
 INSTANTIATE_TEST_SUITE_P(Errors, ReuseFault,
                          ::testing::Combine(::testing::Bool(), ::testing::Values(ENOSPC, EXDEV)));
+
+std::vector<std::string> synced_files(const std::vector<std::string>& calls) {
+  std::vector<std::string> synced;
+  for (const std::string& call : calls)
+    if (call.starts_with("fsync(")) synced.push_back(call.substr(call.rfind('/') + 1));
+  return synced;
+}
+
+// The names of the data files that two steps share, with the ')' of a recorded call.
+std::vector<std::string> shared_names(const std::string& root, int a, int b) {
+  const auto files = testing::inodes_below(root + "/" + std::to_string(a));
+  std::vector<std::string> names;
+  for (const auto& [path, inode] : testing::inodes_below(root + "/" + std::to_string(b)))
+    if (const auto found = files.find(path); found != files.end() && found->second == inode)
+      names.push_back(path.substr(path.rfind('/') + 1) + ")");
+  return names;
+}
+
+// Only the process that has synced a shared file knows that it is synced.
+TEST(ReuseSync, FilesOfAnotherProcessAreSyncedAgain) {
+  for (const bool knows : {true, false}) {
+    const TempDir dir = TempDir::in_memory();
+    const std::string root = dir / "run";
+    CheckpointManager first(root, options(true));
+    save(first, 1);
+    const auto calls = recorded_calls([&] {
+      CheckpointManager second(root, options(true));
+      save(knows ? first : second, 2);
+    });
+    const auto names = shared_names(root, 1, 2);
+    ASSERT_FALSE(names.empty());
+    for (const std::string& name : names) {
+      if (knows)
+        EXPECT_THAT(synced_files(calls), Not(Contains(name)));
+      else
+        EXPECT_THAT(synced_files(calls), Contains(name));
+    }
+    EXPECT_EQ(check_steps(root, true), 2);
+  }
+}
+
+// A backup links all files while the step is saved. The files are new, so they are synced.
+TEST(ReuseSync, FilesThatSomebodyLinksMeanwhileAreSynced) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string root = dir / "run";
+  const auto calls = recorded_calls([&] {
+    CheckpointManagerOptions with = options(true);
+    with.handler.observer = [&](const Event& event) {
+      if (event.name != "save.item_written") return;
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
+        if (entry.is_regular_file())
+          std::filesystem::create_hard_link(entry.path(),
+                                            dir / ("backup." + entry.path().filename().string()));
+    };
+    CheckpointManager manager(root, with);
+    save(manager, 1);
+  });
+  int data_files = 0;
+  for (const auto& [path, inode] : testing::inodes_below(root + "/1/default/d")) {
+    ++data_files;
+    EXPECT_TRUE(std::filesystem::exists(dir / ("backup." + path)));
+    EXPECT_THAT(synced_files(calls), Contains(path + ")"));
+  }
+  EXPECT_GE(data_files, 1);
+}
 
 class ReuseCrash : public ::testing::TestWithParam<bool> {};
 

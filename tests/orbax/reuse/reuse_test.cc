@@ -1,5 +1,5 @@
-// reuse_test.cc -- steps that share the files of what did not change: what is shared and what is not,
-// that every step is whole without the others, and that nothing damaged is ever shared.
+// reuse_test.cc -- steps that share the files of what did not change: what is shared and what is
+// not, that every step is whole without the others, and that nothing damaged is ever shared.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
 #include <cairn/distributed.h>
