@@ -49,7 +49,7 @@ def load(
       item: the item to read of a checkpoint that has several.
       partial: leaves that the target lacks are not read; leaves that are not stored keep the
         target's value. False: either is a ValueError that lists them.
-      framework: numpy, "torch" or "jax": whose arrays to return. Without a target.
+      framework: "numpy", "torch" or "jax": whose arrays to return. Without a target.
       dtype: a type to which floating-point arrays are converted, or None. Without a target.
       sharding: a jax.sharding.Sharding for all arrays, or a function of a leaf's name and shape
         that returns one. Each device reads its part only. Without a target.

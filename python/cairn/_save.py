@@ -36,7 +36,7 @@ def save(
     Args:
       path: a directory (Orbax), or a file that ends in .safetensors, .npz or .msgpack.
       tree: what to save. A file of safetensors or npz holds its arrays under names like "a.b.c".
-      format: orbax, "safetensors", "npz" or "msgpack"; None: by the end of the path.
+      format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path.
       overwrite: replace an older checkpoint, once the new one is complete.
       metadata: values for JSON, stored with the tree (Orbax), or text (safetensors).
       progress: True (a bar), or a function of bytes done and bytes in total.

@@ -108,7 +108,7 @@ def convert(
     Args:
       source: a checkpoint of any format.
       target: the path to write.
-      to: orbax, "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
+      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
         "": by the end of the target's name.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
