@@ -36,6 +36,20 @@ Time committed(const std::string& folder) {
   return at(std::chrono::nanoseconds(*metadata.value().commit_time_ns));
 }
 
+std::string metrics_file(const std::string& folder) {
+  return join(join(folder, kMetricsItem), kMetricsItem);
+}
+
+template <class Read>
+Metrics parse_metrics(const std::string& file, Read read) {
+  const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(read())); });
+  Metrics metrics;
+  if (const JsonObject* object = json.as_object())
+    for (const auto& [name, value] : *object)
+      if (const auto number = value.as_double()) metrics[name] = *number;
+  return metrics;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format) {
@@ -55,17 +69,15 @@ StepInfo read_step(const std::string& folder, std::int64_t step) {
 }
 
 std::optional<Metrics> read_metrics(const std::string& folder) {
-  const std::string file = join(join(folder, kMetricsItem), kMetricsItem);
+  const std::string file = metrics_file(folder);
   if (!file_exists(file)) return std::nullopt;
-  return with_context([&] { return file; },
-                      [&]() -> std::optional<Metrics> {
-                        const Json json = parse_json(as_text(read_file(file, kMaxMetadataFile)));
-                        Metrics metrics;
-                        if (const JsonObject* object = json.as_object())
-                          for (const auto& [name, value] : *object)
-                            if (const auto number = value.as_double()) metrics[name] = *number;
-                        return metrics;
-                      });
+  return parse_metrics(file, [&] { return read_file(file, kMaxMetadataFile); });
+}
+
+std::optional<Metrics> read_metrics(const FolderHandle& step) {
+  const std::string file = metrics_file(step.path());
+  if (!step.exists(file)) return std::nullopt;
+  return parse_metrics(file, [&] { return step.read_text(file, kMaxMetadataFile); });
 }
 
 std::string metrics_text(const Metrics& metrics) {

@@ -4,6 +4,7 @@
 
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
+#include <cairn/io/folder_handle.h>
 
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,8 @@ std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& 
 StepInfo read_step(const std::string& folder, std::int64_t step);
 // The metrics of a step; none if there are none. Throws data_loss if the file is not JSON.
 std::optional<Metrics> read_metrics(const std::string& folder);
+// As above, for a step that is held open.
+std::optional<Metrics> read_metrics(const FolderHandle& step);
 // The metrics as the JSON that read_metrics() reads.
 std::string metrics_text(const Metrics& metrics);
 
