@@ -17,8 +17,9 @@ namespace cairn::inline v0::orbax {
 inline constexpr std::string_view kMetricsItem = "metrics";
 
 // The folders whose names are names of steps, in ascending order of the steps. Like Orbax, it takes
-// every folder with such a name for a step.
-std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format);
+// every folder with such a name for a step, or with kCommitMarker those that have the marker.
+std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format,
+                                   CommitProtocol protocol);
 
 // The step with its time: that of its commit or, if none is recorded, that of the folder's last
 // change. With the metrics of its item "metrics"; members that are not numbers are left out.
