@@ -67,6 +67,13 @@ def list_case(name, title, data):
         peer("safetensors in Python", "safetensors", "list", data / "model.safetensors")], whole_process=True)
 
 
+def steps_case(data):
+    run = data / "steps" / "run"
+    return Case("steps_10000", "Cold process to the table of 10,000 steps with the sizes of all their files", "steps", [
+        Contender("Cairn", [CAIRN, "steps", run], run), Contender("du", ["du", "--bytes", "--max-depth=1", run], run),
+        peer("Orbax all_steps(), names alone", "orbax", "steps", run)], whole_process=True)
+
+
 def read_cases(data, scale):
     floors = [("floor-pread", "pread into huge pages"), ("floor-memcpy", "memcpy")]
     zstd = [("floor-zstd", "libzstd alone")]
@@ -76,6 +83,7 @@ def read_cases(data, scale):
     return [
         list_case("list_300", "Cold process to the list of 300 tensors", data / "few"),
         list_case("list_10000", "Cold process to the list of 10,000 tensors", many),
+        steps_case(data),
         load_case("load_raw", "Restore 1 GiB of float32, stored uncompressed", large, "orbax_raw", floors),
         load_case("load_zstd", "Restore 1 GiB of float32, stored with Orbax's default zstd", large, "orbax", zstd),
         Case("load_cairn", "Restore 1 GiB of float32 that Cairn saved, every checksum verified", "large", [
@@ -98,7 +106,7 @@ def read_cases(data, scale):
 
 PREAD, ZSTD = "floor: pread into huge pages", "floor: libzstd alone"
 READ_AIMS = [
-    Aim("list_300", "Cairn", "", 0.010), Aim("list_10000", "Cairn", "", 0.050),
+    Aim("list_300", "Cairn", "", 0.010), Aim("list_10000", "Cairn", "", 0.050), Aim("steps_10000", "Cairn", "", 0.050),
     Aim("load_raw", "Cairn", PREAD, 1.3), Aim("load_raw", "Orbax", "Cairn", 10, least=True),
     Aim("load_zstd", "Cairn", ZSTD, 1.15), Aim("load_cairn", "Cairn", PREAD, 1.5), Aim("llama_raw", "Cairn", PREAD, 1.3), Aim("llama_zstd", "Cairn", ZSTD, 1.15),
     Aim("load_many", "Orbax", "Cairn", 150, least=True), Aim("load_many_raw", "Cairn", "safetensors", 1.0),

@@ -73,7 +73,8 @@ def many(count):
 
 
 def trees():
-    return {"large": large, "one": one, "compressible": compressible, "llama": llama, "many": lambda scale: many(10_000 // scale), "few": lambda scale: many(300)}
+    return {"large": large, "one": one, "compressible": compressible, "llama": llama, "many": lambda scale: many(10_000 // scale), "few": lambda scale: many(300),
+            "steps": lambda scale: many(10_000 // scale)}
 
 
 def save_orbax(path, tree, **options):
@@ -124,6 +125,16 @@ def save_two(path, tree):
     subprocess.run([sys.executable, HERE / "multiprocess_peers.py", "save", "2", path.with_name("model.safetensors"), path], stdout=subprocess.DEVNULL, check=True)
 
 
+def save_steps(path, tree):
+    """A root of as many small steps as the tree has tensors."""
+    import orbax.checkpoint as ocp
+
+    with ocp.CheckpointManager(path) as manager:
+        manager.save(0, args=ocp.args.PyTreeSave({"w": next(iter(tree.values()))}))
+    for step in range(1, len(tree)):
+        shutil.copytree(path / "0", path / str(step))
+
+
 FORMS = {
     "orbax": lambda path, tree: save_orbax(path, tree),
     "orbax_raw": lambda path, tree: save_orbax(path, tree, use_compression=False),
@@ -133,6 +144,7 @@ FORMS = {
     "cairn": save_cairn,
     "orbax_two": save_two,
     "tf": save_tensorflow,
+    "run": save_steps,
 }
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Times one restore with one of the peers inside a new process, as restore_bench does for Cairn.
 
-    python peers.py PEER MODE PATH [ARGS]      modes: load; slice NAME LO HI; some STEP; list
+    python peers.py PEER MODE PATH [ARGS]      modes: load; slice NAME LO HI; some STEP; list; steps
 
-The time excludes imports and the setup at the first use of a package: each peer first restores a tiny checkpoint. The mode
-`list` measures nothing here, because compare.py measures the whole process.
+The time excludes imports and the setup at the first use of a package: each peer first restores a tiny checkpoint. The modes
+`list` and `steps` measure nothing here, because compare.py measures the whole process.
 """
 
 import json
@@ -59,6 +59,13 @@ def orbax_list(path):
     import orbax.checkpoint as ocp
 
     return len(ocp.PyTreeCheckpointHandler().metadata(path).tree)
+
+
+def orbax_steps(path):
+    import orbax.checkpoint as ocp
+
+    with ocp.CheckpointManager(path) as manager:
+        return len(manager.all_steps())
 
 
 # ---- TensorStore ----
@@ -210,7 +217,7 @@ def numpy_some(path, step):
 def main(peer, mode, path, *args):
     function = globals()[f"{peer}_{mode}"]
     path = pathlib.Path(path).resolve()
-    if mode == "list":
+    if mode in ("list", "steps"):
         print(function(path))
         return
     seconds, arrays = function(path, *(int(word) if word.isdigit() else word for word in args))

@@ -43,6 +43,16 @@ enum class IfExists : std::uint8_t {
   kReplace,
 };
 
+// How a checkpoint becomes visible. Orbax's AtomicityMode.
+enum class CommitProtocol : std::uint8_t {
+  // It is written beside its path, and renamed.
+  kAtomicRename,
+  // For file systems that cannot rename a directory in one step. It is written at its path, and is
+  // complete when it has the file commit_success.txt. An older checkpoint that is to be replaced is
+  // removed first.
+  kCommitMarker,
+};
+
 // What a call may use.
 struct Resources {
   std::size_t threads = 0;  // worker threads; 0: as many as the process may run on

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -81,6 +82,8 @@ struct StepSaveOptions {
   std::optional<Metrics> metrics = {};  // stored if the manager has best_fn
   bool force = false;                   // save although the policy says no
   std::string custom_metadata = {};     // a JSON object, stored with the step; "" for none
+  // As SaveOptions::cancel. The steps that the save would have replaced are kept.
+  std::stop_token cancel = {};
 };
 
 // Saves and restores the steps of one directory. One thread uses a manager at a time; a save goes
@@ -188,6 +191,8 @@ class TerminationSignal {
 // Options of StepWatcher.
 struct StepWatcherOptions {
   StepNameFormat step_name_format = StepNameFormat();
+  // kCommitMarker: a step counts when it has its commit marker.
+  CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
   std::optional<std::int64_t> first_step = {};  // earlier steps do not count
   std::chrono::nanoseconds poll_interval = std::chrono::seconds(1);
   std::chrono::nanoseconds min_interval = {};       // between two steps that next() returns

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #pragma GCC visibility push(default)
@@ -24,9 +25,12 @@ struct CheckpointerSaveOptions {
   // checkpoint, in the folder <path>/<item>, where restore() finds it. A step of a
   // CheckpointManager has the item "default". Refused as in SaveOptions.
   std::optional<std::string> item = {};
+  // As SaveOptions::cancel. AsyncCheckpointer: wait_until_finished() throws cancelled.
+  std::stop_token cancel = {};
 };
 
-// Saves to <path>.orbax-checkpoint-tmp, syncs it and renames it. Throws as PyTreeCheckpointHandler;
+// Saves to <path>.orbax-checkpoint-tmp, syncs it and renames it, or as the handler's option
+// commit_protocol says. Throws as PyTreeCheckpointHandler;
 // save also already_exists; restore and metadata also not_found if the path is missing,
 // invalid_argument if it is a file, and failed_precondition for an unfinished checkpoint.
 //
@@ -58,6 +62,7 @@ class Checkpointer {
   void close() { handler_.close(); }
 
  private:
+  CommitProtocol commit_protocol_;
   PyTreeCheckpointHandler handler_;
 };
 

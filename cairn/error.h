@@ -24,6 +24,7 @@ enum class Code {
   kUnavailable,    // the operation may succeed when it is tried again
   kOutOfRange,     // an offset, index or box outside the value that it addresses
   kIo,             // the operating system refused; the message has its reason
+  kCancelled,      // the caller asked to stop
 };
 
 // The snake_case name of a code: "data_loss".

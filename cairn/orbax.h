@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #pragma GCC visibility push(default)
@@ -56,9 +57,13 @@ struct SaveOptions {
   // kUnsynced: other processes see the checkpoint complete or not at all, but it may be lost or
   // damaged by a power failure. For checkpoints that need not survive one.
   Durability durability = Durability::kSynced;
+  CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
   Resources resources = {};
   Observer observer = {};    // told about warnings and durations; null: nobody
   ProgressFn progress = {};  // null: none
+  // A request to stop ends the save soon, with the error cancelled. What is left is what an
+  // interrupted save may leave. After the commit the request has no effect.
+  std::stop_token cancel = {};
 };
 
 // Saves a tree as an Orbax checkpoint at a local path. The data is written to

@@ -118,6 +118,9 @@ struct PyTreeCheckpointHandlerOptions {
   // receives save.not_reused. Large arrays get data files of their own, so set it for the first
   // save, too. CheckpointManager shares with its latest step. For one process.
   Reuse reuse = Reuse::kNone;
+  // How the checkpoints of a Checkpointer, AsyncCheckpointer or CheckpointManager become visible,
+  // and which ones count as complete for it. A handler alone does not commit.
+  CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
   // The memory is never more than the limits above. Batches of device arrays come in addition if
   // they have a limit.
   Resources resources = {};

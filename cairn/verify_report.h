@@ -24,9 +24,10 @@ enum class Severity : std::uint8_t {
 // Severity of an error that prevents a check. All checks use this function.
 constexpr Severity severity_of(Code code) {
   switch (code) {
-    case Code::kUnimplemented:       // an unknown codec, type or handler
-    case Code::kIo:                  // no permission, too many open files, a failing device
-    case Code::kUnavailable:         // may succeed later
+    case Code::kUnimplemented:  // an unknown codec, type or handler
+    case Code::kIo:             // no permission, too many open files, a failing device
+    case Code::kUnavailable:    // may succeed later
+    case Code::kCancelled:
     case Code::kFailedPrecondition:  // the caller must choose first, or the save is unfinished
       return Severity::kNotChecked;
     default:

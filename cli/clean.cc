@@ -64,7 +64,8 @@ void setup_clean(CLI::App& app, int& status) {
   command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
   command->footer(
       "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were\n"
-      "killed, both Orbax's and Cairn's. Finished checkpoints are never touched.\n"
+      "killed, both Orbax's and Cairn's, and folders whose save in place never ended (no\n"
+      "commit_success.txt). Finished checkpoints are never touched.\n"
       "\n"
       "  came back    The checkpoint lacked only its name, and now has it.\n"
       "  refused      The folder also holds files of something else. Exit status 3.\n"

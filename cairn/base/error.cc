@@ -23,6 +23,8 @@ std::string_view code_name(Code code) {
       return "out_of_range";
     case Code::kIo:
       return "io";
+    case Code::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }

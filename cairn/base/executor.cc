@@ -1,6 +1,7 @@
 // executor.cc -- implements the thread pool and the byte budget.
 #include <cairn/base/executor.h>
 
+#include <cairn/base/cancellation.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@ std::size_t available_processors() {
 struct Job {
   std::size_t n;
   const std::function<void(std::size_t)>& task;
+  std::stop_token cancel = current_cancellation();  // of the caller
   std::atomic<std::size_t> next{0};
   std::size_t workers = 0;     // guarded by Pool::mutex
   std::exception_ptr error{};  // guarded by Pool::mutex
@@ -101,10 +103,12 @@ void Executor::Pool::serve() {
 }
 
 void Executor::Pool::work_on(Job& job) {
+  const CancellationScope scope(job.cancel);
   while (true) {
     const std::size_t i = job.next.fetch_add(1);
     if (i >= job.n) return;
     try {
+      throw_if_cancelled();
       job.task(i);
     } catch (...) {
       const std::scoped_lock lock(mutex);
@@ -120,7 +124,10 @@ Executor::~Executor() = default;
 
 void Executor::for_each(std::size_t n, const std::function<void(std::size_t)>& task) {
   if (threads_ == 1 || n <= 1) {
-    for (std::size_t i = 0; i < n; ++i) task(i);
+    for (std::size_t i = 0; i < n; ++i) {
+      throw_if_cancelled();
+      task(i);
+    }
     return;
   }
   std::call_once(started_, [this] { pool_ = std::make_unique<Pool>(threads_ - 1); });

@@ -1,5 +1,6 @@
 // zstd.cc -- zstd: decodes whole values and parts of values, and encodes.
 #define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_d_stableOutBuffer
+#include <cairn/base/cancellation.h>
 #include <cairn/codec/codecs.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -275,13 +276,41 @@ bool zstd_has_checksum(ByteView in) {
   return true;
 }
 
+namespace {
+
+// Asks between the parts whether to stop.
+std::size_t encode_in_parts(ZSTD_CCtx* context, ByteView in, MutableByteView out) {
+  constexpr std::size_t kPart = std::size_t{256} << 10U;  // high levels are slow
+  ZSTD_CCtx_setPledgedSrcSize(context, in.size());
+  ZSTD_outBuffer to{out.data(), out.size(), 0};
+  ZSTD_inBuffer from{in.data(), 0, 0};
+  std::size_t left = 1;  // bytes that the encoder holds back
+  while (left != 0 || from.size < in.size()) {
+    throw_if_cancelled();
+    if (from.pos == from.size) from.size += std::min(kPart, in.size() - from.size);
+    const auto end = from.size < in.size() ? ZSTD_e_continue : ZSTD_e_end;
+    left = ZSTD_compressStream2(context, &to, &from, end);
+    if (ZSTD_isError(left)) codec::refuse(Codec::kZstd, ZSTD_getErrorName(left));
+    if (left != 0 && to.pos == to.size) codec::refuse(Codec::kZstd, "there is no room for it");
+  }
+  return to.pos;
+}
+
+}  // namespace
+
 std::size_t codec::encode_zstd(const CompressOptions& options, ByteView in, MutableByteView out) {
   // each thread takes some megabytes at a time
   constexpr std::size_t kWorthThreads = std::size_t{8} << 20U;
+  // The threads of a context end the pieces that they have begun. At a higher level, a piece takes
+  // too long for a caller who may ask to stop.
+  constexpr int kFastLevel = 3;
+  constexpr int kPiece = 4 << 20;
+  const bool can_stop = bytes_until_asked(in.size()) < in.size();
   check_level(Codec::kZstd, options.level, ZSTD_minCLevel(), ZSTD_maxCLevel());
   thread_local const std::unique_ptr<ZSTD_CCtx, ZstdFree> kept(ZSTD_createCCtx());
   // A context owns its threads, so a threaded encoder uses a context of its own.
-  const bool shared = options.threads > 1 && in.size() >= kWorthThreads;
+  const bool shared = options.threads > 1 && in.size() >= kWorthThreads &&
+                      (!can_stop || options.level <= kFastLevel);
   const std::unique_ptr<ZSTD_CCtx, ZstdFree> own(shared ? ZSTD_createCCtx() : nullptr);
   ZSTD_CCtx* const context = shared ? own.get() : kept.get();
   if (context == nullptr) throw std::bad_alloc();
@@ -292,6 +321,8 @@ std::size_t codec::encode_zstd(const CompressOptions& options, ByteView in, Muta
   if (shared)
     ZSTD_CCtx_setParameter(context, ZSTD_c_nbWorkers,
                            static_cast<int>(std::min<std::size_t>(options.threads, 256)));
+  if (shared && can_stop) ZSTD_CCtx_setParameter(context, ZSTD_c_jobSize, kPiece);
+  if (can_stop) return encode_in_parts(context, in, out);
   const std::size_t n = ZSTD_compress2(context, out.data(), out.size(), in.data(), in.size());
   if (ZSTD_isError(n)) refuse(Codec::kZstd, ZSTD_getErrorName(n));
   return n;

@@ -5,6 +5,7 @@
 #include <cairn/distributed/process_group.h>
 
 #include <cairn/base/byte_io.h>
+#include <cairn/base/cancellation.h>
 #include <cairn/distributed/coordinator/collective.h>
 
 #include <algorithm>
@@ -38,19 +39,20 @@ Bytes failure(const std::exception_ptr& error) {
 // Returns the value that a successful process reported; throws the error that a failed one
 // reported.
 Bytes reply_of(std::size_t process, const Bytes& message) {
-  return with_context(
-      [&] { return "process " + std::to_string(process); },
-      [&] {
-        ByteReader in(message);
-        if (in.u8() == kWell) {
-          const ByteView rest = in.take(in.remaining());
-          return Bytes(rest.begin(), rest.end());
-        }
-        const std::uint8_t code = in.u8();
-        const std::string text(in.text(in.remaining()));
-        throw Error(code <= static_cast<std::uint8_t>(Code::kIo) ? Code{code} : Code::kUnavailable,
-                    text);
-      });
+  return with_context([&] { return "process " + std::to_string(process); },
+                      [&] {
+                        ByteReader in(message);
+                        if (in.u8() == kWell) {
+                          const ByteView rest = in.take(in.remaining());
+                          return Bytes(rest.begin(), rest.end());
+                        }
+                        const std::uint8_t code = in.u8();
+                        const std::string text(in.text(in.remaining()));
+                        throw Error(code <= static_cast<std::uint8_t>(Code::kCancelled)
+                                        ? Code{code}
+                                        : Code::kUnavailable,
+                                    text);
+                      });
 }
 
 }  // namespace
@@ -69,10 +71,14 @@ ProcessGroup::ProcessGroup(MultiprocessingOptions options) : options_(std::move(
 
 std::vector<Bytes> ProcessGroup::gather(std::string_view name, StepKind kind,
                                         const std::function<Bytes()>& work) const {
-  if (is_single()) return {work()};
+  if (is_single()) {
+    throw_if_cancelled();
+    return {work()};
+  }
   std::exception_ptr error;
   Bytes message;
   try {
+    throw_if_cancelled();
     ByteWriter out;
     out.u8(kWell).bytes(work());
     message = std::move(out).take();

@@ -2,6 +2,7 @@
 
 #include <cairn/io/atomic_file.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <cairn/io/output_file.h>
@@ -88,8 +89,10 @@ void AtomicFile::write_at(std::uint64_t offset, ByteView bytes) {
   check_file_range(path_, offset, bytes.size());
   const std::uint64_t end = offset + bytes.size();
   while (!bytes.empty()) {
+    throw_if_cancelled();
+    const std::size_t wanted = bytes_until_asked(bytes.size());
     const auto n = uninterrupted(
-        [&] { return pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+        [&] { return pwrite(fd_, bytes.data(), wanted, static_cast<off_t>(offset)); });
     if (n < 0) fail_file_call(temp_path_, "write at byte " + std::to_string(offset), errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
@@ -113,6 +116,11 @@ void AtomicFile::append(std::span<const ByteView> parts) {
     }
     const std::uint64_t offset = size_;
     check_file_range(path_, offset, length);
+    if (bytes_until_asked(length) < length) {
+      for (const ByteView part : parts.first(count)) write_at(size_, part);
+      parts = parts.subspan(count);
+      continue;
+    }
     const auto n = uninterrupted([&] {
       return pwritev(fd_, batch.data(), static_cast<int>(count), static_cast<off_t>(offset));
     });

@@ -2,6 +2,7 @@
 // of the file through the page cache.
 #include <cairn/io/direct_file.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/error.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -193,7 +194,8 @@ std::size_t DirectAppender::State::direct_run(ByteView part) const {
 
 void DirectAppender::State::take(ByteView part) {
   while (!part.empty()) {
-    std::size_t n = direct_run(part);
+    throw_if_cancelled();
+    std::size_t n = direct_run(part.first(bytes_until_asked(part.size())));
     if (n > 0) {
       write_all(part.first(n), size);
     } else {

@@ -28,6 +28,8 @@ namespace fs = std::filesystem;
   throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
+constexpr std::size_t kListingBytes = std::size_t{32} << 10U;
+
 // Calls renameat2. Returns ENOSYS or EINVAL if the kernel or the file system does not support the
 // flags.
 int rename_with(int fd, const std::string& from, int to_fd, const std::string& to, unsigned flags) {
@@ -56,6 +58,13 @@ std::optional<EntryKind> kind_of_type(unsigned char type) {
     default:
       return EntryKind::kOther;
   }
+}
+
+// Returns the kind of a name below the descriptor, or nullopt on an error, which errno tells.
+std::optional<EntryKind> kind_at(int below, const char* name) {
+  struct stat status {};
+  if (fstatat(below, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return kind_of(status);
+  return errno == ENOENT ? std::optional(EntryKind::kAbsent) : std::nullopt;
 }
 
 int open_directory(int at, const char* path, int flags) {
@@ -121,9 +130,7 @@ std::string Directory::path_of(std::string_view name) const {
 }
 
 EntryKind Directory::kind(const std::string& name) const {
-  struct stat status {};
-  if (fstatat(*fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return kind_of(status);
-  if (errno == ENOENT) return EntryKind::kAbsent;
+  if (const auto found = kind_at(*fd_, name.c_str())) return *found;
   fail(path_of(name), "stat it", errno);
 }
 
@@ -138,12 +145,9 @@ std::vector<DirectoryEntry> Directory::list() const {
   auto reader = DirectoryReader::try_open(*fd_, ".", path_);
   if (!reader) fail(path_, "list the folder", ENOENT);
   std::vector<DirectoryEntry> entries;
-  while (const dirent* entry = reader->next()) {
-    const std::string name = entry->d_name;
-    const auto told = kind_of_type(entry->d_type);
-    const EntryKind found = told ? *told : kind(name);
-    // otherwise it has been removed in the meantime
-    if (found != EntryKind::kAbsent) entries.push_back({name, found});
+  while (const dirent64* entry = reader->next()) {
+    const EntryKind found = reader->kind(*entry);
+    if (found != EntryKind::kAbsent) entries.push_back({entry->d_name, found});
   }
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
@@ -207,35 +211,64 @@ void Directory::sync() const {
     fail(path_, "sync it", errno);
 }
 
+DirectoryReader::DirectoryReader(int fd, bool owns, std::string path)
+    : fd_(fd),
+      owns_(owns),
+      path_(std::move(path)),
+      entries_(std::make_unique_for_overwrite<std::byte[]>(kListingBytes)) {}  // NOLINT
+
+DirectoryReader::DirectoryReader(DirectoryReader&& other) noexcept
+    : fd_(other.fd_),
+      owns_(std::exchange(other.owns_, false)),
+      path_(std::move(other.path_)),
+      entries_(std::move(other.entries_)),
+      at_(other.at_),
+      end_(other.end_) {}
+
+DirectoryReader::~DirectoryReader() {
+  if (owns_) close(fd_);
+}
+
 std::optional<DirectoryReader> DirectoryReader::try_open(int below, const std::string& name,
                                                          std::string path) {
   const int fd = open_directory(below, name.c_str(), 0);
   if (fd < 0 && is_absence(errno)) return std::nullopt;
   if (fd < 0) fail(path, "list the folder", errno);
-  DIR* const dir = fdopendir(fd);
-  if (dir == nullptr) {
-    const int error = errno;
-    close(fd);
-    fail(path, "list the folder", error);
-  }
-  return DirectoryReader(dir, std::move(path));
+  return DirectoryReader(fd, true, std::move(path));
 }
 
-const dirent* DirectoryReader::next() {
+DirectoryReader DirectoryReader::of(int fd, std::string path) {
+  return {fd, false, std::move(path)};
+}
+
+const dirent64* DirectoryReader::next() {
   while (true) {
-    errno = 0;
-    const dirent* entry = readdir(dir_.get());
-    if (entry == nullptr && errno != 0) fail(path_, "list the folder", errno);
-    if (entry == nullptr) return nullptr;
+    if (at_ == end_) {
+      const ssize_t got =
+          uninterrupted([&] { return getdents64(fd_, entries_.get(), kListingBytes); });
+      // The kernel reports ENOENT for a directory that has been removed. It has no entries.
+      if (got < 0 && errno != ENOENT) fail(path_, "list the folder", errno);
+      if (got <= 0) return nullptr;
+      at_ = 0;
+      end_ = static_cast<std::size_t>(got);
+    }
+    const auto* entry = reinterpret_cast<const dirent64*>(entries_.get() + at_);
+    at_ += entry->d_reclen;
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") return entry;
   }
 }
 
+EntryKind DirectoryReader::kind(const dirent64& entry) const {
+  if (const auto told = kind_of_type(entry.d_type)) return *told;
+  if (const auto found = kind_at(fd_, entry.d_name)) return *found;
+  fail(path_ + "/" + entry.d_name, "stat it", errno);
+}
+
 std::set<std::string, std::less<>> names_in(const std::string& directory) {
   std::set<std::string, std::less<>> names;
   auto reader = DirectoryReader::try_open(AT_FDCWD, directory, directory);
-  while (const dirent* entry = reader ? reader->next() : nullptr) names.emplace(entry->d_name);
+  while (const dirent64* entry = reader ? reader->next() : nullptr) names.emplace(entry->d_name);
   return names;
 }
 

@@ -46,6 +46,7 @@ class Directory {
   // The path by which it was opened, absolute and without links: for messages, and for code that
   // takes paths.
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int descriptor() const { return *fd_; }
   // The path of an entry.
   [[nodiscard]] std::string path_of(std::string_view name) const;
   // The kind of the entry `name`; kAbsent if it does not exist.
@@ -88,18 +89,32 @@ class DirectoryReader {
   // nullopt if no directory is there. Throws Error(kIo) if it cannot be listed.
   static std::optional<DirectoryReader> try_open(int below, const std::string& name,
                                                  std::string path);
-  [[nodiscard]] int descriptor() const { return dirfd(dir_.get()); }
-  // Returns the next entry, or null at the end.
-  const dirent* next();
+  // Lists the directory with the open descriptor `fd`, which stays open. Its read position must be
+  // at the start, and nobody else may list it through this descriptor.
+  static DirectoryReader of(int fd, std::string path);
+  DirectoryReader(DirectoryReader&& other) noexcept;
+  DirectoryReader& operator=(DirectoryReader&& other) = delete;
+  DirectoryReader(const DirectoryReader&) = delete;
+  DirectoryReader& operator=(const DirectoryReader&) = delete;
+  ~DirectoryReader();
+
+  [[nodiscard]] int descriptor() const { return fd_; }
+  // Returns the next entry, or null at the end. The entry is valid until the next call.
+  const dirent64* next();
+  // The kind of an entry; kAbsent if it has been removed meanwhile. Not every file system tells it
+  // in a listing.
+  [[nodiscard]] EntryKind kind(const dirent64& entry) const;
 
  private:
-  struct Close {
-    void operator()(DIR* dir) const { closedir(dir); }
-  };
-  DirectoryReader(DIR* dir, std::string path) : dir_(dir), path_(std::move(path)) {}
+  DirectoryReader(int fd, bool owns, std::string path);
 
-  std::unique_ptr<DIR, Close> dir_;
+  int fd_;
+  bool owns_;
   std::string path_;
+  // readdir(3) takes four more system calls for each directory.
+  std::unique_ptr<std::byte[]> entries_;  // NOLINT(modernize-avoid-c-arrays)
+  std::size_t at_ = 0;
+  std::size_t end_ = 0;
 };
 
 // Returns the names in a directory; none if it does not exist.

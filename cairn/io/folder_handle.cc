@@ -21,11 +21,11 @@ namespace {
               path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
-int open_folder(int below, const std::string& name, const std::string& path) {
+int open_folder(int below, const std::string& name, const std::string& path, int flags = 0) {
   if (path.find('\0') != std::string::npos)
     throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
   const int fd = uninterrupted(
-      [&] { return openat(below, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+      [&] { return openat(below, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags); });
   if (fd < 0) fail_folder_call(path, "open the folder", errno);
   return fd;
 }
@@ -47,6 +47,13 @@ std::shared_ptr<const FolderHandle> FolderHandle::open_below(const std::string& 
   std::string name = path;
   while (name.size() > 1 && name.ends_with('/')) name.pop_back();
   return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, std::move(name)));
+}
+
+std::shared_ptr<const FolderHandle> FolderHandle::open_once(const Directory& above,
+                                                            const std::string& name) {
+  const std::string path = above.path_of(name);
+  const int fd = open_folder(above.descriptor(), name, path, O_NOFOLLOW);
+  return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, path, true));
 }
 
 FolderHandle::~FolderHandle() { close(fd_); }
@@ -95,17 +102,34 @@ std::optional<FileIdentity> FolderHandle::identity(const std::string& path) cons
 
 std::vector<std::pair<std::string, bool>> FolderHandle::list(const std::string& path) const {
   std::vector<std::pair<std::string, bool>> names;
-  auto reader = DirectoryReader::try_open(fd_, relative(path), path);
-  while (const dirent* entry = reader ? reader->next() : nullptr) {
-    bool is_folder = entry->d_type == DT_DIR;
-    if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
+  for (FolderEntry& entry : entries(path))
+    names.emplace_back(std::move(entry.name), entry.is_folder);
+  return names;
+}
+
+std::vector<FolderEntry> FolderHandle::entries(const std::string& path) const {
+  if (!remembers_) return read_entries(path);
+  const auto found = remembered_.find(path);
+  return found != remembered_.end() ? found->second
+                                    : remembered_.emplace(path, read_entries(path)).first->second;
+}
+
+std::vector<FolderEntry> FolderHandle::read_entries(const std::string& path) const {
+  std::vector<FolderEntry> entries;
+  const std::string name = relative(path);
+  auto reader = remembers_ && name == "." ? DirectoryReader::of(fd_, path)
+                                          : DirectoryReader::try_open(fd_, name, path);
+  while (const dirent64* entry = reader ? reader->next() : nullptr) {
+    const EntryKind kind = reader->kind(*entry);
+    bool is_folder = kind == EntryKind::kDirectory;
+    if (kind == EntryKind::kLink) {
       struct stat status {};
       is_folder =
           fstatat(reader->descriptor(), entry->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
     }
-    names.emplace_back(entry->d_name, is_folder);
+    entries.push_back({entry->d_name, kind, is_folder});
   }
-  return names;
+  return entries;
 }
 
 bool FolderHandle::replaced() const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cairn/error.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,13 @@ struct FileIdentity {
   }
 };
 
+// One entry of a folder. `kind` tells a link from what it leads to; `is_folder` follows links.
+struct FolderEntry {
+  std::string name;
+  EntryKind kind = EntryKind::kAbsent;
+  bool is_folder = false;
+};
+
 // An open folder.
 class FolderHandle {
  public:
@@ -37,6 +46,10 @@ class FolderHandle {
   static std::shared_ptr<const FolderHandle> open(std::string path);
   // Opens a folder below this one.
   [[nodiscard]] std::shared_ptr<const FolderHandle> open_below(const std::string& path) const;
+  // Opens the folder `name` in `above`, and lists each folder once: it remembers the entries. Only
+  // one thread may use it. Throws Error(kNotFound) and Error(kIo) as open().
+  static std::shared_ptr<const FolderHandle> open_once(const Directory& above,
+                                                       const std::string& name);
   FolderHandle(const FolderHandle&) = delete;
   FolderHandle& operator=(const FolderHandle&) = delete;
   ~FolderHandle();
@@ -56,6 +69,7 @@ class FolderHandle {
   // particular order. Returns an empty list if the folder does not exist. Throws Error(kIo) if it
   // cannot be listed.
   [[nodiscard]] std::vector<std::pair<std::string, bool>> list(const std::string& path) const;
+  [[nodiscard]] std::vector<FolderEntry> entries(const std::string& path) const;  // as list()
   // Returns the identity of a file or folder, or nullopt if nothing exists at the path.
   [[nodiscard]] std::optional<FileIdentity> identity(const std::string& path) const;
   // Returns `path` relative to the descriptor, as openat(2) takes it.
@@ -73,10 +87,14 @@ class FolderHandle {
   void check_not_replaced() const;
 
  private:
-  FolderHandle(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  FolderHandle(int fd, std::string path, bool remembers = false)
+      : fd_(fd), path_(std::move(path)), remembers_(remembers) {}
+  [[nodiscard]] std::vector<FolderEntry> read_entries(const std::string& path) const;
 
   int fd_;
   std::string path_;
+  bool remembers_;
+  mutable std::unordered_map<std::string, std::vector<FolderEntry>> remembered_;
   mutable std::atomic<bool> missed_{false};
 };
 

@@ -145,7 +145,8 @@ class Lister {
     const FileIdentity self{.device = status.st_dev, .inode = status.st_ino};
     if (links > 0 && leads_back(self, links)) return;
     above_.push_back(self);
-    while (const dirent* entry = reader->next()) visit(reader->descriptor(), folder, *entry, links);
+    while (const dirent64* entry = reader->next())
+      visit(reader->descriptor(), folder, *entry, links);
     above_.pop_back();
   }
 
@@ -177,7 +178,7 @@ class Lister {
     return above;
   }
 
-  void visit(int dir, const std::string& folder, const dirent& entry, std::size_t links) {
+  void visit(int dir, const std::string& folder, const dirent64& entry, std::size_t links) {
     const std::string_view text(entry.d_name);
     // A file that is being written is not a value yet.
     if (is_temporary_name(text)) return;
@@ -194,7 +195,7 @@ class Lister {
       entries_.push_back({std::move(key), static_cast<std::uint64_t>(status.st_size)});
   }
 
-  static bool is_link(int dir, const dirent& entry) {
+  static bool is_link(int dir, const dirent64& entry) {
     if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_LNK;
     struct stat status {};
     return fstatat(dir, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);

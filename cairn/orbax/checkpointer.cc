@@ -14,7 +14,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-void check_finished(const std::string& path) {
+void check_finished(const std::string& path, CommitProtocol protocol) {
   if (file_exists(path) && !directory_exists(path))
     throw Error(Code::kInvalidArgument,
                 path + ": is a file; a checkpoint is a folder, so give the folder it is in");
@@ -23,10 +23,17 @@ void check_finished(const std::string& path) {
     throw Error(
         Code::kFailedPrecondition,
         path + ": is an incomplete checkpoint; its save was interrupted or is still under way");
+  if (protocol == CommitProtocol::kCommitMarker &&
+      !file_exists(orbax::join(path, orbax::kCommitFile)))
+    throw Error(Code::kFailedPrecondition, path + ": is an incomplete checkpoint: it has no " +
+                                               std::string(orbax::kCommitFile) +
+                                               "; its save was interrupted or is still under way");
 }
 
 orbax::CompositeArgs args_of(const CheckpointerSaveOptions& options) {
-  return {.custom_metadata = options.custom_metadata, .if_exists = options.if_exists};
+  return {.custom_metadata = options.custom_metadata,
+          .if_exists = options.if_exists,
+          .cancel = options.cancel};
 }
 
 // The checkpoint of one tree, which is the checkpoint itself or its only item.
@@ -51,9 +58,9 @@ orbax::CompositeArgs composite(const CheckpointItems& items,
   return args;
 }
 
-RestoredItems restore_all(const PyTreeCheckpointHandler& handler, const std::string& path,
-                          const ItemRequests& requests) {
-  check_finished(path);
+RestoredItems restore_all(const PyTreeCheckpointHandler& handler, CommitProtocol protocol,
+                          const std::string& path, const ItemRequests& requests) {
+  check_finished(path, protocol);
   return orbax::restore_items(path, requests,
                               [&](const std::string& folder, const PyTreeRestoreArgs& args) {
                                 return handler.restore(folder, args);
@@ -63,7 +70,8 @@ RestoredItems restore_all(const PyTreeCheckpointHandler& handler, const std::str
 }  // namespace
 
 Checkpointer::Checkpointer() : Checkpointer(PyTreeCheckpointHandlerOptions{}) {}
-Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options) : handler_(std::move(options)) {}
+Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options)
+    : commit_protocol_(options.commit_protocol), handler_(std::move(options)) {}
 
 void Checkpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                         const CheckpointerSaveOptions& options) {
@@ -76,22 +84,24 @@ void Checkpointer::save_items(const std::string& path, const CheckpointItems& it
 }
 
 Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) const {
-  return handler_.restore_when([&] { check_finished(path); }, path, args);
+  return handler_.restore_when([&] { check_finished(path, commit_protocol_); }, path, args);
 }
 
 RestoredItems Checkpointer::restore_items(const std::string& path,
                                           const ItemRequests& requests) const {
-  return restore_all(handler_, path, requests);
+  return restore_all(handler_, commit_protocol_, path, requests);
 }
 
 PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
-  check_finished(path);
+  check_finished(path, commit_protocol_);
   return handler_.metadata(path);
 }
 
 struct AsyncCheckpointer::State {
-  explicit State(PyTreeCheckpointHandlerOptions options) : handler(std::move(options)) {}
+  explicit State(PyTreeCheckpointHandlerOptions options)
+      : commit_protocol(options.commit_protocol), handler(std::move(options)) {}
 
+  CommitProtocol commit_protocol;
   PyTreeCheckpointHandler handler;
   orbax::BackgroundTask save;
 };
@@ -121,17 +131,18 @@ bool AsyncCheckpointer::is_saving_in_progress() const { return state_->save.is_r
 
 Tree AsyncCheckpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) {
   wait_until_finished();
-  return state_->handler.restore_when([&] { check_finished(path); }, path, args);
+  return state_->handler.restore_when([&] { check_finished(path, state_->commit_protocol); }, path,
+                                      args);
 }
 
 RestoredItems AsyncCheckpointer::restore_items(const std::string& path,
                                                const ItemRequests& requests) {
   wait_until_finished();
-  return restore_all(state_->handler, path, requests);
+  return restore_all(state_->handler, state_->commit_protocol, path, requests);
 }
 
 PyTreeMetadata AsyncCheckpointer::metadata(const std::string& path) const {
-  check_finished(path);
+  check_finished(path, state_->commit_protocol);
   return state_->handler.metadata(path);
 }
 

@@ -344,7 +344,9 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
   State* state = state_.get();
   SaveOptions directory;
   directory.if_exists = args.if_exists;
+  directory.commit_protocol = state->options.commit_protocol;
   directory.observer = state->options.observer;
+  directory.cancel = args.cancel;
   std::vector<std::string> trees;
   for (const orbax::CompositeTree& tree : args.trees) trees.push_back(tree.folder);
   const auto place = [](const std::string& folder, const std::string& part) {

@@ -1,6 +1,7 @@
 // checkpoint_transaction.cc -- the collective steps of a save before and after the writing.
 #include <cairn/orbax/commit/checkpoint_transaction.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/orbax/commit/pending_directory.h>
@@ -19,7 +20,7 @@ CheckpointTransaction::CheckpointTransaction(const std::string& path, const Save
     : group_(std::move(group)) {
   distributed::ConsistencyCheck consistency("writes");
   const auto messages = group_.gather("save: start", StepKind::kControl, [&] {
-    folder_ = PendingDirectory::path_for(path);
+    folder_ = PendingDirectory::path_for(path, options.commit_protocol);
     if (options.item) folder_ = join(folder_, *options.item);
     if (!group_.writes_separately())
       consistency.add("the processes do not save the same checkpoint", "to " + folder_);
@@ -39,6 +40,7 @@ CheckpointTransaction::CheckpointTransaction(const std::string& path, const Save
 
 void CheckpointTransaction::give_up() {
   if (group_.is_single()) return;
+  const CancellationScope none({});  // all processes must come
   const auto all_here = try_call([&] {
     group_.step("save: give up", StepKind::kIo, [] {});
     return true;
@@ -48,6 +50,8 @@ void CheckpointTransaction::give_up() {
 
 void CheckpointTransaction::commit(const std::function<void()>& finalize, SyncedFiles* synced) {
   bool in_place = false;
+  // Another process may have committed when this one would stop.
+  const CancellationScope scope(pending_ ? current_cancellation() : std::stop_token());
   try {
     group_.step("save: commit", StepKind::kIo, [&] {
       if (!pending_) return;
@@ -65,6 +69,7 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize, Synced
 
 std::function<void()> start_save(CheckpointSave save) {
   const Stopwatch watch;
+  const CancellationScope scope(save.options.cancel);
   const Observer observer = save.options.observer;
   std::shared_ptr<CheckpointTransaction> transaction;
   auto write = reporting_failure(observer, "save.failed", save.path, [&] {
@@ -82,7 +87,8 @@ std::function<void()> start_save(CheckpointSave save) {
       throw;
     }
   };
-  return [finish, observer, path = save.path, watch] {
+  return [finish, observer, path = save.path, cancel = save.options.cancel, watch] {
+    const CancellationScope scope_of_the_rest(cancel);
     reporting_failure(observer, "save.failed", path, finish);
     observe(observer, EventLevel::kInfo, "save.finished", {{"path", path}}, watch.elapsed());
   };

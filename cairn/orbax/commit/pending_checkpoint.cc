@@ -90,13 +90,16 @@ PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions&
     : options_(checked(options, content)),
       items_(items_of(options, content)),
       metadata_(new_metadata(content)),
-      pending_(path, options.if_exists, options.durability),
+      pending_(path, options.if_exists, options.durability, options.commit_protocol),
       folder_(content.items.empty() ? folder_of(items_.front().first) : pending_.path()) {
+  const bool in_place = options.commit_protocol == CommitProtocol::kCommitMarker;
+  if (in_place) write_metadata();
   for (const auto& [name, handler] : items_)
     make_directories(folder_of(name), Durability::kDeferredSync);
   // The next save may then remove what is left of this one, although it does not know such files.
-  if (std::ranges::any_of(items_,
-                          [](const auto& item) { return is_foreign_handler(item.second); })) {
+  // A directory that is written at its path would look finished with handlers.
+  if (!in_place && std::ranges::any_of(
+                       items_, [](const auto& item) { return is_foreign_handler(item.second); })) {
     record_handlers();
     write_metadata();
   }
@@ -122,15 +125,19 @@ void PendingCheckpoint::write_metadata() const {
 }
 
 void PendingCheckpoint::commit(SyncedFiles* synced) {
-  const std::string committed = "Checkpoint commit was successful to ";
   for (const auto& [name, handler] : items_)
     if (!name.empty() && !options_.v1)
-      write_pending_file(folder_of(name), kCommitFile, committed + folder_of(name));
-  if (options_.v1) write_pending_file(pending_.path(), kV1Marker, "");
-  record_handlers();
-  metadata_.commit_time_ns = now_ns();
-  write_metadata();
-  write_pending_file(pending_.path(), kCommitFile, committed + pending_.target());
+      write_pending_file(folder_of(name), kCommitFile, commit_text(folder_of(name)));
+  const auto write_last = [&] {
+    if (options_.v1) write_pending_file(pending_.path(), kV1Marker, "");
+    record_handlers();
+    metadata_.commit_time_ns = now_ns();
+    write_metadata();
+  };
+  if (options_.commit_protocol == CommitProtocol::kCommitMarker)
+    return pending_.commit_in_place(write_last, synced);
+  write_last();
+  write_pending_file(pending_.path(), kCommitFile, commit_text(pending_.target()));
   pending_.commit(synced);
 }
 

@@ -1,10 +1,12 @@
 // pending_directory.cc -- creates temporary directories and gives them their final names.
 #include <cairn/orbax/commit/pending_directory.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 
@@ -14,6 +16,10 @@ namespace cairn::inline v0::orbax {
 namespace {
 
 static_assert(kSetAsideMark.starts_with(kTemporaryMark));
+
+std::string name_while_written(const std::string& name, CommitProtocol protocol) {
+  return protocol == CommitProtocol::kCommitMarker ? name : name + std::string(kTemporaryMark);
+}
 
 Directory open_parent(const std::string& path) {
   make_directories(path);
@@ -34,23 +40,30 @@ PendingDirectory::Names PendingDirectory::split(const std::string& target) {
   return {parent_of(full), std::string(name_of(full))};
 }
 
-std::string PendingDirectory::path_for(const std::string& target) {
+std::string PendingDirectory::path_for(const std::string& target, CommitProtocol protocol) {
   const Names names = split(target);
-  return join(names.parent, names.name) + std::string(kTemporaryMark);
+  return join(names.parent, name_while_written(names.name, protocol));
 }
 
 PendingDirectory::PendingDirectory(const std::string& target, IfExists if_exists,
-                                   Durability durability)
-    : PendingDirectory(split(target), if_exists, durability) {}
+                                   Durability durability, CommitProtocol protocol)
+    : PendingDirectory(split(target), if_exists, durability, protocol) {}
 
-PendingDirectory::PendingDirectory(const Names& names, IfExists if_exists, Durability durability)
+PendingDirectory::PendingDirectory(const Names& names, IfExists if_exists, Durability durability,
+                                   CommitProtocol protocol)
     : parent_(open_parent(names.parent)),
       name_(names.name),
-      temporary_(names.name + std::string(kTemporaryMark)),
+      temporary_(name_while_written(names.name, protocol)),
       lock_(parent_.path_of(name_)),
       if_exists_(if_exists),
-      durability_(durability) {
+      durability_(durability),
+      protocol_(protocol) {
   restore_set_aside();
+  if (is_in_place()) {
+    clear_target();
+    directory_ = make_in_place(parent_, name_);
+    return;
+  }
   check_target();
   remove_leftover();
   noted_.emplace(path(), NotedTemporary::Order::kFirst, [&] { return parent_.make(temporary_); });
@@ -87,6 +100,21 @@ void PendingDirectory::remove_leftover() const {
       [&] { remove_old(temporary_, DirectoryRole::kTemporary); });
 }
 
+// Makes room for a directory that is written at the target.
+void PendingDirectory::clear_target() const {
+  const bool unfinished = is_unfinished_in_place(parent_, name_);
+  if (!unfinished) check_target();
+  if (parent_.kind(name_) == EntryKind::kAbsent) return;
+  check_only_checkpoint(parent_.child(name_),
+                        unfinished ? DirectoryRole::kTemporary : DirectoryRole::kTarget);
+  with_context(
+      [&] {
+        return target() + (unfinished ? ": the leftovers of an interrupted save cannot be removed"
+                                      : ": the older checkpoint cannot be removed");
+      },
+      [&] { remove_in_place(parent_, name_); });
+}
+
 void PendingDirectory::check_target() const {
   const EntryKind found = parent_.kind(name_);
   if (found == EntryKind::kAbsent) return;
@@ -103,20 +131,47 @@ void PendingDirectory::check_target() const {
 PendingDirectory::~PendingDirectory() {
   if (committed_ || leave_) return;
   try {
-    if (directory_ && parent_.names(temporary_, *directory_)) parent_.remove(temporary_);
+    if (!directory_ || !parent_.names(temporary_, *directory_)) return;
+    is_in_place() ? remove_in_place(parent_, name_) : parent_.remove(temporary_);
   } catch (const Error&) {
     // The error that prevented the commit is more informative.
   }
 }
 
-void PendingDirectory::commit(SyncedFiles* synced) {
-  if (durability_ != Durability::kUnsynced) sync_tree(path(), synced);
-  const CommitSection section;
-  // The files were written by path. They are in the created directory only if the path still names
-  // it.
+// The files were written by path. They are in the created directory only if the path still names
+// it.
+void PendingDirectory::check_same() const {
   if (!parent_.names(temporary_, *directory_) || !Directory::open(path()).is_same(*directory_))
     throw Error(Code::kFailedPrecondition,
                 path() + ": was removed or replaced while Cairn wrote the checkpoint");
+}
+
+void PendingDirectory::commit_in_place(const std::function<void()>& write_metadata,
+                                       SyncedFiles* synced) {
+  const bool syncs = durability_ != Durability::kUnsynced;
+  // Readers that do not ask for the marker take the checkpoint for complete once it has metadata.
+  if (syncs) sync_tree(path(), synced);
+  check_same();
+  throw_if_cancelled();
+  const CancellationScope too_late({});
+  write_metadata();
+  if (syncs) sync_some(path(), {join(path(), kCheckpointMetadataFile)}, {path()});
+  write_pending_file(path(), kCommitFile, commit_text(target()));
+  committed_ = true;
+  if (!syncs) return;
+  with_context([&] { return target() + ": is in place, but a power failure may lose it"; },
+               [&] {
+                 sync_some(path(), {join(path(), kCommitFile)}, {path()});
+                 parent_.sync();
+               });
+}
+
+void PendingDirectory::commit(SyncedFiles* synced) {
+  if (durability_ != Durability::kUnsynced) sync_tree(path(), synced);
+  throw_if_cancelled();
+  const CancellationScope too_late({});
+  const CommitSection section;
+  check_same();
   check_target();
   std::string old;
   if (parent_.kind(name_) != EntryKind::kAbsent)
@@ -154,6 +209,10 @@ std::string PendingDirectory::replace_target() {
 void PendingDirectory::remove_old(const std::string& old, DirectoryRole role) const {
   check_only_checkpoint(parent_.child(old), role);
   parent_.remove(old);
+}
+
+std::string commit_text(const std::string& path) {
+  return "Checkpoint commit was successful to " + path;
 }
 
 void write_pending_file(const std::string& folder, std::string_view name, std::string_view text) {

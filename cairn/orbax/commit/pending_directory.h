@@ -1,5 +1,7 @@
 // pending_directory.h -- makes a checkpoint's directory appear complete or not at all. The save
-// writes it under a temporary name beside the target, makes it durable, and then renames it.
+// writes it under a temporary name beside the target, makes it durable, and then renames it. With
+// CommitProtocol::kCommitMarker (in_place.h) it writes it at the target, makes it durable, and then
+// adds the marker.
 //
 //   <target>.cairn-tmp-0                 locked while a save to the target is under way
 //                                        (io/save_lock.h)
@@ -14,6 +16,7 @@
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,18 +34,19 @@ class PendingDirectory {
   // other than a checkpoint (contents.h) may never be replaced. Throws unavailable if another save
   // to the target is in progress.
   PendingDirectory(const std::string& target, IfExists if_exists,
-                   Durability durability = Durability::kSynced);
+                   Durability durability = Durability::kSynced,
+                   CommitProtocol protocol = CommitProtocol::kAtomicRename);
   PendingDirectory(const PendingDirectory&) = delete;
   PendingDirectory& operator=(const PendingDirectory&) = delete;
   // Removes the temporary directory if it is not committed, unless leave_if_not_committed() was
   // called.
   ~PendingDirectory();
 
-  // Returns the absolute path of the temporary directory of `target`. Throws as the constructor
-  // does for an invalid target.
-  static std::string path_for(const std::string& target);
+  // Returns the absolute path of the directory in which a checkpoint is written. Throws as the
+  // constructor does for an invalid target.
+  static std::string path_for(const std::string& target, CommitProtocol protocol);
 
-  // The absolute path of the temporary directory.
+  // The absolute path of the directory that is written.
   [[nodiscard]] std::string path() const { return parent_.path_of(temporary_); }
   [[nodiscard]] std::string target() const { return parent_.path_of(name_); }  // the absolute path
 
@@ -56,6 +60,9 @@ class PendingDirectory {
   // target's name in the meantime, throws as the constructor does. The message of an error says "in
   // place" if the new checkpoint is in place. `synced` as in sync_tree().
   void commit(SyncedFiles* synced = nullptr);
+  // The same for a directory that is written at the target. Calls `write_metadata` when everything
+  // else is durable, and writes the marker when the metadata are, too.
+  void commit_in_place(const std::function<void()>& write_metadata, SyncedFiles* synced = nullptr);
 
  private:
   struct Names {
@@ -63,7 +70,8 @@ class PendingDirectory {
   };
   // Splits the target into parent and name. Throws invalid_argument for an unusable path.
   static Names split(const std::string& target);
-  PendingDirectory(const Names& names, IfExists if_exists, Durability durability);
+  PendingDirectory(const Names& names, IfExists if_exists, Durability durability,
+                   CommitProtocol protocol);
 
   void restore_set_aside() const;
   void remove_leftover() const;
@@ -72,6 +80,9 @@ class PendingDirectory {
   // Puts the new checkpoint into place. Returns the name that the old checkpoint has now.
   [[nodiscard]] std::string replace_target();
   void remove_old(const std::string& old, DirectoryRole role) const;
+  [[nodiscard]] bool is_in_place() const { return protocol_ == CommitProtocol::kCommitMarker; }
+  void clear_target() const;
+  void check_same() const;
 
   Directory parent_;
   std::string name_;
@@ -79,11 +90,15 @@ class PendingDirectory {
   SaveLock lock_;
   IfExists if_exists_;
   Durability durability_;
+  CommitProtocol protocol_;
   std::optional<NotedTemporary> noted_;
   std::optional<Directory> directory_;  // the open temporary directory
   bool committed_ = false;
   bool leave_ = false;
 };
+
+// The content of the marker of a checkpoint or item that has this path.
+std::string commit_text(const std::string& path);
 
 // Writes a small file to a pending directory. The file is not synced here: commit() syncs the whole
 // directory later.

@@ -164,8 +164,7 @@ std::string unfinished_content(const Listing& listing) {
     const auto metadata = try_call([&] {
       return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile));
     });
-    if (metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns &&
-        metadata.value().item_handlers.empty())
+    if (metadata && is_unfinished(metadata.value()))
       return "its save was started but never committed: no " + std::string(kCommitFile) + ", and " +
              std::string(kCheckpointMetadataFile) + " has no commit time and no handlers";
   }
@@ -455,8 +454,13 @@ std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions
   if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
   if (!directory_exists(path))
     throw Error(Code::kInvalidArgument, path + " is a file; an Orbax checkpoint is a directory");
-  const std::string folder = absolute_path(path);
-  const Listing listing = list_directory(FolderHandle::open(folder), folder);
+  return try_find_layout(FolderHandle::open(absolute_path(path)), path, options);
+}
+
+std::optional<Layout> try_find_layout(const FolderPtr& directory, const std::string& path,
+                                      const OpenOptions& options) {
+  const std::string& folder = directory->path();
+  const Listing listing = list_directory(directory, folder);
   Layout layout;
   const bool marked = look_at_marked(listing, layout);
   if (const auto steps = step_folders(listing); !marked && is_root(listing, steps))

@@ -119,6 +119,9 @@ struct Layout {
 Layout find_layout(const std::string& path, const OpenOptions& options);
 // The same, but nullopt if the directory is not a checkpoint.
 std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions& options);
+// The same, for a directory that is held open under its absolute path. `path` is for messages.
+std::optional<Layout> try_find_layout(const FolderPtr& directory, const std::string& path,
+                                      const OpenOptions& options);
 
 // Returns the folders of all steps of a root, complete or incomplete, sorted by step number.
 // Returns an empty list if `path` is not a root.

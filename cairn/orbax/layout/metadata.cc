@@ -185,6 +185,10 @@ CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const st
       [&] { return parse_checkpoint_metadata(as_text(folder.read_text(file, kMaxFile))); });
 }
 
+bool is_unfinished(const CheckpointMetadata& metadata) {
+  return metadata.init_time_ns && !metadata.commit_time_ns && metadata.item_handlers.empty();
+}
+
 Json parse_root_metadata(std::string_view json) {
   const Json object = parse_json(json);
   if (object.as_object() == nullptr)

@@ -47,6 +47,9 @@ CheckpointMetadata parse_checkpoint_metadata(std::string_view json);
 CheckpointMetadata read_checkpoint_metadata(const std::string& file);
 CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const std::string& file);
 
+// Whether a save has started and nothing says that it has ended.
+bool is_unfinished(const CheckpointMetadata& metadata);
+
 // Returns the custom_metadata of a root, or null if the root has none. In the legacy form the whole
 // object is the custom metadata; this form is accepted too.
 Json parse_root_metadata(std::string_view json);

@@ -80,7 +80,7 @@ struct CheckpointManager::State {
     const Directory made = Directory::open(directory);
     if (!options.root_metadata.empty()) orbax::write_root_metadata(made, options.root_metadata);
     if (options.cleanup_tmp_directories)
-      orbax::remove_leftovers(made, options.step_name_format,
+      orbax::remove_leftovers(made, options.step_name_format, options.handler.commit_protocol,
                               [&](const Error& why) { report_left(made.path(), why); });
   }
 
@@ -91,7 +91,8 @@ struct CheckpointManager::State {
 
   void reload() {
     steps.clear();
-    for (const std::int64_t step : orbax::steps_in(root, options.step_name_format))
+    for (const std::int64_t step :
+         orbax::steps_in(root, options.step_name_format, options.handler.commit_protocol))
       steps.push_back({.step = step});
     has_details = false;
   }
@@ -124,6 +125,10 @@ struct CheckpointManager::State {
     if (!step && steps.empty()) throw Error(Code::kNotFound, root.path() + ": has no steps");
     std::string folder = folder_of(step.value_or(steps.empty() ? 0 : steps.back().step));
     if (!directory_exists(folder)) throw Error(Code::kNotFound, folder + ": there is no such step");
+    if (options.handler.commit_protocol == CommitProtocol::kCommitMarker &&
+        !file_exists(orbax::join(folder, orbax::kCommitFile)))
+      throw Error(Code::kNotFound, folder + ": the step is not committed: it has no " +
+                                       std::string(orbax::kCommitFile));
     return folder;
   }
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step,
@@ -189,7 +194,7 @@ struct CheckpointManager::State {
     if (options.todelete_subdir)
       orbax::set_step_aside(root, name_of(step), *options.todelete_subdir);
     else
-      orbax::remove_step(root, name_of(step));
+      orbax::remove_step(root, name_of(step), options.handler.commit_protocol);
     observe(options.handler.observer, EventLevel::kInfo, "steps.removed",
             {{"path", root.path()}, {"step", step}});
   }
@@ -217,7 +222,8 @@ struct CheckpointManager::State {
                   root.path() + ": the manager is read-only and cannot save");
     wait();
     orbax::CompositeArgs args{.custom_metadata = save.custom_metadata,
-                              .if_exists = IfExists::kReplace};
+                              .if_exists = IfExists::kReplace,
+                              .cancel = save.cancel};
     if (options.handler.reuse == Reuse::kUnchanged && !steps.empty())
       args.reuse_from = folder_of(steps.back().step);
     group.step("steps: check", StepKind::kControl, [&] {

@@ -5,6 +5,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 
@@ -36,14 +37,31 @@ Time committed(const std::string& folder) {
   return at(std::chrono::nanoseconds(*metadata.value().commit_time_ns));
 }
 
+std::string metrics_file(const std::string& folder) {
+  return join(join(folder, kMetricsItem), kMetricsItem);
+}
+
+template <class Read>
+Metrics parse_metrics(const std::string& file, Read read) {
+  const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(read())); });
+  Metrics metrics;
+  if (const JsonObject* object = json.as_object())
+    for (const auto& [name, value] : *object)
+      if (const auto number = value.as_double()) metrics[name] = *number;
+  return metrics;
+}
+
 }  // namespace
 
-std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format) {
+std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format,
+                                   CommitProtocol protocol) {
   std::vector<std::int64_t> steps;
   for (const DirectoryEntry& entry : root.list()) {
     if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kLink) continue;
     const auto step = parse_step_name(entry.name, format);
-    if (step && (entry.kind == EntryKind::kDirectory || directory_exists(root.path_of(entry.name))))
+    if (!step || (entry.kind == EntryKind::kLink && !directory_exists(root.path_of(entry.name))))
+      continue;
+    if (protocol == CommitProtocol::kAtomicRename || has_commit_marker(root, entry.name))
       steps.push_back(*step);
   }
   std::ranges::sort(steps);
@@ -55,17 +73,15 @@ StepInfo read_step(const std::string& folder, std::int64_t step) {
 }
 
 std::optional<Metrics> read_metrics(const std::string& folder) {
-  const std::string file = join(join(folder, kMetricsItem), kMetricsItem);
+  const std::string file = metrics_file(folder);
   if (!file_exists(file)) return std::nullopt;
-  return with_context([&] { return file; },
-                      [&]() -> std::optional<Metrics> {
-                        const Json json = parse_json(as_text(read_file(file, kMaxMetadataFile)));
-                        Metrics metrics;
-                        if (const JsonObject* object = json.as_object())
-                          for (const auto& [name, value] : *object)
-                            if (const auto number = value.as_double()) metrics[name] = *number;
-                        return metrics;
-                      });
+  return parse_metrics(file, [&] { return read_file(file, kMaxMetadataFile); });
+}
+
+std::optional<Metrics> read_metrics(const FolderHandle& step) {
+  const std::string file = metrics_file(step.path());
+  if (!step.exists(file)) return std::nullopt;
+  return parse_metrics(file, [&] { return step.read_text(file, kMaxMetadataFile); });
 }
 
 std::string metrics_text(const Metrics& metrics) {

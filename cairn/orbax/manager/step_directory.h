@@ -4,6 +4,7 @@
 
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
+#include <cairn/io/folder_handle.h>
 
 #include <cstdint>
 #include <optional>
@@ -16,14 +17,17 @@ namespace cairn::inline v0::orbax {
 inline constexpr std::string_view kMetricsItem = "metrics";
 
 // The folders whose names are names of steps, in ascending order of the steps. Like Orbax, it takes
-// every folder with such a name for a step.
-std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format);
+// every folder with such a name for a step, or with kCommitMarker those that have the marker.
+std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format,
+                                   CommitProtocol protocol);
 
 // The step with its time: that of its commit or, if none is recorded, that of the folder's last
 // change. With the metrics of its item "metrics"; members that are not numbers are left out.
 StepInfo read_step(const std::string& folder, std::int64_t step);
 // The metrics of a step; none if there are none. Throws data_loss if the file is not JSON.
 std::optional<Metrics> read_metrics(const std::string& folder);
+// As above, for a step that is held open.
+std::optional<Metrics> read_metrics(const FolderHandle& step);
 // The metrics as the JSON that read_metrics() reads.
 std::string metrics_text(const Metrics& metrics);
 

@@ -2,6 +2,7 @@
 #include <cairn/orbax/manager/step_removal.h>
 
 #include <cairn/io/save_lock.h>
+#include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
@@ -34,6 +35,26 @@ void remove_leftover(const Directory& folder, const std::string& leftover,
   folder.remove(leftover);
 }
 
+void remove_temporary(const Directory& root, const std::string& name, const std::string& step) {
+  const SaveLock lock(root.path_of(step));
+  if (root.kind(name) == EntryKind::kAbsent) return;
+  check_only_checkpoint(root.child(name), DirectoryRole::kTemporary);
+  root.remove(name);
+}
+
+void remove_unfinished(const Directory& root, const std::string& step) {
+  if (has_commit_marker(root, step)) return;
+  const SaveLock lock(root.path_of(step));
+  if (has_commit_marker(root, step) || root.kind(step) == EntryKind::kAbsent) return;
+  if (!is_unfinished_in_place(root, step))
+    throw Error(Code::kFailedPrecondition,
+                root.path_of(step) + ": has no " + std::string(kCommitFile) +
+                    ", but may be complete: a save that renames it may have written it. Remove it "
+                    "or add that file");
+  check_only_checkpoint(root.child(step), DirectoryRole::kTemporary);
+  remove_in_place(root, step);
+}
+
 }  // namespace
 
 void check_step_removable(const Directory& root, const std::string& name) {
@@ -45,11 +66,16 @@ void check_step_removable(const Directory& root, const std::string& name) {
   check_only_checkpoint(root.child(name), DirectoryRole::kTarget);
 }
 
-void remove_step(const Directory& root, const std::string& name) {
+void remove_step(const Directory& root, const std::string& name, CommitProtocol protocol) {
   if (root.kind(name) == EntryKind::kAbsent) return;
   const SaveLock lock(root.path_of(name));
   if (root.kind(name) == EntryKind::kAbsent) return;
-  remove_leftover(root, take_name(root, name), name);
+  if (protocol == CommitProtocol::kCommitMarker) {
+    check_step_removable(root, name);
+    remove_in_place(root, name);
+  } else {
+    remove_leftover(root, take_name(root, name), name);
+  }
   root.sync();
 }
 
@@ -68,18 +94,20 @@ void set_step_aside(const Directory& root, const std::string& name, const std::s
   if (!older.empty()) remove_leftover(aside, older, name);
 }
 
-void remove_leftovers(const Directory& root, const StepNameFormat& format,
+void remove_leftovers(const Directory& root, const StepNameFormat& format, CommitProtocol protocol,
                       const std::function<void(const Error&)>& left) {
   for (const DirectoryEntry& entry : root.list()) {
     const std::size_t mark = entry.name.find(kTemporaryMark);
-    if (entry.kind != EntryKind::kDirectory || mark == std::string::npos) continue;
     const std::string step = entry.name.substr(0, mark);
-    if (!parse_step_name(step, format) || entry.name == step + std::string(kSetAsideMark)) continue;
+    if (entry.kind != EntryKind::kDirectory || !parse_step_name(step, format) ||
+        entry.name == step + std::string(kSetAsideMark))
+      continue;
+    if (mark == std::string::npos && protocol == CommitProtocol::kAtomicRename) continue;
     auto removed = try_call([&] {
-      const SaveLock lock(root.path_of(step));
-      if (root.kind(entry.name) == EntryKind::kAbsent) return true;
-      check_only_checkpoint(root.child(entry.name), DirectoryRole::kTemporary);
-      root.remove(entry.name);
+      if (mark == std::string::npos)
+        remove_unfinished(root, step);
+      else
+        remove_temporary(root, entry.name, step);
       return true;
     });
     if (!removed) left(removed.error());

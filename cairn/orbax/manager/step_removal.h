@@ -19,7 +19,8 @@ void check_step_removable(const Directory& root, const std::string& name);
 //
 // The folder first gets the name <name>.orbax-checkpoint-tmp-removed, so that a kill cannot leave a
 // step that looks whole and is not. The next removal or `cairn clean` removes such a leftover.
-void remove_step(const Directory& root, const std::string& name);
+// With kCommitMarker the folder keeps its name, and loses its marker first.
+void remove_step(const Directory& root, const std::string& name, CommitProtocol protocol);
 
 // Moves the folder of a step to the folder `subfolder` of the root, where it takes the place of an
 // older one. Throws as remove_step(), and io if `subfolder` is a symbolic link.
@@ -28,7 +29,9 @@ void set_step_aside(const Directory& root, const std::string& name, const std::s
 // Removes the directories that interrupted saves and removals of steps have left. Calls `left` with
 // the reason for each that stays: a save is in progress, or it holds foreign files. A checkpoint that
 // was set aside during its replacement stays, too.
-void remove_leftovers(const Directory& root, const StepNameFormat& format,
+// With kCommitMarker also the directories of steps that a save or a removal has left unfinished;
+// one without a marker that has a commit time stays.
+void remove_leftovers(const Directory& root, const StepNameFormat& format, CommitProtocol protocol,
                       const std::function<void(const Error&)>& left);
 
 }  // namespace cairn::inline v0::orbax

@@ -13,10 +13,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::optional<std::int64_t> latest_in(const std::string& directory, const StepNameFormat& format) {
+std::optional<std::int64_t> latest_in(const std::string& directory,
+                                      const StepWatcherOptions& options) {
   const auto root = try_call([&] { return Directory::open(directory); });
   if (!root && root.error().code() == Code::kNotFound) return std::nullopt;
-  const std::vector<std::int64_t> steps = orbax::steps_in(root.value(), format);
+  const std::vector<std::int64_t> steps =
+      orbax::steps_in(root.value(), options.step_name_format, options.commit_protocol);
   if (steps.empty()) return std::nullopt;
   return steps.back();
 }
@@ -36,7 +38,7 @@ std::optional<std::int64_t> StepWatcher::next() {
   if (last_time_) std::this_thread::sleep_until(*last_time_ + options_.min_interval);
   const Clock::time_point start = Clock::now();
   while (true) {
-    const auto latest = latest_in(directory_, options_.step_name_format);
+    const auto latest = latest_in(directory_, options_);
     if (latest && (!wanted_ || *latest >= *wanted_)) {
       wanted_ = *latest + 1;
       last_time_ = Clock::now();

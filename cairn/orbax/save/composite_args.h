@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@ struct CompositeArgs {
   std::string custom_metadata = {};  // a JSON object; "" for none
   IfExists if_exists = IfExists::kFail;
   std::string reuse_from = {};  // an earlier checkpoint of such items; "" for none
+  std::stop_token cancel = {};
 };
 
 // The arguments, which somebody else owns.

@@ -9,6 +9,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/save_lock.h>
+#include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
@@ -45,6 +46,10 @@ struct Leftover {
   std::string name;
   EntryKind kind;
 
+  // Whether it lies at its final path.
+  [[nodiscard]] bool is_in_place() const {
+    return kind == EntryKind::kDirectory && !is_leftover(name);
+  }
   // The name that it was meant to get.
   [[nodiscard]] std::string target() const {
     if (kind != EntryKind::kDirectory) return std::string(temporary_target(name));
@@ -52,11 +57,18 @@ struct Leftover {
   }
 };
 
+// Whether a save in place has begun this checkpoint, and did not end. An empty folder may be
+// anybody's.
+bool is_begun_in_place(const Directory& folder, const std::string& name) {
+  return file_exists(orbax::join(folder.path_of(name), orbax::kCheckpointMetadataFile)) &&
+         orbax::is_unfinished_in_place(folder, name);
+}
+
 // Finds leftovers in `folder` and in its subfolders down to `depth`: steps contain items.
 void find_inside(const Directory& folder, int depth, std::vector<Leftover>& found) {
   for (const DirectoryEntry& entry : folder.list()) {
     const bool is_folder = entry.kind == EntryKind::kDirectory;
-    if (is_folder ? is_leftover(entry.name)
+    if (is_folder ? is_leftover(entry.name) || is_begun_in_place(folder, entry.name)
                   : entry.kind == EntryKind::kFile && is_temporary_name(entry.name))
       found.push_back({folder, entry.name, entry.kind});
     else if (is_folder && depth > 0)
@@ -70,7 +82,9 @@ void find_beside(const Directory& folder, const std::string& name, std::vector<L
   for (const DirectoryEntry& entry : folder.list()) {
     if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kFile) continue;
     if (entry.kind == EntryKind::kFile && !is_temporary_name(entry.name)) continue;
-    if (entry.kind == EntryKind::kDirectory && !is_leftover(entry.name)) continue;
+    if (entry.kind == EntryKind::kDirectory && !is_leftover(entry.name) &&
+        (entry.name != name || !is_begun_in_place(folder, name)))
+      continue;
     Leftover leftover{folder, entry.name, entry.kind};
     const std::string target = leftover.target();
     // A TensorFlow prefix is not the name of a file.
@@ -125,7 +139,17 @@ class Cleaner {
   }
 
  private:
+  void clean_in_place(const Leftover& leftover) const {
+    // The save may have ended before the lock was taken.
+    if (!is_begun_in_place(leftover.parent, leftover.name))
+      throw Error(Code::kUnavailable,
+                  leftover.parent.path_of(leftover.name) + ": its save has ended meanwhile");
+    check_only_checkpoint(leftover.parent.child(leftover.name), orbax::DirectoryRole::kTemporary);
+    if (mode_ == CleanMode::kRemove) orbax::remove_in_place(leftover.parent, leftover.name);
+  }
+
   void clean_directory(const Leftover& leftover, CleanedPath& done) const {
+    if (leftover.is_in_place()) return clean_in_place(leftover);
     const std::string target = leftover.target();
     check_only_checkpoint(leftover.parent.child(leftover.name), orbax::DirectoryRole::kTemporary);
     const bool replaced = leftover.name == target + std::string(orbax::kSetAsideMark);

@@ -74,7 +74,7 @@ void remove(const Directory& root, PrunedStep& step, bool dry_run) {
     if (dry_run)
       orbax::check_step_removable(root, name);
     else
-      orbax::remove_step(root, name);
+      orbax::remove_step(root, name, CommitProtocol::kAtomicRename);
     step.outcome = PruneOutcome::kRemoved;
   } catch (const Error& e) {
     step.outcome = PruneOutcome::kRefused;

@@ -5,6 +5,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/folder_handle.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/manager/step_directory.h>
@@ -22,56 +23,69 @@ namespace {
 
 using orbax::join;
 
-// A file of a step. Steps may share files, under names of their own.
-struct StepFile {
-  std::pair<dev_t, ino_t> id;
-  std::uint64_t size = 0;
+using FileId = std::pair<dev_t, ino_t>;
+
+// What is known of one step before the files of the others are known.
+struct StepFiles {
+  std::uint64_t alone = 0;                               // bytes of files that have one name
+  std::vector<std::pair<FileId, std::uint64_t>> shared;  // files with several names, each once
 };
 
-// Adds the files below the folder `name`. Links are not followed. Nothing is added for what
-// disappears meanwhile: the training job that saves the steps removes them, too.
-void add_files(const Directory& above, const std::string& name, std::vector<StepFile>& files) {
-  const auto opened = try_call([&] { return above.child(name); });
-  if (!opened && opened.error().code() == Code::kNotFound) return;
-  const Directory& folder = opened.value();
-  for (const DirectoryEntry& entry : folder.list()) {
+// Adds the files below a folder of the step; `folder` is its path below the step, with a final
+// '/', or "". Links are not followed. Nothing is added for what disappears meanwhile: the training
+// job that saves the steps removes them, too.
+void add_files(const FolderHandle& step, const std::string& folder, StepFiles& files) {
+  const std::string path =
+      folder.empty() ? step.path() : join(step.path(), folder.substr(0, folder.size() - 1));
+  for (const FolderEntry& entry : step.entries(path)) {
+    const std::string name = folder + entry.name;
     if (entry.kind == EntryKind::kDirectory) {
-      add_files(folder, entry.name, files);
+      add_files(step, name + "/", files);
     } else if (entry.kind == EntryKind::kFile) {
       struct stat status {};
-      if (::lstat(folder.path_of(entry.name).c_str(), &status) == 0)
-        files.push_back(
-            {{status.st_dev, status.st_ino}, static_cast<std::uint64_t>(status.st_size)});
+      if (::fstatat(step.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      const auto size = static_cast<std::uint64_t>(status.st_size);
+      if (status.st_nlink == 1)
+        files.alone += size;
+      else
+        files.shared.push_back({{status.st_dev, status.st_ino}, size});
     }
   }
 }
 
 // Leaves each file of a step once.
-void drop_doubles(std::vector<StepFile>& files) {
-  std::ranges::sort(files, {}, &StepFile::id);
-  files.erase(std::unique(files.begin(), files.end(),
-                          [](const StepFile& a, const StepFile& b) { return a.id == b.id; }),
-              files.end());
+void drop_doubles(StepFiles& files) {
+  std::ranges::sort(files.shared);
+  const auto doubles = std::ranges::unique(files.shared);
+  files.shared.erase(doubles.begin(), doubles.end());
 }
 
-void set_sizes(const std::vector<std::vector<StepFile>>& files, std::vector<StepRecord>& steps) {
-  std::map<std::pair<dev_t, ino_t>, std::size_t> owners;  // how many steps have the file
-  for (const auto& of_step : files)
-    for (const StepFile& file : of_step) ++owners[file.id];
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    for (const StepFile& file : files[i]) {
-      steps[i].nbytes += file.size;
-      if (owners[file.id] == 1) steps[i].unique_nbytes += file.size;
+void set_sizes(const std::vector<StepFiles>& files, std::vector<StepRecord>& steps) {
+  std::map<FileId, std::size_t> owners;  // how many steps have the file
+  for (const StepFiles& of_step : files)
+    for (const auto& [id, size] : of_step.shared) ++owners[id];
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].nbytes = steps[i].unique_nbytes = files[i].alone;
+    for (const auto& [id, size] : files[i].shared) {
+      steps[i].nbytes += size;
+      if (owners[id] == 1) steps[i].unique_nbytes += size;
     }
+  }
 }
 
-void describe(StepRecord& record, const std::string& name) {
+bool has_metrics(const FolderHandle& step) {
+  return std::ranges::any_of(step.entries(step.path()), [](const FolderEntry& entry) {
+    return entry.is_folder && entry.name == orbax::kMetricsItem;
+  });
+}
+
+void describe(StepRecord& record, const std::string& name, const FolderPtr& step) {
   if (name.find(orbax::kTemporaryMark) != std::string::npos) {
     record.reason = "its save was interrupted or is in progress";
     return;
   }
-  auto layout =
-      try_call([&] { return orbax::try_find_layout(record.path, {.allow_uncommitted = true}); });
+  auto layout = try_call(
+      [&] { return orbax::try_find_layout(step, record.path, {.allow_uncommitted = true}); });
   if (!layout || !layout.value()) {
     record.reason = layout ? "the folder holds no checkpoint" : layout.error().message();
     return;
@@ -82,11 +96,28 @@ void describe(StepRecord& record, const std::string& name) {
     if (!item.name.empty()) record.items.push_back(item.name);
   std::ranges::sort(record.items);
   const auto metadata = try_call([&] {
-    return orbax::read_checkpoint_metadata(join(record.path, orbax::kCheckpointMetadataFile));
+    return orbax::read_checkpoint_metadata(*step,
+                                           join(record.path, orbax::kCheckpointMetadataFile));
   });
   if (metadata) record.committed_at_ns = metadata.value().commit_time_ns;
-  auto metrics = try_call([&] { return orbax::read_metrics(record.path); });
+  if (!has_metrics(*step)) return;
+  auto metrics = try_call([&] { return orbax::read_metrics(*step); });
   if (metrics) record.metrics = std::move(metrics).value();
+}
+
+// Describes a step, or takes its path away if it has disappeared.
+void read_step(const Directory& root, const std::string& name, StepRecord& record,
+               StepFiles& files) {
+  // Everything of a step is read through one descriptor, and each of its folders is listed once.
+  const auto step = try_call([&] { return FolderHandle::open_once(root, name); });
+  if (step) {
+    describe(record, name, step.value());
+    add_files(*step.value(), "", files);
+    drop_doubles(files);
+  } else if (step.error().code() != Code::kNotFound) {
+    throw Error(step.error());
+  }
+  if (root.kind(name) == EntryKind::kAbsent) record.path.clear();
 }
 
 }  // namespace
@@ -106,13 +137,9 @@ std::vector<StepRecord> read_steps(const std::string& path) {
     steps.push_back({.step = *step, .path = root.path_of(entry.name)});
     names.push_back(entry.name);
   }
-  std::vector<std::vector<StepFile>> files(steps.size());
-  default_executor().for_each(steps.size(), [&](std::size_t i) {
-    describe(steps[i], names[i]);
-    add_files(root, names[i], files[i]);
-    drop_doubles(files[i]);
-    if (root.kind(names[i]) == EntryKind::kAbsent) steps[i].path.clear();
-  });
+  std::vector<StepFiles> files(steps.size());
+  default_executor().for_each(
+      steps.size(), [&](std::size_t i) { read_step(root, names[i], steps[i], files[i]); });
   if (steps.empty() && orbax::try_find_layout(path, {.allow_uncommitted = true}))
     invalid_argument(path + ": is one checkpoint, not a directory of steps");
   set_sizes(files, steps);

@@ -10,6 +10,7 @@ import subprocess
 import orbax.checkpoint as ocp
 import pytest
 from orbax.checkpoint._src.checkpoint_managers import preservation_policy as policies
+from orbax.checkpoint._src.path import atomicity
 
 import cairn_cli
 
@@ -87,6 +88,7 @@ class Real:
                 cleanup_tmp_directories=options.get("cleanup", False),
                 prevent_write_metrics=options.get("no_metrics", False),
                 enable_async_checkpointing=False,
+                temporary_path_class=atomicity.CommitFileTemporaryPath if options.get("in_place") else None,
             ),
             metadata=json.loads(options["metadata"]) if "metadata" in options else None,
         )
@@ -194,6 +196,43 @@ def random_job(rng, at, read_only):
     return job
 
 
+@pytest.mark.parametrize("saver", ["Cairn", "Orbax"])
+def test_only_the_marker_counts(saver, scratch):
+    """With the commit marker, a step without it is unfinished, and one with it is a step for both."""
+    root = scratch / "run"
+    cairn, real = Cairn(), Real()
+    first = cairn if saver == "Cairn" else real
+    opened = {"op": "open", "root": str(root), "options": {"in_place": True, "async": False}}
+    first.do(**opened)
+    for step in (1, 2, 3):
+        assert first.do(op="save", step=step)["result"]
+    (root / "3" / "commit_success.txt").unlink()
+    for one in (cairn, real):
+        assert one.do(**opened)["steps"] == [1, 2]
+        assert one.do(op="restore")["result"] == 2
+        assert one.do(op="restore", step=3)["error"]
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(), temporary_path_class=atomicity.CommitFileTemporaryPath) as checkpointer:
+        args = ocp.args.Composite(state=ocp.args.PyTreeRestore())
+        assert checkpointer.restore(root / "2", args=args)["state"]["x"] == 2
+        with pytest.raises(ValueError):
+            checkpointer.restore(root / "3", args=args)
+    cairn.close()
+    real.close()
+
+
+def interrupt(root, name, in_place):
+    """Leaves what a save of this step leaves when it is interrupted."""
+    complete = next((step for step in sorted(root.iterdir()) if (step / "commit_success.txt").exists()), None)
+    if complete is None:
+        return
+    if not in_place:
+        shutil.copytree(complete, root / f"{name}.orbax-checkpoint-tmp", dirs_exist_ok=True)
+        return
+    shutil.copytree(complete, root / name, dirs_exist_ok=True)
+    (root / name / "commit_success.txt").unlink()
+    (root / name / "_CHECKPOINT_METADATA").write_text(json.dumps({"init_timestamp_nsecs": 1}))
+
+
 @pytest.mark.parametrize("part", range(10))
 def test_random_runs(part, scratch):
     """50 runs a part. After every operation: results, kinds of errors, steps, latest and best step, names in the root."""
@@ -202,6 +241,8 @@ def test_random_runs(part, scratch):
         names = {"prefix": rng.choice(["step", "a.b"])} if rng.random() < 0.3 else {}
         if rng.random() < 0.3:
             names["digits"] = rng.randint(1, 5)
+        if rng.random() < 0.3:
+            names["in_place"] = True
         roots = [scratch / f"{run}a", scratch / f"{run}b"]
         cairn, real, at, log = Cairn(), Real(), 0, []
         for turn in range(rng.randint(1, 3)):
@@ -209,12 +250,14 @@ def test_random_runs(part, scratch):
             log.append(options)
             if turn == 0:
                 options.pop("read_only", None)
+            if "in_place" in names:
+                # To clean up, Orbax removes every folder without a marker: also the metadata of the run.
+                options.pop("metadata", None)
+                options.pop("todelete" if "cleanup" in options else "cleanup", None)
             if turn > 0 and rng.random() < 0.3:  # an interrupted save
+                name = (f"{names['prefix']}_" if "prefix" in names else "") + f"9{turn}".zfill(names.get("digits", 0))
                 for root in roots:
-                    left = next((step for step in sorted(root.iterdir()) if (step / "commit_success.txt").exists()), None)
-                    name = (f"{names['prefix']}_" if "prefix" in names else "") + f"9{turn}".zfill(names.get("digits", 0))
-                    if left:
-                        shutil.copytree(left, root / f"{name}.orbax-checkpoint-tmp", dirs_exist_ok=True)
+                    interrupt(root, name, "in_place" in names)
             opened = [one.do(op="open", root=str(root), options=options) for one, root in zip((cairn, real), roots)]
             assert opened[0] == opened[1], (part, run, log)
             for _ in range(rng.randint(2, 6)):

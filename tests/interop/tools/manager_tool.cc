@@ -3,8 +3,9 @@
 //
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
-//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "reuse", "ocdbt", "zarr3"}}; every
-//   option may be missing
+//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "reuse", "ocdbt", "zarr3",
+//   "in_place", "meeting": folder in which two processes meet, "process": 0 or 1}}; every option
+//   may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
 //   "tree": path | null}: the tree is that of a checkpoint at the path, saved as the item "default"
 // {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "reload"}
@@ -13,10 +14,12 @@
 //      "reused": number of values that a save of a tree has shared}
 //     or {"error", "code"}
 #include <cairn/checkpoint_manager.h>
+#include <cairn/distributed.h>
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 #include <cairn/open.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -99,6 +102,14 @@ CheckpointManagerOptions options_of(const Json& json) {
   if (flag(json, "reuse", false)) options.handler.reuse = Reuse::kUnchanged;
   options.handler.use_ocdbt = flag(json, "ocdbt", true);
   options.handler.use_zarr3 = flag(json, "zarr3", false);
+  if (flag(json, "in_place", false))
+    options.handler.commit_protocol = CommitProtocol::kCommitMarker;
+  if (member(json, "meeting") != nullptr)
+    options.handler.multiprocessing_options.coordinator =
+        files_coordinator({.directory = text(json, "meeting"),
+                           .process_index = *count(json, "process"),
+                           .process_count = 2,
+                           .join_timeout = std::chrono::seconds(60)});
   return options;
 }
 

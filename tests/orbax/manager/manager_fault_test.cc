@@ -5,6 +5,8 @@
 #include <cairn/open.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/orbax/manager/small_steps.h"
 #include "tests/support/fail_at.h"
 #include "tests/support/matchers.h"
@@ -22,25 +24,27 @@ using cairn::testing::three_steps;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 
-class CheckpointManagerFault : public ::testing::TestWithParam<int> {};
+class CheckpointManagerFault : public ::testing::TestWithParam<std::tuple<int, CommitProtocol>> {};
 
 TEST_P(CheckpointManagerFault, NoStepIsLost) {
+  const auto [error, protocol] = GetParam();
+  const CheckpointManagerOptions options = three_steps(protocol);
   int told = 0;
   for (int n = 0;; n += testing::kKillStep) {
     const TempDir dir = TempDir::in_memory();
     const std::string root = dir / "run";
     {
-      CheckpointManager manager(root, three_steps());
+      CheckpointManager manager(root, options);
       for (const std::int64_t step : {1, 2, 3}) save_step(manager, step);
     }
-    const Faulted result = run_and_fail_at(n, GetParam(), [&] {
-      CheckpointManager manager(root, three_steps());
+    const Faulted result = run_and_fail_at(n, error, [&] {
+      CheckpointManager manager(root, options);
       save_step(manager, 4);  // removes step 1
       manager.remove(2);
     });
     SCOPED_TRACE(std::to_string(n) + ": " + result.call);
     ASSERT_TRUE(result.ended);
-    CheckpointManager manager(root, three_steps());
+    CheckpointManager manager(root, options);
     const auto steps = manager.all_steps();
     for (const std::int64_t step : steps)
       ASSERT_EQ(std::get<std::int64_t>(manager.restore(step).at("x").value()), step);
@@ -59,8 +63,16 @@ TEST_P(CheckpointManagerFault, NoStepIsLost) {
   EXPECT_GT(told, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Errors, CheckpointManagerFault, ::testing::Values(ENOSPC, EIO, EACCES),
-                         [](const auto& error) { return std::to_string(error.param); });
+INSTANTIATE_TEST_SUITE_P(Errors, CheckpointManagerFault,
+                         ::testing::Combine(::testing::Values(ENOSPC, EIO, EACCES),
+                                            ::testing::Values(CommitProtocol::kAtomicRename,
+                                                              CommitProtocol::kCommitMarker)),
+                         [](const auto& of) {
+                           const bool in_place =
+                               std::get<1>(of.param) == CommitProtocol::kCommitMarker;
+                           return std::to_string(std::get<0>(of.param)) +
+                                  (in_place ? "CommitMarker" : "AtomicRename");
+                         });
 
 }  // namespace
 }  // namespace cairn::orbax

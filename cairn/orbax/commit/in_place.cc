@@ -1,0 +1,75 @@
+// in_place.cc -- makes, recognises and removes directories without renaming them.
+#include <cairn/orbax/commit/in_place.h>
+
+#include <cairn/error.h>
+#include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
+#include <cairn/orbax/commit/pending_directory.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace cairn::inline v0::orbax {
+namespace {
+
+std::string metadata_of(const Directory& parent, const std::string& name) {
+  return join(parent.path_of(name), kCheckpointMetadataFile);
+}
+
+// Makes readers that do not ask for the marker take the checkpoint for unfinished.
+void forget_commit(const Directory& parent, const std::string& name) {
+  const std::string file = metadata_of(parent, name);
+  if (!file_exists(file)) return;
+  const auto metadata = try_call([&] { return read_checkpoint_metadata(file); });
+  if (metadata && is_unfinished(metadata.value())) return;
+  CheckpointMetadata unfinished;
+  unfinished.init_time_ns = metadata ? metadata.value().init_time_ns.value_or(0) : 0;
+  // A full disk must not prevent the removal, which makes room.
+  (void)try_call([&] {
+    write_pending_file(parent.path_of(name), kCheckpointMetadataFile,
+                       checkpoint_metadata_text(unfinished));
+    return true;
+  });
+}
+
+}  // namespace
+
+Directory make_in_place(const Directory& parent, const std::string& name) {
+  if (!parent.make(name))
+    throw Error(Code::kUnavailable,
+                parent.path_of(name) + ": another process has just created it; try again");
+  return parent.child(name);
+}
+
+bool has_commit_marker(const Directory& parent, const std::string& name) {
+  return file_exists(join(parent.path_of(name), kCommitFile));
+}
+
+bool is_unfinished_in_place(const Directory& parent, const std::string& name) {
+  if (parent.kind(name) != EntryKind::kDirectory || has_commit_marker(parent, name) ||
+      file_exists(join(parent.path_of(name), kV1Marker)))
+    return false;
+  const std::vector<DirectoryEntry> entries = parent.child(name).list();
+  const auto is_unwritten = [](const auto& entry) { return is_temporary_name(entry.name); };
+  if (std::ranges::all_of(entries, is_unwritten)) return true;
+  const auto metadata =
+      try_call([&] { return read_checkpoint_metadata(metadata_of(parent, name)); });
+  return metadata && is_unfinished(metadata.value());
+}
+
+void remove_in_place(const Directory& parent, const std::string& name) {
+  if (parent.kind(name) == EntryKind::kAbsent) return;
+  for (const std::string_view marker : {kCommitFile, kV1Marker})
+    remove_file(join(parent.path_of(name), marker));
+  forget_commit(parent, name);
+  const Directory folder = parent.child(name);
+  for (const DirectoryEntry& entry : folder.list())
+    if (entry.name != kCheckpointMetadataFile) folder.remove(entry.name);
+  // The metadata say that the rest is unfinished, so they go last.
+  parent.remove(name);
+}
+
+}  // namespace cairn::inline v0::orbax

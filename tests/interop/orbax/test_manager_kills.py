@@ -1,0 +1,76 @@
+"""Two processes with a manager each, one of which is killed: real processes, and the real Orbax restores what is left."""
+
+import json
+import os
+import random
+import time
+
+import pytest
+
+import cairn_cli
+from test_manager import Cairn, Real
+
+SEED = int(os.environ["CAIRN_FRESH_SEED"])
+STEPS = 6  # of a pair
+BOUND = 30  # seconds within which the other process ends
+
+
+class Manager(Cairn):
+    """Cairn's manager in one of two processes."""
+
+    def __init__(self, root, meeting, process, in_place):
+        super().__init__()
+        options = {"meeting": str(meeting), "process": process, "in_place": in_place, "max_to_keep": 2}
+        self.send(op="open", root=str(root), options=options)
+
+    def send(self, **job):
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None  # None: it has been killed
+
+
+def newest_of_orbax(root, in_place):
+    real = Real()
+    steps = real.do(op="open", root=str(root), options={"in_place": in_place})["steps"]
+    for step in steps:
+        assert real.do(op="restore", step=step)["result"] == step
+    real.close()
+    return steps[-1] if steps else 0
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_one_of_two_is_killed(in_place, scratch):
+    rng = random.Random(SEED)
+    root, newest, broken = scratch / "run", 0, 0
+    for turn in range(12):
+        pair = [Manager(root, scratch / "meeting", process, in_place) for process in range(2)]
+        steps = [one.answer()["latest"] or 0 for one in pair]
+        assert steps[0] == steps[1] >= newest
+        victim = rng.choice(pair) if turn < 11 else None
+        for step in range(steps[0] + 1, steps[0] + 1 + STEPS):
+            for one in pair:
+                one.send(op="save", step=step)
+            if victim and rng.random() < 0.4:
+                time.sleep(rng.random() * 0.03)
+                victim.process.kill()
+                began = time.monotonic()
+                answers = [one.answer() for one in pair if one is not victim]
+                assert time.monotonic() - began < BOUND
+                for answer in answers:
+                    # It had ended the step before, or says who has died.
+                    assert answer.get("code", "unavailable") == "unavailable", answer
+                    assert "code" not in answer or f"process {pair.index(victim)}" in answer["error"], answer
+                    broken += "code" in answer
+                break
+            assert [one.answer()["result"] for one in pair] == [True, True]
+        for one in pair:
+            one.process.stdin.close()
+            one.process.wait(timeout=BOUND)
+        latest = newest_of_orbax(root, in_place)
+        assert latest >= newest
+        newest = latest
+        cairn_cli.verify(root)
+    assert broken > 0

@@ -1,0 +1,175 @@
+// commit_marker_test.cc -- checkpoints that are written at their path and end with a marker.
+#include <cairn/checkpoint_manager.h>
+#include <cairn/checkpointer.h>
+#include <cairn/io/file.h>
+#include <cairn/maintain.h>
+#include <cairn/open.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/steps.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/orbax/manager/small_steps.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace cairn::orbax {
+namespace {
+
+using cairn::testing::FailsWith;
+using cairn::testing::put_file;
+using cairn::testing::save_step;
+using cairn::testing::TempDir;
+using cairn::testing::three_steps;
+using cairn::testing::tree_of;
+using ::testing::ElementsAre;
+namespace fs = std::filesystem;
+
+constexpr auto kInPlace = CommitProtocol::kCommitMarker;
+
+Checkpointer in_place() {
+  PyTreeCheckpointHandlerOptions options;
+  options.commit_protocol = kInPlace;
+  return Checkpointer(std::move(options));
+}
+
+// What a save leaves that is killed before its commit.
+void interrupt(const std::string& checkpoint) {
+  fs::remove(checkpoint + "/commit_success.txt");
+  put_file(checkpoint + "/_CHECKPOINT_METADATA", R"({"init_timestamp_nsecs": 1})");
+}
+
+TEST(CommitMarker, TheCheckpointIsWrittenAtItsPath) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string path = dir / "ckpt";
+  const auto look = [&](const std::string& folder) {
+    EXPECT_EQ(folder, path + "/mine");
+    EXPECT_FALSE(file_exists(path + "/commit_success.txt"));
+    EXPECT_THAT([&] { open(path); }, FailsWith(Code::kFailedPrecondition, "never committed"));
+    EXPECT_THAT([&] { (void)in_place().restore_items(path); },
+                FailsWith(Code::kFailedPrecondition, "commit_success.txt"));
+  };
+  in_place().save_items(path, {{"state", PyTreeSaveArgs{tree_of(1)}},
+                               {"mine", FilesItem{.handler = "my.Handler", .write = look}}});
+  EXPECT_TRUE(file_exists(path + "/commit_success.txt"));
+  EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("ckpt"));
+  EXPECT_EQ(std::get<Tree>(in_place().restore_items(path, {{"state", {}}}).at("state")),
+            tree_of(1));
+}
+
+TEST(CommitMarker, ATargetThatExists) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string path = dir / "ckpt";
+  in_place().save(path, PyTreeSaveArgs{tree_of(1)});
+  EXPECT_THAT([&] { in_place().save(path, PyTreeSaveArgs{tree_of(2)}); },
+              FailsWith(Code::kAlreadyExists, "ckpt"));
+  in_place().save(path, PyTreeSaveArgs{tree_of(3)}, {.if_exists = IfExists::kReplace});
+  EXPECT_EQ(in_place().restore(path), tree_of(3));
+  interrupt(path);
+  in_place().save(path, PyTreeSaveArgs{tree_of(4)});
+  EXPECT_EQ(in_place().restore(path), tree_of(4));
+  fs::create_directory(dir / "empty");
+  in_place().save(dir / "empty", PyTreeSaveArgs{tree_of(5)});
+  EXPECT_EQ(load(dir / "empty"), tree_of(5));
+  put_file(path + "/notes.txt", "mine");
+  for (const bool unfinished : {false, true}) {
+    if (unfinished) interrupt(path);
+    EXPECT_THAT(
+        [&] {
+          in_place().save(path, PyTreeSaveArgs{tree_of(6)}, {.if_exists = IfExists::kReplace});
+        },
+        FailsWith(Code::kAlreadyExists, "notes.txt"));
+    EXPECT_TRUE(file_exists(path + "/notes.txt"));
+  }
+}
+
+// Without a marker it is unfinished for those who ask for one, whatever else it has.
+TEST(CommitMarker, OnlyTheMarkerCounts) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string root = dir / "run";
+  CheckpointManager writer(root, three_steps(kInPlace));
+  for (const std::int64_t step : {1, 2, 3}) save_step(writer, step);
+  fs::remove(root + "/3/commit_success.txt");
+  StepWatcherOptions watch;
+  watch.timeout = std::chrono::milliseconds(0);
+  watch.commit_protocol = kInPlace;
+  EXPECT_EQ(StepWatcher(root, watch).next(), 2);
+  CheckpointManager manager(root, three_steps(kInPlace));
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1, 2));
+  EXPECT_EQ(manager.restore(), tree_of(2));
+  EXPECT_THAT([&] { (void)manager.restore(3); }, FailsWith(Code::kNotFound, "commit_success.txt"));
+  save_step(manager, 3);
+  EXPECT_EQ(manager.restore(), tree_of(3));
+}
+
+TEST(CommitMarker, StepsOfInterruptedSaves) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string root = dir / "run";
+  CheckpointManager writer(root, three_steps(kInPlace));
+  for (const std::int64_t step : {1, 2, 3}) save_step(writer, step);
+  interrupt(root + "/2");
+  interrupt(root + "/3");
+  EXPECT_EQ(load(root), tree_of(1));
+  const auto records = read_steps(root);
+  EXPECT_TRUE(records.at(0).complete);
+  EXPECT_FALSE(records.at(1).complete);
+  EXPECT_NE(records.at(2).reason, "");
+  const auto pruned = prune_steps(root, {.keep_last = 1, .dry_run = true});
+  EXPECT_EQ(pruned.at(0).outcome, PruneOutcome::kKept);
+  fs::create_directory(root + "/notes");
+  put_file(root + "/2/notes.txt", "mine");
+  std::vector<std::string> left;
+  CheckpointManagerOptions options = three_steps(kInPlace);
+  options.cleanup_tmp_directories = true;
+  options.handler.observer = [&](const Event& event) { left.emplace_back(event.name); };
+  EXPECT_THAT(CheckpointManager(root, options).all_steps(), ElementsAre(1));
+  EXPECT_THAT(list_directory(root).folders, ElementsAre("1", "2", "notes"));
+  EXPECT_THAT(left, ElementsAre("steps.not_removed"));
+}
+
+TEST(CommitMarker, CleanRemovesWhatASaveHasLeft) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string root = dir / "run";
+  CheckpointManager writer(root, three_steps(kInPlace));
+  for (const std::int64_t step : {1, 2}) save_step(writer, step);
+  interrupt(root + "/2");
+  fs::create_directory(root + "/3");
+  EXPECT_THAT(clean_leftovers(root, CleanMode::kShow), ::testing::SizeIs(1));
+  EXPECT_TRUE(file_exists(root + "/2"));
+  const auto cleaned = clean_leftovers(root + "/2");
+  EXPECT_EQ(cleaned.at(0).outcome, CleanOutcome::kRemoved);
+  EXPECT_THAT(list_directory(root).folders, ElementsAre("1", "3"));
+}
+
+// A save in the background, of whose process nothing is known but the lock.
+TEST(CommitMarker, ASaveInProgressIsLeftAlone) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string root = dir / "run";
+  const auto look = [&](const std::string&) {
+    EXPECT_EQ(clean_leftovers(root).at(0).outcome, CleanOutcome::kInUse);
+    CheckpointManagerOptions options = three_steps(kInPlace);
+    options.cleanup_tmp_directories = true;
+    EXPECT_THAT(CheckpointManager(root, options).all_steps(), ElementsAre());
+    EXPECT_THAT([&] { in_place().save(root + "/1", PyTreeSaveArgs{tree_of(2)}); },
+                FailsWith(Code::kUnavailable, "in progress"));
+  };
+  CheckpointManager manager(root, three_steps(kInPlace));
+  manager.save(1, CheckpointItems{{"default", PyTreeSaveArgs{tree_of(1)}},
+                                  {"mine", FilesItem{.handler = "my.Handler", .write = look}}});
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1));
+}
+
+TEST(CommitMarker, SaveOfATree) {
+  const TempDir dir = TempDir::in_memory();
+  SaveOptions options;
+  options.commit_protocol = kInPlace;
+  save(dir / "ckpt", tree_of(1), options);
+  EXPECT_TRUE(file_exists(dir / "ckpt/commit_success.txt"));
+  EXPECT_EQ(load(dir / "ckpt"), tree_of(1));
+  EXPECT_THAT([&] { save(dir / "ckpt", tree_of(1), options); },
+              FailsWith(Code::kAlreadyExists, "ckpt"));
+}
+
+}  // namespace
+}  // namespace cairn::orbax
