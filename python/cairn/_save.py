@@ -107,6 +107,10 @@ class PendingSave:
         """Whether the save has ended, well or not."""
         return not self._native.is_running()
 
+    def cancel(self) -> None:
+        """Asks the save to stop. wait() then raises RuntimeError, and nothing is at the path."""
+        self._native.cancel()
+
     def wait(self) -> None:
         """Waits until the checkpoint is durable and has its name. Raises its error, once."""
         self._native.wait()

@@ -33,8 +33,9 @@ bool raises(nb::handle progress, const Counters& counters) {
 
 }  // namespace
 
-void run_long(nb::handle progress, const std::function<void(const ProgressFn&)>& work) {
+void run_long(nb::handle progress, const std::function<void(const CallControl&)>& work) {
   Counters counters;
+  std::stop_source stop;
   const ProgressFn count = [&](std::uint64_t done, std::uint64_t total) {
     counters.done = done;
     counters.total = total;
@@ -43,25 +44,20 @@ void run_long(nb::handle progress, const std::function<void(const ProgressFn&)>&
   std::future<void> running;
   {
     const nb::gil_scoped_release unlocked;
-    running = std::async(std::launch::async, [&] { work(count); });
+    running = std::async(std::launch::async, [&] { work({count, stop.get_token()}); });
     if (running.wait_for(kShort) == std::future_status::timeout) {
       while (running.wait_for(kPeriod) == std::future_status::timeout) {
         const nb::gil_scoped_acquire locked;
-        if (!raised && raises(progress, counters)) raised.emplace();
+        if (raised || !raises(progress, counters)) continue;
+        raised.emplace();
+        stop.request_stop();
       }
     }
   }
-  if (raised) {
-    const nb::gil_scoped_release unlocked;
-    running.wait();
-  }
-  if (!raised) {
-    running.get();
-    if (!progress.is_none() && counters.total != 0 && raises(progress, counters))
-      throw nb::python_error();
-    return;
-  }
-  throw nb::python_error(*raised);
+  if (raised) throw nb::python_error(*raised);
+  running.get();
+  if (!progress.is_none() && counters.total != 0 && raises(progress, counters))
+    throw nb::python_error();
 }
 
 }  // namespace cairn::python

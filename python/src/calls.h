@@ -6,15 +6,20 @@
 #include <nanobind/nanobind.h>
 
 #include <functional>
+#include <stop_token>
 
 namespace cairn::python {
 
 // Runs `work` without Python's lock, so that other threads of Python go on. `progress` (None, or a
 // callable that takes bytes done and bytes in total) is called in this thread about ten times a
-// second; an exception that it raises is raised when the work has ended.
+// second.
 //
-// Python's signals are handled meanwhile, if this is the main thread. Their exception
-// (KeyboardInterrupt) is raised when the work has ended.
-void run_long(nanobind::handle progress, const std::function<void(const ProgressFn&)>& work);
+// Python's signals are handled meanwhile, if this is the main thread. An exception, of a signal
+// (KeyboardInterrupt) or of `progress`, asks the work to stop and is raised when it has ended.
+struct CallControl {
+  ProgressFn progress;
+  std::stop_token cancel;
+};
+void run_long(nanobind::handle progress, const std::function<void(const CallControl&)>& work);
 
 }  // namespace cairn::python

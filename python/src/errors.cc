@@ -25,6 +25,7 @@ PyObject* exception_of(Code code) {
     case Code::kAlreadyExists:
       return PyExc_FileExistsError;
     case Code::kFailedPrecondition:
+    case Code::kCancelled:
       return PyExc_RuntimeError;
     case Code::kDataLoss:
       return corruption_error;

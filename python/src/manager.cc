@@ -104,16 +104,16 @@ class Manager {
             const std::string& custom_metadata) {
     PyTreeSaveArgs args{.item = tree_from(tree)};
     bool saved = false;
-    run_long(nb::none(), [&](const ProgressFn&) {
+    run_long(nb::none(), [&](const CallControl&) {
       saved = manager_->save(step, args, {std::move(metrics), force, custom_metadata});
     });
     return saved;
   }
   void wait() {
-    run_long(nb::none(), [&](const ProgressFn&) { manager_->wait_until_finished(); });
+    run_long(nb::none(), [&](const CallControl&) { manager_->wait_until_finished(); });
   }
   void close() {
-    run_long(nb::none(), [&](const ProgressFn&) { manager_->close(); });
+    run_long(nb::none(), [&](const CallControl&) { manager_->close(); });
   }
   CheckpointManager& get() { return *manager_; }
 

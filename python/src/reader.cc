@@ -134,8 +134,8 @@ class Reader {
   // Loads everything. The values come in the plain structure, and go into the rich one.
   [[nodiscard]] nb::object load(nb::handle progress) const {
     Tree loaded, structure;
-    run_long(progress, [&](const ProgressFn& count) {
-      loaded = checkpoint_->load(count);
+    run_long(progress, [&](const CallControl& call) {
+      loaded = checkpoint_->load(call.progress);
       structure = checkpoint_->rich_structure();
     });
     Leaves leaves(all().size());
@@ -186,7 +186,7 @@ class Reader {
   }
   [[nodiscard]] std::string stats_json(const std::vector<std::size_t>& indices) const {
     std::vector<TensorStats> stats;
-    run_long(nb::none(), [&](const ProgressFn&) {
+    run_long(nb::none(), [&](const CallControl&) {
       for (const std::size_t i : indices) stats.push_back(tensor_stats(*checkpoint_, i));
     });
     return cairn::stats_json(stats);
@@ -213,7 +213,7 @@ class Reader {
   }
 
   void run(const std::vector<ReadRequest>& requests, nb::handle progress) const {
-    run_long(progress, [&](const ProgressFn& count) { checkpoint_->read(requests, count); });
+    run_long(progress, [&](const CallControl& call) { checkpoint_->read(requests, call.progress); });
   }
 
   static std::string opaque_name(const TensorInfo& tensor) {

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,8 +32,9 @@ namespace {
 void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle progress) {
   SaveOptions chosen = save_options(options);
   const Tree read = tree_from(tree);
-  run_long(progress, [&](const ProgressFn& count) {
-    chosen.progress = count;
+  run_long(progress, [&](const CallControl& call) {
+    chosen.progress = call.progress;
+    chosen.cancel = call.cancel;
     cairn::save(path.text, read, chosen);
   });
 }
@@ -87,12 +89,12 @@ void save_file(const PathText& path, nb::handle tree, const std::string& format,
                const std::map<std::string, std::string>& metadata, nb::handle progress) {
   const Tree read = tree_from(tree);
   const IfExists if_exists = replace ? IfExists::kReplace : IfExists::kFail;
-  run_long(progress, [&](const ProgressFn& count) {
+  run_long(progress, [&](const CallControl& call) {
     if (format == "msgpack") {
       write_msgpack(path.text, read,
                     {.encoding = {.dialect = MsgpackDialect::kFlaxState},
                      .if_exists = if_exists,
-                     .progress = count});
+                     .progress = call.progress});
       return;
     }
     const NamedArrays named(read);
@@ -100,10 +102,10 @@ void save_file(const PathText& path, nb::handle tree, const std::string& format,
       write_safetensors(path.text, named.sources, named.fetch(),
                         {.metadata = {metadata.begin(), metadata.end()},
                          .if_exists = if_exists,
-                         .progress = count});
+                         .progress = call.progress});
     else if (format == "npz")
       write_npz(path.text, named.sources, named.fetch(),
-                {.if_exists = if_exists, .progress = count});
+                {.if_exists = if_exists, .progress = call.progress});
     else
       throw Error(Code::kInvalidArgument,
                   "unknown format '" + format + "'; known are orbax, safetensors, npz and msgpack");
@@ -124,9 +126,10 @@ class BackgroundSave {
     checkpointer_.reset();
   }
 
+  void cancel() { stop_.request_stop(); }
   [[nodiscard]] bool is_running() const { return checkpointer_->is_saving_in_progress(); }
   void wait() {
-    run_long(nb::none(), [&](const ProgressFn&) { checkpointer_->wait_until_finished(); });
+    run_long(nb::none(), [&](const CallControl&) { checkpointer_->wait_until_finished(); });
   }
 
  private:
@@ -136,10 +139,12 @@ class BackgroundSave {
     args.ocdbt_target_data_file_size = options.target_file_bytes;
     const CheckpointerSaveOptions target{.if_exists = options.if_exists,
                                          .custom_metadata = options.custom_metadata,
-                                         .item = options.item};
-    run_long(nb::none(), [&](const ProgressFn&) { checkpointer_->save(path, args, target); });
+                                         .item = options.item,
+                                         .cancel = stop_.get_token()};
+    run_long(nb::none(), [&](const CallControl&) { checkpointer_->save(path, args, target); });
   }
 
+  std::stop_source stop_;
   std::unique_ptr<AsyncCheckpointer> checkpointer_;
 };
 
@@ -153,6 +158,7 @@ void define_saver(nb::module_& module) {
   nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")
       .def(nb::init<const PathText&, nb::handle, nb::dict>(), nb::arg("path"),
            nb::arg("tree").none(), nb::arg("options"))
+      .def("cancel", &BackgroundSave::cancel)
       .def("is_running", &BackgroundSave::is_running)
       .def("wait", &BackgroundSave::wait);
 }

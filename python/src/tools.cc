@@ -32,9 +32,9 @@ using Item = std::optional<std::string>;
 
 std::string verify(const PathText& path, Step step, Item item, bool strict, nb::handle progress) {
   std::string json;
-  run_long(progress, [&](const ProgressFn& count) {
+  run_long(progress, [&](const CallControl& call) {
     const VerifyReport report = cairn::verify(
-        path.text, {.open = {.step = step, .item = std::move(item)}, .progress = count});
+        path.text, {.open = {.step = step, .item = std::move(item)}, .progress = call.progress});
     json = verify_json(report, strict);
   });
   return json;
@@ -43,7 +43,7 @@ std::string verify(const PathText& path, Step step, Item item, bool strict, nb::
 std::string diff(const PathText& a, const PathText& b, const Globs& include, const Globs& exclude,
                  double rtol, double atol, bool ignore_dtype, nb::handle progress) {
   std::string json;
-  run_long(progress, [&](const ProgressFn& count) {
+  run_long(progress, [&](const CallControl& call) {
     const auto first = cairn::open(a.text);
     const auto second = cairn::open(b.text);
     json = diff_json(cairn::diff(*first, *second,
@@ -52,7 +52,7 @@ std::string diff(const PathText& a, const PathText& b, const Globs& include, con
                                   .rtol = rtol,
                                   .atol = atol,
                                   .ignore_dtype = ignore_dtype,
-                                  .progress = count}));
+                                  .progress = call.progress}));
   });
   return json;
 }
@@ -83,8 +83,8 @@ std::string convert(const PathText& source, const PathText& target, Step step, I
       throw Error(Code::kInvalidArgument, "unknown element type '" + *chosen.dtype + "'");
   }
   std::string json;
-  run_long(progress, [&](const ProgressFn& count) {
-    options.progress = count;
+  run_long(progress, [&](const CallControl& call) {
+    options.progress = call.progress;
     const auto opened = cairn::open(source.text, {.step = step, .item = std::move(item)});
     json = convert_json(cairn::convert(*opened, target.text, options));
   });

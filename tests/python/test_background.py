@@ -100,6 +100,37 @@ def test_progress(tmp_path):
     assert_same(cairn.load(tmp_path / "c", progress=True), cairn.load(tmp_path / "c"))
 
 
+INTERRUPTED = """
+import cairn, numpy as np, os, signal, sys, threading, time
+array = np.random.default_rng(0).random(1 << 26)
+pressed = []
+def press():
+    pressed.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.5, press).start()
+try:
+    cairn.save(sys.argv[1], {"a": array, "b": array}, compression=sys.argv[2], chunk_bytes=1 << 24)
+except KeyboardInterrupt:
+    took = time.monotonic() - pressed[0]
+    print("interrupted", took < 10, sorted(os.listdir(os.path.dirname(sys.argv[1]))))
+"""
+
+
+def test_ctrl_c_stops_a_save_and_leaves_nothing(tmp_path):
+    assert run(INTERRUPTED, tmp_path / "c", "zstd:12").stdout == "interrupted True []\n"
+    cairn.save(tmp_path / "c", {"old": 1})
+    assert run(INTERRUPTED.replace("[1], {", "[1], overwrite=True, tree={"), tmp_path / "c", "zstd:12").stdout == "interrupted True ['c']\n"
+    assert cairn.load(tmp_path / "c") == {"old": 1}
+
+
+def test_a_save_in_the_background_can_be_cancelled(tmp_path):
+    pending = cairn.save_async(tmp_path / "c", {"a": np.random.default_rng(0).random(1 << 23)}, compression="zstd:15")
+    pending.cancel()
+    with pytest.raises(RuntimeError, match="asked to stop"):
+        pending.wait()
+    assert pending.done() and list(tmp_path.iterdir()) == []
+
+
 # ---- the manager ----
 
 
