@@ -1,0 +1,17 @@
+"""Arguments of handlers, under the name of Orbax's module."""
+
+from cairn.orbax._impl.args import (
+    CheckpointArgs,
+    get_registered_args_cls,
+    get_registered_handler_cls,
+    has_registered_args,
+    register_with_handler,
+)
+
+__all__ = [
+    "CheckpointArgs",
+    "get_registered_args_cls",
+    "get_registered_handler_cls",
+    "has_registered_args",
+    "register_with_handler",
+]

@@ -1,0 +1,39 @@
+"""Metadata of steps, runs and leaves."""
+
+from typing import Any
+
+from cairn.orbax._impl.shardings import (
+    NamedShardingMetadata,
+    ShardingMetadata,
+    SingleDeviceShardingMetadata,
+)
+from cairn.orbax._impl.step_metadata import RootMetadata, StepMetadata, read_step_metadata
+from cairn.orbax._impl.tree_metadata import (
+    ArrayMetadata,
+    Metadata,
+    ScalarMetadata,
+    StorageMetadata,
+    StringMetadata,
+    TreeMetadata,
+)
+
+
+def get_step_metadata(path: Any) -> StepMetadata:
+    """The metadata of a checkpoint, without that of its items."""
+    return read_step_metadata(path)
+
+
+__all__ = [
+    "ArrayMetadata",
+    "Metadata",
+    "NamedShardingMetadata",
+    "RootMetadata",
+    "ScalarMetadata",
+    "ShardingMetadata",
+    "SingleDeviceShardingMetadata",
+    "StepMetadata",
+    "StorageMetadata",
+    "StringMetadata",
+    "TreeMetadata",
+    "get_step_metadata",
+]

@@ -1,0 +1,5 @@
+"""Paths: step."""
+
+from cairn.orbax import step
+
+__all__ = ["step"]
