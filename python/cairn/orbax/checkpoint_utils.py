@@ -1,14 +1,17 @@
 """Restores like a target, and waits for the steps of another process."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from cairn.orbax._impl import step_names
+from cairn.orbax._impl.leaf_args import PLACEHOLDER
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.restore_args import construct_restore_args
 
 
+@contextlib.contextmanager
 def wait_for_new_checkpoint(
     checkpoint_dir: Any,
     *,
@@ -22,8 +25,8 @@ def wait_for_new_checkpoint(
     snapshot_dir: Any = None,
     set_immutable: "bool | None" = None,
     ignore_snapshot_errors: "bool | None" = True,
-) -> int:
-    """Waits until a directory has a step that is at least until_step.
+) -> "Iterator[int]":
+    """A context: waits until a directory has a step that is at least until_step.
 
     Args:
       checkpoint_dir: of the steps; it may be missing.
@@ -38,7 +41,7 @@ def wait_for_new_checkpoint(
       set_immutable: of snapshots.
       ignore_snapshot_errors: of snapshots.
 
-    Returns:
+    Yields:
       The latest step; -1 if it gave up.
     """
     del ignore_snapshot_errors  # there are no snapshots
@@ -47,6 +50,17 @@ def wait_for_new_checkpoint(
     chosen = step_name_format or step_names.standard_name_format(
         step_prefix=step_prefix, step_format_fixed_length=step_format_fixed_length
     )
+    yield _wait(checkpoint_dir, chosen, until_step, seconds_to_sleep, timeout, timeout_fn)
+
+
+def _wait(
+    checkpoint_dir: Any,
+    chosen: Any,
+    until_step: "int | None",
+    seconds_to_sleep: int,
+    timeout: "int | None",
+    timeout_fn: "Callable[[], bool] | None",
+) -> int:
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         found = None
@@ -81,7 +95,7 @@ def checkpoints_iterator(
     wanted = None
     while True:
         begin = time.monotonic()
-        step = wait_for_new_checkpoint(
+        with wait_for_new_checkpoint(
             checkpoint_dir,
             until_step=wanted,
             seconds_to_sleep=seconds_to_sleep,
@@ -93,12 +107,17 @@ def checkpoints_iterator(
             snapshot_dir=snapshot_dir,
             set_immutable=set_immutable,
             ignore_snapshot_errors=ignore_snapshot_errors,
-        )
-        if step == -1:
-            return
-        yield step
+        ) as step:
+            if step == -1:
+                return
+            yield step
         wanted = step + 1
         time.sleep(max(0.0, begin + min_interval_secs - time.monotonic()))
 
 
-__all__ = ["checkpoints_iterator", "construct_restore_args", "wait_for_new_checkpoint"]
+__all__ = [
+    "PLACEHOLDER",
+    "checkpoints_iterator",
+    "construct_restore_args",
+    "wait_for_new_checkpoint",
+]

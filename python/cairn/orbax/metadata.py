@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from cairn.orbax._impl import tree_metadata as tree
+from cairn.orbax._impl import tree_metadata as value
 from cairn.orbax._impl.shardings import (
     NamedShardingMetadata,
     ShardingMetadata,
@@ -36,4 +38,6 @@ __all__ = [
     "StringMetadata",
     "TreeMetadata",
     "get_step_metadata",
+    "tree",
+    "value",
 ]

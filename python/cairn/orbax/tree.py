@@ -6,6 +6,7 @@ from typing import Any
 from cairn._leaves import key_text
 from cairn.orbax._impl.transforms import merge_trees as _merge
 from cairn.orbax._impl.trees import dotted, is_empty, is_empty_or_leaf
+from cairn.orbax.arrays import to_shape_dtype_struct
 
 
 def get_key_name(key: Any) -> Any:
@@ -180,5 +181,6 @@ __all__ = [
     "merge_trees",
     "serialize_tree",
     "to_flat_dict",
+    "to_shape_dtype_struct",
     "tuple_path_from_keypath",
 ]

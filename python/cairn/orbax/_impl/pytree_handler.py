@@ -34,7 +34,10 @@ class NativeFuture:
 
     def result(self, timeout: "float | None" = None) -> None:
         """Waits until everything is written. There is no timeout: nobody else is waited for."""
-        self._pending.wait()
+        try:
+            self._pending.wait()
+        except NotImplementedError as error:  # an array of a type that no format of Orbax has
+            raise ValueError(str(error)) from error
 
 
 class BasePyTreeCheckpointHandler(NativeHandler):
@@ -90,17 +93,21 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         if args is None:
             args = PyTreeSaveArgs(item=item, save_args=save_args)
         custom = getattr(args, "custom_metadata", None)
+        metadata = "" if custom is None else json.dumps(custom)
         target = getattr(args, "ocdbt_target_data_file_size", None)
         paths, leaves, _ = trees.flatten(args.item)
         if not leaves or (len(leaves) == 1 and trees.is_empty(args.item)):
             raise ValueError("Found empty item.")
-        pending = self._native.async_save(
-            os.fspath(directory),
-            args.item,
-            _leaf_arguments(args.save_args),
-            target,
-            "" if custom is None else json.dumps(custom),
-        )
+        try:
+            pending = self._native.async_save(
+                os.fspath(directory),
+                args.item,
+                _leaf_arguments(args.save_args),
+                target,
+                metadata,
+            )
+        except TypeError as error:  # a leaf of an unknown type, which is a ValueError in Orbax
+            raise ValueError(f"TypeHandler lookup failed: {error}") from error
         return [NativeFuture(pending, self._native)]
 
     def restore(  # type: ignore[override]
