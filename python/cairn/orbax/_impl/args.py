@@ -33,7 +33,7 @@ def register_with_handler(
 
     def register(cls: _Args) -> _Args:
         if not issubclass(cls, CheckpointArgs):
-            raise TypeError(f"{cls} must be derived from CheckpointArgs")
+            raise TypeError(f"{cls} must subclass CheckpointArgs")
         if for_save:
             _save_handlers[cls] = handler_cls
         if for_restore:

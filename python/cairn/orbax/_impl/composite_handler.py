@@ -61,7 +61,7 @@ class CompositeCheckpointHandler(NativeHandler):
     ) -> None:
         del composite_options  # what can be set without an error cannot matter here
         if handler_registry is not None and (items_and_handlers or item_names):
-            raise ValueError("give handler_registry, or item_names and handlers; not both")
+            raise ValueError("give handler_registry, or item_names and items_and_handlers; not both")
         # A copy: entries are added as items are met.
         self._registry = DefaultCheckpointHandlerRegistry(handler_registry)
         self._fixed = bool(item_names or items_and_handlers)
@@ -116,8 +116,8 @@ class CompositeCheckpointHandler(NativeHandler):
         known = item in self._open if self._fixed else item not in self._registered
         if not known:
             raise ValueError(
-                f"item '{item}': arguments of {type(args)} are for another handler than the "
-                f"registered ones: {self._registry.get_all_entries()}"
+                f"item '{item}': {type(args)} does not match with any registered handler: "
+                f"{self._registry.get_all_entries()}"
             )
         self._open.discard(item)
         self._registered.add(item)
@@ -190,8 +190,8 @@ class CompositeCheckpointHandler(NativeHandler):
                 pass
         if handler is None:
             raise ValueError(
-                f"{directory}: no handler is known for item '{item}'; give its arguments to "
-                "restore(), or a CheckpointHandlerRegistry"
+                f"{directory}: item '{item}' could not be restored: no handler is known; give its "
+                "arguments to restore(), or a CheckpointHandlerRegistry"
             )
         _, restore = get_registered_args_cls(handler)
         try:

@@ -62,6 +62,11 @@ class CheckpointManagerOptions:
     def __post_init__(self) -> None:
         if self.best_mode not in ("min", "max"):
             raise ValueError(f"best_mode must be 'min' or 'max', not {self.best_mode!r}")
+        broadcasts = getattr(self.step_name_format, "single_host_load_and_broadcast", False)
+        if self.step_name_format is not None and self.single_host_load_and_broadcast != bool(
+            broadcasts
+        ):
+            raise ValueError("step_name_format and the options differ in single_host_load_and_broadcast")
         if self.preservation_policy is None and (self.max_to_keep or 0) < 0:
             raise ValueError("max_to_keep must be None or not negative")
         for name, hint in (
@@ -75,7 +80,7 @@ class CheckpointManagerOptions:
             self.save_interval_steps = 0
             self.max_to_keep = self.keep_time_interval = self.keep_period = None
             self.create = self.cleanup_tmp_directories = False
-            self.save_on_steps = None
+            self.save_on_steps = []
 
     def saves(self) -> Any:
         """The policy that decides which steps are saved."""

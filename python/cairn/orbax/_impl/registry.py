@@ -54,14 +54,21 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
         """
         args_class = _class_of(args)
         if self.has(item, args_class):
-            raise AlreadyExistsError(f"the registry has an entry for {item=} and {args_class}")
-        made = get_registered_handler_cls(args) if handler is None else handler
+            raise AlreadyExistsError(f"Entry for item={item} and args_type={args_class} already exists in the registry")
+        made = handler
+        if made is None:
+            try:
+                made = get_registered_handler_cls(args)
+            except ValueError as error:
+                raise ValueError(
+                    f"Provided a `None` `CheckpointHandler` for item={item}: {error}"
+                ) from error
         if inspect.isclass(made):
             try:
                 made = made()
             except TypeError as error:
                 raise ValueError(
-                    f"{made} of item {item!r} cannot be made without arguments; give a handler: "
+                    f"{made} of item {item!r} is not default-constructible; give a handler: "
                     f"{error}"
                 ) from error
         self._registry[(item, args_class)] = made
@@ -71,7 +78,7 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
         try:
             return self._registry[(item, _class_of(args))]
         except KeyError:
-            raise NoEntryError(f"no entry for {item=} and {_class_of(args)}") from None
+            raise NoEntryError(f"No entry for item={item} and args_ty={_class_of(args)} in the registry") from None
 
     def has(self, item: "str | None", args: Any) -> bool:
         """Whether there is a handler."""

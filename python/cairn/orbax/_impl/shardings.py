@@ -37,6 +37,18 @@ class NamedShardingMetadata(ShardingMetadata):
     axis_types: "tuple[Any, ...] | None" = None
     device_mesh: "DeviceMetadataMesh | None" = None
 
+    @classmethod
+    def from_jax_sharding(cls, jax_sharding: Any) -> "NamedShardingMetadata":
+        """What is stored of a sharding."""
+        mesh = jax_sharding.mesh
+        return cls(
+            shape=list(mesh.devices.shape),
+            axis_names=list(mesh.axis_names),
+            partition_spec=tuple(jax_sharding.spec),
+            axis_types=tuple(mesh.axis_types),
+            device_mesh=DeviceMetadataMesh(_ids(mesh.devices.tolist())),
+        )
+
     def to_jax_sharding(self) -> Any:
         """The sharding. Raises ValueError if one of its devices is not here."""
         import jax
@@ -62,6 +74,12 @@ class SingleDeviceShardingMetadata(ShardingMetadata):
 
     device_str: str
 
+    @classmethod
+    def from_jax_sharding(cls, jax_sharding: Any) -> "SingleDeviceShardingMetadata":
+        """What is stored of a sharding."""
+        (device,) = jax_sharding.device_set
+        return cls(str(device))
+
     def to_jax_sharding(self) -> Any:
         """The sharding. Raises ValueError if the device is not here."""
         import jax
@@ -78,6 +96,12 @@ def _flat(mesh: Any) -> "list[DeviceMetadata]":
     if isinstance(mesh, list | tuple):
         return [device for part in mesh for device in _flat(part)]
     return [mesh if isinstance(mesh, DeviceMetadata) else DeviceMetadata(int(mesh["id"]))]
+
+
+def _ids(devices: Any) -> Any:
+    if isinstance(devices, list):
+        return [_ids(part) for part in devices]
+    return DeviceMetadata(devices.id)
 
 
 def _devices(mesh: Any) -> Any:

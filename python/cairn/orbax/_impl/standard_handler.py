@@ -115,7 +115,8 @@ def _checked(item: Any, save_args: Any) -> Any:
         raise ValueError("Must provide item to save.")
     if isinstance(item, jax.Array | numbers.Number):
         raise ValueError(
-            "StandardSave does not support single arrays or scalars. Use ArraySave instead"
+            "StandardSave does not support single arrays or scalars. Use ArrayCheckpointHandler / "
+            "ArraySave instead"
         )
     for path, args in trees.by_path(save_args).items():
         if getattr(args, "aggregate", False):

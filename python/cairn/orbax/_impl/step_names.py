@@ -221,7 +221,8 @@ def step_metadata_of_checkpoint_path(checkpoint_path: Any, name_format: Any) -> 
 
 def step_from_checkpoint_name(name: str) -> int:
     """The step of a name: digits, perhaps after a prefix and '_'. Raises ValueError."""
-    found = re.fullmatch(r"(?:.+_)?(\d+)", name)
+    # Also the name of an unfinished save.
+    found = re.fullmatch(r"(?:.+_)?(\d+)(?:\.orbax-checkpoint-tmp.*)?", name)
     if found is None:
         raise ValueError(f"Unrecognized name format: {name}.")
     return int(found[1])

@@ -105,11 +105,13 @@ def apply_transformations(
     Raises:
       ValueError: a transform names a leaf that original_tree lacks.
     """
-    return _apply(_joined(original_tree), transformations, new_tree, default_to_original, {})
+    origin = _joined(original_tree)
+    return _apply(origin, original_tree, transformations, new_tree, default_to_original, {})
 
 
 def _apply(
     origin: "dict[str, Any]",
+    tree: Any,
     transformations: Any,
     new_tree: Any,
     default_to_original: "bool | None",
@@ -136,7 +138,7 @@ def _apply(
                         )
                     value = origin[key]
             elif rule.multi_value_fn is not None:
-                value = rule.multi_value_fn(key, _nested(origin), *extra)
+                value = rule.multi_value_fn(key, tree, *extra)
             else:
                 value = _taken(origin, rule, match, key)
                 if rule.value_fn is not None:
@@ -178,9 +180,8 @@ def restore_transformed(stored: StoredTree, args: Any, restore_args: "dict[Path,
             wanted[by_key[key]] = target_args[key]
     values = read_leaves(stored, wanted)
     origin = {key: values[index] for key, index in by_key.items() if index in values}
-    return _apply(
-        origin, args.transforms, args.item, args.transforms_default_to_original, target_args
-    )
+    default = args.transforms_default_to_original
+    return _apply(origin, _nested(origin), args.transforms, args.item, default, target_args)
 
 
 def _want_inputs(rule: Transform, by_key: "dict[str, int]", wanted: "dict[int, Any]") -> None:
@@ -211,6 +212,8 @@ def intersect_trees(*trees_: Any, target: Any = None) -> Any:
 
 def _like_target(flat: "dict[Path, Any]", target: Any) -> Any:
     if target is None:
+        if () in flat:  # the tree is one leaf
+            return flat[()]
         tree: dict[str, Any] = {}
         for path, value in flat.items():
             node = tree
