@@ -18,10 +18,13 @@ from cairn.orbax._impl.json_handler import JsonRestoreArgs as JsonRestore
 from cairn.orbax._impl.json_handler import JsonSaveArgs as JsonSave
 from cairn.orbax._impl.json_handler import ProtoRestoreArgs as ProtoRestore
 from cairn.orbax._impl.json_handler import ProtoSaveArgs as ProtoSave
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.pytree_handler import PyTreeRestoreArgs as PyTreeRestore
 from cairn.orbax._impl.pytree_handler import PyTreeSaveArgs as PyTreeSave
 from cairn.orbax._impl.standard_handler import StandardRestoreArgs as StandardRestore
 from cairn.orbax._impl.standard_handler import StandardSaveArgs as StandardSave
+
+__getattr__ = _hints(__name__)
 
 __all__ = [
     "ArrayRestore",

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from cairn.orbax._impl.missing import hints as _hints
+
+__getattr__ = _hints(__name__)
+
 
 def to_shape_dtype_struct(
     arr: Any, dtype: Any = None, scalar_dtype: Any = None, support_format: bool = False
@@ -17,8 +21,8 @@ def to_shape_dtype_struct(
     import jax
     import numpy as np
 
-    from cairn.orbax._impl.leaf_reads import is_key_dtype
-    from cairn.orbax._impl.shardings import concrete_sharding
+    from cairn.orbax._impl.leaves.leaf_reads import is_key_dtype
+    from cairn.orbax._impl.leaves.shardings import concrete_sharding
 
     if support_format:
         raise NotImplementedError("support_format: layouts are chosen by the compiler")

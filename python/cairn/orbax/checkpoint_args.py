@@ -7,6 +7,9 @@ from cairn.orbax._impl.args import (
     has_registered_args,
     register_with_handler,
 )
+from cairn.orbax._impl.missing import hints as _hints
+
+__getattr__ = _hints(__name__)
 
 __all__ = [
     "CheckpointArgs",

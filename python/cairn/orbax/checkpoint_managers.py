@@ -1,9 +1,10 @@
 """CheckpointManager, its options and its policies."""
 
-from cairn.orbax._impl import preservation_policy, save_decision_policy
-from cairn.orbax._impl.manager import AbstractCheckpointManager, CheckpointManager
-from cairn.orbax._impl.manager_options import CheckpointManagerOptions
-from cairn.orbax._impl.preservation_policy import (
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.steps import preservation_policy, save_decision_policy
+from cairn.orbax._impl.steps.manager import AbstractCheckpointManager, CheckpointManager
+from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
+from cairn.orbax._impl.steps.preservation_policy import (
     AnyPreservationPolicy,
     BestN,
     CustomSteps,
@@ -17,7 +18,7 @@ from cairn.orbax._impl.preservation_policy import (
     PreservationPolicy,
     PreserveAll,
 )
-from cairn.orbax._impl.save_decision_policy import (
+from cairn.orbax._impl.steps.save_decision_policy import (
     AnySavePolicy,
     ContinuousCheckpointingPolicy,
     DecisionContext,
@@ -27,6 +28,8 @@ from cairn.orbax._impl.save_decision_policy import (
     SaveDecisionPolicy,
     SpecificStepsPolicy,
 )
+
+__getattr__ = _hints(__name__)
 
 __all__ = [
     "AbstractCheckpointManager",

@@ -5,10 +5,16 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cairn.orbax._impl import step_names
-from cairn.orbax._impl.leaf_args import PLACEHOLDER
+from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
+from cairn.orbax._impl.leaves.restore_args import construct_restore_args
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
-from cairn.orbax._impl.restore_args import construct_restore_args
+from cairn.orbax._impl.steps import step_names
+
+__getattr__ = _hints(
+    __name__,
+    {"get_snapshot_dir_from_step_dir": "there are no snapshots"},
+)
 
 
 @contextlib.contextmanager

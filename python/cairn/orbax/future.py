@@ -5,6 +5,10 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from cairn.orbax._impl.missing import hints as _hints
+
+__getattr__ = _hints(__name__)
+
 
 class Future(Protocol):
     """Something that ends in the background. result() waits, and raises its error."""
@@ -58,7 +62,7 @@ class CommitFuture:
             self._error = error
 
     def result(self, timeout: "float | None" = None) -> Any:
-        """The result of the coroutine. Raises its error, and TimeoutError after `timeout` seconds."""
+        """The result of the coroutine. Raises its error, TimeoutError after `timeout` seconds."""
         self._thread.join(timeout if timeout is not None else self._timeout)
         if self._thread.is_alive():
             raise TimeoutError(f"{self._thread.name}: has not ended in time")

@@ -22,6 +22,7 @@ from cairn.orbax._impl.json_handler import (
     ProtoRestoreArgs,
     ProtoSaveArgs,
 )
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.pytree_handler import (
     PyTreeCheckpointHandler,
     PyTreeRestoreArgs,
@@ -37,6 +38,8 @@ from cairn.orbax._impl.standard_handler import (
     StandardRestoreArgs,
     StandardSaveArgs,
 )
+
+__getattr__ = _hints(__name__)
 
 __all__ = [
     "ArrayCheckpointHandler",

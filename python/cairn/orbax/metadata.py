@@ -4,11 +4,12 @@ from typing import Any
 
 from cairn.orbax._impl import tree_metadata as tree
 from cairn.orbax._impl import tree_metadata as value
-from cairn.orbax._impl.shardings import (
+from cairn.orbax._impl.leaves.shardings import (
     NamedShardingMetadata,
     ShardingMetadata,
     SingleDeviceShardingMetadata,
 )
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.step_metadata import RootMetadata, StepMetadata, read_step_metadata
 from cairn.orbax._impl.tree_metadata import (
     ArrayMetadata,
@@ -17,6 +18,11 @@ from cairn.orbax._impl.tree_metadata import (
     StorageMetadata,
     StringMetadata,
     TreeMetadata,
+)
+
+__getattr__ = _hints(
+    __name__,
+    dict.fromkeys(("MetadataStore", "metadata_store"), "get_step_metadata() reads what is stored"),
 )
 
 

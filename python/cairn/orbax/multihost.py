@@ -3,7 +3,16 @@
 import sys
 from typing import Any
 
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.processes import check_one_process, is_primary_host, process_index
+
+__getattr__ = _hints(
+    __name__,
+    dict.fromkeys(
+        ("get_barrier_sync_fn", "global_max", "is_pathways_backend", "unique_barrier_key"),
+        "cairn.orbax has one process",
+    ),
+)
 
 
 def process_count() -> int:

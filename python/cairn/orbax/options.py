@@ -5,6 +5,10 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from cairn.orbax._impl.missing import hints as _hints
+
+__getattr__ = _hints(__name__)
+
 
 @dataclasses.dataclass
 class AsyncOptions:

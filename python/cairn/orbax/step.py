@@ -1,10 +1,11 @@
 """How the directories of steps are named."""
 
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.paths import is_finalized as is_path_finalized
 from cairn.orbax._impl.paths import is_temporary as is_path_temporary
 from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
-from cairn.orbax._impl.step_names import (
+from cairn.orbax._impl.steps.step_names import (
     Metadata,
     NameFormat,
     any_checkpoint_step,
@@ -24,6 +25,8 @@ from cairn.orbax._impl.step_names import (
     step_prefix_with_underscore,
     tmp_checkpoints,
 )
+
+__getattr__ = _hints(__name__)
 
 __all__ = [
     "Metadata",

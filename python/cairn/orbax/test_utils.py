@@ -3,8 +3,11 @@
 import shutil
 from typing import Any
 
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax.multihost import sync_global_processes
+
+__getattr__ = _hints(__name__)
 
 
 def erase_and_create_empty(directory: Any) -> Any:

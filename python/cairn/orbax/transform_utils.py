@@ -1,5 +1,6 @@
 """Transforms of trees."""
 
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.transforms import (
     RestoreTransform,
     Transform,
@@ -7,6 +8,8 @@ from cairn.orbax._impl.transforms import (
     intersect_trees,
     merge_trees,
 )
+
+__getattr__ = _hints(__name__)
 
 __all__ = [
     "RestoreTransform",

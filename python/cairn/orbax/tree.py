@@ -4,9 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from cairn._leaves import key_text
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.transforms import merge_trees as _merge
 from cairn.orbax._impl.trees import dotted, is_empty, is_empty_or_leaf
 from cairn.orbax.arrays import to_shape_dtype_struct
+
+__getattr__ = _hints(
+    __name__,
+    {"tree_difference": "compare the results of to_flat_dict()"},
+)
 
 
 def get_key_name(key: Any) -> Any:
@@ -75,7 +81,7 @@ def serialize_tree(tree: Any, keep_empty_nodes: bool = False) -> Any:
 
 
 def deserialize_tree(serialized: Any, target: Any, keep_empty_nodes: bool = False) -> Any:
-    """The leaves of a tree of dicts and lists in the structure of the target. KeyError if one lacks."""
+    """The leaves of dicts and lists in the structure of the target. KeyError if one lacks."""
     import jax
 
     def look_up(path: Any, _: Any) -> Any:

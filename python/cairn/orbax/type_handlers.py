@@ -1,8 +1,8 @@
-"""Arguments of leaves. Handlers of leaves are native; a type of your own needs a CheckpointHandler."""
+"""Arguments of leaves. Their handlers are native; your own types need a CheckpointHandler."""
 
-from typing import Any, NoReturn
+from typing import Any
 
-from cairn.orbax._impl.leaf_args import (
+from cairn.orbax._impl.leaves.leaf_args import (
     PLACEHOLDER,
     ArrayRestoreArgs,
     RestoreArgs,
@@ -10,6 +10,7 @@ from cairn.orbax._impl.leaf_args import (
     SingleReplicaArrayRestoreArgs,
     is_placeholder,
 )
+from cairn.orbax._impl.missing import hints as _hints
 
 _MISSING = {
     name: "leaves are saved by Cairn's native code; write a CheckpointHandler for types of your own"
@@ -31,9 +32,7 @@ _MISSING = {
 }
 
 
-def __getattr__(name: str) -> "NoReturn":
-    hint = _MISSING.get(name, "see cairn.orbax for what there is")
-    raise AttributeError(f"cairn.orbax.type_handlers has no {name!r} yet: {hint}")
+__getattr__ = _hints(__name__, _MISSING)
 
 
 def is_ocdbt_checkpoint(path: Any) -> bool:

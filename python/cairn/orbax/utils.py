@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from cairn.orbax._impl.leaf_args import PLACEHOLDER
+from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
+from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.processes import is_primary_host
-from cairn.orbax._impl.step_names import (
+from cairn.orbax._impl.steps.step_names import (
     any_checkpoint_step,
     checkpoint_steps,
     checkpoint_steps_paths,
@@ -29,6 +30,8 @@ from cairn.orbax.tree import (
     to_flat_dict,
     tuple_path_from_keypath,
 )
+
+__getattr__ = _hints(__name__)
 
 _PREFIX = "PLACEHOLDER://"
 

@@ -12,7 +12,9 @@ import cairn.orbax as ocp
 def test_an_import_is_light():
     heavy = ("jax", "numpy", "torch", "tensorflow", "etils", "orbax")
     program = f"import sys, cairn.orbax; print([m for m in {heavy} if m in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert out.stdout.strip() == "[]"
 
 
@@ -25,7 +27,9 @@ def test_orbax_is_never_imported(tmp_path):
         "    m.restore(1, args=ocp.args.StandardRestore())\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('orbax', 'tensorstore')])"
     )
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert out.stdout.strip() == "[]"
 
 
@@ -96,3 +100,9 @@ def test_a_running_event_loop(tmp_path):
         return ocp.PyTreeCheckpointer().restore(tmp_path / "c")
 
     assert asyncio.run(work()) == {"a": 1}
+
+
+@pytest.mark.parametrize("module", ocp._MODULES)
+def test_modules_have_hints(module):
+    with pytest.raises(AttributeError, match="no_such_name.* yet: "):
+        getattr(ocp, module).no_such_name

@@ -227,7 +227,9 @@ def test_an_empty_item(ocp, item, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.parametrize("leaf", [object(), 1 + 2j, np.array(["x"]), jax.ShapeDtypeStruct((2,), int)])
+@pytest.mark.parametrize(
+    "leaf", [object(), 1 + 2j, np.array(["x"]), jax.ShapeDtypeStruct((2,), int)]
+)
 def test_leaves_that_nobody_stores(ocp, leaf, tmp_path):
     with pytest.raises(ValueError):
         ocp.PyTreeCheckpointer().save(tmp_path / "c", {"a": leaf})
@@ -356,8 +358,9 @@ def test_items_of_other_types_are_refused(ocp, tmp_path):
 
 
 def test_the_metadata_file_is_the_same(tmp_path):
-    import cairn.orbax
     import orbax.checkpoint
+
+    import cairn.orbax
 
     found = []
     for name, package in (("a", orbax.checkpoint), ("b", cairn.orbax)):

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cairn import orbax
 from trees import arrays_tree, described
+
+from cairn import orbax
 
 
 def save(ocp, manager, *steps, **options):
@@ -284,7 +285,9 @@ def test_wrong_calls(ocp, tmp_path):
         given = options(ocp, preservation_policy=policy, max_to_keep=1)
         ocp.CheckpointManager(tmp_path, options=given)
     with pytest.raises(ValueError):
-        ocp.CheckpointManager(tmp_path, item_names=("a",), item_handlers=ocp.JsonCheckpointHandler())
+        ocp.CheckpointManager(
+            tmp_path, item_names=("a",), item_handlers=ocp.JsonCheckpointHandler()
+        )
 
 
 def test_old_ways_to_make_a_manager(writer_reader, tmp_path):
@@ -317,9 +320,7 @@ def test_handlers_of_items(ocp, tmp_path):
     with ocp.CheckpointManager(tmp_path, item_handlers=handlers) as manager:
         manager.save(
             1,
-            args=ocp.args.Composite(
-                s=ocp.args.StandardSave({"a": 1}), j=ocp.args.JsonSave([1, 2])
-            ),
+            args=ocp.args.Composite(s=ocp.args.StandardSave({"a": 1}), j=ocp.args.JsonSave([1, 2])),
         )
         manager.wait_until_finished()
         assert manager.restore(1) == ocp.args.Composite(j=[1, 2], s={"a": 1})

@@ -42,4 +42,6 @@ def described(tree):
         return (kind, leaf)
 
     is_leaf = lambda node: node is None or node == {} or node == []  # noqa: E731
-    return jax.tree.map(one, tree, is_leaf=lambda node: not hasattr(node, "shape") and is_leaf(node))
+    return jax.tree.map(
+        one, tree, is_leaf=lambda node: not hasattr(node, "shape") and is_leaf(node)
+    )

@@ -45,7 +45,7 @@ def register_with_handler(
 
 
 def get_registered_handler_cls(arg: Any) -> "type[CheckpointHandler]":
-    """The handler for arguments. Raises TypeError for anything else, ValueError if none is known."""
+    """The handler for arguments. TypeError for anything else, ValueError if none is known."""
     cls = arg if inspect.isclass(arg) else type(arg)
     if not issubclass(cls, CheckpointArgs):
         raise TypeError(f"{cls} must be derived from CheckpointArgs")

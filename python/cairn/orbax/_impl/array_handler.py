@@ -8,7 +8,7 @@ from typing import Any
 from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handler import NativeHandler
 from cairn.orbax._impl.json_handler import JsonCheckpointHandler, JsonSaveArgs
-from cairn.orbax._impl.leaf_args import RestoreArgs, SaveArgs
+from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.pytree_handler import (
     BasePyTreeCheckpointHandler,
@@ -93,7 +93,9 @@ class _RandomKeyHandler(NativeHandler):
     def _restored(self, directory: Any, args: Any, kind: Any) -> Any:
         """The key."""
 
-    async def async_save(self, directory: Any, args: Any = None) -> "list[Any]":  # type: ignore[override]
+    async def async_save(  # type: ignore[override]
+        self, directory: Any, args: Any = None
+    ) -> "list[Any]":
         """Copies the key and starts to write it. Raises TypeError for anything else."""
         saved, kind = self._described(args)
         paths = [as_path(directory) / self._name, as_path(directory) / f"{self._name}_metadata"]

@@ -39,7 +39,9 @@ class Commit:
     def finish(self, item_handlers: Any) -> None:
         """Writes the metadata, waits for the disk, and gives the checkpoint its name."""
         self._write_metadata(item_handlers, time.time_ns())
-        write_file(self.directory / COMMIT_FILE, f"Checkpoint commit was successful to {self.final}")
+        write_file(
+            self.directory / COMMIT_FILE, f"Checkpoint commit was successful to {self.final}"
+        )
         _sync_below(self.directory)
         old = None
         if self._force and self.final.exists():

@@ -61,7 +61,9 @@ class CompositeCheckpointHandler(NativeHandler):
     ) -> None:
         del composite_options  # what can be set without an error cannot matter here
         if handler_registry is not None and (items_and_handlers or item_names):
-            raise ValueError("give handler_registry, or item_names and items_and_handlers; not both")
+            raise ValueError(
+                "give handler_registry, or item_names and items_and_handlers; not both"
+            )
         # A copy: entries are added as items are met.
         self._registry = DefaultCheckpointHandlerRegistry(handler_registry)
         self._fixed = bool(item_names or items_and_handlers)
@@ -103,8 +105,8 @@ class CompositeCheckpointHandler(NativeHandler):
             if item in self.handlers():
                 return self.handlers()[item]
             raise ValueError(
-                f"item '{item}': no arguments are given, and no handler is known; give an object of "
-                "CheckpointArgs, or the handler when this one is made"
+                f"item '{item}': no arguments are given, and no handler is known; give an object "
+                "of CheckpointArgs, or the handler when this one is made"
             )
         if self._registry.has(item, args):
             return self._registry.get(item, args)
@@ -124,7 +126,9 @@ class CompositeCheckpointHandler(NativeHandler):
         self._add(item, handler)
         return handler
 
-    async def async_save(self, directory: Any, args: Any = None) -> "list[Any]":  # type: ignore[override]
+    async def async_save(  # type: ignore[override]
+        self, directory: Any, args: Any = None
+    ) -> "list[Any]":
         """Saves the items of a Composite into directories of their names."""
         self._written = {}
         operations, futures = [], []

@@ -10,7 +10,7 @@ from cairn.orbax import options
 from cairn.orbax._impl import pytree_restore, trees
 from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handler import NativeHandler
-from cairn.orbax._impl.leaf_args import SaveArgs
+from cairn.orbax._impl.leaves.leaf_args import SaveArgs
 from cairn.orbax._impl.stored_tree import StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
 
@@ -135,7 +135,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
 
 def _leaf_arguments(save_args: Any) -> "list[Any]":
     """The arguments of leaves in the form of the native part."""
-    from cairn.orbax._impl.leaf_reads import numpy_dtype
+    from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 
     result = []
     for path, args in trees.by_path(save_args).items():

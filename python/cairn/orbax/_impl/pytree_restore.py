@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 from cairn.orbax._impl import trees
-from cairn.orbax._impl.leaf_args import ArrayRestoreArgs, RestoreArgs
-from cairn.orbax._impl.leaf_reads import LeafReads, is_key_dtype
+from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
+from cairn.orbax._impl.leaves.leaf_reads import LeafReads, is_key_dtype
 from cairn.orbax._impl.stored_tree import Path, StoredTree, fill
 
 
@@ -43,9 +43,7 @@ def _as_stored(stored: StoredTree, restore_args: "dict[Path, Any]") -> Any:
     return fill(stored.structure(), read_leaves(stored, wanted))
 
 
-def _like(
-    stored: StoredTree, target: Any, restore_args: "dict[Path, Any]", partial: bool
-) -> Any:
+def _like(stored: StoredTree, target: Any, restore_args: "dict[Path, Any]", partial: bool) -> Any:
     paths, leaves, treedef = trees.flatten(target)
     if not partial:
         _check_structure(stored, paths, leaves)

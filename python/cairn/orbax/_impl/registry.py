@@ -48,13 +48,15 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
                 self.add(item, args, handler)
 
     def add(self, item: "str | None", args: Any, handler: Any = None) -> None:
-        """Adds a handler or a class of handlers. None: the one that is registered for the arguments.
+        """Adds a handler or a class of them. None: the one that is registered for the arguments.
 
         Raises AlreadyExistsError for a second entry, ValueError if no handler can be found or made.
         """
         args_class = _class_of(args)
         if self.has(item, args_class):
-            raise AlreadyExistsError(f"Entry for item={item} and args_type={args_class} already exists in the registry")
+            raise AlreadyExistsError(
+                f"Entry for item={item} and args_type={args_class} already exists in the registry"
+            )
         made = handler
         if made is None:
             try:
@@ -68,8 +70,7 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
                 made = made()
             except TypeError as error:
                 raise ValueError(
-                    f"{made} of item {item!r} is not default-constructible; give a handler: "
-                    f"{error}"
+                    f"{made} of item {item!r} is not default-constructible; give a handler: {error}"
                 ) from error
         self._registry[(item, args_class)] = made
 
@@ -78,7 +79,9 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
         try:
             return self._registry[(item, _class_of(args))]
         except KeyError:
-            raise NoEntryError(f"No entry for item={item} and args_ty={_class_of(args)} in the registry") from None
+            raise NoEntryError(
+                f"No entry for item={item} and args_ty={_class_of(args)} in the registry"
+            ) from None
 
     def has(self, item: "str | None", args: Any) -> bool:
         """Whether there is a handler."""

@@ -5,11 +5,11 @@ import numbers
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl import restore_args as construction
 from cairn.orbax._impl import trees
 from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handler import NativeHandler
-from cairn.orbax._impl.leaf_args import ArrayRestoreArgs
+from cairn.orbax._impl.leaves import restore_args as construction
+from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs
 from cairn.orbax._impl.pytree_handler import (
     PyTreeCheckpointHandler,
     PyTreeRestoreArgs,
@@ -68,7 +68,9 @@ class StandardCheckpointHandler(NativeHandler):
             ),
         )
 
-    def restore(self, directory: Any, item: Any = None, args: Any = None) -> Any:  # type: ignore[override]
+    def restore(  # type: ignore[override]
+        self, directory: Any, item: Any = None, args: Any = None
+    ) -> Any:
         """Restores a tree like the target; without one, as and where it was saved.
 
         Raises ValueError if the stored placement is needed and its devices are not here.

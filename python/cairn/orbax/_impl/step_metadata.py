@@ -83,7 +83,7 @@ def read_step_metadata(directory: Any) -> StepMetadata:
 
 
 def check_custom_metadata(custom_metadata: Any) -> "dict[str, Any]":
-    """Raises ValueError for anything but a dict with strings as keys, TypeError if JSON lacks it."""
+    """ValueError for anything but a dict with str keys, TypeError for what JSON lacks."""
     if custom_metadata is None:
         return {}
     if not isinstance(custom_metadata, dict) or not all(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax._impl import trees
-from cairn.orbax._impl.leaf_args import RestoreArgs
+from cairn.orbax._impl.leaves.leaf_args import RestoreArgs
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 
 

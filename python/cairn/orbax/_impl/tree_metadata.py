@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from cairn.orbax._impl.leaf_reads import numpy_dtype
-from cairn.orbax._impl.shardings import from_serialized_string
+from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
+from cairn.orbax._impl.leaves.shardings import from_serialized_string
 from cairn.orbax._impl.stored_tree import StoredTree, fill
 
 
@@ -70,9 +70,7 @@ class TreeMetadata:
 
     _is_node = False
 
-    def __init__(
-        self, *, tree: Any, custom_metadata: Any = None, use_zarr3: bool = False
-    ) -> None:
+    def __init__(self, *, tree: Any, custom_metadata: Any = None, use_zarr3: bool = False) -> None:
         self._tree = tree
         self._custom_metadata = custom_metadata
         self._use_zarr3 = use_zarr3

@@ -1,50 +1,29 @@
 """CheckpointManager: the checkpoints of a training run."""
 
-import dataclasses
 import datetime
-import json
 import os
-import shutil
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from cairn.orbax._impl import manager_setup, step_names
 from cairn.orbax._impl.args import CheckpointArgs, get_registered_args_cls
 from cairn.orbax._impl.checkpointer import AsyncCheckpointer
 from cairn.orbax._impl.composite_handler import CompositeArgs, CompositeCheckpointHandler
 from cairn.orbax._impl.json_handler import JsonSaveArgs
-from cairn.orbax._impl.manager_options import CheckpointManagerOptions
-from cairn.orbax._impl.manager_setup import DEFAULT_ITEM, METRICS_ITEM
-from cairn.orbax._impl.paths import TEMPORARY_MARK, as_path
-from cairn.orbax._impl.preservation_policy import PreservationContext
-from cairn.orbax._impl.save_decision_policy import DecisionContext
-from cairn.orbax._impl.step_metadata import (
-    LEGACY_ROOT_METADATA_FILE,
-    ROOT_METADATA_FILE,
-    RootMetadata,
-    StepMetadata,
-    read_json,
-    write_file,
-)
-
-METADATA_ITEM = "metadata"
+from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.step_metadata import StepMetadata
+from cairn.orbax._impl.steps import manager_setup, step_names
+from cairn.orbax._impl.steps.deletion import remove_steps, remove_unfinished
+from cairn.orbax._impl.steps.infos import CheckpointInfo
+from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
+from cairn.orbax._impl.steps.manager_setup import DEFAULT_ITEM, METRICS_ITEM
+from cairn.orbax._impl.steps.preservation_policy import PreservationContext
+from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
+from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
 
 
 class StepAlreadyExistsError(ValueError):
     """The step is there already."""
-
-
-@dataclasses.dataclass
-class CheckpointInfo:
-    """A step that the manager knows."""
-
-    step: int
-    time: datetime.datetime
-    metrics: Any = None
-
-    def __str__(self) -> str:
-        return f"Checkpoint[step={self.step} | time={self.time}]"
 
 
 def _now() -> datetime.datetime:
@@ -86,14 +65,13 @@ class CheckpointManager(AbstractCheckpointManager):
         if self._options.create:
             os.makedirs(self._directory, exist_ok=True)
         if self._options.cleanup_tmp_directories and self._directory.exists():
-            _remove_unfinished(self._directory)
+            remove_unfinished(self._directory)
         self._format = self._options.step_name_format or step_names.standard_name_format(
             step_prefix=self._options.step_prefix,
             step_format_fixed_length=self._options.step_format_fixed_length,
         )
         self._infos = self._load_infos(self._options.lightweight_initialize)
-        self._root_metadata: RootMetadata | None = None
-        self._save_root_metadata(metadata)
+        self._root_metadata = RootMetadataFile(self._directory, self._options, metadata)
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._saving: int | None = None
@@ -332,8 +310,8 @@ class CheckpointManager(AbstractCheckpointManager):
             return found
         if DEFAULT_ITEM not in found:
             raise ValueError(
-                "Unable to retrieve default item. Please ensure that a handler for the default item "
-                "is registered using `handler_registry` when initializing the `CheckpointManager`."
+                "Unable to retrieve default item. Please ensure that a handler for the default "
+                "item is registered using `handler_registry` when initializing the `CheckpointManager`."
             )
         return found[DEFAULT_ITEM]
 
@@ -355,7 +333,7 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def metadata(self, step: "int | None" = None) -> Any:
         """The metadata of a step; without one, that of the directory."""
-        return self._get_root_metadata() if step is None else self._get_step_metadata(step)
+        return self._root_metadata.read() if step is None else self._get_step_metadata(step)
 
     def _get_step_metadata(self, step: int) -> StepMetadata:
         path = self._read_path(step, self._directory)
@@ -365,33 +343,6 @@ class CheckpointManager(AbstractCheckpointManager):
         if isinstance(found.item_handlers, dict) and METRICS_ITEM in found.item_handlers:
             found.metrics = dict(self.metrics(step) or {})
         return found
-
-    def _save_root_metadata(self, metadata: Any) -> None:
-        folder = self._directory / METADATA_ITEM
-        if self._options.read_only:
-            if not folder.exists():
-                self._root_metadata = RootMetadata(custom_metadata=dict(metadata or {}))
-            return
-        if metadata is None or not self._options.save_root_metadata:
-            return
-        file = folder / ROOT_METADATA_FILE
-        if not file.exists():
-            os.makedirs(folder, exist_ok=True)
-            stored = {"internal_metadata": {}, "custom_metadata": dict(metadata)}
-            write_file(file, json.dumps(stored))
-
-    def _get_root_metadata(self) -> RootMetadata:
-        if self._root_metadata is None:
-            folder = self._directory / METADATA_ITEM
-            stored = read_json(folder / ROOT_METADATA_FILE)
-            if stored is None:
-                legacy = read_json(folder / LEGACY_ROOT_METADATA_FILE)
-                stored = {"custom_metadata": legacy} if legacy is not None else {}
-            self._root_metadata = RootMetadata(
-                internal_metadata=stored.get("internal_metadata") or {},
-                custom_metadata=stored.get("custom_metadata") or {},
-            )
-        return self._root_metadata
 
     # ---- removing ----
 
@@ -407,28 +358,17 @@ class CheckpointManager(AbstractCheckpointManager):
     def _remove_steps(self, steps: "list[int]") -> None:
         if not steps:
             return
+        paths = [self._format.find_step(self._directory, step).path for step in steps]
+        subdirectory = self._options.todelete_subdir
+        kept = self._directory / subdirectory if subdirectory else None
         if self._options.enable_background_delete:
             thread = threading.Thread(
-                target=lambda: [self._remove(step) for step in steps], name="cairn-orbax-delete"
+                target=lambda: remove_steps(paths, kept), name="cairn-orbax-delete"
             )
             self._deletions.append(thread)
             thread.start()
             return
-        for step in steps:
-            self._remove(step)
-
-    def _remove(self, step: int) -> None:
-        """Renames a step, so that it is gone at once, and removes it unless it is to be kept."""
-        path = self._format.find_step(self._directory, step).path
-        if self._options.todelete_subdir:
-            kept = self._directory / self._options.todelete_subdir
-            os.makedirs(kept, exist_ok=True)
-            shutil.rmtree(kept / path.name, ignore_errors=True)
-            os.rename(path, kept / path.name)
-            return
-        removed = f"{os.fspath(path)}.deleted{TEMPORARY_MARK}"
-        os.rename(path, removed)
-        shutil.rmtree(removed)
+        remove_steps(paths, kept)
 
     # ---- waiting ----
 
@@ -464,9 +404,3 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _remove_unfinished(directory: Any) -> None:
-    for path in directory.iterdir():
-        if TEMPORARY_MARK in path.name and path.is_dir():
-            shutil.rmtree(path)

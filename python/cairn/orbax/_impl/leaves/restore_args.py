@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from cairn.orbax._impl.leaf_args import PLACEHOLDER, ArrayRestoreArgs, RestoreArgs
-from cairn.orbax._impl.leaf_reads import is_key_dtype
-from cairn.orbax._impl.shardings import concrete_sharding
+from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER, ArrayRestoreArgs, RestoreArgs
+from cairn.orbax._impl.leaves.leaf_reads import is_key_dtype
+from cairn.orbax._impl.leaves.shardings import concrete_sharding
 from cairn.orbax._impl.tree_metadata import (
     ArrayMetadata,
     ScalarMetadata,

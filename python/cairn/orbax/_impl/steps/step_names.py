@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from cairn.orbax._impl.paths import TEMPORARY_MARK, as_path, is_finalized
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
@@ -41,16 +41,19 @@ class Metadata:
         return datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
 
 
-class NameFormat(Protocol):
+_Found = TypeVar("_Found", covariant=True)
+
+
+class NameFormat(Protocol[_Found]):
     """Names directories of steps, and finds them."""
 
     def build_name(self, step: int) -> str:
         """The name of a step's directory."""
 
-    def find_all(self, base_path: Any) -> "Iterator[Any]":
+    def find_all(self, base_path: Any) -> "Iterator[_Found]":
         """The complete steps of a directory."""
 
-    def find_step(self, base_path: Any, step: int) -> Any:
+    def find_step(self, base_path: Any, step: int) -> _Found:
         """A complete step. Raises ValueError if it is not there."""
 
 
@@ -60,7 +63,7 @@ def step_prefix_with_underscore(step_prefix: "str | None") -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class _StandardNameFormat(NameFormat):
+class _StandardNameFormat(NameFormat[Metadata]):
     """Names such as 12, 0012, step_12 and step_0012."""
 
     step_prefix: "str | None" = None
@@ -96,16 +99,18 @@ class _StandardNameFormat(NameFormat):
         """A complete step. Raises ValueError if it is not there."""
         path = build_step_path(base_path, self, step)
         if not is_finalized(path):
-            raise ValueError(f"No step path found with name={path.name} for step={step} in {base_path}")
+            raise ValueError(
+                f"No step path found with name={path.name} for step={step} in {base_path}"
+            )
         return Metadata(step=step, path=path)
 
 
 @dataclasses.dataclass(frozen=True)
-class _CompositeNameFormat(NameFormat):
+class _CompositeNameFormat(NameFormat[Any]):
     """Writes by one format and reads by several."""
 
-    write_name_format: NameFormat
-    read_name_formats: Sequence[NameFormat]
+    write_name_format: NameFormat[Any]
+    read_name_formats: Sequence[NameFormat[Any]]
 
     @property
     def single_host_load_and_broadcast(self) -> bool:
@@ -143,7 +148,7 @@ def standard_name_format(
     single_host_load_and_broadcast: bool = False,
     temporary_path_cls: Any = None,
     atomicity_options: Any = None,
-) -> NameFormat:
+) -> NameFormat[Any]:
     """Names such as 12, 0012, step_12 and step_0012."""
     del atomicity_options  # it raises where it asks for something else
     if temporary_path_cls is not None:
@@ -154,8 +159,8 @@ def standard_name_format(
 
 
 def composite_name_format(
-    write_name_format: NameFormat, read_name_formats: "Sequence[NameFormat]"
-) -> NameFormat:
+    write_name_format: NameFormat[Any], read_name_formats: "Sequence[NameFormat[Any]]"
+) -> NameFormat[Any]:
     """Writes by one format, and reads by several, of which it must be one."""
     if write_name_format not in read_name_formats:
         raise ValueError("read_name_formats must have write_name_format among them")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl import preservation_policy as keeping
-from cairn.orbax._impl import save_decision_policy as saving
+from cairn.orbax._impl.steps import preservation_policy as keeping
+from cairn.orbax._impl.steps import save_decision_policy as saving
 
 
 @dataclasses.dataclass
@@ -66,7 +66,9 @@ class CheckpointManagerOptions:
         if self.step_name_format is not None and self.single_host_load_and_broadcast != bool(
             broadcasts
         ):
-            raise ValueError("step_name_format and the options differ in single_host_load_and_broadcast")
+            raise ValueError(
+                "step_name_format and the options differ in single_host_load_and_broadcast"
+            )
         if self.preservation_policy is None and (self.max_to_keep or 0) < 0:
             raise ValueError("max_to_keep must be None or not negative")
         for name, hint in (
@@ -81,6 +83,7 @@ class CheckpointManagerOptions:
             self.max_to_keep = self.keep_time_interval = self.keep_period = None
             self.create = self.cleanup_tmp_directories = False
             self.save_on_steps = []
+            self.should_save_fn = self.todelete_subdir = None
 
     def saves(self) -> Any:
         """The policy that decides which steps are saved."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cairn._checkpoint import item_value
-from cairn.orbax._impl.leaf_args import ArrayRestoreArgs, RestoreArgs
-from cairn.orbax._impl.shardings import concrete_sharding, from_serialized_string
+from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
+from cairn.orbax._impl.leaves.shardings import concrete_sharding, from_serialized_string
 from cairn.orbax._impl.stored_tree import StoredTree
 
 _KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")

@@ -58,7 +58,9 @@ class ArrayRestoreArgs(RestoreArgs):
     def __post_init__(self) -> None:
         if self.shape is not None and self.global_shape is not None:
             if tuple(self.shape) != tuple(self.global_shape):
-                raise ValueError(f"`shape` {self.shape} must match `global_shape` {self.global_shape}")
+                raise ValueError(
+                    f"`shape` {self.shape} must match `global_shape` {self.global_shape}"
+                )
         elif self.shape is None:
             self.shape = self.global_shape
         else:

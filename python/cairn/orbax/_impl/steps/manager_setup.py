@@ -8,8 +8,8 @@ from cairn.orbax._impl.checkpointer import AsyncCheckpointer, Checkpointer
 from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
 from cairn.orbax._impl.handler import CheckpointHandler
 from cairn.orbax._impl.json_handler import JsonCheckpointHandler, JsonRestoreArgs, JsonSaveArgs
-from cairn.orbax._impl.manager_options import CheckpointManagerOptions
 from cairn.orbax._impl.registry import DefaultCheckpointHandlerRegistry
+from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 
 DEFAULT_ITEM = "default"
 METRICS_ITEM = "metrics"
