@@ -311,7 +311,8 @@ class CheckpointManager(AbstractCheckpointManager):
         if DEFAULT_ITEM not in found:
             raise ValueError(
                 "Unable to retrieve default item. Please ensure that a handler for the default "
-                "item is registered using `handler_registry` when initializing the `CheckpointManager`."
+                "item is registered using `handler_registry` when initializing the "
+                "`CheckpointManager`."
             )
         return found[DEFAULT_ITEM]
 
