@@ -1,6 +1,7 @@
 // module.cc -- cairn._cairn, the part of the Python package that is native.
 #include "arrays.h"
 #include "errors.h"
+#include "handlers.h"
 #include "manager.h"
 #include "reader.h"
 #include "saver.h"
@@ -22,6 +23,7 @@ NB_MODULE(_cairn, module) {
   cairn::python::define_sharded(module);
   cairn::python::define_reader(module);
   cairn::python::define_saver(module);
+  cairn::python::define_handlers(module);
   cairn::python::define_manager(module);
   cairn::python::define_tools(module);
 }

@@ -1,0 +1,90 @@
+"""Orbax's interface on Cairn's native code.
+
+    import cairn.orbax as ocp   # in place of: import orbax.checkpoint as ocp
+
+The names, arguments, results and errors are those of orbax.checkpoint 0.12.8 (its API before v1),
+and so are the files: each restores what the other has saved. Needs JAX for trees. It is for one
+process and local directories. What is missing raises AttributeError or NotImplementedError, and
+says what to use instead.
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.12.8"  # of the interface
+
+_MODULES = (
+    "args",
+    "arrays",
+    "checkpoint_args",
+    "checkpoint_manager",
+    "checkpoint_managers",
+    "checkpoint_utils",
+    "checkpointers",
+    "future",
+    "handlers",
+    "metadata",
+    "multihost",
+    "options",
+    "path",
+    "step",
+    "test_utils",
+    "transform_utils",
+    "tree",
+    "type_handlers",
+    "utils",
+)
+
+# Where each name is defined. Nothing is imported before it is used.
+_NAMES = {
+    name: module
+    for module, names in {
+        "options": "AsyncOptions",
+        "future": "Future",
+        "transform_utils": "RestoreTransform Transform apply_transformations merge_trees",
+        "checkpointers": (
+            "AbstractCheckpointer AsyncCheckpointer Checkpointer PyTreeCheckpointer "
+            "StandardCheckpointer"
+        ),
+        "checkpoint_managers": (
+            "AbstractCheckpointManager CheckpointManager CheckpointManagerOptions"
+        ),
+        "type_handlers": "ArrayRestoreArgs PLACEHOLDER RestoreArgs SaveArgs",
+        "handlers": (
+            "ArrayCheckpointHandler AsyncCheckpointHandler CheckpointHandler "
+            "CheckpointHandlerRegistry CompositeCheckpointHandler DefaultCheckpointHandlerRegistry "
+            "JaxRandomKeyCheckpointHandler JsonCheckpointHandler NumpyRandomKeyCheckpointHandler "
+            "ProtoCheckpointHandler PyTreeCheckpointHandler StandardCheckpointHandler"
+        ),
+        "_impl.composite_handler": "CompositeOptions",
+        "_impl.pytree_handler": "BasePyTreeCheckpointHandler",
+    }.items()
+    for name in names.split()
+}
+
+_HINTS = {
+    "aggregate_handlers": "checkpoints of old versions are read by cairn.load",
+    "experimental": "the experimental packages are not available",
+    "logging": "cairn.orbax records no statistics of steps",
+    "msgpack_utils": "cairn.save and cairn.load handle files of msgpack",
+    "pathways": "Pathways is not available",
+    "serialization": "arrays are written by Cairn's native code",
+    "v1": "the API v1 is not available yet; cairn.save and cairn.load are as short",
+}
+
+__all__ = ["__version__", *_MODULES, *_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
+    hint = f": {_HINTS[name]}" if name in _HINTS else ""
+    raise AttributeError(f"module {__name__!r} has no {name!r} yet{hint}")
+
+
+def __dir__() -> "list[str]":
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""The parts of cairn.orbax. Use the names of cairn.orbax; those here may change."""

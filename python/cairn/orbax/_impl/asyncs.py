@@ -1,0 +1,32 @@
+"""Runs coroutines of handlers from ordinary functions."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+
+def run(coroutine: "Coroutine[Any, Any, Any]") -> Any:
+    """The result of a coroutine.
+
+    A notebook's thread already runs an event loop; the coroutine then gets a thread of its own.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    result: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            result.append(asyncio.run(coroutine))
+        except BaseException as error:  # raised below, in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="cairn-orbax-loop")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return result[0]

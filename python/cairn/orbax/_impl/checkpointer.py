@@ -1,0 +1,233 @@
+"""Checkpointer and AsyncCheckpointer: atomic saves of what a handler writes."""
+
+import threading
+from typing import Any
+
+from cairn.orbax import options
+from cairn.orbax._impl import args as arguments
+from cairn.orbax._impl import asyncs, processes
+from cairn.orbax._impl.commit import Commit
+from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
+from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
+from cairn.orbax._impl.paths import as_path, is_finalized
+from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
+
+
+class AbstractCheckpointer:
+    """The interface of checkpointers: save(), restore(), metadata() and close()."""
+
+    def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
+        """Saves a checkpoint."""
+        raise NotImplementedError
+
+    def restore(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Restores a checkpoint."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends all work."""
+        raise NotImplementedError
+
+
+class Checkpointer(AbstractCheckpointer):
+    """Saves and restores one checkpoint. It appears complete or not at all, and is durable then."""
+
+    def __init__(
+        self,
+        handler: CheckpointHandler,
+        *,
+        multiprocessing_options: "options.MultiprocessingOptions | None" = None,
+        file_options: "options.FileOptions | None" = None,
+        atomicity_options: "options.AtomicityOptions | None" = None,
+        checkpoint_metadata_store: Any = None,
+        temporary_path_class: Any = None,
+    ) -> None:
+        # These options raise where they ask for something; what is left cannot matter here.
+        del multiprocessing_options, file_options, atomicity_options
+        if checkpoint_metadata_store is not None or temporary_path_class is not None:
+            raise NotImplementedError(
+                "checkpoint_metadata_store, temporary_path_class: cairn.orbax has one way to commit"
+            )
+        self._handler = arguments.wrapped(handler)
+
+    @property
+    def handler(self) -> CheckpointHandler:
+        """The handler."""
+        return self._handler
+
+    def save(
+        self,
+        directory: Any,
+        *args: Any,
+        force: bool = False,
+        custom_metadata: "dict[str, Any] | None" = None,
+        **kwargs: Any,
+    ) -> None:
+        """Saves a checkpoint and waits until it is durable.
+
+        Args:
+          directory: its path.
+          *args: the handler's arguments: an object of CheckpointArgs, or what makes one.
+          force: replace an older checkpoint; it stays until the new one is complete.
+          custom_metadata: a dict for JSON, stored with the checkpoint.
+          **kwargs: as *args.
+
+        Raises:
+          ValueError: the path exists.
+        """
+        processes.check_one_process()
+        commit = Commit(directory, force, custom_metadata)
+        made = arguments.construct(self._handler, True, args, kwargs)
+        commit.create()
+        try:
+            self._handler.save(commit.directory, args=made)
+            _finish(self._handler, commit)
+        except BaseException:
+            commit.abandon()
+            raise
+
+    def restore(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Restores a checkpoint with the handler's arguments.
+
+        Raises FileNotFoundError if there is none, ValueError for an unfinished one.
+        """
+        directory = as_path(directory)
+        if not directory.exists():
+            raise FileNotFoundError(f"Checkpoint at {directory} not found.")
+        if not is_finalized(directory):
+            raise ValueError(f"Found incomplete checkpoint at {directory}.")
+        made = arguments.construct(self._handler, False, args, kwargs)
+        return self._handler.restore(directory, args=made)
+
+    def metadata(self, directory: Any) -> StepMetadata:
+        """The metadata of a checkpoint. item_metadata is None where the handler has none."""
+        directory = as_path(directory)
+        if isinstance(self._handler, CompositeCheckpointHandler):
+            return self._handler.metadata(directory)
+        step = read_step_metadata(directory)
+        try:
+            step.item_metadata = self._handler.metadata(directory)
+        except (FileNotFoundError, NotImplementedError, ValueError, TypeError):
+            step.item_metadata = None
+        return step
+
+    def close(self) -> None:
+        """Closes the handler."""
+        self._handler.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _finish(handler: CheckpointHandler, commit: Commit) -> None:
+    typestrs: Any
+    if isinstance(handler, CompositeCheckpointHandler):
+        typestrs = handler.item_typestrs(handler.written_items())
+    else:
+        typestrs = handler.typestr()
+    handler.finalize(commit.directory)
+    commit.finish(typestrs)
+
+
+class AsyncCheckpointer(Checkpointer):
+    """Saves in the background, one save at a time.
+
+    An error of the background is raised once, by the next save(), restore(), check_for_errors(),
+    wait_until_finished() or close().
+    """
+
+    def __init__(
+        self,
+        handler: AsyncCheckpointHandler,
+        timeout_secs: "int | None" = None,
+        *,
+        async_options: "options.AsyncOptions | None" = None,
+        multiprocessing_options: "options.MultiprocessingOptions | None" = None,
+        file_options: "options.FileOptions | None" = None,
+        atomicity_options: "options.AtomicityOptions | None" = None,
+        checkpoint_metadata_store: Any = None,
+        temporary_path_class: Any = None,
+    ) -> None:
+        super().__init__(
+            handler,
+            multiprocessing_options=multiprocessing_options,
+            file_options=file_options,
+            atomicity_options=atomicity_options,
+            checkpoint_metadata_store=checkpoint_metadata_store,
+            temporary_path_class=temporary_path_class,
+        )
+        del timeout_secs  # of waits for other processes
+        self._async_options = async_options or options.AsyncOptions()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def save(
+        self,
+        directory: Any,
+        *args: Any,
+        force: bool = False,
+        custom_metadata: "dict[str, Any] | None" = None,
+        **kwargs: Any,
+    ) -> None:
+        """Starts a save. Returns when everything is copied that the caller may change.
+
+        Waits for the save before. Arguments as those of Checkpointer.save().
+        """
+        processes.check_one_process()
+        self.wait_until_finished()
+        commit = Commit(directory, force, custom_metadata)
+        made = arguments.construct(self._handler, True, args, kwargs)
+        commit.create()
+        handler: Any = self._handler
+        try:
+            futures = asyncs.run(handler.async_save(commit.directory, args=made)) or []
+        except BaseException:
+            commit.abandon()
+            raise
+        # Not a daemon: the interpreter waits for it before it ends.
+        self._thread = threading.Thread(
+            target=self._write, args=(commit, futures), name="cairn-orbax-save"
+        )
+        self._thread.start()
+
+    def _write(self, commit: Commit, futures: "list[Any]") -> None:
+        try:
+            for future in futures:
+                future.result()
+            _finish(self._handler, commit)
+            callback = self._async_options.post_finalization_callback
+            if callback is not None:
+                callback()
+        except BaseException as error:  # raised in the caller's thread
+            self._error = error
+            commit.abandon()
+
+    def wait_until_finished(self) -> None:
+        """Waits until the save is durable. Raises its error, once."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.check_for_errors()
+
+    def check_for_errors(self) -> None:
+        """Raises the error of a save that has ended, once. Does not wait."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def is_saving_in_progress(self) -> bool:
+        """Whether a save goes on."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def restore(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Waits for the save before, then restores."""
+        self.wait_until_finished()
+        return super().restore(directory, *args, **kwargs)
+
+    def close(self) -> None:
+        """Waits for a save that goes on, and closes the handler."""
+        self.wait_until_finished()
+        super().close()

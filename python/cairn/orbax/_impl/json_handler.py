@@ -1,0 +1,119 @@
+"""Handlers of items that are one file of text: JSON, and protocol buffers in text format."""
+
+import dataclasses
+import json
+from typing import Any
+
+from cairn.orbax import options
+from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handler import NativeHandler
+from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.step_metadata import write_file
+from cairn.orbax.future import NoopFuture
+
+_ORBAX = "orbax.checkpoint._src.handlers"
+
+
+class JsonCheckpointHandler(NativeHandler):
+    """Saves and restores a value of JSON."""
+
+    _typestr = f"{_ORBAX}.json_checkpoint_handler.JsonCheckpointHandler"
+
+    def __init__(
+        self,
+        filename: "str | None" = None,
+        *,
+        multiprocessing_options: "options.MultiprocessingOptions | None" = None,
+    ) -> None:
+        del multiprocessing_options  # there is one process
+        self._filename = filename or "metadata"
+
+    async def async_save(  # type: ignore[override]
+        self, directory: Any, item: Any = None, args: Any = None
+    ) -> "list[Any]":
+        """Writes the value. Raises TypeError if JSON has no such value."""
+        if isinstance(item, CheckpointArgs):
+            raise ValueError("give the arguments of a save as args=...")
+        value = item if args is None else args.item
+        write_file(as_path(directory) / self._filename, json.dumps(value))
+        return [NoopFuture()]
+
+    def restore(  # type: ignore[override]
+        self, directory: Any, item: Any = None, args: Any = None
+    ) -> Any:
+        """The value. Raises FileNotFoundError if there is no file."""
+        path = as_path(directory) / self._filename
+        if not path.exists():
+            raise FileNotFoundError(f"File {path} not found.")
+        return json.loads(path.read_text())
+
+
+@register_with_handler(JsonCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class JsonSaveArgs(CheckpointArgs):
+    """A value of JSON to be saved."""
+
+    item: Any
+
+
+@register_with_handler(JsonCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class JsonRestoreArgs(CheckpointArgs):
+    """There is nothing to choose."""
+
+    item: Any = None
+
+
+class ProtoCheckpointHandler(NativeHandler):
+    """Saves and restores a protocol buffer in text format. Needs the package protobuf."""
+
+    _typestr = f"{_ORBAX}.proto_checkpoint_handler.ProtoCheckpointHandler"
+
+    def __init__(
+        self,
+        filename: str = "proto.pbtxt",
+        *,
+        multiprocessing_options: "options.MultiprocessingOptions | None" = None,
+    ) -> None:
+        del multiprocessing_options  # there is one process
+        self._filename = filename
+
+    async def async_save(  # type: ignore[override]
+        self, directory: Any, item: Any = None, args: Any = None
+    ) -> "list[Any]":
+        """Writes the message."""
+        from google.protobuf import text_format
+
+        message = item if args is None else args.item
+        write_file(as_path(directory) / self._filename, text_format.MessageToString(message))
+        return [NoopFuture()]
+
+    def restore(  # type: ignore[override]
+        self, directory: Any, item: Any = None, args: Any = None
+    ) -> Any:
+        """The message. Raises ValueError without its class, FileNotFoundError without a file."""
+        kind = item if args is None else args.item
+        if kind is None:
+            raise ValueError("Must provide `item`: the class of the message")
+        from google.protobuf import text_format
+
+        path = as_path(directory) / self._filename
+        if not path.exists():
+            raise FileNotFoundError(f"File {path} not found.")
+        return text_format.Parse(path.read_text(), kind())
+
+
+@register_with_handler(ProtoCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class ProtoSaveArgs(CheckpointArgs):
+    """A message to be saved."""
+
+    item: Any
+
+
+@register_with_handler(ProtoCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class ProtoRestoreArgs(CheckpointArgs):
+    """The class of the message."""
+
+    item: Any

@@ -1,0 +1,1 @@
+"""Leaves of trees: how they are saved and restored."""

@@ -1,0 +1,74 @@
+"""How a leaf is saved and restored."""
+
+import dataclasses
+from typing import Any
+
+PLACEHOLDER = ...
+
+
+def is_placeholder(value: Any) -> bool:
+    """Whether a leaf is to be left out of a restore."""
+    return value is PLACEHOLDER
+
+
+@dataclasses.dataclass
+class SaveArgs:
+    """How a leaf is saved.
+
+    aggregate has no effect. dtype: the stored type (None: the leaf's). chunk_byte_size: the most
+    bytes of a stored chunk. shard_axes: dimensions that are split first.
+    """
+
+    aggregate: bool = False
+    dtype: Any = None
+    chunk_byte_size: "int | None" = None
+    shard_axes: "tuple[int, ...]" = ()
+
+
+@dataclasses.dataclass
+class RestoreArgs:
+    """How a leaf is restored: as which type (None: as it was saved) and with which dtype."""
+
+    restore_type: Any = None
+    dtype: Any = None
+
+
+def _jax_array() -> Any:
+    import jax
+
+    return jax.Array
+
+
+@dataclasses.dataclass
+class ArrayRestoreArgs(RestoreArgs):
+    """How an array of JAX is restored.
+
+    Placed by mesh and mesh_axes, else by sharding, else by the stored sharding. global_shape and
+    shape are one thing. strict=False: the array is cut or padded with zeros to that shape.
+    """
+
+    restore_type: Any = dataclasses.field(default_factory=_jax_array)
+    mesh: Any = None
+    mesh_axes: Any = None
+    sharding: Any = None
+    global_shape: "tuple[int, ...] | None" = None
+    shape: "tuple[int, ...] | None" = None
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        if self.shape is not None and self.global_shape is not None:
+            if tuple(self.shape) != tuple(self.global_shape):
+                raise ValueError(
+                    f"`shape` {self.shape} must match `global_shape` {self.global_shape}"
+                )
+        elif self.shape is None:
+            self.shape = self.global_shape
+        else:
+            self.global_shape = self.shape
+
+
+@dataclasses.dataclass
+class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
+    """As ArrayRestoreArgs. In one process there is nothing to broadcast."""
+
+    single_replica_sharding: Any = None

@@ -1,0 +1,199 @@
+"""Reads of leaves: as Python numbers, arrays of NumPy, arrays of JAX, or text."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cairn._checkpoint import item_value
+from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
+from cairn.orbax._impl.leaves.shardings import concrete_sharding, from_serialized_string
+from cairn.orbax._impl.stored_tree import StoredTree
+
+_KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")
+
+
+def numpy_dtype(dtype: Any) -> Any:
+    """A type of NumPy for its name or for a type of JAX."""
+    import numpy as np
+
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        if not isinstance(dtype, str):
+            raise
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, dtype))
+
+
+def is_key_dtype(dtype: Any) -> bool:
+    """Whether a type is that of JAX's random keys."""
+    if dtype is None:
+        return False
+    import jax
+
+    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+def _kind(args: RestoreArgs, typestr: str) -> str:
+    """As what a leaf is restored: one of _KINDS."""
+    wanted = args.restore_type
+    if wanted is None:
+        if typestr in _KINDS:
+            return typestr
+        return "jax.Array" if isinstance(args, ArrayRestoreArgs) else "np.ndarray"
+    if isinstance(wanted, str):
+        if wanted in _KINDS:
+            return wanted
+    elif isinstance(wanted, type):
+        import jax
+        import numpy as np
+
+        if issubclass(wanted, jax.Array):
+            return "jax.Array"
+        for kind, types in (
+            ("scalar", (int, float, bytes, np.number)),
+            ("np.ndarray", (np.ndarray,)),
+            ("string", (str,)),
+            ("placeholder", (type(...),)),
+        ):
+            if issubclass(wanted, types):
+                return kind
+    raise ValueError(f"Unknown type {wanted!r}: no TypeHandler restores it")
+
+
+class LeafReads:
+    """Collects reads of many leaves, which run() does together."""
+
+    def __init__(self, stored: StoredTree) -> None:
+        self._stored = stored
+        self._boxes: list[tuple[int, list[int], list[int]]] = []
+
+    def run(self) -> "list[Any]":
+        """The arrays of all boxes."""
+        return list(self._stored.reader.read(self._boxes)) if self._boxes else []
+
+    def add(self, index: int, args: RestoreArgs) -> "Callable[[list[Any]], Any]":
+        """Plans a leaf. The function that is returned makes its value of the arrays."""
+        info = self._stored.infos[index]
+        if info.kind in ("empty", "placeholder"):
+            value = item_value(self._stored.reader, index)
+            return lambda arrays: value
+        if info.kind == "string":
+            text = str(item_value(self._stored.reader, index))
+            return lambda arrays: text
+        kind = _kind(args, info.typestr)
+        if kind == "placeholder":
+            return lambda arrays: ...
+        if kind == "jax.Array":
+            return self._jax(index, args)
+        at = self._whole(index)
+        dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
+
+        def finish(arrays: "list[Any]") -> Any:
+            array = arrays[at] if dtype is None else arrays[at].astype(dtype, copy=False)
+            if kind != "scalar":
+                return array
+            if array.ndim != 0:
+                raise ValueError(f"{info.name}: an array of shape {array.shape} is not a scalar")
+            value = array[()].item()
+            return args.restore_type(value) if isinstance(args.restore_type, type) else value
+
+        return finish
+
+    def _whole(self, index: int) -> int:
+        shape = list(self._stored.infos[index].shape)
+        self._boxes.append((index, [0] * len(shape), shape))
+        return len(self._boxes) - 1
+
+    def _jax(self, index: int, args: RestoreArgs) -> "Callable[[list[Any]], Any]":
+        import jax
+
+        info = self._stored.infos[index]
+        sharding = self._sharding(index, args)
+        implementation = self._stored.reader.random_key_impl(index)
+        if implementation:
+            at = self._whole(index)
+
+            def wrap(arrays: "list[Any]") -> Any:
+                key = jax.random.wrap_key_data(jax.numpy.asarray(arrays[at]), impl=implementation)
+                return key if sharding is None else jax.device_put(key, sharding)
+
+            return wrap
+        dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
+        wanted = getattr(args, "global_shape", None)
+        if is_key_dtype(args.dtype) or wanted is None:
+            wanted = info.shape
+        wanted = tuple(wanted)
+        if wanted != tuple(info.shape):
+            return self._resized(index, wanted, getattr(args, "strict", True), dtype, sharding)
+        return self._sharded(index, sharding, dtype)
+
+    def _sharding(self, index: int, args: RestoreArgs) -> Any:
+        import jax
+
+        info = self._stored.infos[index]
+        if isinstance(args, ArrayRestoreArgs):
+            if args.mesh is not None and args.mesh_axes is not None:
+                return jax.sharding.NamedSharding(args.mesh, args.mesh_axes)
+            if args.sharding is not None:
+                return concrete_sharding(args.sharding)
+        if not info.sharding:
+            raise ValueError(
+                f"{info.name}: Sharding of jax.Array cannot be None. None is stored; give "
+                "ArrayRestoreArgs(sharding=...) or restore as numpy.ndarray"
+            )
+        try:
+            return from_serialized_string(info.sharding).to_jax_sharding()
+        except ValueError as error:
+            raise ValueError(
+                f"{info.name}: Sharding of jax.Array should be specified, concrete: the stored one "
+                f"is for other devices ({error}); give ArrayRestoreArgs(sharding=...)"
+            ) from error
+
+    def _sharded(self, index: int, sharding: Any, dtype: Any) -> "Callable[[list[Any]], Any]":
+        """Each device's part, each box read once."""
+        from cairn import _jax
+
+        shape = tuple(self._stored.infos[index].shape)
+        slots: dict[Any, int] = {}
+        parts = []
+        for device, origin, extents in _jax.boxes(sharding, shape):
+            key = (tuple(origin), tuple(extents))
+            if key not in slots:
+                slots[key] = len(self._boxes)
+                self._boxes.append((index, list(origin), list(extents)))
+            parts.append((device, slots[key]))
+
+        def finish(arrays: "list[Any]") -> Any:
+            cast = {at: _cast(arrays[at], dtype) for at in slots.values()}
+            return _jax.assemble(sharding, shape, [(device, cast[at]) for device, at in parts])
+
+        return finish
+
+    def _resized(
+        self, index: int, wanted: "tuple[int, ...]", strict: bool, dtype: Any, sharding: Any
+    ) -> "Callable[[list[Any]], Any]":
+        """The array cut or padded with zeros at the end of each dimension."""
+        import jax
+        import numpy as np
+
+        info = self._stored.infos[index]
+        if strict or len(wanted) != len(info.shape):
+            reason = "strict=False cuts and pads" if strict else "Ranks do not match"
+            raise ValueError(
+                f"{info.name}: Requested shape: {wanted} is not compatible with the stored shape: "
+                f"{tuple(info.shape)}. {reason}"
+            )
+        shared = [min(a, b) for a, b in zip(wanted, info.shape, strict=True)]
+        at = len(self._boxes)
+        self._boxes.append((index, [0] * len(shared), shared))
+
+        def finish(arrays: "list[Any]") -> Any:
+            padding = [(0, extent - size) for extent, size in zip(wanted, shared, strict=True)]
+            return jax.device_put(np.pad(_cast(arrays[at], dtype), padding), sharding)
+
+        return finish
+
+
+def _cast(array: Any, dtype: Any) -> Any:
+    return array if dtype is None else array.astype(dtype, copy=False)

@@ -1,0 +1,96 @@
+"""construct_restore_args: the arguments that restore a tree like a given one."""
+
+from typing import Any
+
+from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER, ArrayRestoreArgs, RestoreArgs
+from cairn.orbax._impl.leaves.leaf_reads import is_key_dtype
+from cairn.orbax._impl.leaves.shardings import concrete_sharding
+from cairn.orbax._impl.tree_metadata import (
+    ArrayMetadata,
+    ScalarMetadata,
+    StringMetadata,
+    TreeMetadata,
+)
+
+
+def leaf_restore_args(
+    value: Any, sharding: Any, set_global_shape: bool = True, strict: bool = True
+) -> RestoreArgs:
+    """The arguments that restore a leaf like `value`. Raises ValueError for other leaves."""
+    import jax
+    import numpy as np
+
+    if isinstance(value, jax.Array) and is_key_dtype(value.dtype):
+        value = jax.random.key_data(value)  # the stored metadata makes a key of it again
+    if isinstance(value, StringMetadata):
+        return RestoreArgs(restore_type=str)
+    if isinstance(value, ScalarMetadata):
+        kind = float if np.issubdtype(value.dtype, np.floating) else int
+        return RestoreArgs(restore_type=kind, dtype=value.dtype)
+    if isinstance(value, jax.Array) or (
+        isinstance(value, jax.ShapeDtypeStruct | ArrayMetadata) and sharding is not None
+    ):
+        # The sharding of a key is about the key, not about its data.
+        shape = value.shape if set_global_shape and not is_key_dtype(value.dtype) else None
+        return ArrayRestoreArgs(
+            restore_type=jax.Array,
+            sharding=concrete_sharding(sharding),
+            global_shape=shape,
+            dtype=value.dtype,
+            strict=strict,
+        )
+    if isinstance(value, jax.ShapeDtypeStruct | ArrayMetadata | np.ndarray):
+        return RestoreArgs(restore_type=np.ndarray, dtype=value.dtype)
+    if isinstance(value, int | float | str):
+        return RestoreArgs(restore_type=type(value))
+    if value is PLACEHOLDER:
+        return RestoreArgs(restore_type=type(PLACEHOLDER))
+    raise ValueError(f"Unsupported type: {type(value)}")
+
+
+def _sharding(value: Any) -> Any:
+    sharding = getattr(value, "sharding", None)
+    return None if sharding is None else concrete_sharding(sharding)
+
+
+def construct_restore_args(
+    target: Any,
+    sharding_tree: Any = None,
+    set_global_shape: bool = True,
+    support_layout: bool = False,
+    strict: bool = True,
+) -> Any:
+    """A tree of RestoreArgs and ArrayRestoreArgs that restores a tree like the target.
+
+    Args:
+      target: a tree of arrays, numbers, texts, jax.ShapeDtypeStruct, or what metadata() returns.
+      sharding_tree: shardings in place of the target's.
+      set_global_shape: whether the arguments have the shapes of the target.
+      support_layout: not available.
+      strict: whether another stored shape is an error.
+
+    Raises:
+      ValueError: other leaves.
+    """
+    if support_layout:
+        raise NotImplementedError("support_layout: layouts are chosen by the compiler")
+    if isinstance(target, TreeMetadata):
+        shardings = sharding_tree.tree if isinstance(sharding_tree, TreeMetadata) else sharding_tree
+        tree = construct_restore_args(
+            target.tree, shardings, set_global_shape, support_layout, strict
+        )
+        return TreeMetadata(tree=tree, custom_metadata=target.custom_metadata)
+    import jax
+
+    leaves, treedef = jax.tree.flatten(target)
+    if sharding_tree is None:
+        shardings = [_sharding(leaf) for leaf in leaves]
+    else:
+        # None stands for no sharding, where JAX sees no leaf.
+        shardings = treedef.flatten_up_to(sharding_tree)
+    return treedef.unflatten(
+        [
+            leaf_restore_args(leaf, sharding, set_global_shape, strict)
+            for leaf, sharding in zip(leaves, shardings, strict=True)
+        ]
+    )

@@ -1,0 +1,264 @@
+"""PyTreeCheckpointHandler: trees with all its options. Written by the native part."""
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from cairn import _cairn
+from cairn.orbax import options
+from cairn.orbax._impl import pytree_restore, trees
+from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handler import NativeHandler
+from cairn.orbax._impl.leaves.leaf_args import SaveArgs
+from cairn.orbax._impl.stored_tree import StoredTree
+from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
+
+_ORBAX = "orbax.checkpoint._src.handlers"
+_GB = 10**9
+
+
+@dataclasses.dataclass
+class PyTreeMetadataOptions:
+    """support_rich_types: tuples and named tuples come back as such, without a target."""
+
+    support_rich_types: bool = False
+
+
+class NativeFuture:
+    """The native part's writes. Keeps their handler."""
+
+    def __init__(self, pending: Any, handler: Any) -> None:
+        self._pending = pending
+        self._handler = handler
+
+    def result(self, timeout: "float | None" = None) -> None:
+        """Waits until everything is written. There is no timeout: nobody else is waited for."""
+        try:
+            self._pending.wait()
+        except NotImplementedError as error:  # an array of a type that no format of Orbax has
+            raise ValueError(str(error)) from error
+
+
+class BasePyTreeCheckpointHandler(NativeHandler):
+    """Saves and restores a tree; limits in bytes."""
+
+    _typestr = f"{_ORBAX}.base_pytree_checkpoint_handler.BasePyTreeCheckpointHandler"
+
+    def __init__(
+        self,
+        *,
+        save_concurrent_bytes: "int | None" = None,
+        restore_concurrent_bytes: "int | None" = None,
+        save_device_host_concurrent_bytes: "int | str | None" = None,
+        memory_limit_options: Any = None,
+        use_ocdbt: bool = True,
+        use_zarr3: bool = False,
+        use_compression: bool = True,
+        multiprocessing_options: "options.MultiprocessingOptions | None" = None,
+        type_handler_registry: Any = None,
+        enable_post_merge_validation: bool = True,
+        pytree_metadata_options: Any = None,
+        array_metadata_validator: Any = None,
+        enable_pinned_host_transfer: "bool | None" = None,
+        is_prioritized_key_fn: Any = None,
+    ) -> None:
+        # A restore in one process holds what it returns and the library's own limit of memory;
+        # copies from devices are made before a save returns; Orbax ignores
+        # is_prioritized_key_fn, too.
+        del restore_concurrent_bytes, save_device_host_concurrent_bytes, memory_limit_options
+        del multiprocessing_options, enable_pinned_host_transfer, is_prioritized_key_fn
+        if type_handler_registry is not None:
+            raise NotImplementedError(
+                "type_handler_registry: leaves of your own types are saved by a CheckpointHandler"
+            )
+        if array_metadata_validator is not None:
+            raise NotImplementedError("array_metadata_validator: one process writes each array")
+        rich = getattr(pytree_metadata_options, "support_rich_types", False)
+        self._native = _cairn.TreeHandler(
+            use_ocdbt=use_ocdbt,
+            use_zarr3=use_zarr3,
+            use_compression=use_compression,
+            support_rich_types=bool(rich),
+            save_concurrent_bytes=save_concurrent_bytes,
+            enable_post_merge_validation=enable_post_merge_validation,
+        )
+
+    async def async_save(  # type: ignore[override]
+        self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
+    ) -> "list[Any]":
+        """Copies the arrays of a tree and starts to write them."""
+        if isinstance(item, CheckpointArgs):
+            raise ValueError("give the arguments of a save as args=...")
+        if args is None:
+            args = PyTreeSaveArgs(item=item, save_args=save_args)
+        custom = getattr(args, "custom_metadata", None)
+        metadata = "" if custom is None else json.dumps(custom)
+        target = getattr(args, "ocdbt_target_data_file_size", None)
+        paths, leaves, _ = trees.flatten(args.item)
+        if not leaves or (len(leaves) == 1 and trees.is_empty(args.item)):
+            raise ValueError("Found empty item.")
+        try:
+            pending = self._native.async_save(
+                os.fspath(directory),
+                args.item,
+                _leaf_arguments(args.save_args),
+                target,
+                metadata,
+            )
+        except TypeError as error:  # a leaf of an unknown type, which is a ValueError in Orbax
+            raise ValueError(f"TypeHandler lookup failed: {error}") from error
+        return [NativeFuture(pending, self._native)]
+
+    def restore(  # type: ignore[override]
+        self, directory: Any, item: Any = None, restore_args: Any = None, args: Any = None
+    ) -> Any:
+        """Restores the tree."""
+        if isinstance(item, CheckpointArgs):
+            raise ValueError("give the arguments of a restore as args=...")
+        if args is None:
+            args = PyTreeRestoreArgs(item, restore_args)
+        return pytree_restore.restore(directory, args)
+
+    def metadata(self, directory: Any) -> TreeMetadata:
+        """The tree with metadata in place of its values."""
+        return tree_metadata_of(StoredTree(directory))
+
+    def finalize(self, directory: Any) -> None:
+        """Ends the write."""
+        self._native.finalize(os.fspath(directory))
+
+    def close(self) -> None:
+        """Waits for writes. Nothing can be saved afterwards."""
+        self._native.close()
+
+
+def _leaf_arguments(save_args: Any) -> "list[Any]":
+    """The arguments of leaves in the form of the native part."""
+    from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
+
+    result = []
+    for path, args in trees.by_path(save_args).items():
+        if not isinstance(args, SaveArgs):
+            raise ValueError(f"{trees.dotted(path)}: save_args has {args!r}, not SaveArgs")
+        dtype = None if args.dtype is None else numpy_dtype(args.dtype).name
+        if dtype is None and args.chunk_byte_size is None and not args.shard_axes:
+            continue
+        result.append((list(path), dtype, args.chunk_byte_size, list(args.shard_axes)))
+    return result
+
+
+class PyTreeCheckpointHandler(BasePyTreeCheckpointHandler):
+    """Saves and restores a tree, with transforms; limits in gigabytes (10^9 bytes)."""
+
+    _typestr = f"{_ORBAX}.pytree_checkpoint_handler.PyTreeCheckpointHandler"
+
+    def __init__(
+        self,
+        aggregate_filename: "str | None" = None,
+        *,
+        save_concurrent_gb: "int | None" = None,
+        restore_concurrent_gb: "int | None" = None,
+        save_device_host_concurrent_gb: "int | str | None" = None,
+        memory_limit_options: Any = None,
+        use_ocdbt: bool = True,
+        use_zarr3: bool = False,
+        use_compression: bool = True,
+        multiprocessing_options: "options.MultiprocessingOptions | None" = None,
+        type_handler_registry: Any = None,
+        handler_impl: "BasePyTreeCheckpointHandler | None" = None,
+        pytree_metadata_options: Any = None,
+        array_metadata_validator: Any = None,
+        enable_pinned_host_transfer: "bool | None" = None,
+        is_prioritized_key_fn: Any = None,
+    ) -> None:
+        if aggregate_filename not in (None, "checkpoint"):
+            raise NotImplementedError("aggregate_filename: only 'checkpoint' is read")
+        del restore_concurrent_gb, save_device_host_concurrent_gb  # as in the base class
+        super().__init__(
+            save_concurrent_bytes=None if save_concurrent_gb is None else save_concurrent_gb * _GB,
+            memory_limit_options=memory_limit_options,
+            use_ocdbt=use_ocdbt,
+            use_zarr3=use_zarr3,
+            use_compression=use_compression,
+            multiprocessing_options=multiprocessing_options,
+            type_handler_registry=type_handler_registry,
+            pytree_metadata_options=pytree_metadata_options,
+            array_metadata_validator=array_metadata_validator,
+            enable_pinned_host_transfer=enable_pinned_host_transfer,
+            is_prioritized_key_fn=is_prioritized_key_fn,
+        )
+        if handler_impl is not None:
+            self._native = handler_impl._native
+
+    def restore(  # type: ignore[override]
+        self,
+        directory: Any,
+        item: Any = None,
+        restore_args: Any = None,
+        transforms: Any = None,
+        transforms_default_to_original: bool = True,
+        legacy_transform_fn: Any = None,
+        args: Any = None,
+    ) -> Any:
+        """Restores the tree: as stored, like a target, or through transforms."""
+        if isinstance(item, CheckpointArgs):
+            raise ValueError("give the arguments of a restore as args=...")
+        if args is None:
+            args = PyTreeRestoreArgs(
+                item, restore_args, transforms, transforms_default_to_original, legacy_transform_fn
+            )
+        return pytree_restore.restore(directory, args)
+
+
+@register_with_handler(PyTreeCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class PyTreeSaveArgs(CheckpointArgs):
+    """A tree to be saved, with SaveArgs for its leaves."""
+
+    item: Any
+    save_args: Any = None
+    ocdbt_target_data_file_size: "int | None" = None
+    custom_metadata: Any = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.item, TreeMetadata):
+            raise ValueError("Cannot save TreeMetadata.")
+
+
+@register_with_handler(PyTreeCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class PyTreeRestoreArgs(CheckpointArgs):
+    """How a tree is restored.
+
+    item: the target, None for the stored structure. restore_args: RestoreArgs for its leaves.
+    transforms: what the leaves are made of. partial_restore: what the target lacks is left out, and
+    what is not stored keeps the target's value.
+    """
+
+    item: Any = None
+    restore_args: Any = None
+    transforms: Any = None
+    transforms_default_to_original: bool = True
+    legacy_transform_fn: Any = None
+    partial_restore: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.item, TreeMetadata):
+            self.item = self.item.tree
+
+
+@register_with_handler(BasePyTreeCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class BasePyTreeSaveArgs(PyTreeSaveArgs):
+    """The same for BasePyTreeCheckpointHandler."""
+
+
+@register_with_handler(BasePyTreeCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class BasePyTreeRestoreArgs(CheckpointArgs):
+    """The same for BasePyTreeCheckpointHandler, which has no transforms."""
+
+    item: Any = None
+    restore_args: Any = None
+    partial_restore: bool = False

@@ -1,0 +1,97 @@
+"""Restores a tree: as stored, or into the caller's target."""
+
+import dataclasses
+from typing import Any
+
+from cairn.orbax._impl import trees
+from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
+from cairn.orbax._impl.leaves.leaf_reads import LeafReads, is_key_dtype
+from cairn.orbax._impl.stored_tree import Path, StoredTree, fill
+
+
+def restore(directory: Any, args: Any) -> Any:
+    """The tree that PyTreeRestoreArgs asks for."""
+    stored = StoredTree(directory)
+    if getattr(args, "legacy_transform_fn", None) is not None:
+        raise NotImplementedError(
+            "legacy_transform_fn: transforms, or partial_restore=True, can do most of it"
+        )
+    restore_args = trees.by_path(args.restore_args)
+    if getattr(args, "transforms", None) is not None:
+        from cairn.orbax._impl.transforms import restore_transformed
+
+        return restore_transformed(stored, args, restore_args)
+    if args.item is None:
+        return _as_stored(stored, restore_args)
+    return _like(stored, args.item, restore_args, args.partial_restore)
+
+
+def read_leaves(stored: StoredTree, wanted: "dict[int, RestoreArgs]") -> "dict[int, Any]":
+    """The values of leaves, with arguments each, in one plan of reads."""
+    reads = LeafReads(stored)
+    finishers = {index: reads.add(index, args) for index, args in wanted.items()}
+    arrays = reads.run()
+    return {index: finish(arrays) for index, finish in finishers.items()}
+
+
+def _as_stored(stored: StoredTree, restore_args: "dict[Path, Any]") -> Any:
+    if not stored.infos:
+        raise ValueError(f"{stored.directory}: the stored tree is empty")
+    wanted = {
+        index: restore_args.get(path) or RestoreArgs() for path, index in stored.by_path.items()
+    }
+    return fill(stored.structure(), read_leaves(stored, wanted))
+
+
+def _like(stored: StoredTree, target: Any, restore_args: "dict[Path, Any]", partial: bool) -> Any:
+    paths, leaves, treedef = trees.flatten(target)
+    if not partial:
+        _check_structure(stored, paths, leaves)
+    wanted: dict[int, RestoreArgs] = {}
+    for path, leaf in zip(paths, leaves, strict=True):
+        index = stored.by_path.get(path)
+        if index is not None and leaf is not ... and not trees.is_empty(leaf):
+            wanted[index] = args_for(restore_args.get(path), leaf)
+    values = read_leaves(stored, wanted)
+    result = []
+    for path, leaf in zip(paths, leaves, strict=True):
+        index = stored.by_path.get(path)
+        result.append(values[index] if index in values else leaf)
+    return treedef.unflatten(result)
+
+
+def args_for(args: "RestoreArgs | None", leaf: Any) -> RestoreArgs:
+    """The arguments of a leaf. Those of an array take the shape and dtype of the target's array."""
+    args = args or RestoreArgs()
+    if not isinstance(args, ArrayRestoreArgs) or leaf is None:
+        return args
+    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or is_key_dtype(leaf.dtype):
+        return args
+    changes: dict[str, Any] = {}
+    if args.strict and args.global_shape is None:
+        changes.update(global_shape=tuple(leaf.shape), shape=None)
+    if args.dtype is None:
+        changes["dtype"] = leaf.dtype
+    return dataclasses.replace(args, **changes) if changes else args
+
+
+def _check_structure(stored: StoredTree, paths: "list[Path]", leaves: "list[Any]") -> None:
+    """Raises ValueError if the target and the stored tree differ."""
+    lines = []
+    wanted = dict(zip(paths, leaves, strict=True))
+    for path in paths:
+        if path not in stored.by_path:
+            lines.append(f"{trees.dotted(path)}:\n    - Source: present\n    - Target: MISSING")
+    for path, index in stored.by_path.items():
+        # An empty node of a class of the caller's has no leaf in the target.
+        if path not in wanted and not stored.is_empty(index):
+            lines.append(f"{trees.dotted(path)}:\n    - Source: MISSING\n    - Target: present")
+    if lines:
+        more = f"\n... and {len(lines) - 20} more" if len(lines) > 20 else ""
+        raise ValueError(
+            f"{stored.directory}: User-provided restore item and on-disk value metadata tree "
+            "structures do not match (Source: the item, Target: the checkpoint):\n"
+            + "\n".join(lines[:20])
+            + more
+            + "\nIf this mismatch is intentional, pass `partial_restore=True`."
+        )

@@ -1,0 +1,209 @@
+"""StandardCheckpointHandler: trees of arrays and numbers, restored as they were placed."""
+
+import dataclasses
+import numbers
+from typing import Any
+
+from cairn.orbax import options
+from cairn.orbax._impl import trees
+from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handler import NativeHandler
+from cairn.orbax._impl.leaves import restore_args as construction
+from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs
+from cairn.orbax._impl.pytree_handler import (
+    PyTreeCheckpointHandler,
+    PyTreeRestoreArgs,
+    PyTreeSaveArgs,
+)
+from cairn.orbax._impl.tree_metadata import ArrayMetadata, TreeMetadata
+
+_ORBAX = "orbax.checkpoint._src.handlers.standard_checkpoint_handler"
+
+
+def _is_standard(leaf: Any) -> bool:
+    import jax
+    import numpy as np
+
+    return isinstance(leaf, int | float | np.ndarray | jax.Array)
+
+
+class StandardCheckpointHandler(NativeHandler):
+    """Saves and restores a tree whose leaves are arrays and numbers."""
+
+    _typestr = f"{_ORBAX}.StandardCheckpointHandler"
+
+    def __init__(
+        self,
+        *,
+        save_concurrent_gb: int = 96,
+        restore_concurrent_gb: int = 96,
+        multiprocessing_options: "options.MultiprocessingOptions | None" = None,
+        pytree_metadata_options: Any = None,
+        use_ocdbt: bool = True,
+    ) -> None:
+        self._impl = PyTreeCheckpointHandler(
+            save_concurrent_gb=save_concurrent_gb,
+            restore_concurrent_gb=restore_concurrent_gb,
+            multiprocessing_options=multiprocessing_options,
+            pytree_metadata_options=pytree_metadata_options,
+            use_ocdbt=use_ocdbt,
+        )
+
+    async def async_save(  # type: ignore[override]
+        self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
+    ) -> "list[Any]":
+        """Copies the arrays of a tree and starts to write them.
+
+        Raises ValueError for other leaves, a single array, and None.
+        """
+        if isinstance(item, CheckpointArgs):
+            raise ValueError("give the arguments of a save as args=...")
+        if args is None:
+            args = StandardSaveArgs(item, save_args)
+        checked = _checked(args.item, args.save_args)
+        return await self._impl.async_save(
+            directory,
+            args=PyTreeSaveArgs(
+                checked, save_args=args.save_args, custom_metadata=args.custom_metadata
+            ),
+        )
+
+    def restore(  # type: ignore[override]
+        self, directory: Any, item: Any = None, args: Any = None
+    ) -> Any:
+        """Restores a tree like the target; without one, as and where it was saved.
+
+        Raises ValueError if the stored placement is needed and its devices are not here.
+        """
+        if isinstance(item, CheckpointArgs):
+            raise ValueError("give the arguments of a restore as args=...")
+        if args is None:
+            args = StandardRestoreArgs(item=item)
+        if args.support_layout:
+            raise NotImplementedError("support_layout: layouts are chosen by the compiler")
+        metadata = self._impl.metadata(directory)
+        restore_args = _restore_args(args, metadata)
+        if not args.strict:
+            import jax
+
+            restore_args = jax.tree.map(_not_strict, restore_args)
+        return self._impl.restore(
+            directory, args=PyTreeRestoreArgs(item=args.item, restore_args=restore_args)
+        )
+
+    def metadata(self, directory: Any) -> TreeMetadata:
+        """The tree with metadata in place of its values."""
+        return self._impl.metadata(directory)
+
+    def finalize(self, directory: Any) -> None:
+        """Ends the write."""
+        self._impl.finalize(directory)
+
+    def close(self) -> None:
+        """Waits for writes. Nothing can be saved afterwards."""
+        self._impl.close()
+
+
+def _not_strict(args: Any) -> Any:
+    return dataclasses.replace(args, strict=False) if isinstance(args, ArrayRestoreArgs) else args
+
+
+def _checked(item: Any, save_args: Any) -> Any:
+    """The tree with arrays of NumPy in place of what can become one."""
+    import jax
+    import numpy as np
+
+    if item is None:
+        raise ValueError("Must provide item to save.")
+    if isinstance(item, jax.Array | numbers.Number):
+        raise ValueError(
+            "StandardSave does not support single arrays or scalars. Use ArrayCheckpointHandler / "
+            "ArraySave instead"
+        )
+    for path, args in trees.by_path(save_args).items():
+        if getattr(args, "aggregate", False):
+            raise ValueError(f"Unsupported option `aggregate` for key: {path}.")
+    paths, leaves, treedef = trees.flatten(item, None)
+    checked = []
+    for path, leaf in zip(paths, leaves, strict=True):
+        if not isinstance(leaf, np.ndarray | jax.Array) and hasattr(leaf, "__array__"):
+            leaf = np.asarray(leaf)
+        if not _is_standard(leaf):
+            raise ValueError(f"Unsupported type: {type(leaf)} for key: {path}.")
+        checked.append(leaf)
+    return treedef.unflatten(checked)
+
+
+def _restore_args(args: Any, metadata: TreeMetadata) -> Any:
+    """The arguments for each leaf of the target, or of the stored tree."""
+    import jax
+
+    def stored_sharding(leaf: Any) -> Any:
+        if not isinstance(leaf, ArrayMetadata) or leaf.sharding is None:
+            return None
+        try:
+            return leaf.sharding.to_jax_sharding()
+        except ValueError as error:
+            if args.fallback_sharding is not None:
+                return args.fallback_sharding
+            raise ValueError(
+                f"{leaf.name}: Topology mismatch detected: it was saved on devices that are not "
+                f"here ({error}); give a target with shardings, or fallback_sharding"
+            ) from error
+
+    if args.item is None:
+        shardings = jax.tree.map(stored_sharding, metadata.tree)
+        return construction.construct_restore_args(metadata.tree, shardings)
+    stored = trees.by_path(metadata.tree)
+    paths, leaves, treedef = trees.flatten(args.item, None)
+    shardings = []
+    for path, leaf in zip(paths, leaves, strict=True):
+        if not _is_standard(leaf) and not isinstance(leaf, jax.ShapeDtypeStruct):
+            raise ValueError(f"Unsupported type: {type(leaf)} for key: {path}.")
+        sharding = getattr(leaf, "sharding", None)
+        if sharding is None and hasattr(leaf, "sharding"):
+            if path not in stored:
+                raise ValueError(
+                    f"Structure mismatch: Target path {path} not found in the checkpoint, which "
+                    f"has {list(stored)}"
+                )
+            sharding = stored_sharding(stored[path])
+        shardings.append(sharding)
+    made = [
+        construction.leaf_restore_args(leaf, sharding)
+        for leaf, sharding in zip(leaves, shardings, strict=True)
+    ]
+    return treedef.unflatten(made)
+
+
+@register_with_handler(StandardCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class StandardSaveArgs(CheckpointArgs):
+    """A tree of arrays and numbers to be saved, with SaveArgs for its leaves."""
+
+    item: Any
+    save_args: Any = None
+    custom_metadata: Any = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.item, TreeMetadata):
+            raise ValueError("Cannot save TreeMetadata.")
+
+
+@register_with_handler(StandardCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class StandardRestoreArgs(CheckpointArgs):
+    """How a tree is restored.
+
+    item: the target; None for the stored tree. strict=False: arrays are cut and padded to the
+    target's shapes. fallback_sharding: for arrays whose stored placement is not possible here.
+    """
+
+    item: Any = None
+    strict: bool = True
+    support_layout: bool = False
+    fallback_sharding: Any = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.item, TreeMetadata):
+            self.item = self.item.tree

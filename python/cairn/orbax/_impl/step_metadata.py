@@ -1,0 +1,94 @@
+"""The metadata of a step and of a run, and their files."""
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from cairn.orbax._impl.paths import STEP_METADATA_FILE, as_path
+
+ROOT_METADATA_FILE = "_ROOT_METADATA"
+LEGACY_ROOT_METADATA_FILE = "metadata"
+
+
+@dataclasses.dataclass
+class SaveStepStatistics:
+    """How long the parts of a save took. Cairn does not record it."""
+
+    step: "int | None" = None
+    event_type: str = "save"
+    directory: "str | None" = None
+    reached_preemption: bool = False
+    preemption_received_at: "float | None" = None
+    synchronous: bool = False
+    wait_for_prev_start_time: "float | None" = None
+    wait_for_prev_duration_secs: "float | None" = None
+    time_between_consecutive_saves_sec: "float | None" = None
+    checkpointer_blocking_start_time: "float | None" = None
+    checkpointer_blocking_duration_secs: "float | None" = None
+    get_old_steps_start_time: "float | None" = None
+    get_old_steps_duration_secs: "float | None" = None
+    checkpoint_manager_blocking_start_time: "float | None" = None
+    checkpoint_manager_blocking_duration_secs: "float | None" = None
+
+
+@dataclasses.dataclass
+class StepMetadata:
+    """The metadata of one checkpoint: its handlers, items, metrics, times and custom metadata."""
+
+    item_handlers: "dict[str, Any] | str | None" = None
+    item_metadata: Any = None
+    metrics: "dict[str, Any]" = dataclasses.field(default_factory=dict)
+    performance_metrics: SaveStepStatistics = dataclasses.field(default_factory=SaveStepStatistics)
+    init_timestamp_nsecs: "int | None" = None
+    commit_timestamp_nsecs: "int | None" = None
+    custom_metadata: "dict[str, Any]" = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class RootMetadata:
+    """The metadata of a directory of steps."""
+
+    internal_metadata: "dict[str, Any] | None" = dataclasses.field(default_factory=dict)
+    custom_metadata: "dict[str, Any] | None" = dataclasses.field(default_factory=dict)
+
+
+def read_json(path: Any) -> "dict[str, Any] | None":
+    """The JSON object of a file; None if there is no file, or it is not an object of JSON."""
+    try:
+        value = json.loads(as_path(path).read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_file(path: Any, text: str) -> None:
+    """Writes a file and waits until it is on the disk."""
+    with open(os.fspath(path), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_step_metadata(directory: Any) -> StepMetadata:
+    """The metadata of a checkpoint; empty if it has none."""
+    stored = read_json(as_path(directory) / STEP_METADATA_FILE) or {}
+    return StepMetadata(
+        item_handlers=stored.get("item_handlers"),
+        metrics=stored.get("metrics") or {},
+        init_timestamp_nsecs=stored.get("init_timestamp_nsecs"),
+        commit_timestamp_nsecs=stored.get("commit_timestamp_nsecs"),
+        custom_metadata=stored.get("custom_metadata") or {},
+    )
+
+
+def check_custom_metadata(custom_metadata: Any) -> "dict[str, Any]":
+    """ValueError for anything but a dict with str keys, TypeError for what JSON lacks."""
+    if custom_metadata is None:
+        return {}
+    if not isinstance(custom_metadata, dict) or not all(
+        isinstance(key, str) for key in custom_metadata
+    ):
+        raise ValueError(f"custom_metadata must be a dict with str keys, not {custom_metadata!r}")
+    json.dumps(custom_metadata)
+    return custom_metadata

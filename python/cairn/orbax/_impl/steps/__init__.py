@@ -1,0 +1,1 @@
+"""Directories of steps: their names, which are saved and kept, and the manager."""

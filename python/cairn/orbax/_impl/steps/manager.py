@@ -1,0 +1,407 @@
+"""CheckpointManager: the checkpoints of a training run."""
+
+import datetime
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from cairn.orbax._impl.args import CheckpointArgs, get_registered_args_cls
+from cairn.orbax._impl.checkpointer import AsyncCheckpointer
+from cairn.orbax._impl.composite_handler import CompositeArgs, CompositeCheckpointHandler
+from cairn.orbax._impl.json_handler import JsonSaveArgs
+from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.step_metadata import StepMetadata
+from cairn.orbax._impl.steps import manager_setup, step_names
+from cairn.orbax._impl.steps.deletion import remove_steps, remove_unfinished
+from cairn.orbax._impl.steps.infos import CheckpointInfo
+from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
+from cairn.orbax._impl.steps.manager_setup import DEFAULT_ITEM, METRICS_ITEM
+from cairn.orbax._impl.steps.preservation_policy import PreservationContext
+from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
+from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
+
+
+class StepAlreadyExistsError(ValueError):
+    """The step is there already."""
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(tz=datetime.timezone.utc)
+
+
+class AbstractCheckpointManager:
+    """The base of managers."""
+
+
+class CheckpointManager(AbstractCheckpointManager):
+    """Saves, keeps, removes and restores the steps of a directory. Orbax's manager continues it.
+
+    A step has one item, named by nobody, or several: the first save or restore decides. Saves go on
+    in the background, unless options.enable_async_checkpointing is False. Their error is raised
+    once, by the next save(), wait_until_finished(), check_for_errors() or close().
+    """
+
+    def __init__(
+        self,
+        directory: Any,
+        checkpointers: Any = None,
+        options: "CheckpointManagerOptions | None" = None,
+        metadata: "Mapping[str, Any] | None" = None,
+        item_names: Any = None,
+        item_handlers: Any = None,
+        logger: Any = None,
+        handler_registry: Any = None,
+    ) -> None:
+        if logger is not None:
+            raise NotImplementedError("logger: cairn.orbax records no statistics of steps")
+        self._options = options or CheckpointManagerOptions()
+        self._saves = self._options.saves()
+        self._keeps = self._options.keeps()
+        self._checkpointer, self._single = manager_setup.make_checkpointer(
+            checkpointers, self._options, item_names, item_handlers, handler_registry
+        )
+        self._directory = as_path(directory)
+        if self._options.create:
+            os.makedirs(self._directory, exist_ok=True)
+        if self._options.cleanup_tmp_directories and self._directory.exists():
+            remove_unfinished(self._directory)
+        self._format = self._options.step_name_format or step_names.standard_name_format(
+            step_prefix=self._options.step_prefix,
+            step_format_fixed_length=self._options.step_format_fixed_length,
+        )
+        self._infos = self._load_infos(self._options.lightweight_initialize)
+        self._root_metadata = RootMetadataFile(self._directory, self._options, metadata)
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._saving: int | None = None
+        self._deletions: list[threading.Thread] = []
+
+    # ---- which steps there are ----
+
+    @property
+    def directory(self) -> Any:
+        """The directory of the steps."""
+        return self._directory
+
+    def all_steps(self, read: bool = False) -> "list[int]":
+        """The steps, in the order of their saves. read=True is reload() before."""
+        if read:
+            self.reload()
+        return [info.step for info in self._infos]
+
+    def latest_step(self) -> "int | None":
+        """The step that was saved last, or None."""
+        return self._infos[-1].step if self._infos else None
+
+    def best_step(self) -> "int | None":
+        """The best step by best_fn, of those with metrics; without best_fn the latest."""
+        best_fn = self._options.best_fn
+        if best_fn is None:
+            return self.latest_step()
+        measured = [info for info in self._infos if info.metrics is not None]
+        measured.sort(
+            key=lambda info: best_fn(info.metrics), reverse=self._options.best_mode == "min"
+        )
+        return measured[-1].step if measured else None
+
+    def reload(self) -> None:
+        """Looks again which steps there are."""
+        self._infos = self._load_infos(False)
+
+    def _load_infos(self, light: bool) -> "list[CheckpointInfo]":
+        if not self._directory.exists():
+            return []
+        infos = []
+        for found in self._format.find_all(self._directory):
+            if light:
+                infos.append(CheckpointInfo(found.step, datetime.datetime.min))
+            else:
+                metrics = self.metrics(found.step)
+                infos.append(CheckpointInfo(found.step, found.commit_timestamp, metrics))
+        return sorted(infos, key=lambda info: info.step)
+
+    def _read_path(self, step: int, directory: Any) -> Any:
+        if self._options.step_name_format is not None:
+            return self._format.find_step(directory, step).path
+        return step_names.build_step_path(directory, self._format, step)
+
+    # ---- saving ----
+
+    def reached_preemption(self, step: int) -> bool:
+        """Whether the process has been asked to end: never, in one process."""
+        return False
+
+    def should_save(self, step: int) -> bool:
+        """Whether save() would save the step."""
+        if self._options.read_only:
+            return False
+        latest = self.latest_step()
+        if latest is not None and latest >= step:
+            return False
+        checked = self._options.enable_should_save_is_saving_in_progress_check
+        context = DecisionContext(
+            is_saving_in_progress=checked and self.is_saving_in_progress(),
+            reached_preemption=self.reached_preemption(step),
+            multiprocessing_options=self._options.multiprocessing_options,
+        )
+        info = CheckpointInfo(step, _now())
+        return bool(self._saves.should_save(info, list(self._infos), context=context))
+
+    def save(
+        self,
+        step: int,
+        items: Any = None,
+        save_kwargs: Any = None,
+        metrics: Any = None,
+        force: "bool | None" = False,
+        args: "CheckpointArgs | None" = None,
+        custom_metadata: "dict[str, Any] | None" = None,
+    ) -> bool:
+        """Saves a step.
+
+        Args:
+          step: its number.
+          items: an object, or a dict of them, for the manager's handlers; better: args.
+          save_kwargs: their arguments.
+          metrics: what best_fn looks at; stored if there is a best_fn.
+          force: save although the options say no.
+          args: arguments of the item, or args.Composite with those of several.
+          custom_metadata: a dict for JSON, stored with the step.
+
+        Returns:
+          False if the options do not want the step.
+
+        Raises:
+          StepAlreadyExistsError: it is there.
+          ValueError: there are no arguments, or those of the wrong kind.
+        """
+        if items is None and args is None:
+            raise ValueError("Must provide `args` for `save`.")
+        if self._single is None:
+            self._single = not isinstance(args, CompositeArgs)
+        self._check_args(items, args)
+        if not force and not self.should_save(step):
+            return False
+        self.wait_until_finished()
+        if step in self.all_steps():
+            raise StepAlreadyExistsError(f"Checkpoint for step {step} already exists.")
+        named = self._named_args(items, save_kwargs, args, for_save=True)
+        if (
+            metrics is not None
+            and self._options.best_fn is not None
+            and not self._options.prevent_write_metrics
+        ):
+            named[METRICS_ITEM] = JsonSaveArgs(metrics)
+        self._checkpointer.save(
+            step_names.build_step_path(self._directory, self._format, step),
+            args=CompositeArgs(**named),
+            custom_metadata=custom_metadata,
+            force=True,
+        )
+        self._infos.append(CheckpointInfo(step, _now(), metrics))
+        kept = self._keeps.should_preserve(list(self._infos), context=PreservationContext())
+        old = [i.step for i, keep in zip(self._infos, kept, strict=True) if not keep]
+        self._infos = [info for info in self._infos if info.step not in old]
+        if not isinstance(self._checkpointer, AsyncCheckpointer):
+            self._remove_steps(old)
+            return True
+        self._saving = step
+        self._thread = threading.Thread(
+            target=self._finish, args=(self._checkpointer, old), name="cairn-orbax-manager"
+        )
+        self._thread.start()
+        return True
+
+    def _finish(self, checkpointer: AsyncCheckpointer, old: "list[int]") -> None:
+        """Waits for the save. No older step is removed before the new one is durable."""
+        try:
+            checkpointer.wait_until_finished()
+            self._remove_steps(old)
+        except BaseException as error:  # raised in the caller's thread
+            self._error = error
+
+    def _check_args(self, items: Any, args: Any) -> None:
+        if isinstance(items, CheckpointArgs):
+            raise ValueError("`items` are CheckpointArgs: give them as args=...")
+        if args is None:
+            return
+        if not isinstance(args, CheckpointArgs):
+            raise ValueError(f"Expected args of type `CheckpointArgs`; found {type(args)}.")
+        if self._single and isinstance(args, CompositeArgs):
+            raise ValueError(
+                "Cannot provide `args` of type `Composite` when dealing with a single, unnamed "
+                "(default) checkpointable object."
+            )
+        if not self._single and not isinstance(args, CompositeArgs):
+            raise ValueError(
+                "Must provide `args` of type `Composite` when dealing with multiple checkpointable "
+                "objects."
+            )
+
+    def _named_args(
+        self, items: Any, kwargs: Any, args: Any, for_save: bool
+    ) -> "dict[str, CheckpointArgs]":
+        """The arguments of each item."""
+        if args is not None:
+            return {DEFAULT_ITEM: args} if self._single else dict(args.items())
+        if self._single:
+            items = {} if items is None else {DEFAULT_ITEM: items}
+            kwargs = {} if kwargs is None else {DEFAULT_ITEM: kwargs}
+        items, kwargs = items or {}, kwargs or {}
+        handlers = self._handler().handlers()
+        named = {}
+        for key in [*items, *(key for key in kwargs if key not in items)]:
+            if key not in handlers:
+                raise ValueError(f"Unknown key '{key}'. Please make sure it is in the item names.")
+            cls: Any = get_registered_args_cls(handlers[key])[0 if for_save else 1]
+            named[key] = cls(items.get(key), **(kwargs.get(key) or {}))
+        return named
+
+    def _handler(self) -> CompositeCheckpointHandler:
+        handler = self._checkpointer.handler
+        assert isinstance(handler, CompositeCheckpointHandler)
+        return handler
+
+    # ---- restoring ----
+
+    def restore(
+        self,
+        step: "int | None" = None,
+        items: Any = None,
+        restore_kwargs: Any = None,
+        directory: Any = None,
+        args: "CheckpointArgs | None" = None,
+    ) -> Any:
+        """Restores a step (None: the latest): its item, or a Composite of several.
+
+        Args:
+          step: its number.
+          items: a target, or a dict of them; better: args.
+          restore_kwargs: arguments of the handlers.
+          directory: of the steps, in place of the manager's.
+          args: arguments of the item, or args.Composite with those of several.
+
+        Raises:
+          FileNotFoundError: there is no such step, or none at all.
+          KeyError: an item is not stored.
+          ValueError: the arguments are of the wrong kind, or a handler is not known.
+        """
+        if step is None:
+            if directory is None:
+                step = self.latest_step()
+            else:
+                step = max(step_names.checkpoint_steps(directory), default=None)
+            if step is None:
+                raise FileNotFoundError(f"No steps found in {directory or self._directory}.")
+        path = self._read_path(step, as_path(directory or self._directory))
+        self._decide_single(path)
+        self._check_args(items, args)
+        named = self._named_args(items, restore_kwargs, args, for_save=False)
+        restored = self._checkpointer.restore(path, args=CompositeArgs(**named))
+        return self._item_of(restored)
+
+    def _decide_single(self, path: Any) -> None:
+        if self._single is None:
+            self._single = (path / DEFAULT_ITEM).exists()
+
+    def _item_of(self, found: Any) -> Any:
+        if not self._single:
+            return found
+        if DEFAULT_ITEM not in found:
+            raise ValueError(
+                "Unable to retrieve default item. Please ensure that a handler for the default "
+                "item is registered using `handler_registry` when initializing the "
+                "`CheckpointManager`."
+            )
+        return found[DEFAULT_ITEM]
+
+    # ---- metadata ----
+
+    def metrics(self, step: int) -> Any:
+        """The metrics of a step; None if it has none."""
+        try:
+            path = self._read_path(step, self._directory)
+            return manager_setup.metrics_handler().restore(path / METRICS_ITEM)
+        except FileNotFoundError:
+            return None
+
+    def item_metadata(self, step: int) -> Any:
+        """The metadata of the item of a step, or of its items."""
+        if step is None:
+            raise ValueError("`step` must be provided: items are those of a step")
+        return self.metadata(step).item_metadata
+
+    def metadata(self, step: "int | None" = None) -> Any:
+        """The metadata of a step; without one, that of the directory."""
+        return self._root_metadata.read() if step is None else self._get_step_metadata(step)
+
+    def _get_step_metadata(self, step: int) -> StepMetadata:
+        path = self._read_path(step, self._directory)
+        found = self._checkpointer.metadata(path)
+        self._decide_single(path)
+        found.item_metadata = self._item_of(found.item_metadata)
+        if isinstance(found.item_handlers, dict) and METRICS_ITEM in found.item_handlers:
+            found.metrics = dict(self.metrics(step) or {})
+        return found
+
+    # ---- removing ----
+
+    def delete(self, step: int) -> None:
+        """Removes a step. Raises FileNotFoundError if there is no such step."""
+        if self._options.read_only:
+            return
+        if step not in self.all_steps():
+            raise FileNotFoundError(f"Requested deleting a non-existent step: {step}.")
+        self._remove_steps([step])
+        self._infos = [info for info in self._infos if info.step != step]
+
+    def _remove_steps(self, steps: "list[int]") -> None:
+        if not steps:
+            return
+        paths = [self._format.find_step(self._directory, step).path for step in steps]
+        subdirectory = self._options.todelete_subdir
+        kept = self._directory / subdirectory if subdirectory else None
+        if self._options.enable_background_delete:
+            thread = threading.Thread(
+                target=lambda: remove_steps(paths, kept), name="cairn-orbax-delete"
+            )
+            self._deletions.append(thread)
+            thread.start()
+            return
+        remove_steps(paths, kept)
+
+    # ---- waiting ----
+
+    def is_saving_in_progress(self) -> bool:
+        """Whether a save goes on in the background."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait_until_finished(self) -> None:
+        """Waits until the save is durable and old steps are removed. Raises its error, once."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.check_for_errors()
+
+    def check_for_errors(self) -> None:
+        """Raises the error of a save that has ended, once. Does not wait."""
+        error, self._error = self._error, None
+        if error is not None:
+            self._infos = [info for info in self._infos if info.step != self._saving]
+            raise error
+
+    def close(self) -> None:
+        """Waits for what goes on. Nothing can be saved afterwards."""
+        try:
+            self.wait_until_finished()
+        finally:
+            for thread in self._deletions:
+                thread.join()
+            self._checkpointer.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -1,0 +1,283 @@
+"""How the directories of steps are named, and which there are."""
+
+import dataclasses
+import datetime
+import functools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from cairn.orbax._impl.paths import TEMPORARY_MARK, as_path, is_finalized
+from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
+
+
+@dataclasses.dataclass(frozen=True)
+class Metadata:
+    """A step and its path."""
+
+    step: int
+    path: Any
+
+    @functools.cached_property
+    def _stored(self) -> StepMetadata:
+        return read_step_metadata(self.path)
+
+    @property
+    def init_timestamp_nsecs(self) -> "int | None":
+        """When the save began, in nanoseconds since 1970."""
+        return self._stored.init_timestamp_nsecs
+
+    @property
+    def commit_timestamp_nsecs(self) -> "int | None":
+        """When the save was complete, in nanoseconds since 1970."""
+        return self._stored.commit_timestamp_nsecs
+
+    @property
+    def commit_timestamp(self) -> datetime.datetime:
+        """When the save was complete; if that is not stored, the time of the directory."""
+        nanoseconds = self.commit_timestamp_nsecs
+        seconds = os.stat(self.path).st_mtime if nanoseconds is None else nanoseconds / 1e9
+        return datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+
+
+_Found = TypeVar("_Found", covariant=True)
+
+
+class NameFormat(Protocol[_Found]):
+    """Names directories of steps, and finds them."""
+
+    def build_name(self, step: int) -> str:
+        """The name of a step's directory."""
+
+    def find_all(self, base_path: Any) -> "Iterator[_Found]":
+        """The complete steps of a directory."""
+
+    def find_step(self, base_path: Any, step: int) -> _Found:
+        """A complete step. Raises ValueError if it is not there."""
+
+
+def step_prefix_with_underscore(step_prefix: "str | None") -> str:
+    """The prefix with an underscore; "" for None."""
+    return "" if step_prefix is None else f"{step_prefix}_"
+
+
+@dataclasses.dataclass(frozen=True)
+class _StandardNameFormat(NameFormat[Metadata]):
+    """Names such as 12, 0012, step_12 and step_0012."""
+
+    step_prefix: "str | None" = None
+    step_format_fixed_length: "int | None" = None
+    single_host_load_and_broadcast: bool = False
+
+    def __str__(self) -> str:
+        return f'StandardNameFormat("{self.build_name(1234)}")'
+
+    def build_name(self, step: int) -> str:
+        """The name of a step's directory."""
+        return f"{step_prefix_with_underscore(self.step_prefix)}{self._digits(step)}"
+
+    def _digits(self, step: int) -> str:
+        return f"{step:0{self.step_format_fixed_length or 0}d}"
+
+    def _step_of(self, name: str) -> "int | None":
+        prefix = step_prefix_with_underscore(self.step_prefix)
+        found = re.fullmatch(r"\d+", name.removeprefix(prefix))
+        if not name.startswith(prefix) or found is None or not found[0].isascii():
+            return None
+        step = int(found[0])
+        return step if found[0] == self._digits(step) else None
+
+    def find_all(self, base_path: Any) -> "Iterator[Metadata]":
+        """The complete steps of a directory."""
+        for path in as_path(base_path).iterdir():
+            step = self._step_of(path.name)
+            if step is not None and is_finalized(path):
+                yield Metadata(step=step, path=path)
+
+    def find_step(self, base_path: Any, step: int) -> Metadata:
+        """A complete step. Raises ValueError if it is not there."""
+        path = build_step_path(base_path, self, step)
+        if not is_finalized(path):
+            raise ValueError(
+                f"No step path found with name={path.name} for step={step} in {base_path}"
+            )
+        return Metadata(step=step, path=path)
+
+
+@dataclasses.dataclass(frozen=True)
+class _CompositeNameFormat(NameFormat[Any]):
+    """Writes by one format and reads by several."""
+
+    write_name_format: NameFormat[Any]
+    read_name_formats: Sequence[NameFormat[Any]]
+
+    @property
+    def single_host_load_and_broadcast(self) -> bool:
+        """Whether the format for writes asks for it."""
+        return bool(getattr(self.write_name_format, "single_host_load_and_broadcast", False))
+
+    def build_name(self, step: int) -> str:
+        """The name of a step's directory."""
+        return self.write_name_format.build_name(step)
+
+    def find_all(self, base_path: Any) -> "Iterator[Any]":
+        """The complete steps; of equal ones that of the first format."""
+        seen = set()
+        for name_format in self.read_name_formats:
+            for metadata in name_format.find_all(base_path):
+                if metadata.step not in seen:
+                    seen.add(metadata.step)
+                    yield metadata
+
+    def find_step(self, base_path: Any, step: int) -> Any:
+        """A complete step, by the first format that finds it."""
+        errors = []
+        for name_format in self.read_name_formats:
+            try:
+                return name_format.find_step(base_path, step)
+            except ValueError as error:
+                errors.append(str(error))
+        raise ValueError("; ".join(errors))
+
+
+def standard_name_format(
+    *,
+    step_prefix: "str | None" = None,
+    step_format_fixed_length: "int | None" = None,
+    single_host_load_and_broadcast: bool = False,
+    temporary_path_cls: Any = None,
+    atomicity_options: Any = None,
+) -> NameFormat[Any]:
+    """Names such as 12, 0012, step_12 and step_0012."""
+    del atomicity_options  # it raises where it asks for something else
+    if temporary_path_cls is not None:
+        raise NotImplementedError("temporary_path_cls: cairn.orbax has one way to commit")
+    return _StandardNameFormat(
+        step_prefix, step_format_fixed_length, single_host_load_and_broadcast
+    )
+
+
+def composite_name_format(
+    write_name_format: NameFormat[Any], read_name_formats: "Sequence[NameFormat[Any]]"
+) -> NameFormat[Any]:
+    """Writes by one format, and reads by several, of which it must be one."""
+    if write_name_format not in read_name_formats:
+        raise ValueError("read_name_formats must have write_name_format among them")
+    return _CompositeNameFormat(write_name_format, list(read_name_formats))
+
+
+def is_standard_name_format(name_format: Any) -> bool:
+    """Whether standard_name_format() made it."""
+    return isinstance(name_format, _StandardNameFormat)
+
+
+def build_step_path(base_path: Any, name_format: Any, step: int) -> Any:
+    """The path of a step."""
+    return as_path(base_path) / name_format.build_name(step)
+
+
+def build_step_metadatas(
+    step_paths: "Iterable[Any]", build_metadata: "Callable[[Any], Any]"
+) -> "Iterator[Any]":
+    """What the function makes of the paths, without None."""
+    for path in step_paths:
+        metadata = build_metadata(path)
+        if metadata is not None:
+            yield metadata
+
+
+def find_step_path(
+    base_path: Any, name_format: Any, *, step: int, include_uncommitted: bool = False
+) -> Any:
+    """The path of a step. Raises ValueError if it is not there."""
+    if include_uncommitted:
+        path = build_step_path(base_path, name_format, step)
+        unfinished = as_path(os.fspath(path) + TEMPORARY_MARK)
+        if unfinished.exists():
+            return unfinished
+    return name_format.find_step(base_path, step).path
+
+
+def maybe_find_step_metadata(base_path: Any, name_format: Any, *, step: int) -> Any:
+    """The step, or None."""
+    try:
+        return name_format.find_step(base_path, step)
+    except ValueError:
+        return None
+
+
+def latest_step_metadata(root_path: Any, name_format: Any) -> Any:
+    """The step with the largest number; None if there is none."""
+    return max(name_format.find_all(root_path), key=lambda found: found.step, default=None)
+
+
+def step_metadata_of_checkpoint_path(checkpoint_path: Any, name_format: Any) -> Any:
+    """The step of a path. Raises ValueError if it is none."""
+    path = as_path(checkpoint_path)
+    for metadata in name_format.find_all(path.parent):
+        if metadata.path.name == path.name:
+            return metadata
+    raise ValueError(f"{path} is not a step by {name_format}")
+
+
+# ---- names of any format ----
+
+
+def step_from_checkpoint_name(name: str) -> int:
+    """The step of a name: digits, perhaps after a prefix and '_'. Raises ValueError."""
+    # Also the name of an unfinished save.
+    found = re.fullmatch(r"(?:.+_)?(\d+)(?:\.orbax-checkpoint-tmp.*)?", name)
+    if found is None:
+        raise ValueError(f"Unrecognized name format: {name}.")
+    return int(found[1])
+
+
+def checkpoint_steps_paths(checkpoint_dir: Any) -> "list[Any]":
+    """The paths of the complete steps of a directory."""
+    directory = as_path(checkpoint_dir)
+    if not directory.exists():
+        raise ValueError(f"Path {directory} does not exist.")
+    found = []
+    for path in directory.iterdir():
+        if is_finalized(path) and re.fullmatch(r"(?:.+_)?(\d+)", path.name):
+            found.append(path)
+    return found
+
+
+def checkpoint_steps(checkpoint_dir: Any) -> "list[int]":
+    """The complete steps of a directory."""
+    return [step_from_checkpoint_name(path.name) for path in checkpoint_steps_paths(checkpoint_dir)]
+
+
+def any_checkpoint_step(checkpoint_dir: Any) -> "int | None":
+    """One of the complete steps, or None."""
+    return next(iter(checkpoint_steps(checkpoint_dir)), None)
+
+
+def tmp_checkpoints(checkpoint_dir: Any) -> "list[str]":
+    """The names of what unfinished saves have left."""
+    directory = as_path(checkpoint_dir)
+    if not directory.exists():
+        return []
+    return [path.name for path in directory.iterdir() if TEMPORARY_MARK in path.name]
+
+
+def get_save_directory(
+    step: int,
+    directory: Any,
+    name: "str | None" = None,
+    step_prefix: "str | None" = None,
+    override_directory: Any = None,
+    step_format_fixed_length: "int | None" = None,
+    step_name_format: Any = None,
+) -> Any:
+    """The path of a step, or of an item of it."""
+    if directory is None:
+        raise ValueError("Directory cannot be None.")
+    chosen = step_name_format or standard_name_format(
+        step_prefix=step_prefix, step_format_fixed_length=step_format_fixed_length
+    )
+    base = directory if override_directory is None else override_directory
+    path = build_step_path(base, chosen, step)
+    return path if name is None else path / name

@@ -1,0 +1,226 @@
+"""The metadata of a stored tree: a tree with ArrayMetadata and the like as leaves."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
+from cairn.orbax._impl.leaves.shardings import from_serialized_string
+from cairn.orbax._impl.stored_tree import StoredTree, fill
+
+
+@dataclasses.dataclass
+class Metadata:
+    """A leaf: its name, and the directory of its item."""
+
+    name: str
+    directory: Any
+
+
+@dataclasses.dataclass
+class StorageMetadata:
+    """How an array is stored. write_shape: the piece that one process wrote."""
+
+    chunk_shape: "tuple[int, ...] | None"
+    write_shape: "tuple[int, ...] | None" = None
+    zarr_metadata: Any = dataclasses.field(default=None, repr=False, compare=False)
+
+
+@dataclasses.dataclass
+class ArrayMetadata(Metadata):
+    """An array. Two are equal if all but name and directory is."""
+
+    shape: "tuple[int, ...]"
+    sharding: Any
+    dtype: Any
+    storage: "StorageMetadata | None" = None
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ArrayMetadata)
+            and self.shape == other.shape
+            and self.sharding == other.sharding
+            and self.dtype == other.dtype
+            and self.storage == other.storage
+        )
+
+
+@dataclasses.dataclass
+class ScalarMetadata(ArrayMetadata):
+    """A number."""
+
+    shape: "tuple[int, ...]" = ()
+    sharding: Any = None
+    dtype: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScalarMetadata) and self.dtype == other.dtype
+
+
+@dataclasses.dataclass
+class StringMetadata(Metadata):
+    """A text."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StringMetadata)
+
+
+class TreeMetadata:
+    """The metadata of a tree. Behaves as the tree for access by key; a node for JAX."""
+
+    _is_node = False
+
+    def __init__(self, *, tree: Any, custom_metadata: Any = None, use_zarr3: bool = False) -> None:
+        self._tree = tree
+        self._custom_metadata = custom_metadata
+        self._use_zarr3 = use_zarr3
+        _make_node()
+
+    @property
+    def tree(self) -> Any:
+        """The tree."""
+        return self._tree
+
+    @property
+    def custom_metadata(self) -> Any:
+        """What the caller has stored with the tree."""
+        return self._custom_metadata
+
+    @property
+    def use_zarr3(self) -> bool:
+        """Whether the arrays are in Zarr v3."""
+        return self._use_zarr3
+
+    @classmethod
+    def build(
+        cls, tree: Any, *, custom_metadata: Any = None, use_zarr3: bool = False
+    ) -> "TreeMetadata":
+        """The metadata of a tree."""
+        return cls(tree=tree, custom_metadata=custom_metadata, use_zarr3=use_zarr3)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._tree[key]
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._tree
+
+    def __len__(self) -> int:
+        return len(self._tree)
+
+    def __iter__(self) -> "Iterator[Any]":
+        return iter(self._tree)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The child of a key, or the default."""
+        try:
+            return self._tree[key]
+        except (KeyError, IndexError):
+            return default
+
+    def keys(self) -> Any:
+        """The keys of a dict."""
+        return self._tree.keys()
+
+    def values(self) -> Any:
+        """The children of a dict."""
+        return self._tree.values()
+
+    def items(self) -> Any:
+        """The keys and children of a dict."""
+        return self._tree.items()
+
+    def __repr__(self) -> str:
+        return (
+            f"TreeMetadata(\n  custom_metadata={self._custom_metadata}\n  tree={self._tree}\n"
+            f"  use_zarr3={self._use_zarr3}\n)"
+        )
+
+
+def _make_node() -> None:
+    """Tells JAX's registry of TreeMetadata, when the first one is made."""
+    if TreeMetadata._is_node:
+        return
+    import jax
+
+    def children(node: TreeMetadata) -> Any:
+        if isinstance(node.tree, dict):
+            keys = list(node.tree)
+            pairs = [(jax.tree_util.DictKey(key), node.tree[key]) for key in keys]
+            return pairs, (dict, keys, node.custom_metadata, node.use_zarr3)
+        if isinstance(node.tree, list | tuple):
+            pairs = [(jax.tree_util.SequenceKey(i), child) for i, child in enumerate(node.tree)]
+            return pairs, (type(node.tree), None, node.custom_metadata, node.use_zarr3)
+        raise ValueError(f"Unsupported tree type: {type(node.tree)}")
+
+    def make(described: Any, values: Any) -> TreeMetadata:
+        kind, keys, custom_metadata, use_zarr3 = described
+        if kind is dict:
+            tree: Any = dict(zip(keys, values, strict=True))
+        else:
+            tree = kind(*values) if hasattr(kind, "_fields") else kind(values)
+        return TreeMetadata(tree=tree, custom_metadata=custom_metadata, use_zarr3=use_zarr3)
+
+    TreeMetadata._is_node = True
+    # The description is compared when two trees are: it must be hashable, so it is an object.
+    jax.tree_util.register_pytree_with_keys(
+        TreeMetadata, lambda node: _described(children(node)), lambda d, v: make(d.value, list(v))
+    )
+
+
+class _Description:
+    """Equal descriptions make equal structures."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Description) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _described(found: Any) -> Any:
+    pairs, value = found
+    return pairs, _Description(value)
+
+
+def tree_metadata_of(stored: StoredTree) -> TreeMetadata:
+    """The metadata of a stored tree."""
+    described = stored.tree_metadata()
+    write_shapes = {}
+    for entry in (described.get("tree_metadata") or {}).values():
+        path = tuple(str(part["key"]) for part in entry["key_metadata"])
+        write_shapes[path] = (entry.get("value_metadata") or {}).get("write_shape")
+    values: dict[int, Any] = {}
+    for path, index in stored.by_path.items():
+        values[index] = _leaf(stored, index, write_shapes.get(path))
+    return TreeMetadata(
+        tree=fill(stored.structure(), values),
+        custom_metadata=described.get("custom_metadata"),
+        use_zarr3=bool(described.get("use_zarr3")),
+    )
+
+
+def _leaf(stored: StoredTree, index: int, write_shape: Any) -> Any:
+    from cairn._checkpoint import item_value
+
+    info = stored.infos[index]
+    if info.kind in ("empty", "placeholder"):
+        return item_value(stored.reader, index)
+    if info.kind == "string":
+        return StringMetadata(info.name, stored.directory)
+    dtype = numpy_dtype(info.dtype)
+    if info.typestr == "scalar":
+        return ScalarMetadata(info.name, stored.directory, dtype=dtype)
+    return ArrayMetadata(
+        info.name,
+        stored.directory,
+        shape=tuple(info.shape),
+        sharding=from_serialized_string(info.sharding) if info.sharding else None,
+        dtype=dtype,
+        storage=StorageMetadata(
+            chunk_shape=tuple(info.chunk_shape),
+            write_shape=tuple(write_shape) if write_shape else None,
+        ),
+    )

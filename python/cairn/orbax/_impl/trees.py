@@ -1,0 +1,41 @@
+"""Paths and leaves of the caller's trees, by JAX's registry."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cairn._leaves import key_text
+from cairn.orbax._impl.stored_tree import Path
+
+
+def is_empty(node: Any) -> bool:
+    """Whether a node is stored as an empty value: None, {}, [], () or an empty named tuple."""
+    return node is None or (isinstance(node, dict | list | tuple) and len(node) == 0)
+
+
+def flatten(
+    tree: Any, is_leaf: "Callable[[Any], bool] | None" = is_empty
+) -> "tuple[list[Path], list[Any], Any]":
+    """Paths and leaves of a tree, and the structure that makes it again."""
+    import jax
+
+    pairs, treedef = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_leaf)
+    paths = [tuple(key_text(key) for key in path) for path, _ in pairs]
+    return paths, [leaf for _, leaf in pairs], treedef
+
+
+def by_path(tree: Any) -> "dict[Path, Any]":
+    """The leaves of a tree by their path; None and empty containers have none."""
+    paths, leaves, _ = flatten(tree, None)
+    return dict(zip(paths, leaves, strict=True))
+
+
+def dotted(path: Path) -> str:
+    """A path for messages."""
+    return ".".join(path) or "(the whole tree)"
+
+
+def is_empty_or_leaf(node: Any) -> bool:
+    """Whether a node is an empty value or a leaf of JAX's registry."""
+    import jax
+
+    return is_empty(node) or jax.tree_util.all_leaves([node])

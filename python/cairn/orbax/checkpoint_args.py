@@ -1,0 +1,20 @@
+"""Arguments of handlers, under the name of Orbax's module."""
+
+from cairn.orbax._impl.args import (
+    CheckpointArgs,
+    get_registered_args_cls,
+    get_registered_handler_cls,
+    has_registered_args,
+    register_with_handler,
+)
+from cairn.orbax._impl.missing import hints as _hints
+
+__getattr__ = _hints(__name__)
+
+__all__ = [
+    "CheckpointArgs",
+    "get_registered_args_cls",
+    "get_registered_handler_cls",
+    "has_registered_args",
+    "register_with_handler",
+]

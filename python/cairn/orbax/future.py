@@ -1,0 +1,91 @@
+"""Futures: what a handler has left to do after async_save() has returned."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from cairn.orbax._impl.missing import hints as _hints
+
+__getattr__ = _hints(__name__)
+
+
+class Future(Protocol):
+    """Something that ends in the background. result() waits, and raises its error."""
+
+    def result(self, timeout: "float | None" = None) -> Any:
+        """Waits until it has ended."""
+
+
+class NoopFuture:
+    """A future that has ended."""
+
+    def result(self, timeout: "float | None" = None) -> Any:
+        """Returns None at once."""
+        return None
+
+
+class ChainedFuture:
+    """Ends when all futures have ended, and then calls a function."""
+
+    def __init__(self, futures: "Sequence[Future]", cb: "Callable[[], None]") -> None:
+        self._futures = futures
+        self._callback = cb
+
+    def result(self, timeout: "float | None" = None) -> Any:
+        """Waits for all of them, one after the other."""
+        for future in self._futures:
+            future.result(timeout)
+        self._callback()
+
+
+class CommitFuture:
+    """Runs a coroutine in a thread of its own."""
+
+    def __init__(
+        self,
+        coro: "Coroutine[Any, Any, Any]",
+        *,
+        name: "str | None" = None,
+        timeout_secs: "int | None" = None,
+    ) -> None:
+        self._timeout = timeout_secs
+        self._error: BaseException | None = None
+        self._value: Any = None
+        self._thread = threading.Thread(target=self._run, args=(coro,), name=name)
+        self._thread.start()
+
+    def _run(self, coro: "Coroutine[Any, Any, Any]") -> None:
+        try:
+            self._value = asyncio.run(coro)
+        except BaseException as error:  # raised by result(), in the caller's thread
+            self._error = error
+
+    def result(self, timeout: "float | None" = None) -> Any:
+        """The result of the coroutine. Raises its error, TimeoutError after `timeout` seconds."""
+        self._thread.join(timeout if timeout is not None else self._timeout)
+        if self._thread.is_alive():
+            raise TimeoutError(f"{self._thread.name}: has not ended in time")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class CommitFutureAwaitingContractedSignals(CommitFuture):
+    """Runs a coroutine in a thread of its own.
+
+    There is nothing to wait for before: directories exist when a handler is called.
+    """
+
+    def __init__(
+        self,
+        coro: "Coroutine[Any, Any, Any]",
+        *,
+        name: "str | None" = None,
+        send_signals: Any = None,
+        timeout_secs: "int | None" = None,
+        operation_id: "str | None" = None,
+    ) -> None:
+        if send_signals:
+            raise NotImplementedError(f"{name}: send_signals is not available in one process")
+        super().__init__(coro, name=name, timeout_secs=timeout_secs)

@@ -1,0 +1,74 @@
+"""Handlers, their registries and their arguments."""
+
+from cairn.orbax._impl.array_handler import (
+    ArrayCheckpointHandler,
+    ArraySaveArgs,
+    JaxRandomKeyCheckpointHandler,
+    JaxRandomKeyRestoreArgs,
+    JaxRandomKeySaveArgs,
+    NumpyRandomKeyCheckpointHandler,
+    NumpyRandomKeyRestoreArgs,
+    NumpyRandomKeySaveArgs,
+)
+from cairn.orbax._impl.array_handler import ArrayRestoreItemArgs as ArrayRestoreArgs
+from cairn.orbax._impl.composite_handler import CompositeArgs, CompositeCheckpointHandler
+from cairn.orbax._impl.composite_handler import CompositeArgs as CompositeResults
+from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
+from cairn.orbax._impl.json_handler import (
+    JsonCheckpointHandler,
+    JsonRestoreArgs,
+    JsonSaveArgs,
+    ProtoCheckpointHandler,
+    ProtoRestoreArgs,
+    ProtoSaveArgs,
+)
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.pytree_handler import (
+    PyTreeCheckpointHandler,
+    PyTreeRestoreArgs,
+    PyTreeSaveArgs,
+)
+from cairn.orbax._impl.registry import (
+    CheckpointHandlerRegistry,
+    DefaultCheckpointHandlerRegistry,
+    create_default_handler_registry,
+)
+from cairn.orbax._impl.standard_handler import (
+    StandardCheckpointHandler,
+    StandardRestoreArgs,
+    StandardSaveArgs,
+)
+
+__getattr__ = _hints(__name__)
+
+__all__ = [
+    "ArrayCheckpointHandler",
+    "ArrayRestoreArgs",
+    "ArraySaveArgs",
+    "AsyncCheckpointHandler",
+    "CheckpointHandler",
+    "CheckpointHandlerRegistry",
+    "CompositeArgs",
+    "CompositeCheckpointHandler",
+    "CompositeResults",
+    "DefaultCheckpointHandlerRegistry",
+    "JaxRandomKeyCheckpointHandler",
+    "JaxRandomKeyRestoreArgs",
+    "JaxRandomKeySaveArgs",
+    "JsonCheckpointHandler",
+    "JsonRestoreArgs",
+    "JsonSaveArgs",
+    "NumpyRandomKeyCheckpointHandler",
+    "NumpyRandomKeyRestoreArgs",
+    "NumpyRandomKeySaveArgs",
+    "ProtoCheckpointHandler",
+    "ProtoRestoreArgs",
+    "ProtoSaveArgs",
+    "PyTreeCheckpointHandler",
+    "PyTreeRestoreArgs",
+    "PyTreeSaveArgs",
+    "StandardCheckpointHandler",
+    "StandardRestoreArgs",
+    "StandardSaveArgs",
+    "create_default_handler_registry",
+]

@@ -1,0 +1,49 @@
+"""Metadata of steps, runs and leaves."""
+
+from typing import Any
+
+from cairn.orbax._impl import tree_metadata as tree
+from cairn.orbax._impl import tree_metadata as value
+from cairn.orbax._impl.leaves.shardings import (
+    NamedShardingMetadata,
+    ShardingMetadata,
+    SingleDeviceShardingMetadata,
+)
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.step_metadata import RootMetadata, StepMetadata, read_step_metadata
+from cairn.orbax._impl.tree_metadata import (
+    ArrayMetadata,
+    Metadata,
+    ScalarMetadata,
+    StorageMetadata,
+    StringMetadata,
+    TreeMetadata,
+)
+
+__getattr__ = _hints(
+    __name__,
+    dict.fromkeys(("MetadataStore", "metadata_store"), "get_step_metadata() reads what is stored"),
+)
+
+
+def get_step_metadata(path: Any) -> StepMetadata:
+    """The metadata of a checkpoint, without that of its items."""
+    return read_step_metadata(path)
+
+
+__all__ = [
+    "ArrayMetadata",
+    "Metadata",
+    "NamedShardingMetadata",
+    "RootMetadata",
+    "ScalarMetadata",
+    "ShardingMetadata",
+    "SingleDeviceShardingMetadata",
+    "StepMetadata",
+    "StorageMetadata",
+    "StringMetadata",
+    "TreeMetadata",
+    "get_step_metadata",
+    "tree",
+    "value",
+]

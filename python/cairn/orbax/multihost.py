@@ -1,0 +1,41 @@
+"""Other processes. cairn.orbax saves and restores in one."""
+
+import sys
+from typing import Any
+
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.processes import check_one_process, is_primary_host, process_index
+
+__getattr__ = _hints(
+    __name__,
+    dict.fromkeys(
+        ("get_barrier_sync_fn", "global_max", "is_pathways_backend", "unique_barrier_key"),
+        "cairn.orbax has one process",
+    ),
+)
+
+
+def process_count() -> int:
+    """How many processes there are."""
+    jax = sys.modules.get("jax")
+    return int(jax.process_count()) if jax is not None else 1
+
+
+def sync_global_processes(name: str, **options: Any) -> None:
+    """Waits for the other processes. Raises NotImplementedError if there are any."""
+    check_one_process()
+
+
+def broadcast_one_to_all(in_tree: Any, is_source: "bool | None" = None) -> Any:
+    """The tree of the first process. Raises NotImplementedError if there are others."""
+    check_one_process()
+    return in_tree
+
+
+__all__ = [
+    "broadcast_one_to_all",
+    "is_primary_host",
+    "process_count",
+    "process_index",
+    "sync_global_processes",
+]

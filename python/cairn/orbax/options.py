@@ -1,0 +1,86 @@
+"""Options of checkpointers."""
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from cairn.orbax._impl.missing import hints as _hints
+
+__getattr__ = _hints(__name__)
+
+
+@dataclasses.dataclass
+class AsyncOptions:
+    """How a save goes on in the background.
+
+    timeout_secs and create_directories_asynchronously cannot matter here: a local directory is made
+    at once, and no other process is waited for.
+    """
+
+    timeout_secs: int = 1200
+    barrier_sync_fn: Any = None
+    post_finalization_callback: "Callable[[], None] | None" = None
+    create_directories_asynchronously: bool = True
+
+    def __post_init__(self) -> None:
+        if self.barrier_sync_fn is not None:
+            raise NotImplementedError("AsyncOptions.barrier_sync_fn: cairn.orbax has one process")
+
+
+@dataclasses.dataclass
+class MultiprocessingOptions:
+    """Which processes save. There is one; see cairn.orbax for what else is possible."""
+
+    primary_host: "int | None" = 0
+    active_processes: "set[int] | None" = None
+    barrier_sync_key_prefix: "str | None" = None
+
+    def __post_init__(self) -> None:
+        if self.active_processes is not None and set(self.active_processes) != {0}:
+            raise NotImplementedError(
+                "MultiprocessingOptions.active_processes: cairn.orbax has one process"
+            )
+
+
+@dataclasses.dataclass
+class FileOptions:
+    """How files are made. skip_sync_file_validations is about other processes only."""
+
+    path_permission_mode: "int | None" = None
+    skip_sync_file_validations: bool = False
+
+    def __post_init__(self) -> None:
+        if self.path_permission_mode is not None:
+            raise NotImplementedError(
+                "FileOptions.path_permission_mode: set the umask of the process instead"
+            )
+
+
+class AtomicityMode(str, enum.Enum):
+    """How a checkpoint becomes complete."""
+
+    AUTO = "auto"
+    ATOMIC_RENAME = "atomic_rename"
+    COMMIT_FILE = "commit_file"
+
+
+@dataclasses.dataclass
+class AtomicityOptions:
+    """How a checkpoint becomes complete: by a rename, which also leaves a commit file."""
+
+    mode: AtomicityMode = AtomicityMode.AUTO
+    allow_legacy_atomic_rename: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode == AtomicityMode.COMMIT_FILE:
+            raise NotImplementedError(
+                "AtomicityMode.COMMIT_FILE: cairn.orbax completes a checkpoint by a rename"
+            )
+
+
+@dataclasses.dataclass
+class MemoryLimitOptions:
+    """The bound of save_device_host_concurrent_gb='auto', which is not available."""
+
+    max_transfer_concurrent_gb: "int | None" = None

@@ -1,0 +1,54 @@
+"""How the directories of steps are named."""
+
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
+from cairn.orbax._impl.paths import is_finalized as is_path_finalized
+from cairn.orbax._impl.paths import is_temporary as is_path_temporary
+from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
+from cairn.orbax._impl.steps.step_names import (
+    Metadata,
+    NameFormat,
+    any_checkpoint_step,
+    build_step_metadatas,
+    build_step_path,
+    checkpoint_steps,
+    checkpoint_steps_paths,
+    composite_name_format,
+    find_step_path,
+    get_save_directory,
+    is_standard_name_format,
+    latest_step_metadata,
+    maybe_find_step_metadata,
+    standard_name_format,
+    step_from_checkpoint_name,
+    step_metadata_of_checkpoint_path,
+    step_prefix_with_underscore,
+    tmp_checkpoints,
+)
+
+__getattr__ = _hints(__name__)
+
+__all__ = [
+    "Metadata",
+    "NameFormat",
+    "any_checkpoint_step",
+    "build_step_metadatas",
+    "build_step_path",
+    "checkpoint_steps",
+    "checkpoint_steps_paths",
+    "composite_name_format",
+    "find_step_path",
+    "get_save_directory",
+    "is_checkpoint_finalized",
+    "is_path_finalized",
+    "is_path_temporary",
+    "is_standard_name_format",
+    "is_tmp_checkpoint",
+    "latest_step_metadata",
+    "maybe_find_step_metadata",
+    "standard_name_format",
+    "step_from_checkpoint_name",
+    "step_metadata_of_checkpoint_path",
+    "step_prefix_with_underscore",
+    "tmp_checkpoints",
+]

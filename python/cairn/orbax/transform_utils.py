@@ -1,0 +1,20 @@
+"""Transforms of trees."""
+
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.transforms import (
+    RestoreTransform,
+    Transform,
+    apply_transformations,
+    intersect_trees,
+    merge_trees,
+)
+
+__getattr__ = _hints(__name__)
+
+__all__ = [
+    "RestoreTransform",
+    "Transform",
+    "apply_transformations",
+    "intersect_trees",
+    "merge_trees",
+]

@@ -1,0 +1,110 @@
+"""Helpers of older code: trees, names of steps, processes."""
+
+from typing import Any
+
+from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
+from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
+from cairn.orbax._impl.processes import is_primary_host
+from cairn.orbax._impl.steps.step_names import (
+    any_checkpoint_step,
+    checkpoint_steps,
+    checkpoint_steps_paths,
+    get_save_directory,
+    step_from_checkpoint_name,
+    tmp_checkpoints,
+)
+from cairn.orbax.arrays import to_shape_dtype_struct
+from cairn.orbax.multihost import broadcast_one_to_all, sync_global_processes
+from cairn.orbax.tree import (
+    deserialize_tree,
+    from_flat_dict,
+    from_flattened_with_keypath,
+    get_key_name,
+    is_dict_key,
+    is_empty_node,
+    is_empty_or_leaf,
+    is_sequence_key,
+    serialize_tree,
+    to_flat_dict,
+    tuple_path_from_keypath,
+)
+
+__getattr__ = _hints(__name__)
+
+_PREFIX = "PLACEHOLDER://"
+
+
+def leaf_is_placeholder(leaf: Any) -> bool:
+    """Whether a leaf stands for one that is stored elsewhere."""
+    return isinstance(leaf, str) and leaf.startswith(_PREFIX)
+
+
+def leaf_placeholder(name: str) -> str:
+    """What stands for a leaf of this name."""
+    return f"{_PREFIX}{name}"
+
+
+def name_from_leaf_placeholder(placeholder: str) -> str:
+    """The name that a placeholder stands for. Raises ValueError for anything else."""
+    if not leaf_is_placeholder(placeholder):
+        raise ValueError("Requested name from placeholder, but value was not a placeholder.")
+    return placeholder.removeprefix(_PREFIX)
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether a value is a number."""
+    import numpy as np
+
+    return isinstance(x, int | float | np.number)
+
+
+def is_gcs_path(path: Any) -> bool:
+    """Whether a path is in Google's object store."""
+    return str(path).startswith(("gs://", "/gs/"))
+
+
+def reached_preemption(step: int) -> bool:
+    """Whether the process has been asked to end: never, in one process."""
+    return False
+
+
+def sync_global_devices(name: str, **options: Any) -> None:
+    """Waits for the other processes: there are none."""
+    sync_global_processes(name, **options)
+
+
+__all__ = [
+    "PLACEHOLDER",
+    "any_checkpoint_step",
+    "broadcast_one_to_all",
+    "checkpoint_steps",
+    "checkpoint_steps_paths",
+    "deserialize_tree",
+    "from_flat_dict",
+    "from_flattened_with_keypath",
+    "get_key_name",
+    "get_save_directory",
+    "is_checkpoint_finalized",
+    "is_dict_key",
+    "is_empty_node",
+    "is_empty_or_leaf",
+    "is_gcs_path",
+    "is_primary_host",
+    "is_scalar",
+    "is_sequence_key",
+    "is_tmp_checkpoint",
+    "leaf_is_placeholder",
+    "leaf_placeholder",
+    "name_from_leaf_placeholder",
+    "reached_preemption",
+    "serialize_tree",
+    "step_from_checkpoint_name",
+    "sync_global_devices",
+    "sync_global_processes",
+    "tmp_checkpoints",
+    "to_flat_dict",
+    "to_shape_dtype_struct",
+    "tuple_path_from_keypath",
+]

@@ -1,0 +1,136 @@
+// handlers.cc -- the handler's saves for Python. Its restores are those of the reader.
+#include "handlers.h"
+
+#include "calls.h"
+#include "trees.h"
+
+#include <cairn/error.h>
+#include <cairn/pytree_checkpoint_handler.h>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace cairn::python {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+// The save arguments of leaves: (keys, dtype or None, chunk bytes or None, shard axes) each.
+std::map<Texts, SaveArgs> leaf_arguments(nb::list given) {
+  std::map<Texts, SaveArgs> result;
+  for (const nb::handle one : given) {
+    SaveArgs args;
+    if (const auto name = nb::cast<std::optional<std::string>>(one[1])) {
+      args.dtype = dtype_from_name(*name);
+      if (!args.dtype) throw Error(Code::kInvalidArgument, "dtype: unknown type '" + *name + "'");
+    }
+    args.chunk_byte_size = nb::cast<std::optional<std::int64_t>>(one[2]);
+    args.shard_axes = nb::cast<std::vector<std::int64_t>>(one[3]);
+    result.emplace(nb::cast<Texts>(one[0]), std::move(args));
+  }
+  return result;
+}
+
+// The tree of arguments for a tree to be saved. Leaves that have none get None.
+Tree argument_tree(const Tree& item, const std::map<Texts, SaveArgs>& arguments) {
+  return map_leaves(item, [&](const KeyPath& path, const Tree&) {
+    Texts keys;
+    for (const Key& key : path) keys.push_back(key.text);
+    const auto found = arguments.find(keys);
+    return found == arguments.end() ? Tree() : Tree(CustomLeaf::of(found->second));
+  });
+}
+
+// A write that goes on in the background.
+class PendingWrite {
+ public:
+  explicit PendingWrite(std::vector<std::shared_future<void>> futures)
+      : futures_(std::move(futures)) {}
+  void wait() const {
+    run_long(nb::none(), [&](const ProgressFn&) {
+      for (const auto& future : futures_) future.get();
+    });
+  }
+
+ private:
+  std::vector<std::shared_future<void>> futures_;
+};
+
+// Calls that wait give Python's lock back: the threads of a save take it to return borrowed
+// objects.
+class TreeHandler {
+ public:
+  explicit TreeHandler(PyTreeCheckpointHandlerOptions options)
+      : handler_(std::make_unique<PyTreeCheckpointHandler>(std::move(options))) {}
+  TreeHandler(const TreeHandler&) = delete;
+  TreeHandler& operator=(const TreeHandler&) = delete;
+  ~TreeHandler() {
+    const nb::gil_scoped_release unlocked;
+    handler_.reset();
+  }
+
+  PendingWrite async_save(const std::string& directory, nb::handle tree, nb::list leaf_args,
+                          std::optional<std::int64_t> target_file_bytes,
+                          const std::string& custom_metadata) {
+    PyTreeSaveArgs args{.item = tree_from(tree)};
+    const auto arguments = leaf_arguments(std::move(leaf_args));
+    if (!arguments.empty()) args.save_args = argument_tree(args.item, arguments);
+    args.ocdbt_target_data_file_size = target_file_bytes;
+    args.custom_metadata = custom_metadata;
+    std::vector<std::shared_future<void>> futures;
+    run_long(nb::none(),
+             [&](const ProgressFn&) { futures = handler_->async_save(directory, args); });
+    return PendingWrite(std::move(futures));
+  }
+  void finalize(const std::string& directory) {
+    run_long(nb::none(), [&](const ProgressFn&) { handler_->finalize(directory); });
+  }
+  void close() {
+    run_long(nb::none(), [&](const ProgressFn&) { handler_->close(); });
+  }
+
+ private:
+  std::unique_ptr<PyTreeCheckpointHandler> handler_;
+};
+
+}  // namespace
+
+void define_handlers(nb::module_& module) {
+  nb::class_<PendingWrite>(module, "PendingWrite", "A write that goes on in the background.")
+      .def("wait", &PendingWrite::wait);
+  nb::class_<TreeHandler>(module, "TreeHandler", "Writes the files of one tree.")
+      .def(
+          "__init__",
+          [](TreeHandler* self, bool use_ocdbt, bool use_zarr3, bool use_compression,
+             bool support_rich_types, std::optional<std::int64_t> save_concurrent_bytes,
+             bool enable_post_merge_validation) {
+            PyTreeCheckpointHandlerOptions options;
+            options.use_ocdbt = use_ocdbt;
+            options.use_zarr3 = use_zarr3;
+            options.use_compression = use_compression;
+            options.pytree_metadata_options.support_rich_types = support_rich_types;
+            options.save_concurrent_bytes = save_concurrent_bytes;
+            options.enable_post_merge_validation = enable_post_merge_validation;
+            new (self) TreeHandler(std::move(options));
+          },
+          nb::kw_only(), nb::arg("use_ocdbt"), nb::arg("use_zarr3"), nb::arg("use_compression"),
+          nb::arg("support_rich_types"), nb::arg("save_concurrent_bytes").none(),
+          nb::arg("enable_post_merge_validation"))
+      .def("async_save", &TreeHandler::async_save, nb::arg("directory"), nb::arg("tree").none(),
+           nb::arg("leaf_args"), nb::arg("target_file_bytes").none(), nb::arg("custom_metadata"))
+      .def("finalize", &TreeHandler::finalize, nb::arg("directory"))
+      .def("close", &TreeHandler::close);
+}
+
+}  // namespace cairn::python

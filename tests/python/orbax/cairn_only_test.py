@@ -1,0 +1,108 @@
+"""What only cairn.orbax promises: lazy imports, hints, refusals, nothing left after a failure."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import cairn.orbax as ocp
+
+
+def test_an_import_is_light():
+    heavy = ("jax", "numpy", "torch", "tensorflow", "etils", "orbax")
+    program = f"import sys, cairn.orbax; print([m for m in {heavy} if m in sys.modules])"
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert out.stdout.strip() == "[]"
+
+
+def test_orbax_is_never_imported(tmp_path):
+    program = (
+        "import sys, cairn.orbax as ocp\n"
+        "[getattr(ocp, name) for name in ocp.__all__]\n"
+        f"with ocp.CheckpointManager({str(tmp_path)!r}) as m:\n"
+        "    m.save(1, args=ocp.args.StandardSave({'a': 1})); m.wait_until_finished()\n"
+        "    m.restore(1, args=ocp.args.StandardRestore())\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('orbax', 'tensorstore')])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["v1", "pathways", "nothing_of_this_name"])
+def test_a_missing_name_has_a_hint(name):
+    with pytest.raises(AttributeError, match=name):
+        getattr(ocp, name)
+    with pytest.raises(AttributeError, match="CheckpointHandler"):
+        _ = ocp.type_handlers.TypeHandler
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ocp.CheckpointManagerOptions(todelete_full_path="x"),
+        lambda: ocp.CheckpointManagerOptions(enable_per_process_directory_creation=True),
+        lambda: ocp.options.FileOptions(path_permission_mode=0o700),
+        lambda: ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE),
+        lambda: ocp.options.AsyncOptions(barrier_sync_fn=print),
+        lambda: ocp.options.MultiprocessingOptions(active_processes={0, 1}),
+        lambda: ocp.PyTreeCheckpointHandler(type_handler_registry=object()),
+        lambda: ocp.Checkpointer(ocp.JsonCheckpointHandler(), temporary_path_class=object),
+        lambda: ocp.CheckpointManager("gs://bucket/x"),
+    ],
+)
+def test_what_is_not_available_is_refused(make):
+    with pytest.raises(NotImplementedError):
+        make()
+
+
+def test_all_public_names_of_orbax_are_there_or_have_a_hint():
+    import orbax.checkpoint
+
+    missing = [
+        name
+        for name in dir(orbax.checkpoint)
+        if not name.startswith("_") and name not in ocp.__all__ and name not in ocp._HINTS
+    ]
+    # Modules that Orbax imports for itself.
+    own = {"contextlib", "functools", "abstract_checkpoint_manager"}
+    assert set(missing) <= own
+
+
+def test_an_older_checkpoint_stays_until_the_new_one_is_complete(tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", {"a": 1})
+    with pytest.raises(ValueError):
+        checkpointer.save(tmp_path / "c", {"a": object()}, force=True)
+    assert checkpointer.restore(tmp_path / "c") == {"a": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_damage_is_an_error(tmp_path):
+    import cairn
+
+    ocp.PyTreeCheckpointer(use_ocdbt=False).save(tmp_path / "c", {"a": np.arange(1000.0)})
+    chunk = tmp_path / "c" / "a" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-10])
+    with pytest.raises(cairn.CorruptionError):
+        ocp.PyTreeCheckpointer().restore(tmp_path / "c")
+
+
+def test_a_running_event_loop(tmp_path):
+    import asyncio
+
+    async def work():
+        ocp.PyTreeCheckpointer().save(tmp_path / "c", {"a": 1})
+        return ocp.PyTreeCheckpointer().restore(tmp_path / "c")
+
+    assert asyncio.run(work()) == {"a": 1}
+
+
+@pytest.mark.parametrize("module", ocp._MODULES)
+def test_modules_have_hints(module):
+    with pytest.raises(AttributeError, match="no_such_name.* yet: "):
+        getattr(ocp, module).no_such_name

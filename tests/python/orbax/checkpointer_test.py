@@ -1,0 +1,371 @@
+"""Checkpointer, AsyncCheckpointer and those of trees: the same with both packages."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from trees import arrays_tree, described, mixed_tree
+
+
+def test_a_tree_comes_back_with_its_types(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", mixed_tree())
+    restored = checkpointer.restore(tmp_path / "c")
+    assert described(restored) == described({**mixed_tree(), "pair": [1, 0.5]})
+
+
+def test_a_restore_without_target_is_the_same_as_the_other_packages(writer_reader, tmp_path):
+    writer, reader = writer_reader
+    writer.PyTreeCheckpointer().save(tmp_path / "c", mixed_tree())
+    ours = reader.PyTreeCheckpointer().restore(tmp_path / "c")
+    theirs = writer.PyTreeCheckpointer().restore(tmp_path / "c")
+    assert described(ours) == described(theirs)
+
+
+@pytest.mark.parametrize("options", [{"use_ocdbt": False}, {"use_zarr3": True}])
+def test_storage_options_are_read_by_the_other_package(writer_reader, options, tmp_path):
+    writer, reader = writer_reader
+    writer.PyTreeCheckpointer(**options).save(tmp_path / "c", mixed_tree())
+    restored = reader.PyTreeCheckpointer().restore(tmp_path / "c")
+    assert described(restored) == described({**mixed_tree(), "pair": [1, 0.5]})
+    assert (tmp_path / "c" / "manifest.ocdbt").exists() == options.get("use_ocdbt", True)
+
+
+def test_a_target_gives_the_structure(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    tree = {"t": (np.arange(2), 5), "d": {"x": jnp.ones(3)}}
+    checkpointer.save(tmp_path / "c", tree)
+    restored = checkpointer.restore(tmp_path / "c", item=tree)
+    assert isinstance(restored["t"], tuple)
+    assert described(restored) == described(tree)
+
+
+def test_restore_args_choose_type_and_dtype(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", {"a": jnp.arange(4.0), "b": np.arange(3), "n": 7})
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    restored = checkpointer.restore(
+        tmp_path / "c",
+        restore_args={
+            "a": ocp.RestoreArgs(restore_type=np.ndarray, dtype=np.float16),
+            "b": ocp.ArrayRestoreArgs(sharding=sharding, dtype=jnp.bfloat16),
+            "n": ocp.RestoreArgs(restore_type=float),
+        },
+    )
+    assert restored["a"].dtype == np.float16 and type(restored["a"]) is np.ndarray
+    assert restored["b"].dtype == jnp.bfloat16 and isinstance(restored["b"], jax.Array)
+    assert restored["n"] == 7.0 and type(restored["n"]) is float
+
+
+def test_save_args_choose_the_stored_dtype(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    tree = {"a": np.arange(4.0), "b": [jnp.ones(3), 2]}
+    args = jax.tree.map(lambda x: ocp.SaveArgs(dtype=np.dtype(np.float16)), tree)
+    checkpointer.save(tmp_path / "c", args=ocp.args.PyTreeSave(tree, save_args=args))
+    restored = checkpointer.restore(tmp_path / "c")
+    assert restored["a"].dtype == np.float16
+    assert restored["b"][0].dtype == jnp.float16
+
+
+def test_construct_restore_args_restores_like_the_target(ocp, tmp_path):
+    tree = {"w": jnp.arange(4.0), "b": np.arange(3, dtype=np.int16), "n": 7, "s": "x"}
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", tree)
+    target = jax.tree.map(lambda x: x, tree)
+    target["w"] = jax.ShapeDtypeStruct((4,), jnp.bfloat16, sharding=tree["w"].sharding)
+    args = ocp.checkpoint_utils.construct_restore_args(target)
+    assert isinstance(args["w"], ocp.ArrayRestoreArgs) and args["w"].global_shape == (4,)
+    assert args["b"].restore_type is np.ndarray and args["n"].restore_type is int
+    restored = checkpointer.restore(tmp_path / "c", item=target, restore_args=args)
+    assert restored["w"].dtype == jnp.bfloat16
+    assert described({k: restored[k] for k in "bns"}) == described({k: tree[k] for k in "bns"})
+
+
+def test_strict_shapes(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", {"a": jnp.arange(6.0).reshape(2, 3)})
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+    def restore(**options):
+        args = ocp.ArrayRestoreArgs(sharding=sharding, **options)
+        return checkpointer.restore(tmp_path / "c", restore_args={"a": args})["a"]
+
+    with pytest.raises(ValueError, match="not compatible"):
+        restore(global_shape=(3, 2))
+    assert restore(global_shape=(3, 2), strict=False).tolist() == [[0, 1], [3, 4], [0, 0]]
+    with pytest.raises(ValueError, match="must match"):
+        ocp.ArrayRestoreArgs(shape=(1,), global_shape=(2,))
+
+
+def test_sharded_arrays_keep_their_sharding(writer_reader, tmp_path):
+    writer, reader = writer_reader
+    mesh = jax.make_mesh((4, 2), ("x", "y"))
+    spec = jax.sharding.PartitionSpec("x", "y")
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    array = jax.device_put(jnp.arange(64.0).reshape(8, 8), sharding)
+    writer.PyTreeCheckpointer().save(tmp_path / "c", {"a": array})
+    restored = reader.PyTreeCheckpointer().restore(tmp_path / "c")["a"]
+    assert restored.sharding == sharding and restored.tolist() == array.tolist()
+    other = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, "x"))
+    args = {"a": reader.ArrayRestoreArgs(mesh=mesh, mesh_axes=other.spec)}
+    moved = reader.PyTreeCheckpointer().restore(tmp_path / "c", restore_args=args)["a"]
+    assert moved.sharding == other and moved.tolist() == array.tolist()
+
+
+def test_a_target_of_another_structure_is_an_error(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", {"a": 1, "b": 2})
+    for target in ({"a": 1}, {"a": 1, "b": 2, "c": 3}, {"a": {"x": 1}, "b": 2}):
+        with pytest.raises(ValueError, match="do not match"):
+            checkpointer.restore(tmp_path / "c", item=target)
+
+
+def test_partial_restore(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", {"a": np.arange(3), "b": {"c": 1, "d": 2}})
+    args = ocp.args.PyTreeRestore(item={"b": {"d": 0}}, partial_restore=True)
+    assert checkpointer.restore(tmp_path / "c", args=args) == {"b": {"d": 2}}
+
+
+def test_a_placeholder_is_left_out(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", {"a": np.arange(3), "b": 1})
+    restored = checkpointer.restore(tmp_path / "c", item={"a": ocp.PLACEHOLDER, "b": 0})
+    assert restored == {"a": ..., "b": 1}
+
+
+def test_transforms(ocp, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", {"a": 1, "b": {"c": 2}})
+    target = {"x": 0, "zq": 0, "a": 9, "k": 4}
+    restored = checkpointer.restore(
+        tmp_path / "c",
+        item=target,
+        restore_args=jax.tree.map(lambda _: ocp.RestoreArgs(), target),
+        transforms={
+            "x": ocp.Transform(original_key="b/c"),
+            "(.*)q": ocp.Transform(original_key="a", value_fn=lambda v: v + 10),
+        },
+    )
+    assert restored == {"x": 2, "zq": 11, "a": 1, "k": 4}
+    loose = checkpointer.restore(
+        tmp_path / "c",
+        item=target,
+        restore_args=jax.tree.map(lambda _: ocp.RestoreArgs(), target),
+        transforms={},
+    )
+    assert loose == {"x": 0, "zq": 0, "a": 1, "k": 4}
+    many = checkpointer.restore(
+        tmp_path / "c",
+        item={"sum": 0},
+        restore_args={"sum": ocp.RestoreArgs()},
+        transforms={
+            "sum": ocp.RestoreTransform(
+                multi_value_fn=lambda key, tree, args: tree["a"] + tree["b"]["c"],
+                multi_value_fn_input_args={"a": ocp.RestoreArgs(), "b/c": ocp.RestoreArgs()},
+            )
+        },
+    )
+    assert many == {"sum": 3}
+    with pytest.raises(ValueError):
+        checkpointer.restore(tmp_path / "c", transforms={})
+
+
+def test_apply_transformations(ocp):
+    original = {"a": 1, "b": {"c": 5, "d": [0, 1]}, "b1": {"c": 2}}
+    transforms = {
+        "a1": ocp.Transform(original_key="a"),
+        "s": ocp.Transform(multi_value_fn=lambda key, tree: tree["a"] * 10),
+        r"x(\d.*)": ocp.Transform(original_key=r"b\1"),
+        "f": ocp.Transform(use_fallback=True),
+    }
+    target = {"a1": 0, "s": 0, "x1": {"c": 0}, "a": 0, "f": 3}
+    expected = {"a1": 1, "s": 10, "x1": {"c": 2}, "a": 1, "f": 3}
+    assert ocp.apply_transformations(original, transforms, target) == expected
+    kept = ocp.apply_transformations({"a": 1}, {}, {"a": 5}, default_to_original=False)
+    assert kept == {"a": 5}
+    with pytest.raises(ValueError):
+        ocp.apply_transformations({}, {"a": ocp.Transform(original_key="z")}, {"a": 0})
+
+
+def test_merge_trees(ocp):
+    merged = ocp.merge_trees({"a": 1, "b": {"c": 2}}, {"b": {"c": 3}, "d": 4})
+    assert merged == {"a": 1, "b": {"c": 3}, "d": 4}
+
+
+@pytest.mark.parametrize("kind", ["PyTreeCheckpointer", "StandardCheckpointer"])
+def test_a_path_that_exists(ocp, kind, tmp_path):
+    checkpointer = getattr(ocp, kind)()
+    checkpointer.save(tmp_path / "c", {"a": np.arange(3)})
+    if kind == "StandardCheckpointer":
+        checkpointer.wait_until_finished()
+    with pytest.raises(ValueError, match="already exists"):
+        checkpointer.save(tmp_path / "c", {"a": np.arange(3)})
+    checkpointer.save(tmp_path / "c", {"a": np.arange(4)}, force=True)
+    assert checkpointer.restore(tmp_path / "c")["a"].shape == (4,)
+    checkpointer.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_path_that_does_not_exist(ocp, tmp_path):
+    with pytest.raises(FileNotFoundError, match="not found"):
+        ocp.PyTreeCheckpointer().restore(tmp_path / "c")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(FileNotFoundError):
+        ocp.PyTreeCheckpointer().restore(tmp_path / "d")
+    (tmp_path / "e.orbax-checkpoint-tmp").mkdir()
+    with pytest.raises(ValueError, match="incomplete"):
+        ocp.PyTreeCheckpointer().restore(tmp_path / "e.orbax-checkpoint-tmp")
+
+
+@pytest.mark.parametrize("item", [{}, [], None])
+def test_an_empty_item(ocp, item, tmp_path):
+    with pytest.raises(ValueError, match="empty item"):
+        ocp.PyTreeCheckpointer().save(tmp_path / "c", item)
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    "leaf", [object(), 1 + 2j, np.array(["x"]), jax.ShapeDtypeStruct((2,), int)]
+)
+def test_leaves_that_nobody_stores(ocp, leaf, tmp_path):
+    with pytest.raises(ValueError):
+        ocp.PyTreeCheckpointer().save(tmp_path / "c", {"a": leaf})
+    assert not (tmp_path / "c").exists()
+
+
+def test_metadata(writer_reader, tmp_path):
+    writer, reader = writer_reader
+    writer.PyTreeCheckpointer().save(
+        tmp_path / "c",
+        args=writer.args.PyTreeSave(mixed_tree(), custom_metadata={"lr": 0.5}),
+        custom_metadata={"note": "x"},
+    )
+    found = reader.PyTreeCheckpointer().metadata(tmp_path / "c")
+    expected = writer.PyTreeCheckpointer().metadata(tmp_path / "c")
+    assert found.custom_metadata == {"note": "x"} == expected.custom_metadata
+    assert found.item_handlers == expected.item_handlers
+    assert found.init_timestamp_nsecs == expected.init_timestamp_nsecs
+    assert found.commit_timestamp_nsecs == expected.commit_timestamp_nsecs
+    ours, theirs = found.item_metadata, expected.item_metadata
+    assert ours.custom_metadata == {"lr": 0.5} == theirs.custom_metadata
+    assert jax.tree.structure(ours.tree) == jax.tree.structure(theirs.tree)
+    for a, b in zip(jax.tree.leaves(ours.tree), jax.tree.leaves(theirs.tree), strict=True):
+        assert type(a).__name__ == type(b).__name__ and a.name == b.name
+        assert getattr(a, "shape", None) == getattr(b, "shape", None)
+        assert getattr(a, "dtype", None) == getattr(b, "dtype", None)
+        if getattr(a, "storage", None) is not None:
+            assert a.storage.chunk_shape == b.storage.chunk_shape
+            assert a.storage.write_shape == b.storage.write_shape
+        if getattr(a, "sharding", None) is not None:
+            assert a.sharding.to_jax_sharding() == b.sharding.to_jax_sharding()
+
+
+def test_standard_checkpointer(ocp, tmp_path):
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "c", arrays_tree())
+        checkpointer.wait_until_finished()
+        assert described(checkpointer.restore(tmp_path / "c")) == described(arrays_tree())
+        target = {
+            "w": jax.ShapeDtypeStruct((3, 4), jnp.bfloat16, sharding=arrays_tree()["w"].sharding),
+            "b": np.zeros(3, np.int64),
+            "step": 0.0,
+        }
+        restored = checkpointer.restore(tmp_path / "c", target)
+        assert restored["w"].dtype == jnp.bfloat16 and isinstance(restored["w"], jax.Array)
+        assert restored["b"].dtype == np.int64 and type(restored["b"]) is np.ndarray
+        assert restored["step"] == 5.0 and type(restored["step"]) is float
+        with pytest.raises(ValueError):
+            checkpointer.restore(tmp_path / "c", {"w": np.zeros((3, 4))})
+        abstract = jax.tree.map(
+            ocp.utils.to_shape_dtype_struct, checkpointer.metadata(tmp_path / "c").item_metadata
+        )
+        again = checkpointer.restore(tmp_path / "c", abstract.tree)
+        assert again["w"].tolist() == arrays_tree()["w"].tolist()
+
+
+def test_a_struct_without_sharding_restores_where_it_was_saved(ocp, tmp_path):
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "c", {"w": jnp.ones(2), "n": np.ones(2)})
+        checkpointer.wait_until_finished()
+        target = {k: jax.ShapeDtypeStruct((2,), np.float32) for k in "wn"}
+        restored = checkpointer.restore(tmp_path / "c", target)
+        assert isinstance(restored["w"], jax.Array) and type(restored["n"]) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    "state", [None, 3, "text", {"s": "text"}, {"f": open}], ids=["none", "int", "str", "s", "f"]
+)
+def test_what_standard_save_refuses(ocp, state, tmp_path):
+    with ocp.StandardCheckpointer() as checkpointer:
+        with pytest.raises(ValueError):
+            checkpointer.save(tmp_path / "c", state)
+            checkpointer.wait_until_finished()
+    assert not (tmp_path / "c").exists()
+
+
+def test_an_async_save_copies_what_the_caller_changes(ocp, tmp_path):
+    array = np.zeros(1 << 16)
+    checkpointer = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler())
+    checkpointer.save(tmp_path / "c", args=ocp.args.PyTreeSave({"a": array}))
+    array[:] = 1
+    checkpointer.wait_until_finished()
+    assert checkpointer.restore(tmp_path / "c")["a"].max() == 0
+    checkpointer.close()
+
+
+def test_the_callback_of_an_async_save(ocp, tmp_path):
+    called = []
+    options = ocp.options.AsyncOptions(post_finalization_callback=lambda: called.append(1))
+    with ocp.AsyncCheckpointer(ocp.JsonCheckpointHandler(), async_options=options) as checkpointer:
+        checkpointer.save(tmp_path / "c", args=ocp.args.JsonSave({"a": 1}))
+        checkpointer.wait_until_finished()
+    assert called == [1]
+
+
+def test_other_items(writer_reader, tmp_path):
+    writer, reader = writer_reader
+    items = {
+        "ArrayCheckpointHandler": ("ArraySave", jnp.arange(4.0)),
+        "JsonCheckpointHandler": ("JsonSave", {"a": [1, 2.5, None], "b": "x"}),
+        "JaxRandomKeyCheckpointHandler": ("JaxRandomKeySave", jax.random.key(3)),
+        "NumpyRandomKeyCheckpointHandler": (
+            "NumpyRandomKeySave",
+            np.random.RandomState(1).get_state(legacy=False),
+        ),
+    }
+    for handler, (args, value) in items.items():
+        path = tmp_path / handler
+        saved = writer.Checkpointer(getattr(writer, handler)())
+        saved.save(path, args=getattr(writer.args, args)(value))
+        restore = getattr(reader.args, args.replace("Save", "Restore"))()
+        restored = reader.Checkpointer(getattr(reader, handler)()).restore(path, args=restore)
+        assert described(restored) == described(value), handler
+
+
+def test_items_of_other_types_are_refused(ocp, tmp_path):
+    for handler, args in (
+        (ocp.ArrayCheckpointHandler(), ocp.args.ArraySave("text")),
+        (ocp.JaxRandomKeyCheckpointHandler(), ocp.args.JaxRandomKeySave(3)),
+        (ocp.NumpyRandomKeyCheckpointHandler(), ocp.args.NumpyRandomKeySave(3)),
+        (ocp.JsonCheckpointHandler(), ocp.args.JsonSave({"a": {1, 2}})),
+    ):
+        with pytest.raises(TypeError):
+            ocp.Checkpointer(handler).save(tmp_path / "c", args=args)
+        assert not (tmp_path / "c").exists()
+
+
+def test_the_metadata_file_is_the_same(tmp_path):
+    import orbax.checkpoint
+
+    import cairn.orbax
+
+    found = []
+    for name, package in (("a", orbax.checkpoint), ("b", cairn.orbax)):
+        package.PyTreeCheckpointer().save(tmp_path / name, mixed_tree(), custom_metadata={"x": 1})
+        step = json.loads((tmp_path / name / "_CHECKPOINT_METADATA").read_text())
+        tree = json.loads((tmp_path / name / "_METADATA").read_text())
+        found.append([{k: v for k, v in step.items() if "nsecs" not in k}, tree])
+    assert found[0] == found[1]

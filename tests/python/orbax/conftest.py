@@ -1,0 +1,27 @@
+"""Fixtures: the package under test, and the pair of packages for restores by the other one."""
+
+import importlib
+import logging
+import os
+
+import pytest
+
+MODULES = {"orbax": "orbax.checkpoint", "cairn": "cairn.orbax"}
+
+# Before JAX is imported: shardings over several devices.
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+logging.getLogger("absl").setLevel(logging.ERROR)
+
+
+@pytest.fixture(params=list(MODULES))
+def ocp(request):
+    """orbax.checkpoint, then cairn.orbax: the same test must pass with both."""
+    return importlib.import_module(MODULES[request.param])
+
+
+@pytest.fixture(params=[("orbax", "cairn"), ("cairn", "orbax")], ids=lambda pair: "-".join(pair))
+def writer_reader(request):
+    """One package that saves, and the other one that restores."""
+    return tuple(importlib.import_module(MODULES[name]) for name in request.param)
