@@ -103,6 +103,31 @@ def save_file(
     progress: _Progress = None,
 ) -> None: ...
 
+class PendingWrite:
+    def wait(self) -> None: ...
+
+class TreeHandler:
+    def __init__(
+        self,
+        *,
+        use_ocdbt: bool,
+        use_zarr3: bool,
+        use_compression: bool,
+        support_rich_types: bool,
+        save_concurrent_bytes: int | None,
+        enable_post_merge_validation: bool,
+    ) -> None: ...
+    def async_save(
+        self,
+        directory: _Path,
+        tree: object,
+        leaf_args: Any,
+        target_file_bytes: int | None,
+        custom_metadata: str,
+    ) -> PendingWrite: ...
+    def finalize(self, directory: _Path) -> None: ...
+    def close(self) -> None: ...
+
 class Manager:
     def __init__(self, directory: _Path, options: dict[str, Any]) -> None: ...
     def save(

@@ -2,6 +2,7 @@
 #include "handlers.h"
 
 #include "calls.h"
+#include "text.h"
 #include "trees.h"
 
 #include <cairn/error.h>
@@ -58,7 +59,7 @@ class PendingWrite {
   explicit PendingWrite(std::vector<std::shared_future<void>> futures)
       : futures_(std::move(futures)) {}
   void wait() const {
-    run_long(nb::none(), [&](const ProgressFn&) {
+    run_long(nb::none(), [&](const CallControl&) {
       for (const auto& future : futures_) future.get();
     });
   }
@@ -80,7 +81,7 @@ class TreeHandler {
     handler_.reset();
   }
 
-  PendingWrite async_save(const std::string& directory, nb::handle tree, nb::list leaf_args,
+  PendingWrite async_save(const PathText& directory, nb::handle tree, nb::list leaf_args,
                           std::optional<std::int64_t> target_file_bytes,
                           const std::string& custom_metadata) {
     PyTreeSaveArgs args{.item = tree_from(tree)};
@@ -90,14 +91,14 @@ class TreeHandler {
     args.custom_metadata = custom_metadata;
     std::vector<std::shared_future<void>> futures;
     run_long(nb::none(),
-             [&](const ProgressFn&) { futures = handler_->async_save(directory, args); });
+             [&](const CallControl&) { futures = handler_->async_save(directory.text, args); });
     return PendingWrite(std::move(futures));
   }
-  void finalize(const std::string& directory) {
-    run_long(nb::none(), [&](const ProgressFn&) { handler_->finalize(directory); });
+  void finalize(const PathText& directory) {
+    run_long(nb::none(), [&](const CallControl&) { handler_->finalize(directory.text); });
   }
   void close() {
-    run_long(nb::none(), [&](const ProgressFn&) { handler_->close(); });
+    run_long(nb::none(), [&](const CallControl&) { handler_->close(); });
   }
 
  private:

@@ -213,7 +213,8 @@ class Reader {
   }
 
   void run(const std::vector<ReadRequest>& requests, nb::handle progress) const {
-    run_long(progress, [&](const CallControl& call) { checkpoint_->read(requests, call.progress); });
+    run_long(progress,
+             [&](const CallControl& call) { checkpoint_->read(requests, call.progress); });
   }
 
   static std::string opaque_name(const TensorInfo& tensor) {

@@ -32,7 +32,7 @@ def to_shape_dtype_struct(
         arr = jax.random.key_data(arr)
     shape = arr.global_shape if hasattr(arr, "global_shape") else arr.shape
     sharding = getattr(arr, "sharding", None)
-    return jax.ShapeDtypeStruct(
+    return jax.ShapeDtypeStruct(  # type: ignore[no-untyped-call]
         shape,
         dtype or arr.dtype,
         sharding=None if sharding is None else concrete_sharding(sharding),

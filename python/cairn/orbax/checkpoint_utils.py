@@ -74,9 +74,9 @@ def _wait(
             found = step_names.latest_step_metadata(checkpoint_dir, chosen)
         if found is not None and found.step >= (until_step or 0):
             return int(found.step)
-        if end is not None and time.monotonic() + seconds_to_sleep > end:
-            if timeout_fn is None or timeout_fn():
-                return -1
+        is_late = end is not None and time.monotonic() + seconds_to_sleep > end
+        if is_late and (timeout_fn is None or timeout_fn()):
+            return -1
         time.sleep(seconds_to_sleep)
 
 

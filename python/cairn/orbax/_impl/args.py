@@ -90,10 +90,10 @@ class _Wrapper(CheckpointHandler):
     def __init__(self, handler: CheckpointHandler) -> None:
         self._handler: Any = handler
 
-    def save(self, directory: Any, args: Any) -> None:  # type: ignore[override]
+    def save(self, directory: Any, args: Any) -> None:
         self._handler.save(directory, *args.args, **args.kwargs)
 
-    def restore(self, directory: Any, args: Any) -> Any:  # type: ignore[override]
+    def restore(self, directory: Any, args: Any) -> Any:
         return self._handler.restore(directory, *args.args, **args.kwargs)
 
     def metadata(self, directory: Any) -> Any:
@@ -107,7 +107,7 @@ class _Wrapper(CheckpointHandler):
 
 
 class _AsyncWrapper(_Wrapper, AsyncCheckpointHandler):
-    async def async_save(self, directory: Any, args: Any) -> Any:  # type: ignore[override]
+    async def async_save(self, directory: Any, args: Any) -> Any:
         return await self._handler.async_save(directory, *args.args, **args.kwargs)
 
 

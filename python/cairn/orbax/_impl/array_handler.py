@@ -28,7 +28,7 @@ class ArrayCheckpointHandler(NativeHandler):
         self._name = checkpoint_name or "checkpoint"
         self._impl = BasePyTreeCheckpointHandler(use_ocdbt=False)
 
-    async def async_save(  # type: ignore[override]
+    async def async_save(
         self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
     ) -> "list[Any]":
         """Copies the array and starts to write it. Raises TypeError for anything else."""
@@ -42,7 +42,7 @@ class ArrayCheckpointHandler(NativeHandler):
         tree = PyTreeSaveArgs({self._name: item}, {self._name: save_args or SaveArgs()})
         return await self._impl.async_save(directory, args=tree)
 
-    def restore(  # type: ignore[override]
+    def restore(
         self, directory: Any, item: Any = None, restore_args: Any = None, args: Any = None
     ) -> Any:
         """The array."""
@@ -93,9 +93,7 @@ class _RandomKeyHandler(NativeHandler):
     def _restored(self, directory: Any, args: Any, kind: Any) -> Any:
         """The key."""
 
-    async def async_save(  # type: ignore[override]
-        self, directory: Any, args: Any = None
-    ) -> "list[Any]":
+    async def async_save(self, directory: Any, args: Any = None) -> "list[Any]":
         """Copies the key and starts to write it. Raises TypeError for anything else."""
         saved, kind = self._described(args)
         paths = [as_path(directory) / self._name, as_path(directory) / f"{self._name}_metadata"]
@@ -104,7 +102,7 @@ class _RandomKeyHandler(NativeHandler):
         futures = list(await self._handler.async_save(paths[0], args=saved))
         return futures + await self._json.async_save(paths[1], args=JsonSaveArgs(kind))
 
-    def restore(self, directory: Any, args: Any = None) -> Any:  # type: ignore[override]
+    def restore(self, directory: Any, args: Any = None) -> Any:
         """The key."""
         directory = as_path(directory)
         kind = self._json.restore(directory / f"{self._name}_metadata")
@@ -132,7 +130,7 @@ class JaxRandomKeyCheckpointHandler(_RandomKeyHandler):
 
         if not isinstance(args.item, jax.Array):
             raise TypeError(f"Unsupported type: {type(args.item)}.")
-        typed = bool(jax.dtypes.issubdtype(args.item.dtype, jax.dtypes.prng_key))
+        typed = bool(jax.dtypes.issubdtype(args.item.dtype, jax.dtypes.prng_key))  # type: ignore[attr-defined]
         return ArraySaveArgs(jax.random.key_data(args.item), args.save_args), {"typed": typed}
 
     def _restored(self, directory: Any, args: Any, kind: Any) -> Any:

@@ -73,8 +73,6 @@ class StandardCheckpointer(AsyncCheckpointer):
             custom_metadata=custom_metadata,
         )
 
-    def restore(  # type: ignore[override]
-        self, directory: Any, target: Any = None, *, strict: bool = True
-    ) -> Any:
+    def restore(self, directory: Any, target: Any = None, *, strict: bool = True) -> Any:
         """Restores a tree: as stored, or like the target. strict as in StandardRestore."""
         return super().restore(directory, args=StandardRestoreArgs(target, strict=strict))

@@ -1,6 +1,7 @@
 """CompositeCheckpointHandler: several items, each in a directory of its own."""
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 from typing import Any
@@ -126,9 +127,7 @@ class CompositeCheckpointHandler(NativeHandler):
         self._add(item, handler)
         return handler
 
-    async def async_save(  # type: ignore[override]
-        self, directory: Any, args: Any = None
-    ) -> "list[Any]":
+    async def async_save(self, directory: Any, args: Any = None) -> "list[Any]":
         """Saves the items of a Composite into directories of their names."""
         self._written = {}
         operations, futures = [], []
@@ -163,7 +162,7 @@ class CompositeCheckpointHandler(NativeHandler):
         """The items of the save that goes on."""
         return list(self._written)
 
-    def restore(self, directory: Any, args: Any = None) -> Any:  # type: ignore[override]
+    def restore(self, directory: Any, args: Any = None) -> Any:
         """Restores the items that the arguments name; all if they name none.
 
         Raises KeyError for an item that is not stored, ValueError for one of an unknown handler.
@@ -188,10 +187,8 @@ class CompositeCheckpointHandler(NativeHandler):
         handler = self.handlers().get(item)
         if handler is None and item not in self._open:
             stored = read_step_metadata(directory).item_handlers
-            try:
+            with contextlib.suppress(KeyError):
                 handler = handler_of_typestr(stored[item] if isinstance(stored, dict) else None)
-            except KeyError:
-                pass
         if handler is None:
             raise ValueError(
                 f"{directory}: item '{item}' could not be restored: no handler is known; give its "
@@ -227,10 +224,8 @@ class CompositeCheckpointHandler(NativeHandler):
                 continue
             if typestrs.get(item) is None:
                 typestrs[item] = handler.typestr()
-            try:
+            with contextlib.suppress(FileNotFoundError, NotImplementedError):  # as far as is known
                 found[item] = handler.metadata(directory / item)
-            except (FileNotFoundError, NotImplementedError):
-                pass  # as far as is known
         return dataclasses.replace(step, item_handlers=typestrs, item_metadata=Composite(**found))
 
     def close(self) -> None:

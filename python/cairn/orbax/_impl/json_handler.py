@@ -28,9 +28,7 @@ class JsonCheckpointHandler(NativeHandler):
         del multiprocessing_options  # there is one process
         self._filename = filename or "metadata"
 
-    async def async_save(  # type: ignore[override]
-        self, directory: Any, item: Any = None, args: Any = None
-    ) -> "list[Any]":
+    async def async_save(self, directory: Any, item: Any = None, args: Any = None) -> "list[Any]":
         """Writes the value. Raises TypeError if JSON has no such value."""
         if isinstance(item, CheckpointArgs):
             raise ValueError("give the arguments of a save as args=...")
@@ -38,9 +36,7 @@ class JsonCheckpointHandler(NativeHandler):
         write_file(as_path(directory) / self._filename, json.dumps(value))
         return [NoopFuture()]
 
-    def restore(  # type: ignore[override]
-        self, directory: Any, item: Any = None, args: Any = None
-    ) -> Any:
+    def restore(self, directory: Any, item: Any = None, args: Any = None) -> Any:
         """The value. Raises FileNotFoundError if there is no file."""
         path = as_path(directory) / self._filename
         if not path.exists():
@@ -78,9 +74,7 @@ class ProtoCheckpointHandler(NativeHandler):
         del multiprocessing_options  # there is one process
         self._filename = filename
 
-    async def async_save(  # type: ignore[override]
-        self, directory: Any, item: Any = None, args: Any = None
-    ) -> "list[Any]":
+    async def async_save(self, directory: Any, item: Any = None, args: Any = None) -> "list[Any]":
         """Writes the message."""
         from google.protobuf import text_format
 
@@ -88,9 +82,7 @@ class ProtoCheckpointHandler(NativeHandler):
         write_file(as_path(directory) / self._filename, text_format.MessageToString(message))
         return [NoopFuture()]
 
-    def restore(  # type: ignore[override]
-        self, directory: Any, item: Any = None, args: Any = None
-    ) -> Any:
+    def restore(self, directory: Any, item: Any = None, args: Any = None) -> Any:
         """The message. Raises ValueError without its class, FileNotFoundError without a file."""
         kind = item if args is None else args.item
         if kind is None:

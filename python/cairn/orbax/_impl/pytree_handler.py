@@ -84,7 +84,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             enable_post_merge_validation=enable_post_merge_validation,
         )
 
-    async def async_save(  # type: ignore[override]
+    async def async_save(
         self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
     ) -> "list[Any]":
         """Copies the arrays of a tree and starts to write them."""
@@ -95,7 +95,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         custom = getattr(args, "custom_metadata", None)
         metadata = "" if custom is None else json.dumps(custom)
         target = getattr(args, "ocdbt_target_data_file_size", None)
-        paths, leaves, _ = trees.flatten(args.item)
+        _paths, leaves, _ = trees.flatten(args.item)
         if not leaves or (len(leaves) == 1 and trees.is_empty(args.item)):
             raise ValueError("Found empty item.")
         try:
@@ -110,7 +110,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             raise ValueError(f"TypeHandler lookup failed: {error}") from error
         return [NativeFuture(pending, self._native)]
 
-    def restore(  # type: ignore[override]
+    def restore(
         self, directory: Any, item: Any = None, restore_args: Any = None, args: Any = None
     ) -> Any:
         """Restores the tree."""

@@ -56,7 +56,7 @@ def _like(stored: StoredTree, target: Any, restore_args: "dict[Path, Any]", part
     result = []
     for path, leaf in zip(paths, leaves, strict=True):
         index = stored.by_path.get(path)
-        result.append(values[index] if index in values else leaf)
+        result.append(values.get(index, leaf))  # type: ignore[arg-type]
     return treedef.unflatten(result)
 
 

@@ -49,7 +49,7 @@ class StandardCheckpointHandler(NativeHandler):
             use_ocdbt=use_ocdbt,
         )
 
-    async def async_save(  # type: ignore[override]
+    async def async_save(
         self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
     ) -> "list[Any]":
         """Copies the arrays of a tree and starts to write them.
@@ -68,9 +68,7 @@ class StandardCheckpointHandler(NativeHandler):
             ),
         )
 
-    def restore(  # type: ignore[override]
-        self, directory: Any, item: Any = None, args: Any = None
-    ) -> Any:
+    def restore(self, directory: Any, item: Any = None, args: Any = None) -> Any:
         """Restores a tree like the target; without one, as and where it was saved.
 
         Raises ValueError if the stored placement is needed and its devices are not here.

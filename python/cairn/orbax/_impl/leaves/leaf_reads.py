@@ -31,7 +31,7 @@ def is_key_dtype(dtype: Any) -> bool:
         return False
     import jax
 
-    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))  # type: ignore[attr-defined]
 
 
 def _kind(args: RestoreArgs, typestr: str) -> str:

@@ -87,8 +87,8 @@ def construct_restore_args(
         shardings = [_sharding(leaf) for leaf in leaves]
     else:
         # None stands for no sharding, where JAX sees no leaf.
-        shardings = treedef.flatten_up_to(sharding_tree)
-    return treedef.unflatten(
+        shardings = treedef.flatten_up_to(sharding_tree)  # type: ignore[attr-defined]
+    return treedef.unflatten(  # type: ignore[attr-defined]
         [
             leaf_restore_args(leaf, sharding, set_global_shape, strict)
             for leaf, sharding in zip(leaves, shardings, strict=True)

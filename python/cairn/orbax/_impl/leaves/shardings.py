@@ -65,7 +65,7 @@ class NamedShardingMetadata(ShardingMetadata):
         grid = np.array(devices, dtype=object).reshape(np.asarray(self.shape))
         mesh = jax.sharding.Mesh(grid, tuple(self.axis_names), axis_types=self.axis_types)
         axes = [tuple(a) if isinstance(a, list) else a for a in self.partition_spec]
-        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
+        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))  # type: ignore[no-untyped-call]
 
 
 @dataclasses.dataclass

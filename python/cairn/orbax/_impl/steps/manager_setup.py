@@ -82,7 +82,7 @@ def _checkpointer(
 ) -> Checkpointer:
     background = options.async_options or option_types.AsyncOptions()
     if asynchronous:
-        return AsyncCheckpointer(handler, async_options=background)  # type: ignore[arg-type]
+        return AsyncCheckpointer(handler, async_options=background)
     if background.post_finalization_callback is not None:
         raise ValueError("AsyncOptions.post_finalization_callback needs asynchronous saves")
     return Checkpointer(handler)
