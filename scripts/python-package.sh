@@ -6,8 +6,9 @@ set -euo pipefail
 venv=$1
 prefix=build/python/prefix
 cmake --install build/release --prefix "$prefix" >/dev/null
-stamp=build/python/$(cat python/src/* python/CMakeLists.txt pyproject.toml "$(find "$prefix" -name libcairn.a)" python/cairn/*.py |
-  sha256sum | cut -c1-16).$(basename "$venv").stamp
+sources=$(git ls-files --cached --others --exclude-standard python pyproject.toml)
+# shellcheck disable=SC2086  # a list of words
+stamp=build/python/$(cat $sources "$(find "$prefix" -name libcairn.a)" | sha256sum | cut -c1-16).$(basename "$venv").stamp
 [ -f "$stamp" ] && exit 0
 
 requirements=$(python3 - <<'PY'
