@@ -5,6 +5,7 @@
 #include <cairn/array_spec.h>
 #include <cairn/bytes.h>
 #include <cairn/checkpoint.h>
+#include <cairn/checkpoint_directory.h>
 #include <cairn/checkpoint_items.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>

@@ -1,5 +1,6 @@
 // module.cc -- cairn._cairn, the part of the Python package that is native.
 #include "arrays.h"
+#include "directories.h"
 #include "errors.h"
 #include "handlers.h"
 #include "manager.h"
@@ -26,4 +27,5 @@ NB_MODULE(_cairn, module) {
   cairn::python::define_handlers(module);
   cairn::python::define_manager(module);
   cairn::python::define_tools(module);
+  cairn::python::define_directories(module);
 }

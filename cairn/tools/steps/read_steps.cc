@@ -56,8 +56,8 @@ void add_files(const FolderHandle& step, const std::string& folder, StepFiles& f
 // Leaves each file of a step once.
 void drop_doubles(StepFiles& files) {
   std::ranges::sort(files.shared);
-  const auto doubles = std::ranges::unique(files.shared);
-  files.shared.erase(doubles.begin(), doubles.end());
+  const auto doubles = std::unique(files.shared.begin(), files.shared.end());
+  files.shared.erase(doubles, files.shared.end());
 }
 
 void set_sizes(const std::vector<StepFiles>& files, std::vector<StepRecord>& steps) {

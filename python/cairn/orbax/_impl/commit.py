@@ -1,40 +1,42 @@
-"""Makes a directory appear complete or not at all: written under another name, synced, renamed."""
+"""The save of one checkpoint: written under another name, synced, renamed, by the native part."""
 
 import json
 import os
-import shutil
 import time
 from typing import Any
 
-from cairn.orbax._impl.paths import COMMIT_FILE, STEP_METADATA_FILE, TEMPORARY_MARK, as_path
+from cairn import _cairn
+from cairn.orbax._impl.paths import COMMIT_FILE, STEP_METADATA_FILE, as_path
 from cairn.orbax._impl.step_metadata import check_custom_metadata, write_file
 
 
 class Commit:
-    """The save of one checkpoint.
+    """Makes a directory appear complete or not at all.
 
-    With `force`, an older checkpoint of the name is removed when the new one is complete.
+    With `force`, an older checkpoint of the name is replaced when the new one is complete. Unlike
+    in Orbax, a directory that holds anything besides a checkpoint is never replaced, and only one
+    save to a path is possible at a time.
     """
 
     def __init__(self, directory: Any, force: bool, custom_metadata: Any) -> None:
         self.final = as_path(directory)
-        self.directory = as_path(os.fspath(self.final) + TEMPORARY_MARK)
+        self.directory = self.final
         self._force = force
         self._custom_metadata = check_custom_metadata(custom_metadata)
         self._begin = time.time_ns()
+        self._native: Any = None
         if self.final.exists() and not force:
             raise ValueError(f"Destination {self.final} already exists.")
 
     def create(self) -> None:
         """Makes the directory to write to. What a save before has left there is removed."""
-        if self.directory.exists():
-            shutil.rmtree(self.directory)
-        os.makedirs(self.directory)
+        self._native = _cairn.CheckpointDirectory(os.fspath(self.final), self._force)
+        self.directory = as_path(self._native.path())
         self._write_metadata(None, None)
 
     def abandon(self) -> None:
         """Removes what was written."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self._native.close()
 
     def finish(self, item_handlers: Any) -> None:
         """Writes the metadata, waits for the disk, and gives the checkpoint its name."""
@@ -42,16 +44,8 @@ class Commit:
         write_file(
             self.directory / COMMIT_FILE, f"Checkpoint commit was successful to {self.final}"
         )
-        _sync_below(self.directory)
-        old = None
-        if self._force and self.final.exists():
-            old = as_path(f"{os.fspath(self.final)}.old{TEMPORARY_MARK}")
-            shutil.rmtree(old, ignore_errors=True)
-            os.rename(self.final, old)
-        os.rename(self.directory, self.final)
-        _sync_directory(os.path.dirname(os.fspath(self.final)))
-        if old is not None:
-            shutil.rmtree(old)
+        self._native.commit()
+        self._native.close()
 
     def _write_metadata(self, item_handlers: Any, end: "int | None") -> None:
         metadata = {
@@ -63,21 +57,3 @@ class Commit:
             "custom_metadata": self._custom_metadata,
         }
         write_file(self.directory / STEP_METADATA_FILE, json.dumps(metadata))
-
-
-def _sync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_below(root: Any) -> None:
-    """Syncs all files and directories. Those of the native part are on the disk already."""
-    for directory, _, files in os.walk(root):
-        for name in files:
-            path = os.path.join(directory, name)
-            if not os.path.islink(path):
-                _sync_directory(path)
-        _sync_directory(directory)

@@ -1,27 +1,30 @@
-"""Removes steps, and what unfinished saves have left."""
+"""Removes steps, and what unfinished saves have left. The native part removes only checkpoints."""
 
 import os
-import shutil
 from typing import Any
 
-from cairn.orbax._impl.paths import TEMPORARY_MARK
+from cairn import _cairn
 
 
-def remove_steps(paths: "list[Any]", kept: Any) -> None:
-    """Renames each step, so that it is gone at once. Then removes it, unless `kept` takes it."""
+def remove_steps(paths: "list[Any]", subdirectory: "str | None") -> None:
+    """Removes each step, or moves it to the subdirectory beside it.
+
+    Raises FileExistsError for a directory that holds anything besides a checkpoint. The other steps
+    are removed before.
+    """
+    refused = None
     for path in paths:
-        if kept is not None:
-            os.makedirs(kept, exist_ok=True)
-            shutil.rmtree(kept / path.name, ignore_errors=True)
-            os.rename(path, kept / path.name)
-            continue
-        removed = f"{os.fspath(path)}.deleted{TEMPORARY_MARK}"
-        os.rename(path, removed)
-        shutil.rmtree(removed)
+        try:
+            if subdirectory:
+                _cairn.set_checkpoint_aside(os.fspath(path), subdirectory)
+            else:
+                _cairn.remove_checkpoint(os.fspath(path))
+        except OSError as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
 
 
 def remove_unfinished(directory: Any) -> None:
-    """Removes the directories of unfinished saves."""
-    for path in directory.iterdir():
-        if TEMPORARY_MARK in path.name and path.is_dir():
-            shutil.rmtree(path)
+    """Removes what interrupted saves have left, unless a save is in progress."""
+    _cairn.clean_json(os.fspath(directory), False)

@@ -361,15 +361,19 @@ class CheckpointManager(AbstractCheckpointManager):
             return
         paths = [self._format.find_step(self._directory, step).path for step in steps]
         subdirectory = self._options.todelete_subdir
-        kept = self._directory / subdirectory if subdirectory else None
-        if self._options.enable_background_delete:
-            thread = threading.Thread(
-                target=lambda: remove_steps(paths, kept), name="cairn-orbax-delete"
-            )
-            self._deletions.append(thread)
-            thread.start()
+        if not self._options.enable_background_delete:
+            remove_steps(paths, subdirectory)
             return
-        remove_steps(paths, kept)
+
+        def remove() -> None:
+            try:
+                remove_steps(paths, subdirectory)
+            except OSError as error:  # raised in the caller's thread
+                self._error = self._error or error
+
+        thread = threading.Thread(target=remove, name="cairn-orbax-delete")
+        self._deletions.append(thread)
+        thread.start()
 
     # ---- waiting ----
 

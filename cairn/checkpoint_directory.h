@@ -1,0 +1,49 @@
+// checkpoint_directory.h -- directories of checkpoints for programs that write the files of one
+// themselves: a directory that appears complete or not at all, and the safe removal of one.
+// Checkpointer and CheckpointManager do this for the items that Cairn writes.
+#pragma once
+
+#include <cairn/bytes.h>
+#include <cairn/error.h>
+
+#include <memory>
+#include <string>
+
+#pragma GCC visibility push(default)
+namespace cairn::inline v0 {
+
+// A directory to be written. It is <target>.orbax-checkpoint-tmp until commit(). Only one save to a
+// target is possible at a time.
+class CheckpointDirectory {
+ public:
+  // Creates the directory. What an interrupted save has left there is removed. Throws already_exists
+  // if the target exists and may not be replaced, or holds anything besides a checkpoint;
+  // unavailable if another save to it is in progress; io.
+  explicit CheckpointDirectory(const std::string& target, IfExists if_exists = IfExists::kFail);
+  // Removes the directory, unless it is committed.
+  ~CheckpointDirectory();
+  CheckpointDirectory(const CheckpointDirectory&) = delete;
+  CheckpointDirectory& operator=(const CheckpointDirectory&) = delete;
+
+  // Where to write.
+  [[nodiscard]] std::string path() const;
+  // Makes everything below the directory durable and gives it the target's name. At every moment
+  // there is a whole checkpoint at the target, the old or the new one. Throws as the constructor.
+  void commit();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Removes the directory of a checkpoint. Throws already_exists for a directory that holds anything
+// besides a checkpoint, unavailable while a save to it is in progress. Does nothing if nothing is
+// there. Symbolic links are not followed.
+void remove_checkpoint(const std::string& path);
+
+// Moves the directory of a checkpoint to `subdirectory` beside it, where it takes the place of one
+// of the same name. Throws as remove_checkpoint().
+void set_checkpoint_aside(const std::string& path, const std::string& subdirectory);
+
+}  // namespace cairn::inline v0
+#pragma GCC visibility pop
