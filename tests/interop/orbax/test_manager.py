@@ -258,6 +258,9 @@ def test_random_runs(part, scratch):
                 name = (f"{names['prefix']}_" if "prefix" in names else "") + f"9{turn}".zfill(names.get("digits", 0))
                 for root in roots:
                     interrupt(root, name, "in_place" in names)
+            if "in_place" in names:  # and the steps that were set aside
+                for root in roots:
+                    shutil.rmtree(root / "old", ignore_errors=True)
             opened = [one.do(op="open", root=str(root), options=options) for one, root in zip((cairn, real), roots)]
             assert opened[0] == opened[1], (part, run, log)
             for _ in range(rng.randint(2, 6)):

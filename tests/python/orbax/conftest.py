@@ -12,7 +12,15 @@ MODULES = {"orbax": "orbax.checkpoint", "cairn": "cairn.orbax"}
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-logging.getLogger("absl").setLevel(logging.ERROR)
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """What Orbax says about its work; other tests in this process compare its warnings."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture(params=list(MODULES))
