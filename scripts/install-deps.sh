@@ -12,7 +12,7 @@ package=(dpkg-dev file)
 test=(git ccache libopenmpi-dev openmpi-bin
       libgtest-dev libgmock-dev libbenchmark-dev libleveldb-dev
       clang libclang-rt-14-dev clang-format clang-tidy
-      python3 python3-venv
+      python3 python3-dev python3-venv
       doxygen      # make docs
       groff-base   # checks the man pages
       zsh fish)    # the tests press keys in them

@@ -41,6 +41,12 @@ def test_the_command_comes_with_the_package():
     assert missing.returncode == 3
 
 
+def test_one_version():
+    import importlib.metadata
+
+    assert importlib.metadata.version("cairn") == cairn.__version__
+
+
 def test_a_flipped_bit_is_a_corruption_error_that_names_the_place(tmp_path):
     cairn.save(tmp_path / "c", {"w": np.random.default_rng(0).random(1 << 16), "v": np.ones(3)})
     (data,) = [p for p in (tmp_path / "c").rglob("d/*") if p.stat().st_size > 1 << 18]
