@@ -93,7 +93,9 @@ struct DiffReport {
   [[nodiscard]] bool equal() const { return different + only_in_a + only_in_b + unreadable == 0; }
 };
 // Compares the leaves of the same name (and item, if there are several) within the memory limit. A
-// leaf that cannot be read is reported as kUnreadable, and the comparison continues.
+// leaf that cannot be read is reported as kUnreadable, and the comparison continues. If both are
+// steps of Orbax that were opened as a whole, an item that is one text (JSON, protocol buffer) is a
+// string leaf with the name "" of that item.
 DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options = {});
 // The report as JSON text (docs/cli.md).
 std::string diff_json(const DiffReport& report);

@@ -52,6 +52,8 @@ std::vector<std::int64_t> step_numbers(const std::string& path);
 // if the checkpoint has no item of this name that consists of JSON. Throws data_loss if the file is
 // not JSON.
 std::optional<std::string> read_json_item(const Checkpoint& checkpoint, std::string_view name);
+// The same for an item that is the text of a protocol buffer. The text is not parsed.
+std::optional<std::string> read_proto_item(const Checkpoint& checkpoint, std::string_view name);
 
 // ---- counting ----
 

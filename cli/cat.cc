@@ -70,29 +70,54 @@ void copy_bytes(const Checkpoint& checkpoint, std::size_t index, const CatOption
     export_leaf(checkpoint, index, bytes, sink);
 }
 
-// The JSON item that the arguments name: NAME, or --item without NAME.
-std::optional<std::string> find_json(const Checkpoint& checkpoint, const CatOptions& options) {
-  const auto& name = options.name ? options.name : options.source.options.item;
-  return name ? read_json_item(checkpoint, *name) : std::nullopt;
+// An item that is one text: JSON, or a protocol buffer.
+struct Text {
+  std::string content;
+  bool is_json = false;
+};
+
+// The text item that the arguments name: NAME, also as cairn diff shows it ("config/"), or --item
+// without NAME.
+std::optional<Text> find_text(const Checkpoint& checkpoint, const CatOptions& options) {
+  auto name = options.name ? options.name : options.source.options.item;
+  if (!name) return std::nullopt;
+  if (name->ends_with('/')) name->pop_back();
+  if (auto json = read_json_item(checkpoint, *name)) return Text{std::move(*json), true};
+  if (auto proto = read_proto_item(checkpoint, *name)) return Text{std::move(*proto), false};
+  return std::nullopt;
 }
 
-void show_json_item(const std::string& text, const CatOptions& options) {
+// The lines of a text from a file, safe for a terminal.
+std::string printable_lines(const std::string& text) {
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    shown += printable_text(text.substr(at, end - at)) + "\n";
+    at = end + 1;
+  }
+  return shown;
+}
+
+void show_text(const Text& text, const CatOptions& options) {
   if (options.slice || options.npy)
-    throw UsageError("a JSON item has no slices and is not an array: --raw writes its bytes");
-  if (options.output) throw UsageError("-o needs a tensor; redirect the output of a JSON item");
-  if (options.raw) return out().write(text);
-  out().show_json(text + (text.ends_with('\n') ? "" : "\n"));
+    throw UsageError("a text item has no slices and is not an array: --raw writes its bytes");
+  if (options.output) throw UsageError("-o needs a tensor; redirect the output of a text item");
+  if (options.raw) return out().write(text.content);
+  const std::string lines = text.content + (text.content.ends_with('\n') ? "" : "\n");
+  if (text.is_json) return out().show_json(lines);
+  if (stdout_is_terminal()) return out().show(printable_lines(lines));
+  out().write(lines);
 }
 
-// Opens the checkpoint. An item of JSON has no arrays and cannot be opened, so --item then only
-// tells what to print.
-std::unique_ptr<Checkpoint> open_for_cat(CatOptions& options, std::optional<std::string>& json) {
+// Opens the checkpoint. A text item has no arrays and cannot be opened, so --item then only tells
+// what to print.
+std::unique_ptr<Checkpoint> open_for_cat(CatOptions& options, std::optional<Text>& found) {
   if (options.source.options.item && !options.name) {
     Source whole = options.source;
     whole.options.item.reset();
     auto checkpoint = try_call([&] { return open_source(whole); });
-    if (checkpoint.ok()) json = find_json(*checkpoint.value(), options);
-    if (json) return nullptr;
+    if (checkpoint.ok()) found = find_text(*checkpoint.value(), options);
+    if (found) return nullptr;
   }
   auto checkpoint = open_source(options.source);
   const auto& tensors = checkpoint->tensors();
@@ -100,14 +125,14 @@ std::unique_ptr<Checkpoint> open_for_cat(CatOptions& options, std::optional<std:
       options.name && std::any_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
         return t.name == *options.name || t.full_name() == *options.name;
       });
-  if (options.name && !is_leaf) json = find_json(*checkpoint, options);
+  if (options.name && !is_leaf) found = find_text(*checkpoint, options);
   return checkpoint;
 }
 
 int run_cat(CatOptions& options) {
-  std::optional<std::string> json;
-  const auto checkpoint = open_for_cat(options, json);
-  if (json) return show_json_item(*json, options), kGood;
+  std::optional<Text> text;
+  const auto checkpoint = open_for_cat(options, text);
+  if (text) return show_text(*text, options), kGood;
   const std::size_t index = find_leaf(*checkpoint, options.name);
   const TensorInfo& t = checkpoint->tensors()[index];
   if (!t.error.empty()) throw Failure(t.name + ": " + t.error);
@@ -133,7 +158,8 @@ void setup_cat(CLI::App& app, int& status) {
   add_source(*command, options->source);
   command->add_option(
       "NAME", options->name,
-      "Tensor, as cairn ls names it; ITEM/NAME where there are several items; or a JSON item");
+      "Tensor, as cairn ls names it; ITEM/NAME where there are several items; or an item\n"
+      "of JSON or of protocol buffer text");
   command->add_option("--slice", options->slice, "NumPy slice without steps: 0:8,:,-1 or ...,0")
       ->type_name("SLICE");
   auto* raw = command->add_flag("--raw", options->raw,

@@ -139,7 +139,8 @@ void setup_diff(CLI::App& app, int& status) {
   command->footer(
       "Leaves are paired by name. A and B may have different formats. Without a tolerance,\n"
       "values must have the same bits: 0.0 and -0.0 differ, and NaN equals only the same NaN.\n"
-      "With a tolerance, NaN equals NaN.\n"
+      "With a tolerance, NaN equals NaN. Between two steps of Orbax, JSON and protocol buffer\n"
+      "items are compared, too.\n"
       "\n"
       "Measures cover all pairs of finite numbers: max abs is the largest |a - b|, RMS the root\n"
       "of the mean of |a - b|^2, relative is max abs / the largest |b|, and cosine is that of\n"

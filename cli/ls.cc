@@ -74,9 +74,17 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
                                         bytes_text(stored), hidden, style.reset);
 }
 
-// A database without arrays is listed as nothing, so this names its keys.
+// A step without arrays is listed as nothing, so this names its items; of a database the keys.
 void explain_nothing(const Checkpoint& checkpoint) {
   if (!checkpoint.tensors().empty()) return;
+  std::string items;
+  for (const std::string& item : checkpoint.info().items)
+    items.append(items.empty() ? "'" : ", '").append(item).append("'");
+  if (!items.empty()) {
+    out().flush();
+    print_error("there are no arrays; the items are " + items +
+                ": cairn cat CKPT ITEM prints JSON and protocol buffers");
+  }
   for (const auto& [label, keys] : checkpoint.info().facts) {
     if (label != "keys") continue;
     out().flush();

@@ -47,8 +47,11 @@ Mesh parse_mesh(const std::string& text) {
                           ? std::from_chars_result{end, std::errc::invalid_argument}
                           : std::from_chars(axis.data() + at + 1, end, size);
     constexpr std::int64_t kMostDevices = 1 << 20;
-    if (at == 0 || read.ec != std::errc() || read.ptr != end || size < 1 || size > kMostDevices)
+    if (at == 0 || read.ptr != end || (read.ec == std::errc() && size < 1) ||
+        read.ec == std::errc::invalid_argument)
       throw UsageError("--mesh '" + text + "': expected AXIS=DEVICES,... such as x=4,y=2");
+    if (read.ec != std::errc() || size > kMostDevices)
+      throw UsageError("--mesh '" + text + "': more than 2^20 devices");
     names.push_back(axis.substr(0, at));
     shape.push_back(size);
   }

@@ -90,8 +90,10 @@ int run_stats(StatsOptions& options) {
   std::vector<std::string> include;
   if (!options.glob.empty()) include.push_back(options.glob);
   auto indices = select_tensors(*checkpoint, include);
+  // A leaf of an unknown type cannot be read; tensor_stats says why.
   std::erase_if(indices, [&](std::size_t i) {
-    return !tensors[i].is_array() || tensors[i].dtype == DType::kOpaque;
+    return tensors[i].kind != LeafKind::kUnknown &&
+           (!tensors[i].is_array() || tensors[i].dtype == DType::kOpaque);
   });
   std::uint64_t total = 0;
   RowStyle row{4, false};

@@ -334,3 +334,12 @@ def test_permission_denied_is_said(folder, tmp_path):
         denied("cat", other, "n", "--raw", "-o", tmp_path / "tf" / "n")
     finally:
         (tmp_path / "tf").chmod(0o755)
+
+
+def test_stats_names_an_array_whose_metadata_is_damaged(folder, tmp_path):
+    good("convert", folder / "a.safetensors", tmp_path / "files", "--to", "orbax-files")
+    (tmp_path / "files" / "params.embed" / ".zarray").write_text('{"shape": [')
+    done = run("stats", tmp_path / "files")
+    assert done.returncode == FAILURE
+    assert done.stderr.decode().startswith("cairn: params.embed: ") and b"params.layers.0.w" in done.stdout
+    assert run("stats", tmp_path / "files", "params.layers.*").returncode == GOOD

@@ -50,6 +50,10 @@ TEST(Glob, Matches) {
       {"x**", "x", true},
       {"\xff", "\xff", true},
       {"\xff", "\xfe", false},
+      {"[ÿ]", "\xff", false},  // U+00FF has other bytes
+      {"[\xfe-\xff]", "\xff", true},
+      {"[\xfe-\xff]", "ÿ", false},
+      {"[!a]", "\xff", true},
   };
   for (const auto& c : kCases)
     EXPECT_EQ(glob_match(c.pattern, c.text), c.matches) << c.pattern << " ~ " << c.text;

@@ -25,13 +25,8 @@ constexpr std::array<std::string_view, 3> kStepMarks = {orbax::kCheckpointMetada
 // is a part of it.
 bool is_copied(const Item& item) { return item.kind != ItemKind::kPytree || !item.note.empty(); }
 
-// A glob for the leaves of an item ("config/*") also stands for an item without leaves.
 bool is_selected(const std::string& name, const ConvertOptions& options) {
-  const auto matches = [&](const std::string& glob) {
-    return name_matches(glob, name) || name_matches(glob, name + "/");
-  };
-  return (options.include.empty() || std::ranges::any_of(options.include, matches)) &&
-         std::ranges::none_of(options.exclude, matches);
+  return selects_item(options.include, options.exclude, name);
 }
 
 std::string folder_of(const Item& item) {

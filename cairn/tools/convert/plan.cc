@@ -9,6 +9,7 @@
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/leaf_names.h>
 #include <cairn/tools/source/capacity.h>
+#include <cairn/tools/source/source_files.h>
 #include <cairn/tools/source/stream.h>
 #include <cairn/tools/source/tree_name.h>
 
@@ -209,6 +210,7 @@ bool is_orbax_format(std::string_view format) { return format.starts_with("orbax
 
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                             const ConvertOptions& options) {
+  check_outside_source(source, target);
   ConvertPlan plan;
   plan.report.format = choose_format(target, options.format);
   check_options(options, plan.report.format);

@@ -6,6 +6,7 @@
 #include <cairn/array/box.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/work_partition.h>
+#include <cairn/tools/diff/diff_texts.h>
 #include <cairn/tools/diff/diff_values.h>
 #include <cairn/tools/source/capacity.h>
 #include <cairn/tools/source/consistency.h>
@@ -261,11 +262,19 @@ class ValueComparison {
   Buffer buffer_a_, buffer_b_;
 };
 
-// The name of a leaf that both formats share: for a TensorFlow key the name of its path. Returns
-// nullopt for a leaf that the other format cannot have.
+bool has_items(const Checkpoint& checkpoint) {
+  const auto& tensors = checkpoint.tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const TensorInfo& t) { return t.item.has_value(); });
+}
+
+// The name of a leaf that both formats share: for a TensorFlow key the name of its path; for a leaf
+// of an item, where the other has no items, the name that a conversion gives it. Returns nullopt
+// for a leaf that the other format cannot have.
 std::optional<std::string> common_name(const Checkpoint& checkpoint, const Checkpoint& other,
                                        std::size_t i) {
   const TensorInfo& t = checkpoint.tensors()[i];
+  if (t.item && !has_items(other)) return *t.item + "." + t.name;
   if (!has_keys(checkpoint) || has_keys(other)) return t.full_name();
   if (t.typestr == "object_graph") return std::nullopt;
   return tree_name(checkpoint, t);
@@ -505,7 +514,11 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   DiffReport report;
   std::vector<Job> jobs;
   check_consistency(
-      group, "diff: leaves", [&] { jobs = Pairing(a, b, options, report).run(); },
+      group, "diff: leaves",
+      [&] {
+        jobs = Pairing(a, b, options, report).run();
+        compare_texts(a, b, options, report);
+      },
       [&](ToolConsistencyCheck& check) {
         add_options(options, check.options);
         add_opened(a, "A: ", check.opened);

@@ -45,10 +45,10 @@ struct Section {
   }
   // Reads up to the first NUL byte, which text never contains, or a little further.
   [[nodiscard]] Bytes read_text() const {
-    constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
+    constexpr std::uint64_t kReadAtOnce = std::uint64_t{1} << 20U;
     Bytes text;
     while (text.size() < std::min(length, kMaxDumped)) {
-      const Bytes block = read(text.size(), std::min(kBlock, length - text.size()));
+      const Bytes block = read(text.size(), std::min(kReadAtOnce, length - text.size()));
       text.insert(text.end(), block.begin(), block.end());
       if (std::find(block.begin(), block.end(), std::byte{0}) != block.end()) break;
     }

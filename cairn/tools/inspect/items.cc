@@ -1,11 +1,9 @@
-// items.cc -- the steps of a root, and the JSON items of a step.
+// items.cc -- the steps of a root, and the items of a step that are one text.
 #include <cairn/inspect.h>
 
-#include <cairn/base/json/json.h>
-#include <cairn/io/file.h>
-#include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/tools/source/open_to_verify.h>
+#include <cairn/tools/source/text_items.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,8 +11,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-constexpr std::uint64_t kMostJson = std::uint64_t{64} << 20U;  // as strings
 
 // The number at the end of "12", "step_0012" and "ckpt-12".
 std::optional<std::int64_t> number_at_end(const std::string& name) {
@@ -27,11 +23,20 @@ std::optional<std::int64_t> number_at_end(const std::string& name) {
   return number;
 }
 
-std::optional<std::string> json_file(const orbax::Item& item) {
-  const orbax::Listing listing = orbax::list_directory(item.folder, item.path);
-  for (const std::string_view name : orbax::json_item_files(item.name))
-    if (listing.has_file(name)) return orbax::join(item.path, name);
-  return std::nullopt;
+std::optional<std::string> read_item(const Checkpoint& checkpoint, std::string_view name,
+                                     TextItemKind kind) {
+  const CheckpointInfo& info = checkpoint.info();
+  if (info.format != "orbax") return std::nullopt;
+  OpenOptions options;
+  options.allow_uncommitted = true;  // it is open already
+  const auto layout = orbax::try_find_layout(info.path, options);
+  if (!layout) return std::nullopt;
+  const auto item = std::find_if(layout->items.begin(), layout->items.end(),
+                                 [&](const orbax::Item& one) { return one.name == name; });
+  if (item == layout->items.end()) return std::nullopt;
+  const auto text = find_text(*item);
+  if (!text || text->kind != kind) return std::nullopt;
+  return read_text(*text);
 }
 
 }  // namespace
@@ -50,24 +55,11 @@ std::vector<std::int64_t> step_numbers(const std::string& path) {
 }
 
 std::optional<std::string> read_json_item(const Checkpoint& checkpoint, std::string_view name) {
-  const CheckpointInfo& info = checkpoint.info();
-  if (info.format != "orbax") return std::nullopt;
-  OpenOptions options;
-  options.allow_uncommitted = true;  // it is open already
-  const auto layout = orbax::try_find_layout(info.path, options);
-  if (!layout) return std::nullopt;
-  const auto item = std::find_if(layout->items.begin(), layout->items.end(),
-                                 [&](const orbax::Item& one) { return one.name == name; });
-  if (item == layout->items.end() || item->kind != orbax::ItemKind::kOther) return std::nullopt;
-  const auto file = json_file(*item);
-  if (!file) return std::nullopt;
-  std::string text(as_text(item->folder->read_text(*file, kMostJson)));
-  try {
-    (void)parse_json(text);
-  } catch (const Error& e) {
-    throw Error(Code::kDataLoss, *file + ": is not JSON: " + e.message());
-  }
-  return text;
+  return read_item(checkpoint, name, TextItemKind::kJson);
+}
+
+std::optional<std::string> read_proto_item(const Checkpoint& checkpoint, std::string_view name) {
+  return read_item(checkpoint, name, TextItemKind::kProto);
 }
 
 }  // namespace cairn::inline v0

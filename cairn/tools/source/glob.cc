@@ -22,7 +22,8 @@ struct BracketMatch {
   bool takes = false;
 };
 
-BracketMatch match_bracket(std::string_view pattern, std::size_t open, std::uint32_t c) {
+// A byte that is not valid UTF-8 is in no range of characters.
+BracketMatch match_bracket(std::string_view pattern, std::size_t open, Utf8Character c) {
   std::size_t p = open + 1;
   const bool negated = p < pattern.size() && (pattern[p] == '!' || pattern[p] == '^');
   if (negated) ++p;
@@ -31,13 +32,13 @@ BracketMatch match_bracket(std::string_view pattern, std::size_t open, std::uint
     if (pattern[p] == ']' && p != first) return {p + 1, found != negated};
     const Utf8Character low = decode_utf8(pattern.substr(p));
     p += low.length;
-    std::uint32_t high = low.code;
+    Utf8Character high = low;
     if (p + 1 < pattern.size() && pattern[p] == '-' && pattern[p + 1] != ']') {
-      const Utf8Character end = decode_utf8(pattern.substr(p + 1));
-      high = end.code;
-      p += 1 + end.length;
+      high = decode_utf8(pattern.substr(p + 1));
+      p += 1 + high.length;
     }
-    found = found || (low.code <= c && c <= high);
+    const bool same_kind = low.valid == c.valid && high.valid == c.valid;
+    found = found || (same_kind && low.code <= c.code && c.code <= high.code);
   }
   return {};
 }
@@ -49,7 +50,7 @@ std::size_t step(std::string_view pattern, std::size_t p, Utf8Character c, Slash
   if (pattern[p] == '?') return p + 1;
   if (slash == Slash::kAlsoDot && c.code == '.' && is_typed_as(pattern[p], '.')) return p + 1;
   if (pattern[p] == '[') {
-    const BracketMatch bracket = match_bracket(pattern, p, c.code);
+    const BracketMatch bracket = match_bracket(pattern, p, c);
     if (bracket.end != std::string_view::npos)
       return bracket.takes ? bracket.end : std::string_view::npos;
   }
@@ -110,6 +111,15 @@ bool glob_match(std::string_view pattern, std::string_view text) {
 
 bool name_matches(std::string_view pattern, std::string_view name) {
   return matches_name(pattern, name, Slash::kItself);
+}
+
+bool selects_item(std::span<const std::string> include, std::span<const std::string> exclude,
+                  const std::string& item) {
+  const auto matches = [&](const std::string& glob) {
+    return name_matches(glob, item) || name_matches(glob, item + "/");
+  };
+  return (include.empty() || std::any_of(include.begin(), include.end(), matches)) &&
+         std::none_of(exclude.begin(), exclude.end(), matches);
 }
 
 NamePattern::NamePattern(std::string pattern, std::span<const TensorInfo> leaves)

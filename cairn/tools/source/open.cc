@@ -153,7 +153,9 @@ Tree load(const std::string& path, const OpenOptions& options) {
 }
 
 void save(const std::string& path, const Tree& tree, const SaveOptions& options) {
-  save_orbax(local_path(path), tree, options);
+  SaveOptions local = options;
+  local.reuse_from = local_path(options.reuse_from);
+  save_orbax(local_path(path), tree, local);
 }
 
 }  // namespace cairn::inline v0

@@ -18,6 +18,9 @@ enum class FileRole : std::uint8_t {
 // Returns the relation; follows links, because two names may be one file.
 FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path);
 
+// Throws invalid_argument if a new file or folder `path` would lie in the checkpoint's directory,
+// where it would be taken for a part of the checkpoint. Beside the steps of a root is not inside.
+void check_outside_source(const Checkpoint& checkpoint, const std::string& path);
 // Throws already_exists, naming the path, if it is one of the checkpoint's files.
 void check_not_source(const Checkpoint& checkpoint, const std::string& path);
 
