@@ -27,6 +27,12 @@ bool is_ocdbt_checkpoint(const std::string& path);
 // Opens an Orbax checkpoint of any layout. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
 
+// Whether a save shares stored arrays with an earlier checkpoint.
+enum class Reuse : std::uint8_t {
+  kNone,      // each save writes everything
+  kUnchanged  // arrays whose bytes are those of the earlier checkpoint are not written again
+};
+
 // Options of save_orbax and cairn::save. Values that make no sense are invalid_argument.
 struct SaveOptions {
   // Store all arrays in one OCDBT database; false: one folder per parameter.
@@ -58,6 +64,12 @@ struct SaveOptions {
   // damaged by a power failure. For checkpoints that need not survive one.
   Durability durability = Durability::kSynced;
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
+  // kUnchanged: arrays whose bytes are those of `reuse_from` are compared with what is stored there
+  // and share its files (PyTreeCheckpointHandlerOptions::reuse). Large arrays get data files of
+  // their own, so set it for the first save, too.
+  Reuse reuse = Reuse::kNone;
+  // The earlier checkpoint, or an item of one; "" for none. Needs `reuse`.
+  std::string reuse_from = {};
   Resources resources = {};
   Observer observer = {};    // told about warnings and durations; null: nobody
   ProgressFn progress = {};  // null: none

@@ -13,6 +13,7 @@
 #include <cairn/distributed.h>
 #include <cairn/handlers.h>
 #include <cairn/observer.h>
+#include <cairn/orbax.h>
 #include <cairn/transforms.h>
 #include <cairn/tree.h>
 
@@ -63,12 +64,6 @@ struct SavedArrayMetadata {
 using ArrayMetadataValidator = std::function<void(const std::vector<SavedArrayMetadata>& first,
                                                   const std::vector<SavedArrayMetadata>& other)>;
 
-// Whether a save shares stored arrays with an earlier checkpoint.
-enum class Reuse : std::uint8_t {
-  kNone,      // each save writes everything
-  kUnchanged  // arrays whose bytes are those of the earlier checkpoint are not written again
-};
-
 // Options of PyTreeCheckpointHandler.
 struct PyTreeCheckpointHandlerOptions {
   // Name of the msgpack file of older checkpoints; read only.
@@ -116,7 +111,8 @@ struct PyTreeCheckpointHandlerOptions {
   // Stored values are compared, or fingerprints where this handler has stored them and nobody has
   // written to the file since. Where nothing can be shared, everything is written, and the observer
   // receives save.not_reused. Large arrays get data files of their own, so set it for the first
-  // save, too. CheckpointManager shares with its latest step. For one process.
+  // save, too. CheckpointManager shares with its latest step. Each of several processes shares what
+  // it would write.
   Reuse reuse = Reuse::kNone;
   // How the checkpoints of a Checkpointer, AsyncCheckpointer or CheckpointManager become visible,
   // and which ones count as complete for it. A handler alone does not commit.

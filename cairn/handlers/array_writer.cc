@@ -4,6 +4,7 @@
 #include <cairn/array/box.h>
 #include <cairn/base/progress_pump.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
+#include <cairn/zarr/write/write_small.h>
 
 #include <algorithm>
 #include <memory>
@@ -65,21 +66,18 @@ ArrayWriter::ArrayWriter(std::vector<const StoreArray*> arrays, ArrayWriteOption
     const StoreArray& array = *arrays_[i];
     with_context([&] { return array.name; },
                  [&] {
-                   Kind kind = kind_of(array);
-                   auto found = kinds_.find(kind);
-                   if (found == kinds_.end()) {
-                     Described described = describe(kind);
-                     found = kinds_.emplace(std::move(kind), std::move(described)).first;
-                   }
-                   described_.push_back(&found->second);
-                   opened_.emplace_back(nullptr, array.name, found->second.metadata);
+                   const Described& described = described_kind(array).second;
+                   described_.push_back(&described);
+                   opened_.emplace_back(nullptr, array.name, described.metadata);
                    check_fetch(i);
                    add_areas(i, line);
                  });
   }
-  std::stable_sort(areas_.begin(), areas_.end(), [&](const Area& a, const Area& b) {
+  const auto before = [&](const Area& a, const Area& b) {
     return arrays_[a.array]->priority < arrays_[b.array]->priority;
-  });
+  };
+  if (!std::is_sorted(areas_.begin(), areas_.end(), before))
+    std::stable_sort(areas_.begin(), areas_.end(), before);
 }
 
 // The bytes of elements that are fetched at once.
@@ -104,7 +102,7 @@ void ArrayWriter::check_fetch(std::size_t number) const {
                     "raise save_device_host_concurrent_gb");
 }
 
-ArrayWriter::Kind ArrayWriter::kind_of(const StoreArray& array) const {
+std::optional<std::int64_t> ArrayWriter::chunk_target(const StoreArray& array) const {
   std::optional<std::int64_t> target =
       array.chunk_byte_size ? array.chunk_byte_size : options_.chunk_bytes;
   const Shape& piece = piece_shape(array);
@@ -120,9 +118,31 @@ ArrayWriter::Kind ArrayWriter::kind_of(const StoreArray& array) const {
         std::max<std::uint64_t>(fetch_bytes() / kChunksOfBatch, dtype_size(array.dtype)));
     target = std::min(target.value_or(limit), limit);
   }
-  return {
+  return target;
+}
+
+// Neighbours are often of one kind, so the kind of the array before is compared first.
+const std::pair<const ArrayWriter::Kind, ArrayWriter::Described>& ArrayWriter::described_kind(
+    const StoreArray& array) {
+  const std::optional<std::int64_t> target = chunk_target(array);
+  const Shape& piece = piece_shape(array);
+  if (last_kind_ != nullptr) {
+    const Kind& last = last_kind_->first;
+    if (last.dtype == array.dtype && last.shape == array.shape && last.piece == piece &&
+        last.chunk_bytes == target && last.shard_axes == array.shard_axes &&
+        last.write_chunk == array.write_chunk_shape && last.read_chunk == array.read_chunk_shape)
+      return *last_kind_;
+  }
+  Kind kind{
       array.dtype,           array.shape, piece, target, array.shard_axes, array.write_chunk_shape,
       array.read_chunk_shape};
+  auto found = kinds_.find(kind);
+  if (found == kinds_.end()) {
+    Described described = describe(kind);
+    found = kinds_.emplace(std::move(kind), std::move(described)).first;
+  }
+  last_kind_ = &*found;
+  return *found;
 }
 
 std::uint64_t ArrayWriter::weight_of(const StoreArray& array) const {
@@ -139,6 +159,7 @@ ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
   Described out;
   out.metadata = std::make_shared<const zarr::ArrayMetadata>(zarr::make_metadata(made));
   out.text = zarr::metadata_text(*out.metadata);
+  out.is_small = zarr::is_small_whole(*out.metadata);
   return out;
 }
 
@@ -191,9 +212,12 @@ void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
     return;
   }
   if (options_.share.count > 1) return add_dealt(number, line);
-  progress_.total += bytes_of(array.shape, array.dtype);
-  Box whole = Box::whole(array.shape);
-  if (!whole.empty()) areas_.push_back({number, std::move(whole)});
+  const std::uint64_t bytes = bytes_of(array.shape, array.dtype);
+  if (bytes == 0) return;
+  progress_.total += bytes;
+  const bool is_small =
+      described_[number]->is_small && array.data != nullptr && array.source_dtype == array.dtype;
+  areas_.push_back({number, std::nullopt, nullptr, is_small});
 }
 
 // Adds this process's chunks, in as few boxes as possible.
@@ -253,18 +277,22 @@ class ArrayWriter::Portions {
       slab_.reset();
       ++area_;
     }
+    while (area_ < writer_.areas_.size() && writer_.small_are_written_ &&
+           writer_.areas_[area_].is_small)
+      ++area_;
     if (area_ == writer_.areas_.size()) return;
     const Area& area = writer_.areas_[area_];
     const StoreArray& array = *writer_.arrays_[area.array];
     const bool in_memory = area.from != nullptr || (!array.parts && array.data != nullptr);
-    if (in_memory || area.box.empty()) {
-      current_ = {area.array, area.box, 0, area.from};
+    if (in_memory || (area.box && area.box->empty())) {
+      current_ = {area.array, area.box ? *area.box : Box::whole(array.shape), 0, area.from};
       ++area_;
       return;
     }
-    if (!slab_) begin(area);
+    if (!slab_) begin(area, array);
     Box slab = slab_->part().in_box;
-    for (std::size_t d = 0; d < slab.rank(); ++d) slab.origin[d] += area.box.origin[d];
+    if (area.box)
+      for (std::size_t d = 0; d < slab.rank(); ++d) slab.origin[d] += area.box->origin[d];
     const std::uint64_t size = bytes_of(slab.shape, array.source_dtype);
     current_ = {area.array, std::move(slab), size};
     slab_->next();
@@ -272,18 +300,17 @@ class ArrayWriter::Portions {
 
   // Begins a box that is fetched. It is fetched at once if it fits into memory and if its chunks
   // are few enough to be planned together.
-  void begin(const Area& area) {
+  void begin(const Area& area, const StoreArray& array) {
     constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20U;
-    const DType dtype = writer_.arrays_[area.array]->source_dtype;
+    const DType dtype = array.source_dtype;
     const Shape& chunk = writer_.chunk_shape(area.array);
     std::uint64_t limit = writer_.fetch_bytes();
     if (const std::uint64_t chunk_bytes = bytes_of(chunk, dtype); chunk_bytes < limit / kMostChunks)
       limit = chunk_bytes * kMostChunks;
     // Chunks count from the box's own corner, which is also a chunk's corner.
-    local_ = Box::whole(area.box.shape);
-    slab_shape_ = bytes_of(area.box.shape, dtype) <= limit
-                      ? area.box.shape
-                      : slab_shape(area.box.shape, chunk, dtype, limit);
+    const Shape& shape = area.box ? area.box->shape : array.shape;
+    local_ = Box::whole(shape);
+    slab_shape_ = bytes_of(shape, dtype) <= limit ? shape : slab_shape(shape, chunk, dtype, limit);
     slab_.emplace(local_, slab_shape_);
   }
 
@@ -331,10 +358,30 @@ void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
       zarr::write_boxes(writes, sink, context);
       tell_ended();
     };
+    if (earlier_ == nullptr) write_small(sink);
     for_each_batch(is_to_write, fetch, write, true);
     tell_ended();
   }
   if (options_.progress) options_.progress(progress_.total, progress_.total);
+}
+
+// Small arrays are in memory and need no batches, boxes and views.
+void ArrayWriter::write_small(ValueSink& sink) {
+  std::vector<zarr::SmallWrite> writes;
+  for (const Area& area : areas_)
+    if (area.is_small) writes.push_back({&opened_[area.array], arrays_[area.array]->data});
+  zarr::write_small(writes, sink, zarr::encode_options(options_.compression),
+                    {.executor = options_.executor,
+                     .budget = nullptr,
+                     .progress = &progress_,
+                     .reusable = nullptr,
+                     .fingerprints = options_.fingerprints});
+  small_are_written_ = true;
+  for (const Area& area : areas_) {
+    if (!area.is_small) continue;
+    tell(area.array, &StoreArray::on_copied);
+    tell(area.array, &StoreArray::on_written);
+  }
 }
 
 void ArrayWriter::for_each_batch(const std::function<bool(const Portion&)>& wanted,

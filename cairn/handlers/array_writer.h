@@ -101,8 +101,9 @@ class ArrayWriter {
   // memory.
   struct Area {
     std::size_t array = 0;
-    Box box;
+    std::optional<Box> box;           // nullopt: the whole array
     const ArrayView* from = nullptr;  // as in Portion
+    bool is_small = false;            // write_small() can write it
   };
   class Portions;
   // The inputs that determine an array's metadata, besides the options. Many arrays share one kind,
@@ -121,11 +122,13 @@ class ArrayWriter {
   };
   struct Described {
     std::shared_ptr<const zarr::ArrayMetadata> metadata;
-    std::string text;  // as stored
+    std::string text;       // as stored
+    bool is_small = false;  // see zarr::is_small_whole
   };
   [[nodiscard]] std::uint64_t fetch_bytes() const;
   void check_fetch(std::size_t number) const;
-  [[nodiscard]] Kind kind_of(const StoreArray& array) const;
+  [[nodiscard]] std::optional<std::int64_t> chunk_target(const StoreArray& array) const;
+  const std::pair<const Kind, Described>& described_kind(const StoreArray& array);
   [[nodiscard]] Described describe(const Kind& kind) const;
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;
   [[nodiscard]] std::string metadata_key(std::size_t array) const;
@@ -142,6 +145,8 @@ class ArrayWriter {
   // happened if `announces` is set.
   void for_each_batch(const std::function<bool(const Portion&)>& wanted, const FetchBoxesFn& fetch,
                       const BatchFn& use, bool announces = false);
+  // Writes the areas that are marked as small.
+  void write_small(ValueSink& sink);
   void use_batch(std::span<const Portion> batch, const FetchBoxesFn& fetch, const BatchFn& use,
                  bool announces);
   void fill(std::vector<ReadRequest> requests, const FetchBoxesFn& fetch) const;
@@ -151,11 +156,13 @@ class ArrayWriter {
   std::vector<const StoreArray*> arrays_;
   ArrayWriteOptions options_;
   std::map<Kind, Described> kinds_;
-  std::vector<zarr::ZarrArray> opened_;      // parallel to arrays_
-  std::vector<const Described*> described_;  // parallel to arrays_
-  std::vector<Area> areas_;                  // sorted by priority
+  const std::pair<const Kind, Described>* last_kind_ = nullptr;  // of the array before
+  std::vector<zarr::ZarrArray> opened_;                          // parallel to arrays_
+  std::vector<const Described*> described_;                      // parallel to arrays_
+  std::vector<Area> areas_;                                      // sorted by priority
   Progress progress_;
   const ReusableValues* earlier_ = nullptr;  // whose values are shared; null: none
+  bool small_are_written_ = false;           // Portions leaves them out
 };
 
 }  // namespace cairn::inline v0::handlers

@@ -1,5 +1,6 @@
 // host_handlers.cc -- leaves in host memory: arrays, numbers, strings, placeholders.
 #include <cairn/array/arena.h>
+#include <cairn/array/staging.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/tree/python_number.h>
@@ -23,15 +24,16 @@ constexpr std::array<std::string_view, 8> kOtherFiles{
 // Private copies of arrays, for a save that continues while the caller may change the originals.
 class HostCopies {
  public:
-  explicit HostCopies(std::span<const Tree> originals) : arena_(shared_bytes(originals)) {}
+  HostCopies(std::span<const Tree> originals, const ItemWriter& writer)
+      : memory_(memory_for(originals, writer)) {}
 
   // Returns the memory of the copy, which run() fills.
-  std::shared_ptr<const Array> add(const Array& original) {
-    auto [copy, view] =
-        arena_.allocate(original.dtype(), original.element_size(), original.shape());
+  std::shared_ptr<const std::byte> add(const Array& original) {
     const ByteView bytes = original.bytes();
-    for (std::size_t at = 0; at < bytes.size(); at += kTask) add_piece(bytes, at, view.data);
-    return std::make_shared<const Array>(std::move(copy));
+    std::byte* const to = memory_->data() + used_;
+    for (std::size_t at = 0; at < bytes.size(); at += kTask) add_piece(bytes, at, to);
+    used_ += padded_size(bytes.size());
+    return {memory_, to};
   }
   void run(const ItemWriter& writer) const {
     writer.run_tasks(tasks_.size(), [&](std::size_t i) {
@@ -48,12 +50,15 @@ class HostCopies {
     std::size_t size;
   };
 
-  static std::uint64_t shared_bytes(std::span<const Tree> originals) {
-    std::uint64_t bytes = 0;
+  static std::shared_ptr<Buffer> memory_for(std::span<const Tree> originals,
+                                            const ItemWriter& writer) {
+    std::size_t bytes = 0;
     for (const Tree& tree : originals)
-      if (const Array* array = tree.array())
-        bytes += ArrayArena::shared_bytes(array->bytes().size());
-    return bytes;
+      if (const Array* array = tree.array()) bytes += padded_size(array->bytes().size());
+    const auto* owner = dynamic_cast<const StagingOwner*>(&writer);
+    if (bytes == 0 || owner == nullptr || owner->staging() == nullptr)
+      return std::make_shared<Buffer>(bytes);
+    return owner->staging()->take(bytes);
   }
 
   void add_piece(ByteView from, std::size_t at, std::byte* to) {
@@ -66,7 +71,8 @@ class HostCopies {
     in_last_ += size;
   }
 
-  ArrayArena arena_;
+  std::shared_ptr<Buffer> memory_;
+  std::size_t used_ = 0;  // bytes of it
   std::vector<std::vector<Piece>> tasks_;
   std::size_t in_last_ = 0;  // bytes of the last task
 };
@@ -182,15 +188,24 @@ TypeHandler::Futures NumpyHandler::serialize(std::span<const Tree> values,
   ItemWriter& writer = handlers::writer_of(infos);
   const bool copies =
       options_.deepcopy_host_arrays && writer.is_background() && writer.process().is_primary;
-  HostCopies copied(copies ? values : std::span<const Tree>());
+  HostCopies copied(copies ? values : std::span<const Tree>(), writer);
+  // One owner for all arrays: a control block for each would cost more than a small array.
+  const auto lent = std::make_shared<std::vector<Array>>();
+  if (!copies) lent->reserve(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Array* array = values[i].array();
     if (array == nullptr) throw Error(Code::kInvalidArgument, infos[i].name + ": is not an array");
     StoreArray store = handlers::store_array(infos[i], args[i], array->dtype(), array->shape());
     store.metadata_key = options_.metadata_key;
-    const auto kept = copies ? copied.add(*array) : std::make_shared<const Array>(*array);
-    store.data = kept->bytes().data();
-    store.owner = kept;
+    if (copies) {
+      const auto copy = copied.add(*array);
+      store.data = copy.get();
+      store.owner = copy;
+    } else {
+      lent->push_back(*array);
+      store.data = array->bytes().data();
+      store.owner = lent;
+    }
     writer.add_array(std::move(store));
   }
   copied.run(writer);

@@ -42,11 +42,27 @@ std::optional<Described> description_of(const Tree& leaf) {
 
 }  // namespace
 
-const Tree* node_at(const Tree& tree, const KeyPath& path) {
-  const Tree* node = &tree;
-  for (const Key& key : path)
-    if ((node = node->find(key.text)) == nullptr) return nullptr;
+const Tree* NodeFinder::at(const KeyPath& path) {
+  const Tree* node = root_;
+  for (const Key& key : path) {
+    if (node == nullptr) break;
+    node = child(*node, key.text);
+  }
   return node;
+}
+
+const Tree* NodeFinder::child(const Tree& node, const std::string& key) {
+  constexpr std::size_t kLarge = 16;
+  const Tree::NamedTuple* const named = node.named_tuple();
+  const Tree::Dict* const members = named != nullptr ? &named->fields : node.dict();
+  if (members == nullptr || members->size() < kLarge) return node.find(key);
+  Members& table = large_[&node];
+  if (table.empty()) {
+    table.reserve(members->size());
+    for (const auto& [name, member] : *members) table.try_emplace(name, &member);
+  }
+  const auto found = table.find(key);
+  return found == table.end() ? nullptr : found->second;
 }
 
 std::vector<SaveArgs> save_args_for(const std::vector<TreeEntry>& leaves, const Tree& tree,
@@ -54,8 +70,9 @@ std::vector<SaveArgs> save_args_for(const std::vector<TreeEntry>& leaves, const 
   std::vector<SaveArgs> out(leaves.size());
   if (args == nullptr) return out;
   check_structure(tree, *args);
+  NodeFinder finder(*args);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const Tree* node = node_at(*args, leaves[i].path);
+    const Tree* node = finder.at(leaves[i].path);
     if (const auto* given = node == nullptr ? nullptr : node->custom<SaveArgs>()) out[i] = *given;
   }
   return out;
@@ -63,17 +80,17 @@ std::vector<SaveArgs> save_args_for(const std::vector<TreeEntry>& leaves, const 
 
 void check_restore_args(const Tree& tree, const Tree& args, bool may_have_more) {
   if (!may_have_more) return check_structure(tree, args);
+  NodeFinder finder(args);
   for (const TreeEntry& entry : flatten(as_stored(tree)))
-    if (!std::holds_alternative<EmptyNode>(entry.value.value()) &&
-        node_at(args, entry.path) == nullptr)
+    if (!std::holds_alternative<EmptyNode>(entry.value.value()) && finder.at(entry.path) == nullptr)
       throw Error(
           Code::kInvalidArgument,
           "the restore_args have nothing at " + quoted_leaf_text(entry.path) +
               ", where the target has a leaf; give RestoreArgs there, or None for the defaults");
 }
 
-AnyRestoreArgs restore_args_at(const std::optional<Tree>& args, const KeyPath& path) {
-  const Tree* node = args ? node_at(*args, path) : nullptr;
+AnyRestoreArgs restore_args_at(NodeFinder& args, const KeyPath& path) {
+  const Tree* node = args.at(path);
   if (node == nullptr) return RestoreArgs{};
   if (const auto* given = node->custom<SingleReplicaArrayRestoreArgs>()) return *given;
   if (const auto* given = node->custom<ArrayRestoreArgs>()) return *given;

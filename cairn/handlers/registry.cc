@@ -2,8 +2,7 @@
 #include <cairn/base/observer/observe.h>
 #include <cairn/error.h>
 #include <cairn/handlers.h>
-
-#include <cairn/base/demangle.h>
+#include <cairn/handlers/demangle.h>
 
 #include <algorithm>
 #include <array>

@@ -283,8 +283,13 @@ void remove_file(const std::string& path) {
 }
 
 std::string link_file(int below, const std::string& name, const std::string& to) {
-  if (linkat(below, name.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return "";
-  return std::generic_category().message(errno);
+  if (linkat(below, name.c_str(), AT_FDCWD, to.c_str(), 0) != 0)
+    return std::generic_category().message(errno);
+  struct stat status {};
+  if (fstatat(AT_FDCWD, to.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode))
+    return "";
+  remove_file(to);
+  return "it is not a regular file";
 }
 
 }  // namespace cairn::inline v0

@@ -128,7 +128,7 @@ void remove_tree(const std::string& path);
 void remove_file(const std::string& path);
 
 // Gives the file `name`, below the folder with the open descriptor `below`, the second name `to` (a
-// hard link). Follows links. Returns "" or the reason why the file system refuses.
+// hard link). Refuses all but regular files, also symbolic links. Returns "" or the reason.
 std::string link_file(int below, const std::string& name, const std::string& to);
 
 // Files that share their bytes with other checkpoints, and whether this process has synced them. A

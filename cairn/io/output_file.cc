@@ -37,8 +37,10 @@ void check_replaceable_file(const std::string& path) {
 }
 
 void refuse_taken_name(const std::string& path) {
-  throw Error(Code::kAlreadyExists,
-              path + ": already exists; choose another name, or ask for it to be replaced");
+  throw Error(
+      Code::kAlreadyExists,
+      path +
+          ": already exists; choose another name, or allow replacing it with --force (if_exists)");
 }
 
 void check_output(const std::string& path, IfExists if_exists) {

@@ -28,7 +28,9 @@ class CountingSink : public ValueSink {
  public:
   explicit CountingSink(ValueSink& sink) : sink_(sink) {}
   void write(std::string_view key, std::span<const ByteView> pieces) override {
-    for (const ByteView piece : pieces) bytes_ += piece.size();
+    std::uint64_t bytes = 0;
+    for (const ByteView piece : pieces) bytes += piece.size();
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
     sink_.write(key, pieces);
   }
   void remove(std::string_view key) override { sink_.remove(key); }

@@ -1,4 +1,5 @@
 // pytree_handler.cc -- PyTreeCheckpointHandler: options, background saves, finalizing, metadata.
+#include <cairn/array/staging.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/json/json.h>
@@ -132,14 +133,10 @@ struct PyTreeCheckpointHandler::State {
         options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument,
                   "'" + options.aggregate_filename + "' cannot be the name of the aggregate file");
-    if (options.reuse == Reuse::kUnchanged) {
-      if (!group.is_single())
-        throw Error(Code::kUnimplemented,
-                    "reuse is for one process: several processes do not share stored arrays yet");
-      known = std::make_shared<ValueFingerprints>();
-    }
+    if (options.reuse == Reuse::kUnchanged) known = std::make_shared<ValueFingerprints>();
     if (options.resources.threads != 0)
       executor = std::make_unique<Executor>(options.resources.threads);
+    staging = std::make_shared<StagingPool>(options.resources.memory);
     set_device_limit();
   }
 
@@ -241,8 +238,12 @@ struct PyTreeCheckpointHandler::State {
             .executor = executor.get(),
             .limiter = std::make_shared<ByteLimiter>(save_limit),
             .background = background,
+            .staging = staging,
             .observer = options.observer,
-            .reuse = {.from = reuse_from, .known = known, .observer = options.observer}};
+            .reuse = {.from = reuse_from,
+                      .for_later = known != nullptr,
+                      .known = known,
+                      .observer = options.observer}};
   }
 
   // Null: this handler knows of no files that are synced.
@@ -290,6 +291,7 @@ struct PyTreeCheckpointHandler::State {
   std::shared_ptr<ByteLimiter> device_limiter;  // null: no limit
   std::optional<MemoryRegulator> regulator;
   std::shared_ptr<ValueFingerprints> known;  // of stored values; null: saves reuse nothing
+  std::shared_ptr<StagingPool> staging;      // of background saves
   std::unique_ptr<Executor> executor;        // null: the default executor of the process
   std::mutex mutex;
   bool closed = false;
@@ -404,6 +406,7 @@ void PyTreeCheckpointHandler::close() {
     state_->closed = true;
   }
   state_->wait();
+  state_->staging->close();
 }
 
 }  // namespace cairn::inline v0

@@ -4,6 +4,7 @@
 
 #include <cairn/array/arena.h>
 #include <cairn/tree/leaf_value.h>
+#include <cairn/tree/replace_leaves.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -149,7 +150,8 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
     requests.push_back({i, Box::whole(all[i].shape), std::move(out)});
   }
   read(requests, progress);
-  return map_leaves(structure(), [&](const KeyPath&, const Tree& leaf) {
+  Tree tree = structure();
+  replace_leaves(tree, [&](const Tree& leaf) {
     const auto* number = std::get_if<std::int64_t>(&leaf.value());
     if (number == nullptr) return Tree(Tree::Dict{});  // a checkpoint without leaves
     const auto i = static_cast<std::size_t>(*number);
@@ -165,6 +167,7 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
     auto next = strings.begin();
     return nested_strings(all[i].shape, next);
   });
+  return tree;
 }
 
 Tree Checkpoint::structure() const {

@@ -3,6 +3,7 @@
 
 #include <cairn/tree/depth.h>
 #include <cairn/tree/names.h>
+#include <cairn/tree/replace_leaves.h>
 
 #include <algorithm>
 #include <charconv>
@@ -26,37 +27,90 @@ std::optional<EmptyNode> emptiness(const Tree& tree) {
   return std::nullopt;
 }
 
+using Member = std::pair<std::string, Tree>;
+
+std::vector<const Member*> ordered(const Tree::Dict& members, DictOrder order) {
+  std::vector<const Member*> out;
+  out.reserve(members.size());
+  for (const Member& member : members) out.push_back(&member);
+  const auto before = [](const Member* a, const Member* b) { return a->first < b->first; };
+  if (order == DictOrder::kSorted && !std::is_sorted(out.begin(), out.end(), before))
+    std::stable_sort(out.begin(), out.end(), before);
+  return out;
+}
+
+// Lists the leaves and the containers without children. Unlike Walker, it builds no tree.
+class LeafLister {
+ public:
+  explicit LeafLister(DictOrder order) : order_(order) {}
+
+  void list(const Tree& tree) {
+    check_tree_depth(path_.size());
+    if (const auto empty = emptiness(tree)) return add(Tree(*empty));
+    if (const auto* dict = tree.dict()) return list_members(*dict, order_);
+    if (const auto* list = tree.list()) return list_items(*list);
+    if (const auto* tuple = tree.tuple()) return list_items(tuple->items);
+    if (const auto* named = tree.named_tuple())
+      return list_members(named->fields, DictOrder::kBuilt);
+    add(tree);
+  }
+  [[nodiscard]] std::vector<TreeEntry> take() { return std::move(entries_); }
+
+ private:
+  void add(const Tree& leaf) { entries_.push_back({path_, leaf}); }
+  void list_members(const Tree::Dict& members, DictOrder order) {
+    entries_.reserve(roomy(members.size()));
+    path_.emplace_back();
+    for (const Member* member : ordered(members, order)) {
+      path_.back().text = member->first;
+      list(member->second);
+    }
+    path_.pop_back();
+  }
+  void list_items(const Tree::List& items) {
+    entries_.reserve(roomy(items.size()));
+    path_.push_back({{}, KeyType::kSequence});
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      path_.back().text = std::to_string(i);
+      list(items[i]);
+    }
+    path_.pop_back();
+  }
+  // The capacity for at least `more` entries. It grows geometrically, as push_back lets it grow.
+  [[nodiscard]] std::size_t roomy(std::size_t more) const {
+    const std::size_t needed = entries_.size() + more;
+    return needed <= entries_.capacity() ? 0 : std::max(needed, 2 * entries_.capacity());
+  }
+
+  DictOrder order_;
+  KeyPath path_;
+  std::vector<TreeEntry> entries_;
+};
+
 // Visits containers, and calls `leaf` for every other node and for containers without children.
 class Walker {
  public:
   using LeafFn = std::function<Tree(const KeyPath&, const Tree&)>;
-  Walker(DictOrder order, const LeafFn& leaf) : order_(order), leaf_(leaf) {}
+  explicit Walker(const LeafFn& leaf) : leaf_(leaf) {}
 
   // Returns a tree of the same structure, built from the results of `leaf`.
   Tree walk(const Tree& tree) {
     check_tree_depth(path_.size());
     if (const auto empty = emptiness(tree)) return leaf_(path_, Tree(*empty));
-    if (const auto* dict = tree.dict()) return Tree(walk_members(*dict, order_));
+    if (const auto* dict = tree.dict()) return Tree(walk_members(*dict));
     if (const auto* list = tree.list()) return Tree(walk_items(*list));
     if (const auto* tuple = tree.tuple()) return Tree(Tree::Tuple{walk_items(tuple->items)});
     if (const auto* named = tree.named_tuple())
-      return Tree(Tree::NamedTuple{named->module, named->name,
-                                   walk_members(named->fields, DictOrder::kBuilt)});
+      return Tree(Tree::NamedTuple{named->module, named->name, walk_members(named->fields)});
     return leaf_(path_, tree);
   }
 
  private:
-  Tree::Dict walk_members(const Tree::Dict& members, DictOrder order) {
-    std::vector<const std::pair<std::string, Tree>*> ordered;
-    ordered.reserve(members.size());
-    for (const auto& member : members) ordered.push_back(&member);
-    if (order == DictOrder::kSorted)
-      std::stable_sort(ordered.begin(), ordered.end(),
-                       [](const auto* a, const auto* b) { return a->first < b->first; });
+  Tree::Dict walk_members(const Tree::Dict& members) {
     Tree::Dict out;
     out.reserve(members.size());
-    for (const auto* member : ordered)
-      out.emplace_back(member->first, walk_child({member->first, KeyType::kDict}, member->second));
+    for (const Member& member : members)
+      out.emplace_back(member.first, walk_child({member.first, KeyType::kDict}, member.second));
     return out;
   }
   Tree::List walk_items(const Tree::List& items) {
@@ -73,10 +127,28 @@ class Walker {
     return made;
   }
 
-  DictOrder order_;
   const LeafFn& leaf_;
   KeyPath path_;
 };
+
+void replace_in(Tree& tree, const ReplaceFn& leaf, std::size_t depth) {
+  check_tree_depth(depth);
+  if (const auto empty = emptiness(tree)) {
+    tree = leaf(Tree(*empty));
+    return;
+  }
+  if (auto* dict = std::get_if<Tree::Dict>(&tree.value())) {
+    for (auto& [key, child] : *dict) replace_in(child, leaf, depth + 1);
+  } else if (auto* list = std::get_if<Tree::List>(&tree.value())) {
+    for (Tree& child : *list) replace_in(child, leaf, depth + 1);
+  } else if (auto* tuple = std::get_if<Tree::Tuple>(&tree.value())) {
+    for (Tree& child : tuple->items) replace_in(child, leaf, depth + 1);
+  } else if (auto* named = std::get_if<Tree::NamedTuple>(&tree.value())) {
+    for (auto& [field, child] : named->fields) replace_in(child, leaf, depth + 1);
+  } else {
+    tree = leaf(tree);
+  }
+}
 
 bool is_prefix(const KeyPath& shorter, const KeyPath& longer) {
   return shorter.size() <= longer.size() &&
@@ -229,7 +301,7 @@ const Tree* Tree::find(std::string_view key) const {
     return it == members->end() ? nullptr : &it->second;
   }
   const List* items = tuple() != nullptr ? &tuple()->items : list();
-  if (items == nullptr || key.empty()) return nullptr;
+  if (items == nullptr || key.empty() || (key.size() > 1 && key[0] == '0')) return nullptr;
   std::size_t i = 0;
   const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), i);
   return status == std::errc() && end == key.data() + key.size() && i < items->size() ? &(*items)[i]
@@ -243,18 +315,16 @@ const Tree& Tree::at(std::string_view keys) const {
 }
 
 std::vector<TreeEntry> flatten(const Tree& tree, DictOrder order) {
-  std::vector<TreeEntry> out;
-  const Walker::LeafFn take = [&](const KeyPath& path, const Tree& leaf) {
-    out.push_back({path, leaf});
-    return Tree();
-  };
-  Walker(order, take).walk(tree);
-  return out;
+  LeafLister lister(order);
+  lister.list(tree);
+  return lister.take();
 }
 
 Tree map_leaves(const Tree& tree, const std::function<Tree(const KeyPath&, const Tree&)>& leaf) {
-  return Walker(DictOrder::kBuilt, leaf).walk(tree);
+  return Walker(leaf).walk(tree);
 }
+
+void replace_leaves(Tree& tree, const ReplaceFn& leaf) { replace_in(tree, leaf, 0); }
 
 Tree unflatten(std::vector<TreeEntry> entries) {
   if (entries.empty())

@@ -69,15 +69,46 @@ std::string tuple_repr(const KeyPath& path) {
   return text + (path.size() == 1 ? ",)" : ")");
 }
 
+// True if neither JSON nor Python's repr escapes a character of the text. Almost every key is
+// plain, and a tree may have a million of them.
+bool is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '\'';
+  });
+}
+
+void append_quoted(std::string& out, const std::string& text) {
+  if (is_plain(text))
+    ((out += '"') += text) += '"';
+  else
+    out += python_quoted(text);
+}
+
+// Appends tuple_repr(path) in quotes.
+void append_quoted_tuple(std::string& out, const KeyPath& path) {
+  const bool plain =
+      std::all_of(path.begin(), path.end(), [](const Key& key) { return is_plain(key.text); });
+  if (!plain) {
+    out += python_quoted(tuple_repr(path));
+    return;
+  }
+  out += "\"(";
+  for (const Key& key : path) ((out += &key == path.data() ? "'" : ", '") += key.text) += '\'';
+  out += path.size() == 1 ? ",)\"" : ")\"";
+}
+
 void append_leaf(std::string& out, const LeafMetadata& leaf) {
-  out += python_quoted(tuple_repr(leaf.path));
+  append_quoted_tuple(out, leaf.path);
   out += ": {\"key_metadata\": [";
   for (std::size_t i = 0; i < leaf.path.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += "{\"key\": " + python_quoted(leaf.path[i].text) +
-           ", \"key_type\": " + std::to_string(static_cast<int>(leaf.path[i].type)) + "}";
+    out += i > 0 ? ", {\"key\": " : "{\"key\": ";
+    append_quoted(out, leaf.path[i].text);
+    out += ", \"key_type\": ";
+    out += static_cast<char>('0' + static_cast<int>(leaf.path[i].type));
+    out += '}';
   }
-  out += "], \"value_metadata\": {\"value_type\": " + python_quoted(leaf.value_type);
+  out += "], \"value_metadata\": {\"value_type\": ";
+  append_quoted(out, leaf.value_type);
   out += leaf.skip_deserialize ? ", \"skip_deserialize\": true" : ", \"skip_deserialize\": false";
   if (leaf.write_shape) {
     out += ", \"write_shape\": [";
@@ -88,6 +119,14 @@ void append_leaf(std::string& out, const LeafMetadata& leaf) {
   out += "}}";
 }
 
+// About the bytes that append_leaf appends.
+std::size_t text_bytes(const LeafMetadata& leaf) {
+  std::size_t bytes = 112 + leaf.value_type.size();
+  for (const Key& key : leaf.path) bytes += 36 + 2 * key.text.size();
+  if (leaf.write_shape) bytes += 32 + 8 * leaf.write_shape->size();
+  return bytes;
+}
+
 }  // namespace
 
 std::string python_quoted(std::string text) {
@@ -96,7 +135,11 @@ std::string python_quoted(std::string text) {
 
 std::string tree_metadata_text(const TreeMetadata& metadata) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
-  std::string out = "{\"tree_metadata\": {";
+  std::size_t bytes = 1024;
+  for (const LeafMetadata& leaf : metadata.leaves) bytes += text_bytes(leaf);
+  std::string out;
+  out.reserve(bytes);
+  out += "{\"tree_metadata\": {";
   for (const LeafMetadata& leaf : metadata.leaves) {
     if (&leaf != metadata.leaves.data()) out += ", ";
     append_leaf(out, leaf);

@@ -3,6 +3,10 @@
 #include <cairn/ocdbt/format/envelope.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <string>
+
 #include "tests/ocdbt/small_objects.h"
 
 namespace cairn::ocdbt {
@@ -43,6 +47,47 @@ TEST(BtreeNode, HasTheDocumentedBytes) {
                                "a/.zarray0.01" +
                                "\x02\x0a\x0c\0\x01\x01\0\0\0\x0a{}\x5a\xf5\xcc\x9f"s;
   EXPECT_EQ(as_text(encode_btree_node(node, std::nullopt)), expected);
+}
+
+// Byte 13 of an object says whether its body is compressed.
+bool is_compressed(const Bytes& encoded) { return encoded[13] == std::byte{1}; }
+
+// zstd takes long for values that are noise, and gains nothing.
+TEST(BtreeNode, LargeValuesAreCompressedOnlyIfTheyShrink) {
+  constexpr std::size_t kValue = 1024;
+  const auto leaf = [&](std::size_t values, bool noise) {
+    std::mt19937 random(7);
+    BtreeNode node;
+    for (std::size_t i = 0; i < values; ++i) {
+      Bytes value(kValue);
+      if (noise) std::generate(value.begin(), value.end(), [&] { return std::byte(random()); });
+      std::string name = std::to_string(i);
+      name.insert(0, 6 - name.size(), '0');
+      node.add_inline(name + "/.zarray", as_bytes("{\"chunks\": [256], \"zarr_format\": 2}"));
+      node.add_inline(name + "/0", value);
+    }
+    return node;
+  };
+  for (const bool noise : {false, true})
+    for (const std::size_t values : {10U, 600U}) {
+      const BtreeNode node = leaf(values, noise);
+      const Bytes encoded = encode_btree_node(node, 0);
+      EXPECT_EQ(is_compressed(encoded), !noise || values == 10) << values;
+      EXPECT_EQ(decode(encoded), node);
+      EXPECT_FALSE(is_compressed(encode_btree_node(node, std::nullopt)));
+    }
+}
+
+TEST(KeyList, FindsKeysWhateverTheHint) {
+  KeyList keys;
+  for (const char* key : {"a", "b/.zarray", "b/0", "c", "d"}) keys.push_back(key);
+  for (std::size_t near = 0; near <= keys.size(); ++near) {
+    for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(keys.find(keys[i], near), i);
+    for (const char* absent : {"", "A", "b", "b/1", "e"})
+      EXPECT_EQ(keys.find(absent, near), keys.size()) << absent;
+  }
+  EXPECT_EQ(keys.find("a", std::size_t{0} - 1), 0U);
+  EXPECT_EQ(KeyList().find("a", 0), 0U);
 }
 
 // Offsets of small_leaf()'s body: 0 height; 1 two files; 2 prefix; 3 suffixes 3, 6; 5 bases 0, 2; 7

@@ -189,6 +189,8 @@ TEST_P(Cancel, OneOfSeveralProcesses) {
           // The primary alone writes the tree.
           const PyTreeSaveArgs args{asked == 0 ? large() : Tree{{"x", 2}}};
           StopLater stop(milliseconds(is_asked && asked == 0 ? 1000 : 0));
+          // The small tree is saved in no time, so the request must come before.
+          while (asked == 1 && !stop.token().stop_requested()) std::this_thread::yield();
           EXPECT_THAT(
               [&] {
                 manager.save(2, args, {.cancel = is_asked ? stop.token() : std::stop_token()});

@@ -219,6 +219,13 @@ TEST(Verify, SideFilesThatSpeakOfOthersAreNotes) {
                           HasSubstr("a string is stored, but no string leaf has its name")));
 }
 
+TEST(Verify, AnArrayWithoutItsShardingIsANote) {
+  const GoldenCopy copy("tiny_ocdbt_zarr2");
+  copy.put("_sharding", "{}");
+  EXPECT_THAT(damages(copy.path()), IsEmpty());
+  EXPECT_THAT(notes(copy.path()), ElementsAre(HasSubstr("has no sharding for this device array")));
+}
+
 TEST(Verify, JsonItemsOfAComposite) {
   const GoldenCopy copy("composite_one_item");
   copy.put("config/metadata", "{");

@@ -66,6 +66,30 @@ TEST(TreeMetadata, KeysMayBeAnything) {
   EXPECT_EQ(leaf(R"([{"key": 3, "key_type": 1}])"), "3");
 }
 
+// Plain keys take a way of their own, so each kind of key is beside one.
+TEST(TreeMetadata, KeysAreQuotedAsPythonQuotesThem) {
+  const auto text = [](std::vector<std::string> keys) {
+    TreeMetadata metadata;
+    KeyPath path;
+    for (std::string& key : keys) path.push_back({std::move(key), KeyType::kDict});
+    metadata.leaves.push_back({.path = path,
+                               .value_type = "np.ndarray",
+                               .skip_deserialize = false,
+                               .write_shape = std::nullopt});
+    const std::string all = tree_metadata_text(metadata);
+    EXPECT_EQ(parse_tree_metadata(all).leaves.at(0).path, path);
+    return all.substr(all.find('{', 1) + 1, all.find(": {\"key_metadata") - all.find('{', 1) - 1);
+  };
+  EXPECT_EQ(text({"a"}), R"x("('a',)")x");
+  EXPECT_EQ(text({"a", "b c"}), R"x("('a', 'b c')")x");
+  EXPECT_EQ(text({}), R"x("()")x");
+  EXPECT_EQ(text({"it's", "b"}), R"x("(\"it's\", 'b')")x");
+  EXPECT_EQ(text({"a", "b\"c"}), R"x("('a', 'b\"c')")x");
+  EXPECT_EQ(text({"a\\", "b"}), R"x("('a\\\\', 'b')")x");
+  EXPECT_EQ(text({"a", "\n\x7f"}), R"x("('a', '\\n\\x7f')")x");
+  EXPECT_EQ(text({"a", "\u00e9"}), R"x("('a', '\u00e9')")x");
+}
+
 TEST(TreeMetadata, DuplicateAndExtendedPathsCountOnce) {
   const auto leaf = [](const std::string& name, const std::string& keys, const std::string& type) {
     return "\"" + name + R"(": {"key_metadata": [)" + keys +

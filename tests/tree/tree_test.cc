@@ -1,5 +1,6 @@
 // tree_test.cc -- taking trees apart and putting them together.
 #include <cairn/tree.h>
+#include <cairn/tree/replace_leaves.h>
 #include <gmock/gmock.h>
 
 #include <complex>
@@ -34,6 +35,27 @@ std::string spelled(const Tree& tree) {
   if (const auto* empty = std::get_if<EmptyNode>(&tree.value()))
     return std::string(empty_node_name(*empty));
   return "?";
+}
+
+TEST(Tree, LeavesAreReplacedInPlace) {
+  Tree tree{{"a", 1},
+            {"b", Tree(Tree::List{Tree(2), Tree(Tree::Dict{}), Tree()})},
+            {"c", Tree(Tree::Tuple{{Tree(3), Tree(Tree::List{})}})},
+            {"d", Tree(Tree::NamedTuple{"m", "T", {{"x", Tree(4)}}})}};
+  const auto replaced = [](const Tree& leaf) {
+    const auto* number = std::get_if<std::int64_t>(&leaf.value());
+    if (number != nullptr) return Tree(*number + 10);
+    return Tree(std::string(empty_node_name(std::get<EmptyNode>(leaf.value()))));
+  };
+  const Tree expected =
+      map_leaves(tree, [&](const KeyPath&, const Tree& leaf) { return replaced(leaf); });
+  replace_leaves(tree, replaced);
+  EXPECT_EQ(tree, expected);
+  EXPECT_EQ(tree.at("b.1"), Tree("Dict"));
+  EXPECT_EQ(tree.at("d.x"), Tree(14));
+  tree = Tree(5);
+  replace_leaves(tree, replaced);
+  EXPECT_EQ(tree, Tree(15));
 }
 
 TEST(Tree, UnflattenSortsSequencesAsNumbersAndDictsAsText) {
@@ -192,6 +214,7 @@ TEST(Tree, FindLooksIntoDictsAndLists) {
   ASSERT_NE(tree.find("l"), nullptr);
   ASSERT_NE(tree.find("l")->find("1"), nullptr);
   EXPECT_EQ(spelled(*tree.find("l")->find("1")), "2");
+  EXPECT_EQ(tree.find("l")->find("01"), nullptr);  // no leaf has this name
   for (const char* missing : {"2", "-1", "", "x", "1x", "99999999999999999999"})
     EXPECT_EQ(tree.find("l")->find(missing), nullptr) << missing;
   EXPECT_EQ(tree.find("m"), nullptr);

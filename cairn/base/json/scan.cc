@@ -73,6 +73,10 @@ char JsonScanner::peek() {
 }
 
 void JsonScanner::expect(char c, const char* what) {
+  if (at_ < text_.size() && text_[at_] == c) {  // no space before it: the usual case
+    ++at_;
+    return;
+  }
   if (peek() != c) fail("expected " + std::string(what));
   ++at_;
 }

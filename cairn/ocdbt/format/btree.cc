@@ -2,6 +2,7 @@
 #include <cairn/ocdbt/format/btree.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/codec/decompress.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
@@ -106,7 +107,7 @@ void read_children(ByteReader& in, BtreeNode& node, const KeyColumns& columns) {
   read_statistics(in, node.children, &ChildNode::statistics);
 }
 
-void write_keys(ByteWriter& out, const BtreeNode& node) {
+void write_keys(ByteWriter& out, const NodeEntries& node) {
   const std::size_t n = node.keys.size();
   std::vector<std::size_t> shared(n);
   for (std::size_t i = 1; i < n; ++i) {
@@ -120,15 +121,36 @@ void write_keys(ByteWriter& out, const BtreeNode& node) {
   for (std::size_t i = 0; i < n; ++i) out.text(node.keys[i].substr(shared[i]));
 }
 
-void write_values(ByteWriter& out, const BtreeNode& node) {
+// Writes the columns of the values, without the bytes of the inline values behind them.
+void write_value_columns(ByteWriter& out, const NodeEntries& node) {
   for (const auto& v : node.values) out.varint(v.length);
   for (const auto& v : node.values) out.u8(v.is_inline() ? 0 : 1);
   for (const auto& v : node.values)
     if (!v.is_inline()) out.varint(v.file);
   for (const auto& v : node.values)
     if (!v.is_inline()) out.varint(v.offset);
-  for (const auto& v : node.values)
-    if (v.is_inline()) out.bytes(node.inline_value(v));
+}
+
+std::uint64_t inline_bytes(const NodeEntries& node) {
+  std::uint64_t bytes = 0;
+  for (const ByteView value : node.inline_values) bytes += value.size();
+  return bytes;
+}
+
+// Returns whether zstd takes at least a quarter off the values, judged by a sample spread over
+// them. Compressing a node takes 20 times as long as writing it.
+bool shrink(std::span<const ByteView> values) {
+  constexpr std::size_t kPlaces = 8;
+  constexpr std::size_t kAtEach = std::size_t{8} << 10U;  // bytes
+  constexpr int kFastLevel = 1;
+  Bytes sample;
+  for (std::size_t place = 0; place < kPlaces; ++place) {
+    std::size_t i = values.size() / kPlaces * place;
+    const std::size_t end = sample.size() + kAtEach;
+    for (; sample.size() < end && i < values.size(); ++i)
+      sample.insert(sample.end(), values[i].begin(), values[i].end());
+  }
+  return compress_zstd(sample, kFastLevel, false).size() <= sample.size() / 4 * 3;
 }
 
 }  // namespace
@@ -145,6 +167,15 @@ std::size_t KeyList::lower_bound(std::string_view key) const {
     }
   }
   return first;
+}
+
+std::size_t KeyList::find(std::string_view key, std::size_t near) const {
+  // An array has two keys, of which a caller may read only one.
+  constexpr std::size_t kNear = 2;
+  for (std::size_t i = near + 1; i <= near + kNear && i < size(); ++i)
+    if ((*this)[i] == key) return i;
+  const std::size_t i = lower_bound(key);
+  return i < size() && (*this)[i] == key ? i : size();
 }
 
 std::size_t KeyList::upper_bound(std::string_view key) const {
@@ -240,7 +271,9 @@ BtreeNode decode_btree_node(Bytes encoded) {
   return node;
 }
 
-Bytes encode_btree_node(const BtreeNode& node, std::optional<std::int32_t> zstd_level) {
+Bytes encode_btree_node(const NodeEntries& node, std::optional<std::int32_t> zstd_level) {
+  // For a smaller node, time does not matter.
+  constexpr std::uint64_t kSampled = std::uint64_t{256} << 10U;
   ByteWriter out;
   out.u8(node.height);
   write_data_files(out, node.files);
@@ -250,9 +283,27 @@ Bytes encode_btree_node(const BtreeNode& node, std::optional<std::int32_t> zstd_
     write_data_refs(out, node.children, &ChildNode::location);
     write_statistics(out, node.children, &ChildNode::statistics);
   } else {
-    write_values(out, node);
+    write_value_columns(out, node);
   }
-  return seal_envelope(ObjectKind::kBtreeNode, out.view(), zstd_level);
+  if (inline_bytes(node) >= kSampled && !shrink(node.inline_values)) zstd_level.reset();
+  std::vector<ByteView> parts{out.view()};
+  parts.insert(parts.end(), node.inline_values.begin(), node.inline_values.end());
+  return seal_parts(ObjectKind::kBtreeNode, parts, zstd_level);
+}
+
+Bytes encode_btree_node(const BtreeNode& node, std::optional<std::int32_t> zstd_level) {
+  std::vector<std::string_view> keys;
+  for (std::size_t i = 0; i < node.keys.size(); ++i) keys.push_back(node.keys[i]);
+  std::vector<ByteView> inline_values;
+  for (const LeafValue& value : node.values)
+    if (value.is_inline()) inline_values.push_back(node.inline_value(value));
+  return encode_btree_node({.height = node.height,
+                            .files = node.files,
+                            .keys = keys,
+                            .values = node.values,
+                            .inline_values = inline_values,
+                            .children = node.children},
+                           zstd_level);
 }
 
 }  // namespace cairn::inline v0::ocdbt

@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,9 @@ class KeyList {
   [[nodiscard]] std::size_t bytes() const { return text_.size() + ends_.size() * sizeof(ends_[0]); }
   // Returns the index of the first key >= `key`; size() if there is none.
   [[nodiscard]] std::size_t lower_bound(std::string_view key) const;
+  // Returns the index of `key`; size() if it is absent. Looks first just behind index `near`, where
+  // a caller that reads keys in order finds the next one.
+  [[nodiscard]] std::size_t find(std::string_view key, std::size_t near) const;
   // Returns the index of the first key > `key`; size() if there is none.
   [[nodiscard]] std::size_t upper_bound(std::string_view key) const;
   // Returns the indices [first, last) of the keys that start with `prefix`.
@@ -120,7 +124,21 @@ bool operator==(const BtreeNode& a, const BtreeNode& b);
 // Decodes a node. Takes ownership of the bytes, because inline values stay in place. Throws
 // data_loss.
 BtreeNode decode_btree_node(Bytes encoded);
-// Encodes a node; zstd_level nullopt: not compressed.
+
+// The entries of a node that is to be encoded, borrowed from their owners. One span element for
+// each key, except for `inline_values`.
+struct NodeEntries {
+  std::uint8_t height = 0;
+  const DataFileTable& files;
+  std::span<const std::string_view> keys;   // strictly increasing
+  std::span<const LeafValue> values;        // if height == 0; the offsets of inline values mean
+                                            // nothing
+  std::span<const ByteView> inline_values;  // of the inline entries, in order
+  std::span<const ChildNode> children;      // if height > 0
+};
+// Encode a node; zstd_level nullopt: not compressed. A large node whose inline values do not shrink
+// is not compressed either.
+Bytes encode_btree_node(const NodeEntries& node, std::optional<std::int32_t> zstd_level);
 Bytes encode_btree_node(const BtreeNode& node, std::optional<std::int32_t> zstd_level);
 
 }  // namespace cairn::inline v0::ocdbt

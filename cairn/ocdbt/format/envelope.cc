@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cairn::inline v0::ocdbt {
 namespace {
@@ -107,15 +108,35 @@ Envelope open_envelope(ObjectKind kind, Bytes encoded) {
   return result;
 }
 
-Bytes seal_envelope(ObjectKind kind, ByteView body, std::optional<std::int32_t> zstd_level) {
-  Bytes compressed;
+Bytes seal_parts(ObjectKind kind, std::span<const ByteView> parts,
+                 std::optional<std::int32_t> zstd_level) {
+  std::uint64_t size = 0;
+  for (const ByteView part : parts) size += part.size();
   if (zstd_level) {
-    compressed = compress_zstd(body, *zstd_level, false);
-    body = compressed;
+    Bytes joined;
+    joined.reserve(size);
+    for (const ByteView part : parts) joined.insert(joined.end(), part.begin(), part.end());
+    return seal_envelope(kind, joined, zstd_level);
   }
+  const std::uint64_t length = kMinEncodedSize + 2 + size;
+  ByteWriter header;
+  header.u32_be(static_cast<std::uint32_t>(kind)).u64(length).varint(0).varint(kNone);
+  Bytes out;
+  out.reserve(length);
+  out.insert(out.end(), header.view().begin(), header.view().end());
+  for (const ByteView part : parts) out.insert(out.end(), part.begin(), part.end());
+  ByteWriter checksum;
+  checksum.u32(crc32c(out));
+  out.insert(out.end(), checksum.view().begin(), checksum.view().end());
+  return out;
+}
+
+Bytes seal_envelope(ObjectKind kind, ByteView body, std::optional<std::int32_t> zstd_level) {
+  if (!zstd_level) return seal_parts(kind, std::span(&body, 1), std::nullopt);
+  const Bytes compressed = compress_zstd(body, *zstd_level, false);
   ByteWriter out;
-  out.u32_be(static_cast<std::uint32_t>(kind)).u64(kMinEncodedSize + 2 + body.size());
-  out.varint(0).varint(zstd_level ? kZstd : kNone).bytes(body);
+  out.u32_be(static_cast<std::uint32_t>(kind)).u64(kMinEncodedSize + 2 + compressed.size());
+  out.varint(0).varint(kZstd).bytes(compressed);
   out.u32(crc32c(out.view()));
   return std::move(out).take();
 }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace cairn::inline v0::ocdbt {
@@ -62,5 +63,8 @@ void check_before_reading(std::uint64_t length, const ReadObjectFn& read);
 Envelope open_envelope(ObjectKind kind, Bytes encoded);
 // Encodes an object around `body`. zstd_level nullopt: not compressed; 0: zstd's default level.
 Bytes seal_envelope(ObjectKind kind, ByteView body, std::optional<std::int32_t> zstd_level);
+// The same for a body in several parts.
+Bytes seal_parts(ObjectKind kind, std::span<const ByteView> parts,
+                 std::optional<std::int32_t> zstd_level);
 
 }  // namespace cairn::inline v0::ocdbt

@@ -6,6 +6,9 @@
 #include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace cairn::inline v0::ocdbt {
 namespace {
 
@@ -104,9 +107,15 @@ void check_expected(const NodeOutline& node, const NodeExpectation& expected) {
 }
 
 LoadedNode read_btree_node(const KvStore& base, const ObjectPlace& place) {
+  // Not more: a hostile table may have very many files below a very long base path.
+  constexpr std::size_t kMostPaths = 64;
   LoadedNode loaded{.node = decode_btree_node(read_object(base, place)),
                     .base_path = place.file.base_path()};
   check_path_lengths(loaded.node.files, loaded.base_path.size());
+  for (std::size_t i = 0; i < std::min(loaded.node.files.size(), kMostPaths); ++i) {
+    auto file = try_call([&] { return loaded.file(i).path; });
+    loaded.paths.push_back(file ? std::move(file).value() : std::string());
+  }
   return loaded;
 }
 

@@ -46,9 +46,18 @@ struct LoadedNode {
   BtreeNode node;
   std::string base_path;  // its file table is resolved against this path
 
+  // The paths of the first files of the table; empty for a path that is not safe to open.
+  std::vector<std::string> paths = {};
+
   // Returns the resolved path of file number `index` in the node's table.
   [[nodiscard]] ResolvedFile file(std::size_t index) const {
     return resolve_file(node.files[index], base_path);
+  }
+  // Calls use(path) with that path. Thousands of values share a file, so the path is resolved once.
+  template <class F>
+  decltype(auto) with_path(std::size_t index, F use) const {
+    if (index < paths.size() && !paths[index].empty()) return use(paths[index]);
+    return use(file(index).path);
   }
 };
 using NodePtr = std::shared_ptr<const LoadedNode>;

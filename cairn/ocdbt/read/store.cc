@@ -10,21 +10,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 
 namespace cairn::inline v0 {
 namespace ocdbt {
 namespace {
 
-// The value of a key: in a leaf, which `leaf` keeps alive, or in a data file.
+// The value of a key: in a leaf, or in a data file.
 struct FoundValue {
-  NodePtr leaf;
+  const LoadedNode* leaf = nullptr;
   LeafValue value;
+  NodePtr owner;  // of the leaf; null for the root, which the store keeps
 
   [[nodiscard]] ByteView inline_bytes() const { return leaf->node.inline_value(value); }
-  [[nodiscard]] std::string file() const { return leaf->file(value.file).path; }
+};
+
+// The leaf in which threads found their last key. Callers look up keys in order, so the next one is
+// usually in that leaf, too.
+struct LastLeaf {
+  std::mutex mutex;
+  NodePtr leaf;
+  std::string prefix;  // of its keys
 };
 
 class OcdbtStore final : public KvStore {
@@ -46,7 +59,12 @@ class OcdbtStore final : public KvStore {
 
  private:
   [[nodiscard]] std::optional<FoundValue> find(std::string_view key) const;
-  [[nodiscard]] NodePtr root() const;
+  // Looks in the last leaf. nullopt: the key may be elsewhere.
+  [[nodiscard]] std::optional<FoundValue> find_in_last(std::string_view key) const;
+  [[nodiscard]] LastLeaf& last_leaf() const;
+  // The root, which lives as long as the store. Every lookup begins with it, so lookups share no
+  // lock and no count of users.
+  [[nodiscard]] const NodePtr& root() const;
   [[nodiscard]] std::uint64_t checked_length(std::string_view key, const LeafValue& value,
                                              const ByteRange& range) const;
   [[nodiscard]] std::optional<Bytes> read_found(std::string_view key, const FoundValue& found,
@@ -61,26 +79,60 @@ class OcdbtStore final : public KvStore {
   StorePtr base_;
   mutable NodeReader reader_;
   std::optional<NodeExpectation> root_;  // nullopt: the tree is empty
-  mutable std::mutex mutex_;             // guards the members below
-  mutable NodePtr loaded_root_;          // every lookup begins here
+  mutable std::atomic<bool> has_root_ = false;
+  mutable NodePtr loaded_root_;  // set once, before has_root_
+  // Few, because each keeps a leaf in memory, but several, so that threads rarely share one.
+  mutable std::array<LastLeaf, 4> last_leaves_;
+  mutable std::mutex mutex_;  // guards setting the root, and the members below
   mutable std::map<std::string, SharedBytes, std::less<>> mapped_files_;
   mutable std::unordered_map<std::string, Location> located_files_;  // entries are never removed
 };
 
-NodePtr OcdbtStore::root() const {
-  {
+const NodePtr& OcdbtStore::root() const {
+  if (!has_root_.load(std::memory_order_acquire)) {
+    NodePtr node = reader_.load(*root_);
     const std::lock_guard lock(mutex_);
-    if (loaded_root_) return loaded_root_;
+    if (!loaded_root_) loaded_root_ = std::move(node);
+    has_root_.store(true, std::memory_order_release);
   }
-  NodePtr node = reader_.load(*root_);
-  const std::lock_guard lock(mutex_);
-  return loaded_root_ = std::move(node);
+  return loaded_root_;
+}
+
+// Where this thread found its last key, in whichever leaf: only a hint.
+std::size_t& last_place() {
+  thread_local std::size_t place = 0;
+  return place;
+}
+
+std::optional<FoundValue> value_in(const LoadedNode& leaf, NodePtr owner, std::string_view rest) {
+  const std::size_t i = leaf.node.keys.find(rest, last_place());
+  if (i == leaf.node.keys.size()) return std::nullopt;
+  last_place() = i;
+  return FoundValue{&leaf, leaf.node.values[i], std::move(owner)};
+}
+
+LastLeaf& OcdbtStore::last_leaf() const {
+  return last_leaves_[std::hash<std::thread::id>()(std::this_thread::get_id()) %
+                      last_leaves_.size()];
+}
+
+std::optional<FoundValue> OcdbtStore::find_in_last(std::string_view key) const {
+  LastLeaf& last = last_leaf();
+  const std::lock_guard lock(last.mutex);
+  if (last.leaf == nullptr || !key.starts_with(last.prefix)) return std::nullopt;
+  const std::string_view rest = key.substr(last.prefix.size());
+  const KeyList& keys = last.leaf->node.keys;
+  if (rest < keys.front() || keys.back() < rest) return std::nullopt;
+  return value_in(*last.leaf, last.leaf, rest);
 }
 
 std::optional<FoundValue> OcdbtStore::find(std::string_view key) const {
   check_not_empty(key);
   if (!root_) return std::nullopt;
-  NodePtr node = root();
+  const LoadedNode* node = root().get();
+  if (node->node.height == 0) return value_in(*node, nullptr, key);
+  if (auto found = find_in_last(key)) return found;
+  NodePtr owner;
   NodeExpectation expected = *root_;
   std::string_view rest = key;
   while (node->node.height > 0) {
@@ -90,11 +142,16 @@ std::optional<FoundValue> OcdbtStore::find(std::string_view key) const {
     if (!rest.starts_with(node->node.keys[after - 1].substr(0, shared))) return std::nullopt;
     rest.remove_prefix(shared);
     expected = expect_child(*node, expected, after - 1);
-    node = reader_.load(expected);
+    owner = reader_.load(expected);
+    node = owner.get();
   }
-  const std::size_t i = node->node.keys.lower_bound(rest);
-  if (i == node->node.keys.size() || node->node.keys[i] != rest) return std::nullopt;
-  return FoundValue{node, node->node.values[i]};
+  {
+    LastLeaf& last = last_leaf();
+    const std::lock_guard lock(last.mutex);
+    last.leaf = owner;
+    last.prefix = expected.prefix;
+  }
+  return value_in(*node, std::move(owner), rest);
 }
 
 std::uint64_t OcdbtStore::checked_length(std::string_view key, const LeafValue& value,
@@ -108,22 +165,23 @@ void OcdbtStore::read_value(std::string_view key, const FoundValue& found, F f) 
   with_context(
       [&] { return describe(key); },
       [&] {
-        const std::string file = found.file();
-        const auto damaged = [&](std::string_view what) {
-          throw Error(
-              Code::kDataLoss,
-              fmt::format("its value of {} bytes should be at offset {} of {}, but {}",
-                          found.value.length, found.value.offset, base_->describe(file), what));
-        };
-        bool there = false;
-        try {
-          there = f(file, found.value.offset);
-        } catch (const Error& e) {
-          if (e.code() != Code::kOutOfRange) throw;
-          damaged(fmt::format("that file is too short: {}{}", e.message(),
-                              short_file_remark(*base_, file)));
-        }
-        if (!there) damaged("that file is missing");
+        found.leaf->with_path(found.value.file, [&](const std::string& file) {
+          const auto damaged = [&](std::string_view what) {
+            throw Error(
+                Code::kDataLoss,
+                fmt::format("its value of {} bytes should be at offset {} of {}, but {}",
+                            found.value.length, found.value.offset, base_->describe(file), what));
+          };
+          bool there = false;
+          try {
+            there = f(file, found.value.offset);
+          } catch (const Error& e) {
+            if (e.code() != Code::kOutOfRange) throw;
+            damaged(fmt::format("that file is too short: {}{}", e.message(),
+                                short_file_remark(*base_, file)));
+          }
+          if (!there) damaged("that file is missing");
+        });
       });
 }
 
@@ -193,7 +251,8 @@ const Location* OcdbtStore::located_file(const std::string& file) const {
 std::optional<SharedBytes> OcdbtStore::map(std::string_view key) const {
   const auto found = find(key);
   if (!found) return std::nullopt;
-  if (found->value.is_inline()) return SharedBytes{found->leaf, found->inline_bytes()};
+  if (found->value.is_inline())
+    return SharedBytes{found->owner ? found->owner : root(), found->inline_bytes()};
   SharedBytes result;
   read_value(key, *found, [&](const std::string& file, std::uint64_t begin) {
     const std::uint64_t length = found->value.length;

@@ -4,24 +4,23 @@
 #include <cairn/kvstore/value_sink.h>
 #include <cairn/ocdbt/write/writer.h>
 
-#include <condition_variable>
+#include <array>
 #include <cstddef>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace cairn::inline v0::ocdbt {
 
-// Lends each writing thread a stream, and with it a data file. At most kMostStreams exist: they
-// keep any disk busy, and each needs memory. Further threads wait.
+// Gives each writing thread a stream, and with it a data file. At most kMostStreams exist: they
+// keep any disk busy, and each needs memory. Further threads share them.
 class DatabaseSink : public ValueSink {
  public:
   // Begins one commit to the database in `base`. Throws what Writer throws.
   DatabaseSink(StorePtr base, WriterOptions options);
 
-  // Writes a value on a free stream; waits for one if all are in use.
+  // Writes a value on the thread's own stream, or on a free one; waits if all are in use.
   void write(std::string_view key, std::span<const ByteView> pieces) override;
   void remove(std::string_view /*key*/) override {}  // a new database has nothing to remove
   // Adds a value that is already in a data file of the database (Writer::Stream::refer).
@@ -30,17 +29,20 @@ class DatabaseSink : public ValueSink {
   void commit() { writer_.commit(); }
 
  private:
-  // Takes an idle stream, makes a new one, or waits for one.
-  Writer::Stream* take();
-  void give_back(Writer::Stream* stream);
+  // A thread returns to its place, so that threads share no lock and the keys of a stream are
+  // nearly sorted.
+  struct Place {
+    std::mutex mutex;
+    Writer::Stream* stream = nullptr;  // made by the first write
+  };
+  // Calls use(stream) while no other thread uses the stream.
+  template <class F>
+  void with_stream(F use);
 
   static constexpr std::size_t kMostStreams = 8;
 
   Writer writer_;
-  std::mutex mutex_;
-  std::condition_variable given_back_;
-  std::size_t streams_ = 0;
-  std::vector<Writer::Stream*> idle_;
+  std::array<Place, kMostStreams> places_;
 };
 
 }  // namespace cairn::inline v0::ocdbt

@@ -2,15 +2,25 @@
 
 #include <cairn/ocdbt/write/edits.h>
 
+#include <cairn/base/sort_runs.h>
+
 #include <algorithm>
-#include <tuple>
+#include <compare>
+#include <iterator>
 #include <utility>
 
 namespace cairn::inline v0::ocdbt {
 namespace {
 
+bool before(const Edit& a, const Edit& b) {
+  const auto order = a.entry.key <=> b.entry.key;
+  return std::is_eq(order) ? a.sequence < b.sequence : std::is_lt(order);
+}
+
+// Each stream of a new checkpoint got the metadata of the arrays and then their values, both in the
+// order of their names: a few sorted runs.
 std::vector<Edit> last_of_each_key(std::vector<Edit> edits) {
-  std::ranges::sort(edits, {}, [](const Edit& e) { return std::tuple(e.entry.key, e.sequence); });
+  sort_runs(edits, before);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < edits.size(); ++i)
     if (i + 1 == edits.size() || edits[i + 1].entry.key != edits[i].entry.key)
@@ -52,8 +62,11 @@ std::vector<KeyRange> joined(std::vector<RangeRemoval> removed) {
 Edits finalized(const std::vector<EditLog*>& logs) {
   std::vector<Edit> edits;
   std::vector<RangeRemoval> removed;
+  std::size_t count = 0;
+  for (const EditLog* log : logs) count += log->edits.size();
+  if (logs.size() > 1) edits.reserve(count);
   for (EditLog* log : logs) {
-    if (edits.empty())
+    if (logs.size() == 1)
       edits = std::move(log->edits);
     else
       edits.insert(edits.end(), log->edits.begin(), log->edits.end());

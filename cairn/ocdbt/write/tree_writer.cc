@@ -24,12 +24,27 @@ std::size_t path_length(const DataFile& file) {
   return file.base_path.size() + file.relative_path.size();
 }
 
-std::uint64_t size_of(const LeafEntry& e, const FileSet& files) {
+// The lengths of paths. Neighbours usually refer to one file, so the last length is kept.
+class FilePathLengths {
+ public:
+  explicit FilePathLengths(const FileSet& files) : files_(files) {}
+  std::size_t operator[](std::uint32_t file) {
+    if (file != last_) length_ = path_length(files_[last_ = file]);
+    return length_;
+  }
+
+ private:
+  const FileSet& files_;
+  std::uint32_t last_ = LeafEntry::kInline;  // no file
+  std::size_t length_ = 0;
+};
+
+std::uint64_t size_of(const LeafEntry& e, FilePathLengths& paths) {
   if (e.is_inline()) return leaf_entry_size(e.key.size(), e.inline_value.size());
-  return reference_entry_size(e.key.size(), path_length(files[e.file]));
+  return reference_entry_size(e.key.size(), paths[e.file]);
 }
-std::uint64_t size_of(const ChildEntry& e, const FileSet& files) {
-  return child_entry_size(e.key.size(), path_length(files[e.file]));
+std::uint64_t size_of(const ChildEntry& e, FilePathLengths& paths) {
+  return child_entry_size(e.key.size(), paths[e.file]);
 }
 
 // Returns how many bytes of an entry's key the node's common prefix may take.
@@ -58,25 +73,41 @@ class NodeFiles {
       table.push_back(files[number]);
     }
   }
-  [[nodiscard]] std::uint64_t place(std::uint32_t number) const { return places_.at(number); }
+  [[nodiscard]] std::uint64_t place(std::uint32_t number) {
+    if (number != last_) place_ = places_.at(last_ = number);
+    return place_;
+  }
 
   DataFileTable table;
 
  private:
   std::map<std::uint32_t, std::uint64_t> places_;
+  std::uint32_t last_ = LeafEntry::kInline;  // the file whose place is place_
+  std::uint64_t place_ = 0;
 };
 
-void add(BtreeNode& node, const LeafEntry& e, std::size_t excluded, const NodeFiles& files) {
-  const std::string_view key = e.key.substr(excluded);
-  if (e.is_inline())
-    node.add_inline(key, e.inline_value);
-  else
-    node.add_out_of_line(key,
-                         {.file = files.place(e.file), .offset = e.offset, .length = e.length});
+// The columns of a node. They borrow keys and values from the entries.
+struct Columns {
+  std::vector<std::string_view> keys;
+  std::vector<LeafValue> values;
+  std::vector<ByteView> inline_values;
+  std::vector<ChildNode> children;
+};
+
+void add(Columns& node, const LeafEntry& e, std::size_t excluded, NodeFiles& files) {
+  node.keys.push_back(e.key.substr(excluded));
+  if (e.is_inline()) {
+    node.values.push_back({.offset = 0, .length = e.inline_value.size()});
+    node.inline_values.push_back(e.inline_value);
+    return;
+  }
+  node.values.push_back({.offset = e.offset,
+                         .length = e.length,
+                         .file = static_cast<std::uint32_t>(files.place(e.file))});
 }
-void add(BtreeNode& node, const ChildEntry& e, std::size_t excluded, const NodeFiles& files) {
-  node.add_child(
-      e.key.substr(excluded),
+void add(Columns& node, const ChildEntry& e, std::size_t excluded, NodeFiles& files) {
+  node.keys.push_back(e.key.substr(excluded));
+  node.children.push_back(
       {.location = {.file = files.place(e.file), .offset = e.offset, .length = e.length},
        .statistics = e.statistics,
        .subtree_common_prefix_length = static_cast<std::uint16_t>(e.common_prefix - excluded)});
@@ -104,15 +135,21 @@ ChildEntry TreeWriter::write_node(std::span<const Entry> entries, unsigned heigh
     for (const auto& e : entries) excluded = std::min(excluded, excludable(e));
   }
   NodeFiles files(entries, files_);
-  BtreeNode node;
-  node.height = static_cast<std::uint8_t>(height);
+  Columns node;
+  node.keys.reserve(entries.size());
+  if (height == 0) node.values.reserve(entries.size());
   Statistics statistics;
   for (const auto& e : entries) {
     add(node, e, excluded, files);
     count(statistics, e);
   }
-  node.files = std::move(files.table);
-  const Bytes encoded = encode_btree_node(node, config_.zstd_level);
+  const Bytes encoded = encode_btree_node({.height = static_cast<std::uint8_t>(height),
+                                           .files = files.table,
+                                           .keys = node.keys,
+                                           .values = node.values,
+                                           .inline_values = node.inline_values,
+                                           .children = node.children},
+                                          config_.zstd_level);
   statistics.num_tree_bytes = saturated(statistics.num_tree_bytes, encoded.size());
   const auto place = nodes_.append(encoded);
   return {.key = entries.front().key,
@@ -127,10 +164,11 @@ template <class Entry>
 std::vector<ChildEntry> TreeWriter::write_nodes(const std::vector<Entry>& entries, unsigned height,
                                                 bool may_be_root) {
   std::vector<std::uint64_t> sizes(entries.size());
+  FilePathLengths paths(files_);
   std::size_t shared =
       entries.size() == 1 ? entries.front().key.size() : std::numeric_limits<std::size_t>::max();
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    sizes[i] = size_of(entries[i], files_);
+    sizes[i] = size_of(entries[i], paths);
     if (i > 0) shared = std::min(shared, common_prefix_length(entries[i - 1].key, entries[i].key));
   }
   const auto ends =
@@ -299,6 +337,7 @@ TreeRoot TreeWriter::write(const RootedVersion* old, const Edits& edits) {
   removed_ = edits.removed;
   if (!old || old->empty()) {
     std::vector<LeafEntry> entries;
+    entries.reserve(edits.edits.size());
     for (const auto& edit : edits.edits)
       if (!edit.remove) entries.push_back(edit.entry);
     return write_up(entries, 0);

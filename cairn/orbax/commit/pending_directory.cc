@@ -119,8 +119,9 @@ void PendingDirectory::check_target() const {
   const EntryKind found = parent_.kind(name_);
   if (found == EntryKind::kAbsent) return;
   if (if_exists_ == IfExists::kFail)
-    throw Error(Code::kAlreadyExists,
-                target() + ": already exists; choose another path, or allow replacing it");
+    throw Error(Code::kAlreadyExists, target() +
+                                          ": already exists; choose another path, or allow "
+                                          "replacing it with --force (if_exists)");
   if (found != EntryKind::kDirectory)
     throw Error(Code::kAlreadyExists,
                 target() + ": is " + std::string(entry_kind_text(found)) +

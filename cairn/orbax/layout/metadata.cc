@@ -136,9 +136,9 @@ std::string python_text(std::string_view json) {
   return std::string(json == "null" ? "None" : json);
 }
 
-using Strings = std::unordered_map<std::string, std::string>;
+using FoundStrings = std::unordered_map<std::string, std::string>;
 
-void scan_strings(JsonScanner& in, const std::string& pointer, int depth, Strings& out) {
+void scan_strings(JsonScanner& in, const std::string& pointer, int depth, FoundStrings& out) {
   if (depth > kMaxNesting)
     in.fail("nested more than " + std::to_string(kMaxNesting) + " levels deep");
   std::string_view member;
@@ -240,7 +240,7 @@ std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_vie
 }
 
 std::unordered_map<std::string, std::string> parse_strings(std::string_view json) {
-  Strings out;
+  FoundStrings out;
   JsonScanner in(json);
   scan_strings(in, "", 0, out);
   in.finish();

@@ -6,6 +6,7 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/errors.h>
+#include <cairn/base/executor.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
@@ -100,9 +101,12 @@ struct CheckpointManager::State {
   // Reads the times and metrics of the steps that were there before.
   void read_details() {
     if (has_details) return;
-    for (StepInfo& info : steps)
+    const Workers workers(options.handler.resources.threads);
+    workers.executor().for_each(steps.size(), [&](std::size_t i) {
+      StepInfo& info = steps[i];
       if (info.time == std::chrono::system_clock::time_point())
         info = orbax::read_step(folder_of(info.step), info.step);
+    });
     has_details = true;
   }
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <iterator>
 #include <optional>
 #include <unordered_map>
@@ -46,7 +47,31 @@ std::optional<Bytes> read_if_there(const PytreeItem& item, const std::string& pa
 
 // ---- which store the arrays are in ----
 
-void open_database(PytreeItem& out, const OpenOptions& options) {
+// A database and its keys.
+struct OpenedDatabase {
+  StorePtr store;
+  std::vector<ListEntry> keys;
+};
+using OpenedAhead = std::future<std::optional<OpenedDatabase>>;
+
+// Opens and lists the database while the caller parses `_METADATA`, which takes as long. Without a
+// result, the caller opens it again and gets the error.
+OpenedAhead open_ahead(const PytreeItem& out, const Listing& listing, const OpenOptions& options) {
+  if (!listing.has_file(kManifestFile) || options.resources.threads == 1) return {};
+  return std::async(std::launch::async | std::launch::deferred,
+                    [files = out.files, version = options.version,
+                     threads = options.resources.threads]() -> std::optional<OpenedDatabase> {
+                      auto opened = try_call([&] {
+                        OpenedDatabase database{open_ocdbt(files, version, threads), {}};
+                        database.keys = database.store->list("");
+                        return database;
+                      });
+                      if (!opened) return std::nullopt;
+                      return std::move(opened).value();
+                    });
+}
+
+void open_database(PytreeItem& out, const OpenOptions& options, OpenedAhead& ahead) {
   const std::size_t threads = options.resources.threads;
   if (!out.item.folder->exists(join(out.item.path, kManifestFile))) {
     if (options.allow_uncommitted && !out.process_folders.empty()) {
@@ -59,6 +84,11 @@ void open_database(PytreeItem& out, const OpenOptions& options) {
     }
     throw Error(Code::kNotFound, "the database's manifest is missing");
   }
+  if (auto opened = ahead.valid() ? ahead.get() : std::nullopt) {
+    out.arrays = std::move(opened->store);
+    out.keys = std::move(opened->keys);
+    return;
+  }
   out.arrays = open_ocdbt(out.files, options.version, threads);
 }
 
@@ -67,7 +97,8 @@ bool uses_ocdbt(const PytreeItem& out, const Listing& listing) {
   return listing.has_file(kManifestFile) || !out.process_folders.empty();
 }
 
-void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& options) {
+void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& options,
+                OpenedAhead& ahead) {
   for (const auto& name : listing.folders)
     if (name.starts_with(kProcessPrefix)) out.process_folders.push_back(name);
   if (!uses_ocdbt(out, listing)) {
@@ -85,7 +116,7 @@ void open_store(PytreeItem& out, const Listing& listing, const OpenOptions& opti
                         (out.has_arrays && !out.process_folders.empty());
   if (!expected && !listing.has_file(kManifestFile)) return;
   try {
-    open_database(out, options);
+    open_database(out, options, ahead);
   } catch (const Error& e) {
     // A version that does not exist is an invalid request and not damage.
     if (is_version(options.version) &&
@@ -405,9 +436,12 @@ bool wants_arrays(const PytreeItem& out) {
                      [](const auto& tensor) { return tensor.kind == LeafKind::kUnknown; });
 }
 
-// Opens the files beside the arrays and the store of the arrays.
+// Whether the caller of open_structure needs the keys of the arrays' store.
+enum class Keys : std::uint8_t { kUnused, kListed };
+
+// Opens the files beside the arrays and the store of the arrays. May list its keys already.
 PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& aggregate_file,
-                          const OpenOptions& options) {
+                          const OpenOptions& options, Keys keys) {
   PytreeItem out;
   out.item = item;
   out.version = options.version;
@@ -415,6 +449,7 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
       item.folder != nullptr ? item.folder->open_below(item.path) : FolderHandle::open(item.path);
   out.files = open_file_store(out.item.folder);
   const Listing listing = list_directory(out.item.folder, item.path);
+  OpenedAhead ahead = keys == Keys::kListed ? open_ahead(out, listing, options) : OpenedAhead();
   const std::string metadata_file = join(item.path, kTreeMetadataFile);
   if (listing.has_file(kTreeMetadataFile) && kind != LayoutKind::kZarr) {
     out.metadata = with_context([&] { return metadata_file; },
@@ -435,7 +470,8 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
                  [&] { add_aggregate_leaves(out, out.item.folder->open_file(file)); });
   }
   out.has_arrays = wants_arrays(out);
-  open_store(out, listing, options);
+  open_store(out, listing, options, ahead);
+  if (!out.has_arrays) out.keys.clear();
   return out;
 }
 
@@ -476,15 +512,16 @@ Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
 
 PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file,
                                  const OpenOptions& options) {
-  PytreeItem out = open_structure(item, LayoutKind::kDirect, aggregate_file, options);
+  PytreeItem out =
+      open_structure(item, LayoutKind::kDirect, aggregate_file, options, Keys::kUnused);
   attach_files(out, NameTable(out.tensors), StringsFile::kUsual);
   finish_opening(out);
   return out;
 }
 
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options) {
-  PytreeItem out = open_structure(item, kind, std::string(kAggregateFile), options);
-  if (out.has_arrays && out.arrays != nullptr) {
+  PytreeItem out = open_structure(item, kind, std::string(kAggregateFile), options, Keys::kListed);
+  if (out.has_arrays && out.arrays != nullptr && out.keys.empty()) {
     try_file(out, out.arrays->describe(""), [&] { out.keys = out.arrays->list(""); });
   }
   if (out.structure == Structure::kNames) {

@@ -48,10 +48,11 @@ void check_placeholder(const KeyPath& path, const AnyRestoreArgs& args) {
 
 Tree restore_as_stored(const std::shared_ptr<const StoredItem>& item, const Tree& stored,
                        const PyTreeRestoreArgs& args, const RestoreContext& context) {
+  NodeFinder restore_args(args.restore_args);
   std::vector<WantedLeaf> wanted;
   for (const TreeEntry& entry : flatten(stored)) {
     if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
-    AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, entry.path);
+    AnyRestoreArgs leaf_args = restore_args_at(restore_args, entry.path);
     if (const auto* position = entry.value.custom<std::size_t>()) {
       wanted.push_back({entry.path, *position, std::move(leaf_args)});
     } else {
@@ -71,10 +72,11 @@ Tree restore_as_stored(const std::shared_ptr<const StoredItem>& item, const Tree
 // Returns the leaves of the target that the older rules look up: all of them. Other stored leaves
 // are ignored.
 std::vector<KeyPath> plan_legacy(const Tree& stored, const Tree& target) {
+  NodeFinder finder(stored);
   std::vector<KeyPath> paths;
   for (TreeEntry& entry : flatten(target)) {
     if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
-    const Tree* node = node_at(stored, entry.path);
+    const Tree* node = finder.at(entry.path);
     if (node == nullptr)
       throw Error(Code::kNotFound, "the target has a leaf at " + quoted_leaf_text(entry.path) +
                                        ", which is not stored");
@@ -89,10 +91,11 @@ std::vector<KeyPath> plan_legacy(const Tree& stored, const Tree& target) {
 // it counts as a leaf.
 void add_nothings(const Tree& source, const Tree& target, bool partial,
                   std::vector<TreeEntry>& restored) {
+  NodeFinder finder(source);
   for (TreeEntry& entry : flatten(target)) {
     if (std::holds_alternative<EmptyNode>(entry.value.value())) continue;
     if (!partial && std::holds_alternative<Placeholder>(entry.value.value())) continue;
-    const Tree* node = node_at(source, entry.path);
+    const Tree* node = finder.at(entry.path);
     if (node == nullptr) continue;
     if (std::holds_alternative<EmptyNode>(node->value()) ||
         (!partial && std::holds_alternative<Placeholder>(node->value())))
@@ -109,14 +112,15 @@ Tree restore_into_target(const std::shared_ptr<const StoredItem>& item, const Tr
       legacy ? plan_legacy(source, target)
              : plan_restore(source, target,
                             args.partial_restore ? MatchMode::kPartial : MatchMode::kExact);
+  NodeFinder of_source(source), of_target(target), restore_args(args.restore_args);
   std::vector<WantedLeaf> wanted;
   for (const KeyPath& path : paths) {
-    const Tree* node = node_at(source, path);
+    const Tree* node = of_source.at(path);
     const auto* position = node->custom<std::size_t>();
-    AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, path);
+    AnyRestoreArgs leaf_args = restore_args_at(restore_args, path);
     if (std::holds_alternative<Placeholder>(node->value())) check_placeholder(path, leaf_args);
     if (position == nullptr) continue;
-    if (!legacy) fill_from_target(leaf_args, *node_at(target, path));
+    if (!legacy) fill_from_target(leaf_args, *of_target.at(path));
     wanted.push_back({path, *position, std::move(leaf_args)});
   }
   std::vector<TreeEntry> restored = LeafRestorer(item, context).run(wanted);

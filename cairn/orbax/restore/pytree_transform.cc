@@ -104,8 +104,9 @@ Tree restore_transformed(const std::shared_ptr<const StoredItem>& item,
   const TransformPlan plan = plan_transforms(
       std::move(stored), *args.item, plain_transforms(*args.transforms, output_args),
       args.transforms_default_to_original ? UnmentionedKeys::kStored : UnmentionedKeys::kTarget);
+  NodeFinder restore_args(args.restore_args);
   for (const TransformOutput& output : plan.outputs)
-    output_args->emplace(output.key, restore_args_at(args.restore_args, output.path));
+    output_args->emplace(output.key, restore_args_at(restore_args, output.path));
   std::vector<WantedLeaf> wanted;
   for (const PlannedRead& read : plan.reads) {
     WantedLeaf& leaf = wanted.emplace_back();
@@ -113,7 +114,7 @@ Tree restore_transformed(const std::shared_ptr<const StoredItem>& item,
     leaf.position = read.stored;
     leaf.args = read.reason == ReadReason::kInput
                     ? input_args((*args.transforms)[read.transform].second, read.input)
-                    : restore_args_at(args.restore_args, plan.outputs[read.output].path);
+                    : restore_args_at(restore_args, plan.outputs[read.output].path);
   }
   std::vector<Tree> values;
   for (TreeEntry& entry : LeafRestorer(item, context).run(wanted))
@@ -129,13 +130,14 @@ Tree restore_by_function(const std::shared_ptr<const StoredItem>& item,
   const StoredStructure wanted =
       args.legacy_transform_fn(args.item.value_or(Tree()), structure_of(item, context));
   check_returned(wanted);
+  NodeFinder restore_args(args.restore_args), structure_finder(wanted.structure);
   std::vector<WantedLeaf> reads;
   std::vector<std::optional<Tree>> values;  // of all infos; none: of the next leaf that is read
   for (const TreeEntry& entry : flatten(wanted.param_infos)) {
     const auto* info = entry.value.custom<ParamInfo>();
     if (info == nullptr) continue;
-    AnyRestoreArgs leaf_args = restore_args_at(args.restore_args, entry.path);
-    const Tree& leaf = *node_at(wanted.structure, entry.path);
+    AnyRestoreArgs leaf_args = restore_args_at(restore_args, entry.path);
+    const Tree& leaf = *structure_finder.at(entry.path);
     const auto* type = leaf.custom<LeafType>();
     if (type == nullptr) {
       values.emplace_back(with_context([&] { return leaf_text(entry.path); },

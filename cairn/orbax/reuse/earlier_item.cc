@@ -25,17 +25,19 @@ const Item& find_item(const Layout& layout, std::string_view name) {
 
 }  // namespace
 
-std::unique_ptr<SharedValues> open_shared_values(const std::string& from, const std::string& folder,
-                                                 bool is_database, std::size_t threads) {
+std::unique_ptr<SharedValues> open_shared_values(const std::string& from,
+                                                 const ItemTarget& target) {
   const Layout layout = find_layout(from, {});
-  const Item& item = find_item(layout, name_of(folder));
+  const Item& item = find_item(layout, name_of(target.item));
   const FolderPtr earlier = item.folder->open_below(item.path);
-  if (earlier->exists(join(item.path, kManifestFile)) != is_database)
-    throw Error(Code::kFailedPrecondition,
-                item.path + (is_database ? ": has no database, but the new checkpoint has one"
-                                         : ": has a database, but the new checkpoint has none"));
-  if (is_database) return std::make_unique<SharedDatabase>(earlier, folder, threads);
-  return std::make_unique<SharedFolder>(earlier, folder);
+  if (earlier->exists(join(item.path, kManifestFile)) != target.is_database)
+    throw Error(
+        Code::kFailedPrecondition,
+        item.path + (target.is_database ? ": has no database, but the new checkpoint has one"
+                                        : ": has a database, but the new checkpoint has none"));
+  if (target.is_database)
+    return std::make_unique<SharedDatabase>(earlier, target.folder, target.threads);
+  return std::make_unique<SharedFolder>(earlier, target.folder);
 }
 
 }  // namespace cairn::inline v0::orbax

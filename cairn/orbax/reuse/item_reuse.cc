@@ -3,7 +3,6 @@
 
 #include <cairn/base/observer/observe.h>
 #include <cairn/error.h>
-#include <cairn/orbax/reuse/earlier_item.h>
 
 #include <utility>
 
@@ -18,9 +17,7 @@ std::unique_ptr<SharedValues> share_values(const ItemReuse& reuse, const ItemTar
     observe(reuse.observer, EventLevel::kWarning, "save.not_reused",
             {{"path", target.folder}, {"from", reuse.from}, {"message", why}});
   };
-  auto opened = try_call([&] {
-    return open_shared_values(reuse.from, target.folder, target.is_database, target.threads);
-  });
+  auto opened = try_call([&] { return open_shared_values(reuse.from, target); });
   if (!opened) return warn(opened.error().message()), nullptr;
   std::unique_ptr<SharedValues> shared = std::move(opened).value();
   writer.find_unchanged(*shared, fetch);

@@ -5,9 +5,9 @@
 #include <cairn/handlers/array_writer.h>
 #include <cairn/kvstore/value_fingerprints.h>
 #include <cairn/observer.h>
+#include <cairn/orbax/reuse/earlier_item.h>
 #include <cairn/orbax/reuse/shared_values.h>
 
-#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -15,17 +15,11 @@ namespace cairn::inline v0::orbax {
 
 // Which stored values a save shares with an earlier one.
 struct ItemReuse {
-  std::string from = {};  // the earlier checkpoint or item; "": none
-  // What this process has stored in files, for later saves. Null: this save is not to be reused.
+  std::string from = {};   // the earlier checkpoint or item; "": none
+  bool for_later = false;  // large values get data files of their own, which later saves can share
+  // What this process has stored in files. Null: nothing is remembered.
   std::shared_ptr<ValueFingerprints> known = {};
   Observer observer = {};  // told what is shared; null: nobody
-};
-
-// The new item.
-struct ItemTarget {
-  std::string folder;       // its path
-  bool is_database = true;  // false: each chunk is a file
-  std::size_t threads = 0;  // as in Resources
 };
 
 // Finds the values that the new item shares with the earlier one, and tells the observer. Returns
@@ -34,7 +28,7 @@ std::unique_ptr<SharedValues> share_values(const ItemReuse& reuse, const ItemTar
                                            handlers::ArrayWriter& writer,
                                            const handlers::FetchBoxesFn& fetch);
 // Remembers what the files of the new item contain, for the next save. Call it when all values are
-// written.
+// written, and before the files are synced.
 void remember_values(SavedFingerprints& fingerprints, const ItemTarget& target);
 
 }  // namespace cairn::inline v0::orbax

@@ -55,4 +55,10 @@ SharedCounts SharedValues::counts() const {
   return counts;
 }
 
+std::vector<std::string> SharedValues::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : values_) keys.push_back(key);
+  return keys;
+}
+
 }  // namespace cairn::inline v0::orbax

@@ -41,6 +41,7 @@ class SharedValues : public ReusableValues {
   // Enters the shared values into the new item's database, if it has one.
   virtual void add_to(ocdbt::DatabaseSink& sink) const = 0;
   [[nodiscard]] SharedCounts counts() const;
+  [[nodiscard]] std::vector<std::string> keys() const;  // of the shared values
 
  protected:
   // A file of the earlier item.

@@ -10,45 +10,83 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
-// The leaves that need a value, by name.
+// Whether `name` is the path's parameter name.
+bool is_named(const KeyPath& path, std::string_view name) {
+  for (const Key& key : path) {
+    if (&key != path.data()) {
+      if (!name.starts_with('.')) return false;
+      name.remove_prefix(1);
+    }
+    if (!name.starts_with(key.text)) return false;
+    name.remove_prefix(key.text.size());
+  }
+  return name.empty();
+}
+
+// Finds the leaf to which a value belongs: the first one of its name that needs a value.
 class LeafTable {
  public:
-  explicit LeafTable(const std::vector<LeafMetadata>& leaves) : leaves_(leaves) {
-    by_name_.reserve(leaves.size());
-    for (std::size_t i = 0; i < leaves.size(); ++i)
-      if (is_array_kind(leaves[i].value_type) || leaves[i].value_type == "string")
-        by_name_.try_emplace(param_name(leaves[i].path), Entry{i});
-  }
+  explicit LeafTable(const std::vector<LeafMetadata>& leaves)
+      : leaves_(leaves), has_value_(leaves.size()) {}
 
   // Returns the position of the leaf to which a value belongs. A value that belongs to no leaf gets
   // the position behind the last leaf.
   std::size_t position(const std::string& name, bool is_array) {
-    const auto found = by_name_.find(name);
-    if (found == by_name_.end() ||
-        is_array_kind(leaves_[found->second.leaf].value_type) != is_array)
-      return leaves_.size();
-    found->second.has_value = true;
-    return found->second.leaf;
+    const std::size_t leaf = find(name, is_array);
+    if (leaf < leaves_.size()) has_value_[leaf] = true;
+    return leaf;
   }
 
   // Throws invalid_argument if a leaf has no value.
-  void check_values() const {
-    for (const auto& [name, entry] : by_name_)
-      if (!entry.has_value)
-        throw Error(Code::kInvalidArgument, name +
-                                                ": its type handler stored no value, but its "
-                                                "typestr '" +
-                                                leaves_[entry.leaf].value_type +
-                                                "' says there is one");
+  void check_values() {
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      if (has_value_[i] || !needs_value(leaves_[i])) continue;
+      const std::string name = param_name(leaves_[i].path);
+      const std::size_t first = by_name().at(name);  // the other leaves of a name share its value
+      if (!has_value_[first])
+        throw Error(Code::kInvalidArgument,
+                    name + ": its type handler stored no value, but its typestr '" +
+                        leaves_[first].value_type + "' says there is one");
+    }
   }
 
  private:
-  struct Entry {
-    std::size_t leaf = 0;
-    bool has_value = false;
-  };
+  static bool needs_value(const LeafMetadata& leaf) {
+    return is_array_kind(leaf.value_type) || leaf.value_type == "string";
+  }
+  [[nodiscard]] bool takes(std::size_t leaf, bool is_array) const {
+    return is_array_kind(leaves_[leaf].value_type) == is_array;
+  }
+
+  // The handlers add their values in the order of the leaves, so the next leaf of that kind is
+  // usually the right one.
+  std::size_t find(const std::string& name, bool is_array) {
+    constexpr std::size_t kNear = 8;
+    for (std::size_t i = next_; i < std::min(leaves_.size(), next_ + kNear); ++i) {
+      if (has_value_[i] || !needs_value(leaves_[i]) || !takes(i, is_array) ||
+          !is_named(leaves_[i].path, name))
+        continue;
+      next_ = i + 1;
+      return i;
+    }
+    const auto found = by_name().find(name);
+    if (found == by_name().end() || !takes(found->second, is_array)) return leaves_.size();
+    next_ = found->second + 1;
+    return found->second;
+  }
+
+  const std::unordered_map<std::string, std::size_t>& by_name() {
+    if (!by_name_.empty()) return by_name_;
+    by_name_.reserve(leaves_.size());
+    for (std::size_t i = 0; i < leaves_.size(); ++i)
+      if (needs_value(leaves_[i])) by_name_.try_emplace(param_name(leaves_[i].path), i);
+    return by_name_;
+  }
+
   const std::vector<LeafMetadata>& leaves_;
-  std::unordered_map<std::string, Entry> by_name_;
+  std::vector<bool> has_value_;
+  std::size_t next_ = 0;                                  // behind the leaf that was found last
+  std::unordered_map<std::string, std::size_t> by_name_;  // made when it is needed
 };
 
 // Moves the values into the order of their positions; values of one position keep their order.
@@ -66,6 +104,11 @@ std::vector<Value> sorted(std::vector<Value> values, const std::vector<std::size
 }
 
 }  // namespace
+
+void CollectedItem::reserve(std::size_t arrays) {
+  const std::lock_guard lock(mutex_);
+  arrays_.reserve(arrays);
+}
 
 void CollectedItem::add_array(StoreArray array) {
   if (process_.count > 1 && array.device_array && !array.parts)

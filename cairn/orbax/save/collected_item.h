@@ -2,6 +2,7 @@
 // that the item is written in one pass.
 #pragma once
 
+#include <cairn/array/staging.h>
 #include <cairn/base/executor.h>
 #include <cairn/handlers.h>
 #include <cairn/orbax/save/item_writer.h>
@@ -9,6 +10,7 @@
 #include <exception>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -18,14 +20,19 @@ namespace cairn::inline v0::orbax {
 
 // The ItemWriter that type handlers write to. The functions that add may be called from
 // several threads.
-class CollectedItem : public ItemWriter {
+class CollectedItem : public ItemWriter, public StagingOwner {
  public:
-  CollectedItem(bool background, SavingProcess process, Executor& executor)
+  // `staging` is for the copies of a background save; null: each copy takes new memory.
+  CollectedItem(bool background, SavingProcess process, Executor& executor,
+                std::shared_ptr<StagingPool> staging)
       : background_(background),
         process_(process),
         executor_(executor),
+        staging_(std::move(staging)),
         written_(promise_.get_future().share()) {}
 
+  // Prepares for this many arrays.
+  void reserve(std::size_t arrays);
   void add_array(StoreArray array) override;
   void add_string_in(std::string file, std::string name, std::string text) override;
   [[nodiscard]] bool is_background() const override { return background_; }
@@ -34,6 +41,7 @@ class CollectedItem : public ItemWriter {
   }
   [[nodiscard]] std::shared_future<void> written() const override { return written_; }
   [[nodiscard]] SavingProcess process() const override { return process_; }
+  [[nodiscard]] const std::shared_ptr<StagingPool>& staging() const override { return staging_; }
 
   // Moves everything that handlers have added to the item, whose tree has its leaves: in the order
   // of the tree, then what belongs to no leaf. A value belongs to the leaf of its name if that is
@@ -50,6 +58,7 @@ class CollectedItem : public ItemWriter {
   bool background_;
   SavingProcess process_;
   Executor& executor_;
+  std::shared_ptr<StagingPool> staging_;
   bool done_ = false;
   std::mutex mutex_;
   std::vector<StoreArray> arrays_;

@@ -19,8 +19,8 @@
 #include <mutex>
 #include <set>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -83,17 +83,21 @@ class RecordingSink : public StoreSink {
   using StoreSink::StoreSink;
   void write(std::string_view key, std::span<const ByteView> pieces) override {
     StoreSink::write(key, pieces);
+    add(key);
+  }
+  // Records a file that is there already.
+  void add(std::string_view key) {
     const std::lock_guard lock(mutex_);
     keys_.emplace_back(key);
   }
-  void sync(const std::string& folder) {
+  void sync(const std::string& folder, SyncedFiles* synced = nullptr) {
     std::vector<std::string> files;
     std::set<std::string> folders;
     for (const std::string& key : keys_) {
       files.push_back(join(folder, key));
       folders.insert(files.back().substr(0, files.back().rfind('/')));
     }
-    sync_some(folder, std::move(files), {folders.begin(), folders.end()});
+    sync_some(folder, std::move(files), {folders.begin(), folders.end()}, synced);
   }
 
  private:
@@ -109,9 +113,7 @@ class ItemWriting {
         item_(std::move(item)),
         options_(options),
         executor_(executor),
-        group_(group) {
-    if (item_.reuse.known) fingerprints_.emplace(*item_.reuse.known);
-  }
+        group_(group) {}
 
   // Returns the bytes of the values that were stored.
   std::uint64_t run() {
@@ -133,8 +135,9 @@ class ItemWriting {
   // A database or folder, and the arrays that are written to it.
   struct Destination {
     std::string folder;
-    std::vector<std::size_t> arrays;  // positions in the item
-    std::unique_ptr<handlers::ArrayWriter> writer;
+    std::vector<std::size_t> arrays;                       // positions in the item
+    std::unique_ptr<SavedFingerprints> fingerprints = {};  // null: nothing is remembered
+    std::unique_ptr<handlers::ArrayWriter> writer = {};
   };
   // The destination of an array.
   struct Place {
@@ -164,9 +167,11 @@ class ItemWriting {
     for (Destination& to : destinations_) {
       std::vector<const StoreArray*> arrays;
       for (const std::size_t array : to.arrays) arrays.push_back(&item_.arrays[array]);
+      if (item_.reuse.known)
+        to.fingerprints = std::make_unique<SavedFingerprints>(*item_.reuse.known);
       to.writer = std::make_unique<handlers::ArrayWriter>(
-          std::move(arrays), array_options(options_, item_.copies, executor_, share,
-                                           fingerprints_ ? &*fingerprints_ : nullptr));
+          std::move(arrays),
+          array_options(options_, item_.copies, executor_, share, to.fingerprints.get()));
     }
     sidecars_ = described.get();
   }
@@ -190,13 +195,8 @@ class ItemWriting {
   }
 
   void check_names() const {
-    std::unordered_set<std::string_view> names;
+    std::vector<std::string_view> names;
     names.reserve(item_.arrays.size() + item_.strings.size());
-    const auto add = [&](const std::string& name) {
-      if (!names.insert(name).second)
-        throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" + name +
-                                                "'; one would overwrite the other");
-    };
     for (const StoreArray& array : item_.arrays) {
       // TensorStore's file paths take a backslash as a slash, so Orbax would look elsewhere.
       if (!options_.use_ocdbt && array.name.find('\\') != std::string::npos)
@@ -204,9 +204,15 @@ class ItemWriting {
                     "the parameter name '" + array.name +
                         "' has a backslash: Orbax cannot restore it from a folder of its own; save "
                         "with OCDBT, or rename it");
-      add(array.name);
+      names.push_back(array.name);
     }
-    for (const SaveString& string : item_.strings) add(string.name);
+    for (const SaveString& string : item_.strings) names.push_back(string.name);
+    if (!std::is_sorted(names.begin(), names.end())) std::sort(names.begin(), names.end());
+    const auto twice = std::adjacent_find(names.begin(), names.end());
+    if (twice != names.end())
+      throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" +
+                                              std::string(*twice) +
+                                              "'; one would overwrite the other");
   }
 
   void note_arrays(SaveConsistencyCheck& consistency) const {
@@ -250,7 +256,7 @@ class ItemWriting {
       for (ReadRequest& request : requests) request.tensor = to.arrays[request.tensor];
       item_.fetch(requests);
     };
-    const ItemTarget target{to.folder, options_.use_ocdbt, options_.resources.threads};
+    const ItemTarget target{folder_, to.folder, options_.use_ocdbt, options_.resources.threads};
     const auto shared = share_values(item_.reuse, target, *to.writer, fetch);
     const auto write_to = [&](ValueSink& sink) {
       if (with_metadata) to.writer->write_metadata(sink);
@@ -261,21 +267,33 @@ class ItemWriting {
     if (options_.use_ocdbt) {
       const auto data_file_bytes = static_cast<std::uint64_t>(options_.target_file_bytes);
       ocdbt::WriterOptions database = database_options(options_.resources.threads, data_file_bytes);
-      if (fingerprints_) database.own_file_bytes = kOwnFile;
+      if (item_.reuse.for_later) database.own_file_bytes = kOwnFile;
       ocdbt::DatabaseSink sink(files_in(to.folder), std::move(database));
       write_to(sink);
       if (shared) shared->add_to(sink);
       sink.commit();
-      if (!group_.is_single() && is_durable()) sync_tree(to.folder);
+      remember(to, target);
+      if (!group_.is_single() && is_durable()) sync_tree(to.folder, synced_files());
     } else if (group_.is_single()) {
       StoreSink sink(files_in(to.folder));
       write_to(sink);
+      remember(to, target);
     } else {
       RecordingSink sink(files_in(to.folder));
       write_to(sink);
-      if (is_durable()) sink.sync(to.folder);
+      remember(to, target);
+      if (shared)
+        for (const std::string& key : shared->keys()) sink.add(key);
+      if (is_durable()) sink.sync(to.folder, synced_files());
     }
-    if (fingerprints_) remember_values(*fingerprints_, target);
+  }
+
+  // The state of a file that is synced must be the one that is remembered.
+  static void remember(Destination& to, const ItemTarget& target) {
+    if (to.fingerprints) remember_values(*to.fingerprints, target);
+  }
+  [[nodiscard]] SyncedFiles* synced_files() const {
+    return item_.reuse.known ? &item_.reuse.known->files() : nullptr;
   }
 
   void write_array_metadatas() const {
@@ -307,7 +325,6 @@ class ItemWriting {
   const SaveOptions& options_;
   Executor& executor_;
   const ProcessGroup& group_;
-  std::optional<SavedFingerprints> fingerprints_;  // none: nothing of this save is to be reused
   std::vector<Destination> destinations_;
   std::vector<Place> places_;  // in the order of the arrays
   Sidecars sidecars_;

@@ -48,7 +48,7 @@ struct SaveItem {
   // then each write a share of the chunks. In this mode no array has `parts` or `data`.
   bool dealt = false;
   handlers::DeviceCopies copies = {};  // limits the copies from devices
-  ItemReuse reuse = {};                // for a single process
+  ItemReuse reuse = {};
   // Called after all values are written and before the tree's metadata is written. May be null.
   std::function<void()> values_written = {};
   // Fills boxes of arrays; `tensor` is the position in `arrays`. Only one thread calls it at a

@@ -11,7 +11,10 @@
 #include <cairn/tree/rich_types.h>
 
 #include <algorithm>
+#include <string>
+#include <typeindex>
 #include <utility>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -22,6 +25,7 @@ constexpr std::int64_t kSmallChunk = std::int64_t{1} << 20U;
 // All leaves of one handler.
 struct Batch {
   TypeHandlerPtr handler;
+  std::string typestr;
   std::vector<Tree> values;
   std::vector<ParamInfo> infos;
   std::vector<SaveArgs> args;
@@ -36,11 +40,14 @@ SavingProcess saving_process(const distributed::ProcessGroup& group) {
 
 // Returns the settings that must be equal in all processes, in addition to the arrays. Processes
 // that write separately may use different folder names.
-std::string describe(const std::string& directory, const SaveOptions& options,
-                     const distributed::ProcessGroup& group) {
+std::string describe(const std::string& directory, const SaveContext& context) {
+  const SaveOptions& options = context.options;
+  const distributed::ProcessGroup& group = *context.group;
+  const std::string& earlier = context.reuse.from;
   return std::string(options.use_ocdbt ? "an OCDBT database" : "a folder for each array") +
          ", Zarr v" + (options.use_zarr3 ? "3" : "2") +
-         (group.writes_separately() ? "" : ", in " + directory);
+         (group.writes_separately() ? "" : ", in " + directory) +
+         (group.writes_separately() || earlier.empty() ? "" : ", sharing with " + earlier);
 }
 
 // Throws if an array's metadata_key cannot be used with the options: Zarr v3 always uses zarr.json,
@@ -99,14 +106,17 @@ class Saver {
         context_(context),
         collected_(std::make_shared<CollectedItem>(
             context.background, saving_process(*context.group),
-            context.executor != nullptr ? *context.executor : default_executor())) {}
+            context.executor != nullptr ? *context.executor : default_executor(),
+            context.staging)) {}
 
   PreparedSave prepare() {
     std::vector<TreeEntry> entries = flatten(tree_, DictOrder::kSorted);
     const std::vector<SaveArgs> args = save_args_for(entries, tree_, context_.save_args);
     const ParamInfo common = common_info();
     item_.tree.leaves.reserve(entries.size());
-    for (std::size_t i = 0; i < entries.size(); ++i) add(std::move(entries[i]), args[i], common);
+    collected_->reserve(entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      add(std::move(entries[i]), args[i], common, entries.size() - i);
     aggregated_.report(context_.observer, "save.aggregate_ignored");
     small_chunks_.report(context_.observer, "save.small_chunks");
     TypeHandler::Futures futures;
@@ -122,13 +132,13 @@ class Saver {
       collected->set_written();
       for (const auto& future : futures) future.get();
     };
-    return {.write = write_later(),
-            .description = describe(directory_, context_.options, *context_.group)};
+    return {.write = write_later(), .description = describe(directory_, context_)};
   }
 
  private:
-  // Adds the leaf to the tree, and its value to the batch of its handler.
-  void add(TreeEntry entry, const SaveArgs& args, const ParamInfo& common) {
+  // Adds the leaf to the tree, and its value to the batch of its handler. `left` counts the leaves
+  // from this one on.
+  void add(TreeEntry entry, const SaveArgs& args, const ParamInfo& common, std::size_t left) {
     if (const auto* empty = std::get_if<EmptyNode>(&entry.value.value()))
       return add_leaf(std::move(entry.path), empty_node_name(stored_as(*empty)));
     if (std::holds_alternative<Placeholder>(entry.value.value()))
@@ -137,14 +147,11 @@ class Saver {
       throw Error(Code::kInvalidArgument, leaf_text(entry.path) +
                                               ": is the metadata() of a stored leaf, which cannot "
                                               "be saved; restore the tree first");
-    const TypeHandlerPtr handler = with_context(
-        [&] { return "type handler lookup failed for " + quoted_leaf_text(entry.path); },
-        [&] { return context_.registry->get(leaf_type(entry.value)); });
-    Batch& batch = batch_of(handler);
+    Batch& batch = batch_for(entry, left);
     ParamInfo& info = batch.infos.emplace_back(common);
     info.name = param_name(entry.path);
     info.keypath = entry.path;
-    info.value_typestr = handler->typestr();
+    info.value_typestr = batch.typestr;
     batch.values.push_back(std::move(entry.value));
     batch.args.push_back(args);
     if (args.aggregate) aggregated_.add(info.name);
@@ -177,12 +184,27 @@ class Saver {
     return info;
   }
 
-  Batch& batch_of(const TypeHandlerPtr& handler) {
+  // Neighbours in a tree usually have one type, so the handler of the last leaf is kept.
+  Batch& batch_for(const TreeEntry& entry, std::size_t left) {
+    const std::type_index type = leaf_type(entry.value);
+    if (type == last_type_) return batches_[last_batch_];
+    const TypeHandlerPtr handler = with_context(
+        [&] { return "type handler lookup failed for " + quoted_leaf_text(entry.path); },
+        [&] { return context_.registry->get(type); });
+    last_batch_ = batch_of(handler, left);
+    last_type_ = type;
+    return batches_[last_batch_];
+  }
+
+  std::size_t batch_of(const TypeHandlerPtr& handler, std::size_t left) {
     const auto it = std::find_if(batches_.begin(), batches_.end(),
                                  [&](const Batch& batch) { return batch.handler == handler; });
-    if (it != batches_.end()) return *it;
-    batches_.push_back({handler, {}, {}, {}});
-    return batches_.back();
+    if (it != batches_.end()) return static_cast<std::size_t>(it - batches_.begin());
+    Batch& batch = batches_.emplace_back(Batch{handler, handler->typestr(), {}, {}, {}});
+    batch.values.reserve(left);
+    batch.infos.reserve(left);
+    batch.args.reserve(left);
+    return batches_.size() - 1;
   }
 
   [[nodiscard]] std::string rich_types() const {
@@ -224,6 +246,8 @@ class Saver {
   std::shared_ptr<CollectedItem> collected_;
   SaveItem item_;
   std::vector<Batch> batches_;
+  std::type_index last_type_ = typeid(void);  // of the last leaf that has a handler
+  std::size_t last_batch_ = 0;                // the batch of that handler
   Noted aggregated_;
   Noted small_chunks_;
 };

@@ -4,6 +4,7 @@
 #include <cairn/orbax.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
+#include <cairn/array/staging.h>
 #include <cairn/base/executor.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/handlers/array_writer.h>
@@ -30,7 +31,8 @@ struct SaveContext {
   Executor* executor = nullptr;               // null: the default executor of the process
   std::shared_ptr<ByteLimiter> limiter = {};  // null: no limit
   bool background = false;
-  Observer observer = {};  // null: none
+  std::shared_ptr<StagingPool> staging = {};  // for the copies of a background save; null: none
+  Observer observer = {};                     // null: none
   ItemReuse reuse = {};
 };
 

@@ -49,6 +49,9 @@ void save_items(const std::string& path, ItemsSave save, const SaveOptions& opti
 }  // namespace orbax
 
 void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& options) {
+  if (!options.reuse_from.empty() && options.reuse == Reuse::kNone)
+    throw Error(Code::kInvalidArgument,
+                "reuse_from is set, but the option reuse is not kUnchanged");
   const distributed::ProcessGroup group({});
   const Workers workers(options.resources.threads);
   const orbax::SaveContext context{.options = options,
@@ -56,7 +59,10 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
                                    .registry = &default_type_handler_registry(),
                                    .group = &group,
                                    .executor = &workers.executor(),
-                                   .observer = options.observer};
+                                   .observer = options.observer,
+                                   .reuse = {.from = options.reuse_from,
+                                             .for_later = options.reuse == Reuse::kUnchanged,
+                                             .observer = options.observer}};
   const auto prepare = [&](const std::string& folder) -> std::function<void()> {
     auto prepared = orbax::prepare_save(folder, tree, context);
     return [write = std::move(prepared.write), &options] {

@@ -2,6 +2,8 @@
 
 #include <cairn/zarr/read/read_tasks.h>
 
+#include <cairn/base/sort_runs.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -86,8 +88,7 @@ std::vector<Task> make_tasks(std::span<const BoxRead> reads, std::vector<Unit>& 
                       by_key ? unit.place.chunk : 0);
   };
   const auto before = [&](const Unit& a, const Unit& b) { return position(a) < position(b); };
-  if (!std::is_sorted(units.begin(), units.end(), before))
-    std::sort(units.begin(), units.end(), before);
+  sort_runs(units, before);
   std::vector<Task> tasks = cut(reads, units);
   // Slow values start first, so that no thread is still busy with one when the others have
   // finished.

@@ -146,8 +146,20 @@ std::uint64_t ChunkEncoder::begin(Sources sources) {
   pieces_ = {};
   worthwhile_.reset();
   sources_ = std::move(sources);
+  whole_.reset();
+  return sample(borrowed());
+}
+
+std::uint64_t ChunkEncoder::begin(ByteView elements) {
+  pieces_ = {};
+  worthwhile_.reset();
+  sources_.clear();
+  whole_ = elements;
+  return sample(elements);
+}
+
+std::uint64_t ChunkEncoder::sample(const std::optional<ByteView>& elements) {
   const CodecChain& chain = innermost(metadata_.codecs);
-  const auto elements = borrowed();
   const bool choose = options_.zstd_effort == EncodeOptions::Effort::kAuto &&
                       !chain.steps.empty() && is_zstd(chain.steps[0]);
   if (elements && choose) worthwhile_ = worth_compressing(*elements);
@@ -160,7 +172,10 @@ std::uint64_t ChunkEncoder::begin(Sources sources) {
 const Pieces& ChunkEncoder::encode(Scratch& elements, Scratch& encoded) {
   gathered_ = elements.bytes(gathered_bytes_);
   encoded_ = encoded.bytes(encoded_bytes_);
-  encode_chunk(metadata_.codecs, std::move(sources_));
+  if (whole_)
+    encode_elements(metadata_.codecs, *whole_);
+  else
+    encode_chunk(metadata_.codecs, std::move(sources_));
   return pieces_;
 }
 
@@ -229,7 +244,10 @@ bool ChunkEncoder::join_shard(const ShardCodec& shard, std::vector<Pieces>& inne
 
 bool ChunkEncoder::encode_elements(const CodecChain& chain, const Sources& sources) {
   const auto there = borrow(chain, sources);
-  const ByteView elements = there ? *there : gather(chain, sources);
+  return encode_elements(chain, there ? *there : gather(chain, sources));
+}
+
+bool ChunkEncoder::encode_elements(const CodecChain& chain, ByteView elements) {
   check_source_bools(metadata_, elements);
   if (only_fill(chain, elements)) return false;
   const std::size_t first = pieces_.views().size();

@@ -57,6 +57,10 @@ class ChunkEncoder {
   // their bytes. Returns the most memory that encoding will take. Elements that no source covers
   // become the fill value.
   std::uint64_t begin(std::vector<ChunkSource> sources);
+  // The same for a whole chunk whose elements are contiguous, in C order and in the array's type.
+  // The chain must have no shard, no transpose and no swapped bytes. The elements must outlive the
+  // encoding.
+  std::uint64_t begin(ByteView elements);
   // Returns the value in pieces, which stay valid until the next begin() and as long as the
   // sources. Returns empty pieces if the chunk need not be stored because every element is the fill
   // value.
@@ -72,6 +76,9 @@ class ChunkEncoder {
   // Appends a shard's inner chunks and its index to pieces_.
   bool join_shard(const ShardCodec& shard, std::vector<Pieces>& inner);
   bool encode_elements(const CodecChain& chain, const Sources& sources);
+  bool encode_elements(const CodecChain& chain, ByteView elements);
+  // Takes a sample of contiguous elements. Returns the most memory that encoding will take.
+  std::uint64_t sample(const std::optional<ByteView>& elements);
   // Copies the sources into scratch memory, in the chunk's order; the rest is the fill value.
   ByteView gather(const CodecChain& chain, const Sources& sources);
   void gather_swapped(const ArrayView& from, const MutableArrayView& to) const;
@@ -90,6 +97,7 @@ class ChunkEncoder {
   const ArrayMetadata& metadata_;
   const EncodeOptions& options_;
   Sources sources_;
+  std::optional<ByteView> whole_;  // the elements of begin(ByteView), which has no sources
   // whether a sample of the only elements was worth compressing
   std::optional<bool> worthwhile_;
   std::uint64_t gathered_bytes_ = 0;

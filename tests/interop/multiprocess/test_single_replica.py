@@ -14,11 +14,13 @@ import ml_dtypes
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from absl import logging
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from orbax.checkpoint._src.serialization import jax_array_handlers
 
 import cairn_cli
 import random_trees
+import test_observer
 import tree_json
 
 TOOL = cairn_cli.TOOLS / "single_replica_tool"
@@ -166,6 +168,26 @@ def test_prng_keys_come_back_as_their_data(scratch):
     np.testing.assert_array_equal(np.asarray(theirs), data)
     [ours] = run([{"dirs": [str(scratch / "ckpt")] * 2, "owners": [[0, 1, 2, 3], [4, 5, 6, 7]], "options": {}, "restore_args": [tree_json.to_json(args)] * 2}])
     assert tree_json.normal(ours["tree"]) == tree_json.normal(tree_json.to_json({"k": jax.device_put(data, sharding)}))
+
+
+# What the real one tells, and Cairn's event of the same.
+TOLD = {"/jax/checkpoint/read/primary_replica_deserialization_duration_secs": "restore.primary_replica_read", "/jax/checkpoint/read/broadcast_duration_secs": "restore.broadcast",
+        "`single_replica_sharding` is deprecated": "restore.single_replica_sharding_deprecated"}
+
+
+@pytest.mark.parametrize("deprecated", [False, True])
+def test_durations_and_deprecations(scratch, monkeypatch, deprecated):
+    monkeypatch.setattr(logging, "log_first_n", lambda level, text, n, *args: logging.log(level, text, *args))
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
+    sharding = NamedSharding(mesh, PartitionSpec("b"))
+    saved(scratch / "ckpt", {"w": jax.device_put(np.arange(8.0), sharding)})
+    one = {"single_replica_sharding": NamedSharding(Mesh(mesh.devices[:1], ("a", "b")), PartitionSpec("b"))} if deprecated else {}
+    with test_observer.heard() as said:
+        args = {"w": Args(sharding=sharding, global_shape=(8,), dtype=np.dtype("float64"), **one)}
+        real_restore(scratch / "ckpt", args)
+    [ours] = run([{"dirs": [str(scratch / "ckpt")] * 2, "owners": [[0, 1, 2, 3], [4, 5, 6, 7]], "options": {}, "restore_args": [tree_json.to_json(args)] * 2}])
+    theirs = {event for words, event in TOLD.items() if any(words in text for text in said)}
+    assert set(ours["events"]) & set(TOLD.values()) == theirs == set(list(TOLD.values())[: 3 if deprecated else 2]), (said, ours["events"])
 
 
 # ---- errors ----

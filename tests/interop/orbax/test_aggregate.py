@@ -70,3 +70,13 @@ def test_errors(scratch):
         write(rich, scratch / "rich", {"a": 1})
     [got] = run([{"op": "aggregate_save", "dir": str(scratch / "rich"), "item": tree_json.to_json({"a": 1}), "rich": True}])
     assert got["code"] == "unimplemented"
+
+
+@pytest.mark.parametrize("primary", [0, 1])
+def test_the_primary_writes(scratch, primary):
+    """The real one runs in process 0."""
+    write(aggregate_handlers.MsgpackHandler(primary_host=primary), scratch / "theirs", {"a": 1})
+    [got] = run([{"op": "aggregate_save", "dir": str(scratch / "ours"), "item": tree_json.to_json({"a": 1}), "primary": primary}])
+    assert got == {"done": True}
+    assert (scratch / "ours0").exists() == (scratch / "theirs").exists() == (primary == 0)
+    assert (scratch / "ours1").exists() == (primary == 1)

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
+from tensorflow.python.checkpoint import functional_saver
 from tensorflow.python.checkpoint.sharding import sharding_policies, sharding_util
+
 import cairn_cli
 
 TOOL = str(cairn_cli.TOOLS / "checkpoint_sharding_tool")
@@ -383,6 +385,26 @@ def test_slice_specs_are_read_as_tensorflow_reads_them(first, save_says):
             taken.append(ours)
     assert ask([{"ask": "spec", "text": ours["text"]} for ours in taken]) == taken
     assert 100 < refused < len(texts) - 300
+
+
+class Holder:
+    """An object that holds tensors of a checkpoint."""
+
+    def _restore_from_tensors(self, tensors): ...
+
+
+@pytest.mark.parametrize("first, second", [(("a", ""), ("a", "")), (("a", "4 0,2"), ("a", "4 0,2")), (("a", ""), ("a", "4 0,2")), (("a", ""), ("b", "")), (("a", "4 0,2"), ("a", "4 2,2"))])
+def test_two_tensors_of_one_key_and_slice(first, second):
+    """TensorFlow's saver refuses them before it calls a callback."""
+    value = tf.zeros([4], tf.int8)
+    try:
+        functional_saver.MultiDeviceSaver({Holder(): {key: {spec: value}} for key, spec in (first, second)})
+        error = None
+    except ValueError as raised:
+        error = str(raised)
+    [ours] = ask([{"ask": "by_task", "tensors": [tensor(key, "int8", [4], spec) for key, spec in (first, second)]}])
+    assert (error is not None) == ("two tensors have the checkpoint key" in ours.get("error", "")) == (first == second), (error, ours)
+    assert error is None or "Received multiple tensors with the same checkpoint key and slice spec" in error
 
 
 # ---- hashes, devices ----

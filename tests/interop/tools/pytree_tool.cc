@@ -2,7 +2,8 @@
 // tree_json.h. A job with "owners" is a save by several processes (threads, here), each with the
 // shards of its own devices.
 //
-// "aggregate_save" and "aggregate_restore" are MsgpackHandler's; "dir" is then the file.
+// "aggregate_save" and "aggregate_restore" are MsgpackHandler's; "dir" is then the file. With
+// "primary", two processes save, each to a file with its number behind that name.
 // "save_checkpoint" is a whole checkpoint by cairn::save, with "use_ocdbt" and "use_zarr3".
 // "save_step" is one by AsyncCheckpointer, with the item "item_name".
 //
@@ -18,6 +19,9 @@
 //        or the restore_args
 //        "function": [[new path, stored path, {"skip": true, "name": text, "type": text, "value": tree, "no_info":
 //        true}], ...]: a legacy_transform_fn that makes a tree of dicts of these leaves
+//        "infos": true: "typestrs" are those of a legacy_transform_fn's infos
+//        "late": true: an error of async_save's futures says so
+//        "calls": true: of the handler of strings, with the number of leaves
 //        "closed": true: the handler is closed first
 //        "callbacks": true: of the ArrayHandler; "told" lists their calls, and when the save returned
 //        "validator": text: an array_metadata_validator that refuses with this text, or accepts if it is ""
@@ -201,6 +205,70 @@ class Callbacks {
   JsonArray calls_;
 };
 
+// Notes the calls that the handler of strings gets.
+class CountingStrings : public StringHandler {
+ public:
+  explicit CountingStrings(JsonArray& calls) : calls_(calls) {}
+  [[nodiscard]] std::string typestr() const override { return "counted"; }
+  [[nodiscard]] std::vector<ValueMetadata> metadata(
+      std::span<const ParamInfo> infos) const override {
+    calls_.push_back(JsonArray{"metadata", infos.size()});
+    return StringHandler::metadata(infos);
+  }
+  Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                    std::span<const SaveArgs> args) const override {
+    calls_.push_back(JsonArray{"serialize", values.size(), infos.front().value_typestr});
+    return StringHandler::serialize(values, infos, args);
+  }
+  [[nodiscard]] std::vector<Tree> deserialize(std::span<const ParamInfo> infos,
+                                              std::span<const AnyRestoreArgs> args) const override {
+    calls_.push_back(JsonArray{"deserialize", infos.size()});
+    return StringHandler::deserialize(infos, args);
+  }
+  void finalize(const std::string& directory) const override {
+    calls_.push_back(JsonArray{"finalize", directory});
+  }
+
+ private:
+  JsonArray& calls_;
+};
+
+std::shared_ptr<const TypeHandlerRegistry> counting_registry(JsonArray& calls) {
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  registry->add(typeid(std::string), std::make_shared<CountingStrings>(calls), {nullptr, true});
+  return registry;
+}
+
+void wait_for(const std::vector<std::shared_future<void>>& futures, bool says_late) {
+  try {
+    for (const auto& future : futures) future.get();
+  } catch (const Error& e) {
+    if (!says_late) throw;
+    throw Error(e.code(), "late: " + e.message());
+  }
+}
+
+// Leaves everything as it is, and notes the typestrs of the infos.
+LegacyTransformFn typestrs_into(Json& found) {
+  return [&found](const Tree& /*item*/, const StoredStructure& stored) {
+    for (const TreeEntry& entry : flatten(stored.param_infos))
+      if (const auto* info = entry.value.custom<ParamInfo>())
+        found.set(info->name, info->value_typestr);
+    return stored;
+  };
+}
+
+// Each of two processes saves to a file of its own.
+void aggregate_save_together(const std::string& path, const Tree& tree, std::size_t primary) {
+  const auto errors = run_as_processes(2, [&](const std::shared_ptr<Coordinator>& mine) {
+    MsgpackHandler::Options options;
+    options.multiprocessing_options = {.coordinator = mine, .primary_host = primary};
+    MsgpackHandler(options).serialize(path + std::to_string(mine->process_index()), tree);
+  });
+  for (const auto& error : errors)
+    if (error) throw Error(*error);
+}
+
 // Saves in the background; returns what was copied before the call returned, and what later.
 Json save_watched(PyTreeCheckpointHandler& handler, const std::string& directory,
                   PyTreeSaveArgs args) {
@@ -334,6 +402,8 @@ Json run(const Json& job) {
   if (const Json* array = given(job, "array"); array != nullptr && !given(job, "owners"))
     options.type_handler_registry =
         registry_of(*array, callbacks.told(given(job, "callbacks") != nullptr));
+  JsonArray calls;
+  if (given(job, "calls")) options.type_handler_registry = counting_registry(calls);
   if (given(job, "events")) options.observer = [&](const Event& event) { events.add(event); };
   PyTreeCheckpointHandler handler(std::move(options));
   const std::string& op = *job.find("op")->as_string();
@@ -356,7 +426,7 @@ Json run(const Json& job) {
     } else {
       const auto futures = handler.async_save(directory, args);
       callbacks.returned();
-      for (const auto& future : futures) future.get();
+      wait_for(futures, given(job, "late") != nullptr);
     }
     handler.finalize(directory);
     out.set("done", true);
@@ -390,7 +460,10 @@ Json run(const Json& job) {
     if (const Json* of = given(job, "transforms")) args.transforms = transforms_of(*of, nested);
     set(job, "to_stored", args.transforms_default_to_original);
     set(job, "partial", args.partial_restore);
+    Json typestrs = JsonObject();
+    if (given(job, "infos")) args.legacy_transform_fn = typestrs_into(typestrs);
     out.set("tree", tree_to_json(handler.restore(directory, args)));
+    if (given(job, "infos")) out.set("typestrs", std::move(typestrs));
   } else if (op == "metadata") {
     const PyTreeMetadata metadata = handler.metadata(directory);
     out.set("tree", tree_to_json(metadata.tree));
@@ -399,7 +472,11 @@ Json run(const Json& job) {
   } else if (op == "aggregate_save") {
     MsgpackHandler::Options rich;
     set(job, "rich", rich.support_rich_types);
-    MsgpackHandler(rich).serialize(directory, tree_from_json(*job.find("item")));
+    const Tree tree = tree_from_json(*job.find("item"));
+    if (const Json* primary = given(job, "primary"))
+      aggregate_save_together(directory, tree, static_cast<std::size_t>(*primary->as_int64()));
+    else
+      MsgpackHandler(rich).serialize(directory, tree);
     out.set("done", true);
   } else if (op == "aggregate_restore") {
     out.set("tree", tree_to_json(MsgpackHandler().deserialize(directory)));
@@ -407,6 +484,7 @@ Json run(const Json& job) {
     throw std::runtime_error("no such job: " + op);
   }
   handler.close();
+  if (given(job, "calls")) out.set("calls", std::move(calls));
   if (given(job, "events")) out.set("events", events.taken());
   return out;
 }

@@ -50,6 +50,9 @@ PyTreeCheckpointHandlerOptions options_of(const Json& json) {
   set(json, "use_ocdbt", options.use_ocdbt);
   set(json, "use_zarr3", options.use_zarr3);
   set(json, "use_compression", options.use_compression);
+  bool reuse = false;
+  set(json, "reuse", reuse);
+  if (reuse) options.reuse = Reuse::kUnchanged;
   set(json, "support_rich_types", options.pytree_metadata_options.support_rich_types);
   set(json, "save_concurrent_gb", options.save_concurrent_gb);
   set(json, "restore_concurrent_gb", options.restore_concurrent_gb);
@@ -77,6 +80,7 @@ PyTreeSaveArgs save_args_of(const Json& job) {
   if (const Json* of = given(job, "save_args")) args.save_args = tree_from_json(*of);
   set(job, "ocdbt_target_data_file_size", args.ocdbt_target_data_file_size);
   if (const Json* of = given(job, "custom_metadata")) args.custom_metadata = *of->as_string();
+  if (const Json* of = given(job, "reuse_from")) args.reuse_from = *of->as_string();
   return args;
 }
 

@@ -18,10 +18,11 @@ const Json* given(const Json& json, const char* name);
 void set(const Json& json, const char* name, bool& flag);
 void set(const Json& json, const char* name, std::optional<std::int64_t>& number);
 
-// {"use_ocdbt": true, "use_zarr3": false, ..., "metadata_key": text,
+// {"use_ocdbt": true, "use_zarr3": false, ..., "reuse": true, "metadata_key": text,
 // "strings_file": text}
 PyTreeCheckpointHandlerOptions options_of(const Json& json);
-// {"item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata": text}
+// {"item": tree, "save_args": tree, "ocdbt_target_data_file_size": n, "custom_metadata": text,
+// "reuse_from": folder}
 PyTreeSaveArgs save_args_of(const Json& job);
 
 // Called with "transferred" or "written" and the path of an array.

@@ -7,8 +7,8 @@
 //        "broadcast_memory_limit_bytes": n,
 //        "broadcast_memory_scaling_factor": x}, "restore_args": [tree of process 0, ...], "item":
 //        target}]
-// Out: for each job {"tree": ...}, arrays put together of all processes' shards, the other leaves
-// process 0's; or {"error": text, "code":
+// Out: for each job {"tree": ..., "events": [name, ...] of all processes}, arrays put together of
+// all processes' shards, the other leaves process 0's; or {"error": text, "code":
 //      "invalid_argument"}, of the first process that failed
 #include <cairn/array/box.h>
 #include <cairn/base/json/json.h>
@@ -16,7 +16,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "tests/interop/tools/answer_jobs.h"
 #include "tests/interop/tools/tree_json.h"
@@ -79,7 +81,23 @@ Tree together(const std::vector<Tree>& trees) {
   });
 }
 
-Tree restore(const Json& job) {
+// Names of events, of any thread.
+class EventNames {
+ public:
+  [[nodiscard]] Observer observer() {
+    return [this](const Event& event) {
+      const std::lock_guard lock(mutex_);
+      names_.emplace_back(std::string(event.name));
+    };
+  }
+  [[nodiscard]] Json taken() { return names_; }
+
+ private:
+  std::mutex mutex_;
+  JsonArray names_;
+};
+
+Tree restore(const Json& job, const Observer& observer) {
   const auto& owners = *job.find("owners")->as_array();
   std::vector<Tree> trees(owners.size());
   const auto errors =
@@ -87,6 +105,7 @@ Tree restore(const Json& job) {
         const std::size_t me = mine->process_index();
         PyTreeCheckpointHandlerOptions options;
         options.resources.threads = 1;
+        options.observer = observer;
         options.type_handler_registry = registry_of(*job.find("options"));
         options.multiprocessing_options = {.coordinator = mine,
                                            .timeout = std::chrono::seconds(60)};
@@ -113,6 +132,8 @@ Tree restore(const Json& job) {
 
 int main() {
   cairn::testing::answer_list([](const Json& job) {
-    return JsonObject{{"tree", tree_to_json(restore(job))}};
+    EventNames events;
+    Json tree = tree_to_json(restore(job, events.observer()));
+    return JsonObject{{"tree", std::move(tree)}, {"events", events.taken()}};
   });
 }

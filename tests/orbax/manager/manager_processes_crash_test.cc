@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -38,7 +39,12 @@ constexpr int kPeerDied = 10;                    // an error that names the othe
 constexpr int kOther = 11;
 
 Tree state(std::int64_t step) {
-  return Tree{{"x", step}, {"w", Array::from<std::int64_t>({step, -step}, {2})}};
+  std::mt19937_64 random(1);
+  std::vector<std::uint64_t> frozen(1000);
+  std::ranges::generate(frozen, random);
+  return Tree{{"x", step},
+              {"w", Array::from<std::int64_t>({step, -step}, {2})},
+              {"frozen", Array::from<std::uint64_t>(frozen, {1000})}};
 }
 
 struct Job {
@@ -46,12 +52,14 @@ struct Job {
   std::string meeting;
   CommitProtocol protocol;
   bool is_async;
+  Reuse reuse = Reuse::kNone;
 };
 
 void save_steps(const Job& job, std::size_t process) {
   CheckpointManagerOptions options{.max_to_keep = kKeep,
                                    .enable_async_checkpointing = job.is_async};
   options.handler.commit_protocol = job.protocol;
+  options.handler.reuse = job.reuse;
   options.handler.resources.threads = 1;
   options.handler.multiprocessing_options.coordinator = files_coordinator({.directory = job.meeting,
                                                                            .process_index = process,
@@ -121,7 +129,8 @@ TEST_P(ManagerProcessesCrash, TheOtherEndsAndTheNextPairGoesOn) {
     const Job job{.root = dir / "run",
                   .meeting = dir / "meeting",
                   .protocol = GetParam(),
-                  .is_async = round % 2 == 1};
+                  .is_async = round % 2 == 1,
+                  .reuse = round % 4 < 2 ? Reuse::kNone : Reuse::kUnchanged};
     const auto begin = steady_clock::now();
     const std::array<pid_t, 2> pair{start(job, 0), start(job, 1)};
     const std::size_t victim = random() % 2;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "tests/orbax/reuse/reuse_support.h"
 #include "tests/support/fail_at.h"
 #include "tests/support/kill_at.h"
+#include "tests/support/processes.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
@@ -162,6 +164,40 @@ TEST(ReuseSync, FilesThatSomebodyLinksMeanwhileAreSynced) {
     EXPECT_THAT(synced_files(calls), Contains(path + ")"));
   }
   EXPECT_GE(data_files, 1);
+}
+
+// Two processes, which are threads, save an array that is split over them, each chunk a file.
+void save_together(const std::string& root, std::int64_t step) {
+  const auto errors = testing::run_as_processes(2, [&](const auto& coordinator) {
+    CheckpointManagerOptions with = options(false);
+    with.handler.multiprocessing_options.coordinator = coordinator;
+    CheckpointManager manager(root, with);
+    const NamedSharding sharding{make_mesh({2}, {"x"}), {{"x"}}};
+    const std::vector<std::int64_t> mine{static_cast<std::int64_t>(coordinator->process_index())};
+    const Tree x = noise(2000, 1);
+    const auto part = ShardedArray::from_array(*x.array(), sharding, mine);
+    manager.save(step, PyTreeSaveArgs{Tree{{"x", Tree(CustomLeaf::of(part))}}});
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->message();
+}
+
+// On some file systems, only the process that has made a name can sync it. The primary syncs
+// everything once more.
+TEST(ReuseSync, EachProcessSyncsWhatItShares) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string root = dir / "run";
+  save_together(root, 1);
+  const auto calls = recorded_calls([&] { save_together(root, 2); });
+  for (const std::string chunk : {"0", "1"}) {
+    ASSERT_EQ(std::filesystem::hard_link_count(root + "/1/default/x/" + chunk), 2U);
+    EXPECT_EQ(std::ranges::count_if(calls,
+                                    [&](const std::string& call) {
+                                      return call.starts_with("fsync(") &&
+                                             call.ends_with("/default/x/" + chunk + ")");
+                                    }),
+              2)
+        << chunk;
+  }
 }
 
 class ReuseCrash : public ::testing::TestWithParam<bool> {};

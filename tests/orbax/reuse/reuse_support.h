@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -59,6 +60,16 @@ class Report {
  private:
   std::mutex mutex_;
 };
+
+// The bytes that this process has read from files.
+inline std::int64_t bytes_read() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  std::int64_t bytes = 0;
+  while (io >> name >> bytes)
+    if (name == "rchar:") return bytes;
+  return -1;
+}
 
 // The files below a folder: inode by path.
 inline std::map<std::string, ino_t> inodes_below(const std::string& folder) {

@@ -2,7 +2,6 @@
 // not, that every step is whole without the others, and that nothing damaged is ever shared.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
-#include <cairn/distributed.h>
 #include <cairn/inspect.h>
 #include <cairn/maintain.h>
 #include <cairn/open.h>
@@ -24,6 +23,7 @@ namespace cairn::orbax {
 namespace {
 
 namespace fs = std::filesystem;
+using cairn::testing::bytes_read;
 using cairn::testing::FailsWith;
 using cairn::testing::inodes_below;
 using cairn::testing::noise;
@@ -187,15 +187,6 @@ CheckpointManagerOptions default_options(Report& report) {
   return options_for({"", true, false, true}, report);
 }
 
-std::int64_t bytes_read() {
-  std::ifstream io("/proc/self/io");
-  std::string name;
-  std::int64_t bytes = 0;
-  while (io >> name >> bytes)
-    if (name == "rchar:") return bytes;
-  return -1;
-}
-
 TEST(Reuse, AManagerDoesNotReadWhatItHasSaved) {
   const TempDir dir = TempDir::in_memory();
   Report report;
@@ -336,11 +327,51 @@ TEST(Reuse, OptionsThatDoNotGoTogether) {
   const TempDir dir = TempDir::in_memory();
   EXPECT_THAT([&] { Checkpointer().save(dir / "x", {.item = model(1), .reuse_from = dir / "y"}); },
               FailsWith(Code::kInvalidArgument, "the handler's option reuse"));
-  PyTreeCheckpointHandlerOptions several;
-  several.reuse = Reuse::kUnchanged;
-  several.multiprocessing_options.coordinator = std::move(thread_coordinators(2).front());
-  EXPECT_THAT([&] { PyTreeCheckpointHandler{several}; },
-              FailsWith(Code::kUnimplemented, "one process"));
+  EXPECT_THAT([&] { cairn::save(dir / "x", model(1), {.reuse_from = dir / "y"}); },
+              FailsWith(Code::kInvalidArgument, "the option reuse"));
+}
+
+TEST(Reuse, SaveSharesWithANamedCheckpoint) {
+  const TempDir dir = TempDir::in_memory();
+  for (const bool ocdbt : {true, false}) {
+    Report report;
+    const std::string first = dir / (ocdbt ? "a1" : "b1"), second = dir / (ocdbt ? "a2" : "b2");
+    SaveOptions options{.use_ocdbt = ocdbt, .item = "state", .reuse = Reuse::kUnchanged};
+    cairn::save(first, model(1), options);
+    options.reuse_from = "file://" + first;
+    options.observer = report.observer();
+    cairn::save(second, model(2), options);
+    EXPECT_EQ(report.values, 3);
+    EXPECT_THAT(report.refusals, IsEmpty());
+    fs::remove_all(first);
+    EXPECT_EQ(load(second), model(2));
+  }
+}
+
+// A file outside the checkpoint may be one that somebody writes to. Cairn reads it through the
+// link, but does not make it a part of the new checkpoint.
+TEST(Reuse, FilesBehindSymbolicLinksAreWrittenAnew) {
+  const TempDir dir = TempDir::in_memory();
+  for (const bool ocdbt : {true, false}) {
+    Report report;
+    const PyTreeCheckpointHandlerOptions options =
+        options_for({"", ocdbt, false, true}, report).handler;
+    const std::string first = dir / (ocdbt ? "a1" : "b1"), second = dir / (ocdbt ? "a2" : "b2");
+    Checkpointer(options).save(first, {.item = model(1)});
+    std::string moved;
+    for (const auto& [name, inode] : inodes_below(first))
+      if (fs::file_size(first + "/" + name) > 4 * kLarge) moved = name;
+    fs::rename(first + "/" + moved, dir / "elsewhere");
+    fs::create_symlink(dir / "elsewhere", first + "/" + moved);
+    Checkpointer(options).save(second, {.item = model(1), .reuse_from = first});
+    EXPECT_EQ(report.values, ocdbt ? 4 : 5);  // a number is a file, or in a node
+    EXPECT_THAT(report.refusals, ElementsAre(HasSubstr("not a regular file")));
+    EXPECT_EQ(fs::hard_link_count(dir / "elsewhere"), 1U);
+    for (const auto& entry : fs::recursive_directory_iterator(second))
+      EXPECT_FALSE(entry.is_symlink()) << entry.path();
+    EXPECT_EQ(load(second), model(1));
+    fs::remove(dir / "elsewhere");
+  }
 }
 
 }  // namespace

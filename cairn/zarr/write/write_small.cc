@@ -1,0 +1,89 @@
+// write_small.cc -- encodes and writes small arrays, a block of them in one task.
+#include <cairn/zarr/write/write_small.h>
+
+#include <cairn/error.h>
+#include <cairn/zarr/codec/workspaces.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace cairn::inline v0::zarr {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 10U;
+constexpr std::size_t kMostRank = 64;
+constexpr std::size_t kArraysPerTask = 64;  // arrays of one task
+
+std::string only_chunk(const ArrayMetadata& metadata) {
+  constexpr std::array<std::int64_t, kMostRank> kZeros{};
+  return metadata.keys.key(std::span(kZeros).first(metadata.shape.size()));
+}
+
+// Writes arrays one after the other.
+class BlockWriter {
+ public:
+  BlockWriter(ValueSink& sink, const EncodeOptions& encode, const WriteContext& context,
+              Workspace& space)
+      : sink_(sink), encode_(encode), context_(context), space_(space) {}
+
+  void write(const SmallWrite& write) {
+    const ArrayMetadata& metadata = write.array->metadata();
+    if (&metadata != metadata_) {  // neighbours often share it
+      metadata_ = &metadata;
+      chunk_ = only_chunk(metadata);
+    }
+    with_context([&] { return write.array->name() + ": chunk " + chunk_; },
+                 [&] { write_chunk(write, metadata); });
+  }
+
+ private:
+  void write_chunk(const SmallWrite& write, const ArrayMetadata& metadata) {
+    const ByteView elements(write.elements, static_cast<std::size_t>(metadata.codecs.nbytes));
+    key_.assign(write.array->name());
+    if (!key_.empty() && key_.back() != '/') key_ += '/';
+    key_ += chunk_;
+    if (context_.fingerprints != nullptr && !context_.fingerprints->has(key_))
+      context_.fingerprints->note(key_, fingerprint(elements));
+    ChunkEncoder encoder(metadata, encode_);
+    encoder.begin(elements);
+    const Pieces& value = encoder.encode(space_.decoded, space_.encoded);
+    if (value.size() > 0)
+      sink_.write(key_, value.views());
+    else
+      sink_.remove(key_);
+    if (context_.progress)
+      context_.progress->done.fetch_add(elements.size(), std::memory_order_relaxed);
+  }
+
+  ValueSink& sink_;
+  const EncodeOptions& encode_;
+  const WriteContext& context_;
+  Workspace& space_;
+  const ArrayMetadata* metadata_ = nullptr;
+  std::string chunk_;  // the key of a chunk of metadata_, below the array's name
+  std::string key_;
+};
+
+}  // namespace
+
+bool is_small_whole(const ArrayMetadata& metadata) {
+  const CodecChain& chain = metadata.codecs;
+  return metadata.element_size > 0 && metadata.shape == metadata.chunk_shape &&
+         metadata.shape.size() <= kMostRank && chain.nbytes <= kMostBytes && chain.order.empty() &&
+         !chain.shard && !chain.swap_bytes;
+}
+
+void write_small(std::span<const SmallWrite> writes, ValueSink& sink, const EncodeOptions& encode,
+                 const WriteContext& context) {
+  Executor& executor = context.executor != nullptr ? *context.executor : default_executor();
+  Workspaces workspaces;
+  executor.for_each((writes.size() + kArraysPerTask - 1) / kArraysPerTask, [&](std::size_t block) {
+    const Workspaces::Loan space(workspaces);
+    BlockWriter writer(sink, encode, context, *space);
+    const std::size_t end = std::min(writes.size(), (block + 1) * kArraysPerTask);
+    for (std::size_t i = block * kArraysPerTask; i < end; ++i) writer.write(writes[i]);
+  });
+}
+
+}  // namespace cairn::inline v0::zarr
