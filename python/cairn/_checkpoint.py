@@ -124,10 +124,20 @@ class Group(_Mapping):
             elif hasattr(node, "_fields") and part in node._fields:
                 node = getattr(node, part)
             else:
-                full = f"{self._name}.{key}" if self._name else key
-                return leaf(self.reader, self.reader.index(full))
+                return leaf(self.reader, self._index(key))
         full = f"{self._name}.{key}" if self._name else key
         return leaf(self.reader, node) if isinstance(node, int) else Group(self.reader, node, full)
+
+    def _index(self, key: str) -> int:
+        full = f"{self._name}.{key}" if self._name else key
+        try:
+            return int(self.reader.index(full))
+        except KeyError as error:
+            keys = [str(k) for k in list(self)[:8]]
+            more = ", ..." if len(self) > len(keys) else ""
+            where = f"{self._name!r}" if self._name else "the checkpoint"
+            text = error.args[0] + ("" if error.args[0].endswith("?") else ";")
+            raise KeyError(f"{text} {where} has {', '.join(keys)}{more}") from None
 
 
 def leaf(reader: Any, index: int) -> Any:
@@ -141,8 +151,17 @@ class Checkpoint(Group):
     """An opened checkpoint. A mapping of its tree: ckpt["params"]["w"], or ckpt["params.w"]."""
 
     def __init__(self, reader: Any, path: str) -> None:
-        super().__init__(reader, reader.structure(), "")
+        self.reader = reader
+        self._name = ""
         self.path = path
+        self._structure: Any = None
+
+    @property
+    def _node(self) -> Any:
+        """The structure, which a load of everything does not need."""
+        if self._structure is None:
+            self._structure = self.reader.structure()
+        return self._structure
 
     @property
     def info(self) -> dict[str, Any]:
@@ -294,14 +313,24 @@ class Tensor:
         return _jax.assemble(sharding, self.shape, parts)
 
     def read_into(self, out: Any) -> Any:
-        """Reads the whole array into an array of NumPy or a tensor of PyTorch; returns that."""
+        """Reads the array into an array of NumPy or a tensor of PyTorch; returns that.
+
+        Of a DTensor, each rank reads its part.
+        """
         torch = sys.modules.get("torch")
         destination = out
+        box = [0] * self.ndim, list(self.shape)
         if torch is not None and isinstance(out, torch.Tensor):
             from cairn import _torch
 
+            if tuple(out.shape) != self.shape:
+                raise ValueError(
+                    f"{self.name}: the stored shape is {self.shape}, the destination's is "
+                    f"{tuple(out.shape)}"
+                )
+            box = _torch.box(out)
             destination = _torch.writable(out.detach())
-        self._reader.read_into([(self._index, destination)])
+        self._reader.read_into([(self._index, *box, destination)])
         return out
 
     def item(self) -> Any:

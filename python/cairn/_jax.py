@@ -51,10 +51,6 @@ def sharded_array(array: Any) -> Any:
     import numpy as np
 
     jax = _jax()
-    if not array.is_fully_addressable:
-        raise NotImplementedError(
-            "an array whose shards lie in several processes cannot be saved from Python yet"
-        )
     implementation = ""
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
         implementation = str(jax.random.key_impl(array))
@@ -82,8 +78,24 @@ def boxes(sharding: Any, shape: Any) -> list[tuple[Any, list[int], list[int]]]:
 def assemble(sharding: Any, shape: Any, parts: list[tuple[Any, Any]]) -> Any:
     """An array of the values for each device."""
     jax = _jax()
-    on_devices = [jax.device_put(values, device) for device, values in parts]
+    if len(parts) == 1 and isinstance(sharding, jax.sharding.SingleDeviceSharding):
+        return jax.device_put(parts[0][1], sharding)
+    # One call for all devices takes a third of the time of one for each.
+    on_devices = jax.device_put([values for _, values in parts], [device for device, _ in parts])
     return jax.make_array_from_single_device_arrays(tuple(shape), sharding, on_devices)
+
+
+def key_data_sharding(sharding: Any, rank: int) -> Any:
+    """The sharding of the data of an array of random keys, whose last dimensions are not split."""
+    jax = _jax()
+    if sharding is None or isinstance(sharding, jax.sharding.SingleDeviceSharding):
+        return sharding
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        spec = jax.sharding.PartitionSpec(*sharding.spec, *[None] * (rank - len(sharding.spec)))
+        return jax.sharding.NamedSharding(sharding.mesh, spec)
+    raise NotImplementedError(
+        f"random keys cannot be restored with a {type(sharding).__name__}; use a NamedSharding"
+    )
 
 
 def wrap_key(array: Any, implementation: str) -> Any:

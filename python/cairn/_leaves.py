@@ -21,7 +21,7 @@ def convert(obj: Any) -> Any:
     if torch is not None and isinstance(obj, torch.Tensor):
         from cairn import _torch
 
-        return _torch.foreign_array(obj)
+        return _torch.native(obj)
     if jax is not None:
         children = _children(jax, obj)
         if children is not None:
@@ -37,9 +37,9 @@ def convert(obj: Any) -> Any:
     for plain in (bool, int, float, complex, str, bytes, list, tuple):
         if isinstance(obj, plain):
             return plain(obj)
-    if isinstance(obj, bytearray | memoryview):
+    if isinstance(obj, bytearray) or (isinstance(obj, memoryview) and obj.format == "B"):
         return bytes(obj)
-    if hasattr(obj, "__array__"):
+    if hasattr(obj, "__array__") or isinstance(obj, memoryview):
         import numpy as np
 
         return np.asarray(obj)
@@ -60,12 +60,16 @@ def _children(jax: Any, obj: Any) -> dict[str, Any] | list[Any] | None:
     return {key_text(path[0]): child for path, child in pairs}
 
 
+_attributes: dict[type, str] = {}  # where the classes of JAX's keys have their text
+
+
 def key_text(key: Any) -> str:
     """The text of one key of JAX's key paths, as Orbax stores it."""
-    for attribute in ("key", "idx", "name"):
-        if hasattr(key, attribute):
-            return str(getattr(key, attribute))
-    return str(key)
+    attribute = _attributes.get(type(key))
+    if attribute is None:
+        attribute = next((name for name in ("key", "idx", "name") if hasattr(key, name)), "")
+        _attributes[type(key)] = attribute
+    return str(getattr(key, attribute) if attribute else key)
 
 
 _made: dict[tuple[str, str, tuple[str, ...]], Any] = {}

@@ -89,18 +89,31 @@ class _Plan:
 
     def __init__(self, reader: Any) -> None:
         self.reader = reader
-        self.boxes: list[_Box] = []
-        self.leaves: list[Callable[[list[Any]], Any]] = []
+        self.boxes: list[_Box | int] = []
+        self.leaves: list[Callable[[list[Any]], Any] | None] = []
+        self.arrays: list[tuple[int, int, Any]] = []  # number of the leaf, of the box; dtype
 
     def add(self, index: int, finish: Callable[[Any], Any]) -> None:
         """Reads the whole array; finish() makes the leaf of it."""
         shape = list(self.reader.tensor(index).shape)
+        self.add_box(index, [0] * len(shape), shape, finish)
+
+    def add_box(
+        self, index: int, origin: list[int], extents: list[int], finish: Callable[[Any], Any]
+    ) -> None:
+        """Reads a part of the array; finish() makes the leaf of it."""
         at = len(self.boxes)
-        self.boxes.append((index, [0] * len(shape), shape))
+        self.boxes.append((index, origin, extents))
         self.leaves.append(lambda arrays: finish(arrays[at]))
 
-    def add_sharded(self, index: int, sharding: Any, finish: Callable[[Any], Any]) -> None:
-        """Reads each box of a sharding of JAX once."""
+    def add_sharded(
+        self,
+        index: int,
+        sharding: Any,
+        finish: Callable[[Any], Any],
+        wrap: Callable[[Any], Any] = lambda array: array,
+    ) -> None:
+        """Reads each box of a sharding of JAX once; wrap() makes the leaf of the whole array."""
         from cairn import _jax
 
         shape = self.reader.tensor(index).shape
@@ -113,8 +126,10 @@ class _Plan:
                 self.boxes.append((index, origin, extents))
             wanted.append((device, at[key]))
         self.leaves.append(
-            lambda arrays: _jax.assemble(
-                sharding, shape, [(device, finish(arrays[i])) for device, i in wanted]
+            lambda arrays: wrap(
+                _jax.assemble(
+                    sharding, shape, [(device, finish(arrays[i])) for device, i in wanted]
+                )
             )
         )
 
@@ -122,9 +137,19 @@ class _Plan:
         """A leaf that needs no array."""
         self.leaves.append(lambda arrays: value)
 
+    def add_array(self, index: int, dtype: Any) -> None:
+        """Reads the whole array as one of NumPy: the case for which a function is too slow."""
+        self.arrays.append((len(self.leaves), len(self.boxes), dtype))
+        self.boxes.append(index)
+        self.leaves.append(None)
+
     def run(self, callback: Any) -> list[Any]:
         arrays = self.reader.read(self.boxes, callback)
-        return [leaf(arrays) for leaf in self.leaves]
+        made = [None if leaf is None else leaf(arrays) for leaf in self.leaves]
+        for leaf, box, dtype in self.arrays:
+            array = arrays[box]
+            made[leaf] = array if array.dtype is dtype else _cast(array, dtype)
+        return made
 
 
 def _cast(array: Any, dtype: Any) -> Any:
@@ -236,6 +261,8 @@ def _numpy_dtype(dtype: Any) -> Any:
         except TypeError:
             import ml_dtypes
 
+            if not hasattr(ml_dtypes, dtype):
+                raise TypeError(f"dtype: {dtype!r} is not a type of NumPy or ml_dtypes") from None
             return np.dtype(getattr(ml_dtypes, dtype))
     return np.dtype(dtype)
 
@@ -268,14 +295,11 @@ def _pick_or_none(node: Any, values: dict[int, Any]) -> tuple[Any] | None:
 def _match(opened: Checkpoint, paths: list[_targets.Path], partial: bool) -> list[int | None]:
     """The stored leaf of each path."""
     reader = opened.reader
-    stored, empty = {}, set()
-    for index in range(len(reader)):
-        info = reader.tensor(index)
-        path = tuple(str(key) for key in info.path)
-        if info.kind == "empty":
-            empty.add(path)
-        else:
-            stored[path] = index
+    all_paths, empty_ones = reader.leaf_paths()
+    stored = {path: index for index, path in enumerate(all_paths)}
+    empty = {all_paths[index] for index in empty_ones}
+    for path in empty:
+        del stored[path]
     missing = [path for path in paths if path not in stored]
     wanted = set(paths)
     extra = [path for path in stored if path not in wanted]
@@ -319,6 +343,10 @@ def _like(opened: Checkpoint, target: Any, partial: bool, callback: Any) -> Any:
 
 def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
     info = plan.reader.tensor(index)
+    is_array = type(leaf).__name__ == "ndarray" and type(leaf).__module__ == "numpy"
+    if is_array and info.kind == "array" and info.shape == leaf.shape:
+        plan.add_array(index, leaf.dtype)
+        return
     if info.kind == "string":
         plan.add_value(item_value(plan.reader, index))
         return
@@ -335,13 +363,12 @@ def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
 
         _check_shape(info, leaf.shape)
         wanted = _numpy_dtype(leaf.dtype)
-        plan.add(
+        origin, shape = _torch.box(leaf)
+        plan.add_box(
             index,
-            lambda array: (
-                _torch.from_numpy(_cast(array, wanted))
-                .to(leaf.device)
-                .requires_grad_(leaf.requires_grad)
-            ),
+            origin,
+            shape,
+            lambda array: _torch.like(leaf, _torch.from_numpy(_cast(array, wanted))),
         )
     elif jax is not None and isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
         _add_jax(plan, index, leaf, jax)
@@ -368,7 +395,15 @@ def _add_jax(plan: _Plan, index: int, leaf: Any, jax: Any) -> None:
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         implementation = plan.reader.random_key_impl(index) or str(leaf.dtype._impl.name)
         _check_shape(info, (*leaf.shape, *info.shape[len(leaf.shape) :]))
-        plan.add(index, lambda array: _jax.wrap_key(array, implementation))
+        words = _jax.key_data_sharding(sharding, len(info.shape))
+
+        def wrap(array: Any) -> Any:
+            return _jax.wrap_key(array, implementation)
+
+        if words is None:
+            plan.add(index, wrap)
+        else:
+            plan.add_sharded(index, words, lambda array: array, wrap)
         return
     _check_shape(info, leaf.shape)
     if sharding is None:
@@ -389,15 +424,23 @@ def _into(opened: Checkpoint, out: Any, partial: bool, callback: Any) -> Any:
     for path, leaf, index in zip(paths, leaves, _match(opened, paths, partial), strict=True):
         if index is None:
             continue
+        stored = opened.reader.tensor(index).shape
+        origin, shape = [0] * len(stored), list(stored)
         if torch is not None and isinstance(leaf, torch.Tensor):
             from cairn import _torch
 
+            if tuple(leaf.shape) != tuple(stored):
+                raise ValueError(
+                    f"{_targets.path_text(path)}: the stored shape is {tuple(stored)}, the "
+                    f"destination's is {tuple(leaf.shape)}"
+                )
+            origin, shape = _torch.box(leaf)
             leaf = _torch.writable(leaf.detach())
         elif type(leaf).__module__ != "numpy" or not hasattr(leaf, "strides"):
             raise TypeError(
-                f"{_targets.path_text(path)}: a {type(leaf).__qualname__} cannot be read into; "
-                "arrays of NumPy and tensors of PyTorch can"
+                f"{_targets.path_text(path)}: an object of type {type(leaf).__qualname__} "
+                "cannot be read into; arrays of NumPy and tensors of PyTorch can"
             )
-        destinations.append((index, leaf))
+        destinations.append((index, origin, shape, leaf))
     opened.reader.read_into(destinations, callback)
     return out

@@ -6,6 +6,7 @@ import os
 
 from cairn import _cairn
 from cairn._load import load
+from cairn._save import end_before_the_program, processes
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class CheckpointManager:
         read_only, cleanup_tmp_directories, todelete_subdir, root_metadata (JSON text).
         enable_async_checkpointing (True): save() returns before the step is written.
         reuse_unchanged: arrays that have not changed share the files of the step before. And the
-        options of save_async().
+        options of save_async(); with a coordinator of several processes, each has a manager with
+        the same options, and all call save() and delete() together.
 
     An error of a save in the background is raised once, by the next call of save(), restore(),
     wait_until_finished() or close().
@@ -34,7 +36,10 @@ class CheckpointManager:
         self._prefix = options.get("step_prefix") or ""
         self._digits = options.get("step_digits") or 0
         chosen = {"support_rich_types": True, **options}
+        coordinator, timeout = chosen.pop("coordinator", None), chosen.pop("timeout", 300)
+        chosen["processes"] = processes(coordinator, timeout)
         self._native = _cairn.Manager(directory, chosen)
+        end_before_the_program(self, self.directory)
 
     @property
     def directory(self) -> str:

@@ -25,6 +25,8 @@ def save(
     overwrite: bool = False,
     metadata: dict[str, Any] | None = None,
     progress: Any = None,
+    coordinator: Any = None,
+    timeout: float = 300,
     **options: Any,
 ) -> None:
     """Saves a tree of arrays. The checkpoint appears complete or not at all, and is durable then.
@@ -39,7 +41,13 @@ def save(
       format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path.
       overwrite: replace an older checkpoint, once the new one is complete.
       metadata: values for JSON, stored with the tree (Orbax), or text (safetensors).
-      progress: True (a bar), or a function of bytes done and bytes in total.
+      progress: True (a bar), or a function of bytes done and bytes in total. With one process.
+      coordinator: how the processes of a job reach each other. None: by jax.distributed or
+        torch.distributed, where one of them has several processes; "jax", "torch"; "none": this
+        process saves alone; or an object of your own (docs/python.md). All processes of the job
+        then save together: they make the same calls, in the same order, with trees of the same
+        structure. Orbax checkpoints only.
+      timeout: seconds to wait for the other processes; four times that while they write.
       **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item (a name: "default"
         as in the steps of a manager), compression ("auto", "none", "zstd:3", "blosc"), chunk_bytes,
         target_file_bytes, durability ("synced", "unsynced"), support_rich_types (True: tuples and
@@ -54,8 +62,17 @@ def save(
     chosen = format or _FORMATS.get(os.path.splitext(path)[1], "orbax")
     with shown(progress, "save") as callback:
         if chosen == "orbax":
-            _cairn.save(path, tree, _options(overwrite, metadata, options), callback)
+            native = _options(overwrite, metadata, options, coordinator, timeout)
+            _cairn.save(path, tree, native, callback)
             return
+        if chosen in ("dcp", "torch"):
+            raise NotImplementedError(
+                "Cairn does not write PyTorch's distributed checkpoints (DCP) yet; save as Orbax, "
+                "which PyTorch's DTensors are restored from, too, or use "
+                "torch.distributed.checkpoint.save"
+            )
+        if coordinator not in (None, "none"):
+            raise ValueError(f"{chosen} has no option coordinator; one process writes the file")
         if options:
             raise ValueError(f"{chosen} has no option {', '.join(sorted(options))}")
         if metadata and chosen != "safetensors":
@@ -70,6 +87,8 @@ def save_async(
     *,
     overwrite: bool = False,
     metadata: dict[str, Any] | None = None,
+    coordinator: Any = None,
+    timeout: float = 300,
     **options: Any,
 ) -> PendingSave:
     """Saves an Orbax checkpoint in the background. Returns when the caller may change the arrays.
@@ -77,12 +96,24 @@ def save_async(
     Arguments as those of save(). The options chunk_bytes and durability are not available.
     """
     path = os.fsdecode(path)
-    pending = _cairn.BackgroundSave(path, tree, _options(overwrite, metadata, options))
-    return PendingSave(pending, path)
+    native = _options(overwrite, metadata, options, coordinator, timeout)
+    return PendingSave(_cairn.BackgroundSave(path, tree, native), path)
 
 
-def _options(overwrite: bool, metadata: Any, options: dict[str, Any]) -> dict[str, Any]:
+def processes(coordinator: Any, timeout: float) -> Any:
+    """The job of several processes in which this one saves, or None."""
+    if coordinator is None and "jax" not in sys.modules and "torch" not in sys.modules:
+        return None
+    from cairn import _processes
+
+    return _processes.job(coordinator, timeout)
+
+
+def _options(
+    overwrite: bool, metadata: Any, options: dict[str, Any], coordinator: Any, timeout: float
+) -> dict[str, Any]:
     chosen: dict[str, Any] = {"support_rich_types": True}
+    chosen["processes"] = processes(coordinator, timeout)
     chosen.update(options)
     chosen["if_exists"] = "replace" if overwrite else "fail"
     if metadata is not None:
@@ -92,7 +123,12 @@ def _options(overwrite: bool, metadata: Any, options: dict[str, Any]) -> dict[st
     return chosen
 
 
-_running: weakref.WeakSet[PendingSave] = weakref.WeakSet()
+_running: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def end_before_the_program(saver: Any, path: str) -> None:
+    """Has the program wait for `saver` before it ends."""
+    _running[saver] = path
 
 
 class PendingSave:
@@ -101,7 +137,7 @@ class PendingSave:
     def __init__(self, native: Any, path: str) -> None:
         self._native = native
         self.path = path
-        _running.add(self)
+        end_before_the_program(self, path)
 
     def done(self) -> bool:
         """Whether the save has ended, well or not."""
@@ -126,9 +162,10 @@ class PendingSave:
 
 
 @atexit.register
-def _wait_for_all() -> None:
-    for pending in list(_running):
+def wait_for_all() -> None:
+    """Waits for the saves in the background."""
+    for saver, path in list(_running.items()):
         try:
-            pending.wait()
+            saver._native.wait()
         except Exception as error:  # nobody is left to handle it
-            print(f"cairn: the save of {pending.path} failed: {error}", file=sys.stderr)
+            print(f"cairn: the save of {path} failed: {error}", file=sys.stderr)

@@ -43,11 +43,16 @@ def flatten(target: Any) -> tuple[list[Path], list[Any], Callable[[list[Any]], A
 
 
 def _map(node: Any, path: Path, leaf: Callable[[Path, Any], Any]) -> Any:
+    kind = type(node)
+    if kind is dict:
+        return {key: _map(child, (*path, str(key)), leaf) for key, child in node.items()}
+    if hasattr(node, "dtype") or kind is int or kind is float:  # most leaves; the rest costs time
+        return leaf(path, node)
     if node is None:
         return None
     if isinstance(node, Mapping):
         made = {key: _map(child, (*path, str(key)), leaf) for key, child in node.items()}
-        return made if type(node) is dict else type(node)(made)  # type: ignore[call-arg]
+        return type(node)(made)  # type: ignore[call-arg]
     if isinstance(node, list | tuple):
         if hasattr(node, "_fields"):
             names = node._fields

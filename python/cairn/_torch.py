@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cairn import _cairn
+from cairn import _cairn, _dtensor
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -39,6 +39,28 @@ def torch_dtype(name: str) -> Any:
     return found
 
 
+def native(tensor: Any) -> Any:
+    """What the native part takes for a tensor."""
+    if _dtensor.is_dtensor(tensor):
+        return _dtensor.sharded_array(tensor, dtype_name(tensor.dtype), foreign_array)
+    return foreign_array(tensor)
+
+
+def box(tensor: Any) -> tuple[list[int], list[int]]:
+    """Origin and shape of the part of the tensor that this process has."""
+    if _dtensor.is_dtensor(tensor):
+        return _dtensor.box(tensor)
+    return [0] * tensor.ndim, list(tensor.shape)
+
+
+def like(target: Any, values: Any) -> Any:
+    """The values of box(target) as a tensor like the target."""
+    values = values.to(target.device)
+    if _dtensor.is_dtensor(target):
+        values = _dtensor.like(target, values)
+    return values.requires_grad_(target.requires_grad)
+
+
 def foreign_array(tensor: Any) -> Any:
     """The elements of a tensor; a tensor on a device is copied to host memory."""
     tensor = tensor.detach()
@@ -59,7 +81,9 @@ def foreign_array(tensor: Any) -> Any:
 
 
 def writable(tensor: Any) -> Any:
-    """A tensor of host memory as a destination of a read."""
+    """A tensor of host memory as a destination of a read; of a DTensor the part of this rank."""
+    if _dtensor.is_dtensor(tensor):
+        tensor = tensor.to_local()
     if tensor.device.type != "cpu":
         raise ValueError(f"a destination must be on the CPU, not on {tensor.device}")
     size = tensor.element_size()

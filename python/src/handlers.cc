@@ -2,6 +2,7 @@
 #include "handlers.h"
 
 #include "calls.h"
+#include "coordinator.h"
 #include "text.h"
 #include "trees.h"
 
@@ -56,16 +57,17 @@ Tree argument_tree(const Tree& item, const std::map<Texts, SaveArgs>& arguments)
 // A write that goes on in the background.
 class PendingWrite {
  public:
-  explicit PendingWrite(std::vector<std::shared_future<void>> futures)
-      : futures_(std::move(futures)) {}
+  PendingWrite(std::vector<std::shared_future<void>> futures, std::optional<Job> job)
+      : futures_(std::move(futures)), job_(std::move(job)) {}
   void wait() const {
-    run_long(nb::none(), [&](const CallControl&) {
+    run_long(job_, [&](const CallControl&) {
       for (const auto& future : futures_) future.get();
     });
   }
 
  private:
   std::vector<std::shared_future<void>> futures_;
+  std::optional<Job> job_;
 };
 
 // Calls that wait give Python's lock back: the threads of a save take it to return borrowed
@@ -73,7 +75,8 @@ class PendingWrite {
 class TreeHandler {
  public:
   explicit TreeHandler(PyTreeCheckpointHandlerOptions options)
-      : handler_(std::make_unique<PyTreeCheckpointHandler>(std::move(options))) {}
+      : options_(std::move(options)),
+        handler_(std::make_unique<PyTreeCheckpointHandler>(options_)) {}
   TreeHandler(const TreeHandler&) = delete;
   TreeHandler& operator=(const TreeHandler&) = delete;
   ~TreeHandler() {
@@ -83,16 +86,20 @@ class TreeHandler {
 
   PendingWrite async_save(const PathText& directory, nb::handle tree, nb::list leaf_args,
                           std::optional<std::int64_t> target_file_bytes,
-                          const std::string& custom_metadata) {
-    PyTreeSaveArgs args{.item = tree_from(tree)};
-    const auto arguments = leaf_arguments(std::move(leaf_args));
-    if (!arguments.empty()) args.save_args = argument_tree(args.item, arguments);
-    args.ocdbt_target_data_file_size = target_file_bytes;
-    args.custom_metadata = custom_metadata;
+                          const std::string& custom_metadata, nb::object processes) {
+    join(std::move(processes));
+    PyTreeSaveArgs args;
+    const auto prepare = [&] {
+      args.item = tree_from(tree);
+      const auto arguments = leaf_arguments(std::move(leaf_args));
+      if (!arguments.empty()) args.save_args = argument_tree(args.item, arguments);
+      args.ocdbt_target_data_file_size = target_file_bytes;
+      args.custom_metadata = custom_metadata;
+    };
     std::vector<std::shared_future<void>> futures;
-    run_long(nb::none(),
-             [&](const CallControl&) { futures = handler_->async_save(directory.text, args); });
-    return PendingWrite(std::move(futures));
+    run_prepared(job_, prepare,
+                 [&](const CallControl&) { futures = handler_->async_save(directory.text, args); });
+    return {std::move(futures), job_};
   }
   void finalize(const PathText& directory) {
     run_long(nb::none(), [&](const CallControl&) { handler_->finalize(directory.text); });
@@ -102,6 +109,17 @@ class TreeHandler {
   }
 
  private:
+  // Each save has a job of its own.
+  void join(nb::object processes) {
+    job_ = Job::of(std::move(processes));
+    if (!job_) return;
+    options_.multiprocessing_options = job_->options();
+    const nb::gil_scoped_release unlocked;
+    handler_ = std::make_unique<PyTreeCheckpointHandler>(options_);
+  }
+
+  PyTreeCheckpointHandlerOptions options_;
+  std::optional<Job> job_;
   std::unique_ptr<PyTreeCheckpointHandler> handler_;
 };
 
@@ -115,7 +133,8 @@ void define_handlers(nb::module_& module) {
           "__init__",
           [](TreeHandler* self, bool use_ocdbt, bool use_zarr3, bool use_compression,
              bool support_rich_types, std::optional<std::int64_t> save_concurrent_bytes,
-             bool enable_post_merge_validation) {
+             bool enable_post_merge_validation, std::optional<std::int64_t> device_host_bytes,
+             std::optional<double> auto_device_host_gb) {
             PyTreeCheckpointHandlerOptions options;
             options.use_ocdbt = use_ocdbt;
             options.use_zarr3 = use_zarr3;
@@ -123,13 +142,18 @@ void define_handlers(nb::module_& module) {
             options.pytree_metadata_options.support_rich_types = support_rich_types;
             options.save_concurrent_bytes = save_concurrent_bytes;
             options.enable_post_merge_validation = enable_post_merge_validation;
+            options.save_device_host_concurrent_bytes = device_host_bytes;
+            if (auto_device_host_gb) options.save_device_host_concurrent_gb = AutoLimit{};
+            options.memory_limit_options.max_transfer_concurrent_gb = auto_device_host_gb;
             new (self) TreeHandler(std::move(options));
           },
           nb::kw_only(), nb::arg("use_ocdbt"), nb::arg("use_zarr3"), nb::arg("use_compression"),
           nb::arg("support_rich_types"), nb::arg("save_concurrent_bytes").none(),
-          nb::arg("enable_post_merge_validation"))
+          nb::arg("enable_post_merge_validation"), nb::arg("device_host_bytes").none(),
+          nb::arg("auto_device_host_gb").none())
       .def("async_save", &TreeHandler::async_save, nb::arg("directory"), nb::arg("tree").none(),
-           nb::arg("leaf_args"), nb::arg("target_file_bytes").none(), nb::arg("custom_metadata"))
+           nb::arg("leaf_args"), nb::arg("target_file_bytes").none(), nb::arg("custom_metadata"),
+           nb::arg("processes").none() = nb::none())
       .def("finalize", &TreeHandler::finalize, nb::arg("directory"))
       .def("close", &TreeHandler::close);
 }

@@ -2,6 +2,7 @@
 #include "manager.h"
 
 #include "calls.h"
+#include "coordinator.h"
 #include "options.h"
 #include "text.h"
 #include "trees.h"
@@ -41,10 +42,9 @@ void take(nb::dict options, const char* name, T& into) {
                                             " is of a type that the option does not take");
 }
 
-// The options of CheckpointManagerOptions under their names; those that remain are options of the
-// saves.
-CheckpointManagerOptions manager_options(nb::dict given) {
-  const nb::dict options = nb::steal<nb::dict>(PyDict_Copy(given.ptr()));
+// Takes the options of CheckpointManagerOptions under their names; those that remain are options of
+// the saves.
+CheckpointManagerOptions manager_options(nb::dict options) {
   CheckpointManagerOptions result;
   take(options, "save_interval_steps", result.save_interval_steps);
   take(options, "save_on_steps", result.save_on_steps);
@@ -87,12 +87,22 @@ CheckpointManagerOptions manager_options(nb::dict given) {
   return result;
 }
 
-// Calls that wait give Python's lock back, because the thread of a save takes it: for best_fn, and
-// when it returns borrowed objects.
+// Calls that wait give Python's lock back, because the thread of a save takes it: for best_fn, for
+// a coordinator, and when it returns borrowed objects.
 class Manager {
  public:
-  Manager(const PathText& directory, nb::dict options)
-      : Manager(directory.text, manager_options(options)) {}
+  Manager(const PathText& directory, nb::dict given) {
+    const nb::dict options = nb::steal<nb::dict>(PyDict_Copy(given.ptr()));
+    job_ = Job::take(options);
+    CheckpointManagerOptions chosen;
+    const auto prepare = [&] {
+      chosen = manager_options(options);
+      if (job_) chosen.handler.multiprocessing_options = job_->options();
+    };
+    run_prepared(job_, prepare, [&](const CallControl&) {
+      manager_ = std::make_unique<CheckpointManager>(directory.text, std::move(chosen));
+    });
+  }
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
   ~Manager() {
@@ -102,27 +112,28 @@ class Manager {
 
   bool save(std::int64_t step, nb::handle tree, std::optional<Metrics> metrics, bool force,
             const std::string& custom_metadata) {
-    PyTreeSaveArgs args{.item = tree_from(tree)};
+    PyTreeSaveArgs args;
     bool saved = false;
-    run_long(nb::none(), [&](const CallControl&) {
-      saved = manager_->save(step, args, {std::move(metrics), force, custom_metadata});
-    });
+    run_prepared(
+        job_, [&] { args.item = tree_from(tree); },
+        [&](const CallControl&) {
+          saved = manager_->save(step, args, {std::move(metrics), force, custom_metadata});
+        });
     return saved;
   }
   void wait() {
-    run_long(nb::none(), [&](const CallControl&) { manager_->wait_until_finished(); });
+    run_long(job_, [&](const CallControl&) { manager_->wait_until_finished(); });
   }
   void close() {
-    run_long(nb::none(), [&](const CallControl&) { manager_->close(); });
+    run_long(job_, [&](const CallControl&) { manager_->close(); });
+  }
+  void remove(std::int64_t step) {
+    run_long(job_, [&](const CallControl&) { manager_->remove(step); });
   }
   CheckpointManager& get() { return *manager_; }
 
  private:
-  Manager(const std::string& directory, CheckpointManagerOptions options) {
-    const nb::gil_scoped_release unlocked;
-    manager_ = std::make_unique<CheckpointManager>(directory, std::move(options));
-  }
-
+  std::optional<Job> job_;
   std::unique_ptr<CheckpointManager> manager_;
 };
 
@@ -152,9 +163,7 @@ void define_manager(nb::module_& module) {
       .def(
           "should_save", [](Manager& m, std::int64_t step) { return m.get().should_save(step); },
           nb::arg("step"), Unlocked())
-      .def(
-          "remove", [](Manager& m, std::int64_t step) { m.get().remove(step); }, nb::arg("step"),
-          Unlocked())
+      .def("remove", &Manager::remove, nb::arg("step"))
       .def(
           "reload", [](Manager& m) { m.get().reload(); }, Unlocked())
       .def(

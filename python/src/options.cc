@@ -122,9 +122,11 @@ SaveOptions save_options(nb::dict options) {
 PyTreeCheckpointHandlerOptions handler_options(const SaveOptions& options) {
   if (options.v1 || options.durability != Durability::kSynced)
     throw Error(Code::kInvalidArgument,
-                "a save in the background has no options 'v1' and 'durability'");
+                "a save in the background or by several processes has no options 'v1' and "
+                "'durability'");
   if (options.chunk_bytes)
-    throw Error(Code::kInvalidArgument, "a save in the background has no option 'chunk_bytes'");
+    throw Error(Code::kInvalidArgument,
+                "a save in the background or by several processes has no option 'chunk_bytes'");
   PyTreeCheckpointHandlerOptions result;
   result.use_ocdbt = options.use_ocdbt;
   result.use_zarr3 = options.use_zarr3;

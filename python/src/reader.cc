@@ -101,13 +101,32 @@ class Reader {
   // Nested containers with the number of the tensor in place of each leaf.
   [[nodiscard]] nb::object structure() const { return to_python(checkpoint_->rich_structure()); }
 
-  // Reads boxes (number of the tensor, origin, shape) to new arrays, in one plan.
+  // The keys of all leaves as str, and the numbers of those that are empty containers or None.
+  [[nodiscard]] nb::tuple leaf_paths() const {
+    nb::list paths;
+    nb::list empty;
+    for (std::size_t i = 0; i < size(); ++i) {
+      const TensorInfo& leaf = all()[i];
+      nb::list keys;
+      if (leaf.item) keys.append(to_str(*leaf.item));
+      for (const Key& key : leaf.path) keys.append(to_str(key.text));
+      paths.append(nb::tuple(keys));
+      if (leaf.kind == LeafKind::kEmpty) empty.append(i);
+    }
+    return nb::make_tuple(paths, empty);
+  }
+
+  // Reads boxes (number of the tensor, origin, shape) and whole arrays (only the number) to new
+  // arrays, in one plan.
   [[nodiscard]] nb::list read(nb::list boxes, nb::handle progress) const {
     std::vector<Array> arrays;
     std::vector<ReadRequest> requests;
     for (const nb::handle request : boxes) {
-      const auto i = nb::cast<std::size_t>(request[0]);
-      Box box{nb::cast<std::vector<std::int64_t>>(request[1]), nb::cast<Shape>(request[2])};
+      const bool whole = PyLong_Check(request.ptr()) != 0;
+      const auto i = nb::cast<std::size_t>(whole ? request : request[0]);
+      Box box =
+          whole ? Box::whole(tensor(i).shape)
+                : Box{nb::cast<std::vector<std::int64_t>>(request[1]), nb::cast<Shape>(request[2])};
       check_readable(tensor(i));
       arrays.push_back(Array::allocate(tensor(i).dtype, tensor(i).element_size, box.shape));
       requests.push_back({i, std::move(box), arrays.back().mutable_view()});
@@ -120,13 +139,15 @@ class Reader {
     return result;
   }
 
-  // Reads whole arrays (number of the tensor, destination) into the caller's memory.
+  // Reads boxes (number of the tensor, origin, shape, destination) into the caller's memory.
   void read_into(nb::list destinations, nb::handle progress) const {
     std::vector<ReadRequest> requests;
     for (const nb::handle request : destinations) {
       const auto i = nb::cast<std::size_t>(request[0]);
+      Box box{nb::cast<std::vector<std::int64_t>>(request[1]), nb::cast<Shape>(request[2])};
       check_readable(tensor(i));
-      requests.push_back({i, Box::whole(tensor(i).shape), destination(i, request[1])});
+      MutableArrayView out = destination(i, box.shape, request[3]);
+      requests.push_back({i, std::move(box), std::move(out)});
     }
     run(requests, progress);
   }
@@ -200,13 +221,14 @@ class Reader {
  private:
   [[nodiscard]] const std::vector<TensorInfo>& all() const { return checkpoint_->tensors(); }
 
-  [[nodiscard]] MutableArrayView destination(std::size_t i, nb::handle array) const {
+  [[nodiscard]] MutableArrayView destination(std::size_t i, const Shape& shape,
+                                             nb::handle array) const {
     return with_context([&] { return tensor(i).full_name(); },
                         [&] {
                           MutableArrayView out = borrow_writable(array);
-                          if (out.shape != tensor(i).shape)
+                          if (out.shape != shape)
                             throw Error(Code::kInvalidArgument,
-                                        "the stored shape is " + shape_text(tensor(i).shape) +
+                                        "the stored shape is " + shape_text(shape) +
                                             ", the destination's is " + shape_text(out.shape));
                           return out;
                         });
@@ -289,6 +311,7 @@ void define_reader(nb::module_& module) {
       .def("index", &Reader::index, nb::arg("name"))
       .def("select", &Reader::select, nb::arg("globs"))
       .def("structure", &Reader::structure)
+      .def("leaf_paths", &Reader::leaf_paths)
       .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none())
       .def("read_into", &Reader::read_into, nb::arg("destinations"),
            nb::arg("progress").none() = nb::none())

@@ -2,6 +2,7 @@
 #include "saver.h"
 
 #include "calls.h"
+#include "coordinator.h"
 #include "options.h"
 #include "text.h"
 #include "trees.h"
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -29,7 +31,46 @@ namespace nb = nanobind;
 namespace cairn::python {
 namespace {
 
+// A save through a checkpointer, in the background or by several processes.
+struct SaveRequest {
+  PyTreeCheckpointHandlerOptions handler;
+  PyTreeSaveArgs args;
+  CheckpointerSaveOptions target;
+};
+
+SaveRequest request_of(nb::handle tree, nb::dict options) {
+  const SaveOptions chosen = save_options(options);
+  SaveRequest request{.handler = handler_options(chosen),
+                      .args = {.item = tree_from(tree)},
+                      .target = {.if_exists = chosen.if_exists, .item = chosen.item}};
+  request.args.ocdbt_target_data_file_size = chosen.target_file_bytes;
+  request.target.custom_metadata = chosen.custom_metadata;
+  return request;
+}
+
+// Every process of the job calls this with its part of the tree.
+void save_together(const std::string& path, nb::handle tree, nb::dict options,
+                   const std::optional<Job>& job) {
+  SaveRequest request;
+  const auto prepare = [&] {
+    request = request_of(tree, options);
+    // stored with the tree, as by a process alone
+    request.args.custom_metadata = std::exchange(request.target.custom_metadata, {});
+    request.handler.multiprocessing_options = job->options();
+  };
+  run_prepared(job, prepare, [&](const CallControl& call) {
+    request.target.cancel = call.cancel;
+    Checkpointer(std::move(request.handler)).save(path, request.args, request.target);
+  });
+}
+
 void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle progress) {
+  if (const auto job = Job::take(options)) {
+    if (!progress.is_none())
+      throw Error(Code::kInvalidArgument, "progress: not available where several processes save");
+    save_together(path.text, tree, options, job);
+    return;
+  }
   SaveOptions chosen = save_options(options);
   const Tree read = tree_from(tree);
   run_long(progress, [&](const CallControl& call) {
@@ -117,7 +158,25 @@ void save_file(const PathText& path, nb::handle tree, const std::string& format,
 class BackgroundSave {
  public:
   BackgroundSave(const PathText& path, nb::handle tree, nb::dict options)
-      : BackgroundSave(path.text, tree_from(tree), save_options(options)) {}
+      : job_(Job::take(options)) {
+    SaveRequest request;
+    const auto prepare = [&] {
+      request = request_of(tree, options);
+      request.target.cancel = stop_.get_token();
+      if (job_) request.handler.multiprocessing_options = job_->options();
+      checkpointer_ = std::make_unique<AsyncCheckpointer>(std::move(request.handler));
+    };
+    try {
+      run_prepared(job_, prepare, [&](const CallControl& call) {
+        const std::stop_callback interrupted(call.cancel, [&] { stop_.request_stop(); });
+        checkpointer_->save(path.text, request.args, request.target);
+      });
+    } catch (...) {
+      const nb::gil_scoped_release unlocked;  // a save that has begun ends first
+      checkpointer_.reset();
+      throw;
+    }
+  }
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
   // The background thread takes Python's lock when it gives borrowed objects back.
@@ -126,25 +185,24 @@ class BackgroundSave {
     checkpointer_.reset();
   }
 
-  void cancel() { stop_.request_stop(); }
+  void cancel() {
+    stop_.request_stop();
+    if (job_) job_->cancel();
+  }
   [[nodiscard]] bool is_running() const { return checkpointer_->is_saving_in_progress(); }
   void wait() {
-    run_long(nb::none(), [&](const CallControl&) { checkpointer_->wait_until_finished(); });
+    run_long(job_, [&](const CallControl& call) {
+      // Without other processes, a save ends soon and Ctrl-C can wait for it.
+      const std::stop_callback interrupted(call.cancel, [&] {
+        if (job_) stop_.request_stop();
+      });
+      checkpointer_->wait_until_finished();
+    });
   }
 
  private:
-  BackgroundSave(const std::string& path, const Tree& tree, const SaveOptions& options)
-      : checkpointer_(std::make_unique<AsyncCheckpointer>(handler_options(options))) {
-    PyTreeSaveArgs args{.item = tree};
-    args.ocdbt_target_data_file_size = options.target_file_bytes;
-    const CheckpointerSaveOptions target{.if_exists = options.if_exists,
-                                         .custom_metadata = options.custom_metadata,
-                                         .item = options.item,
-                                         .cancel = stop_.get_token()};
-    run_long(nb::none(), [&](const CallControl&) { checkpointer_->save(path, args, target); });
-  }
-
   std::stop_source stop_;
+  std::optional<Job> job_;
   std::unique_ptr<AsyncCheckpointer> checkpointer_;
 };
 

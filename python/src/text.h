@@ -32,13 +32,17 @@ template <>
 struct type_caster<cairn::python::PathText> {
   NB_TYPE_CASTER(cairn::python::PathText, const_name("str | bytes | os.PathLike[str]"))
   bool from_python(handle source, std::uint32_t /*flags*/, cleanup_list* /*cleanup*/) noexcept {
-    PyObject* bytes = nullptr;
-    if (PyUnicode_FSConverter(source.ptr(), &bytes) == 0) {
-      PyErr_Clear();  // no path, or one with a NUL
+    // Not PyUnicode_FSConverter: a NUL stays, so that the library refuses it and shows the path.
+    const object path = steal(PyOS_FSPath(source.ptr()));
+    const object bytes = path.is_valid() && PyUnicode_Check(path.ptr())
+                             ? steal(PyUnicode_EncodeFSDefault(path.ptr()))
+                             : path;
+    if (!bytes.is_valid()) {
+      PyErr_Clear();
       return false;
     }
-    value.text.assign(PyBytes_AsString(bytes), static_cast<std::size_t>(PyBytes_Size(bytes)));
-    Py_DECREF(bytes);
+    value.text.assign(PyBytes_AsString(bytes.ptr()),
+                      static_cast<std::size_t>(PyBytes_Size(bytes.ptr())));
     return true;
   }
 };

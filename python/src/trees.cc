@@ -27,6 +27,22 @@ constexpr std::size_t kMaxDepth = 1000;  // as in the library
 
 std::string text_of(nb::handle object) { return nb::cast<std::string>(nb::str(object)); }
 
+// Names what to do with an array whose elements no format of the library's saves holds.
+[[noreturn]] void refuse_dtype(nb::handle array) {
+  const nb::object dtype = array.attr("dtype");
+  const auto kind = nb::cast<std::string>(dtype.attr("kind"));
+  std::string advice = "convert it to an array of numbers";
+  if (kind == "U") advice = "save a list of str: a.tolist()";
+  if (kind == "S") advice = "save its bytes, a.view(numpy.uint8), or a list of str";
+  if (kind == "M" || kind == "m")
+    advice = "save its numbers, a.view(numpy.int64), and the unit beside them";
+  if (kind == "V") advice = "save one array for each field, or its bytes, a.view(numpy.uint8)";
+  if (kind == "f" || kind == "c")
+    advice = "convert it: a.astype(numpy.float64) or numpy.complex128";
+  throw Error(Code::kUnimplemented, "an array of dtype '" + text_of(dtype) +
+                                        "' cannot be stored, only numbers can; " + advice);
+}
+
 class TreeReader {
  public:
   Tree read(nb::handle object) {
@@ -48,7 +64,9 @@ class TreeReader {
   Tree rare(nb::handle object) {
     PyObject* const raw = object.ptr();
     if (raw == Py_Ellipsis) return Tree(Placeholder{});
-    if (is_numpy_scalar(object)) return numpy_scalar(object);
+    // numpy.str_ is also a str; Orbax stores it as one
+    if (is_numpy_scalar(object))
+      return PyUnicode_Check(raw) != 0 ? Tree(string(object)) : numpy_scalar(object);
     if (PyTuple_Check(raw) && nb::hasattr(object, "_fields")) return named_tuple(object);
     if (PyComplex_CheckExact(raw)) return Tree(nb::cast<std::complex<double>>(object));
     if (PyBytes_CheckExact(raw)) return bytes(object);
@@ -69,9 +87,9 @@ class TreeReader {
   class Level {
    public:
     explicit Level(TreeReader& reader) : reader_(reader) {
+      // Not an Error: a thousand keys in front of the message would hide it.
       if (++reader_.depth_ > kMaxDepth)
-        throw Error(Code::kInvalidArgument,
-                    "the tree is more than 1000 levels deep; does it contain itself?");
+        throw nb::value_error("the tree is more than 1000 levels deep; does it contain itself?");
     }
     Level(const Level&) = delete;
     Level& operator=(const Level&) = delete;
@@ -109,6 +127,8 @@ class TreeReader {
 
   static Tree array(nb::handle object) {
     const BorrowedArray borrowed = borrow_contiguous(object);
+    if (borrowed.dtype == DType::kOpaque)
+      refuse_dtype(nb::module_::import_("numpy").attr("asarray")(object));
     return Tree(Array(borrowed.dtype, borrowed.element_size, borrowed.shape,
                       keep_alive(borrowed.owner), borrowed.data));
   }
@@ -117,7 +137,7 @@ class TreeReader {
     const nb::object as_array = nb::module_::import_("numpy").attr("asarray")(object);
     const BorrowedArray element = borrow(as_array);
     NumpyScalar scalar{.dtype = element.dtype};
-    // np.str_, np.bytes_ and dates are no numbers
+    // np.bytes_ and dates are no numbers
     if (element.dtype == DType::kOpaque || element.element_size > scalar.value.size())
       return array(as_array);
     std::memcpy(scalar.value.data(), element.data, element.element_size);

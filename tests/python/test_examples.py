@@ -13,10 +13,10 @@ EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / 
 ROOT = cairn.__file__.rpartition("/cairn/")[0]
 
 
-def run(name, *arguments):
+def run(name, *arguments, cwd=None):
     command = [sys.executable, EXAMPLES / name, *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": ROOT, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=cwd)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
@@ -39,3 +39,9 @@ def test_serving_reads_the_parameters_alone():
 
 def test_jax_and_torch_compute_the_same(tmp_path):
     assert float(re.search(r"at most (\S+)", run("jax_to_torch.py", tmp_path))[1]) < 1e-4
+
+
+def test_what_make_demo_shows(tmp_path):
+    (tmp_path / "tests").symlink_to(EXAMPLES.parent.parent / "tests")
+    shown = run("../../scripts/demo.py", cwd=tmp_path)
+    assert "<cairn.VerifyReport ok: 0 findings>" in shown and shown.count(">>> ") == 8

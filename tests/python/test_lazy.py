@@ -41,6 +41,8 @@ def test_names_of_leaves(opened, name):
 def test_an_unknown_name_is_a_key_error_that_suggests_others(opened):
     with pytest.raises(KeyError, match="kernel"):
         opened["params.dense.kernal"]
+    with pytest.raises(KeyError, match="'params' has dense"):
+        opened["params"]["decoder"]
     with pytest.raises(KeyError):
         opened["layers"][5]
 

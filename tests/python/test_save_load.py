@@ -36,10 +36,29 @@ def test_every_type_comes_back_and_orbax_reads_it(tmp_path, dtype):
 
 
 def test_types_that_orbax_cannot_hold_are_refused_before_anything_is_written(tmp_path):
-    for array in (np.ones(3).astype(ml_dtypes.uint4), np.array(["a"]), np.array([b"a"]), np.array(["2020-01-01"], "M8[D]")):
-        with pytest.raises(NotImplementedError, match="^a: cannot write arrays of"):
-            cairn.save(tmp_path / "c", {"a": array})
+    with pytest.raises(NotImplementedError, match="^a: cannot write arrays of uint4"):
+        cairn.save(tmp_path / "c", {"a": np.ones(3).astype(ml_dtypes.uint4)})
+    for array, advice in (
+        (np.array(["a"]), "dtype '<U1' .* list of str"),
+        (np.array([b"a"]), "dtype '|S1' .*uint8"),
+        (np.bytes_(b"a"), "dtype '|S1' .*uint8"),
+        (np.array(["2020-01-01"], "M8[D]"), r"dtype 'datetime64\[D\]' .*int64"),
+        (np.array([3], "m8[s]"), r"dtype 'timedelta64\[s\]' .*int64"),
+        (np.zeros(2, [("x", "i4")]), "dtype .*'x'.* one array for each field"),
+        (np.ones(2, np.longdouble), "dtype 'float128' .*float64"),
+    ):
+        for path in (tmp_path / "c", tmp_path / "c.npz", tmp_path / "c.safetensors"):
+            with pytest.raises(NotImplementedError, match=r"\['a'\]: \[0\]: an array of " + advice):
+                cairn.save(path, {"a": [array]})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_numpys_str_is_a_string_as_in_orbax(tmp_path):
+    cairn.save(tmp_path / "ours", {"a": np.str_("word")})
+    theirs = ocp.PyTreeCheckpointer()
+    theirs.save(tmp_path / "theirs", {"a": np.str_("word")})
+    assert cairn.load(tmp_path / "ours") == cairn.load(tmp_path / "theirs") == {"a": "word"}
+    assert theirs.restore(tmp_path / "ours") == {"a": "word"}
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (7, 0, 3), (2, 3, 4, 5)])
@@ -112,9 +131,27 @@ def test_what_cannot_be_saved_is_named_by_its_path(tmp_path):
         cairn.save(tmp_path / "c", {"a": 2**64})
     endless = []
     endless.append(endless)
-    with pytest.raises(ValueError, match="more than 1000 levels"):
+    with pytest.raises(ValueError, match="^the tree is more than 1000 levels"):
         cairn.save(tmp_path / "c", endless)
+    with pytest.raises(ValueError, match=r"a\\x00b|NUL"):
+        cairn.save(tmp_path / "a\0b", {"a": 1})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["", ".npz", ".safetensors", ".msgpack"])
+@pytest.mark.parametrize("array", [np.array(["2026-11-24"], "M8[D]"), np.array(["x", "yy"]), np.zeros(2, [("a", "i4")]), np.ones(2, np.longdouble), np.zeros(1, "V3")],
+                         ids=lambda array: str(array.dtype))
+def test_arrays_of_other_types_are_named_by_their_type(tmp_path, array, suffix):
+    import re
+
+    with pytest.raises(NotImplementedError, match=re.escape(f"['a']: an array of dtype '{array.dtype}' cannot be stored")):
+        cairn.save(tmp_path / f"c{suffix}", {"a": array})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_memoryview_of_numbers_is_an_array(tmp_path):
+    cairn.save(tmp_path / "c.msgpack", {"numbers": memoryview(np.arange(4.0)), "bytes": memoryview(b"abc")})
+    assert_same(cairn.load(tmp_path / "c.msgpack"), {"numbers": np.arange(4.0), "bytes": b"abc"})
 
 
 def test_options_reach_the_files(tmp_path):

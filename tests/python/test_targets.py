@@ -59,7 +59,7 @@ def test_into_the_callers_arrays(stored):
     assert before.tolist() == [[0, 1, 2], [3, 4, 5]] and out["pair"]["b"].tolist() == [1, 1]
     with pytest.raises(ValueError, match="w: .*float"):
         cairn.load(stored, out={"w": np.zeros((2, 3))}, partial=True)
-    with pytest.raises(TypeError, match="w: a int cannot be read into"):
+    with pytest.raises(TypeError, match="w: an object of type int cannot be read into"):
         cairn.load(stored, out={"w": 5}, partial=True)
 
 
@@ -147,3 +147,14 @@ def test_orbax_names_the_leaves_of_such_states_alike(tmp_path):
     import jax
 
     assert jax.tree.structure(restored) == jax.tree.structure(tree)
+
+
+def test_a_dtype_that_there_is_not_is_a_type_error(tmp_path):
+    cairn.save(tmp_path / "c", {"w": np.ones(2)})
+    with pytest.raises(TypeError, match="'nonsense' is not a type of NumPy or ml_dtypes"):
+        cairn.load(tmp_path / "c", dtype="nonsense")
+
+
+def test_a_path_with_a_nul_is_a_value_error(tmp_path):
+    with pytest.raises(ValueError, match="NUL|\\x00"):
+        cairn.load(tmp_path / "a\0b")

@@ -2,10 +2,10 @@
 
     import cairn.orbax as ocp   # in place of: import orbax.checkpoint as ocp
 
-The names, arguments, results and errors are those of orbax.checkpoint 0.12.8 (its API before v1),
-and so are the files: each restores what the other has saved. Needs JAX for trees. It is for one
-process and local directories. What is missing raises AttributeError or NotImplementedError, and
-says what to use instead.
+The names, arguments, results and errors are those of orbax.checkpoint 0.12.8, and so are the files:
+each restores what the other has saved. Version 1 of the API is cairn.orbax.v1. Needs JAX for trees.
+It is for one process and local directories. What is missing raises AttributeError or
+NotImplementedError, and says what to use instead.
 """
 
 import importlib
@@ -21,6 +21,7 @@ _MODULES = (
     "checkpoint_managers",
     "checkpoint_utils",
     "checkpointers",
+    "experimental",
     "future",
     "handlers",
     "metadata",
@@ -33,6 +34,7 @@ _MODULES = (
     "tree",
     "type_handlers",
     "utils",
+    "v1",
 )
 
 # Where each name is defined. Nothing is imported before it is used.
@@ -58,18 +60,17 @@ _NAMES = {
         ),
         "_impl.composite_handler": "CompositeOptions",
         "_impl.pytree_handler": "BasePyTreeCheckpointHandler",
+        "_impl.types.into_orbax": "install_into_orbax uninstall_from_orbax",
     }.items()
     for name in names.split()
 }
 
 _HINTS = {
     "aggregate_handlers": "checkpoints of old versions are read by cairn.load",
-    "experimental": "the experimental packages are not available",
     "logging": "cairn.orbax records no statistics of steps",
     "msgpack_utils": "cairn.save and cairn.load handle files of msgpack",
     "pathways": "Pathways is not available",
     "serialization": "arrays are written by Cairn's native code",
-    "v1": "the API v1 is not available yet; cairn.save and cairn.load are as short",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]

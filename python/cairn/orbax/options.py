@@ -14,8 +14,8 @@ __getattr__ = _hints(__name__)
 class AsyncOptions:
     """How a save goes on in the background.
 
-    timeout_secs and create_directories_asynchronously cannot matter here: a local directory is made
-    at once, and no other process is waited for.
+    timeout_secs is how long processes wait while others write. create_directories_asynchronously
+    cannot matter here: a local directory is made at once.
     """
 
     timeout_secs: int = 1200
@@ -25,12 +25,12 @@ class AsyncOptions:
 
     def __post_init__(self) -> None:
         if self.barrier_sync_fn is not None:
-            raise NotImplementedError("AsyncOptions.barrier_sync_fn: cairn.orbax has one process")
+            raise NotImplementedError("AsyncOptions.barrier_sync_fn: cairn.orbax has its own")
 
 
 @dataclasses.dataclass
 class MultiprocessingOptions:
-    """Which processes save. There is one; see cairn.orbax for what else is possible."""
+    """Which processes save: all of jax.distributed. Process 0 is the primary."""
 
     primary_host: "int | None" = 0
     active_processes: "set[int] | None" = None
@@ -39,7 +39,7 @@ class MultiprocessingOptions:
     def __post_init__(self) -> None:
         if self.active_processes is not None and set(self.active_processes) != {0}:
             raise NotImplementedError(
-                "MultiprocessingOptions.active_processes: cairn.orbax has one process"
+                "MultiprocessingOptions.active_processes: all processes save together"
             )
 
 
@@ -81,6 +81,6 @@ class AtomicityOptions:
 
 @dataclasses.dataclass
 class MemoryLimitOptions:
-    """The bound of save_device_host_concurrent_gb='auto', which is not available."""
+    """The bound of save_device_host_concurrent_gb='auto'."""
 
     max_transfer_concurrent_gb: "int | None" = None

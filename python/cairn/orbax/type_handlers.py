@@ -1,4 +1,4 @@
-"""Arguments of leaves. Their handlers are native; your own types need a CheckpointHandler."""
+"""Arguments and handlers of leaves; those of the standard types are native."""
 
 from typing import Any
 
@@ -11,24 +11,25 @@ from cairn.orbax._impl.leaves.leaf_args import (
     is_placeholder,
 )
 from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.types.standard_types import (
+    ArrayHandler,
+    NumpyHandler,
+    ScalarHandler,
+    StringHandler,
+)
+from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler, check_input_arguments
+from cairn.orbax._impl.types.type_registry import (
+    TypeHandlerRegistry,
+    create_type_handler_registry,
+    default_types,
+    get_type_handler,
+    has_type_handler,
+    register_type_handler,
+)
 
 _MISSING = {
-    name: "leaves are saved by Cairn's native code; write a CheckpointHandler for types of your own"
-    for name in (
-        "ArrayHandler",
-        "NumpyHandler",
-        "ParamInfo",
-        "ScalarHandler",
-        "SingleReplicaArrayHandler",
-        "StringHandler",
-        "TypeHandler",
-        "TypeHandlerRegistry",
-        "create_type_handler_registry",
-        "get_type_handler",
-        "has_type_handler",
-        "register_standard_handlers_with_options",
-        "register_type_handler",
-    )
+    "SingleReplicaArrayHandler": "in one process there is nothing to broadcast",
+    "register_standard_handlers_with_options": "the native part has no such options",
 }
 
 
@@ -44,19 +45,28 @@ def is_ocdbt_checkpoint(path: Any) -> bool:
 
 def supported_types() -> "list[Any]":
     """The types of leaves."""
-    import jax
-    import numpy as np
-
-    return [int, float, bytes, np.number, np.ndarray, jax.Array, str, type(PLACEHOLDER)]
+    return [kind for kind, _ in default_types()]
 
 
 __all__ = [
     "PLACEHOLDER",
+    "ArrayHandler",
     "ArrayRestoreArgs",
+    "NumpyHandler",
+    "ParamInfo",
     "RestoreArgs",
     "SaveArgs",
+    "ScalarHandler",
     "SingleReplicaArrayRestoreArgs",
+    "StringHandler",
+    "TypeHandler",
+    "TypeHandlerRegistry",
+    "check_input_arguments",
+    "create_type_handler_registry",
+    "get_type_handler",
+    "has_type_handler",
     "is_ocdbt_checkpoint",
     "is_placeholder",
+    "register_type_handler",
     "supported_types",
 ]

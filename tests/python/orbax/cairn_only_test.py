@@ -33,12 +33,12 @@ def test_orbax_is_never_imported(tmp_path):
     assert out.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", ["v1", "pathways", "nothing_of_this_name"])
+@pytest.mark.parametrize("name", ["serialization", "pathways", "nothing_of_this_name"])
 def test_a_missing_name_has_a_hint(name):
     with pytest.raises(AttributeError, match=name):
         getattr(ocp, name)
-    with pytest.raises(AttributeError, match="CheckpointHandler"):
-        _ = ocp.type_handlers.TypeHandler
+    with pytest.raises(AttributeError, match="broadcast"):
+        _ = ocp.type_handlers.SingleReplicaArrayHandler
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_missing_name_has_a_hint(name):
         lambda: ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE),
         lambda: ocp.options.AsyncOptions(barrier_sync_fn=print),
         lambda: ocp.options.MultiprocessingOptions(active_processes={0, 1}),
-        lambda: ocp.PyTreeCheckpointHandler(type_handler_registry=object()),
+        lambda: ocp.type_handlers.ArrayHandler(metadata_key="x"),
         lambda: ocp.Checkpointer(ocp.JsonCheckpointHandler(), temporary_path_class=object),
         lambda: ocp.CheckpointManager("gs://bucket/x"),
     ],

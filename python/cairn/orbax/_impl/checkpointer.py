@@ -1,12 +1,13 @@
 """Checkpointer and AsyncCheckpointer: atomic saves of what a handler writes."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax import options
 from cairn.orbax._impl import args as arguments
 from cairn.orbax._impl import asyncs, processes
-from cairn.orbax._impl.commit import Commit
+from cairn.orbax._impl.commit import Commit, JoinedCommit
 from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
 from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
 from cairn.orbax._impl.paths import as_path, is_finalized
@@ -43,12 +44,14 @@ class Checkpointer(AbstractCheckpointer):
         temporary_path_class: Any = None,
     ) -> None:
         # These options raise where they ask for something; what is left cannot matter here.
-        del multiprocessing_options, file_options, atomicity_options
+        del file_options, atomicity_options
         if checkpoint_metadata_store is not None or temporary_path_class is not None:
             raise NotImplementedError(
                 "checkpoint_metadata_store, temporary_path_class: cairn.orbax has one way to commit"
             )
         self._handler = arguments.wrapped(handler)
+        self._group = processes.Group(multiprocessing_options)
+        self._write_timeout: float = processes.WRITE_TIMEOUT
 
     @property
     def handler(self) -> CheckpointHandler:
@@ -75,16 +78,46 @@ class Checkpointer(AbstractCheckpointer):
         Raises:
           ValueError: the path exists.
         """
-        processes.check_one_process()
-        commit = Commit(directory, force, custom_metadata)
-        made = arguments.construct(self._handler, True, args, kwargs)
-        commit.create()
+        commit, made = self._begin(directory, force, custom_metadata, args, kwargs)
         try:
-            self._handler.save(commit.directory, args=made)
-            _finish(self._handler, commit)
+            self._write(lambda: self._handler.save(commit.directory, args=made))
+            self._group.step("finish", lambda: _finish(self._handler, commit))
         except BaseException:
             commit.abandon()
             raise
+
+    def _begin(
+        self, directory: Any, force: bool, custom_metadata: Any, args: Any, kwargs: Any
+    ) -> "tuple[Any, Any]":
+        """The directory to write to, which process 0 makes, and the arguments of the handler."""
+        commit: Any = None
+        made: Any = None
+
+        def begin() -> str:
+            nonlocal commit, made
+            if self._group.is_primary():
+                commit = Commit(directory, force, custom_metadata)
+            made = arguments.construct(self._handler, True, args, kwargs)
+            if commit is None:
+                return ""
+            commit.create()
+            return str(commit.directory)
+
+        try:
+            path = self._group.step("begin", begin, everywhere=True)
+        except BaseException:
+            if commit is not None:
+                commit.abandon()
+            raise
+        return commit or JoinedCommit(path), made
+
+    def _write(self, work: "Callable[[], Any]") -> None:
+        """Has all processes write, and waits for them."""
+
+        def write() -> None:
+            work()
+
+        self._group.step("write", write, everywhere=True, timeout=self._write_timeout)
 
     def restore(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
         """Restores a checkpoint with the handler's arguments.
@@ -159,8 +192,8 @@ class AsyncCheckpointer(Checkpointer):
             checkpoint_metadata_store=checkpoint_metadata_store,
             temporary_path_class=temporary_path_class,
         )
-        del timeout_secs  # of waits for other processes
         self._async_options = async_options or options.AsyncOptions()
+        self._write_timeout = timeout_secs or self._async_options.timeout_secs
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -176,28 +209,29 @@ class AsyncCheckpointer(Checkpointer):
 
         Waits for the save before. Arguments as those of Checkpointer.save().
         """
-        processes.check_one_process()
         self.wait_until_finished()
-        commit = Commit(directory, force, custom_metadata)
-        made = arguments.construct(self._handler, True, args, kwargs)
-        commit.create()
+        commit, made = self._begin(directory, force, custom_metadata, args, kwargs)
         handler: Any = self._handler
+        futures: list[Any] = []
+
+        def start() -> None:
+            futures.extend(asyncs.run(handler.async_save(commit.directory, args=made)) or [])
+
         try:
-            futures = asyncs.run(handler.async_save(commit.directory, args=made)) or []
+            self._group.step("start", start, everywhere=True)
         except BaseException:
             commit.abandon()
             raise
         # Not a daemon: the interpreter waits for it before it ends.
         self._thread = threading.Thread(
-            target=self._write, args=(commit, futures), name="cairn-orbax-save"
+            target=self._end, args=(commit, futures), name="cairn-orbax-save"
         )
         self._thread.start()
 
-    def _write(self, commit: Commit, futures: "list[Any]") -> None:
+    def _end(self, commit: Any, futures: "list[Any]") -> None:
         try:
-            for future in futures:
-                future.result()
-            _finish(self._handler, commit)
+            self._write(lambda: [future.result() for future in futures])
+            self._group.step("finish", lambda: _finish(self._handler, commit))
             callback = self._async_options.post_finalization_callback
             if callback is not None:
                 callback()

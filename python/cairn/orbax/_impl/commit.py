@@ -36,7 +36,8 @@ class Commit:
 
     def abandon(self) -> None:
         """Removes what was written."""
-        self._native.close()
+        if self._native is not None:
+            self._native.close()
 
     def finish(self, item_handlers: Any) -> None:
         """Writes the metadata, waits for the disk, and gives the checkpoint its name."""
@@ -57,3 +58,13 @@ class Commit:
             "custom_metadata": self._custom_metadata,
         }
         write_file(self.directory / STEP_METADATA_FILE, json.dumps(metadata))
+
+
+class JoinedCommit:
+    """The directory that process 0 has made for all."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = as_path(directory)
+
+    def abandon(self) -> None:
+        """Process 0 removes it."""

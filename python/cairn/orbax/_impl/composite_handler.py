@@ -134,7 +134,7 @@ class CompositeCheckpointHandler(NativeHandler):
         for item in sorted(args.keys()):
             handler = self.handler_for(item, args[item])
             path = as_path(directory) / item
-            os.makedirs(path)
+            os.makedirs(path, exist_ok=True)  # by another process
             self._written[item] = path
             if isinstance(handler, AsyncCheckpointHandler):
                 operations.append(handler.async_save(path, args=args[item]))

@@ -8,6 +8,7 @@ from cairn.orbax import options
 from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handler import NativeHandler
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.processes import is_primary_host
 from cairn.orbax._impl.step_metadata import write_file
 from cairn.orbax.future import NoopFuture
 
@@ -25,7 +26,7 @@ class JsonCheckpointHandler(NativeHandler):
         *,
         multiprocessing_options: "options.MultiprocessingOptions | None" = None,
     ) -> None:
-        del multiprocessing_options  # there is one process
+        del multiprocessing_options  # process 0 writes
         self._filename = filename or "metadata"
 
     async def async_save(self, directory: Any, item: Any = None, args: Any = None) -> "list[Any]":
@@ -33,7 +34,9 @@ class JsonCheckpointHandler(NativeHandler):
         if isinstance(item, CheckpointArgs):
             raise ValueError("give the arguments of a save as args=...")
         value = item if args is None else args.item
-        write_file(as_path(directory) / self._filename, json.dumps(value))
+        text = json.dumps(value)
+        if is_primary_host(0):
+            write_file(as_path(directory) / self._filename, text)
         return [NoopFuture()]
 
     def restore(self, directory: Any, item: Any = None, args: Any = None) -> Any:
@@ -71,7 +74,7 @@ class ProtoCheckpointHandler(NativeHandler):
         *,
         multiprocessing_options: "options.MultiprocessingOptions | None" = None,
     ) -> None:
-        del multiprocessing_options  # there is one process
+        del multiprocessing_options  # process 0 writes
         self._filename = filename
 
     async def async_save(self, directory: Any, item: Any = None, args: Any = None) -> "list[Any]":
@@ -79,7 +82,9 @@ class ProtoCheckpointHandler(NativeHandler):
         from google.protobuf import text_format
 
         message = item if args is None else args.item
-        write_file(as_path(directory) / self._filename, text_format.MessageToString(message))
+        text = text_format.MessageToString(message)
+        if is_primary_host(0):
+            write_file(as_path(directory) / self._filename, text)
         return [NoopFuture()]
 
     def restore(self, directory: Any, item: Any = None, args: Any = None) -> Any:

@@ -1,6 +1,18 @@
-"""What is known of other processes. cairn.orbax saves and restores in one process."""
+"""Other processes: those of jax.distributed or torch.distributed save together."""
 
+import builtins
+import contextvars
+import itertools
+import json
 import sys
+from collections.abc import Callable
+from typing import Any
+
+from cairn import _save
+
+_TIMEOUT = 300.0  # seconds, of Cairn's own saves, too
+_LONGEST_TEXT = 4000
+WRITE_TIMEOUT = 1200.0  # while others write
 
 
 def process_index() -> int:
@@ -9,18 +21,103 @@ def process_index() -> int:
     return int(jax.process_index()) if jax is not None else 0
 
 
-def check_one_process() -> None:
-    """Raises NotImplementedError if jax.distributed has several processes."""
-    jax = sys.modules.get("jax")
-    if jax is None or not jax.distributed.is_initialized():
-        return
-    if jax.process_count() > 1:
-        raise NotImplementedError(
-            "cairn.orbax does not save from several processes yet; the C++ library does "
-            "(docs/distributed.md)"
-        )
-
-
 def is_primary_host(primary_host: "int | None") -> bool:
     """Whether this process does what only one process does."""
     return primary_host is None or process_index() == primary_host
+
+
+class _Step:
+    """A step that goes on, and how many jobs have been asked for in it."""
+
+    def __init__(self, joined: Any, full: str) -> None:
+        self._joined = joined
+        self._full = full
+        self._numbers = itertools.count()
+
+    def job(self) -> Any:
+        """A job that ends when another process fails in the step."""
+        return self._joined.within(self._full, next(self._numbers))
+
+
+_current: "contextvars.ContextVar[_Step | None]" = contextvars.ContextVar("step", default=None)
+
+
+def job() -> Any:
+    """The job of several processes in which this one saves; None if there is none."""
+    step = _current.get()
+    return _save.processes(None, _TIMEOUT) if step is None else step.job()
+
+
+class Group:
+    """The processes that save together. It is known at the first step which these are."""
+
+    def __init__(self, options: Any = None) -> None:
+        self._primary = getattr(options, "primary_host", 0)
+        self._job: Any = None
+
+    def _joined(self) -> Any:
+        if self._job is None:
+            self._job = _save.processes(None, _TIMEOUT)
+            if self._job is not None and self._primary != 0:
+                raise NotImplementedError(
+                    "MultiprocessingOptions.primary_host: process 0 is the primary in cairn.orbax"
+                )
+        return self._job
+
+    def is_primary(self) -> bool:
+        """Whether this process does the work that is done once."""
+        return process_index() == 0
+
+    def step(
+        self,
+        name: str,
+        work: "Callable[[], Any]",
+        *,
+        everywhere: bool = False,
+        timeout: float = _TIMEOUT,
+    ) -> Any:
+        """Does the work in process 0, or in all, and waits for all.
+
+        Returns what it returned in process 0, which must be a value of JSON. An error of one
+        process is raised in all of them, and ends what they do for the step together.
+        """
+        joined = self._joined()
+        if joined is None:
+            return work()
+        full = joined.begin(f"orbax: {name}")
+        value: Any = None
+        error: BaseException | None = None
+        token = _current.set(_Step(joined, full))
+        try:
+            if everywhere or joined.process_index == 0:
+                value = work()
+        except BaseException as raised:  # raised again when the others know
+            error = raised
+            joined.decide(full, _described(joined.process_index, raised))
+        finally:
+            _current.reset(token)
+        try:
+            replies = joined.gather(full, json.dumps(value).encode(), timeout)
+        except OSError as failure:
+            raise _chosen(name, joined.process_index, error, str(failure)) from error
+        if error is not None:
+            raise error  # the others had ended the step before
+        return json.loads(replies[0])
+
+
+def _described(process: int, error: BaseException) -> str:
+    return json.dumps([process, type(error).__name__, str(error)[:_LONGEST_TEXT]])
+
+
+def _chosen(name: str, process: int, own: "BaseException | None", reason: str) -> BaseException:
+    """What a process raises: its own error, unless that is the other's that ended the step."""
+    if not reason.startswith("["):
+        return own or OSError(f"'{name}': {reason}")
+    failed, kind, text = json.loads(reason)
+    if failed == process or (own is not None and reason not in str(own)):
+        assert own is not None
+        return own
+    found = getattr(builtins, kind, None)
+    known = (ValueError, TypeError, KeyError, NotImplementedError, RuntimeError, OSError)
+    chosen = found if isinstance(found, type) and issubclass(found, known) else OSError
+    return chosen(f"process {failed}: {text}")

@@ -7,12 +7,14 @@ from typing import Any
 
 from cairn import _cairn
 from cairn.orbax import options
-from cairn.orbax._impl import pytree_restore, trees
+from cairn.orbax._impl import processes, pytree_restore, trees
 from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handler import NativeHandler
 from cairn.orbax._impl.leaves.leaf_args import SaveArgs
 from cairn.orbax._impl.stored_tree import StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
+from cairn.orbax._impl.types.own_leaves import NamingFuture, OwnLeaves
+from cairn.orbax._impl.types.type_registry import global_registry
 
 _ORBAX = "orbax.checkpoint._src.handlers"
 _GB = 10**9
@@ -63,17 +65,24 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         enable_pinned_host_transfer: "bool | None" = None,
         is_prioritized_key_fn: Any = None,
     ) -> None:
-        # A restore in one process holds what it returns and the library's own limit of memory;
-        # copies from devices are made before a save returns; Orbax ignores
-        # is_prioritized_key_fn, too.
-        del restore_concurrent_bytes, save_device_host_concurrent_bytes, memory_limit_options
+        # docs/python.md lists the options that have nothing to do here.
         del multiprocessing_options, enable_pinned_host_transfer, is_prioritized_key_fn
-        if type_handler_registry is not None:
-            raise NotImplementedError(
-                "type_handler_registry: leaves of your own types are saved by a CheckpointHandler"
+        if restore_concurrent_bytes is not None and restore_concurrent_bytes <= 0:
+            raise ValueError(
+                f"Must provide positive `concurrent_bytes`. Found: {restore_concurrent_bytes}"
             )
+        self._restore_memory = restore_concurrent_bytes
+        self._own_registry = type_handler_registry
         if array_metadata_validator is not None:
             raise NotImplementedError("array_metadata_validator: one process writes each array")
+        limit: Any = save_device_host_concurrent_bytes
+        is_auto = save_device_host_concurrent_bytes == "auto"
+        most = getattr(memory_limit_options, "max_transfer_concurrent_gb", None)
+        if is_auto and most is None:
+            raise ValueError(
+                "save_device_host_concurrent_bytes='auto' needs "
+                "MemoryLimitOptions(max_transfer_concurrent_gb=...)"
+            )
         rich = getattr(pytree_metadata_options, "support_rich_types", False)
         self._native = _cairn.TreeHandler(
             use_ocdbt=use_ocdbt,
@@ -82,7 +91,21 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             support_rich_types=bool(rich),
             save_concurrent_bytes=save_concurrent_bytes,
             enable_post_merge_validation=enable_post_merge_validation,
+            device_host_bytes=None if is_auto else limit,
+            auto_device_host_gb=most if is_auto else None,
         )
+        self._leaf_options = {
+            "is_ocdbt_checkpoint": use_ocdbt,
+            "use_zarr3": use_zarr3,
+            "use_compression": use_compression,
+        }
+
+    @property
+    def _registry(self) -> Any:
+        return global_registry() if self._own_registry is None else self._own_registry
+
+    def _stored(self, directory: Any) -> StoredTree:
+        return StoredTree(directory, self._restore_memory, self._registry)
 
     async def async_save(
         self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
@@ -98,17 +121,29 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         _paths, leaves, _ = trees.flatten(args.item)
         if not leaves or (len(leaves) == 1 and trees.is_empty(args.item)):
             raise ValueError("Found empty item.")
+        own = OwnLeaves(args.item, self._registry)
+        futures = []
+        if own:
+            options = {**self._leaf_options, "ocdbt_target_data_file_size": target}
+            save_args = trees.by_path(args.save_args)
+            futures = await own.serialize(directory, save_args, options)
         try:
             pending = self._native.async_save(
                 os.fspath(directory),
-                args.item,
+                own.without() if own else args.item,
                 _leaf_arguments(args.save_args),
                 target,
                 metadata,
+                processes.job(),
             )
         except TypeError as error:  # a leaf of an unknown type, which is a ValueError in Orbax
             raise ValueError(f"TypeHandler lookup failed: {error}") from error
-        return [NativeFuture(pending, self._native)]
+        except NotImplementedError as error:  # an array of a type that no format of Orbax has
+            raise ValueError(str(error)) from error
+        written = NativeFuture(pending, self._native)
+        if not own:
+            return [written]
+        return [NamingFuture(written, directory, own.typestrs()), *futures]
 
     def restore(
         self, directory: Any, item: Any = None, restore_args: Any = None, args: Any = None
@@ -118,11 +153,11 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             raise ValueError("give the arguments of a restore as args=...")
         if args is None:
             args = PyTreeRestoreArgs(item, restore_args)
-        return pytree_restore.restore(directory, args)
+        return pytree_restore.restore_stored(self._stored(directory), args)
 
     def metadata(self, directory: Any) -> TreeMetadata:
         """The tree with metadata in place of its values."""
-        return tree_metadata_of(StoredTree(directory))
+        return tree_metadata_of(self._stored(directory))
 
     def finalize(self, directory: Any) -> None:
         """Ends the write."""
@@ -131,6 +166,10 @@ class BasePyTreeCheckpointHandler(NativeHandler):
     def close(self) -> None:
         """Waits for writes. Nothing can be saved afterwards."""
         self._native.close()
+
+
+def _bytes_of(gigabytes: Any) -> Any:
+    return gigabytes if gigabytes is None or gigabytes == "auto" else int(gigabytes * _GB)
 
 
 def _leaf_arguments(save_args: Any) -> "list[Any]":
@@ -174,9 +213,10 @@ class PyTreeCheckpointHandler(BasePyTreeCheckpointHandler):
     ) -> None:
         if aggregate_filename not in (None, "checkpoint"):
             raise NotImplementedError("aggregate_filename: only 'checkpoint' is read")
-        del restore_concurrent_gb, save_device_host_concurrent_gb  # as in the base class
         super().__init__(
-            save_concurrent_bytes=None if save_concurrent_gb is None else save_concurrent_gb * _GB,
+            save_concurrent_bytes=_bytes_of(save_concurrent_gb),
+            restore_concurrent_bytes=_bytes_of(restore_concurrent_gb),
+            save_device_host_concurrent_bytes=_bytes_of(save_device_host_concurrent_gb),
             memory_limit_options=memory_limit_options,
             use_ocdbt=use_ocdbt,
             use_zarr3=use_zarr3,
@@ -190,6 +230,9 @@ class PyTreeCheckpointHandler(BasePyTreeCheckpointHandler):
         )
         if handler_impl is not None:
             self._native = handler_impl._native
+            self._own_registry = handler_impl._own_registry
+            self._restore_memory = handler_impl._restore_memory
+            self._leaf_options = handler_impl._leaf_options
 
     def restore(  # type: ignore[override]
         self,
@@ -208,7 +251,7 @@ class PyTreeCheckpointHandler(BasePyTreeCheckpointHandler):
             args = PyTreeRestoreArgs(
                 item, restore_args, transforms, transforms_default_to_original, legacy_transform_fn
             )
-        return pytree_restore.restore(directory, args)
+        return pytree_restore.restore_stored(self._stored(directory), args)
 
 
 @register_with_handler(PyTreeCheckpointHandler, for_save=True)

@@ -7,11 +7,11 @@ from cairn.orbax._impl import trees
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import LeafReads, is_key_dtype
 from cairn.orbax._impl.stored_tree import Path, StoredTree, fill
+from cairn.orbax._impl.types.own_leaves import restore_own
 
 
-def restore(directory: Any, args: Any) -> Any:
+def restore_stored(stored: StoredTree, args: Any) -> Any:
     """The tree that PyTreeRestoreArgs asks for."""
-    stored = StoredTree(directory)
     if getattr(args, "legacy_transform_fn", None) is not None:
         raise NotImplementedError(
             "legacy_transform_fn: transforms, or partial_restore=True, can do most of it"
@@ -28,10 +28,11 @@ def restore(directory: Any, args: Any) -> Any:
 
 def read_leaves(stored: StoredTree, wanted: "dict[int, RestoreArgs]") -> "dict[int, Any]":
     """The values of leaves, with arguments each, in one plan of reads."""
+    native, values = restore_own(stored, wanted)
     reads = LeafReads(stored)
-    finishers = {index: reads.add(index, args) for index, args in wanted.items()}
+    finishers = {index: reads.add(index, args) for index, args in native.items()}
     arrays = reads.run()
-    return {index: finish(arrays) for index, finish in finishers.items()}
+    return values | {index: finish(arrays) for index, finish in finishers.items()}
 
 
 def _as_stored(stored: StoredTree, restore_args: "dict[Path, Any]") -> Any:
@@ -63,7 +64,7 @@ def _like(stored: StoredTree, target: Any, restore_args: "dict[Path, Any]", part
 def args_for(args: "RestoreArgs | None", leaf: Any) -> RestoreArgs:
     """The arguments of a leaf. Those of an array take the shape and dtype of the target's array."""
     args = args or RestoreArgs()
-    if not isinstance(args, ArrayRestoreArgs) or leaf is None:
+    if not isinstance(args, ArrayRestoreArgs) or leaf is None or isinstance(leaf, type):
         return args
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or is_key_dtype(leaf.dtype):
         return args

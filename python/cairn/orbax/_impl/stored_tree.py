@@ -1,5 +1,6 @@
 """An opened tree: its leaves by path, and its metadata."""
 
+import functools
 import os
 from typing import Any
 
@@ -15,7 +16,13 @@ AGGREGATE_FILE = "checkpoint"  # the msgpack file of checkpoints of old versions
 class StoredTree:
     """The files of one tree. Nothing but metadata is read before read()."""
 
-    def __init__(self, directory: Any) -> None:
+    def __init__(
+        self,
+        directory: Any,
+        memory: "int | None" = None,
+        registry: Any = None,
+    ) -> None:
+        self._registry = registry  # of the types of leaves; None: those of the native part
         self.directory = as_path(directory)
         if not self.directory.exists():
             raise FileNotFoundError(
@@ -28,7 +35,7 @@ class StoredTree:
                 f"no {TREE_METADATA_FILE}"
             )
         path = os.fspath(self.directory)
-        self.reader: Any = _cairn.open(path, None, None, True, 0, None)
+        self.reader: Any = _cairn.open(path, None, None, True, 0, memory)
         self.infos = [self.reader.tensor(i) for i in range(len(self.reader))]
         self.by_path: dict[Path, int] = {
             tuple(str(key) for key in info.path): i for i, info in enumerate(self.infos)
@@ -38,12 +45,39 @@ class StoredTree:
         """Nested containers with the number of the leaf in place of each."""
         return self.reader.structure()
 
+    @functools.cached_property
+    def _by_name(self) -> "dict[str, int]":
+        return {info.name: index for index, info in enumerate(self.infos)}
+
+    def index(self, name: str) -> int:
+        """The number of a leaf by its keys, joined with dots. Raises KeyError."""
+        if name not in self._by_name:
+            raise KeyError(f"has no leaf {name!r}")
+        return self._by_name[name]
+
+    def own_handler(self, index: int, restore_type: Any) -> Any:
+        """The user's own handler of a leaf, or None."""
+        kind = restore_type or self.infos[index].typestr
+        if self._registry is None or self.is_empty(index) or not kind:
+            return None
+        from cairn.orbax._impl.types.own_leaves import own_handler
+
+        try:
+            return own_handler(self._registry, kind)
+        except ValueError as error:
+            name = self.infos[index].name
+            raise ValueError(f"{name}: TypeHandler lookup failed: {error}") from error
+
     def is_empty(self, index: int) -> bool:
         """Whether a leaf is None or an empty container."""
         return str(self.infos[index].kind) == "empty"
 
     def tree_metadata(self) -> "dict[str, Any]":
         """What the file of the structure says."""
+        return self._described
+
+    @functools.cached_property
+    def _described(self) -> "dict[str, Any]":
         return read_json(self.directory / TREE_METADATA_FILE) or {}
 
 

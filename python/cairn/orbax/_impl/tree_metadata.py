@@ -192,9 +192,12 @@ def tree_metadata_of(stored: StoredTree) -> TreeMetadata:
     for entry in (described.get("tree_metadata") or {}).values():
         path = tuple(str(part["key"]) for part in entry["key_metadata"])
         write_shapes[path] = (entry.get("value_metadata") or {}).get("write_shape")
-    values: dict[int, Any] = {}
+    from cairn.orbax._impl.types.own_leaves import own_metadata
+
+    values: dict[int, Any] = own_metadata(stored)
     for path, index in stored.by_path.items():
-        values[index] = _leaf(stored, index, write_shapes.get(path))
+        if index not in values:
+            values[index] = leaf_metadata(stored, index, None, write_shapes.get(path))
     return TreeMetadata(
         tree=fill(stored.structure(), values),
         custom_metadata=described.get("custom_metadata"),
@@ -202,7 +205,10 @@ def tree_metadata_of(stored: StoredTree) -> TreeMetadata:
     )
 
 
-def _leaf(stored: StoredTree, index: int, write_shape: Any) -> Any:
+def leaf_metadata(
+    stored: StoredTree, index: int, typestr: "str | None" = None, write_shape: Any = None
+) -> Any:
+    """The metadata of a leaf, as of a type (None: the stored one)."""
     from cairn._checkpoint import item_value
 
     info = stored.infos[index]
@@ -211,7 +217,7 @@ def _leaf(stored: StoredTree, index: int, write_shape: Any) -> Any:
     if info.kind == "string":
         return StringMetadata(info.name, stored.directory)
     dtype = numpy_dtype(info.dtype)
-    if info.typestr == "scalar":
+    if (typestr or info.typestr) == "scalar":
         return ScalarMetadata(info.name, stored.directory, dtype=dtype)
     return ArrayMetadata(
         info.name,

@@ -23,6 +23,19 @@ def flatten(
     return paths, [leaf for _, leaf in pairs], treedef
 
 
+def flatten_with_keys(tree: Any) -> "tuple[list[tuple[Any, Any]], Any]":
+    """Key paths of JAX and leaves of a tree, and the structure that makes it again."""
+    import jax
+
+    pairs, treedef = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_empty)
+    return pairs, treedef
+
+
+def path_of(keys: Any) -> Path:
+    """The path of a key path of JAX."""
+    return tuple(key_text(key) for key in keys)
+
+
 def by_path(tree: Any) -> "dict[Path, Any]":
     """The leaves of a tree by their path; None and empty containers have none."""
     paths, leaves, _ = flatten(tree, None)

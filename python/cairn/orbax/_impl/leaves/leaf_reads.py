@@ -40,6 +40,11 @@ def _kind(args: RestoreArgs, typestr: str) -> str:
     if wanted is None:
         if typestr in _KINDS:
             return typestr
+        if typestr:
+            raise ValueError(
+                f'TypeHandler lookup failed: Unknown type: "{typestr}". Must register a '
+                "TypeHandler, by type_handlers.register_type_handler()."
+            )
         return "jax.Array" if isinstance(args, ArrayRestoreArgs) else "np.ndarray"
     if isinstance(wanted, str):
         if wanted in _KINDS:

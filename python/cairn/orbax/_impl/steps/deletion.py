@@ -1,6 +1,7 @@
 """Removes steps, and what unfinished saves have left. The native part removes only checkpoints."""
 
 import os
+import threading
 from typing import Any
 
 from cairn import _cairn
@@ -28,3 +29,47 @@ def remove_steps(paths: "list[Any]", subdirectory: "str | None") -> None:
 def remove_unfinished(directory: Any) -> None:
     """Removes what interrupted saves have left, unless a save is in progress."""
     _cairn.clean_json(os.fspath(directory), False)
+
+
+class StepRemoval:
+    """Removes steps of a manager, at once or in the background."""
+
+    def __init__(
+        self, directory: Any, name_format: Any, subdirectory: "str | None", in_background: bool
+    ) -> None:
+        self._directory = directory
+        self._format = name_format
+        self._subdirectory = subdirectory
+        self._in_background = in_background
+        self._threads: list[threading.Thread] = []
+        self._error: OSError | None = None
+
+    def remove(self, steps: "list[int]") -> None:
+        """Removes steps. In the background, an error is raised by check_for_errors()."""
+        if not steps:
+            return
+        paths = [self._format.find_step(self._directory, step).path for step in steps]
+        if not self._in_background:
+            remove_steps(paths, self._subdirectory)
+            return
+
+        def work() -> None:
+            try:
+                remove_steps(paths, self._subdirectory)
+            except OSError as error:  # raised in the caller's thread
+                self._error = self._error or error
+
+        thread = threading.Thread(target=work, name="cairn-orbax-delete")
+        self._threads.append(thread)
+        thread.start()
+
+    def check_for_errors(self) -> None:
+        """Raises the error of a removal that has ended, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def wait(self) -> None:
+        """Waits for removals in the background."""
+        for thread in self._threads:
+            thread.join()

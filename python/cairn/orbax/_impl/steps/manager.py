@@ -6,17 +6,19 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from cairn.orbax._impl.args import CheckpointArgs, get_registered_args_cls
+from cairn.orbax._impl.args import CheckpointArgs
 from cairn.orbax._impl.checkpointer import AsyncCheckpointer
-from cairn.orbax._impl.composite_handler import CompositeArgs, CompositeCheckpointHandler
+from cairn.orbax._impl.composite_handler import CompositeArgs
 from cairn.orbax._impl.json_handler import JsonSaveArgs
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.processes import Group
 from cairn.orbax._impl.step_metadata import StepMetadata
 from cairn.orbax._impl.steps import manager_setup, step_names
-from cairn.orbax._impl.steps.deletion import remove_steps, remove_unfinished
+from cairn.orbax._impl.steps.deletion import StepRemoval, remove_unfinished
 from cairn.orbax._impl.steps.infos import CheckpointInfo
+from cairn.orbax._impl.steps.manager_items import ManagerItems
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
-from cairn.orbax._impl.steps.manager_setup import DEFAULT_ITEM, METRICS_ITEM
+from cairn.orbax._impl.steps.manager_setup import METRICS_ITEM
 from cairn.orbax._impl.steps.preservation_policy import PreservationContext
 from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
@@ -58,24 +60,38 @@ class CheckpointManager(AbstractCheckpointManager):
         self._options = options or CheckpointManagerOptions()
         self._saves = self._options.saves()
         self._keeps = self._options.keeps()
-        self._checkpointer, self._single = manager_setup.make_checkpointer(
+        self._checkpointer, single = manager_setup.make_checkpointer(
             checkpointers, self._options, item_names, item_handlers, handler_registry
         )
+        self._items = ManagerItems(self._checkpointer, single)
         self._directory = as_path(directory)
-        if self._options.create:
-            os.makedirs(self._directory, exist_ok=True)
-        if self._options.cleanup_tmp_directories and self._directory.exists():
-            remove_unfinished(self._directory)
+        self._group = Group(self._options.multiprocessing_options)
+        self._group.step("open", self._make_directory)
         self._format = self._options.step_name_format or step_names.standard_name_format(
             step_prefix=self._options.step_prefix,
             step_format_fixed_length=self._options.step_format_fixed_length,
         )
         self._infos = self._load_infos(self._options.lightweight_initialize)
-        self._root_metadata = RootMetadataFile(self._directory, self._options, metadata)
+        if self._group.is_primary():
+            self._root_metadata = RootMetadataFile(self._directory, self._options, metadata)
+        self._group.step("opened", lambda: None)
+        if not self._group.is_primary():
+            self._root_metadata = RootMetadataFile(self._directory, self._options, metadata)
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._saving: int | None = None
-        self._deletions: list[threading.Thread] = []
+        self._removal = StepRemoval(
+            self._directory,
+            self._format,
+            self._options.todelete_subdir,
+            self._options.enable_background_delete,
+        )
+
+    def _make_directory(self) -> None:
+        if self._options.create:
+            os.makedirs(self._directory, exist_ok=True)
+        if self._options.cleanup_tmp_directories and self._directory.exists():
+            remove_unfinished(self._directory)
 
     # ---- which steps there are ----
 
@@ -178,15 +194,14 @@ class CheckpointManager(AbstractCheckpointManager):
         """
         if items is None and args is None:
             raise ValueError("Must provide `args` for `save`.")
-        if self._single is None:
-            self._single = not isinstance(args, CompositeArgs)
-        self._check_args(items, args)
-        if not force and not self.should_save(step):
+        self._items.decide_by_args(args)
+        self._items.check(items, args)
+        if not self._group.step("decide", lambda: bool(force) or self.should_save(step)):
             return False
         self.wait_until_finished()
         if step in self.all_steps():
             raise StepAlreadyExistsError(f"Checkpoint for step {step} already exists.")
-        named = self._named_args(items, save_kwargs, args, for_save=True)
+        named = self._items.named(items, save_kwargs, args, for_save=True)
         if (
             metrics is not None
             and self._options.best_fn is not None
@@ -200,8 +215,7 @@ class CheckpointManager(AbstractCheckpointManager):
             force=True,
         )
         self._infos.append(CheckpointInfo(step, _now(), metrics))
-        kept = self._keeps.should_preserve(list(self._infos), context=PreservationContext())
-        old = [i.step for i, keep in zip(self._infos, kept, strict=True) if not keep]
+        old = self._group.step("keep", self._unkept)
         self._infos = [info for info in self._infos if info.step not in old]
         if not isinstance(self._checkpointer, AsyncCheckpointer):
             self._remove_steps(old)
@@ -213,6 +227,10 @@ class CheckpointManager(AbstractCheckpointManager):
         self._thread.start()
         return True
 
+    def _unkept(self) -> "list[int]":
+        kept = self._keeps.should_preserve(list(self._infos), context=PreservationContext())
+        return [i.step for i, keep in zip(self._infos, kept, strict=True) if not keep]
+
     def _finish(self, checkpointer: AsyncCheckpointer, old: "list[int]") -> None:
         """Waits for the save. No older step is removed before the new one is durable."""
         try:
@@ -220,48 +238,6 @@ class CheckpointManager(AbstractCheckpointManager):
             self._remove_steps(old)
         except BaseException as error:  # raised in the caller's thread
             self._error = error
-
-    def _check_args(self, items: Any, args: Any) -> None:
-        if isinstance(items, CheckpointArgs):
-            raise ValueError("`items` are CheckpointArgs: give them as args=...")
-        if args is None:
-            return
-        if not isinstance(args, CheckpointArgs):
-            raise ValueError(f"Expected args of type `CheckpointArgs`; found {type(args)}.")
-        if self._single and isinstance(args, CompositeArgs):
-            raise ValueError(
-                "Cannot provide `args` of type `Composite` when dealing with a single, unnamed "
-                "(default) checkpointable object."
-            )
-        if not self._single and not isinstance(args, CompositeArgs):
-            raise ValueError(
-                "Must provide `args` of type `Composite` when dealing with multiple checkpointable "
-                "objects."
-            )
-
-    def _named_args(
-        self, items: Any, kwargs: Any, args: Any, for_save: bool
-    ) -> "dict[str, CheckpointArgs]":
-        """The arguments of each item."""
-        if args is not None:
-            return {DEFAULT_ITEM: args} if self._single else dict(args.items())
-        if self._single:
-            items = {} if items is None else {DEFAULT_ITEM: items}
-            kwargs = {} if kwargs is None else {DEFAULT_ITEM: kwargs}
-        items, kwargs = items or {}, kwargs or {}
-        handlers = self._handler().handlers()
-        named = {}
-        for key in [*items, *(key for key in kwargs if key not in items)]:
-            if key not in handlers:
-                raise ValueError(f"Unknown key '{key}'. Please make sure it is in the item names.")
-            cls: Any = get_registered_args_cls(handlers[key])[0 if for_save else 1]
-            named[key] = cls(items.get(key), **(kwargs.get(key) or {}))
-        return named
-
-    def _handler(self) -> CompositeCheckpointHandler:
-        handler = self._checkpointer.handler
-        assert isinstance(handler, CompositeCheckpointHandler)
-        return handler
 
     # ---- restoring ----
 
@@ -295,26 +271,11 @@ class CheckpointManager(AbstractCheckpointManager):
             if step is None:
                 raise FileNotFoundError(f"No steps found in {directory or self._directory}.")
         path = self._read_path(step, as_path(directory or self._directory))
-        self._decide_single(path)
-        self._check_args(items, args)
-        named = self._named_args(items, restore_kwargs, args, for_save=False)
+        self._items.decide_by_path(path)
+        self._items.check(items, args)
+        named = self._items.named(items, restore_kwargs, args, for_save=False)
         restored = self._checkpointer.restore(path, args=CompositeArgs(**named))
-        return self._item_of(restored)
-
-    def _decide_single(self, path: Any) -> None:
-        if self._single is None:
-            self._single = (path / DEFAULT_ITEM).exists()
-
-    def _item_of(self, found: Any) -> Any:
-        if not self._single:
-            return found
-        if DEFAULT_ITEM not in found:
-            raise ValueError(
-                "Unable to retrieve default item. Please ensure that a handler for the default "
-                "item is registered using `handler_registry` when initializing the "
-                "`CheckpointManager`."
-            )
-        return found[DEFAULT_ITEM]
+        return self._items.result(restored)
 
     # ---- metadata ----
 
@@ -339,8 +300,8 @@ class CheckpointManager(AbstractCheckpointManager):
     def _get_step_metadata(self, step: int) -> StepMetadata:
         path = self._read_path(step, self._directory)
         found = self._checkpointer.metadata(path)
-        self._decide_single(path)
-        found.item_metadata = self._item_of(found.item_metadata)
+        self._items.decide_by_path(path)
+        found.item_metadata = self._items.result(found.item_metadata)
         if isinstance(found.item_handlers, dict) and METRICS_ITEM in found.item_handlers:
             found.metrics = dict(self.metrics(step) or {})
         return found
@@ -353,27 +314,13 @@ class CheckpointManager(AbstractCheckpointManager):
             return
         if step not in self.all_steps():
             raise FileNotFoundError(f"Requested deleting a non-existent step: {step}.")
-        self._remove_steps([step])
+        self._group.step("delete", lambda: self._remove_steps([step]))
         self._infos = [info for info in self._infos if info.step != step]
 
     def _remove_steps(self, steps: "list[int]") -> None:
-        if not steps:
-            return
-        paths = [self._format.find_step(self._directory, step).path for step in steps]
-        subdirectory = self._options.todelete_subdir
-        if not self._options.enable_background_delete:
-            remove_steps(paths, subdirectory)
-            return
-
-        def remove() -> None:
-            try:
-                remove_steps(paths, subdirectory)
-            except OSError as error:  # raised in the caller's thread
-                self._error = self._error or error
-
-        thread = threading.Thread(target=remove, name="cairn-orbax-delete")
-        self._deletions.append(thread)
-        thread.start()
+        """Of several processes, the primary one removes."""
+        if self._group.is_primary():
+            self._removal.remove(steps)
 
     # ---- waiting ----
 
@@ -394,14 +341,14 @@ class CheckpointManager(AbstractCheckpointManager):
         if error is not None:
             self._infos = [info for info in self._infos if info.step != self._saving]
             raise error
+        self._removal.check_for_errors()
 
     def close(self) -> None:
         """Waits for what goes on. Nothing can be saved afterwards."""
         try:
             self.wait_until_finished()
         finally:
-            for thread in self._deletions:
-                thread.join()
+            self._removal.wait()
             self._checkpointer.close()
 
     def __enter__(self) -> Any:

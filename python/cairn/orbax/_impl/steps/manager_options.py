@@ -74,7 +74,7 @@ class CheckpointManagerOptions:
         for name, hint in (
             ("todelete_full_path", "it is for object stores; use todelete_subdir"),
             ("temporary_path_class", "cairn.orbax has one way to commit"),
-            ("enable_per_process_directory_creation", "cairn.orbax has one process"),
+            ("enable_per_process_directory_creation", "process 0 makes the directories"),
         ):
             if getattr(self, name):
                 raise NotImplementedError(f"CheckpointManagerOptions.{name}: {hint}")

@@ -1,0 +1,1 @@
+"""Handlers of the types of leaves."""

@@ -1,0 +1,211 @@
+"""Leaves of a tree that handlers of the user's own save and restore."""
+
+import asyncio
+import json
+import os
+import threading
+from typing import Any
+
+from cairn.orbax._impl import asyncs, trees
+from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
+from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
+from cairn.orbax._impl.stored_tree import Path, StoredTree
+from cairn.orbax._impl.types.standard_types import StandardTypeHandler
+from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
+
+
+def own_handler(registry: Any, kind: Any) -> "TypeHandler | None":
+    """The handler of a type or of its name, None for the native part's types.
+
+    Raises ValueError for a type without a handler.
+    """
+    handler: TypeHandler = registry.get(kind)
+    return None if isinstance(handler, StandardTypeHandler) else handler
+
+
+class OwnLeaves:
+    """The leaves of a tree that is saved which have handlers of the user's own."""
+
+    def __init__(self, tree: Any, registry: Any) -> None:
+        self._pairs = trees.flatten_with_keys(tree)
+        by_type: dict[Any, TypeHandler | None] = {}
+        for keys, leaf in self._pairs[0]:
+            if type(leaf) not in by_type and not trees.is_empty(leaf):
+                try:
+                    by_type[type(leaf)] = own_handler(registry, type(leaf))
+                except ValueError as error:
+                    path = trees.dotted(trees.path_of(keys))
+                    raise ValueError(f"{path}: TypeHandler lookup failed: {error}") from error
+        self._leaves = {
+            trees.path_of(keys): (keys, leaf, handler)
+            for keys, leaf in self._pairs[0]
+            if (handler := by_type.get(type(leaf))) is not None
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._leaves)
+
+    def without(self) -> Any:
+        """The tree with placeholders in their place."""
+        leaves, treedef = self._pairs
+        return treedef.unflatten(
+            [... if trees.path_of(keys) in self._leaves else leaf for keys, leaf in leaves]
+        )
+
+    def typestrs(self) -> "dict[Path, str]":
+        """The names of the types."""
+        return {path: handler.typestr() for path, (_, _, handler) in self._leaves.items()}
+
+    async def serialize(
+        self, directory: Any, save_args: "dict[Path, Any]", options: "dict[str, Any]"
+    ) -> "list[Any]":
+        """Calls the handlers, each once, and returns their futures."""
+        directory = as_path(directory)
+        groups: dict[int, tuple[TypeHandler, list[Any], list[Any], list[Any]]] = {}
+        for path, (keys, leaf, handler) in self._leaves.items():
+            _, values, infos, args = groups.setdefault(id(handler), (handler, [], [], []))
+            values.append(leaf)
+            infos.append(
+                ParamInfo(
+                    name=".".join(path),
+                    parent_dir=directory,
+                    keypath=keys,
+                    skip_deserialize=False,
+                    value_typestr=handler.typestr(),
+                    **options,
+                )
+            )
+            args.append(save_args.get(path) or SaveArgs())
+        futures = await asyncio.gather(
+            *(
+                handler.serialize(values, infos, args)
+                for handler, values, infos, args in groups.values()
+            )
+        )
+        return [future for some in futures for future in some or []]
+
+
+class NamingFuture:
+    """Ends when the tree is written, with the names of the types of the user's own."""
+
+    def __init__(self, written: Any, directory: Any, typestrs: "dict[Path, str]") -> None:
+        self._written = written
+        self._file = os.path.join(os.fspath(directory), TREE_METADATA_FILE)
+        self._typestrs = typestrs
+        self._lock = threading.Lock()
+        self._is_named = False
+
+    def result(self, timeout: "float | None" = None) -> None:
+        """Waits until the tree is written."""
+        self._written.result(timeout)
+        with self._lock:
+            if not self._is_named:
+                _name_types(self._file, self._typestrs)
+                self._is_named = True
+
+
+def _name_types(file: str, typestrs: "dict[Path, str]") -> None:
+    """Replaces "placeholder" by the names of the types in the file of the tree."""
+    with open(file, encoding="utf-8") as opened:
+        described = json.load(opened)
+    names = []
+    for entry in described["tree_metadata"].values():
+        value = entry["value_metadata"]
+        if value["value_type"] == "placeholder":
+            path = tuple(str(part["key"]) for part in entry["key_metadata"])
+            value["value_type"] = typestrs.get(path, "placeholder")
+            names.append(value["value_type"])
+    if "value_metadata_tree" in described:  # the same leaves, in the same order
+        rich = json.loads(described["value_metadata_tree"])
+        _name_in_order(rich, iter(names))
+        described["value_metadata_tree"] = json.dumps(rich)
+    with open(f"{file}.tmp", "w", encoding="utf-8") as opened:
+        json.dump(described, opened)
+    os.replace(f"{file}.tmp", file)
+
+
+def _name_in_order(node: Any, names: Any) -> None:
+    if isinstance(node, list):
+        for child in node:
+            _name_in_order(child, names)
+    elif isinstance(node, dict):
+        if node.get("clazz") == "ValueMetadataEntry":
+            if node["data"]["value_type"] == "placeholder":
+                node["data"]["value_type"] = next(names)
+            return
+        for child in node.values():
+            _name_in_order(child, names)
+
+
+# ---- restores ----
+
+
+def restore_own(
+    stored: StoredTree, wanted: "dict[int, RestoreArgs]"
+) -> "tuple[dict[int, RestoreArgs], dict[int, Any]]":
+    """The leaves that are left for the native part, and the values of the user's own types."""
+    groups: dict[int, tuple[TypeHandler, list[int]]] = {}
+    left: dict[int, RestoreArgs] = {}
+    for index, args in wanted.items():
+        handler = stored.own_handler(index, args.restore_type)
+        if handler is None:
+            left[index] = args
+        else:
+            groups.setdefault(id(handler), (handler, []))[1].append(index)
+    values: dict[int, Any] = {}
+    if groups:
+        restored = asyncs.run(_deserialize(stored, list(groups.values()), wanted))
+        for (_, indices), some in zip(groups.values(), restored, strict=True):
+            values.update(zip(indices, some, strict=True))
+    return left, values
+
+
+async def _deserialize(stored: StoredTree, groups: "list[Any]", wanted: "dict[int, Any]") -> Any:
+    return await asyncio.gather(
+        *(
+            handler.deserialize(
+                [param_info(stored, index) for index in indices],
+                [wanted[index] for index in indices],
+            )
+            for handler, indices in groups
+        )
+    )
+
+
+def param_info(stored: StoredTree, index: int) -> ParamInfo:
+    """What a handler learns of a stored leaf."""
+    import jax
+
+    described = stored.tree_metadata()
+    info = stored.infos[index]
+    keys = tuple(
+        jax.tree_util.SequenceKey(key) if isinstance(key, int) else jax.tree_util.DictKey(key)
+        for key in info.path
+    )
+    return ParamInfo(
+        name=info.name,
+        parent_dir=stored.directory,
+        keypath=keys,
+        skip_deserialize=False,
+        is_ocdbt_checkpoint=bool((stored.directory / "manifest.ocdbt").exists()),
+        use_zarr3=bool(described.get("use_zarr3")),
+        value_typestr=info.typestr,
+    )
+
+
+def own_metadata(stored: StoredTree) -> "dict[int, Any]":
+    """The metadata of the leaves of the user's own types."""
+    groups: dict[int, tuple[TypeHandler, list[int]]] = {}
+    for index in range(len(stored.infos)):
+        handler = stored.own_handler(index, None)
+        if handler is not None:
+            groups.setdefault(id(handler), (handler, []))[1].append(index)
+    found: dict[int, Any] = {}
+    for handler, indices in groups.values():
+        infos = [param_info(stored, index) for index in indices]
+        found.update(zip(indices, asyncs.run(_metadata(handler, infos)), strict=True))
+    return found
+
+
+async def _metadata(handler: TypeHandler, infos: "list[ParamInfo]") -> Any:
+    return await handler.metadata(infos)

@@ -1,0 +1,67 @@
+"""Version 1 of Orbax's interface on Cairn's native code.
+
+    import cairn.orbax.v1 as ocp   # in place of: from orbax.checkpoint import v1 as ocp
+
+The names, arguments, results and errors are those of orbax.checkpoint.v1 of 0.12.8, and so are the
+files: each loads what the other has saved. It is for one process and local directories. What is
+missing raises AttributeError or NotImplementedError, and says what to use instead.
+"""
+
+import importlib
+from typing import Any
+
+_MODULES = (
+    "arrays",
+    "errors",
+    "handlers",
+    "multihost",
+    "options",
+    "partial",
+    "path",
+    "training",
+    "tree",
+)
+
+# Where each name is defined. Nothing is imported before it is used.
+_NAMES = {
+    name: module
+    for module, names in {
+        "handlers": (
+            "AbstractCheckpointable Checkpointable CheckpointableHandler StatefulCheckpointable"
+        ),
+        "_impl.context": "Context",
+        "_impl.deletion": "delete delete_async",
+        "_impl.loading": (
+            "PLACEHOLDER checkpointables_metadata is_orbax_checkpoint load load_async "
+            "load_checkpointables load_checkpointables_async load_pytree load_pytree_async "
+            "metadata pytree_metadata"
+        ),
+        "_impl.metadata_types": "CheckpointMetadata",
+        "_impl.responses": "AsyncResponse",
+        "_impl.saving": (
+            "save save_async save_checkpointables save_checkpointables_async save_pytree "
+            "save_pytree_async"
+        ),
+        "tree": "PyTreeMetadata",
+    }.items()
+    for name in names.split()
+}
+
+__all__ = [*_MODULES, *_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(
+        f"module {__name__!r} has no {name!r} yet: dir() shows what there is; cairn.orbax has the "
+        "API of before version 1"
+    )
+
+
+def __dir__() -> "list[str]":
+    return sorted(__all__)

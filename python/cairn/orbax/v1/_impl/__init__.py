@@ -1,0 +1,1 @@
+"""The implementation of cairn.orbax.v1. Its names may change."""

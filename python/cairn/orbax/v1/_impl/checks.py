@@ -1,0 +1,70 @@
+"""Refuses options of a context that cairn.orbax does not have, so that none is ignored."""
+
+import sys
+from typing import Any
+
+from cairn.orbax.options import AtomicityMode
+from cairn.orbax.v1._impl.array_options import ArrayMetadataStore
+from cairn.orbax.v1._impl.context import Context
+
+_ONE_PROCESS = "cairn.orbax saves and loads in one process, number 0"
+_REPLICAS = "the copies of a box are written in parts, as by default in Orbax; leave it out"
+_COPIES = "all arrays are copied before an asynchronous save returns; leave it out"
+
+# Options with the values that are possible, and what to do instead of others.
+_POSSIBLE: "tuple[tuple[str, tuple[Any, ...], str], ...]" = (
+    ("multiprocessing.primary_host", (None, 0), _ONE_PROCESS),
+    ("multiprocessing.active_processes", (None, {0}), _ONE_PROCESS),
+    ("file.path_permission_mode", (None,), "set the umask of the process instead"),
+    (
+        "atomicity.mode",
+        (AtomicityMode.AUTO, AtomicityMode.ATOMIC_RENAME),
+        "cairn.orbax completes a checkpoint by a rename",
+    ),
+    ("pathways.checkpointing_impl", (None,), "Pathways is not available"),
+    ("array.saving.enable_pinned_host_transfer", (None, False), "JAX chooses how it copies"),
+    ("array.saving.use_replica_parallel", (None, True), _REPLICAS),
+    ("array.saving.min_slice_bytes_for_replica_parallel", (None,), _REPLICAS),
+    ("array.saving.max_replicas_for_replica_parallel", (None,), _REPLICAS),
+    ("array.saving.enable_replica_parallel_separate_folder", (False,), _REPLICAS),
+    (
+        "array.saving.array_metadata_store",
+        (None, ArrayMetadataStore()),
+        "leave it out, or set it to None to store no array_metadatas",
+    ),
+    (
+        "array.loading.raise_array_data_missing_error",
+        (True,),
+        "missing data is always an error; cairn.open reads what is there",
+    ),
+    (
+        "array.loading.load_and_broadcast_options.broadcast_memory_limit_bytes",
+        (None,),
+        "context.memory.read_concurrent_bytes limits the memory of a load",
+    ),
+    ("memory.transfer_concurrent_bytes", (None,), _COPIES),
+    ("memory.regulator_options", (None,), "memory.write_concurrent_bytes limits a save"),
+    ("memory.expected_surge_bytes", (None,), "memory.write_concurrent_bytes limits a save"),
+    ("memory.is_prioritized_key_fn", (None,), _COPIES),
+    ("memory.serialization_status_callback", (None,), _COPIES),
+    ("memory.deepcopy_host_arrays", (True,), "cairn.save writes arrays without a copy"),
+    ("safetensors.max_over_read_ratio", (None,), "Cairn joins reads itself; leave it out"),
+    ("safetensors.read_chunk_bytes", (None,), "Cairn splits reads itself; leave it out"),
+)
+
+
+def check_options(context: Context) -> Context:
+    """The context. Raises NotImplementedError for what is not available: an option, processes."""
+    jax = sys.modules.get("jax")
+    if jax is not None and jax.distributed.is_initialized() and jax.process_count() > 1:
+        raise NotImplementedError(
+            "cairn.orbax.v1 does not save and load from several processes yet; cairn.save, "
+            "cairn.load and cairn.orbax do"
+        )
+    for name, possible, hint in _POSSIBLE:
+        value: Any = context
+        for part in name.split("."):
+            value = getattr(value, part)
+        if not any(type(value) is type(one) and value == one for one in possible):
+            raise NotImplementedError(f"Context.{name}={value!r} is not available: {hint}")
+    return context

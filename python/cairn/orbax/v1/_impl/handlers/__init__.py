@@ -1,0 +1,1 @@
+"""Handlers of checkpointables: interfaces, registration, and those that are there."""

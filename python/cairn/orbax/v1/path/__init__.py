@@ -1,0 +1,23 @@
+"""Paths, and the names of steps."""
+
+import os
+from typing import Any
+
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax.v1._impl.handlers.handler_types import PathAwaitingCreation
+from cairn.orbax.v1.path import step
+
+PathLike = str | os.PathLike[str]
+
+_missing = _hints(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Path":  # etils is not imported before it is used
+        from cairn.orbax.v1.options import _path_class
+
+        return _path_class()
+    return _missing(name)
+
+
+__all__ = ["Path", "PathAwaitingCreation", "PathLike", "step"]

@@ -1,0 +1,12 @@
+"""How the directories of steps are named."""
+
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax.v1._impl.steps.step_names import (
+    NameFormat,
+    composite_name_format,
+    standard_name_format,
+)
+
+__getattr__ = _hints(__name__)
+
+__all__ = ["NameFormat", "composite_name_format", "standard_name_format"]

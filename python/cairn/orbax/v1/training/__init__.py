@@ -1,0 +1,17 @@
+"""A training run: Checkpointer, its policies and its errors."""
+
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax.v1._impl.steps.checkpointer import Checkpointer
+from cairn.orbax.v1._impl.steps.step_types import CheckpointMetadata, RootMetadata
+from cairn.orbax.v1.training import errors, preservation_policies, save_decision_policies
+
+__getattr__ = _hints(__name__, {"pathways": "Pathways is not available; use Checkpointer"})
+
+__all__ = [
+    "CheckpointMetadata",
+    "Checkpointer",
+    "RootMetadata",
+    "errors",
+    "preservation_policies",
+    "save_decision_policies",
+]

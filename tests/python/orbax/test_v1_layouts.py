@@ -1,0 +1,209 @@
+"""Version 1: safetensors, deletions, and saves in parts: the same with both packages."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from trees import described
+
+import cairn
+
+TENSORS = {
+    "a.b": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "c": np.arange(4).astype(ml_dtypes.bfloat16),
+    "flags": np.array([True, False]),
+}
+
+
+def context_of(v1, layout):
+    context = v1.Context()
+    context.checkpoint_layout = layout
+    return context
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "model.safetensors"
+    cairn.save(path, TENSORS, metadata={"kind": "test"})
+    return path
+
+
+@pytest.mark.parametrize("layout", ["safetensors", "auto"])
+def test_safetensors(v1, layout, file):
+    with context_of(v1, layout):
+        assert described(v1.load(file)) == described(TENSORS)
+        found = v1.metadata(file)
+        assert found.custom_metadata == {"kind": "test"} and set(found.metadata) == set(TENSORS)
+        assert found.metadata["c"].dtype == jnp.bfloat16 and found.metadata["c"].shape == (4,)
+        assert v1.load(file.parent)["a.b"].shape == (2, 3)  # all files of a directory
+
+
+def test_safetensors_like_a_target(v1, file):
+    mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    target = {
+        "a.b": jax.ShapeDtypeStruct((2, 3), jnp.bfloat16, sharding=sharding),
+        "c": jax.ShapeDtypeStruct((4,), jnp.float32),
+    }
+    with context_of(v1, "safetensors"):
+        loaded = v1.load(file, target)
+        assert set(loaded) == {"a.b", "c"} and loaded["a.b"].sharding == sharding
+        assert loaded["a.b"].tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert loaded["a.b"].dtype == jnp.bfloat16 and loaded["c"].dtype == np.float32
+        assert len(loaded["c"].sharding.device_set) == len(jax.devices())
+        assert described(v1.load_async(file).result()) == described(TENSORS)
+
+
+def test_errors_of_safetensors(v1, file, tmp_path):
+    struct = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    with context_of(v1, "safetensors"):
+        with pytest.raises(KeyError, match="other"):
+            v1.load(file, {"other": struct})
+        for target in ({"c": struct}, {"a": {"b": struct}}):
+            with pytest.raises(ValueError):
+                v1.load(file, target)
+        for call in (v1.load_checkpointables, v1.checkpointables_metadata):
+            with pytest.raises(NotImplementedError):
+                call(file)
+        with pytest.raises(NotImplementedError):
+            v1.save(tmp_path / "c", {"a": 1})
+        for path in ("none", "empty"):
+            (tmp_path / "empty").mkdir(exist_ok=True)
+            with pytest.raises(v1.errors.InvalidLayoutError):
+                v1.load(tmp_path / path)
+    cairn.save(tmp_path / "other.safetensors", {"c": TENSORS["c"]})
+    with context_of(v1, "safetensors"), pytest.raises(ValueError, match="'?c'?"):
+        v1.load(tmp_path)  # two files have the tensor
+    with pytest.raises(v1.errors.InvalidLayoutError):
+        v1.load(file)  # in the layout of Orbax
+    with context_of(v1, "auto"), pytest.raises(v1.errors.InvalidLayoutError, match="detect"):
+        v1.load(tmp_path / "none")
+
+
+def test_auto_finds_checkpoints_of_orbax(v1, tmp_path):
+    with context_of(v1, "auto"):
+        v1.save(tmp_path / "c", {"a": 1})
+        assert v1.load(tmp_path / "c") == {"a": 1}
+
+
+def test_deletions(v1, tmp_path):
+    parts = {"a": {"x": 1}, "b": {"y": np.arange(3)}}
+    v1.save_checkpointables(tmp_path / "c", parts)
+    assert v1.delete(tmp_path / "c", checkpointable_name="b") is True
+    assert v1.load_checkpointables(tmp_path / "c") == {"a": {"x": 1}}
+    assert set(v1.checkpointables_metadata(tmp_path / "c").metadata) == {"a"}
+    assert v1.delete(tmp_path / "c", checkpointable_name="b", missing_ok=True) is False
+    assert sorted(one.name for one in (tmp_path / "c").iterdir())[-2:] == [
+        "commit_success.txt",
+        "orbax.checkpoint",
+    ]
+    for name, error in (("a", ValueError), ("b", FileNotFoundError), ("../c", ValueError), (5, TypeError)):
+        with pytest.raises(error):
+            v1.delete(tmp_path / "c", checkpointable_name=name)
+    with pytest.raises(ValueError):
+        v1.delete(tmp_path / "c" / "a")
+    with pytest.raises(ValueError):
+        v1.delete(tmp_path)
+    assert v1.delete_async(tmp_path / "c").result() is True
+    assert not (tmp_path / "c").exists()
+    with pytest.raises(FileNotFoundError):
+        v1.delete(tmp_path / "c")
+    assert v1.delete(tmp_path / "c", missing_ok=True) is False
+
+
+def interrupted(package, path):
+    """A checkpoint with two parts; the deletion of one has been interrupted."""
+    package.save_checkpointables(path, {"a": {"x": 1}, "b": {"y": 2}, "c": {"z": 3}})
+    metadata = json.loads((path / "_CHECKPOINT_METADATA").read_text())
+    after = {**metadata, "item_handlers": dict(metadata["item_handlers"])}
+    del after["item_handlers"]["b"]
+    record = {
+        "operation_id": "0" * 32,
+        "checkpointable_name": "b",
+        "destination": None,
+        "original_metadata": metadata,
+        "updated_metadata": after,
+    }
+    (path / "_CHECKPOINT_DELETION").write_text(json.dumps(record))
+    (path / "b" / "_METADATA").unlink()
+    return record
+
+
+def test_an_interrupted_deletion(v1, tmp_path):
+    interrupted(v1, tmp_path / "c")
+    errors = v1.errors
+    assert set(v1.load_checkpointables(tmp_path / "c")) == {"a", "c"}
+    assert v1.load(tmp_path / "c") == {"x": 1}
+    with pytest.raises(errors.DeletionInProgressError):
+        v1.load(tmp_path / "c", checkpointable_name="b")
+    with pytest.raises(errors.DeletionInProgressError):
+        v1.load_checkpointables(tmp_path / "c", {"b": None})
+    with pytest.raises(errors.DeletionInProgressError):
+        v1.save(tmp_path / "c", {"a": 1}, overwrite=True)
+    with pytest.raises(errors.DeletionRecoveryError):
+        v1.delete(tmp_path / "c", checkpointable_name="a")
+    assert v1.delete(tmp_path / "c", checkpointable_name="b") is True
+    assert set(v1.load_checkpointables(tmp_path / "c")) == {"a", "c"}
+    assert not (tmp_path / "c" / "_CHECKPOINT_DELETION").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"checkpointable_name": "../x"},
+        {"operation_id": "x"},
+        {"original_metadata": {}},
+        {"updated_metadata": {}},
+        {"checkpointable_name": "nothing"},
+    ],
+    ids=str,
+)
+def test_a_wrong_record_of_a_deletion(v1, change, tmp_path):
+    record = interrupted(v1, tmp_path / "c")
+    file = tmp_path / "c" / "_CHECKPOINT_DELETION"
+    for text in (json.dumps({**record, **change}), "{", "[]"):
+        file.write_text(text)
+        with pytest.raises(v1.errors.DeletionRecoveryError):
+            v1.load(tmp_path / "c", checkpointable_name="a")
+        with pytest.raises(v1.errors.DeletionRecoveryError):
+            v1.delete(tmp_path / "c", checkpointable_name="b")
+    assert v1.delete(tmp_path / "c") is True
+
+
+def save_parts(v1, path):
+    v1.partial.save(path, {"a": np.ones(3), "d": {"x": jnp.arange(4)}}, custom_metadata={"n": 1})
+    v1.partial.save_async(path, {"b": 5, "d": {"y": "text"}}).result()
+
+
+def whole():
+    return {"a": np.ones(3), "b": 5, "d": {"x": jnp.arange(4), "y": "text"}}
+
+
+def test_saves_in_parts(v1, tmp_path):
+    path = tmp_path / "c"
+    save_parts(v1, path)
+    for again in ({"a": 1}, {"d": 1}, {"b": {"c": 1}}):
+        with pytest.raises(Exception, match="REPLACEMENT"):
+            v1.partial.save(path, again)
+    assert not path.exists()
+    v1.partial.finalize(path)
+    assert path.exists() and not (tmp_path / "c.partial_save").exists()
+    assert described(v1.load(path)) == described(whole())
+    assert v1.metadata(path).custom_metadata == {"n": 1}
+    with pytest.raises(FileExistsError):
+        v1.partial.save(path, {"z": 1})
+    with pytest.raises(FileExistsError):
+        v1.partial.finalize(path)
+    with pytest.raises(FileNotFoundError):
+        v1.partial.finalize(tmp_path / "none")
+
+
+def test_parts_of_the_other_package(v1_pair, tmp_path):
+    writer, reader = v1_pair
+    save_parts(writer, tmp_path / "c")
+    reader.partial.finalize(tmp_path / "c.partial_save")
+    for package in v1_pair:
+        assert described(package.load(tmp_path / "c")) == described(whole())

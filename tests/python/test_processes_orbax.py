@@ -1,0 +1,56 @@
+"""cairn.orbax in two real processes over jax.distributed, beside the real Orbax."""
+
+import json
+
+import cairn
+import numpy as np
+import orbax.checkpoint as ocp
+import process_cases_orbax as cases
+import pytest
+from processes import start
+from same import assert_same
+
+
+@pytest.fixture(scope="module")
+def job():
+    (job,) = start("process_cases_orbax", 2)
+    yield job
+    job.close()
+
+
+def test_checkpointers(tmp_path, job):
+    job.run("checkpointers", tmp_path)
+    for name in ("tree", "standard", "async"):
+        assert_same(cairn.load(tmp_path / name), cases.VALUES)
+        assert (tmp_path / name / "ocdbt.process_1").exists()
+        assert cairn.verify(tmp_path / name)
+
+
+def test_items(tmp_path, job):
+    assert job.run("items", tmp_path / "c") == [{"from": 0}] * 2
+    assert json.loads((tmp_path / "c" / "note" / "metadata").read_text()) == {"from": 0}
+    assert_same(cairn.load(tmp_path / "c", item="state"), cases.VALUES)
+
+
+def test_what_orbax_saves(tmp_path, job):
+    job.run("restore_what_orbax_saved", tmp_path / "c")
+
+
+def test_a_manager(tmp_path, job):
+    saved = [step % 2 == 0 for step in range(8)]
+    assert job.run("manager", tmp_path / "run") == [[saved, [2, 4], 4, [4]]] * 2
+    with ocp.CheckpointManager(tmp_path / "run", options=ocp.CheckpointManagerOptions(best_fn=lambda metrics: metrics["score"])) as theirs:
+        assert theirs.all_steps() == [4] and theirs.best_step() == 4 and theirs.metadata().custom_metadata == {"run": 1}
+    assert (cairn.load(tmp_path / "run")["w"] == np.full((8, 8), 4)).all()
+
+
+def test_an_error_of_one_process_reaches_the_other(tmp_path, job):
+    first, second = job.run("failures", tmp_path)
+    for answers in (first, second):
+        kind, text = answers.pop()
+        assert kind == "NotImplementedError" and "primary_host" in text
+        assert [kind for kind, _ in answers] == ["ValueError"] * 4, answers
+    assert all("process 1: " in text for _, text in first[:3])
+    assert second[2][1] == "mine" and first[2][1] == "process 1: mine"
+    assert first[3][1].endswith("already exists.") and second[3][1] == "process 0: " + first[3][1]
+    assert list(tmp_path.iterdir()) == []
