@@ -40,8 +40,12 @@ static: deps-build  ## build/static/bin/cairn, a static program that runs on any
 	@cmake --build --preset static -j $(JOBS)
 	@cmake --install build/release --component static --prefix build/static >/dev/null
 
-demo: cli  ## open, verify and convert a checkpoint that Orbax wrote
-	@scripts/demo.sh $(CAIRN)
+demo: cli  ## open, verify and convert a checkpoint that Orbax wrote; try the Python package
+	@scripts/install-deps.sh python
+	@cmake --build --preset release -j $(JOBS)
+	@scripts/test-env.sh build/demo-venv scripts/demo-requirements.txt
+	@scripts/python-package.sh build/demo-venv
+	@scripts/demo.sh $(CAIRN) build/demo-venv/bin/python
 
 test: lint docs test-layering test-unit test-asan test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
 	@echo "All tests passed."
@@ -74,9 +78,10 @@ docs: deps  ## the documentation site with the C++ API, in build/site
 	@scripts/test-env.sh build/docs-venv docs/requirements.txt
 	@scripts/docs.sh build/docs-venv
 
-bench: build  ## side by side with the real packages; writes build/bench.json and build/bench.md
+bench: build python  ## side by side with the real packages; writes build/bench.json, bench.md and bench_python.md
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
 	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python bench/compare.py
+	@$(VENV)/bin/python bench/python.py --markdown build/bench_python.md
 
 format: deps  ## rewrite the sources in the project's style
 	@git ls-files '*.cc' '*.h' | grep -v golden/ | xargs clang-format -i

@@ -54,7 +54,7 @@ def load_case(name, title, data, form, floors):
     contenders = [cairn("load", files), *(cairn(floor, files, name=f"floor: {text}") for floor, text in floors),
                   peer("Orbax", "orbax", "load", files), peer("TensorStore", "tensorstore", "load", files), peer("torch.load", "torch", "load", data / "torch.pt"),
                   peer("safetensors", "safetensors", "load", data / "model.safetensors"), cairn("load", data / "model.safetensors", name="Cairn (safetensors file)")]
-    if data.name != "many":
+    if data.name not in ("many", "small"):
         contenders.append(peer("np.load", "numpy", "load", data / "npy"))
     return Case(name, title, data.name, contenders)
 
@@ -74,6 +74,13 @@ def steps_case(data):
         peer("Orbax all_steps(), names alone", "orbax", "steps", run)], whole_process=True)
 
 
+def manager_case(data):
+    run = data / "steps" / "run"
+    return Case("manager_10000", "Make a CheckpointManager for 10,000 steps", "steps", [
+        cairn("manager", run), cairn("manager-best", run, name="Cairn, and the best step"),
+        peer("Orbax", "orbax", "manager", run), peer("Orbax, and the best step", "orbax", "manager_best", run)])
+
+
 def read_cases(data, scale):
     floors = [("floor-pread", "pread into huge pages"), ("floor-memcpy", "memcpy")]
     zstd = [("floor-zstd", "libzstd alone")]
@@ -84,6 +91,7 @@ def read_cases(data, scale):
         list_case("list_300", "Cold process to the list of 300 tensors", data / "few"),
         list_case("list_10000", "Cold process to the list of 10,000 tensors", many),
         steps_case(data),
+        manager_case(data),
         load_case("load_raw", "Restore 1 GiB of float32, stored uncompressed", large, "orbax_raw", floors),
         load_case("load_zstd", "Restore 1 GiB of float32, stored with Orbax's default zstd", large, "orbax", zstd),
         Case("load_cairn", "Restore 1 GiB of float32 that Cairn saved, every checksum verified", "large", [
@@ -93,6 +101,8 @@ def read_cases(data, scale):
         load_case("llama_zstd", "Restore the same with Orbax's default zstd", llama, "orbax", zstd),
         load_case("load_many", "Restore 10,000 tensors of 4 KiB, Orbax's default zstd", many, "orbax", zstd),
         load_case("load_many_raw", "Restore 10,000 tensors of 4 KiB, uncompressed", many, "orbax_raw", floors),
+        load_case("load_small", "Restore 10,000 tensors of 1 KiB, Orbax's default zstd", data / "small", "orbax", zstd),
+        load_case("load_small_raw", "Restore 10,000 tensors of 1 KiB, uncompressed", data / "small", "orbax_raw", floors),
         Case("slice", "Open, then read 1/8 of one 128 MiB tensor", "large", [
             cairn("slice", large / "orbax_raw", *slices), peer("NumPy mmap", "numpy", "slice", large / "npy", *slices),
             peer("TensorStore", "tensorstore", "slice", large / "orbax_raw", *slices), peer("safetensors", "safetensors", "slice", large / "model.safetensors", *slices),
@@ -106,10 +116,11 @@ def read_cases(data, scale):
 
 PREAD, ZSTD = "floor: pread into huge pages", "floor: libzstd alone"
 READ_AIMS = [
-    Aim("list_300", "Cairn", "", 0.010), Aim("list_10000", "Cairn", "", 0.050), Aim("steps_10000", "Cairn", "", 0.050),
+    Aim("list_300", "Cairn", "", 0.010), Aim("list_10000", "Cairn", "", 0.050), Aim("steps_10000", "Cairn", "", 0.050), Aim("manager_10000", "Cairn", "", 0.050),
     Aim("load_raw", "Cairn", PREAD, 1.3), Aim("load_raw", "Orbax", "Cairn", 10, least=True),
     Aim("load_zstd", "Cairn", ZSTD, 1.15), Aim("load_cairn", "Cairn", PREAD, 1.5), Aim("llama_raw", "Cairn", PREAD, 1.3), Aim("llama_zstd", "Cairn", ZSTD, 1.15),
     Aim("load_many", "Orbax", "Cairn", 150, least=True), Aim("load_many_raw", "Cairn", "safetensors", 1.0),
+    *(Aim(case, "Cairn", "safetensors", 0.5) for case in ("load_small", "load_small_raw")),
     Aim("slice", "Cairn", "NumPy mmap", 1.0), Aim("some", "Cairn", "NumPy mmap", 1.0),
     *(Aim(case, "Cairn", "", 64 << 20, figure="beyond_data") for case in ("load_raw", "load_zstd", "llama_raw", "llama_zstd", "load_many", "load_many_raw")),
 ]

@@ -72,8 +72,16 @@ def many(count):
     return {f"layer_{i // 100:03}_block_{i % 100:02}_w": values[i] for i in range(count)}
 
 
+def small(count):
+    """`count` tiny tensors of 1 KiB each, in layers of ten."""
+    import numpy as np
+
+    values = normal(count * 256, np.float32).reshape(count, 256)
+    return {f"layers_{i // 10:06}_w{i % 10}": values[i] for i in range(count)}
+
+
 def trees():
-    return {"large": large, "one": one, "compressible": compressible, "llama": llama, "many": lambda scale: many(10_000 // scale), "few": lambda scale: many(300),
+    return {"large": large, "one": one, "compressible": compressible, "llama": llama, "many": lambda scale: many(10_000 // scale), "small": lambda scale: small(10_000 // scale), "few": lambda scale: many(300),
             "steps": lambda scale: many(10_000 // scale)}
 
 

@@ -68,6 +68,21 @@ def orbax_steps(path):
         return len(manager.all_steps())
 
 
+def orbax_manager(path, best_fn=None):
+    import orbax.checkpoint as ocp
+
+    def make(_):
+        with ocp.CheckpointManager(path, options=ocp.CheckpointManagerOptions(read_only=True, best_fn=best_fn)) as manager:
+            manager.best_step()
+        return []
+
+    return timed(lambda: None, make)
+
+
+def orbax_manager_best(path):
+    return orbax_manager(path, lambda metrics: metrics["loss"])
+
+
 # ---- TensorStore ----
 def tensorstore_names(path):
     import tensorstore as ts

@@ -6,6 +6,8 @@
 //   load          opens and reads everything into memory of this process
 //   slice         opens and reads rows [LO, HI) of one tensor; read_seconds is the read alone
 //   some          opens and reads every COUNT-th tensor; read_seconds is the read alone
+//   manager       makes a CheckpointManager for a directory of steps, which lists them
+//   manager-best  the same, and finds the best step, for which it reads each step's metadata
 //   floor-pread   all cores pread the checkpoint's data files into huge pages: no reader can be
 //                 faster
 //   floor-memcpy  all cores copy as many bytes from touched memory into huge pages
@@ -15,6 +17,7 @@
 //
 // The program prints one line of JSON: {"seconds", "read_seconds", "bytes", "peak_rss"}.
 #include <cairn/cairn.h>
+#include <cairn/checkpoint_manager.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -207,6 +210,16 @@ Figures floor_zstd(const std::string& path) {
   return {seconds_since(start), 0, total};
 }
 
+Figures manager(const std::string& path, bool best) {
+  cairn::CheckpointManagerOptions options{.read_only = true};
+  if (best) options.best_fn = cairn::metric("loss");
+  const auto start = Clock::now();
+  const cairn::CheckpointManager made(path, std::move(options));
+  if (!(best ? made.best_step() : made.latest_step()) && !best)
+    throw std::runtime_error(path + ": no steps");
+  return {.seconds = seconds_since(start)};
+}
+
 Figures run(const std::vector<std::string>& words) {
   const auto& mode = words.at(0);
   const auto& path = words.at(1);
@@ -214,6 +227,8 @@ Figures run(const std::vector<std::string>& words) {
   if (mode == "slice")
     return slice(path, words.at(2), std::stoll(words.at(3)), std::stoll(words.at(4)));
   if (mode == "some") return some(path, std::stoul(words.at(2)));
+  if (mode == "manager") return manager(path, false);
+  if (mode == "manager-best") return manager(path, true);
   if (mode == "touch") return touch(std::stoull(path));
   if (mode == "floor-pread") return floor_pread(path);
   if (mode == "floor-memcpy") return floor_memcpy(path);

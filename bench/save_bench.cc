@@ -6,7 +6,9 @@
 //   save          saves DATA (a checkpoint, read before the clock starts) with cairn::save.
 //                 Options: auto, none, zstd (level 1); zarr3; folders; unsynced; memory=BYTES
 //   async         starts to save DATA in the background, and times how long the caller waits.
-//                 Options: none; lent (the caller does not change the arrays, so nothing is copied)
+//                 Options: none; lent (the caller does not change the arrays, so nothing is
+//                 copied); again (times the second save of the data, which has the memory of the
+//                 first one's copies)
 //   save-step     saves DATA as the steps 1 to 4 of a CheckpointManager, each with other values in
 //                 a hundredth of the elements, and times the saves of 2 to 4 (the median).
 //                 Options: reuse (Reuse::kUnchanged), restart (a new manager for each step)
@@ -18,7 +20,8 @@
 //                 used
 //   floor-copy    the same to new memory, whose pages the system must first provide and clear
 //
-// DATA may be generated:BYTES, which means arrays of random bits of at most 256 MiB each. The
+// DATA may be generated:BYTES, which means arrays of random bits of at most 256 MiB each, or
+// generated:COUNTxBYTES, which means COUNT arrays of BYTES bytes each, in layers of ten. The
 // program prints one line of JSON: {"seconds", "total_seconds", "bytes", "peak_rss", "beyond_data",
 // "written"}. beyond_data is the memory that the save itself added. written is the size of the last
 // step's files that no other step has; 0 for other modes.
@@ -99,10 +102,30 @@ cairn::Tree generated(std::uint64_t bytes) {
   return cairn::Tree(std::move(tree));
 }
 
+cairn::Tree generated_small(std::uint64_t count, std::uint64_t bytes) {
+  constexpr std::uint64_t kInLayer = 10;
+  cairn::Tree::Dict layers;
+  for (std::uint64_t i = 0; i < count;) {
+    cairn::Tree::Dict layer;
+    for (std::uint64_t w = 0; w < kInLayer && i < count; ++w, ++i) {
+      auto array =
+          cairn::Array::allocate(cairn::DType::kFloat32, {static_cast<std::int64_t>(bytes / 4)});
+      fill_random(array.mutable_view().data, array.bytes().size(), i + 1);
+      layer.emplace_back(fmt::format("w{}", w), cairn::Tree(std::move(array)));
+    }
+    layers.emplace_back(fmt::format("layer_{:06}", layers.size()), cairn::Tree(std::move(layer)));
+  }
+  return cairn::Tree(std::move(layers));
+}
+
 cairn::Tree tree_of(const std::string& data) {
   constexpr std::string_view kGenerated = "generated:";
-  return data.starts_with(kGenerated) ? generated(std::stoull(data.substr(kGenerated.size())))
-                                      : cairn::load(data);
+  if (!data.starts_with(kGenerated)) return cairn::load(data);
+  const std::string what = data.substr(kGenerated.size());
+  const auto cross = what.find('x');
+  return cross == std::string::npos ? generated(std::stoull(what))
+                                    : generated_small(std::stoull(what.substr(0, cross)),
+                                                      std::stoull(what.substr(cross + 1)));
 }
 
 std::uint64_t tree_bytes(const cairn::Tree& tree) {
@@ -150,9 +173,12 @@ Figures save(const std::string& data, const std::string& target,
 Figures save_async(const std::string& data, const std::string& target,
                    const std::vector<std::string>& words) {
   cairn::PyTreeCheckpointHandlerOptions options;
+  bool again = false;
   for (const std::string& word : words) {
     if (word == "none")
       options.use_compression = false;
+    else if (word == "again")
+      again = true;
     else if (word == "lent")
       cairn::register_standard_handlers_with_options({.numpy = {.deepcopy_host_arrays = false}});
     else
@@ -162,6 +188,11 @@ Figures save_async(const std::string& data, const std::string& target,
   checkpointer.save(target + "-first", {.item = cairn::Tree(std::int64_t{1})});
   const cairn::PyTreeSaveArgs args{.item = tree_of(data)};
   checkpointer.wait_until_finished();
+  if (again) {
+    checkpointer.save(target + "-first", args, {.if_exists = cairn::IfExists::kReplace});
+    checkpointer.wait_until_finished();
+    fs::remove_all(target + "-first");
+  }
   Figures figures{.bytes = tree_bytes(args.item), .rss_before = bench::rss()};
   const auto start = Clock::now();
   checkpointer.save(target, args);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Shows what Cairn does, on a checkpoint that Orbax wrote: demo.sh CAIRN.
+# Shows what Cairn does, on a checkpoint that Orbax wrote: demo.sh CAIRN PYTHON.
 set -euo pipefail
 cairn=$(realpath "$1")
+python=$2
 checkpoint=tests/golden/orbax/demo
 out=build/demo
 rm -rf "$out"
@@ -39,9 +40,12 @@ if "$cairn" verify "$out/damaged"; then
   exit 1
 fi
 
+printf '\n\033[1m$ %s\033[0m\n' "$python"
+"$python" scripts/demo.py
+
 cat <<TEXT
 
-That was a checkpoint written by Orbax, read without Python. Now try your own:
+That was a checkpoint written by Orbax, read without Orbax and without JAX. Now try your own:
 
   $1 info PATH          what is it?
   $1 verify PATH        is it whole?
@@ -49,4 +53,5 @@ That was a checkpoint written by Orbax, read without Python. Now try your own:
   $1 convert PATH model.safetensors
 
 The converted model is $out/model.safetensors; \`$1 --help\` and docs/cli.md have the rest.
+$python has the Python package; docs/python.md explains it.
 TEXT

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Installs the system packages that are missing: install-deps.sh [build | package | test]. `build` is
-# what the library and the command need, `package` adds what Debian packages of them need, and `test`
-# (the default) everything that `make test` needs. Debian and Ubuntu (apt); on other systems it says
-# what to install. Runs apt as root, or through sudo. Without either it says what to do, and does nothing.
+# Installs the system packages that are missing: install-deps.sh [build | python | package | test].
+# `build` is what the library and the command need, `python` adds what the Python package needs,
+# `package` what Debian packages need, and `test` (the default) is everything that `make test` needs.
+# Debian and Ubuntu (apt); on other systems it says what to install. Runs apt as root, or through
+# sudo. Without either it says what to do, and does nothing.
 set -euo pipefail
 
 build=(g++ cmake ninja-build make pkg-config
        libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libsnappy-dev libisal-dev libxxhash-dev
        libpcre2-dev rapidjson-dev libfmt-dev libcli11-dev)
+python=(python3 python3-dev python3-venv)
 package=(dpkg-dev file)
 test=(git ccache libopenmpi-dev openmpi-bin
       libgtest-dev libgmock-dev libbenchmark-dev libleveldb-dev
       clang libclang-rt-14-dev clang-format clang-tidy
-      python3 python3-dev python3-venv
       doxygen      # make docs
       groff-base   # checks the man pages
       zsh fish)    # the tests press keys in them
@@ -20,9 +21,10 @@ test=(git ccache libopenmpi-dev openmpi-bin
 purpose=${1:-test}
 case $purpose in
   build) packages=("${build[@]}") ;;
+  python) packages=("${build[@]}" "${python[@]}") ;;
   package) packages=("${build[@]}" "${package[@]}") ;;
-  test) packages=("${build[@]}" "${package[@]}" "${test[@]}") ;;
-  *) echo "install-deps.sh: expected build, package or test, not '$purpose'" >&2; exit 2 ;;
+  test) packages=("${build[@]}" "${python[@]}" "${package[@]}" "${test[@]}") ;;
+  *) echo "install-deps.sh: expected build, python, package or test, not '$purpose'" >&2; exit 2 ;;
 esac
 
 if ! command -v apt-get >/dev/null; then

@@ -4,7 +4,8 @@
 clang-tidy checks the units that are compiled, most of which are the sources of a folder together,
 and the units below some folders together: it takes six seconds to read and to search the headers of
 the standard library, and two or three for the sources of a folder.
-A compiler checks that each of these sources also compiles alone.
+Clang checks that each of these sources also compiles alone, and runs its analyzer, which looks at the
+functions of the source and not at what it includes.
 
 The stamp's name is a hash of the source, the project's files that it includes (directly or not),
 and the configuration. A source whose stamp exists has passed.
@@ -68,7 +69,7 @@ def groups(found):
 
 
 def stamp(check, file):
-    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + (ROOT / "scripts/lint.sh").read_bytes())
     for part in closure(file):
         digest.update(content(part).replace(str(ROOT), "").encode())
     return f"build/lint/{check}_{pathlib.Path(file).stem}.{digest.hexdigest()[:16]}"

@@ -11,6 +11,7 @@ import re
 from mkdocs.structure.files import File
 
 import api_pages
+import python_pages
 
 # Files outside docs/ that are pages of the site.
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
@@ -35,6 +36,7 @@ def on_files(files, config):
     pages["examples.md"] = "\n".join(examples())
     pages["license.md"] = f"# License\n\n```text\n{pathlib.Path('LICENSE').read_text(encoding='utf-8')}```\n"
     pages |= api_pages.make_pages(pathlib.Path("build/docs/xml"))
+    pages |= python_pages.make_pages()
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
