@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 20  # bytes of one value of a store; that of PyTorch takes 8 MiB
 _LONGEST_REASON = 1 << 15  # characters
+_ANSWER = 30.0  # seconds in which the store returns a value that it has
 
 
 class StoreCoordinator:
@@ -79,7 +80,7 @@ class StoreCoordinator:
         values = [message[16:] for message in messages]
         result = b"D" + b"".join(struct.pack("<Q", len(value)) + value for value in values)
         if not self._put(f"{name}/r", result):
-            _values(self._take(f"{name}/r", 0) or b"")
+            _values(self._decided(name))
         for process, message in enumerate(messages):
             self._remove(f"{name}/{process}", len(message))
         self._forget(name, len(result), messages)
@@ -125,9 +126,16 @@ class StoreCoordinator:
     def _fail(self, name: str, why: str) -> bytes:
         """Makes the all_gather fail, unless it has ended; what the result says then."""
         self._put(f"{name}/r", b"F" + why.encode())
-        decided = self._take(f"{name}/r", 0) or b"F" + why.encode()
+        decided = self._decided(name)
         if self.process_index == 0:
             _values(decided)
+        return decided
+
+    def _decided(self, name: str) -> bytes:
+        """The result that some process has written."""
+        decided = self._take(f"{name}/r", _ANSWER)
+        if decided is None:
+            raise OSError(f"{name}: the store of the job does not return the result that it has")
         return decided
 
     def _missing(self, name: str, timeout: float) -> str:
@@ -160,7 +168,7 @@ class StoreCoordinator:
         if value is None or value[:1] == b"\0":
             return None if value is None else bytes(value[1:])
         (count,) = struct.unpack("<Q", value[1:])
-        pieces = [self._store.get(f"{key}.{i}", 30) for i in range(count)]
+        pieces = [self._store.get(f"{key}.{i}", _ANSWER) for i in range(count)]
         if None in pieces:
             raise OSError(f"{key}: a part of the value is missing in the store of the job")
         return b"".join(pieces)

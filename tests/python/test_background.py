@@ -102,6 +102,7 @@ def test_progress(tmp_path):
 
 INTERRUPTED = """
 import cairn, numpy as np, os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a program in the background may ignore it
 array = np.random.default_rng(0).random(1 << 26)
 pressed = []
 def press():

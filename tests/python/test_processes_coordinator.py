@@ -132,6 +132,22 @@ def test_all_agree_whatever_fails():
     assert len(ended) > 1
 
 
+class SlowStore(MemoryStore):
+    """A wait that is too short ends before the store has answered."""
+
+    def get(self, key, seconds):
+        return super().get(key, seconds) if seconds > 0.01 else None
+
+
+def test_the_reason_arrives_from_a_slow_store():
+    peers, _ = coordinators(2, SlowStore())
+    peers[1].decide("n", "why")
+    assert raised(peers[1].all_gather, "n", b"", 60) == ["OSError", "why"]
+    assert raised(peers[0].all_gather, "n", b"", 60) == ["OSError", "why"]
+    peers[1].decide("m", "why")
+    assert raised(peers[0].all_gather, "m", b"", 0.1) == ["OSError", "why"]
+
+
 class Broken:
     def __init__(self, result):
         self.process_index, self.process_count, self.result = 0, 2, result
