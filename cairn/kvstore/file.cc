@@ -321,9 +321,7 @@ class FileStore : public KvStore {
   }
   void write(std::string_view key, ByteView value) override {
     const std::string path = path_to_write(key);
-    AtomicFile file(path);
-    file.append(value);
-    file.commit(durability_);
+    write_file_atomically(path, value, durability_);
     open_files_.forget(path);
   }
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {

@@ -173,6 +173,14 @@ TEST(AtomicFile, AppearsOnlyAtItsCommit) {
               FailsWith(Code::kFailedPrecondition, "written after its commit"));
 }
 
+TEST(AtomicFile, WritesAWholeFileInOneCall) {
+  const TempDir dir;
+  put_file(dir / "f", "an older text");
+  write_file_atomically(dir / "f", as_bytes("new"));
+  EXPECT_EQ(text_of(dir / "f"), "new");
+  EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"f"});
+}
+
 TEST(AtomicFile, OnlyItsOwnNamesAreTemporary) {
   for (const char* name : {"f", "", "f.cairn-tmp-", ".cairn-tmp-12", "f.cairn-tmp-12.txt",
                            "f.cairn-tmp-xyz", "f.tmp-12"})
