@@ -353,7 +353,7 @@ class FileStore : public KvStore {
   // Returns the path of the key and creates its parent folders.
   [[nodiscard]] std::string path_to_write(std::string_view key) const {
     std::string path = path_of(key);
-    make_directories(path.substr(0, path.rfind('/')), durability_);
+    make_directories(parent_of(path), durability_);
     return path;
   }
 

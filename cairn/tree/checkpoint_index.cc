@@ -1,6 +1,7 @@
 // checkpoint_index.cc -- finds a leaf by the name that a user typed.
 #include <cairn/checkpoint.h>
 
+#include <cairn/base/text.h>
 #include <cairn/base/visible_text.h>
 #include <cairn/tree/names.h>
 
@@ -154,10 +155,12 @@ template <class Found>
 std::vector<std::size_t> Checkpoint::Names::with_item(const std::vector<TensorInfo>& all,
                                                       std::string_view typed, const Found& found) {
   std::vector<std::size_t> leaves = found(typed);
-  for (auto slash = typed.find('/'); leaves.empty() && slash != std::string_view::npos;
-       slash = typed.find('/', slash + 1))
-    for (const auto i : found(typed.substr(slash + 1)))
-      if (all[i].item == typed.substr(0, slash)) leaves.push_back(i);
+  if (!leaves.empty()) return leaves;
+  any_parent(typed, [&](std::string_view item) {
+    for (const auto i : found(typed.substr(item.size() + 1)))
+      if (all[i].item == item) leaves.push_back(i);
+    return !leaves.empty();
+  });
   return leaves;
 }
 
