@@ -37,6 +37,21 @@ EntryKind kind_of(const struct stat& status) {
   return S_ISLNK(status.st_mode) ? EntryKind::kLink : EntryKind::kOther;
 }
 
+EntryKind kind_of(const fs::file_status& status) {
+  switch (status.type()) {
+    case fs::file_type::not_found:
+      return EntryKind::kAbsent;
+    case fs::file_type::regular:
+      return EntryKind::kFile;
+    case fs::file_type::directory:
+      return EntryKind::kDirectory;
+    case fs::file_type::symlink:
+      return EntryKind::kLink;
+    default:
+      return EntryKind::kOther;
+  }
+}
+
 // Returns the kind that a listing reports, or nullopt: not every file system reports it.
 std::optional<EntryKind> kind_of_type(unsigned char type) {
   switch (type) {
@@ -264,6 +279,15 @@ std::set<std::string, std::less<>> names_in(const std::string& directory) {
   auto reader = DirectoryReader::try_open(AT_FDCWD, directory, directory);
   while (const dirent64* entry = reader ? reader->next() : nullptr) names.emplace(entry->d_name);
   return names;
+}
+
+void for_each_below(const std::string& path,
+                    const std::function<void(const std::string& path, EntryKind kind)>& f) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error))
+    f(at->path().string(), kind_of(at->symlink_status()));
+  if (error) fail_file_call(path, "list it", error.value());
 }
 
 void remove_tree(const std::string& path) {
