@@ -30,7 +30,7 @@ std::string admission_text(const Admission& admission) {
   JsonArray admitted(admission.admitted.begin(), admission.admitted.end());
   Json json;
   json.set("run", admission.run);
-  json.set("welcome", std::move(admitted));
+  json.set("admitted", std::move(admitted));
   return to_text(json, JsonStyle::kPython);
 }
 
@@ -60,7 +60,7 @@ std::optional<Admission> read_admission(const std::string& path) {
                       [&] {
                         const Json json = parse_json(*text, {.max_depth = 4});
                         const Json* run = json.find("run");
-                        const Json* admitted = json.find("welcome");
+                        const Json* admitted = json.find("admitted");
                         if (run == nullptr || run->as_string() == nullptr ||
                             !is_run_id(*run->as_string()) || admitted == nullptr ||
                             admitted->as_array() == nullptr)
