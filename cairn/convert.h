@@ -54,12 +54,16 @@ Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> sourc
 // prefix), "orbax" (OCDBT and Zarr v2), "orbax-zarr3" (OCDBT and Zarr v3), "orbax-files" (one
 // folder per parameter).
 std::span<const std::string_view> convert_formats();
+// The format that convert() writes to the path `target`: `format`, or if that is "" the format of
+// the target's extension. Throws invalid_argument if it is not one of convert_formats().
+std::string target_format(const std::string& target, const std::string& format);
 
 // Options of a safetensors target.
 struct SafetensorsTarget {
   // Entries of __metadata__, for example {"format", "pt"}, which the loaders of Hugging Face need.
   // They are added to those of a safetensors source, and replace those of the same key.
   std::vector<std::pair<std::string, std::string>> metadata = {};
+  std::optional<std::uint64_t> max_shard_bytes = {};  // size limit of a file; none: no limit
   bool operator==(const SafetensorsTarget&) const = default;
 };
 // Options of a msgpack target.
@@ -78,6 +82,7 @@ struct TensorFlowTarget {
   // the latest, and the checkpoint has a save_counter. False: as tf.train.Checkpoint.write(), with
   // neither.
   bool name_latest = true;
+  std::optional<std::uint64_t> max_shard_bytes = {};  // size limit of a data file; none: no limit
   bool operator==(const TensorFlowTarget&) const = default;
 };
 // Options of an Orbax target, as in SaveOptions.
@@ -114,8 +119,6 @@ struct ConvertOptions {
   bool skip_unsupported = false;
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
   bool dry_run = false;                  // decide and report, but write nothing
-  // Size limit in bytes of safetensors files and of TensorFlow data files. None: no limit.
-  std::optional<std::uint64_t> max_shard_bytes = {};
   // Options of one format each. Those of other formats than the target's keep their defaults.
   SafetensorsTarget safetensors = {};
   MsgpackTarget msgpack = {};

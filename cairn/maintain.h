@@ -65,8 +65,8 @@ struct CompactedDatabase {
 };
 // Rewrites the OCDBT databases of a checkpoint into few files that hold only the newest version.
 // Each database is replaced completely or stays unchanged. Older versions are lost, also for
-// readers that have them open. Throws not_found for an unknown item, failed_precondition if there
-// is no OCDBT database, else as cairn::open.
+// readers that have them open. Throws not_found for an unknown item, failed_precondition if the
+// checkpoint has no OCDBT database, else as cairn::open.
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options = {});
 // The result as JSON text (docs/cli.md).

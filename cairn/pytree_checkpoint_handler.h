@@ -150,9 +150,8 @@ struct RestoreTransform {
 };
 // (regular expression, transform) pairs in the order of application.
 using RestoreTransforms = std::vector<std::pair<std::string, RestoreTransform>>;
-// The transforms of a nested tree with leaves Tree(CustomLeaf::of(RestoreTransform{...})) or
-// Tree(CustomLeaf::of(Transform{...})): keys joined with '/', in JAX's order, as
-// flatten_transforms. Throws invalid_argument for any other leaf.
+// The transforms of a nested tree with leaves RestoreTransform{...} or Transform{...}: keys joined
+// with '/', in JAX's order, as flatten_transforms. Throws invalid_argument for any other leaf.
 RestoreTransforms flatten_restore_transforms(const Tree& tree);
 
 // Type of a stored leaf.

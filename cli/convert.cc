@@ -55,7 +55,11 @@ void finish_arguments(ConvertArguments& arguments) {
       throw UsageError("--dtype: unknown element type '" + arguments.dtype +
                        "'; expected a name such as bfloat16 or float32");
   }
-  if (!arguments.shard_bytes.empty()) options.max_shard_bytes = parse_size(arguments.shard_bytes);
+  if (!arguments.shard_bytes.empty()) {
+    const bool tensorflow = target_format(arguments.target, options.format) == "tensorflow";
+    (tensorflow ? options.tensorflow.max_shard_bytes : options.safetensors.max_shard_bytes) =
+        parse_size(arguments.shard_bytes);
+  }
   if (!arguments.dialect.empty()) options.msgpack.dialect = parse_dialect(arguments.dialect);
   options.orbax.compression = parse_compression(arguments.compression);
   if (!arguments.chunk_bytes.empty())

@@ -132,7 +132,7 @@ int end_together(Coordinator& processes, int status) {
   } catch (const Error& e) {
     // The first process cannot know the error of this one, so this one prints it.
     if (processes.process_index() != 0)
-      complain_after_all(fmt::format("process {}", processes.process_index()));
+      print_last_error(fmt::format("process {}", processes.process_index()));
     if (processes.process_index() == 0 && status != kFailure) print_error(e.message());
     return status == kGood ? kFailure : status;
   }

@@ -68,6 +68,7 @@ THIRD_PARTY = {
 # Outside the library only these files look below the public headers.
 MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/interrupt.cc": ["io"]}
 MOST_FILES = 25  # in a folder of the library or the command: a page that can be read at a glance
+MOST_PUBLIC_HEADERS = 40  # directly in cairn/: users include them, and docs/decisions.md says why they are not in subfolders
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
@@ -82,6 +83,12 @@ def folder_of(path):
 def subfolder_of(path):
     """"read" of "cairn/ocdbt/read/scan.h"; "" of a file directly in a folder."""
     return "/".join(path.split("/")[2:-1])
+
+
+def too_many_files(folder, most):
+    count = sum(path.is_file() for path in folder.iterdir())
+    if count > most:
+        yield f"{folder.relative_to(ROOT)}: {count} files, more than {most}"
 
 
 def violations():
@@ -112,9 +119,8 @@ def violations():
                 yield f"{rel}: a public header includes {include}"
     folders = [path for name in ("cairn", "cli") for path in (ROOT / name).rglob("*") if path.is_dir()]
     for folder in sorted([*folders, ROOT / "cli"]):
-        count = sum(path.is_file() for path in folder.iterdir())
-        if count > MOST_FILES:
-            yield f"{folder.relative_to(ROOT)}: {count} files, more than {MOST_FILES}"
+        yield from too_many_files(folder, MOST_FILES)
+    yield from too_many_files(ROOT / "cairn", MOST_PUBLIC_HEADERS)
     for folder in ("cli", "examples", "tests/consumer"):
         for file in sorted((ROOT / folder).rglob("*.[hc]*")):
             rel = file.relative_to(ROOT).as_posix()

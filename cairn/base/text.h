@@ -33,6 +33,12 @@ inline std::string parent_of(std::string_view path) {
   if (slash == std::string_view::npos) return ".";
   return std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
 }
+
+// Returns the part of a path up to its last slash, with the slash: "" if the path has none. This
+// and name_of(path) are the whole path.
+inline std::string_view folder_prefix(std::string_view path) {
+  return path.substr(0, path.rfind('/') + 1);
+}
 // Returns the part of a path after its last slash.
 inline std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -57,6 +63,15 @@ template <class F>
 bool any_parent(std::string_view path, F f, std::size_t from = 0) {
   for (std::size_t slash = path.find('/', from); slash != std::string_view::npos;
        slash = path.find('/', slash + 1))
+    if (f(path.substr(0, slash))) return true;
+  return false;
+}
+
+// The same in the other order: the longest prefix first.
+template <class F>
+bool any_parent_from_end(std::string_view path, F f) {
+  for (std::size_t slash = path.rfind('/'); slash != std::string_view::npos;
+       slash = slash == 0 ? std::string_view::npos : path.rfind('/', slash - 1))
     if (f(path.substr(0, slash))) return true;
   return false;
 }

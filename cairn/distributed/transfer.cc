@@ -30,7 +30,7 @@ struct TransferMessage {
     return std::binary_search(to().begin(), to().end(), process);
   }
 };
-using Shipments = std::map<std::size_t, std::vector<TransferMessage>>;  // by sender
+using MessagesBySender = std::map<std::size_t, std::vector<TransferMessage>>;
 
 // Returns the largest size of a message, chosen so that one process's incoming messages from all
 // senders stay within the limit.
@@ -46,7 +46,7 @@ std::uint64_t message_size(std::span<const Transfer> transfers, const TransferLi
   return std::max<std::uint64_t>(1, std::min(limits.message, limits.in_flight / most));
 }
 
-Shipments plan(std::span<const Transfer> transfers, std::uint64_t most) {
+MessagesBySender plan(std::span<const Transfer> transfers, std::uint64_t most) {
   std::vector<const Transfer*> sorted(transfers.size());
   std::transform(transfers.begin(), transfers.end(), sorted.begin(),
                  [](const Transfer& transfer) { return &transfer; });
@@ -55,7 +55,7 @@ Shipments plan(std::span<const Transfer> transfers, std::uint64_t most) {
   std::stable_sort(sorted.begin(), sorted.end(), [](const Transfer* a, const Transfer* b) {
     return std::tie(a->from, a->to) < std::tie(b->from, b->to);
   });
-  Shipments messages;
+  MessagesBySender messages;
   for (const Transfer* transfer : sorted) {
     std::vector<TransferMessage>& of_sender = messages[transfer->from];
     for (std::uint64_t offset = 0; offset < transfer->size;) {
@@ -95,7 +95,7 @@ void unpack(const TransferMessage& message, std::size_t from, ByteView bytes) {
 
 void exchange_transfers(const ProcessGroup& group, std::string_view name,
                         std::span<const Transfer> transfers, const TransferLimits& limits) {
-  Shipments messages;
+  MessagesBySender messages;
   group.between_exchanges(name,
                           [&] { messages = plan(transfers, message_size(transfers, limits)); });
   std::size_t rounds = 0;

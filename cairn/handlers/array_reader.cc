@@ -4,6 +4,7 @@
 #include <cairn/array/box.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/base/progress_pump.h>
+#include <cairn/base/text.h>
 #include <cairn/base/work_partition.h>
 #include <cairn/zarr/codec/objects.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
@@ -56,14 +57,15 @@ bool is_metadata_name(std::string_view rest) {
 
 // The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits wins.
 std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable& names) {
-  for (auto slash = key.rfind('/'); slash != std::string_view::npos;
-       slash = slash == 0 ? std::string_view::npos : key.rfind('/', slash - 1)) {
-    if (!is_chunk_key(key.substr(slash + 1))) return std::nullopt;
-    if (const auto tensor = names.find(key.substr(0, slash))) return tensor;
+  std::optional<std::size_t> tensor;
+  const bool decided = any_parent_from_end(key, [&](std::string_view name) {
+    if (!is_chunk_key(key.substr(name.size() + 1))) return true;
+    tensor = names.find(name);
     // a chunk of a name that ends in '/' does not belong to another name
-    if (const auto tensor = names.find(key.substr(0, slash + 1))) return tensor;
-  }
-  return is_chunk_key(key) ? names.find("") : std::nullopt;
+    if (!tensor) tensor = names.find(key.substr(0, name.size() + 1));
+    return tensor.has_value();
+  });
+  return decided || !is_chunk_key(key) ? tensor : names.find("");
 }
 
 // The numbers in the part of a key after the array's name. Returns nullopt if one of them is not a
@@ -236,10 +238,9 @@ std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(
 std::vector<std::string> find_array_names(const StorePtr& store, std::span<const ListEntry> keys) {
   std::vector<std::string> names;
   for (const auto& entry : keys) {
-    const std::size_t slash = entry.key.rfind('/');
-    const std::string_view last =
-        std::string_view(entry.key).substr(slash == std::string::npos ? 0 : slash + 1);
+    const std::string_view last = name_of(entry.key);
     if (last != ".zarray" && (last != "zarr.json" || is_group(store, entry.key))) continue;
+    const std::size_t slash = entry.key.rfind('/');
     names.push_back(entry.key.substr(0, slash == std::string::npos ? 0 : slash));
   }
   std::sort(names.begin(), names.end());
@@ -248,19 +249,19 @@ std::vector<std::string> find_array_names(const StorePtr& store, std::span<const
 }
 
 std::optional<std::string_view> array_of_key(std::string_view key) {
-  for (std::size_t slash = key.find('/'); slash != std::string_view::npos;
-       slash = key.find('/', slash + 1)) {
-    const std::string_view rest = key.substr(slash + 1);
-    if (is_chunk_key(rest) || is_metadata_name(rest)) return key.substr(0, slash);
-  }
-  return is_chunk_key(key) || is_metadata_name(key) ? std::optional(std::string_view())
-                                                    : std::nullopt;
+  const auto is_array_key = [](std::string_view k) {
+    return is_chunk_key(k) || is_metadata_name(k);
+  };
+  std::string_view array;
+  const bool found = any_parent(key, [&](std::string_view name) {
+    array = name;
+    return is_array_key(key.substr(name.size() + 1));
+  });
+  if (found) return array;
+  return is_array_key(key) ? std::optional(std::string_view()) : std::nullopt;
 }
 
-bool is_metadata_key(std::string_view key) {
-  const std::size_t slash = key.rfind('/');
-  return is_metadata_name(slash == std::string_view::npos ? key : key.substr(slash + 1));
-}
+bool is_metadata_key(std::string_view key) { return is_metadata_name(name_of(key)); }
 
 void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits,
                  const ProgressFn& progress) {

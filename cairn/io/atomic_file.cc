@@ -185,4 +185,10 @@ void AtomicFile::name_it(Durability durability, Rename rename_it) {
   if (durability == Durability::kSynced) sync_parent(path_);
 }
 
+void write_file_atomically(const std::string& path, ByteView bytes, Durability durability) {
+  AtomicFile file(path);
+  file.append(bytes);
+  file.commit(durability);
+}
+
 }  // namespace cairn::inline v0

@@ -73,4 +73,8 @@ class AtomicFile {
   std::atomic<std::uint64_t> size_{0};
 };
 
+// Writes a whole file of Cairn's own. Replaces an existing file.
+void write_file_atomically(const std::string& path, ByteView bytes,
+                           Durability durability = Durability::kSynced);
+
 }  // namespace cairn::inline v0

@@ -21,13 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
-  const Code code = error == ENOENT                         ? Code::kNotFound
-                    : error == EEXIST || error == ENOTEMPTY ? Code::kAlreadyExists
-                                                            : Code::kIo;
-  throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
-}
-
 constexpr std::size_t kListingBytes = std::size_t{32} << 10U;
 
 // Calls renameat2. Returns ENOSYS or EINVAL if the kernel or the file system does not support the
@@ -42,6 +35,21 @@ EntryKind kind_of(const struct stat& status) {
   if (S_ISREG(status.st_mode)) return EntryKind::kFile;
   if (S_ISDIR(status.st_mode)) return EntryKind::kDirectory;
   return S_ISLNK(status.st_mode) ? EntryKind::kLink : EntryKind::kOther;
+}
+
+EntryKind kind_of(const fs::file_status& status) {
+  switch (status.type()) {
+    case fs::file_type::not_found:
+      return EntryKind::kAbsent;
+    case fs::file_type::regular:
+      return EntryKind::kFile;
+    case fs::file_type::directory:
+      return EntryKind::kDirectory;
+    case fs::file_type::symlink:
+      return EntryKind::kLink;
+    default:
+      return EntryKind::kOther;
+  }
 }
 
 // Returns the kind that a listing reports, or nullopt: not every file system reports it.
@@ -79,7 +87,7 @@ fs::path resolved(const fs::path& path) {
   if (error)
     throw Error(Code::kNotFound, path.string() + ": the working directory no longer exists");
   fs::path full = fs::weakly_canonical(from_root, error);
-  if (error) fail(path.string(), "resolve the path", error.value());
+  if (error) fail_file_call(path.string(), "resolve the path", error.value());
   return full;
 }
 
@@ -112,7 +120,7 @@ Directory::Directory(int fd, std::string path)
 
 Directory Directory::open(const std::string& path) {
   const int fd = open_directory(AT_FDCWD, path.c_str(), 0);
-  if (fd < 0) fail(path, "open the directory", errno);
+  if (fd < 0) fail_file_call(path, "open the directory", errno);
   Directory directory(fd, path);
   directory.path_ = resolved(path).string();
   // The parent directories may have been renamed between the two calls.
@@ -131,19 +139,19 @@ std::string Directory::path_of(std::string_view name) const {
 
 EntryKind Directory::kind(const std::string& name) const {
   if (const auto found = kind_at(*fd_, name.c_str())) return *found;
-  fail(path_of(name), "stat it", errno);
+  fail_file_call(path_of(name), "stat it", errno);
 }
 
 Directory Directory::child(const std::string& name) const {
   const int fd = open_directory(*fd_, name.c_str(), O_NOFOLLOW);
-  if (fd < 0) fail(path_of(name), "open the directory", errno);
+  if (fd < 0) fail_file_call(path_of(name), "open the directory", errno);
   return {fd, path_of(name)};
 }
 
 std::vector<DirectoryEntry> Directory::list() const {
   // The reader has a descriptor of its own, with its own read position.
   auto reader = DirectoryReader::try_open(*fd_, ".", path_);
-  if (!reader) fail(path_, "list the folder", ENOENT);
+  if (!reader) fail_file_call(path_, "list the folder", ENOENT);
   std::vector<DirectoryEntry> entries;
   while (const dirent64* entry = reader->next()) {
     const EntryKind found = reader->kind(*entry);
@@ -157,8 +165,8 @@ std::vector<DirectoryEntry> Directory::list() const {
 bool Directory::is_same(const Directory& other) const {
   struct stat a {};
   struct stat b {};
-  if (fstat(*fd_, &a) != 0) fail(path_, "stat it", errno);
-  if (fstat(*other.fd_, &b) != 0) fail(other.path_, "stat it", errno);
+  if (fstat(*fd_, &a) != 0) fail_file_call(path_, "stat it", errno);
+  if (fstat(*other.fd_, &b) != 0) fail_file_call(other.path_, "stat it", errno);
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
@@ -168,7 +176,7 @@ bool Directory::names(const std::string& name, const Directory& that) const {
 
 bool Directory::make(const std::string& name) const {
   if (mkdirat(*fd_, name.c_str(), 0777) == 0) return true;
-  if (errno != EEXIST) fail(path_of(name), "make the directory", errno);
+  if (errno != EEXIST) fail_file_call(path_of(name), "make the directory", errno);
   return false;
 }
 
@@ -180,16 +188,17 @@ void Directory::move(const std::string& from, const Directory& into, const std::
   int error = rename_with(*fd_, from, *into.fd_, to, RENAME_NOREPLACE);
   if (is_unknown(error)) {
     // Without the flag, the system still refuses to replace a non-empty directory.
-    if (into.kind(to) != EntryKind::kAbsent) fail(into.path_of(to), "be replaced", EEXIST);
+    if (into.kind(to) != EntryKind::kAbsent)
+      fail_file_call(into.path_of(to), "be replaced", EEXIST);
     error = rename_with(*fd_, from, *into.fd_, to, 0);
   }
-  if (error != 0) fail(into.path_of(to), "rename " + from + " to it", error);
+  if (error != 0) fail_file_call(into.path_of(to), "rename " + from + " to it", error);
 }
 
 bool Directory::swap(const std::string& a, const std::string& b) const {
   const int error = rename_with(*fd_, a, *fd_, b, RENAME_EXCHANGE);
   if (is_unknown(error)) return false;
-  if (error != 0) fail(path_of(b), "swap it with " + a, error);
+  if (error != 0) fail_file_call(path_of(b), "swap it with " + a, error);
   return true;
 }
 
@@ -201,14 +210,14 @@ void Directory::remove(const std::string& name) const {
   }
   if (unlinkat(*fd_, name.c_str(), found == EntryKind::kDirectory ? AT_REMOVEDIR : 0) != 0 &&
       errno != ENOENT)
-    fail(path_of(name), "remove it", errno);
+    fail_file_call(path_of(name), "remove it", errno);
 }
 
 void Directory::sync() const {
   const int result = uninterrupted([&] { return fsync(*fd_); });
   // A file system without directory sync offers nothing stronger, so these errors are ignored.
   if (result != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
-    fail(path_, "sync it", errno);
+    fail_file_call(path_, "sync it", errno);
 }
 
 DirectoryReader::DirectoryReader(int fd, bool owns, std::string path)
@@ -233,7 +242,7 @@ std::optional<DirectoryReader> DirectoryReader::try_open(int below, const std::s
                                                          std::string path) {
   const int fd = open_directory(below, name.c_str(), 0);
   if (fd < 0 && is_absence(errno)) return std::nullopt;
-  if (fd < 0) fail(path, "list the folder", errno);
+  if (fd < 0) fail_file_call(path, "list the folder", errno);
   return DirectoryReader(fd, true, std::move(path));
 }
 
@@ -247,7 +256,7 @@ const dirent64* DirectoryReader::next() {
       const ssize_t got =
           uninterrupted([&] { return getdents64(fd_, entries_.get(), kListingBytes); });
       // The kernel reports ENOENT for a directory that has been removed. It has no entries.
-      if (got < 0 && errno != ENOENT) fail(path_, "list the folder", errno);
+      if (got < 0 && errno != ENOENT) fail_file_call(path_, "list the folder", errno);
       if (got <= 0) return nullptr;
       at_ = 0;
       end_ = static_cast<std::size_t>(got);
@@ -262,7 +271,7 @@ const dirent64* DirectoryReader::next() {
 EntryKind DirectoryReader::kind(const dirent64& entry) const {
   if (const auto told = kind_of_type(entry.d_type)) return *told;
   if (const auto found = kind_at(fd_, entry.d_name)) return *found;
-  fail(path_ + "/" + entry.d_name, "stat it", errno);
+  fail_file_call(path_ + "/" + entry.d_name, "stat it", errno);
 }
 
 std::set<std::string, std::less<>> names_in(const std::string& directory) {
@@ -272,14 +281,23 @@ std::set<std::string, std::less<>> names_in(const std::string& directory) {
   return names;
 }
 
+void for_each_below(const std::string& path,
+                    const std::function<void(const std::string& path, EntryKind kind)>& f) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error))
+    f(at->path().string(), kind_of(at->symlink_status()));
+  if (error) fail_file_call(path, "list it", error.value());
+}
+
 void remove_tree(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) fail(path, "remove it", error.value());
+  if (error) fail_file_call(path, "remove it", error.value());
 }
 
 void remove_file(const std::string& path) {
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) fail(path, "remove it", errno);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) fail_file_call(path, "remove it", errno);
 }
 
 std::string link_file(int below, const std::string& name, const std::string& to) {

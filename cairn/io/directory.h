@@ -1,5 +1,5 @@
-// directory.h -- directories: open, list, remove, rename in one step, and sync with all files. Errors name the
-// path and the system's reason, as for files.
+// directory.h -- directories: open, list, remove, rename in one step, and sync with all files.
+// Errors name the path and the system's reason, as for files.
 #pragma once
 
 #include <cairn/io/file.h>
@@ -119,6 +119,11 @@ class DirectoryReader {
 
 // Returns the names in a directory; none if it does not exist.
 std::set<std::string, std::less<>> names_in(const std::string& directory);
+
+// Calls `f` with the path and the kind of every entry below the folder, in no particular order. A
+// folder comes before what it contains. Does not follow links.
+void for_each_below(const std::string& path,
+                    const std::function<void(const std::string& path, EntryKind kind)>& f);
 
 // Removes the folder (or file) and everything below it. Removes links and does not follow them.
 // Succeeds if nothing exists at the path.

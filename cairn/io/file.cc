@@ -71,6 +71,8 @@ std::optional<File> File::try_open_at(int folder, const std::string& name,
   if (fd < 0) {
     // A name that is too long for the file system cannot exist.
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return std::nullopt;
+    if (errno == ELOOP)  // a cycle of links leads to no file
+      fail_file_call(path, "open the file", errno, Code::kDataLoss);
     fail_file_call(path, "open the file", errno);
   }
   File file(fd, path);
@@ -282,7 +284,8 @@ void make_directories(const std::string& path, Durability durability) {
       if (durability == Durability::kSynced) sync_path(parent_of(folder));
     } else if (errno != EEXIST ||
                !directory_exists(folder)) {  // another process may have created it in the meantime
-      fail_file_call(folder, "make the folder", errno);
+      fail_file_call(folder, "make the folder", errno,
+                     errno == ENOENT ? Code::kNotFound : Code::kIo);
     }
   }
 }

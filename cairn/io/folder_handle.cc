@@ -10,23 +10,18 @@
 
 #include <cerrno>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace cairn::inline v0 {
 namespace {
-
-[[noreturn]] void fail_folder_call(const std::string& path, const std::string& doing, int error) {
-  throw Error(error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo,
-              path + ": cannot " + doing + ": " + std::generic_category().message(error));
-}
 
 int open_folder(int below, const std::string& name, const std::string& path, int flags = 0) {
   if (path.find('\0') != std::string::npos)
     throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
   const int fd = uninterrupted(
       [&] { return openat(below, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags); });
-  if (fd < 0) fail_folder_call(path, "open the folder", errno);
+  if (fd < 0 && errno == ENOTDIR) fail_file_call(path, "open the folder", errno, Code::kNotFound);
+  if (fd < 0) fail_file_call(path, "open the folder", errno);
   return fd;
 }
 
@@ -135,10 +130,10 @@ std::vector<FolderEntry> FolderHandle::read_entries(const std::string& path) con
 bool FolderHandle::replaced() const {
   struct stat held {};
   struct stat named {};
-  if (fstat(fd_, &held) != 0) fail_folder_call(path_, "stat the folder", errno);
+  if (fstat(fd_, &held) != 0) fail_file_call(path_, "stat the folder", errno);
   if (stat(path_.c_str(), &named) != 0) {
     if (is_absence(errno)) return true;
-    fail_folder_call(path_, "stat the folder", errno);
+    fail_file_call(path_, "stat the folder", errno);
   }
   return identity_of(held) != identity_of(named);
 }

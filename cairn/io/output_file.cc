@@ -3,10 +3,10 @@
 
 #include <cairn/error.h>
 #include <cairn/io/file.h>
+#include <cairn/io/system_call.h>
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <system_error>
 
 namespace cairn::inline v0 {
 namespace {
@@ -28,7 +28,7 @@ void check_replaceable_file(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return;  // creating the file reports a better error
-    throw Error(Code::kIo, path + ": cannot stat it: " + std::generic_category().message(errno));
+    fail_file_call(path, "stat it", errno);
   }
   if (const std::string kind = kind_of(status.st_mode); !kind.empty())
     throw Error(

@@ -14,18 +14,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 
 namespace cairn::inline v0 {
 namespace {
 
 // attempts, if other processes create and remove the file in between
 constexpr int kLockAttempts = 1000;
-
-[[noreturn]] void fail_lock_call(const std::string& path, const std::string& doing, int error) {
-  const Code code = error == ENOENT ? Code::kNotFound : Code::kIo;
-  throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
-}
 
 std::string target_of(const std::string& lock) { return std::string(temporary_target(lock)); }
 
@@ -75,7 +69,7 @@ void remove_leftover(const std::string& path) {
   const int fd = open_existing(path);
   if (fd < 0) {
     if (errno == ENOENT) return;  // its holder has just removed it
-    fail_lock_call(path, "open the lock of an earlier save; remove it if that has ended", errno);
+    fail_file_call(path, "open the lock of an earlier save; remove it if that has ended", errno);
   }
   const int result = try_flock(fd);
   const std::string holder = result == 0 ? "" : holder_of(fd);
@@ -112,7 +106,7 @@ bool SaveLock::try_take() {
     return fd >= 0;
   });
   if (fd < 0) {
-    if (error != EEXIST) fail_lock_call(path_, "create the file", error);
+    if (error != EEXIST) fail_file_call(path_, "create the file", error);
     remove_leftover(path_);
     return false;
   }
@@ -143,7 +137,7 @@ bool SaveLock::is_held(const std::string& path) {
 
 bool remove_unless_locked(const std::string& file) {
   const int fd = open_existing(file);
-  if (fd < 0 && errno != ENOENT) fail_lock_call(file, "open it to remove it", errno);
+  if (fd < 0 && errno != ENOENT) fail_file_call(file, "open it to remove it", errno);
   if (fd < 0) return true;
   const int result = try_flock(fd);
   // While this process holds the lock, no other process removes the file or locks a newer one.

@@ -27,15 +27,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t kMany = 256;
 constexpr std::size_t kWaiting = 32;  // the maximum number of concurrent syncs
@@ -141,14 +137,10 @@ void SyncedFiles::note(const std::set<FileState>& files) {
 void sync_tree(const std::string& path, SyncedFiles* synced) {
   std::vector<std::string> files;
   std::vector<std::string> folders;
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
-       at.increment(error)) {
-    if (at->is_symlink()) continue;
-    if (at->is_regular_file()) files.push_back(at->path().string());
-    if (at->is_directory()) folders.push_back(at->path().string());
-  }
-  if (error) fail_file_call(path, "list it", error.value());
+  for_each_below(path, [&](const std::string& entry, EntryKind kind) {
+    if (kind == EntryKind::kFile) files.push_back(entry);
+    if (kind == EntryKind::kDirectory) folders.push_back(entry);
+  });
   folders.push_back(path);
   sync_some(path, std::move(files), folders, synced);
 }

@@ -12,9 +12,14 @@
 namespace cairn::inline v0 {
 
 void fail_file_call(const std::string& path, const std::string& doing, int error) {
-  const Code code = error == ENOENT  ? Code::kNotFound
-                    : error == ELOOP ? Code::kDataLoss
-                                     : Code::kIo;
+  const bool taken = error == EEXIST || error == ENOTEMPTY;
+  fail_file_call(path, doing, error,
+                 error == ENOENT ? Code::kNotFound
+                 : taken         ? Code::kAlreadyExists
+                                 : Code::kIo);
+}
+
+void fail_file_call(const std::string& path, const std::string& doing, int error, Code code) {
   throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 

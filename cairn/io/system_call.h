@@ -1,6 +1,7 @@
 // system_call.h -- helpers for system calls: repeat interrupted calls, turn failures into Errors.
 #pragma once
 
+#include <cairn/error.h>
 #include <sys/types.h>
 
 #include <cerrno>
@@ -26,8 +27,11 @@ inline bool is_absence(int error) {
 }
 
 // Throws "PATH: cannot DOING: REASON" for a file system call that failed with `error`: not_found
-// for ENOENT, data_loss for ELOOP (a cycle of links leads to no file), otherwise io.
+// for ENOENT, already_exists for EEXIST and ENOTEMPTY, otherwise io.
 [[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error);
+// The same with a code of the caller.
+[[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error,
+                                 Code code);
 
 // The largest offset of a byte in a file.
 inline constexpr std::uint64_t kMaxFileOffset = std::numeric_limits<off_t>::max();

@@ -18,16 +18,10 @@
 #include <cerrno>
 #include <list>
 #include <mutex>
-#include <system_error>
 #include <unordered_map>
 
 namespace cairn::inline v0 {
 namespace {
-
-[[noreturn]] void fail(const std::string& path, const std::string& doing, int error) {
-  throw Error(Code::kIo,
-              path + ": cannot " + doing + ": " + std::generic_category().message(error));
-}
 
 // Returns why `path` cannot be a sequence of names below a folder; nullptr if it can.
 const char* flaw_of(std::string_view path) {
@@ -139,7 +133,7 @@ class Lister {
     auto reader = DirectoryReader::try_open(root_.folder(), root_.name(path), path);
     if (!reader) return;
     struct stat status {};
-    if (fstat(reader->descriptor(), &status) != 0) fail(path, "stat the folder", errno);
+    if (fstat(reader->descriptor(), &status) != 0) fail_file_call(path, "stat the folder", errno);
     // A symbolic link may lead back to a folder on the current path, whose contents are already
     // listed.
     const FileIdentity self{.device = status.st_dev, .inode = status.st_ino};
@@ -187,7 +181,7 @@ class Lister {
     struct stat status {};
     if (fstatat(dir, entry.d_name, &status, 0) != 0) {
       if (is_absence(errno)) return;  // just deleted, or a link to nothing
-      fail(root_.path + "/" + key, "stat it", errno);
+      fail_file_call(root_.path + "/" + key, "stat it", errno);
     }
     if (S_ISDIR(status.st_mode))
       walk(key, links + (is_link(dir, entry) ? 1U : 0U));
@@ -305,7 +299,7 @@ class FileStore : public KvStore {
     const std::string path = path_of(key);
     struct stat status {};
     if (fstatat(root_.folder(), root_.name(path).c_str(), &status, 0) != 0) {
-      if (!is_absence(errno)) fail(path, "stat it", errno);
+      if (!is_absence(errno)) fail_file_call(path, "stat it", errno);
       root_.note_missing();
       return std::nullopt;
     }
@@ -321,9 +315,7 @@ class FileStore : public KvStore {
   }
   void write(std::string_view key, ByteView value) override {
     const std::string path = path_to_write(key);
-    AtomicFile file(path);
-    file.append(value);
-    file.commit(durability_);
+    write_file_atomically(path, value, durability_);
     open_files_.forget(path);
   }
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
@@ -344,7 +336,7 @@ class FileStore : public KvStore {
     const std::string path = path_of(key);
     open_files_.forget(path);
     if (unlink(path.c_str()) != 0 && !is_absence(errno) && errno != EISDIR)
-      fail(path, "delete the file", errno);
+      fail_file_call(path, "delete the file", errno);
   }
   std::string describe(std::string_view key) const override {
     return root_.path + "/" + std::string(key);
@@ -361,7 +353,7 @@ class FileStore : public KvStore {
   // Returns the path of the key and creates its parent folders.
   [[nodiscard]] std::string path_to_write(std::string_view key) const {
     std::string path = path_of(key);
-    make_directories(path.substr(0, path.rfind('/')), durability_);
+    make_directories(parent_of(path), durability_);
     return path;
   }
 

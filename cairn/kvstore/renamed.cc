@@ -1,6 +1,8 @@
 // renamed.cc -- presents a store with folders under other names.
 #include <cairn/kvstore/renamed.h>
 
+#include <cairn/base/text.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -11,10 +13,12 @@ namespace {
 // The longest folder above `key` that `names` has, or end().
 template <class Map>
 typename Map::const_iterator find_above(const Map& names, std::string_view key) {
-  for (std::size_t slash = key.rfind('/'); slash != std::string_view::npos;
-       slash = slash == 0 ? std::string_view::npos : key.rfind('/', slash - 1))
-    if (const auto found = names.find(key.substr(0, slash)); found != names.end()) return found;
-  return names.end();
+  auto found = names.end();
+  any_parent_from_end(key, [&](std::string_view folder) {
+    found = names.find(folder);
+    return found != names.end();
+  });
+  return found;
 }
 
 class RenamedStore : public KvStore {

@@ -2,6 +2,7 @@
 #include <cairn/tensorstore_spec/members.h>
 #include <cairn/tensorstore_spec/store_location.h>
 
+#include <cairn/base/text.h>
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -155,10 +156,9 @@ SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options) {
   members.pass_over_resources({"cache_pool", "data_copy_concurrency", "context"});
   members.reject_unsupported({"schema", "transform"});
   members.finish();
-  // npos + 1 is 0
-  const std::size_t cut = state->location.is_files ? state->location.path.rfind('/') + 1 : 0;
-  state->folder = state->location.path.substr(0, cut);
-  state->key = state->location.path.substr(cut);
+  const std::string& path = state->location.path;
+  if (state->location.is_files) state->folder = folder_prefix(path);
+  state->key = state->location.is_files ? name_of(path) : path;
   if (state->key.empty())
     refuse(members.pointer("kvstore"),
            "the path of a JSON value is its key, so it must not be empty");

@@ -1,4 +1,5 @@
 // spec_store.cc -- opens the key-value store of a spec, and transactions on it.
+#include <cairn/base/text.h>
 #include <cairn/ocdbt/write/transaction.h>
 #include <cairn/tensorstore_spec/live_database.h>
 #include <cairn/tensorstore_spec/members.h>
@@ -34,9 +35,8 @@ StorePtr open_kv_store(std::string_view spec, const SpecContext& context) {
     return location.path.empty() ? live : prefix_store(std::move(live), std::move(location.path));
   }
   // A path is a prefix of the keys. Only the part up to its last "/" can be a folder.
-  const std::size_t folder = location.path.rfind('/') + 1;
-  StorePtr store = location.below(location.path.substr(0, folder));
-  std::string prefix = location.path.substr(folder);
+  StorePtr store = location.below(std::string(folder_prefix(location.path)));
+  std::string prefix(name_of(location.path));
   return prefix.empty() ? store : prefix_store(std::move(store), std::move(prefix));
 }
 

@@ -1,7 +1,9 @@
 // checkpoint_index.cc -- finds a leaf by the name that a user typed.
 #include <cairn/checkpoint.h>
 
+#include <cairn/base/text.h>
 #include <cairn/base/visible_text.h>
+#include <cairn/tree/name_table.h>
 #include <cairn/tree/names.h>
 
 #include <algorithm>
@@ -125,7 +127,9 @@ std::optional<std::size_t> only_leaf(std::string_view typed, const std::vector<T
 
 struct Checkpoint::Names {
   std::once_flag made;
-  std::unordered_map<std::string_view, std::vector<std::size_t>> by_name;
+  std::optional<NameTable> by_name;
+  // Maps the first leaf of a name that occurs more than once to the later ones.
+  std::unordered_map<std::size_t, std::vector<std::size_t>> later;
   // The escaped forms, with and without the item, of the names that are shown escaped.
   std::unordered_map<std::string, std::vector<std::size_t>> by_visible;
 
@@ -142,6 +146,9 @@ struct Checkpoint::Names {
   template <class Found>
   static std::vector<std::size_t> with_item(const std::vector<TensorInfo>& all,
                                             std::string_view typed, const Found& found);
+  void fill(const std::vector<TensorInfo>& all);
+  // The leaves of a name without an item.
+  [[nodiscard]] std::vector<std::size_t> leaves_of(std::string_view name) const;
   // The leaf of a name or of "item/name"; nullopt if there is none.
   [[nodiscard]] std::optional<std::size_t> find(const std::vector<TensorInfo>& all,
                                                 std::string_view typed) const;
@@ -150,23 +157,41 @@ struct Checkpoint::Names {
                                                         std::string_view typed);
 };
 
+void Checkpoint::Names::fill(const std::vector<TensorInfo>& all) {
+  by_name.emplace(all);
+  for (const auto& [leaf, first] : by_name->repeated()) later[first].push_back(leaf);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    add(all[i].name, i);
+    if (all[i].item) add(all[i].full_name(), i);
+  }
+}
+
+std::vector<std::size_t> Checkpoint::Names::leaves_of(std::string_view name) const {
+  const auto first = by_name->find(name);
+  if (!first) return {};
+  std::vector<std::size_t> leaves{*first};
+  if (const auto more = later.find(*first); more != later.end())
+    leaves.insert(leaves.end(), more->second.begin(), more->second.end());
+  return leaves;
+}
+
 template <class Found>
 std::vector<std::size_t> Checkpoint::Names::with_item(const std::vector<TensorInfo>& all,
                                                       std::string_view typed, const Found& found) {
   std::vector<std::size_t> leaves = found(typed);
-  for (auto slash = typed.find('/'); leaves.empty() && slash != std::string_view::npos;
-       slash = typed.find('/', slash + 1))
-    for (const auto i : found(typed.substr(slash + 1)))
-      if (all[i].item == typed.substr(0, slash)) leaves.push_back(i);
+  if (!leaves.empty()) return leaves;
+  any_parent(typed, [&](std::string_view item) {
+    for (const auto i : found(typed.substr(item.size() + 1)))
+      if (all[i].item == item) leaves.push_back(i);
+    return !leaves.empty();
+  });
   return leaves;
 }
 
 std::optional<std::size_t> Checkpoint::Names::find(const std::vector<TensorInfo>& all,
                                                    std::string_view typed) const {
-  return only_leaf(typed, all, with_item(all, typed, [&](std::string_view name) {
-                     const auto it = by_name.find(name);
-                     return it == by_name.end() ? std::vector<std::size_t>() : it->second;
-                   }));
+  return only_leaf(typed, all,
+                   with_item(all, typed, [&](std::string_view name) { return leaves_of(name); }));
 }
 
 std::optional<std::size_t> Checkpoint::Names::find_spelled(const std::vector<TensorInfo>& all,
@@ -190,14 +215,7 @@ Checkpoint::~Checkpoint() = default;
 
 std::size_t Checkpoint::index(std::string_view name) const {
   const auto& all = tensors();
-  std::call_once(names_->made, [&] {
-    names_->by_name.reserve(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      names_->by_name[all[i].name].push_back(i);
-      names_->add(all[i].name, i);
-      if (all[i].item) names_->add(all[i].full_name(), i);
-    }
-  });
+  std::call_once(names_->made, [&] { names_->fill(all); });
   if (const auto found = names_->find(all, name)) return *found;
   if (const auto other = find_other(name)) return *other;
   if (const auto found = names_->find_spelled(all, name)) return *found;

@@ -75,7 +75,7 @@ std::size_t columns_of(int fd) {
 // The state of a process that must not print: the last error is recorded instead.
 struct Muted {
   bool on = false;
-  std::string complaint;
+  std::string last_error;
 };
 Muted& muted() {
   static Muted state;
@@ -95,9 +95,9 @@ ScreenSettings& screen_settings() {
 void silence() { muted().on = true; }
 bool is_muted() { return muted().on; }
 
-bool complain_after_all(std::string_view who) {
-  if (muted().complaint.empty()) return false;
-  print_line(fmt::format("cairn: {}: {}", who, muted().complaint));
+bool print_last_error(std::string_view who) {
+  if (muted().last_error.empty()) return false;
+  print_line(fmt::format("cairn: {}: {}", who, muted().last_error));
   return true;
 }
 
@@ -169,7 +169,7 @@ const Style& stderr_style() {
 
 void print_error(std::string_view message) {
   if (is_muted()) {
-    muted().complaint = message;
+    muted().last_error = message;
     return;
   }
   wait_if_ending();

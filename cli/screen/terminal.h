@@ -79,7 +79,7 @@ void silence();
 bool is_muted();
 // Prints the last error recorded since silence(), with `who` in front. Returns false if none was
 // recorded.
-bool complain_after_all(std::string_view who);
+bool print_last_error(std::string_view who);
 
 // A progress bar on standard error with bytes per second and time left. It appears if standard
 // error is a terminal and the work lasts longer than a second. With --progress=always it appears at

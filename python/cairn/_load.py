@@ -58,7 +58,8 @@ def load(
     Raises:
       FileNotFoundError: there is no such checkpoint, step or item.
       CorruptionError: stored bytes are damaged.
-      ValueError: the target does not have the stored structure or shapes; this is no checkpoint.
+      ValueError: the target does not have the stored structure or shapes, or the path is not
+        a checkpoint.
     """
     if framework not in ("numpy", "torch", "jax"):
         raise ValueError(f"framework: {framework!r} is not 'numpy', 'torch' or 'jax'")

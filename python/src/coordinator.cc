@@ -1,7 +1,7 @@
 // coordinator.cc -- calls a coordinator of Python from the threads of the library.
 #include "coordinator.h"
 
-#include "arrays.h"
+#include "values/arrays.h"
 
 #include <cairn/error.h>
 

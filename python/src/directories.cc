@@ -1,7 +1,7 @@
 // directories.cc -- binds checkpoint_directory.h, and the removal of leftovers.
 #include "directories.h"
 
-#include "text.h"
+#include "values/text.h"
 
 #include <cairn/checkpoint_directory.h>
 #include <cairn/maintain.h>

@@ -3,8 +3,8 @@
 
 #include "calls.h"
 #include "coordinator.h"
-#include "text.h"
-#include "trees.h"
+#include "values/text.h"
+#include "values/trees.h"
 
 #include <cairn/error.h>
 #include <cairn/pytree_checkpoint_handler.h>

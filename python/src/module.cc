@@ -1,13 +1,13 @@
 // module.cc -- cairn._cairn, the part of the Python package that is native.
-#include "arrays.h"
 #include "directories.h"
 #include "errors.h"
 #include "handlers.h"
 #include "manager.h"
 #include "reader.h"
 #include "saver.h"
-#include "sharded.h"
 #include "tools.h"
+#include "values/arrays.h"
+#include "values/sharded.h"
 
 #include <cairn/open.h>
 

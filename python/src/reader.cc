@@ -1,10 +1,10 @@
 // reader.cc -- binds Checkpoint and TensorInfo.
 #include "reader.h"
 
-#include "arrays.h"
 #include "calls.h"
-#include "text.h"
-#include "trees.h"
+#include "values/arrays.h"
+#include "values/text.h"
+#include "values/trees.h"
 
 #include <cairn/inspect.h>
 #include <cairn/open.h>

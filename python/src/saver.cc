@@ -4,8 +4,8 @@
 #include "calls.h"
 #include "coordinator.h"
 #include "options.h"
-#include "text.h"
-#include "trees.h"
+#include "values/text.h"
+#include "values/trees.h"
 
 #include <cairn/checkpointer.h>
 #include <cairn/msgpack.h>

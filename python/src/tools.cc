@@ -3,7 +3,7 @@
 
 #include "calls.h"
 #include "options.h"
-#include "text.h"
+#include "values/text.h"
 
 #include <cairn/convert.h>
 #include <cairn/diff.h>

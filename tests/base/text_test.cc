@@ -22,6 +22,10 @@ TEST(Text, FindsTheFolderAndTheNameOfAPath) {
   EXPECT_EQ(name_of("a"), "a");
   EXPECT_EQ(name_of("/a/b"), "b");
   EXPECT_EQ(name_of("a/"), "");
+  EXPECT_EQ(folder_prefix("a"), "");
+  EXPECT_EQ(folder_prefix("/a"), "/");
+  EXPECT_EQ(folder_prefix("/a/b"), "/a/");
+  EXPECT_EQ(folder_prefix("a/"), "a/");
 }
 
 TEST(Text, KnowsWhichPathsStayBelowAFolder) {
@@ -46,6 +50,12 @@ TEST(Text, VisitsTheParentsOfAPath) {
   EXPECT_FALSE(any_parent("a/c", note, 2));
   EXPECT_FALSE(any_parent("a", note));
   EXPECT_TRUE(seen.empty());
+  EXPECT_TRUE(any_parent_from_end("a/b/c/d", note));
+  EXPECT_EQ(seen, (Parts{"a/b/c", "a/b"}));
+  seen.clear();
+  EXPECT_FALSE(any_parent_from_end("/a", note));
+  EXPECT_EQ(seen, Parts{""});
+  EXPECT_FALSE(any_parent_from_end("a", note));
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ TEST(FilesCoordinator, ProcessesLeaveTheirRecordBeforeOthersWait) {
   while (!names_in(meet).contains("join-1")) std::this_thread::yield();
   const std::string nonce = distributed::read_record(meet + "/join-1").nonce;
   std::filesystem::create_directories(meet + "/run-r");
-  put_file(meet + "/new", R"({"run": "r", "welcome": [")" + nonce + R"("]})");
+  put_file(meet + "/new", R"({"run": "r", "admitted": [")" + nonce + R"("]})");
   std::filesystem::rename(meet + "/new", meet + "/invite");
   while (names_in(meet).contains("join-1")) std::this_thread::yield();
   EXPECT_TRUE(names_in(meet + "/run-r").contains("here-1"));
@@ -294,7 +294,7 @@ TEST(FilesCoordinator, LeftoversOfAnEarlierRunDoNotConfuse) {
   const std::string dead_text = distributed::record_text(dead);
   distributed::ProcessRecord far = dead;  // of another host: nobody here knows whether it lives
   far.pid_space = "another";
-  put_file(meet + "/invite", R"({"run": "old", "welcome": [")" + dead.nonce + R"("]})");
+  put_file(meet + "/invite", R"({"run": "old", "admitted": [")" + dead.nonce + R"("]})");
   put_file(meet + "/join-1", dead_text);
   put_file(meet + "/join-7", dead_text);
   put_file(meet + "/run-old/here-0", dead_text);
@@ -459,8 +459,8 @@ TEST(FilesCoordinator, DamagedInvitationsAndRequestsAreNamed) {
   const TempDir folder = TempDir::in_memory();
   const std::string invite = folder / ".cairn-job/invite";
   for (const std::string text :
-       {"", "{", "[]", R"({"run": "../../x", "welcome": []})", R"({"run": "a", "welcome": 1})",
-        R"({"run": "a", "welcome": [1]})"}) {
+       {"", "{", "[]", R"({"run": "../../x", "admitted": []})", R"({"run": "a", "admitted": 1})",
+        R"({"run": "a", "admitted": [1]})"}) {
     put_file(invite, text);
     EXPECT_THAT([&] { files_coordinator(job_in(folder, 1, 2)); },
                 FailsWith(Code::kDataLoss, invite))

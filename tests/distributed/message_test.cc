@@ -62,7 +62,7 @@ TEST(MessageFile, DamageBehindTheChecksumIsFound) {
   check_damages(encode_message(example()), table, decode_message);
 }
 
-TEST(ProcessMarkFile, RoundTrips) {
+TEST(ProcessRecordFile, RoundTrips) {
   const ProcessRecord record = record_of_this_process({.process_index = 3, .process_count = 8});
   EXPECT_EQ(parse_record(record_text(record)), record);
   EXPECT_EQ(record.pid, static_cast<std::uint64_t>(getpid()));
@@ -70,7 +70,7 @@ TEST(ProcessMarkFile, RoundTrips) {
   EXPECT_NE(record_of_this_process({.process_index = 3, .process_count = 8}).nonce, record.nonce);
 }
 
-TEST(ProcessMarkFile, RefusesDamagedRecords) {
+TEST(ProcessRecordFile, RefusesDamagedRecords) {
   const std::string good = record_text(record_of_this_process({}));
   for (std::size_t n = 0; n < good.size(); ++n)
     EXPECT_THAT([&] { parse_record(std::string_view(good).substr(0, n)); },
@@ -84,7 +84,7 @@ TEST(ProcessMarkFile, RefusesDamagedRecords) {
   EXPECT_THAT([] { parse_record(std::string(100000, '[')); }, FailsWith(Code::kDataLoss));
 }
 
-TEST(ProcessMarkFile, KnowsWhoHasEnded) {
+TEST(ProcessRecordFile, KnowsWhoHasEnded) {
   ProcessRecord mine = record_of_this_process({});
   EXPECT_FALSE(has_ended(mine));
   ProcessRecord earlier = mine;  // that had our number

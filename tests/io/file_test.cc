@@ -1,5 +1,6 @@
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/io/system_call.h>
 #include <cairn/io/temporary_name.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 namespace cairn {
 namespace {
 
+using testing::error_of;
 using testing::FailsWith;
 using testing::put_file;
 using testing::TempDir;
@@ -173,6 +175,14 @@ TEST(AtomicFile, AppearsOnlyAtItsCommit) {
               FailsWith(Code::kFailedPrecondition, "written after its commit"));
 }
 
+TEST(AtomicFile, WritesAWholeFileInOneCall) {
+  const TempDir dir;
+  put_file(dir / "f", "an older text");
+  write_file_atomically(dir / "f", as_bytes("new"));
+  EXPECT_EQ(text_of(dir / "f"), "new");
+  EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"f"});
+}
+
 TEST(AtomicFile, OnlyItsOwnNamesAreTemporary) {
   for (const char* name : {"f", "", "f.cairn-tmp-", ".cairn-tmp-12", "f.cairn-tmp-12.txt",
                            "f.cairn-tmp-xyz", "f.tmp-12"})
@@ -236,6 +246,19 @@ TEST(ReadFile, RefusesMoreThanAllowedBeforeReading) {
   EXPECT_THAT([&] { read_file(dir / "f", 9); },
               FailsWith(Code::kDataLoss, "10 bytes, at most 9 are expected"));
   EXPECT_THAT([&] { read_file(dir / "g"); }, FailsWith(Code::kNotFound, "g: no such file"));
+}
+
+TEST(FileCalls, TheErrorOfTheSystemChoosesTheCode) {
+  const auto fails_with = [](int error) {
+    return error_of([&] { fail_file_call("/f", "do it", error); }).code();
+  };
+  EXPECT_EQ(fails_with(ENOENT), Code::kNotFound);
+  EXPECT_EQ(fails_with(EEXIST), Code::kAlreadyExists);
+  EXPECT_EQ(fails_with(ENOTEMPTY), Code::kAlreadyExists);
+  for (const int error : {EACCES, EIO, EISDIR, ELOOP, ENOSPC, ENOTDIR})
+    EXPECT_EQ(fails_with(error), Code::kIo);
+  EXPECT_THAT([] { fail_file_call("/f", "do it", ELOOP, Code::kDataLoss); },
+              FailsWith(Code::kDataLoss, "/f: cannot do it: Too many levels of symbolic links"));
 }
 
 TEST(Paths, Existence) {

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "tests/support/fail_at.h"
+#include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
@@ -15,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
+using testing::FailsWith;
 using ::testing::Not;
 using testing::put_file;
 using testing::recorded_calls;
@@ -30,6 +33,19 @@ TEST(SyncTree, AFileWithSeveralNamesIsSynced) {
   const auto calls = recorded_calls([&] { sync_tree(dir / "new"); });
   EXPECT_THAT(calls, Contains(sync_of(dir / "new/a")));
   EXPECT_THAT(calls, Contains(sync_of(dir / "new")));
+}
+
+TEST(SyncTree, FoldersAreListedWithTheirKindsAndLinksAreNotFollowed) {
+  const TempDir dir;
+  put_file(dir / "a/b/file", "1");
+  fs::create_directory_symlink(dir / "a", dir / "a/link");
+  std::map<std::string, EntryKind> found;
+  for_each_below(dir / "a", [&](const std::string& path, EntryKind kind) { found[path] = kind; });
+  EXPECT_EQ(found, (std::map<std::string, EntryKind>{{dir / "a/b", EntryKind::kDirectory},
+                                                     {dir / "a/b/file", EntryKind::kFile},
+                                                     {dir / "a/link", EntryKind::kLink}}));
+  EXPECT_THAT([&] { for_each_below(dir / "none", [](const auto&, EntryKind) {}); },
+              FailsWith(Code::kNotFound, "none: cannot list it"));
 }
 
 // Tracks the file as a save does that remembers its values.

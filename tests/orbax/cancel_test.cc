@@ -1,5 +1,5 @@
-// cancel_test.cc -- a request to stop a running save: it ends soon, and leaves the older checkpoints
-// and no new one.
+// cancel_test.cc -- a request to stop a running save: it ends soon, and leaves the older
+// checkpoints and no new one.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>

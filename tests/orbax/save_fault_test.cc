@@ -95,9 +95,10 @@ const std::string& source_of(int number) {
 
 void write_file(const std::string& target, int number, std::optional<std::uint64_t> shard_bytes) {
   const auto source = open(source_of(number));
-  convert(
-      *source, target,
-      {.skip_unsupported = true, .if_exists = IfExists::kReplace, .max_shard_bytes = shard_bytes});
+  convert(*source, target,
+          {.skip_unsupported = true,
+           .if_exists = IfExists::kReplace,
+           .safetensors = {.max_shard_bytes = shard_bytes}});
 }
 
 // Those files are the same for the same tree, so their bytes say which one it is; a part of a set

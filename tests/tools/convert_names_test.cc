@@ -151,7 +151,7 @@ TEST_F(ConvertNames, SoDoesASet) {
   add("a");
   add("b");
   ConvertOptions options;
-  options.max_shard_bytes = 4;
+  options.safetensors.max_shard_bytes = 4;
   options.safetensors.metadata = {{"format", "pt"}};
   const ConvertReport report = convert(checkpoint_, target("a.safetensors"), options);
   ASSERT_EQ(report.files.size(), 3U);

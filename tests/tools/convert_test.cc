@@ -103,7 +103,10 @@ TEST_F(Convert, OptionsOfOtherFormatsAreRefused) {
                 FailsWith(Code::kInvalidArgument, options.format));
   };
   for (const char* format : {"npz", "orbax", "msgpack"})
-    refused({.format = format, .max_shard_bytes = 1000});
+    refused({.format = format, .safetensors = {.max_shard_bytes = 1000}});
+  for (const char* format : {"npz", "orbax", "msgpack", "safetensors"})
+    refused({.format = format, .tensorflow = {.max_shard_bytes = 1000}});
+  refused({.format = "tensorflow", .safetensors = {.max_shard_bytes = 1000}});
   for (const char* format : {"npz", "orbax", "tensorflow", "safetensors"})
     refused({.format = format, .msgpack = {.dialect = MsgpackDialect::kOrbax}});
   for (const char* format : {"npz", "orbax", "msgpack", "safetensors"}) {

@@ -85,7 +85,7 @@ class MultiprocessTensorFlow : public ::testing::TestWithParam<Case> {
   [[nodiscard]] std::string trace() const { return "seed " + std::to_string(seed_); }
   [[nodiscard]] ConvertOptions random_options() {
     ConvertOptions options{.format = "tensorflow"};
-    if (random_() % 2 == 0) options.max_shard_bytes = 100'000 + random_() % 1'000'000;
+    if (random_() % 2 == 0) options.tensorflow.max_shard_bytes = 100'000 + random_() % 1'000'000;
     if (random_() % 2 == 0) options.resources.memory = 200'000;
     return options;
   }

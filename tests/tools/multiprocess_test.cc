@@ -112,7 +112,7 @@ TEST_P(Multiprocess, FilesAreThoseOfOneProcess) {
        std::vector<std::string>{"x.safetensors", "s.safetensors", "x.npz", "x.msgpack"}) {
     SCOPED_TRACE(name);
     ConvertOptions options;
-    if (name == "s.safetensors") options.max_shard_bytes = 1'000'000;
+    if (name == "s.safetensors") options.safetensors.max_shard_bytes = 1'000'000;
     if (random_.below(2) == 0) options.resources.memory = 200'000;
     const ConvertReport alone = convert(*open(source), path(name), options);
     std::vector<Bytes> wanted;

@@ -24,31 +24,6 @@ bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns the length of the UTF-8 sequence at the start of `s`; 0 if it is malformed (over-long,
-// surrogate, beyond U+10FFFF, truncated).
-std::size_t utf8_length(std::string_view s) {
-  const auto byte = [&](std::size_t i) {
-    return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U;
-  };
-  const auto tail = [&](std::size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return tail(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    if (!tail(1) || !tail(2) || (first == 0xe0 && byte(1) < 0xa0) ||
-        (first == 0xed && byte(1) > 0x9f))
-      return 0;
-    return 3;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    if (!tail(1) || !tail(2) || !tail(3) || (first == 0xf0 && byte(1) < 0x90) ||
-        (first == 0xf4 && byte(1) > 0x8f))
-      return 0;
-    return 4;
-  }
-  return 0;
-}
-
 }  // namespace
 
 JsonScanner::JsonScanner(std::string_view text) : text_(text) {
@@ -156,12 +131,10 @@ void JsonScanner::decode_from(std::size_t start, std::string& out) {
       start = at_;
       continue;
     }
-    const std::size_t length =
-        static_cast<unsigned char>(c) < 0x20 ? 0 : utf8_length(text_.substr(at_));
-    if (length == 0)
-      fail(static_cast<unsigned char>(c) < 0x20 ? "a control character in a string"
-                                                : "malformed UTF-8");
-    at_ += length;
+    if (static_cast<unsigned char>(c) < 0x20) fail("a control character in a string");
+    const Utf8Character character = decode_utf8(text_.substr(at_));
+    if (!character.valid) fail("malformed UTF-8");
+    at_ += character.length;
   }
 }
 

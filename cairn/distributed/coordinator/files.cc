@@ -214,10 +214,9 @@ class FilesCoordinator final : public Coordinator {
     const Message message{me_, count_, visit.round, visit.name, {value.begin(), value.end()}};
     visit.message = visit.message_prefix(me_) + fmt::format("{}-{}", visit.number, oldest_open());
     try {
-      AtomicFile file(path(visit.message));
-      file.append(encode_message(message));
       // A job that loses power is over, so only small messages are made durable.
-      file.commit(kind == Kind::kDelivery ? Durability::kUnsynced : Durability::kSynced);
+      write_file_atomically(path(visit.message), encode_message(message),
+                            kind == Kind::kDelivery ? Durability::kUnsynced : Durability::kSynced);
     } catch (const Error& error) {
       if (error.code() != Code::kNotFound) throw;
       throw Error(Code::kUnavailable, folder_->path() + ": another program removed it");

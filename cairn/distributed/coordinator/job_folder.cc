@@ -5,6 +5,7 @@
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/system_call.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -30,8 +31,7 @@ bool write_new(const std::string& path, ByteView bytes) {
   file.finish();
   if (link(file.temporary_path().c_str(), path.c_str()) == 0) return true;
   if (errno == EEXIST) return false;
-  throw Error(Code::kIo, path + ": cannot link the finished file to it: " +
-                             std::generic_category().message(errno));
+  fail_file_call(path, "link the finished file to it", errno);
 }
 
 ProcessRecord read_record(const std::string& path) {

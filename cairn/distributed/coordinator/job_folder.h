@@ -2,7 +2,7 @@
 //
 //   DIR/.cairn-job/
 //     join-<p>                process p > 0 has come and waits for an answer; a record
-//     invite                  process 0's answer: {"run": "<id>", "welcome": ["<nonce>", ...]}
+//     invite                  process 0's answer: {"run": "<id>", "admitted": ["<nonce>", ...]}
 //     run-<id>/
 //       here-<p>              process p's record, which it touches every few seconds (heartbeat.h)
 //       gone-<p>              process p has ended, or process 0 stopped waiting for it to join

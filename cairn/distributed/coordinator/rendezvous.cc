@@ -30,7 +30,7 @@ std::string admission_text(const Admission& admission) {
   JsonArray admitted(admission.admitted.begin(), admission.admitted.end());
   Json json;
   json.set("run", admission.run);
-  json.set("welcome", std::move(admitted));
+  json.set("admitted", std::move(admitted));
   return to_text(json, JsonStyle::kPython);
 }
 
@@ -60,7 +60,7 @@ std::optional<Admission> read_admission(const std::string& path) {
                       [&] {
                         const Json json = parse_json(*text, {.max_depth = 4});
                         const Json* run = json.find("run");
-                        const Json* admitted = json.find("welcome");
+                        const Json* admitted = json.find("admitted");
                         if (run == nullptr || run->as_string() == nullptr ||
                             !is_run_id(*run->as_string()) || admitted == nullptr ||
                             admitted->as_array() == nullptr)
@@ -80,12 +80,6 @@ std::optional<ProcessRecord> try_read_record(const std::string& path) {
   if (!text) return std::nullopt;
   return with_context([&] { return path; },
                       [&] { return std::optional<ProcessRecord>(parse_record(*text)); });
-}
-
-void replace_file(const std::string& path, std::string_view text) {
-  AtomicFile file(path);
-  file.append(as_bytes(text));
-  file.commit();
 }
 
 // Returns true if a run has had processes and all of them have ended; false if that is unknown.
@@ -174,7 +168,7 @@ class Host {
   void wait_for(std::vector<std::size_t>& missing, const std::string& run) {
     const std::string admission = folder_ + "/invite";
     const auto deadline = deadline_after(job_.join_timeout);
-    replace_file(admission, admission_text(admission_));
+    write_file_atomically(admission, as_bytes(admission_text(admission_)));
     Backoff backoff;
     while (true) {
       missing = answer(run);
@@ -207,7 +201,7 @@ class Host {
       throw Error(Code::kFailedPrecondition, folder_ + ": another process 0 started a run here");
     if (admitted != admission_.admitted) {
       admission_.admitted = std::move(admitted);
-      replace_file(folder_ + "/invite", admission_text(admission_));
+      write_file_atomically(folder_ + "/invite", as_bytes(admission_text(admission_)));
     }
     return missing;
   }
@@ -233,7 +227,9 @@ std::unique_ptr<JobFolder> ask(const std::string& folder, const FilesJob& job) {
   const ProcessRecord record = record_of_this_process(job);
   const std::string join = folder + "/join-" + std::to_string(job.process_index);
   const auto deadline = deadline_after(job.join_timeout);
-  const auto request = [&] { make_in(folder, [&] { replace_file(join, record_text(record)); }); };
+  const auto request = [&] {
+    make_in(folder, [&] { write_file_atomically(join, as_bytes(record_text(record))); });
+  };
   request();
   Backoff backoff;
   while (true) {

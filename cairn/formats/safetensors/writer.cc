@@ -271,7 +271,7 @@ class Output {
   // Removes the index first, because it would name files that no longer exist.
   void remove_old() const {
     remove_output(is_set() ? single_ : index_);
-    const std::string folder = index_.substr(0, index_.rfind('/') + 1);
+    const std::string folder(folder_prefix(index_));
     for (const std::string& name : old_shards_)
       if (save_lock_path(folder + name) == index_ &&
           std::ranges::find(paths_, folder + name) == paths_.end())

@@ -1,6 +1,7 @@
 // dump.cc -- converts manifests, B+tree nodes and version nodes to JSON.
 #include <cairn/ocdbt/format/dump.h>
 
+#include <cairn/base/utf8.h>
 #include <cairn/ocdbt/format/btree.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <cairn/ocdbt/format/manifest.h>
@@ -9,36 +10,8 @@
 namespace cairn::inline v0::ocdbt {
 namespace {
 
-// Returns the length of the UTF-8 sequence at the start of `text`; 0 if there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const unsigned lead = byte(0);
-  const std::size_t n = lead < 0x80   ? 1
-                        : lead < 0xc2 ? 0
-                        : lead < 0xe0 ? 2
-                        : lead < 0xf0 ? 3
-                        : lead < 0xf5 ? 4
-                                      : 0;
-  for (std::size_t i = 1; i < n; ++i)
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
-  const bool not_a_character = (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf4 && byte(1) > 0x8f);
-  return overlong || not_a_character ? 0 : n;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t n = utf8_length(text);
-    if (n == 0) return false;
-    text.remove_prefix(n);
-  }
-  return true;
-}
-
 Json text_or_hex(std::string_view bytes) {
-  if (is_utf8(bytes)) return std::string(bytes);
+  if (valid_utf8(bytes)) return std::string(bytes);
   std::string hex;
   for (const char c : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
   return JsonObject{{"hex", Json(std::move(hex))}};

@@ -2,6 +2,7 @@
 // any more.
 #include <cairn/ocdbt/write/compact.h>
 
+#include <cairn/base/text.h>
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/ocdbt/read/scan.h>
 #include <cairn/ocdbt/write/commit.h>
@@ -153,11 +154,11 @@ class Rewrite {
 std::set<std::string> merged_databases(const std::set<std::string>& files, const Listing& listing) {
   std::set<std::string> prefixes;
   for (const auto& file : files)
-    for (auto slash = file.find('/'); slash != std::string::npos;
-         slash = file.find('/', slash + 1)) {
-      const std::string prefix = file.substr(0, slash + 1);
+    any_parent(file, [&](std::string_view folder) {
+      const std::string prefix = std::string(folder) + '/';
       if (listing.contains(prefix + std::string(kManifestKey))) prefixes.insert(prefix);
-    }
+      return false;
+    });
   return prefixes;
 }
 
@@ -208,10 +209,7 @@ class Removal {
     if (kept_.contains(key) || !listing_.contains(key)) return;
     for (const auto& prefix : other_databases_)
       if (key.starts_with(prefix)) return;
-    const auto slash = key.rfind('/');
-    const std::string_view name =
-        std::string_view(key).substr(slash == std::string::npos ? 0 : slash + 1);
-    (name.starts_with(kNumberedManifestPrefix) ? first_ : then_).insert(key);
+    (name_of(key).starts_with(kNumberedManifestPrefix) ? first_ : then_).insert(key);
   }
   void choose_merged() {
     for (const auto& prefix : merged_databases(old_files_, listing_)) {

@@ -217,9 +217,7 @@ std::string commit_text(const std::string& path) {
 }
 
 void write_pending_file(const std::string& folder, std::string_view name, std::string_view text) {
-  AtomicFile file(join(folder, name));
-  file.append(as_bytes(text));
-  file.commit(Durability::kUnsynced);
+  write_file_atomically(join(folder, name), as_bytes(text), Durability::kUnsynced);
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -27,8 +27,8 @@ void remove_step(const Directory& root, const std::string& name, CommitProtocol 
 void set_step_aside(const Directory& root, const std::string& name, const std::string& subfolder);
 
 // Removes the directories that interrupted saves and removals of steps have left. Calls `left` with
-// the reason for each that stays: a save is in progress, or it holds foreign files. A checkpoint that
-// was set aside during its replacement stays, too.
+// the reason for each that stays: a save is in progress, or it holds foreign files. A checkpoint
+// that was set aside during its replacement stays, too.
 // With kCommitMarker also the directories of steps that a save or a removal has left unfinished;
 // one without a marker that has a commit time stays.
 void remove_leftovers(const Directory& root, const StepNameFormat& format, CommitProtocol protocol,

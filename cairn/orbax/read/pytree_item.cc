@@ -11,6 +11,7 @@
 #include <cairn/orbax/read/custom_strings.h>
 #include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/name_table.h>
 #include <cairn/tree/names.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 #include <future>
 #include <iterator>
 #include <optional>
-#include <unordered_map>
+#include <span>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -212,14 +213,22 @@ void note_array_folders(PytreeItem& out, std::vector<StoredElsewhere> arrays) {
   }
 }
 
+// Returns the positions of the tensors that have the names of the leaves.
+std::vector<std::optional<std::size_t>> recorded_positions(const PytreeItem& item,
+                                                           std::span<const MsgpackLeaf> leaves) {
+  const NameTable names(item.tensors);
+  std::vector<std::optional<std::size_t>> positions;
+  positions.reserve(leaves.size());
+  for (const MsgpackLeaf& leaf : leaves) positions.push_back(names.find(param_name(leaf.path)));
+  return positions;
+}
+
 // Values in the aggregate file take precedence over stored arrays. Its placeholders only state that
 // an array exists. If `_METADATA` exists, an aggregate file with only placeholders is ignored.
 void add_aggregate_leaves(PytreeItem& out, const File& file) {
   const auto image = std::make_shared<FileImage>(file);
   image->load_all();
   const bool recorded_tree = out.structure == Structure::kTreeMetadata;
-  std::unordered_map<std::string, std::size_t> recorded;
-  for (std::size_t i = 0; i < out.tensors.size(); ++i) recorded.emplace(out.tensors[i].name, i);
   const MsgpackInput input{.load = {}, .stored = file.allocated(), .integer_keys = false};
   Tree parsed = parse_msgpack(image->bytes(), input);
   std::vector<StoredElsewhere> beside = take_array_specs(parsed);
@@ -230,20 +239,22 @@ void add_aggregate_leaves(PytreeItem& out, const File& file) {
     return !is_stored_elsewhere(leaf) && !is_empty_node_type(kind_name(leaf.kind));
   });
   if (recorded_tree && !out.has_aggregated_values) return;
-  for (const auto& leaf : leaves) {
-    const auto known = recorded.find(param_name(leaf.path));
+  const auto recorded = recorded_positions(out, leaves);
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const MsgpackLeaf& leaf = leaves[i];
+    const std::optional<std::size_t> known = recorded[i];
     if (is_stored_elsewhere(leaf)) {
-      if (known != recorded.end()) continue;
+      if (known) continue;
       // The saved type is not recorded; arrays can always be read as host arrays.
       add_leaf(out, make_tensor(leaf.path, "np.ndarray", LeafKind::kUnknown));
       continue;
     }
     add_inside_leaf(out, leaf, image);
-    if (known == recorded.end()) continue;
+    if (!known) continue;
     // this path distinguishes lists from dicts
-    out.tensors.back().path = out.tensors[known->second].path;
-    std::swap(out.tensors[known->second], out.tensors.back());
-    std::swap(out.values[known->second], out.values.back());
+    out.tensors.back().path = out.tensors[*known].path;
+    std::swap(out.tensors[*known], out.tensors.back());
+    std::swap(out.values[*known], out.values.back());
     out.tensors.pop_back();
     out.values.pop_back();
   }

@@ -40,12 +40,10 @@ std::string metadata_file(const PytreeItem& item, const std::string& metadata_ke
 StoredItem::StoredItem(PytreeItem item, Executor* executor, std::uint64_t memory,
                        MultiprocessingOptions processes)
     : item_(std::move(item)),
+      names_(item_.tensors),
       executor_(executor),
       memory_(memory),
-      processes_(std::move(processes)) {
-  by_name_.reserve(item_.tensors.size());
-  for (std::size_t i = 0; i < item_.tensors.size(); ++i) by_name_.emplace(item_.tensors[i].name, i);
-}
+      processes_(std::move(processes)) {}
 
 std::vector<TensorInfo> StoredItem::arrays_under(std::span<const std::string_view> names,
                                                  const std::string& metadata_key) const {
@@ -87,8 +85,8 @@ const zarr::ZarrArray& StoredItem::opened(std::string_view name) const {
 
 std::optional<std::string> StoredItem::sharding(const std::string& name) const {
   if (!item_.has_shardings) return std::nullopt;
-  const auto it = by_name_.find(name);
-  return it == by_name_.end() ? std::string() : item_.tensors[it->second].sharding;
+  const auto tensor = names_.find(name);
+  return tensor ? item_.tensors[*tensor].sharding : std::string();
 }
 
 std::string StoredItem::random_key_impl(const std::string& name) const {
@@ -134,10 +132,10 @@ std::optional<std::string> StoredItem::string_of_file(const std::string& file,
 
 std::string StoredItem::string_in(const std::string& file, const std::string& name) const {
   const bool usual = file.empty() || file == kStringsFile;
-  const auto it = usual ? by_name_.find(name) : by_name_.end();
-  if (it != by_name_.end() && item_.values[it->second].text) return *item_.values[it->second].text;
-  if (it != by_name_.end() && !item_.tensors[it->second].error.empty())
-    throw Error(Code::kDataLoss, name + ": " + item_.tensors[it->second].error);
+  const auto tensor = usual ? names_.find(name) : std::nullopt;
+  if (tensor && item_.values[*tensor].text) return *item_.values[*tensor].text;
+  if (tensor && !item_.tensors[*tensor].error.empty())
+    throw Error(Code::kDataLoss, name + ": " + item_.tensors[*tensor].error);
   // A leaf that is not recorded as a string may still be requested as one.
   if (auto text = string_of_file(usual ? std::string(kStringsFile) : file, name))
     return *std::move(text);

@@ -5,6 +5,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/handlers.h>
 #include <cairn/orbax/read/pytree_item.h>
+#include <cairn/tree/name_table.h>
 
 #include <atomic>
 #include <cstdint>
@@ -48,8 +49,7 @@ class StoredItem : public ItemReader {
   [[nodiscard]] const zarr::ZarrArray& opened(std::string_view name) const;
 
   PytreeItem item_;
-  // Maps each name to the position of its first tensor in item_.tensors.
-  std::unordered_map<std::string_view, std::size_t> by_name_;
+  NameTable names_;  // of item_.tensors
   Executor* executor_;
   std::uint64_t memory_;
   MultiprocessingOptions processes_;

@@ -417,13 +417,12 @@ void ItemCheck::check_orphans() {
     if (belongs(entry.key)) continue;
     if (has_custom && !entry.key.ends_with(".__lock")) continue;
     // Keys of arrays are already checked. This check finds files that cannot be keys of an array.
-    const std::size_t name = entry.key.rfind('/') + 1;
-    const std::string_view last = std::string_view(entry.key).substr(name);
+    const std::string_view last = name_of(entry.key);
     const bool of_zarr = handlers::array_of_key(entry.key).has_value() || last == ".zgroup" ||
                          last == ".zmetadata" || last == "zarr.json";
     if (item_.storage == ArrayStorage::kFolders && of_zarr) continue;
     if (item_.storage != ArrayStorage::kFolders && is_data_file_name(last)) {
-      auto& [count, bytes] = leftovers[entry.key.substr(0, name)];
+      auto& [count, bytes] = leftovers[std::string(folder_prefix(entry.key))];
       ++count;
       bytes += entry.size;
     } else {

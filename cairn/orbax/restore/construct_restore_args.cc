@@ -53,7 +53,7 @@ Tree args_of(const KeyPath& path, const Tree& leaf) {
     return host_args("int");
   if (std::holds_alternative<double>(leaf.value())) return host_args("float");
   if (std::holds_alternative<std::string>(leaf.value())) return host_args("str");
-  invalid_argument("the leaf " + path_text(path) + " is no array, number or text");
+  invalid_argument("the leaf " + path_text(path) + " is not an array, a number or a string");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr std::size_t kNameDigits = 32;
 
 // The name of a data file without its folders; "" if it is not one that Orbax gives.
 std::string data_file_name(std::string_view path) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const std::string_view name = name_of(path);
   if (name.size() != kNameDigits || !consists_of(name, kHexDigits)) return "";
   return join(kDataFolder, name);
 }

@@ -1,6 +1,7 @@
 // item_writer.cc -- plans an item, checks that all processes agree on the plan, and writes it.
 #include <cairn/orbax/save/item_writer.h>
 
+#include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore.h>
@@ -95,7 +96,7 @@ class RecordingSink : public StoreSink {
     std::set<std::string> folders;
     for (const std::string& key : keys_) {
       files.push_back(join(folder, key));
-      folders.insert(files.back().substr(0, files.back().rfind('/')));
+      folders.insert(parent_of(files.back()));
     }
     sync_some(folder, std::move(files), {folders.begin(), folders.end()}, synced);
   }

@@ -113,12 +113,13 @@ void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& c
   add("skip_unsupported", options.skip_unsupported);
   add("replace", options.if_exists == IfExists::kReplace);
   add("dry_run", options.dry_run);
-  add("max_shard_bytes", options.max_shard_bytes);
+  add("max_shard_bytes", options.safetensors.max_shard_bytes);
   check.add("msgpack_dialect", options.msgpack.dialect
                                    ? std::to_string(static_cast<int>(*options.msgpack.dialect))
                                    : "none");
   add("plain_names", options.tensorflow.plain_names);
   add("name_latest", options.tensorflow.name_latest);
+  add("tensorflow.max_shard_bytes", options.tensorflow.max_shard_bytes);
   add_orbax_options(options.orbax, check);
 }
 
@@ -139,7 +140,7 @@ void add_values(const Checkpoint& source, const std::string& target, const Conve
 
 bool is_single_file(std::string_view format, const ConvertOptions& options) {
   return format == "npz" || format == "msgpack" ||
-         (format == "safetensors" && !options.max_shard_bytes);
+         (format == "safetensors" && !options.safetensors.max_shard_bytes);
 }
 
 // A new file may replace the whole source if the user named it as the target, but not one of
@@ -217,7 +218,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
     set_metadata(options.safetensors.metadata, write.metadata);
     write.if_exists = options.if_exists;
     write.multiprocessing = options.multiprocessing;
-    write.max_shard_bytes = options.max_shard_bytes;
+    write.max_shard_bytes = options.safetensors.max_shard_bytes;
     write.resources = {.threads = options.resources.threads, .memory = plan.memory};
     write.progress = options.progress;
     plan.report.files = write_safetensors(target, plan.targets, fetch, write);

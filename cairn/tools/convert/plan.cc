@@ -28,38 +28,25 @@ constexpr std::array<std::string_view, 7> kFormats = {
 
 bool holds_trees(std::string_view format) { return is_orbax_format(format) || format == "msgpack"; }
 
-std::string choose_format(const std::string& target, const std::string& format) {
-  if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return format;
-  if (!format.empty()) {
-    std::string known;
-    for (const auto name : kFormats) known.append(known.empty() ? "" : ", ").append(name);
-    throw Error(Code::kInvalidArgument,
-                "unknown target format '" + format + "': expected one of " + known);
-  }
-  if (target.ends_with(".safetensors")) return "safetensors";
-  if (target.ends_with(".npz")) return "npz";
-  if (target.ends_with(".msgpack")) return "msgpack";
-  if (target.ends_with(".index")) return "tensorflow";
-  throw Error(Code::kInvalidArgument,
-              target +
-                  ": unknown file extension: expected .safetensors, .npz, .msgpack or "
-                  ".index, or --to FORMAT (orbax makes a folder)");
-}
-
 void check_options(const ConvertOptions& options, const std::string& format) {
   if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
     throw Error(Code::kInvalidArgument,
                 "floating arrays can be cast only to a floating type, not to " +
                     std::string(dtype_name(*options.dtype)));
-  if (options.max_shard_bytes && format != "safetensors" && format != "tensorflow")
+  const bool has_shards = format == "safetensors" || format == "tensorflow";
+  if (!has_shards && (options.safetensors.max_shard_bytes || options.tensorflow.max_shard_bytes))
     throw Error(Code::kInvalidArgument, format + " files cannot be split into shards");
   if (options.tensorflow != TensorFlowTarget() && format != "tensorflow")
     throw Error(
         Code::kInvalidArgument,
-        "plain names and naming the latest checkpoint are options of TensorFlow, not of " + format);
+        "plain names, naming the latest checkpoint and tensorflow.max_shard_bytes are options of "
+        "TensorFlow, not of " +
+            format);
   if (options.safetensors != SafetensorsTarget() && format != "safetensors")
     throw Error(Code::kInvalidArgument,
-                "metadata (--metadata) is an option of safetensors files, not of " + format);
+                "metadata (--metadata) and safetensors.max_shard_bytes are options of safetensors "
+                "files, not of " +
+                    format);
   if (!options.nest.empty() && !holds_trees(format))
     throw Error(Code::kInvalidArgument,
                 format + " has no nested dicts: nesting (--nest) is for Orbax and msgpack");
@@ -206,13 +193,31 @@ void check_capacity(const Checkpoint& source, const std::string& target, const C
 
 std::span<const std::string_view> convert_formats() { return kFormats; }
 
+std::string target_format(const std::string& target, const std::string& format) {
+  if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return format;
+  if (!format.empty()) {
+    std::string known;
+    for (const auto name : kFormats) known.append(known.empty() ? "" : ", ").append(name);
+    throw Error(Code::kInvalidArgument,
+                "unknown target format '" + format + "': expected one of " + known);
+  }
+  if (target.ends_with(".safetensors")) return "safetensors";
+  if (target.ends_with(".npz")) return "npz";
+  if (target.ends_with(".msgpack")) return "msgpack";
+  if (target.ends_with(".index")) return "tensorflow";
+  throw Error(Code::kInvalidArgument,
+              target +
+                  ": unknown file extension: expected .safetensors, .npz, .msgpack or "
+                  ".index, or --to FORMAT (orbax makes a folder)");
+}
+
 bool is_orbax_format(std::string_view format) { return format.starts_with("orbax"); }
 
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                             const ConvertOptions& options) {
   check_outside_source(source, target);
   ConvertPlan plan;
-  plan.report.format = choose_format(target, options.format);
+  plan.report.format = target_format(target, options.format);
   check_options(options, plan.report.format);
   plan.items = choose_items(source, options, is_orbax_format(plan.report.format), plan.report);
   // Between two TensorFlow checkpoints, keys and types do not change.

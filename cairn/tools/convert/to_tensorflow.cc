@@ -88,9 +88,9 @@ std::vector<std::string> write_as_tensorflow(const PlannedSource& from, const st
           source.dtype = TensorType("string", 0);
           source.strings = from.source.read_strings(*graph);
         }
-        if (options.max_shard_bytes) {
+        if (options.tensorflow.max_shard_bytes) {
           const std::uint64_t most = std::min<std::uint64_t>(
-              *options.max_shard_bytes, std::numeric_limits<std::int64_t>::max());
+              *options.tensorflow.max_shard_bytes, std::numeric_limits<std::int64_t>::max());
           write.sharding_callback =
               std::make_shared<MaxShardSizePolicy>(static_cast<std::int64_t>(most));
         }

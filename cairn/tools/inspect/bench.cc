@@ -193,13 +193,13 @@ void Bench::memory() {
 }
 
 void Bench::drop_from_cache(const std::string& path) {
-  for (const auto& entry : fs::recursive_directory_iterator(path)) {
-    if (!entry.is_regular_file()) continue;
-    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) continue;
+  for_each_below(path, [](const std::string& entry, EntryKind kind) {
+    if (kind != EntryKind::kFile) return;
+    const int fd = ::open(entry.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     close(fd);
-  }
+  });
 }
 
 void Bench::read_files(MutableByteView into) {

@@ -117,7 +117,8 @@ struct CodecChain {
     return !shard && steps.empty() && !swap_bytes && objects == ObjectCodec::kNone;
   }
 
-  // What each dimension has, in the order of the encoded chunk's dimensions. Not without a transpose.
+  // Returns the values of the dimensions in the order of the encoded chunk's dimensions. Only for
+  // chains with a transpose.
   template <class T>
   [[nodiscard]] std::vector<T> transposed(const std::vector<T>& values) const {
     std::vector<T> out(values.size());

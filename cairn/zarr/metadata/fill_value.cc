@@ -86,15 +86,11 @@ std::optional<Bytes> decode_base64(std::string_view text) {
 // "<U4" or ">U4".
 Bytes utf32(std::string_view text, bool big_endian) {
   Bytes out;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    std::uint32_t point = length == 1 ? lead : lead & (0x7fU >> length);
-    for (std::size_t k = 1; k < length && i + k < text.size(); ++k)
-      point = (point << 6U) | (static_cast<unsigned char>(text[i + k]) & 0x3fU);
-    const Bytes unit = bytes_of(big_endian ? __builtin_bswap32(point) : point);
+  while (!text.empty()) {
+    const Utf8Character c = decode_utf8(text);
+    const Bytes unit = bytes_of(big_endian ? __builtin_bswap32(c.code) : c.code);
     out.insert(out.end(), unit.begin(), unit.end());
-    i += length;
+    text.remove_prefix(c.length);
   }
   return out;
 }

@@ -286,10 +286,7 @@ Result<CheckpointState> read_checkpoint_state(const std::string& path) {
 }
 
 void write_checkpoint_state(const std::string& path, const CheckpointState& state) {
-  const std::string text = encode_checkpoint_state(state);
-  AtomicFile file(path);
-  file.append(as_bytes(text));
-  file.commit();
+  write_file_atomically(path, as_bytes(encode_checkpoint_state(state)));
 }
 
 std::string resolve_checkpoint_path(std::string_view folder, std::string_view path) {

@@ -46,9 +46,10 @@ std::vector<KeyPath> bundle_paths(std::span<const std::string_view> keys) {
   std::unordered_set<std::string_view> nodes = {""};
   std::unordered_set<std::string_view> leaves;
   for (const std::string_view key : keys) {
-    const std::string_view name = without_suffix(key);
-    for (std::size_t at = name.find('/'); at != std::string_view::npos; at = name.find('/', at + 1))
-      nodes.insert(name.substr(0, at));
+    any_parent(without_suffix(key), [&](std::string_view node) {
+      nodes.insert(node);
+      return false;
+    });
   }
   std::vector<KeyPath> paths;
   paths.reserve(keys.size());

@@ -45,7 +45,7 @@ void remove_other_data_files(const std::string& prefix, const std::vector<std::s
 }  // namespace
 
 std::vector<std::string> bundle_data_files(const std::string& prefix) {
-  const std::string folder = prefix.substr(0, prefix.rfind('/') + 1);
+  const std::string folder(folder_prefix(prefix));
   std::vector<std::string> found;
   for (const std::string& name : names_in(parent_of(prefix)))
     if (prefix_of_data(folder + name) == prefix) found.push_back(folder + name);

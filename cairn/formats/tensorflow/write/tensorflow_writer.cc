@@ -1,6 +1,7 @@
 // tensorflow_writer.cc -- plans the sources (types, object graph, distribution over files), writes
 // the bundle, and updates the folder's state file.
 #include <cairn/array/box.h>
+#include <cairn/base/text.h>
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
@@ -126,22 +127,24 @@ BundlePlan plan_files(const std::vector<TensorFlowSource>& sources,
   return plan;
 }
 
-std::string folder_of(const std::string& prefix) { return prefix.substr(0, prefix.rfind('/') + 1); }
+std::string state_path(const std::string& prefix) {
+  return std::string(folder_prefix(prefix)) + std::string(kCheckpointStateFile);
+}
 
 void check_prefix(const std::string& prefix, const TensorFlowWriteOptions& options) {
   check_bundle_prefix(prefix);
   if (options.like != Like::kSave) return;
-  const auto state = read_checkpoint_state(folder_of(prefix) + std::string(kCheckpointStateFile));
+  const auto state = read_checkpoint_state(state_path(prefix));
   if (!state.ok() && state.error().code() != Code::kNotFound)
     throw Error(Code::kFailedPrecondition,
                 state.error().message() +
                     "; Cairn would have to overwrite it to name the latest checkpoint");
   // checks that the path can be encoded; throws otherwise
-  encode_checkpoint_state(with_latest({}, prefix.substr(folder_of(prefix).size()), 0));
+  encode_checkpoint_state(with_latest({}, std::string(name_of(prefix)), 0));
 }
 
 void note_latest(const std::string& prefix) {
-  const std::string path = folder_of(prefix) + std::string(kCheckpointStateFile);
+  const std::string path = state_path(prefix);
   with_context(
       [&] { return prefix + ": is in place, but not named as the latest"; },
       [&] {
@@ -150,7 +153,7 @@ void note_latest(const std::string& prefix) {
                 .count();
         const auto before = read_checkpoint_state(path);
         write_checkpoint_state(path, with_latest(before.ok() ? before.value() : CheckpointState(),
-                                                 prefix.substr(folder_of(prefix).size()), now));
+                                                 std::string(name_of(prefix)), now));
       });
 }
 
