@@ -15,6 +15,7 @@
 #include <cairn/distributed.h>
 #include <cairn/dlpack.h>
 #include <cairn/error.h>
+#include <cairn/event_sinks.h>
 #include <cairn/handlers.h>
 #include <cairn/inspect.h>
 #include <cairn/kvstore.h>
