@@ -30,6 +30,7 @@
 #include <cairn/pytree_checkpoint_handler.h>
 #include <cairn/safetensors.h>
 #include <cairn/sharding.h>
+#include <cairn/step_metadata.h>
 #include <cairn/step_policies.h>
 #include <cairn/steps.h>
 #include <cairn/tensor_source.h>

@@ -53,7 +53,7 @@ OWNER = {
     "array_spec.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers",
     "tensorstore_spec.h": "tensorstore_spec",
     "orbax.h": "orbax", "pytree_checkpoint_handler.h": "orbax", "checkpointer.h": "orbax",
-    "checkpoint_directory.h": "orbax", "checkpoint_items.h": "orbax", "checkpoint_manager.h": "orbax", "step_policies.h": "orbax",
+    "checkpoint_directory.h": "orbax", "checkpoint_items.h": "orbax", "checkpoint_manager.h": "orbax", "step_metadata.h": "orbax", "step_policies.h": "orbax",
     "tensor_source.h": "formats", "aggregate_handler.h": "formats", "safetensors.h": "formats", "npz.h": "formats", "msgpack.h": "formats",
     "tensorflow.h": "formats",
     "open.h": "tools", "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "steps.h": "tools", "cairn.h": "tools",

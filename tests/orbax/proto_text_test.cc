@@ -20,7 +20,7 @@ TEST(ProtoText, TakesTheWholeGrammar) {
            "a: 1, b: 2; c: -0x1F d: 017 e: .5 f: 1.f g: -inf h: nan i: TRUE 12: 3",
            R"(s: 'a' "b\n\x4\101\u00e9\U0001F600\q" t: "\\")",
            "list: [] list: [1, 'a', X] list: [{ a: 1 }, < >]",
-           "[a.b.c] { x: 1 } [type.googleapis.com/a.b%20] < >",
+           "[a.b.c] { x: 1 } [type.googleapis.com/a.b] < > [my%20host/a.b] { }",
        })
     EXPECT_EQ(fault_of(text), "") << text;
 }
